@@ -1,0 +1,54 @@
+# Everything starts from a bare machine with Python 3.11, gcc and make: `make demo` and `make test` set up what they need.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+SOURCES := setup.py pyproject.toml $(wildcard csrc/*)
+
+.PHONY: demo test lint format types unit coverage bench vectors wheel clean
+
+demo: .venv/installed  ## the main job: three server processes over TLS, a private ridge regression
+	$(BIN)/dpmpc demo
+
+test: lint types unit  ## lint, types and every test
+
+lint: .venv/tested
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: .venv/tested
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: .venv/tested
+	$(BIN)/mypy
+
+unit: .venv/tested
+	$(BIN)/python -m pytest
+
+coverage: .venv/tested
+	$(BIN)/python -m pytest --cov=dpmpc --cov-branch --cov-report=term-missing:skip-covered
+
+bench: .venv/tested  ## a short form of the paper's tables, under five minutes
+	$(BIN)/dpmpc bench table3 --short
+
+vectors: .venv/tested  ## write the known-answer vectors again from the slow references in tests/
+	for reference in tests/reference_*.py; do $(BIN)/python $$reference; done
+
+wheel: .venv/tested
+	$(PIP) install build
+	$(BIN)/python -m build
+
+.venv/installed: $(SOURCES) | .venv/bin/python
+	$(PIP) install --editable '.[parquet]'
+	touch $@
+
+.venv/tested: $(SOURCES) | .venv/bin/python
+	$(PIP) install --editable '.[test]'
+	touch $@ .venv/installed
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+clean:
+	rm -rf build dist *.egg-info dpmpc/_kernels/*.so .pytest_cache .mypy_cache .ruff_cache

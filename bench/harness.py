@@ -1,0 +1,73 @@
+"""What all benchmarks share: the machine's description, statistics, and files that tables are drawn from."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path("bench/results")
+PACKAGES = ("dpmpc", "mpyc", "numpy", "scipy", "cryptography")
+
+
+def machine() -> dict[str, Any]:
+    """Say what the figures were measured on."""
+    model = platform.processor() or platform.machine()
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                model = line.partition(":")[2].strip()
+                break
+    except OSError:
+        model += " (no /proc/cpuinfo)"
+    return {
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+        "cpu": model,
+        "cores": os.cpu_count(),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "versions": {package: metadata.version(package) for package in PACKAGES},
+    }
+
+
+def summary(values: Sequence[float]) -> dict[str, float]:
+    """Mean, standard deviation, minimum and median."""
+    return {
+        "mean": statistics.fmean(values),
+        "sd": statistics.stdev(values) if len(values) > 1 else 0.0,
+        "min": min(values),
+        "median": statistics.median(values),
+        "runs": len(values),
+    }
+
+
+def cpu_seconds(function: Callable[[], object]) -> float:
+    """CPU seconds of this process that one call takes."""
+    start = time.process_time()
+    function()
+    return time.process_time() - start
+
+
+def plus_minus(values: dict[str, float], digits: int = 3) -> str:
+    """Mean +- standard deviation, for a table cell."""
+    return f"{values['mean']:.{digits}f} ± {values['sd']:.{digits}f}"
+
+
+def markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def write(name: str, content: dict[str, Any], text: str, folder: Path = RESULTS) -> None:
+    """Write `NAME.json` and `NAME.md` side by side."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
+    (folder / f"{name}.md").write_text(text + "\n")

@@ -1,0 +1,94 @@
+"""Elementwise kernels of `dpmpc.encoding`: arithmetic modulo 2^61 - 1 and fixed-point encoding.
+
+Flat contiguous buffers in, flat contiguous buffers out, the GIL released. Lengths are checked by the caller.
+"""
+
+from libc.stdint cimport int64_t, uint64_t
+
+
+cdef extern from "arithmetic_m61.h" nogil:
+    bint m61_any_not_canonical(const uint64_t *a, size_t n)
+    void m61_add(const uint64_t *a, const uint64_t *b, uint64_t *out, size_t n)
+    void m61_subtract(const uint64_t *a, const uint64_t *b, uint64_t *out, size_t n)
+    void m61_multiply(const uint64_t *a, const uint64_t *b, uint64_t *out, size_t n)
+    void m61_multiply_add(const uint64_t *a, uint64_t factor, const uint64_t *b, uint64_t *out, size_t n)
+    bint m61_embed(const int64_t *values, uint64_t *out, size_t n)
+    void m61_lift(const uint64_t *a, int64_t *out, size_t n)
+    bint m61_mask(uint64_t *words, size_t n)
+
+
+cdef extern from "arithmetic_fixed.h" nogil:
+    bint c_encode_box "encode_box"(
+        const double *z, size_t n, double scale, const double *lower, const double *upper, size_t period, int64_t *q)
+    bint c_encode_ball "encode_ball"(
+        const double *z, size_t rows, size_t columns, double scale, int64_t radius, int64_t *q)
+
+
+def any_not_canonical(const uint64_t[::1] a):
+    """Whether some element is not below p = 2^61 - 1."""
+    cdef bint found
+    with nogil:
+        found = m61_any_not_canonical(&a[0], a.shape[0])
+    return found
+
+
+def add(const uint64_t[::1] a, const uint64_t[::1] b, uint64_t[::1] out):
+    """out = a + b mod p; `out` may be `a` or `b`, here and below."""
+    with nogil:
+        m61_add(&a[0], &b[0], &out[0], out.shape[0])
+
+
+def subtract(const uint64_t[::1] a, const uint64_t[::1] b, uint64_t[::1] out):
+    """out = a - b mod p."""
+    with nogil:
+        m61_subtract(&a[0], &b[0], &out[0], out.shape[0])
+
+
+def multiply(const uint64_t[::1] a, const uint64_t[::1] b, uint64_t[::1] out):
+    """out = a b mod p."""
+    with nogil:
+        m61_multiply(&a[0], &b[0], &out[0], out.shape[0])
+
+
+def multiply_add(const uint64_t[::1] a, uint64_t factor, const uint64_t[::1] b, uint64_t[::1] out):
+    """out = factor a + b mod p."""
+    with nogil:
+        m61_multiply_add(&a[0], factor, &b[0], &out[0], out.shape[0])
+
+
+def embed(const int64_t[::1] values, uint64_t[::1] out):
+    """out = values mod p; returns whether some value is beyond (p - 1)/2 and so cannot be lifted again."""
+    cdef bint beyond
+    with nogil:
+        beyond = m61_embed(&values[0], &out[0], out.shape[0])
+    return beyond
+
+
+def lift(const uint64_t[::1] a, int64_t[::1] out):
+    """out = the representative of a in [-(p - 1)/2, (p - 1)/2]."""
+    with nogil:
+        m61_lift(&a[0], &out[0], out.shape[0])
+
+
+def mask(uint64_t[::1] words):
+    """Keep the low 61 bits, in place; returns whether some word became p, which is to be redrawn."""
+    cdef bint redraw
+    with nogil:
+        redraw = m61_mask(&words[0], words.shape[0])
+    return redraw
+
+
+def encode_box(const double[::1] z, double scale, const double[::1] lower, const double[::1] upper, int64_t[::1] out):
+    """out = clip(round(scale z), lower, upper), the bounds repeating along z; returns whether some z is not finite."""
+    cdef bint refused
+    with nogil:
+        refused = c_encode_box(&z[0], z.shape[0], scale, &lower[0], &upper[0], lower.shape[0], &out[0])
+    return refused
+
+
+def encode_ball(const double[:, ::1] z, double scale, int64_t radius, int64_t[:, ::1] out):
+    """Rows of z to integers of Euclidean norm at most `radius`; returns whether some z is not finite."""
+    cdef bint refused
+    with nogil:
+        refused = c_encode_ball(&z[0, 0], z.shape[0], z.shape[1], scale, radius, &out[0, 0])
+    return refused

@@ -1,0 +1,87 @@
+/* Fixed-point encoding: real numbers to integers, never outside the integer box or ball that was asked for. */
+#ifndef DPMPC_ARITHMETIC_FIXED_H
+#define DPMPC_ARITHMETIC_FIXED_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "arithmetic_clones.h"
+
+static inline uint64_t bits_of(double v) {
+  uint64_t bits;
+  memcpy(&bits, &v, sizeof bits);
+  return bits;
+}
+
+/* 1 for an infinity or a NaN: their exponent is all ones, so one more unit of exponent carries into the sign bit. */
+static inline uint64_t not_finite(double v) {
+  return ((bits_of(v) & UINT64_C(0x7ff0000000000000)) + UINT64_C(0x0010000000000000)) >> 63;
+}
+
+/* q = clip(round(scale z), lower, upper), round half to even. `lower` and `upper` hold integers of at most 2^51 in
+   absolute value for `period` consecutive elements, and repeat.
+
+   Rounding is monotone and leaves integers alone, so clipping to integers may come first: then |v| <= 2^51, and
+   adding 1.5 * 2^52, where doubles are 1 apart, makes the processor round v to the nearest even integer, which is
+   the difference of the two bit patterns. Returns non-zero if some z is not finite. */
+CLONES static int encode_box(const double *z, size_t n, double scale, const double *lower, const double *upper,
+                             size_t period, int64_t *q) {
+  const double anchor = 6755399441055744.0;
+  const uint64_t anchor_bits = bits_of(anchor);
+  uint64_t refused = 0;
+  for (size_t start = 0; start < n; start += period) {
+    const size_t count = n - start < period ? n - start : period;
+    for (size_t j = 0; j < count; j++) {
+      double v = z[start + j] * scale;
+      refused |= not_finite(z[start + j]);
+      v = v < upper[j] ? v : upper[j];
+      v = v > lower[j] ? v : lower[j];
+      q[start + j] = (int64_t)(bits_of(v + anchor) - anchor_bits);
+    }
+  }
+  return refused != 0;
+}
+
+/* Move integer coordinates toward zero until ||q||_2 <= radius, exactly. |q_j| <= 2^52: the sum fits in 128 bits. */
+static void pull_into_ball(int64_t *q, size_t columns, int64_t radius) {
+  const unsigned __int128 limit = (unsigned __int128)radius * radius;
+  for (;;) {
+    unsigned __int128 squares = 0;
+    for (size_t j = 0; j < columns; j++) squares += (unsigned __int128)((__int128)q[j] * q[j]);
+    if (squares <= limit) return;
+    for (size_t j = 0; j < columns; j++) q[j] -= (q[j] > 0) - (q[j] < 0);
+  }
+}
+
+/* Each row of `columns` reals: scale to integer units, pull onto the ball of `radius` <= 2^51 if outside, truncate
+   toward zero. Truncation only shortens a vector; what floating point adds is removed by `pull_into_ball`. Norms are
+   taken relative to the largest coordinate, so that no finite input overflows. Returns non-zero if some z is not
+   finite. */
+static int encode_ball(const double *z, size_t rows, size_t columns, double scale, int64_t radius, int64_t *q) {
+  uint64_t refused = 0;
+  for (size_t i = 0; i < rows; i++, z += columns, q += columns) {
+    double peak = 0, squares = 0;
+    uint64_t row_refused = 0;
+    for (size_t j = 0; j < columns; j++) {
+      row_refused |= not_finite(z[j]);
+      if (fabs(z[j]) > peak) peak = fabs(z[j]);
+    }
+    refused |= row_refused;
+    if (row_refused || peak == 0) {
+      memset(q, 0, columns * sizeof *q);
+      continue;
+    }
+    for (size_t j = 0; j < columns; j++) squares += (z[j] / peak) * (z[j] / peak);
+    const double length = sqrt(squares), reach = (double)radius / length;
+    if (peak * scale > reach)
+      for (size_t j = 0; j < columns; j++) q[j] = (int64_t)(z[j] / peak * reach);
+    else
+      for (size_t j = 0; j < columns; j++) q[j] = (int64_t)(z[j] * scale);
+    pull_into_ball(q, columns, radius);
+  }
+  return refused != 0;
+}
+
+#endif

@@ -1,0 +1,118 @@
+"""Kernel of `dpmpc.sketching`: sparse public matrices that are derived while they are applied, never stored.
+
+Buffers in, buffers out, the GIL released. What a caller could get wrong about lengths is checked here, because a wrong
+length would write outside of memory; everything else is checked by `dpmpc.sketching`.
+"""
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+
+cdef extern from "sketch.h" nogil:
+    enum sketch_kind:
+        SKETCH_RING
+        SKETCH_FIELD
+        SKETCH_REAL
+
+    enum sketch_family:
+        SKETCH_INDEPENDENT
+        SKETCH_BALANCED
+        SKETCH_ONES
+
+    enum:
+        SKETCH_DONE
+        SKETCH_NO_MEMORY
+        SKETCH_NOT_CANONICAL
+        SKETCH_BODIES
+
+    struct sketch_matrix:
+        sketch_family family
+        uint32_t key[2]
+        uint32_t nonce[2]
+        uint32_t rows
+        uint32_t copies
+
+    struct sketch_body:
+        const char *name
+        void (*philox)(uint32_t *counter, const uint32_t *key) noexcept nogil
+        int (*entries)(const sketch_matrix *S, uint64_t first, int64_t count, uint32_t *out) noexcept nogil
+        int (*scatter)(const sketch_matrix *S, sketch_kind kind, uint64_t first, int64_t count, int64_t width,
+                       bint shared, const uint64_t *X, uint64_t *Y) noexcept nogil
+
+    int sketch_bodies(const sketch_body **bodies)
+    void sketch_canonicalise(uint64_t *words, int64_t count)
+
+
+cdef const sketch_body *_bodies[SKETCH_BODIES]
+cdef int _available = sketch_bodies(_bodies)
+cdef const sketch_body *_body = _bodies[_available - 1]
+
+_KINDS = {"ring64": SKETCH_RING, "mersenne61": SKETCH_FIELD, "float64": SKETCH_REAL}
+_FAMILIES = {"independent": SKETCH_INDEPENDENT, "balanced": SKETCH_BALANCED, "ones": SKETCH_ONES}
+
+
+def instruction_sets():
+    """Names of the bodies that this processor can run, the one chosen at import last."""
+    return tuple(_bodies[i].name.decode() for i in range(_available))
+
+
+def use_instruction_set(str name):
+    """Run this body from now on, in the whole process: for tests and measurements."""
+    global _body
+    _body = _bodies[instruction_sets().index(name)]
+
+
+def philox(counter, key):
+    """Philox4x32-10 of one counter (four words) under a key (two words), for the published known answers."""
+    cdef uint32_t words[4]
+    cdef uint32_t keys[2]
+    words[:] = counter
+    keys[:] = key
+    _body.philox(words, keys)
+    return words[0], words[1], words[2], words[3]
+
+
+cdef class Matrix:
+    """A sparse matrix of signs, given by its family, its key and nonce (four words), its rows and its sparsity."""
+
+    cdef sketch_matrix _matrix
+
+    def __cinit__(self, str family, words, uint32_t rows, uint32_t copies):
+        if not 1 <= copies <= rows < 1 << 31:
+            raise ValueError("rows and copies: 1 <= copies <= rows < 2^31 expected")
+        self._matrix.family = _FAMILIES[family]
+        self._matrix.key[0], self._matrix.key[1], self._matrix.nonce[0], self._matrix.nonce[1] = words
+        self._matrix.rows = rows
+        self._matrix.copies = copies
+
+    def entries(self, uint64_t first, uint32_t[:, ::1] out):
+        """Overwrite `out`, (s, count), with the entries of clients from `first` on: (row << 1) | negative."""
+        cdef int status = SKETCH_DONE
+        cdef int64_t count = out.shape[1]
+        if out.shape[0] != self._matrix.copies:
+            raise ValueError("out: one row for each copy expected")
+        if count:
+            with nogil:
+                status = _body.entries(&self._matrix, first, count, &out[0, 0])
+        if status == SKETCH_NO_MEMORY:
+            raise MemoryError
+
+    def scatter(self, str kind, uint64_t first, const uint64_t[:, ::1] X, uint64_t[:, ::1] Y):
+        """Y += S[:, first:first + m] X; False if some X was no canonical field element, and Y then has no meaning.
+
+        Y is (k, p). X is (m, p), each row for all copies, or (m, s p), each part for its copy. Y must be canonical in
+        a field, is canonical afterwards, and must not overlap X. Doubles are passed as the words that they are.
+        """
+        cdef int status = SKETCH_DONE
+        cdef int64_t count = X.shape[0], width = Y.shape[1]
+        cdef bint shared = X.shape[1] == width
+        cdef sketch_kind how = _KINDS[kind]
+        if Y.shape[0] != self._matrix.rows or not (shared or X.shape[1] == width * self._matrix.copies):
+            raise ValueError("X and Y: shapes that belong together expected")
+        if count and width:
+            with nogil:
+                status = _body.scatter(&self._matrix, how, first, count, width, shared, &X[0, 0], &Y[0, 0])
+                if how == SKETCH_FIELD:
+                    sketch_canonicalise(&Y[0, 0], Y.shape[0] * width)
+        if status == SKETCH_NO_MEMORY:
+            raise MemoryError
+        return status != SKETCH_NOT_CANONICAL

@@ -1,0 +1,124 @@
+/* Y += S X for one block of clients; part of sketch_body.h. */
+
+/* y += +-x for the 64-bit words of one `word`. `flip` is 0 for +; for - it is what turns x into -x: all ones in the ring
+ * (-x = (x ^ flip) + 1), p in the field (-x = x ^ p), the sign bit of a double. */
+#define DEFINE_ADD(add, word, real)                                                                                    \
+    INLINE void add(enum sketch_kind kind, uint64_t *restrict y, const uint64_t *restrict x, uint64_t flip)            \
+    {                                                                                                                  \
+        word sum, term;                                                                                                \
+        real a, b;                                                                                                     \
+        memcpy(&sum, y, sizeof sum);                                                                                   \
+        memcpy(&term, x, sizeof term);                                                                                 \
+        term ^= flip;                                                                                                  \
+        if (kind == SKETCH_RING) {                                                                                     \
+            sum += term - flip;                                                                                        \
+        } else if (kind == SKETCH_FIELD) {                                                                             \
+            sum += term; /* at most (p + 1) + p: the fold leaves at most p + 1 */                                      \
+            sum = (sum & MERSENNE61) + (sum >> 61);                                                                    \
+        } else {                                                                                                       \
+            memcpy(&a, &sum, sizeof a);                                                                                \
+            memcpy(&b, &term, sizeof b);                                                                               \
+            a += b;                                                                                                    \
+            memcpy(&sum, &a, sizeof sum);                                                                              \
+        }                                                                                                              \
+        memcpy(y, &sum, sizeof sum);                                                                                   \
+    }
+
+DEFINE_ADD(NAME(add1), uint64_t, double)
+#if LANES > 1
+DEFINE_ADD(NAME(add2), NAME(words2), NAME(reals2))
+#endif
+#if LANES > 2
+DEFINE_ADD(NAME(add4), NAME(words4), NAME(reals4))
+#endif
+#if LANES > 4
+DEFINE_ADD(NAME(add8), NAME(words8), NAME(reals8))
+#endif
+#undef DEFINE_ADD
+
+/* A row of X, `width` words, onto a row of Y. */
+INLINE void NAME(add_row)(enum sketch_kind kind, int64_t width, uint64_t *restrict y, const uint64_t *restrict x,
+                          uint64_t flip)
+{
+    int64_t i = 0;
+#if LANES > 4
+    for (; i + 8 <= width; i += 8)
+        NAME(add8)(kind, y + i, x + i, flip);
+#endif
+#if LANES > 2
+    for (; i + 4 <= width; i += 4)
+        NAME(add4)(kind, y + i, x + i, flip);
+#endif
+#if LANES > 1
+    for (; i + 2 <= width; i += 2)
+        NAME(add2)(kind, y + i, x + i, flip);
+#endif
+    for (; i < width; i++)
+        NAME(add1)(kind, y + i, x + i, flip);
+}
+
+/* One client's copies copy .. copy + together. */
+INLINE void NAME(add_copies)(enum sketch_kind kind, int shared, int64_t width, uint32_t together, uint32_t copy,
+                             int64_t stride, const uint32_t *restrict entries, const uint64_t *restrict x,
+                             uint64_t *restrict Y)
+{
+    const uint64_t minus = kind == SKETCH_RING ? UINT64_MAX : kind == SKETCH_FIELD ? MERSENNE61 : UINT64_C(1) << 63;
+    for (uint32_t j = copy; j < copy + together; j++) {
+        const uint32_t entry = entries[j * stride];
+        NAME(add_row)(kind, width, Y + (size_t)(entry >> 1) * (size_t)width, shared ? x : x + j * width,
+                      minus & -(uint64_t)(entry & 1));
+    }
+}
+
+/* Scatter `count` clients; say whether a word of a field was not below p. Always inlined: what callers pass as
+ * constants becomes straight-line code, and four copies together keep x in registers. */
+INLINE int NAME(scatter_as)(enum sketch_kind kind, int shared, int64_t width, uint32_t copies, int64_t count,
+                            int64_t stride, const uint32_t *restrict entries, const uint64_t *restrict X,
+                            uint64_t *restrict Y)
+{
+    const int64_t step = shared ? width : width * copies;
+    uint64_t seen = 0;
+    for (int64_t c = 0; c < count; c++, X += step) {
+        uint32_t copy = 0;
+        for (int64_t i = 0; i < step; i += 8)
+            PREFETCH((uintptr_t)(X + i) + SKETCH_AHEAD);
+        if (kind == SKETCH_FIELD)
+            for (int64_t i = 0; i < step; i++)
+                seen |= X[i] | (X[i] + 1); /* some bit above the 60th is set if X[i] >= p */
+        for (; copy + 4 <= copies; copy += 4)
+            NAME(add_copies)(kind, shared, width, 4, copy, stride, entries + c, X, Y);
+        for (; copy < copies; copy++)
+            NAME(add_copies)(kind, shared, width, 1, copy, stride, entries + c, X, Y);
+    }
+    return seen >> 61 != 0;
+}
+
+#define SCATTER(width, copies) NAME(scatter_as)(kind, shared, width, copies, count, stride, entries, X, Y)
+#define STRAIGHT(w)                                                                                                    \
+    case w:                                                                                                            \
+        return copies == 4 ? SCATTER(w, 4) : SCATTER(w, copies);
+
+/* Straight-line code for short rows, where loops would cost as much as their work. */
+INLINE int NAME(scatter_kind)(enum sketch_kind kind, int shared, int64_t width, uint32_t copies, int64_t count,
+                              int64_t stride, const uint32_t *entries, const uint64_t *X, uint64_t *Y)
+{
+#if LANES > 2
+    switch (width) {
+        STRAIGHT(1) STRAIGHT(2) STRAIGHT(3) STRAIGHT(4) STRAIGHT(5) STRAIGHT(6)
+        STRAIGHT(7) STRAIGHT(8) STRAIGHT(9) STRAIGHT(10) STRAIGHT(11) STRAIGHT(12)
+    }
+#endif
+    return SCATTER(width, copies);
+}
+#undef STRAIGHT
+#undef SCATTER
+
+static int NAME(scatter_block)(enum sketch_kind kind, int shared, int64_t width, uint32_t copies, int64_t count,
+                               int64_t stride, const uint32_t *entries, const uint64_t *X, uint64_t *Y)
+{
+#define SCATTER(kind_)                                                                                                 \
+    (shared ? NAME(scatter_kind)(kind_, 1, width, copies, count, stride, entries, X, Y)                                \
+            : NAME(scatter_kind)(kind_, 0, width, copies, count, stride, entries, X, Y))
+    return kind == SKETCH_RING ? SCATTER(SKETCH_RING) : kind == SKETCH_FIELD ? SCATTER(SKETCH_FIELD) : SCATTER(SKETCH_REAL);
+#undef SCATTER
+}

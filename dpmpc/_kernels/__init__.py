@@ -1,0 +1,1 @@
+"""Compiled kernels. Each is reached only through the module that owns its idea."""

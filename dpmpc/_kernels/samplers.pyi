@@ -1,0 +1,19 @@
+import numpy as np
+from numpy.typing import NDArray
+
+def discrete_gaussian(words: NDArray[np.uint64], out: NDArray[np.int64], scale: int, shift: int) -> tuple[int, int]: ...
+
+class CentredPoisson:
+    def __init__(
+        self,
+        mean: int,
+        scale: int,
+        limit_bits: int,
+        slack: int,
+        table: NDArray[np.int64],
+        series: NDArray[np.int64],
+    ) -> None: ...
+    def draw(
+        self, words: NDArray[np.uint64], out: NDArray[np.int64]
+    ) -> tuple[int, int, tuple[int, int, int, int] | None]: ...
+    def exponent(self, deviate: int) -> int: ...

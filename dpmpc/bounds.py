@@ -1,0 +1,423 @@
+"""What a column may contain: public bounds, clipping, and the affine map to [-1, 1].
+
+A `Schema` is public and is agreed on before any data is seen. Every client maps its row to [-1, 1] with it and clips
+what lies outside, so that no row weighs more than the bounds allow, whatever it holds: sensitivity rests on this and
+nothing else. The schema promises nothing by itself, and bounds that were read off the data (`suggest`) are not private.
+
+Source: the local clipping of Burkhardt, Keller, Orlandi and Schwiegelshohn (ICML 2025), with bounds per column.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from numbers import Real
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpmpc.errors import InputError
+from dpmpc.tables import Table, check_finite, check_names, expect_columns, numeric_matrix, position_of
+
+_BLOCK_CELLS = 1 << 15  # a block of rows and its result stay in the processor's cache
+_RADIUS_RANGE = (1e-100, 1e100)  # squares of these neither vanish nor overflow
+_LEAST_WIDTH, _LEAST_RELATIVE_WIDTH = 1e-300, 1e-12  # below, rounding would swallow the differences between rows
+_SIGNIFICANT_DIGITS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column and its public bounds.
+
+    Parameters
+    ----------
+    name : str
+        Printable text.
+    lower, upper : float
+        Finite, ``lower < upper``, in the column's own unit.
+
+    Raises
+    ------
+    InputError
+        If a bound is no finite number or the two leave no room between them.
+    """
+
+    name: str
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        check_names([self.name], "name")
+        for bound in ("lower", "upper"):
+            object.__setattr__(self, bound, _finite(f"{bound} of column {self.name!r}", getattr(self, bound)))
+        given = f"bounds of column {self.name!r}: ({self.lower}, {self.upper})"
+        if not self.lower < self.upper:
+            raise InputError(f"{given} given, lower < upper expected")
+        if self.half_width < max(_LEAST_WIDTH, _LEAST_RELATIVE_WIDTH * max(abs(self.lower), abs(self.upper))):
+            raise InputError(f"{given} are too close together for float64, measure the column from another zero")
+
+    @property
+    def middle(self) -> float:
+        """What is mapped to 0."""
+        return self.lower / 2 + self.upper / 2
+
+    @property
+    def half_width(self) -> float:
+        """How far from the middle the bounds lie."""
+        return self.upper / 2 - self.lower / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The public bounds of all columns, in the order of the columns.
+
+    Parameters
+    ----------
+    columns : tuple of Column
+        At least one; unique names.
+    outside : {"clip", "refuse"}
+        What happens to a value outside its bounds: it is moved to the nearer bound, or is an error.
+
+    Raises
+    ------
+    InputError
+        If there is no column, or a name is repeated.
+    """
+
+    columns: tuple[Column, ...]
+    outside: Literal["clip", "refuse"] = "clip"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(self.columns))
+        for column in self.columns:
+            if not isinstance(column, Column):
+                raise InputError(f"columns: {column!r} given, Column(name, lower, upper) expected")
+        check_names(self.names, "columns")
+        if self.outside not in ("clip", "refuse"):
+            raise InputError(f"outside: {self.outside!r} given, 'clip' or 'refuse' expected")
+
+    @classmethod
+    def from_pair(cls, names: Sequence[str], pair: tuple[float, float]) -> Schema:
+        """Give all columns the same bounds ``(lower, upper)``."""
+        return cls(tuple(_column(name, pair) for name in check_names(names, "names")))
+
+    @classmethod
+    def unit(cls, names: Sequence[str]) -> Schema:
+        """Return the schema of data that is in [-1, 1] already; anything outside is an error."""
+        return cls(cls.from_pair(names, (-1.0, 1.0)).columns, outside="refuse")
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> Schema:
+        """Read a schema from a file with ``[columns.NAME]``, ``lower`` and ``upper`` for every column, in this order.
+
+        ``outside = "refuse"`` at its top makes values outside their bounds an error.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be read, is no TOML, or has other keys than these.
+        """
+        try:
+            content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise InputError(f"bounds: {path} cannot be read: {error.strerror}") from error
+        except ValueError as error:  # wrong TOML and wrong UTF-8 both are
+            raise InputError(f"bounds: {path} is not a TOML file: {error}") from error
+        fields = _fields("bounds", content, {"columns"}, {"outside"})
+        if not isinstance(fields["columns"], Mapping):
+            raise InputError(f"bounds: columns is {fields['columns']!r}, [columns.NAME] for every column expected")
+        bounded = [
+            Column(name, **_fields(f"bounds of column {name!r}", entry, {"lower", "upper"}))
+            for name, entry in fields["columns"].items()
+        ]
+        return cls(tuple(bounded), fields.get("outside", "clip"))
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Schema:
+        """Return the schema that `to_dict` described; a missing or unknown key is an error."""
+        fields = _fields("bounds", content, {"columns", "outside"})
+        if not isinstance(fields["columns"], Sequence):
+            raise InputError(f"bounds: columns is {fields['columns']!r}, a list of columns expected")
+        described = [_fields("bounds: columns", entry, {"name", "lower", "upper"}) for entry in fields["columns"]]
+        return cls(tuple(Column(**entry) for entry in described), fields["outside"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers, strings, dicts and a list of columns, whose order survives a sorting of keys."""
+        columns = [{"name": column.name, "lower": column.lower, "upper": column.upper} for column in self.columns]
+        return {"columns": columns, "outside": self.outside}
+
+    def to_toml(self) -> str:
+        """Return the text of a file that `from_toml` reads as an equal schema."""
+        head = "" if self.outside == "clip" else f'outside = "{self.outside}"\n\n'
+        return head + "\n".join(
+            f"[columns.{_toml_key(column.name)}]\nlower = {column.lower!r}\nupper = {column.upper!r}\n"
+            for column in self.columns
+        )
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def offset(self) -> NDArray[np.float64]:
+        """The middles of the bounds, shape (p,): z = (x - offset) / slope."""
+        return np.array([column.middle for column in self.columns])
+
+    @property
+    def slope(self) -> NDArray[np.float64]:
+        """Half the widths of the bounds, shape (p,): x = offset + slope * z."""
+        return np.array([column.half_width for column in self.columns])
+
+    def index(self, name: str) -> int:
+        """Return the position of a column."""
+        return position_of(name, self.names, "bounds")
+
+    def select(self, names: Sequence[str]) -> Schema:
+        """Return the schema of some columns, in the order given."""
+        chosen = check_names(names, "names")
+        return Schema(tuple(self.columns[self.index(name)] for name in chosen), self.outside)
+
+    def normalise(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Map every column affinely to [-1, 1] and clip to this box.
+
+        Parameters
+        ----------
+        X : array_like of numbers, shape (n, p)
+            Rows in the columns' own units. Left unchanged.
+
+        Returns
+        -------
+        ndarray of float64, shape (n, p)
+            ``clip((X - offset) / slope, -1, 1)``, C-contiguous.
+
+        Raises
+        ------
+        InputError
+            If a value is NaN or infinite, or lies outside bounds that refuse it; with its column and row.
+        """
+        matrix = self._matrix("X", X)
+        Z = np.empty(matrix.shape)
+        offset, slope = self.offset, self.slope
+        for rows in _row_blocks(matrix):
+            block, out = matrix[rows], Z[rows]
+            check_finite("X", block, self.names, rows.start)
+            if self.outside == "refuse":
+                self._refuse_outside(block, rows.start)
+            with np.errstate(over="ignore"):  # an infinite quotient is clipped like any other
+                np.subtract(block, offset, out=out)
+                np.divide(out, slope, out=out)
+            np.clip(out, -1.0, 1.0, out=out)
+        return Z
+
+    def denormalise(self, Z: ArrayLike) -> NDArray[np.float64]:
+        """Map [-1, 1] back to the columns' own units: ``offset + slope * Z``, float64, shape (n, p)."""
+        X = self._matrix("Z", Z) * self.slope
+        X += self.offset
+        return X
+
+    def clipped_fraction(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the fraction of the values of each column that `normalise` would clip, shape (p,).
+
+        Not private: an exact statistic of the data, for simulations where all rows are at hand. Never release it.
+        """
+        matrix = self._matrix("X", X)
+        counts = np.zeros(len(self.columns), np.int64)
+        for rows in _row_blocks(matrix):
+            check_finite("X", matrix[rows], self.names, rows.start)
+            counts += np.count_nonzero(self._outside(matrix[rows]), axis=0)
+        return counts / max(len(matrix), 1)
+
+    def _matrix(self, where: str, X: ArrayLike) -> NDArray[Any]:
+        matrix = numeric_matrix(where, X)
+        expect_columns(where, matrix, self.names)
+        return matrix
+
+    def _outside(self, block: NDArray[Any]) -> NDArray[np.bool_]:
+        lower = np.array([column.lower for column in self.columns])
+        upper = np.array([column.upper for column in self.columns])
+        return np.asarray((block < lower) | (block > upper))
+
+    def _refuse_outside(self, block: NDArray[Any], start: int) -> None:
+        outside = self._outside(block)
+        if outside.any():
+            row, position = np.argwhere(outside)[0]
+            column = self.columns[position]
+            place = f"X: column {column.name!r}, row {start + row + 1}"
+            raise InputError(
+                f"{place}: {block[row, position]} lies outside [{column.lower}, {column.upper}]; give bounds"
+            )
+
+
+#: What users may hand in as bounds: see `schema`.
+Bounds: TypeAlias = Schema | tuple[float, float] | Mapping[str, tuple[float, float]] | str | Path | None
+
+
+def schema(bounds: Bounds, names: Sequence[str]) -> Schema:
+    """Return the schema of the columns `names` that `bounds` describes.
+
+    Parameters
+    ----------
+    bounds : None, pair, dict, Schema, str or Path
+        None: the data is in [-1, 1] already, anything outside is an error. A pair ``(lower, upper)`` holds for all
+        columns; a dict gives one pair for each name; a string or path names a TOML file. Columns that are not in
+        `names` are left out.
+    names : sequence of str
+        The columns of the data, in their order.
+
+    Raises
+    ------
+    InputError
+        If a column has no bounds, or the bounds are not as above.
+    """
+    chosen = check_names(names, "names")
+    if bounds is None:
+        return Schema.unit(chosen)
+    if isinstance(bounds, Schema):
+        return bounds.select(chosen)
+    if isinstance(bounds, (str, Path)):
+        return Schema.from_toml(bounds).select(chosen)
+    if isinstance(bounds, Mapping):
+        for name in chosen:
+            if name not in bounds:
+                raise InputError(f"bounds: none given for column {name!r}, a pair (lower, upper) expected")
+        return Schema(tuple(_column(name, bounds[name]) for name in chosen))
+    return Schema.from_pair(chosen, bounds)
+
+
+def clip_ball(Z: ArrayLike, radius: float) -> NDArray[np.float64]:
+    """Shrink the rows that leave the L2 ball of a radius around 0 onto it.
+
+    The bound holds for the exact norm of the floating-point result, not just up to rounding: rows are shrunk to
+    ``radius (1 - (p + 4) 2^-52)``. A row whose squared norm is beyond the range of float64 becomes 0.
+
+    Parameters
+    ----------
+    Z : array_like of numbers, shape (n, p)
+        Left unchanged.
+    radius : float
+        Between 1e-100 and 1e100.
+
+    Returns
+    -------
+    ndarray of float64, shape (n, p)
+        Rows of norm at most `radius`.
+
+    Raises
+    ------
+    InputError
+        If the radius is out of range, or a value is NaN or infinite.
+    """
+    limit = _finite("radius", radius)
+    if not _RADIUS_RANGE[0] <= limit <= _RADIUS_RANGE[1]:
+        raise InputError(f"radius: {radius} given, a number in [{_RADIUS_RANGE[0]}, {_RADIUS_RANGE[1]}] expected")
+    matrix = numeric_matrix("Z", Z)
+    names = [str(position) for position in range(matrix.shape[1])]
+    clipped = np.empty(matrix.shape)
+    # The computed norm is right to p/2 + 1 roundings (2^-53 each); `reach`, the quotient and the product add four.
+    reach = limit * (1 - (matrix.shape[1] + 4) * np.finfo(np.float64).eps)
+    for rows in _row_blocks(matrix):
+        check_finite("Z", matrix[rows], names, rows.start)
+        block = matrix[rows].astype(np.float64, copy=False)
+        with np.errstate(over="ignore", divide="ignore"):  # a quotient of 0 or infinity is right in both cases
+            factor = np.minimum(reach / np.sqrt(np.einsum("ij,ij->i", block, block)), 1.0)
+        np.multiply(block, factor[:, None], out=clipped[rows])
+    return clipped
+
+
+def check_table(table: Table, target: str | None = None) -> None:
+    """Refuse a table that no model can be fitted to: an unknown target, no feature beside it, a constant column.
+
+    Not private: whether a column is constant depends on the data. For those who hold all rows.
+
+    Raises
+    ------
+    InputError
+        With the name of the column.
+    """
+    if target is not None:
+        position_of(target, table.names, "target")
+        if len(table.names) == 1:
+            raise InputError(f"target: {target!r} is the only column, at least one feature beside it expected")
+    for name, low, high in zip(table.names, table.values.min(axis=0), table.values.max(axis=0), strict=True):
+        if low == high:
+            raise InputError(
+                f"column {name!r} is {low} in all {len(table)} rows, at least two different values expected"
+            )
+
+
+def suggest(table: Table) -> Schema:
+    """Suggest bounds: the least and the greatest value of each column, rounded outward to two significant digits.
+
+    Not private: the result depends on single rows. Use it on data that is public or old, and replace its numbers by
+    what is known about the columns beforehand (an age is between 0 and 120) wherever the guarantee matters.
+
+    Raises
+    ------
+    InputError
+        If a column is constant, or a bound would not fit float64.
+    """
+    check_table(table)
+    lows, highs = table.values.min(axis=0).tolist(), table.values.max(axis=0).tolist()
+    return Schema(
+        tuple(
+            Column(name, _rounded(low, ROUND_FLOOR), _rounded(high, ROUND_CEILING))
+            for name, low, high in zip(table.names, lows, highs, strict=True)
+        )
+    )
+
+
+def _rounded(value: float, rounding: str) -> float:
+    number = Decimal(repr(value))
+    step = Decimal(1).scaleb(number.adjusted() - _SIGNIFICANT_DIGITS + 1)
+    return float(number.quantize(step, rounding=rounding))
+
+
+def _finite(where: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InputError(f"{where}: {value!r} given, a number expected")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise InputError(f"{where}: {value} given, a finite number expected")
+    return number + 0.0  # -0.0 becomes 0.0: equal schemas are described by equal texts
+
+
+def _column(name: str, pair: Any) -> Column:
+    try:
+        lower, upper = pair
+    except (TypeError, ValueError) as error:
+        raise InputError(f"bounds of column {name!r}: {pair!r} given, a pair (lower, upper) expected") from error
+    return Column(name, lower, upper)
+
+
+def _fields(where: str, entry: Any, required: Set[str], optional: Set[str] = frozenset()) -> Mapping[str, Any]:
+    if not isinstance(entry, Mapping):
+        raise InputError(f"{where}: {entry!r} given, a table with {', '.join(sorted(required))} expected")
+    for key in sorted(required - entry.keys()):
+        raise InputError(f"{where}: {key} is missing")
+    for key in sorted(map(str, entry.keys() - required - optional)):
+        raise InputError(f"{where}: unknown key {key!r}, only {', '.join(sorted(required | optional))} expected")
+    return entry
+
+
+def _toml_key(name: str) -> str:
+    # Names are printable, so that the quoted strings of JSON and of TOML are the same.
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
+
+
+def _row_blocks(matrix: NDArray[Any]) -> Iterator[slice]:
+    step = max(1, _BLOCK_CELLS // max(1, matrix.shape[1]))
+    return (slice(start, start + step) for start in range(0, len(matrix), step))

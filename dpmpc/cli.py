@@ -1,0 +1,291 @@
+"""The `dpmpc` command.
+
+Results go to standard output, progress to standard error. Exit status: 0 done, 2 bad input or a guarantee that cannot
+be met, 3 a protocol failure. Whatever is written appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import dpmpc
+from dpmpc.errors import DpmpcError, InputError
+
+BENCHES = ("table3", "table4", "table5")
+Progress = Callable[[str, float], None]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; return the exit status."""
+    options = parser().parse_args(argv)
+    try:
+        options.run(options)
+    except DpmpcError as error:
+        print(f"dpmpc: {type(error).__name__}: {error}", file=sys.stderr)
+        return error.exit_status
+    except KeyboardInterrupt:
+        print("dpmpc: interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Build the command's parser."""
+    top = argparse.ArgumentParser(prog="dpmpc", description="Differentially private regression; no server sees a row.")
+    top.add_argument("--version", action="version", version=f"dpmpc {dpmpc.__version__}")
+    commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    demo = commands.add_parser(
+        "demo", help="the main job on a generated population, three servers over TLS on loopback"
+    )
+    demo.add_argument("--clients", type=int, default=1_000_000, help="size of the population (default %(default)s)")
+    demo.add_argument("--epsilon", type=float, default=1.0)
+    demo.add_argument("--delta", type=float, default=1e-7)
+    demo.add_argument("--servers", type=int, default=3)
+    _add_run_options(demo)
+    demo.set_defaults(run=_demo)
+
+    fit = commands.add_parser("fit", help="a private model of a table, by real server processes on this machine")
+    fit.add_argument("data", metavar="DATA", help="CSV or Parquet, one row per client")
+    fit.add_argument("--target", required=True, metavar="COL", help="the column to predict")
+    fit.add_argument("--model", choices=["ridge"], default="ridge")
+    fit.add_argument("--alpha", type=float, default=1.0, help="ridge penalty in normalised units (default %(default)s)")
+    fit.add_argument("--bounds", metavar="FILE", help="TOML with the public bounds; without it data must be in [-1, 1]")
+    fit.add_argument("--drop-missing", action="store_true", help="leave out rows with missing values")
+    fit.add_argument("--no-intercept", action="store_true")
+    fit.add_argument("--out", metavar="DIR", help="write release, result and report to a new directory")
+    _add_task_options(fit)
+    _add_run_options(fit)
+    fit.set_defaults(run=_fit)
+
+    plan = commands.add_parser("plan", help="before any data: noise, modulus, bytes, expected error, smallest batch")
+    plan.add_argument("--clients", type=int, required=True, metavar="N")
+    plan.add_argument("--columns", type=int, metavar="P", help="features and target; or give --bounds")
+    plan.add_argument("--bounds", metavar="FILE", help="TOML with the public bounds")
+    plan.add_argument("--explained", type=float, default=0.5, metavar="R2", help="assumed R^2 of the best linear model")
+    plan.add_argument("--spread", type=float, default=0.4, help="assumed standard deviation of a column in [-1, 1]")
+    plan.add_argument("--json", action="store_true", help="print one JSON object")
+    _add_task_options(plan)
+    plan.set_defaults(run=_plan)
+
+    bounds = commands.add_parser("bounds", help="suggest a bounds file from data; looking at data is not private")
+    bounds.add_argument("data", metavar="DATA")
+    bounds.add_argument("--columns", nargs="+", metavar="COL")
+    bounds.add_argument("--drop-missing", action="store_true")
+    bounds.set_defaults(run=_bounds)
+
+    bench = commands.add_parser("bench", help="a table of a paper")
+    bench.add_argument("name", choices=BENCHES)
+    bench.add_argument("arguments", nargs=argparse.REMAINDER)
+    bench.set_defaults(run=_bench)
+    return top
+
+
+def _add_task_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--epsilon", type=float, required=True)
+    command.add_argument("--delta", type=float, required=True)
+    command.add_argument("--servers", type=int, default=3, metavar="M")
+    command.add_argument("--sketch", choices=["auto", "osnap", "countsketch", "sum"], default="auto")
+    command.add_argument("--rows", type=int, metavar="K", help="rows of the sketch")
+    command.add_argument("--sparsity", type=int, metavar="S", help="rows that each client hits")
+    command.add_argument("--radius", type=float, metavar="C", help="clip normalised rows to this L2 norm")
+    command.add_argument("--noise", choices=["discrete-gaussian", "skellam"], default="discrete-gaussian")
+    command.add_argument("--sharing", choices=["additive", "shamir"], default="additive")
+    command.add_argument("--ring", choices=["ring64", "mersenne61"], help="where shares live")
+    command.add_argument("--corrupt-clients", type=int, default=0, metavar="T")
+    command.add_argument("--dropouts", type=int, default=0, metavar="N")
+    command.add_argument("--calibration", choices=["joint", "paper"], default="joint")
+    command.add_argument("--simulation-seed", type=int, metavar="SEED", help="repeatable randomness: protects nobody")
+
+
+def _add_run_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--threads", type=int, default=1, help="threads of each process (default %(default)s)")
+    command.add_argument("--deadline", type=float, default=30.0, help="seconds that a party may keep others waiting")
+    command.add_argument("--json", action="store_true", help="print exactly one JSON object")
+
+
+def _task_choices(options: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "sketch": options.sketch,
+        "rows": options.rows,
+        "sparsity": options.sparsity,
+        "noise": options.noise,
+        "radius": options.radius,
+        "sharing": options.sharing,
+        "ring": options.ring,
+        "servers": options.servers,
+        "corrupt_clients": options.corrupt_clients,
+        "dropouts": options.dropouts,
+        "calibration": options.calibration,
+        "seed": options.simulation_seed,
+    }
+
+
+def _fit(options: argparse.Namespace) -> None:
+    from dpmpc.bounds import Schema, check_table, schema
+    from dpmpc.estimators import RidgeRegression
+    from dpmpc.planning import design
+    from dpmpc.tables import read_table
+
+    began = time.perf_counter()
+    out = None if options.out is None else _new_directory(options.out)
+    estimator = RidgeRegression(options.alpha, fit_intercept=not options.no_intercept)
+    estimator.check_parameters()
+    given = None if options.bounds is None else Schema.from_toml(options.bounds)
+    table = read_table(options.data, None if given is None else given.names, drop_missing=options.drop_missing)
+    check_table(table, options.target)
+    task = design(schema(given, table.names), len(table), options.epsilon, options.delta, **_task_choices(options))
+    fields, parts = _run_and_fit(task, table, options, estimator, target=options.target, began=began)
+    if out is not None:
+        _write_outputs(out, fields, parts, estimator)
+    _print(fields if options.json else parts)
+
+
+def _demo(options: argparse.Namespace) -> None:
+    from dpmpc.datasets import DEMO_BOUNDS, DEMO_RADIUS, demo_population
+    from dpmpc.estimators import RidgeRegression
+    from dpmpc.planning import design
+
+    began = time.perf_counter()
+    table, truth, _ = demo_population(options.clients)
+    task = design(
+        DEMO_BOUNDS,
+        len(table),
+        options.epsilon,
+        options.delta,
+        sketch="countsketch",
+        radius=DEMO_RADIUS,
+        servers=options.servers,
+    )
+    fields, parts = _run_and_fit(
+        task, table, options, RidgeRegression(1.0), target=table.names[-1], began=began, truth=truth
+    )
+    _print(fields if options.json else parts)
+
+
+def _run_and_fit(
+    task: Any, table: Any, options: argparse.Namespace, estimator: Any, *, target: str, began: float, truth: Any = None
+) -> tuple[dict[str, Any], list[Any]]:
+    """Run the servers, fit the release, and say how that compares with what the data at hand would give."""
+    from dpmpc import report
+    from dpmpc.protocols.linear_transform import run
+    from dpmpc.randomness import stream_for
+
+    seed = getattr(options, "simulation_seed", None)
+    with _progress(quiet=options.json) as progress:
+        networked = run(
+            task,
+            table.values,
+            stream=None if seed is None else stream_for(seed),
+            threads=options.threads,
+            deadline=options.deadline,
+            on_progress=progress,
+        )
+    analysis = time.perf_counter()
+    estimator.fit_release(networked.release, target=target)
+    analysis_s = time.perf_counter() - analysis
+    comparison = report.compare(estimator, table, truth)
+    fields = report.fit_fields(
+        networked, estimator, comparison, analysis_s=analysis_s, wall_s=time.perf_counter() - began
+    )
+    return fields, report.fit_parts(networked, estimator, comparison, wall_s=fields["timing"]["wall_s"])
+
+
+def _plan(options: argparse.Namespace) -> None:
+    from dpmpc import report
+    from dpmpc.bounds import Schema
+    from dpmpc.planning import Population, break_even, design, predict_for
+
+    if (options.columns is None) == (options.bounds is None):
+        raise InputError("columns, bounds: give the number of columns or a bounds file, one of the two")
+    if options.columns is not None and options.columns < 2:
+        raise InputError(f"columns: {options.columns} given, at least 2 expected: a feature and a target")
+    schema = (
+        Schema.unit([f"x{column}" for column in range(options.columns)])
+        if options.bounds is None
+        else Schema.from_toml(options.bounds)
+    )
+    population = Population(options.spread, options.spread, options.explained)
+    task = design(schema, options.clients, options.epsilon, options.delta, **_task_choices(options))
+    fields = report.plan_fields(task, predict_for(task, population), break_even(task, population))
+    _print(fields if options.json else [report.plan_table(fields), report.guarantee_text(task.guarantee)])
+
+
+def _bounds(options: argparse.Namespace) -> None:
+    from dpmpc.bounds import suggest
+    from dpmpc.tables import read_table
+
+    table = read_table(options.data, options.columns, drop_missing=options.drop_missing)
+    print("# Suggested from the data itself, which is NOT private: replace each pair by what is publicly known.")
+    print(suggest(table).to_toml(), end="")
+
+
+def _bench(options: argparse.Namespace) -> None:
+    importlib.import_module(f"dpmpc.bench.{options.name}").main(options.arguments)
+
+
+def _new_directory(path: str) -> Path:
+    """Return a directory that does not exist yet, or refuse: results are never mixed or overwritten."""
+    out = Path(path)
+    if out.exists():
+        raise InputError(f"out: {path!r} exists already, the name of a new directory expected")
+    if not out.absolute().parent.is_dir():
+        raise InputError(f"out: {path!r} given, but {str(out.parent)!r} is no directory")
+    return out
+
+
+def _write_outputs(out: Path, fields: dict[str, Any], parts: list[Any], estimator: Any) -> None:
+    """Write everything to a directory beside the wanted one, then rename it."""
+    import tempfile
+
+    from rich.console import Console
+
+    with tempfile.TemporaryDirectory(dir=out.absolute().parent, prefix=f".{out.name}.") as folder:
+        partial = Path(folder) / "out"
+        partial.mkdir()
+        estimator.release_.save(partial / "release.dpmpc")
+        (partial / "result.json").write_text(json.dumps(fields, indent=1, allow_nan=False) + "\n")
+        with open(partial / "report.txt", "w") as text:
+            console = Console(file=text, width=120)
+            _print_parts(console, parts)
+        partial.rename(out)
+
+
+def _print(result: dict[str, Any] | list[Any]) -> None:
+    if isinstance(result, dict):
+        print(json.dumps(result, allow_nan=False))
+        return
+    from rich.console import Console
+
+    _print_parts(Console(highlight=False), result)
+
+
+def _print_parts(console: Any, parts: list[Any]) -> None:
+    """Print tables as they fit, and text with its own line breaks."""
+    for part in parts:
+        console.print(part, soft_wrap=isinstance(part, str))
+
+
+@contextmanager
+def _progress(*, quiet: bool) -> Iterator[Progress]:
+    """A progress display on standard error: one line per stage."""
+    from rich.console import Console
+    from rich.progress import Progress as Display
+
+    with Display(console=Console(stderr=True), transient=True, disable=quiet) as display:
+        stages: dict[str, Any] = {}
+
+        def on_progress(stage: str, fraction: float) -> None:
+            if stage not in stages:
+                stages[stage] = display.add_task(stage, total=1.0)
+            display.update(stages[stage], completed=fraction)
+
+        yield on_progress

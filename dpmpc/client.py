@@ -1,0 +1,132 @@
+"""The randomizer R: what a client does with its row before anything leaves its device.
+
+Paper: Burkhardt et al. 2025, Algorithm 1. A client
+
+1. clips and normalises its row to the public bounds,
+2. encodes it as integers,
+3. makes one copy for each of its rows in the sketch, and adds fresh noise to each copy,
+4. splits the copies into shares, one per server.
+
+The noise of one client is too small to protect it; the noise of all the clients that meet in a row of the sketch is
+what the guarantee counts. `Client` verifies the task before it randomizes anything: it does not take a server's word
+that the noise suffices. The functions work on a block of clients at once, for tests and simulations of millions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.errors import InputError
+from dpmpc.randomness import Stream, require_secret
+from dpmpc.sharing import AdditiveSharing, ArrayShare, SeededShare, Share, expand
+from dpmpc.task import Task
+
+BLOCK = 1 << 15  # clients randomized at once: bounds the memory of a simulation
+
+
+class Client:
+    """One or many clients of a task.
+
+    Parameters
+    ----------
+    task : Task
+        The public facts; verified here.
+    stream : Stream, optional
+        Source of noise and shares: the operating system's by default.
+
+    Raises
+    ------
+    GuaranteeError, OverflowRisk
+        If the task does not give what it promises.
+    SimulationOnly
+        If a seeded stream is given and the task does not say that it is a simulation.
+    """
+
+    def __init__(self, task: Task, stream: Stream | None = None):
+        self.task = task.verify()
+        self.stream = stream or Stream.from_os()
+        if not task.simulation:
+            require_secret(self.stream, "Client")
+
+    def encode(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Clip, normalise and encode rows (m, p) in the units of the schema; integers (m, width)."""
+        return self.task.statistic.encode(self.task.schema.normalise(rows), self.task.encoding)
+
+    def randomize(self, rows: NDArray[np.float64], *, threads: int = 1) -> NDArray[np.uint64]:
+        """Return the noisy copies (m, copies, width) as ring or field elements. They are still secret."""
+        encoded = self.encode(rows)
+        shape = (len(encoded), self.task.copies, self.task.width)
+        noisy = self.task.noise.sample(shape, stream=self.stream, threads=threads)
+        noisy += encoded[:, None, :]
+        return self.task.encoding.ring.embed(noisy)
+
+    def report(self, rows: NDArray[np.float64]) -> list[NDArray[np.uint64]]:
+        """Randomize rows and split them: one array of shares for each server."""
+        return self.task.scheme.split(self.randomize(rows), stream=self.stream)
+
+
+def share_batch(
+    task: Task,
+    rows: NDArray[np.float64],
+    *,
+    stream: Stream | None = None,
+    storage: Callable[[int], NDArray[np.uint64]] | None = None,
+    threads: int = 1,
+    progress: Callable[[float], None] | None = None,
+) -> list[Share]:
+    """Simulate all the clients of a task.
+
+    With additive shares, all servers but the last receive a 16-byte key for the batch instead of an array.
+
+    Parameters
+    ----------
+    task : Task
+        The public facts.
+    rows : ndarray of float64, shape (n, p)
+        One row per client, in the units of the schema.
+    stream : Stream, optional
+        As in `Client`.
+    storage : callable, optional
+        ``storage(server)`` returns the uint64 array of ``task.share_shape`` that a server's share is written to, for
+        example a memory-mapped file; by default memory.
+    threads : int
+        Threads of the noise sampler.
+    progress : callable, optional
+        Called with the fraction done.
+
+    Returns
+    -------
+    list of Share
+        One for each server.
+    """
+    if rows.shape != (task.clients, len(task.schema)):
+        raise InputError(f"rows: shape {rows.shape} given, {(task.clients, len(task.schema))} expected by the task")
+    client = Client(task, stream)
+    place = storage or (lambda server: np.empty(task.share_shape, np.uint64))
+    scheme = task.scheme
+    servers = task.trust.servers
+    seeded = isinstance(scheme, AdditiveSharing)
+    keys = [client.stream.bytes(16) for _ in range(servers - 1)] if seeded else []
+    arrays = {server: place(server) for server in range(len(keys), servers)}
+    for first in range(0, task.clients, BLOCK):
+        noisy = client.randomize(rows[first : first + BLOCK], threads=threads)
+        block = slice(first, first + len(noisy))
+        if seeded:
+            ring = task.encoding.ring
+            for key in keys:
+                mask = expand(key, noisy.shape, ring, first=first)
+                noisy = ring.subtract(noisy, mask, out=noisy)
+            arrays[servers - 1][block] = noisy
+        else:
+            for server, part in enumerate(scheme.split(noisy, stream=client.stream)):
+                arrays[server][block] = part
+        if progress is not None:
+            progress((first + len(noisy)) / task.clients)
+    return [*_seeded(task, keys), *(ArrayShare(array) for array in arrays.values())]
+
+
+def _seeded(task: Task, keys: Sequence[bytes]) -> list[Share]:
+    return [SeededShare(key, task.share_shape, task.encoding.ring) for key in keys]

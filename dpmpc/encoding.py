@@ -1,0 +1,337 @@
+"""From real numbers to integers and back, and the proof that sums of these integers fit the ring or field.
+
+`FixedPoint` rounds and clips; `Ring64` and `Mersenne61` (`dpmpc.rings`) are the two homes of the integers;
+`plan_modulus` proves that a sum of encoded rows and their noise cannot wrap around.
+
+Promised: an encoded row never leaves the box or ball that its `Sensitivity` was computed for, whatever the input; an
+input that is not finite is refused. Not promised: that clipping takes the same time whatever the data.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpmpc._kernels import arithmetic
+from dpmpc.errors import InputError, OverflowRisk
+from dpmpc.rings import Home, Integers, Mersenne61, Ring64, home, integers
+
+__all__ = [
+    "FixedPoint",
+    "Home",
+    "Mersenne61",
+    "ModulusPlan",
+    "Ring64",
+    "Sensitivity",
+    "home",
+    "plan_modulus",
+]
+
+Reals = NDArray[np.float64]
+Clip = Literal["box", "ball"]
+Neighbouring = Literal["replace-one", "zero-out"]
+
+LARGEST_INTEGER = 1 << 51  # the kernels round exactly up to here
+MAX_FRACTIONAL_BITS = 50
+_PERIOD = 256  # bounds are repeated to at least this many elements, so that the kernel's inner loop is long
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """By how much the encoded contribution of one client can move, in integer units; never less than the truth.
+
+    Parameters
+    ----------
+    l1, l2, linf : float
+        Norms of the largest difference between the contributions of two neighbouring data sets.
+    columns : int
+        Number of entries of a contribution.
+    neighbouring : {"replace-one", "zero-out"}
+        Whether a client's row is replaced by any other, or by zero.
+    """
+
+    l1: float
+    l2: float
+    linf: float
+    columns: int
+    neighbouring: Neighbouring = "replace-one"
+
+
+class FixedPoint:
+    """Fixed-point numbers: the real z is held as an integer q near 2^f z (docs/mathematics.md, section 2).
+
+    Parameters
+    ----------
+    fractional_bits : int
+        f, from 0 to 50.
+    ring : Home, class or name
+        Where the integers will live: ``ring.embed(encode(z))``.
+    """
+
+    def __init__(self, fractional_bits: int = 16, ring: Home | type[Home] | str = "ring64"):
+        if not isinstance(fractional_bits, int) or not 0 <= fractional_bits <= MAX_FRACTIONAL_BITS:
+            raise InputError(
+                f"fractional_bits: {fractional_bits!r} given, an integer from 0 to {MAX_FRACTIONAL_BITS} expected"
+            )
+        self.fractional_bits = fractional_bits
+        self.ring = home(ring)
+        self._scale = 2.0**fractional_bits
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FixedPoint) and (self.fractional_bits, self.ring) == (
+            other.fractional_bits,
+            other.ring,
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.fractional_bits, self.ring))
+
+    def __repr__(self) -> str:
+        return f"FixedPoint(fractional_bits={self.fractional_bits}, ring={self.ring!r})"
+
+    def encode(self, z: ArrayLike, lower: ArrayLike = -1.0, upper: ArrayLike = 1.0) -> Integers:
+        """Return q = clip(round(2^f z), round(2^f lower), round(2^f upper)), rounding half to even.
+
+        Clipping comes after rounding, so that rounding adds nothing to the sensitivity.
+
+        Parameters
+        ----------
+        z : array_like of float, shape (..., p)
+            Finite.
+        lower, upper : float or array_like of shape (p,)
+            Public bounds of all columns or of each; once encoded, `lower` must be less than `upper`.
+
+        Returns
+        -------
+        ndarray of int64, the shape of `z`
+
+        Raises
+        ------
+        InputError
+            If `z` is not finite, or a bound does not fit.
+        """
+        reals = _reals(z)
+        columns = max(1, reals.shape[-1]) if reals.ndim else 1
+        bounds = self._bounds(lower, columns, "lower"), self._bounds(upper, columns, "upper")
+        low, high = np.broadcast_arrays(*bounds)
+        if not np.all(low < high):
+            unit = f"2^-{self.fractional_bits}"
+            raise InputError(f"lower, upper: {lower!r}, {upper!r} given, lower < upper expected in units of {unit}")
+        out = np.empty(reals.shape, np.int64)
+        if arithmetic.encode_box(reals.reshape(-1), self._scale, _repeat(low), _repeat(high), out.reshape(-1)):
+            raise _not_finite(reals)
+        return out
+
+    def encode_ball(self, z: ArrayLike, radius: float) -> Integers:
+        """Encode vectors so that ||q||_2 <= floor(2^f radius), exactly.
+
+        A vector outside the ball is first scaled onto it; entries are then truncated toward zero, which only shortens
+        it. The kernel checks the squared norm in integers and, where floating point has erred, moves entries toward
+        zero.
+
+        Parameters
+        ----------
+        z : array_like of float, shape (..., p)
+            Vectors along the last axis; finite.
+        radius : float
+            C, public.
+
+        Returns
+        -------
+        ndarray of int64, the shape of `z`
+        """
+        reals = _reals(z)
+        if reals.ndim == 0:
+            raise InputError("z: a number given, vectors expected")
+        out = np.empty(reals.shape, np.int64)
+        vectors = (-1, reals.shape[-1]) if reals.size else (0, 1)
+        if arithmetic.encode_ball(reals.reshape(vectors), self._scale, self._radius(radius), out.reshape(vectors)):
+            raise _not_finite(reals)
+        return out
+
+    def decode(self, q: Integers) -> Reals:
+        """Return q / 2^f as float64."""
+        return integers(q, "q") / self._scale
+
+    def sensitivity(
+        self, columns: int, eta: ArrayLike = 1.0, clip: Clip = "box", neighbouring: Neighbouring = "replace-one"
+    ) -> Sensitivity:
+        """Return by how much one client moves its encoded row (docs/mathematics.md, section 2).
+
+        With D = 2 for replace-one and 1 for zero-out, eta_f = round(2^f eta) and C_f = floor(2^f C):
+        box, linf = max_j D eta_fj, l2^2 = sum_j (D eta_fj)^2, l1 = sum_j D eta_fj; ball, linf = l2 = D C_f,
+        l1 = sqrt(p) l2 rounded down to an integer, as integer vectors have an integer l1 norm.
+
+        Parameters
+        ----------
+        columns : int
+            p.
+        eta : float or array_like of shape (p,)
+            Entries are clipped to [-eta_j, eta_j] ("box"), or vectors to norm C = eta ("ball").
+        clip : {"box", "ball"}
+            `encode` or `encode_ball`.
+        neighbouring : {"replace-one", "zero-out"}
+            See `Sensitivity`.
+        """
+        if columns < 1:
+            raise InputError(f"columns: {columns} given, at least 1 expected")
+        if neighbouring not in ("replace-one", "zero-out"):
+            raise InputError(f"neighbouring: {neighbouring!r} given, 'replace-one' or 'zero-out' expected")
+        moves = 2 if neighbouring == "replace-one" else 1
+        if clip == "box":
+            reach = np.broadcast_to(self._bounds(eta, columns, "eta"), columns)
+            if reach.min() < 1:
+                raise InputError(
+                    f"eta: {eta!r} given, at least 2^-{self.fractional_bits} expected: smaller encodes as 0"
+                )
+            sides = [moves * int(side) for side in reach]
+            return Sensitivity(sum(sides), _root_up(sum(side**2 for side in sides)), max(sides), columns, neighbouring)
+        if clip == "ball":
+            diameter = moves * self._radius(eta)
+            return Sensitivity(math.isqrt(columns * diameter**2), diameter, diameter, columns, neighbouring)
+        raise InputError(f"clip: {clip!r} given, 'box' or 'ball' expected")
+
+    def _bounds(self, bound: ArrayLike, columns: int, name: str) -> Reals:
+        """round(2^f bound) as integers held in float64, of shape (1,) or (columns,)."""
+        values = np.atleast_1d(np.asarray(bound, np.float64))
+        if values.shape not in ((1,), (columns,)):
+            raise InputError(
+                f"{name}: shape {values.shape} given, a number or one for each of {columns} columns expected"
+            )
+        if not np.all(np.abs(values) <= LARGEST_INTEGER / self._scale):  # a NaN fails too
+            raise InputError(f"{name}: {bound!r} given, at most 2^51 in units of 2^-{self.fractional_bits} expected")
+        return np.rint(values * self._scale)
+
+    def _radius(self, radius: ArrayLike) -> int:
+        """Return C_f = floor(2^f C)."""
+        if (
+            not isinstance(radius, int | float | np.integer | np.floating)
+            or not 1 <= radius * self._scale <= LARGEST_INTEGER
+        ):
+            limits = f"from 1 to 2^51 in units of 2^-{self.fractional_bits}"
+            raise InputError(f"radius: {radius!r} given, a number {limits} expected")
+        return math.floor(radius * self._scale)
+
+
+@dataclass(frozen=True)
+class ModulusPlan:
+    """Proof that no cell of an opened sum wraps around, except with probability `failure`.
+
+    Parameters
+    ----------
+    bits_needed, bits_available : int
+        Bits of the largest centred sum, and of the ring or field.
+    magnitude : int
+        Largest sum of encoded entries without noise.
+    tail : float
+        What the noise of every cell stays below.
+    failure : float
+        Probability that some cell's noise does not.
+    """
+
+    bits_needed: int
+    bits_available: int
+    magnitude: int
+    tail: float
+    failure: float
+
+
+def plan_modulus(
+    ring: Home | type[Home] | str,
+    occupancy_max: int,
+    eta_int: int,
+    noise_sd: float,
+    cells: int,
+    failure: float = 2.0**-40,
+    noise: str = "gaussian",
+) -> ModulusPlan:
+    """Check 2^bits > 2 (max_r N_r eta_f + tail) + 1 (docs/mathematics.md, section 2).
+
+    With L = ln(2 cells / failure), a union over cells and two sides:
+
+    - Gaussian: tail = sd sqrt(2 L). So too for sums of discrete Gaussians of parameter sigma: completing the square,
+      E exp(t X) is exp(t^2 sigma^2 / 2) times a ratio of Gaussian sums over shifted and unshifted integers, and the
+      unshifted sum is the largest (Canonne, Kamath, Steinke 2020, section 2).
+    - Skellam of variance v, a difference of two Poisson(v/2): ln E exp(t X) = v (cosh t - 1) <= v t^2 / (2 (1 - t/3))
+      for 0 < t < 3, so X is sub-gamma: tail = sqrt(2 v L) + L/3 (Boucheron, Lugosi, Massart 2013, section 2.4).
+
+    Wrap-around would ruin the result, never privacy.
+
+    Parameters
+    ----------
+    ring : Home, class or name
+        Where the sums live.
+    occupancy_max : int
+        Contributions in the fullest cell, max_r N_r.
+    eta_int : int
+        Largest absolute value of an encoded entry.
+    noise_sd : float
+        Standard deviation of the summed noise of a cell, in integer units.
+    cells : int
+        Number of cells that are opened, k p.
+    failure : float
+        beta, in (0, 1).
+    noise : {"gaussian", "discrete-gaussian", "skellam"}
+        Distribution of a cell's noise.
+
+    Returns
+    -------
+    ModulusPlan
+
+    Raises
+    ------
+    OverflowRisk
+        If the sums do not fit; the message holds the numbers.
+    """
+    ring = home(ring)
+    for name, value, least in (("occupancy_max", occupancy_max, 0), ("eta_int", eta_int, 0), ("cells", cells, 1)):
+        if value < least:
+            raise InputError(f"{name}: {value} given, at least {least} expected")
+    if not (math.isfinite(noise_sd) and noise_sd >= 0):
+        raise InputError(f"noise_sd: {noise_sd} given, a finite number of at least 0 expected")
+    if not 0 < failure < 1:
+        raise InputError(f"failure: {failure} given, a probability between 0 and 1 expected")
+    log_cells = math.log(2 * cells) - math.log(failure)
+    tail = noise_sd * math.sqrt(2 * log_cells)
+    if noise == "skellam":
+        tail += log_cells / 3
+    elif noise not in ("gaussian", "discrete-gaussian"):
+        raise InputError(f"noise: {noise!r} given, 'gaussian', 'discrete-gaussian' or 'skellam' expected")
+    magnitude = int(occupancy_max) * int(eta_int)
+    bits_needed = (2 * (magnitude + math.ceil(tail)) + 1).bit_length()
+    if bits_needed > ring.bits:
+        raise OverflowRisk(
+            f"{ring.name}: {bits_needed} bits needed, {ring.bits} available: up to {occupancy_max} contributions of at "
+            f"most {eta_int} and noise of at most {tail:.6g} in each of {cells} cells; use fewer fractional bits or "
+            "more rows"
+        )
+    return ModulusPlan(bits_needed, ring.bits, magnitude, tail, failure)
+
+
+def _reals(z: ArrayLike) -> Reals:
+    array = np.asarray(z)
+    if array.dtype.kind not in "fiu":
+        raise InputError(f"z: {array.dtype} given, real numbers expected")
+    return np.require(array, np.float64, "C")
+
+
+def _repeat(bounds: Reals) -> Reals:
+    return np.tile(bounds, -(-_PERIOD // bounds.size))
+
+
+def _not_finite(reals: Reals) -> InputError:
+    index = tuple(int(i) for i in np.argwhere(~np.isfinite(reals))[0])
+    return InputError(f"z: {reals[index]} at index {index}, a finite number expected")
+
+
+def _root_up(square: int) -> float:
+    """Return the least float found whose square is not below an integer."""
+    root = math.sqrt(square)
+    while Fraction(root) ** 2 < square:
+        root = math.nextafter(root, math.inf)
+    return root

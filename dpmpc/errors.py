@@ -1,0 +1,74 @@
+"""Every error that dpmpc raises on purpose, and the exit status that the command line gives it.
+
+`InputError` says that what was asked cannot be done as asked (status 2): it names the argument, its value
+and what was expected. `ProtocolFailure` says that a run among several parties broke (status 3): it names
+the party. Nothing is retried silently and nothing weaker is done instead.
+"""
+
+from __future__ import annotations
+
+
+class DpmpcError(Exception):
+    """Root of the errors below."""
+
+    exit_status = 1
+
+
+class InputError(DpmpcError, ValueError):
+    """An argument, a file or a column is not what it has to be."""
+
+    exit_status = 2
+
+
+class GuaranteeError(InputError):
+    """The privacy guarantee that was asked for cannot be met; the message holds the numbers."""
+
+
+class OverflowRisk(InputError):
+    """The sum of all encoded rows and their noise might wrap around in the ring or field."""
+
+
+class SimulationOnly(InputError):
+    """Seeded randomness or a floating-point sampler was handed to code that protects real people."""
+
+
+class ProtocolFailure(DpmpcError):
+    """A run among several parties broke.
+
+    Parameters
+    ----------
+    message : str
+        What happened.
+    party : int, optional
+        The number of the party at fault, where one is.
+    """
+
+    exit_status = 3
+
+    def __init__(self, message: str, party: int | None = None):
+        super().__init__(message)
+        self.party = party
+
+
+class PartyMissing(ProtocolFailure):
+    """A party never came up, or made no progress within the deadline."""
+
+
+class PartyLost(ProtocolFailure):
+    """A party's link broke before the protocol had ended."""
+
+
+class PartyImpersonated(ProtocolFailure):
+    """A peer's certificate is not the one of the party that it claims to be."""
+
+
+class MalformedFrame(ProtocolFailure):
+    """A peer sent bytes that are no frame of this protocol: wrong length, wrong type, a pickle."""
+
+
+class BatchMismatch(ProtocolFailure):
+    """Two parties do not speak of the same task or the same batch of clients."""
+
+
+class InconsistentShares(ProtocolFailure):
+    """More shares than needed were given, and they do not belong to one secret: somebody lied or erred."""

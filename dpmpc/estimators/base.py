@@ -1,0 +1,132 @@
+"""What all private linear estimators share: the budget, the public choices, and the way from (X, y) to a release."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+
+from dpmpc import model
+from dpmpc.bounds import Bounds, check_table, schema
+from dpmpc.errors import InputError
+from dpmpc.planning import design
+from dpmpc.randomness import stream_for
+from dpmpc.release import Release
+from dpmpc.tables import Table
+
+
+class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
+    """Base of the estimators that read a release, or make one from data at hand.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Budget of the release that `fit` makes.
+    bounds : Schema, pair, dict, path or None
+        Public bounds of the columns, target included; None where the data is already in [-1, 1].
+    sketch : {"auto", "osnap", "countsketch", "sum"}
+        The public matrix; see `dpmpc.planning.design`.
+    rows, sparsity : int, optional
+        k and s of the sketch.
+    noise : {"discrete-gaussian", "skellam"}
+        Family of the clients' noise.
+    radius : float, optional
+        L2 clipping norm of the normalised row.
+    servers : int
+        Number of servers.
+    sharing : {"additive", "shamir"}
+        How contributions are split.
+    corrupt_clients, dropouts : int
+        See `dpmpc.privacy.Trust`.
+    calibration : {"joint", "paper"}
+        See `dpmpc.privacy.calibrate`.
+    threads : int
+        Threads of the kernels.
+    seed : int, optional
+        Simulations only: repeats sketch, noise and shares; the guarantee then says that nobody is protected.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        bounds: Bounds = None,
+        sketch: str = "auto",
+        rows: int | None = None,
+        sparsity: int | None = None,
+        noise: str = "discrete-gaussian",
+        radius: float | None = None,
+        servers: int = 3,
+        sharing: str = "additive",
+        corrupt_clients: int = 0,
+        dropouts: int = 0,
+        calibration: str = "joint",
+        threads: int = 1,
+        seed: int | None = None,
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.sketch = sketch
+        self.rows = rows
+        self.sparsity = sparsity
+        self.noise = noise
+        self.radius = radius
+        self.servers = servers
+        self.sharing = sharing
+        self.corrupt_clients = corrupt_clients
+        self.dropouts = dropouts
+        self.calibration = calibration
+        self.threads = threads
+        self.seed = seed
+
+    def release(self, table: Table) -> Release:
+        """Simulate the clients who own the table's rows and the servers, in this process; return what they release."""
+        check_table(table)
+        task = design(
+            schema(self.bounds, table.names),
+            len(table),
+            self.epsilon,
+            self.delta,
+            sketch=self.sketch,
+            rows=self.rows,
+            sparsity=self.sparsity,
+            noise=self.noise,
+            radius=self.radius,
+            sharing=self.sharing,
+            servers=self.servers,
+            corrupt_clients=self.corrupt_clients,
+            dropouts=self.dropouts,
+            calibration=self.calibration,
+            seed=self.seed,
+        )
+        stream = None if self.seed is None else stream_for(self.seed)
+        return model.run(task, table.values, stream=stream, threads=self.threads)
+
+
+def table_of(X: ArrayLike, y: ArrayLike, target: str = "y") -> Table:
+    """Put features and target side by side; the features keep their names, or are called x0, x1, ..."""
+    features = Table.from_any(X)
+    label = np.asarray(y, dtype=np.float64)
+    if label.shape != (len(features),):
+        raise InputError(f"y: shape {label.shape} given, ({len(features)},) expected: one value for each row of X")
+    if target in features.names:
+        raise InputError(f"X: a column named {target!r} is given, but that is the target's name")
+    return Table.from_any(np.column_stack([features.values, label]), names=(*features.names, target))
+
+
+def column_index(columns: tuple[str, ...], target: str | int) -> int:
+    """Position of a target given by name or by number."""
+    if isinstance(target, str):
+        if target not in columns:
+            raise InputError(f"target: {target!r} given, one of {', '.join(columns)} expected")
+        return columns.index(target)
+    if not -len(columns) <= target < len(columns):
+        raise InputError(f"target: {target} given, a column number below {len(columns)} expected")
+    return target % len(columns)
+
+
+Fields = dict[str, Any]

@@ -1,0 +1,217 @@
+"""Ridge regression from a release (Burkhardt et al. 2025, section 5.1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import RegressorMixin
+
+from dpmpc.baselines import LinearModel, optimal_ridge, ridge_cost, solve_ridge, trivial_predictor
+from dpmpc.errors import InputError
+from dpmpc.estimators.base import PrivateLinearModel, column_index, table_of
+from dpmpc.release import NoisyGram, Release
+
+DEBIAS = ("guarded", "never")
+_CLEARLY = (
+    3.0  # the smallest eigenvalue has to exceed the noise's fluctuation so many times before the bias is taken off
+)
+
+
+class RidgeRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
+    """Differentially private ridge regression by secure sketching.
+
+    `fit` simulates clients and servers in this process and then calls `fit_release`; `fit_release` alone is
+    post-processing of a release that came from anywhere.
+
+    Parameters
+    ----------
+    alpha : float
+        Penalty on the squared coefficients of the normalised columns (each mapped from its bounds to [-1, 1]).
+    fit_intercept : bool
+        Whether to fit an intercept. It costs no privacy: its column of the sketch is public.
+    debias : {"guarded", "never"}
+        Clients' noise adds B = sum of the rows' noise variances to the Gram diagonal, in expectation, and shrinks the
+        fit. "guarded" takes B off where the smallest eigenvalue clearly exceeds the noise's fluctuation, and never
+        elsewhere: an unguarded correction explodes (docs/mathematics.md, section 4).
+    **options
+        Those of `PrivateLinearModel`.
+
+    Attributes
+    ----------
+    coef_ : ndarray of float64, shape (d,)
+        In the units of the columns.
+    intercept_ : float
+        In the target's units.
+    feature_names_ : tuple of str
+        The columns that `coef_` belongs to.
+    release_ : Release
+        What the servers opened; any other target can be fitted from it at no cost.
+    debiased_ : bool
+        Whether B was taken off.
+    alpha_ : float
+        The penalty used: larger than `alpha` where the noise left the Gram matrix without a safe inverse.
+    model_ : LinearModel
+        The fit in normalised units.
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        fit_intercept: bool = True,
+        debias: str = "guarded",
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        bounds: Any = None,
+        sketch: str = "auto",
+        rows: int | None = None,
+        sparsity: int | None = None,
+        noise: str = "discrete-gaussian",
+        radius: float | None = None,
+        servers: int = 3,
+        sharing: str = "additive",
+        corrupt_clients: int = 0,
+        dropouts: int = 0,
+        calibration: str = "joint",
+        threads: int = 1,
+        seed: int | None = None,
+    ):
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            bounds=bounds,
+            sketch=sketch,
+            rows=rows,
+            sparsity=sparsity,
+            noise=noise,
+            radius=radius,
+            servers=servers,
+            sharing=sharing,
+            corrupt_clients=corrupt_clients,
+            dropouts=dropouts,
+            calibration=calibration,
+            threads=threads,
+            seed=seed,
+        )
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.debias = debias
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> RidgeRegression:
+        """Make a release of (X, y) under the estimator's budget and fit it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), or a data frame
+            One row per client.
+        y : array-like of shape (n,)
+            The target; it is called "y" in `bounds`.
+        """
+        self.check_parameters()
+        table = table_of(X, y)
+        return self.fit_release(self.release(table), target=table.names[-1])
+
+    def fit_release(self, release: Release, target: str | int = -1) -> RidgeRegression:
+        """Fit a release: pure post-processing.
+
+        Parameters
+        ----------
+        release : Release
+            Of rows or of second moments.
+        target : str or int
+            The column to predict, the last by default; all others are features.
+        """
+        self.check_parameters()
+        position = column_index(release.columns, target)
+        gram = release.gram()
+        matrix, self.debiased_ = self._debiased(gram, position)
+        self.alpha_ = max(self.alpha, self._safe_alpha(matrix, gram, position))
+        self.model_ = solve_ridge(matrix, position, self.alpha_, fit_intercept=self.fit_intercept)
+        self.release_ = release
+        self.target_ = release.columns[position]
+        self.feature_names_ = tuple(name for name in release.columns if name != self.target_)
+        self.n_features_in_ = len(self.feature_names_)
+        self.coef_, self.intercept_ = self.in_units(self.model_)
+        return self
+
+    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Predict the target, in its units, for rows (m, d) of the features."""
+        values = np.asarray(X, dtype=np.float64)
+        if values.ndim != 2 or values.shape[1] != self.n_features_in_:
+            raise InputError(f"X: shape {values.shape} given, (m, {self.n_features_in_}) expected")
+        return np.asarray(values @ self.coef_ + self.intercept_)
+
+    def approximation_factor(self, X: ArrayLike, y: ArrayLike, model: LinearModel | None = None) -> float:
+        """Phi = cost of this fit / least cost, on data at hand (not private; Burkhardt et al. 2025, section 6.2).
+
+        Parameters
+        ----------
+        X, y : array-like
+            Data in the columns' units; normalised and clipped as the clients do.
+        model : LinearModel, optional
+            Another model to judge, in normalised units.
+        """
+        Z, label = self.normalised(X, y)
+        best = optimal_ridge(Z, label, self.alpha, fit_intercept=self.fit_intercept)
+        least = ridge_cost(best, Z, label, self.alpha)
+        if least == 0:
+            raise InputError("y: the optimal fit is exact, so the approximation factor is undefined")
+        return ridge_cost(model or self.model_, Z, label, self.alpha) / least
+
+    def trivial_factor(self, X: ArrayLike, y: ArrayLike) -> float:
+        """Phi of the predictor that ignores the features and knows the target's mean."""
+        _, label = self.normalised(X, y)
+        return self.approximation_factor(
+            X, y, trivial_predictor(self.n_features_in_, label, fit_intercept=self.fit_intercept)
+        )
+
+    def in_units(self, model: LinearModel) -> tuple[NDArray[np.float64], float]:
+        """Coefficients (d,) and intercept of a normalised model in the columns' units."""
+        schema = self.release_.task.schema
+        features, target = schema.select(self.feature_names_), schema.select([self.target_])
+        coefficients = model.weights * target.slope[0] / features.slope
+        intercept = target.offset[0] + target.slope[0] * model.intercept - coefficients @ features.offset
+        return coefficients, float(intercept)
+
+    def normalised(self, X: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return features (n, d) and target (n,) mapped to [-1, 1] by the release's public bounds, and clipped to
+        them.
+        """
+        schema = self.release_.task.schema
+        features = schema.select(self.feature_names_).normalise(np.asarray(X, dtype=np.float64))
+        label = schema.select([self.target_]).normalise(np.asarray(y, dtype=np.float64)[:, None])[:, 0]
+        return features, label
+
+    def check_parameters(self) -> None:
+        """Refuse parameters that no fit can use, before any data is touched."""
+        if not (np.isfinite(self.alpha) and self.alpha >= 0):
+            raise InputError(f"alpha: {self.alpha} given, a finite number >= 0 expected")
+        if self.debias not in DEBIAS:
+            raise InputError(f"debias: {self.debias!r} given, one of {', '.join(DEBIAS)} expected")
+
+    def _debiased(self, gram: NoisyGram, target: int) -> tuple[NDArray[np.float64], bool]:
+        """Take the noise's expectation off the diagonal where that is safe."""
+        lowest = self._smallest_eigenvalue(gram.matrix, target)
+        if self.debias == "never" or gram.bias == 0 or lowest - gram.bias < _CLEARLY * gram.fluctuation:
+            return gram.matrix, False
+        matrix = gram.matrix.copy()
+        columns = np.arange(1, len(matrix))
+        matrix[columns, columns] -= gram.bias
+        return matrix, True
+
+    def _safe_alpha(self, matrix: NDArray[np.float64], gram: NoisyGram, target: int) -> float:
+        """Penalty that lifts the smallest eigenvalue out of the noise of a sum, whose matrix need not be positive.
+
+        The idea of adaptive SSP (Wang 2018), at no cost of budget: the noisy matrix and its noise level are public.
+        """
+        return 0.0 if gram.bias else max(0.0, gram.fluctuation - self._smallest_eigenvalue(matrix, target))
+
+    def _smallest_eigenvalue(self, matrix: NDArray[np.float64], target: int) -> float:
+        """Of the features' Gram matrix, after the intercept has been projected out where there is one."""
+        features = [column for column in range(1, len(matrix)) if column != target + 1]
+        block = matrix[np.ix_(features, features)]
+        if self.fit_intercept:
+            block = block - np.outer(matrix[features, 0], matrix[features, 0]) / matrix[0, 0]
+        return float(np.linalg.eigvalsh(block)[0])

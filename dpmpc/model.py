@@ -1,0 +1,49 @@
+"""The linear-transformation model in one process: clients, servers and analyst composed without a network.
+
+This is what an estimator's `fit(X, y)` runs, and what every run over real servers is compared with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.analyst import open_sums
+from dpmpc.client import share_batch
+from dpmpc.randomness import Stream
+from dpmpc.release import Release
+from dpmpc.server import transform
+from dpmpc.task import Task
+
+
+def run(
+    task: Task,
+    rows: NDArray[np.float64],
+    *,
+    stream: Stream | None = None,
+    threads: int = 1,
+    progress: Callable[[float], None] | None = None,
+) -> Release:
+    """Run R, T and the opening of Algorithm 1 (Burkhardt et al. 2025) on simulated clients.
+
+    Parameters
+    ----------
+    task : Task
+        The public facts.
+    rows : ndarray of float64, shape (n, p)
+        One row per client, in the units of the schema.
+    stream : Stream, optional
+        Source of noise and shares; a seeded one needs a task that says it is a simulation.
+    threads : int
+        Threads of the sampler and of the kernel; the result does not depend on them.
+    progress : callable, optional
+        Called with the fraction of clients randomized.
+
+    Returns
+    -------
+    Release
+    """
+    shares = share_batch(task, rows, stream=stream, threads=threads, progress=progress)
+    return open_sums(task, [transform(task, share, threads=threads) for share in shares])

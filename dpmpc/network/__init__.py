@@ -1,0 +1,18 @@
+"""MPyC as a runtime whose parties need not trust each other.
+
+MPyC gives the coroutine model, the links and the program counters. What it takes on trust is taken out: a party
+number is bound to a certificate, no pickle is ever read, no wait lasts for ever, and every failure is a typed error
+that names a party. In the order in which a run uses them:
+
+`settings`  what one party is told, and what it leaves behind: party.json and outcome.json
+`launch`    one operating-system process for each party on this machine; `verdict` names the cause when a run fails
+`identity`  a throw-away certificate authority and TLS 1.3 with certificates on both sides
+`party`     the process of one party: ``python -m dpmpc.network.party FOLDER``
+`runtime`   MPyC's Runtime (`backend`) with its own start (`connecting`), shutdown and frame exchange
+`links`     one authenticated link, over `sockets` that count
+`frames`    the only messages that our protocols send
+`meter`     seconds, bytes and memory of one party
+
+Not promised: privacy against the operating system of a party, availability when a party refuses to take part, and
+correctness of what a malicious party computes.
+"""

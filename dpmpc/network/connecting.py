@@ -1,0 +1,180 @@
+"""Set-up: a party accepts those that come before it and dials those that come after it, all at once.
+
+Each connection is TLS 1.3 with certificates on both sides. A party that is dialled and shows a wrong certificate
+ends the run; a caller without a valid certificate is a stranger, who is turned away and noted, and cannot end the
+run. Only the address that the roster gives is bound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import ssl
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpmpc.errors import InputError, PartyImpersonated, PartyMissing
+from dpmpc.network.identity import dialling_context, listening_context, party_name
+from dpmpc.network.links import Link
+from dpmpc.network.sockets import CountingSocket
+
+if TYPE_CHECKING:
+    from dpmpc.network.runtime import PartyRuntime
+
+REDIAL_SECONDS = 0.05
+SHUTDOWN_SECONDS = 2.0
+
+
+class Connector:
+    """Makes the links of one party.
+
+    Parameters
+    ----------
+    runtime : PartyRuntime
+        The party; links register with it as soon as the peer's number is certain.
+    folder : Path
+        Where its key and certificates are.
+    """
+
+    def __init__(self, runtime: PartyRuntime, folder: Path):
+        self._runtime = runtime
+        self._settings = runtime.settings
+        self._listening, self._dialling = listening_context(folder), dialling_context(folder)
+        self._began = 0.0
+        self._admitted = asyncio.Event()
+        self._obstacles: dict[str, str] = {}
+
+    async def connect(self) -> None:
+        """Return when there is a link to every other party.
+
+        Raises
+        ------
+        PartyMissing
+            If somebody is not there when the deadline for set-up ends.
+        """
+        loop = asyncio.get_running_loop()
+        self._began = loop.time()
+        loop.add_signal_handler(signal.SIGTERM, self._tell_who_is_missing)
+        try:
+            async with asyncio.timeout(self._settings.connect_deadline), asyncio.TaskGroup() as group:
+                for peer in range(self._runtime.pid + 1, len(self._settings.addresses)):
+                    group.create_task(self._dial(peer))
+                if self._runtime.pid > 0:
+                    accepting = group.create_task(self._accept())
+                    await self._admitted.wait()
+                    accepting.cancel()
+        except TimeoutError:
+            raise self._missing() from None
+        finally:
+            loop.remove_signal_handler(signal.SIGTERM)
+
+    async def _dial(self, peer: int) -> None:
+        """Connect to a peer, however long it takes to come up; a wrong certificate is final."""
+        while True:
+            try:
+                return await self._dial_once(peer)
+            except ssl.SSLCertVerificationError as error:
+                why = f"party {self._runtime.pid} refused the certificate of party {peer}: {error.verify_message}"
+                self._runtime.fail(PartyImpersonated(why, peer))
+                await asyncio.get_running_loop().create_future()  # until the failure cancels this task too
+            except OSError as error:
+                self._obstacles[f"party {peer}"] = str(error)
+                await asyncio.sleep(REDIAL_SECONDS)
+
+    async def _dial_once(self, peer: int) -> None:
+        loop = asyncio.get_running_loop()
+        host, port = self._settings.addresses[peer]
+        family, kind, protocol, _, address = (await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM))[0]
+        connection = CountingSocket(family, kind, protocol)
+        connection.setblocking(False)
+        try:
+            await loop.sock_connect(connection, address)
+        except BaseException:
+            connection.close()
+            raise
+        await loop.create_connection(
+            lambda: Link(self._runtime, connection, peer),
+            sock=connection,
+            ssl=self._dialling,
+            server_hostname=party_name(peer),
+            ssl_handshake_timeout=self._settings.connect_deadline,
+            ssl_shutdown_timeout=SHUTDOWN_SECONDS,
+        )
+
+    async def _accept(self) -> None:
+        """Accept callers until cancelled; those that have not been admitted by then are dropped."""
+        loop = asyncio.get_running_loop()
+        with await self._listener() as listener:
+            async with asyncio.TaskGroup() as callers:
+                while True:
+                    connection, _ = await loop.sock_accept(listener)
+                    assert isinstance(connection, CountingSocket)
+                    callers.create_task(self._admit(connection))
+
+    async def _admit(self, connection: CountingSocket) -> None:
+        """Let one caller in, if it proves to be a party."""
+        link = Link(self._runtime, connection)
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: link,
+                connection,
+                ssl=self._listening,
+                ssl_handshake_timeout=self._settings.connect_deadline,
+                ssl_shutdown_timeout=SHUTDOWN_SECONDS,
+            )
+            await link.introduced
+        except OSError as error:
+            self._obstacles["a caller that was turned away"] = str(error)
+            return
+        finally:
+            if link.transport is not None and not link.introduced.done():
+                link.transport.abort()
+        if all(peer in self._runtime.links for peer in range(self._runtime.pid)):
+            self._admitted.set()
+
+    async def _listener(self) -> CountingSocket:
+        """Return the listening socket: the launcher's, or one on the address that the roster gives."""
+        if self._settings.listener is not None:
+            listener = CountingSocket(fileno=self._settings.listener)
+        else:
+            host, port = self._settings.addresses[self._runtime.pid]
+            listener = await bind(host, port)
+        listener.setblocking(False)
+        return listener
+
+    def _tell_who_is_missing(self) -> None:
+        """Fail in good order when this process is asked to end while it waits for others."""
+        if len(self._runtime.links) < len(self._runtime.peers):
+            self._runtime.fail(self._missing())
+
+    def _missing(self) -> PartyMissing:
+        missing = [peer for peer in self._runtime.peers if peer not in self._runtime.links]
+        names = ", ".join(f"party {peer}" for peer in missing)
+        remarks = "".join(f"; {who}: {what}" for who, what in sorted(self._obstacles.items()))
+        waited = asyncio.get_running_loop().time() - self._began
+        return PartyMissing(f"{names} had not come up after {waited:.1f} s{remarks}", missing[0])
+
+
+async def bind(host: str, port: int) -> CountingSocket:
+    """Return a socket that listens on this address and no other.
+
+    Raises
+    ------
+    InputError
+        If the address cannot be bound.
+    """
+    loop = asyncio.get_running_loop()
+    try:
+        family, kind, protocol, _, address = (await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM))[0]
+        listener = CountingSocket(family, kind, protocol)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen()
+        except OSError:
+            listener.close()
+            raise
+    except OSError as error:
+        raise InputError(f"addresses: {host}:{port} given, an address of this machine expected: {error}") from error
+    return listener

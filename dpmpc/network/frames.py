@@ -1,0 +1,260 @@
+"""The messages between parties: one fixed binary layout, checked before a byte of it is used.
+
+======  =====  ==================================================================
+offset  bytes  field (integers are unsigned and little-endian)
+======  =====  ==================================================================
+0       8      magic, ``dpmpcfrm``
+8       1      version, 1
+9       1      kind: what the frame is for, `Kind`
+10      1      content: 0 nothing, 1 raw bytes, 2 an array of 64-bit words
+11      1      ndim: 0 for nothing, 1 for bytes, 1 to 4 for an array
+12      4      sender, a party number
+16      32     task: the digest of what sender and receiver agreed to do
+48      8      length of the payload in bytes
+56      8 n    shape, `ndim` numbers
+...            payload, row-major; the words start at a multiple of 8 bytes
+======  =====  ==================================================================
+
+`decode` trusts nothing: each field must be what the receiver expects, the length must follow from the shape, and not a
+byte may be missing or left over. Whatever the bytes are, it either returns the frame or raises a `ProtocolFailure`
+that names the peer; no code in a peer's bytes is ever run. It does not promise that the content is *true*: a server
+that lies about its share is caught, if at all, by the sharing scheme.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+import struct
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.errors import BatchMismatch, InputError, MalformedFrame, PartyImpersonated
+
+MAGIC = b"dpmpcfrm"
+VERSION = 1
+TASK_BYTES = 32
+MAX_DIMENSIONS = 4
+WORD = np.dtype("<u8")
+_HEADER = struct.Struct(f"<8sBBBBI{TASK_BYTES}sQ")
+_PICKLES = tuple(bytes((0x80, protocol)) for protocol in range(2, 6))
+
+Content = NDArray[np.uint64] | bytes | None
+
+
+class Kind(enum.IntEnum):
+    """What a frame is for; a receiver always knows which kind comes next."""
+
+    HELLO = 1
+    BARRIER = 2
+    GOODBYE = 3
+    SHARE = 16
+    COMMITMENT = 17
+    OPENING = 18
+    DIGEST = 19
+    RESULT = 20
+
+
+class ContentType(enum.IntEnum):
+    """What the payload of a frame holds."""
+
+    NOTHING = 0
+    BYTES = 1
+    WORDS = 2
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Frame:
+    """One message.
+
+    Parameters
+    ----------
+    kind : Kind
+        What the frame is for.
+    sender : int
+        The number of the party that sends it.
+    task : bytes
+        32 bytes, the digest of the task that both parties agreed on.
+    content : ndarray of uint64, 1 to 4 dimensions, or bytes, or None
+        What is sent.
+    """
+
+    kind: Kind
+    sender: int
+    task: bytes
+    content: Content = None
+
+    def __post_init__(self) -> None:
+        if len(self.task) != TASK_BYTES:
+            raise InputError(f"task: {len(self.task)} bytes given, {TASK_BYTES} expected")
+        if not 0 <= self.sender < 1 << 16:
+            raise InputError(f"sender: {self.sender} given, a party number in [0, 65536) expected")
+        if isinstance(self.content, np.ndarray):
+            if self.content.dtype != WORD:
+                raise InputError(f"content: dtype {self.content.dtype} given, uint64 expected")
+            if not 1 <= self.content.ndim <= MAX_DIMENSIONS:
+                raise InputError(f"content: {self.content.ndim} dimensions given, 1 to {MAX_DIMENSIONS} expected")
+
+    @property
+    def content_type(self) -> ContentType:
+        """What the payload holds."""
+        if self.content is None:
+            return ContentType.NOTHING
+        return ContentType.BYTES if isinstance(self.content, bytes) else ContentType.WORDS
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the array, the length of the bytes, or nothing."""
+        if self.content is None:
+            return ()
+        return (len(self.content),) if isinstance(self.content, bytes) else self.content.shape
+
+    @property
+    def words(self) -> NDArray[np.uint64]:
+        """The content of a frame that carries an array."""
+        assert isinstance(self.content, np.ndarray), "the receiver asked for another type of content"
+        return self.content
+
+    @property
+    def raw(self) -> bytes:
+        """The content of a frame that carries bytes."""
+        assert isinstance(self.content, bytes), "the receiver asked for another type of content"
+        return self.content
+
+    @property
+    def content_bytes(self) -> int:
+        """Length of the payload: what is sent beyond the header."""
+        return _payload_bytes(self.content_type, self.shape)
+
+
+@dataclasses.dataclass(frozen=True)
+class Expectation:
+    """What a receiver knows about the next frame before it arrives.
+
+    Parameters
+    ----------
+    kind : Kind
+        What the frame has to be for.
+    sender : int
+        The party at the other end of the link.
+    task : bytes
+        32 bytes, the digest of the receiver's own task.
+    content : ContentType
+        What the payload has to hold.
+    shape : tuple of int, optional
+        The exact shape; any is accepted where None is given.
+    """
+
+    kind: Kind
+    sender: int
+    task: bytes
+    content: ContentType = ContentType.NOTHING
+    shape: tuple[int, ...] | None = None
+
+
+def encode(frame: Frame) -> bytes:
+    """Return the bytes of a frame."""
+    header = _HEADER.pack(
+        MAGIC,
+        VERSION,
+        frame.kind,
+        frame.content_type,
+        len(frame.shape),
+        frame.sender,
+        frame.task,
+        frame.content_bytes,
+    )
+    shape = struct.pack(f"<{len(frame.shape)}Q", *frame.shape)
+    if isinstance(frame.content, np.ndarray):
+        return b"".join((header, shape, np.ascontiguousarray(frame.content, WORD).data))
+    return b"".join((header, shape, frame.content or b""))
+
+
+def decode(data: bytes, expected: Expectation) -> Frame:
+    """Return the frame that `data` holds, if it is the one that was expected.
+
+    Parameters
+    ----------
+    data : bytes
+        What the peer sent, of any length and content.
+    expected : Expectation
+        What the receiver knows beforehand.
+
+    Returns
+    -------
+    Frame
+        Its array is a read-only view of `data`.
+
+    Raises
+    ------
+    MalformedFrame
+        If the bytes are no frame, or not of the expected kind, type or shape.
+    PartyImpersonated
+        If the frame names another sender than the party that the link was made with.
+    BatchMismatch
+        If the sender works on another task.
+    """
+    if len(data) < _HEADER.size:
+        raise _malformed(expected, f"{len(data)} bytes, a header has {_HEADER.size}{_pickle_remark(data)}")
+    magic, version, kind, content, ndim, sender, task, length = _HEADER.unpack_from(data)
+    if magic != MAGIC:
+        raise _malformed(expected, f"it does not begin with {MAGIC!r}{_pickle_remark(data)}")
+    if version != VERSION:
+        raise _malformed(expected, f"version {version}, {VERSION} expected")
+    if sender != expected.sender:
+        raise PartyImpersonated(f"party {expected.sender} sent a frame in the name of party {sender}", expected.sender)
+    if kind != expected.kind:
+        raise _malformed(expected, f"kind {kind}, {expected.kind.value} ({expected.kind.name}) expected")
+    if task != expected.task:
+        raise BatchMismatch(
+            f"party {sender} works on task {task.hex()[:16]}..., we on {expected.task.hex()[:16]}...", sender
+        )
+    if content != expected.content:
+        raise _malformed(
+            expected, f"content type {content}, {expected.content.value} ({expected.content.name}) expected"
+        )
+    shape = _shape(data, ndim, expected)
+    payload = memoryview(data)[_HEADER.size + 8 * ndim :]
+    if not length == len(payload) == _payload_bytes(expected.content, shape):
+        raise _malformed(expected, f"shape {shape}, announced length {length}, {len(payload)} bytes of payload")
+    return Frame(expected.kind, sender, task, _content(payload, expected.content, shape))
+
+
+def _shape(data: bytes, ndim: int, expected: Expectation) -> tuple[int, ...]:
+    """Read the shape, or refuse a number of dimensions or a shape that does not fit."""
+    allowed = {ContentType.NOTHING: (0, 0), ContentType.BYTES: (1, 1), ContentType.WORDS: (1, MAX_DIMENSIONS)}
+    least, most = allowed[expected.content]
+    if not least <= ndim <= most or len(data) < _HEADER.size + 8 * ndim:
+        raise _malformed(expected, f"{ndim} dimensions in {len(data)} bytes")
+    shape: tuple[int, ...] = struct.unpack_from(f"<{ndim}Q", data, _HEADER.size)
+    if expected.shape is not None and shape != expected.shape:
+        raise _malformed(expected, f"shape {shape}, {expected.shape} expected")
+    if math.prod(max(side, 1) for side in shape) >= 1 << 60:  # an array of no words may still have absurd sides
+        raise _malformed(expected, f"shape {shape}")
+    return shape
+
+
+def _payload_bytes(content: ContentType, shape: tuple[int, ...]) -> int:
+    """Length that a payload of this type and shape has."""
+    if content is ContentType.NOTHING:
+        return 0
+    return math.prod(shape) * (WORD.itemsize if content is ContentType.WORDS else 1)
+
+
+def _content(payload: memoryview, content: ContentType, shape: tuple[int, ...]) -> Content:
+    if content is ContentType.NOTHING:
+        return None
+    if content is ContentType.BYTES:
+        return bytes(payload)
+    return np.frombuffer(payload, WORD).reshape(shape)
+
+
+def _malformed(expected: Expectation, why: str) -> MalformedFrame:
+    return MalformedFrame(f"party {expected.sender} sent no valid {expected.kind.name} frame: {why}", expected.sender)
+
+
+def _pickle_remark(data: bytes) -> str:
+    """Say so where the bytes look like a pickle: the likely reason is a peer that runs plain MPyC, or an attack."""
+    return "; it looks like a pickle, which is never read" if data.startswith(_PICKLES) else ""

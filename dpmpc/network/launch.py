@@ -1,0 +1,227 @@
+"""All parties of a run on this machine: one operating-system process each, linked by TLS on the loopback interface.
+
+`launch` gives each party a private folder and an identity, binds the listening sockets before any party starts (no
+port is ever raced for), waits for the parties with a bound, ends those that are still there when one has failed, and
+removes everything again. A party ends by itself if the launcher dies: it watches a pipe on its standard input.
+
+Parties of one run on one machine share its operating system, so this is for trying out, testing and measuring. Between
+organisations each starts ``python -m dpmpc.network.party FOLDER`` on its own machine with its own party.json.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import selectors
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dpmpc.network.identity import Authority
+from dpmpc.network.settings import LOG_FILE, Outcome, PartySettings, digest_of, read_outcome, write_settings
+from dpmpc.network.verdict import Ending, root_cause
+
+LOOPBACK = "127.0.0.1"
+GRACE_SECONDS = 1.5
+ENDING_SECONDS = 1.0
+
+FolderCallback = Callable[[int, Path], None]
+ProgressCallback = Callable[[int, float | str], None]
+_logger = logging.getLogger(__name__)
+
+
+class _Child:
+    """The process of one party."""
+
+    def __init__(self, party: int, folder: Path, listener: socket.socket, environment: dict[str, str]):
+        self.party = party
+        self.stopped = False
+        self._folder = folder
+        self._unfinished_line = b""
+        with open(folder / LOG_FILE, "wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "dpmpc.network.party", str(folder)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=environment,
+                pass_fds=[listener.fileno()],
+                start_new_session=True,  # an interrupt at the terminal is for the launcher, which then ends the parties
+            )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._lifeline, self.output = self._process.stdin, self._process.stdout
+
+    @property
+    def status(self) -> int | None:
+        """The exit status, once there is one."""
+        return self._process.poll()
+
+    def read_progress(self) -> list[float | str] | None:
+        """Return what the party has reported since the last call, or None after the end of its output."""
+        data = os.read(self.output.fileno(), 1 << 16)
+        if not data:
+            return None
+        *lines, self._unfinished_line = (self._unfinished_line + data).split(b"\n")
+        return [msgspec.json.decode(line)["progress"] for line in lines]
+
+    def end(self) -> None:
+        """End the process, if it is still there."""
+        for end in (self._process.terminate, self._process.kill):
+            if self.status is None:
+                self.stopped = True
+                end()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(ENDING_SECONDS)
+        self._process.wait()
+        self._lifeline.close()
+        self.output.close()
+
+    def ending(self) -> Ending:
+        """Tell how the process ended."""
+        log = (self._folder / LOG_FILE).read_text(errors="replace").strip()
+        if log:
+            _logger.debug("log of party %d:\n%s", self.party, log)
+        last_words = log.rpartition("\n")[2]
+        return Ending(self.party, self.status, read_outcome(self._folder), self.stopped, last_words)
+
+
+def launch(
+    program: str,
+    servers: int,
+    *,
+    analyst: bool = True,
+    arguments: Mapping[str, Any] | None = None,
+    task: bytes | None = None,
+    set_up: FolderCallback | None = None,
+    collect: FolderCallback | None = None,
+    on_progress: ProgressCallback | None = None,
+    deadline: float = 30.0,
+    connect_deadline: float = 30.0,
+    timeout: float = 3600.0,
+    absent: Collection[int] = (),
+) -> list[Outcome]:
+    """Run a program among parties on this machine, and return how it ended for each.
+
+    Parameters
+    ----------
+    program : str
+        A module, as it is imported here, with a coroutine ``main(party)`` that returns a dict of plain data, or None.
+    servers : int
+        The number of servers, M >= 2; they are the parties 0 to M - 1.
+    analyst : bool
+        Whether there is an analyst, party M, who holds no share.
+    arguments : mapping, optional
+        Plain data for the program, the same for every party.
+    task : bytes, optional
+        32 bytes, the digest of the task; that of program and arguments by default.
+    set_up : callable, optional
+        ``set_up(party, folder)`` may put files into a party's private folder before any party starts.
+    collect : callable, optional
+        ``collect(party, folder)`` may read what a party left there, after all have succeeded.
+    on_progress : callable, optional
+        ``on_progress(party, progress)`` is called with the fractions or words that a party reports.
+    deadline : float
+        Seconds that one party may keep another waiting.
+    connect_deadline : float
+        Seconds until all parties have to be linked.
+    timeout : float
+        Seconds that the whole run may take.
+    absent : collection of int
+        Parties that are not started, to see what the others make of it.
+
+    Returns
+    -------
+    list of Outcome
+        In party order.
+
+    Raises
+    ------
+    InputError
+        If an argument is not what it has to be, or a party says so of its own input.
+    ProtocolFailure
+        The cause of the failure, if any party failed; it names the party at fault.
+    """
+    parties = servers + bool(analyst)
+    plain = dict(arguments or {})
+    digest = digest_of(program, plain) if task is None else task.hex()
+    with contextlib.ExitStack() as stack:
+        listeners = [stack.enter_context(socket.create_server((LOOPBACK, 0))) for _ in range(parties)]
+        root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dpmpc-", ignore_cleanup_errors=True)))
+        folders = [root / f"party-{party}" for party in range(parties)]
+        authority = Authority()
+        for party, folder in enumerate(folders):
+            settings = PartySettings(
+                party=party,
+                servers=servers,
+                addresses=[listener.getsockname() for listener in listeners],
+                program=program,
+                arguments=plain,
+                task=digest,
+                deadline=deadline,
+                connect_deadline=connect_deadline,
+                listener=listeners[party].fileno(),
+                supervised=True,
+            )
+            folder.mkdir(mode=0o700)
+            authority.issue(folder, party)
+            write_settings(folder, settings)
+        for party, folder in enumerate(folders):
+            if set_up is not None:
+                set_up(party, folder)
+        present = [party for party in range(parties) if party not in absent]
+        with _running(present, folders, listeners) as children:
+            _watch(children, timeout, on_progress)
+        endings = [child.ending() for child in children]
+        error = root_cause([*endings, *(Ending(party, None) for party in absent)])
+        if error is not None:
+            raise error
+        for party, folder in enumerate(folders):
+            if collect is not None:
+                collect(party, folder)
+        return [ending.outcome for ending in endings if ending.outcome is not None]
+
+
+@contextlib.contextmanager
+def _running(parties: list[int], folders: list[Path], listeners: list[socket.socket]) -> Iterator[list[_Child]]:
+    """Start the parties; whatever happens in the body, none of them outlives it."""
+    search_path = [os.path.abspath(entry) for entry in sys.path]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(search_path)}
+    children: list[_Child] = []
+    try:
+        for party in parties:
+            children.append(_Child(party, folders[party], listeners[party], environment))
+        for listener in listeners:
+            listener.close()
+        yield children
+    finally:
+        for child in children:
+            child.end()
+
+
+def _watch(children: list[_Child], timeout: float, on_progress: ProgressCallback | None) -> None:
+    """Pass progress on until all parties have ended, one has failed and the others had their time, or time is up."""
+    end = time.monotonic() + timeout
+    with selectors.DefaultSelector() as selector:
+        for child in children:
+            selector.register(child.output, selectors.EVENT_READ, child)
+        while any(child.status is None for child in children) or selector.get_map():
+            if time.monotonic() >= end:
+                return
+            for key, _ in selector.select(timeout=0.05):
+                reports = key.data.read_progress()
+                if reports is None:
+                    selector.unregister(key.fileobj)
+                elif on_progress is not None:
+                    for report in reports:
+                        on_progress(key.data.party, report)
+            if any(child.status not in (None, 0) for child in children):
+                end = min(end, time.monotonic() + GRACE_SECONDS)

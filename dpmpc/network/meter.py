@@ -1,0 +1,149 @@
+"""What a run cost one party: seconds, bytes and memory, phase by phase.
+
+The report is made to be comparable with MP-SPDZ's: `total_s` counts from the moment when all connections are up,
+set-up is reported apart, bytes are those that this party sent or received, MB = 1e6 bytes. Bytes count for the phase in
+which the socket took them, which may be a little later than the call that sent them.
+
+Not promised: that CPU seconds are free of what other threads of the same process did in the meantime.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import reduce
+from pathlib import Path
+
+import msgspec
+
+from dpmpc.network.sockets import ByteCount, Traffic
+
+
+class PhaseCost(msgspec.Struct):
+    """What one named phase cost; a phase that is entered again adds up."""
+
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+    bytes_sent: int = 0
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What a run cost one party.
+
+    Parameters
+    ----------
+    server : int
+        The party's number.
+    setup_s, setup_bytes_sent : float, int
+        Seconds and bytes until all connections were up: handshakes, party numbers, greetings.
+    phases : dict
+        The program's own phases, by name.
+    total_s, cpu_s : float
+        Wall-clock and CPU seconds after set-up.
+    bytes_sent, bytes_received : int
+        All that the sockets passed, set-up included.
+    payload_sent, payload_received : int
+        The contents of messages among them.
+    peers : dict
+        The traffic with each peer, by party number.
+    tcp_info : ByteCount, optional
+        `bytes_sent` and `bytes_received` as the kernel counted them.
+    peak_rss_mb : float
+        The most memory that the process held, in 1e6 bytes.
+    """
+
+    server: int
+    setup_s: float
+    setup_bytes_sent: int
+    phases: dict[str, PhaseCost]
+    total_s: float
+    cpu_s: float
+    bytes_sent: int
+    bytes_received: int
+    payload_sent: int
+    payload_received: int
+    peers: dict[int, Traffic]
+    tcp_info: ByteCount | None
+    peak_rss_mb: float
+
+
+class Meter:
+    """Measures one party's run.
+
+    Parameters
+    ----------
+    party : int
+        The party's number.
+    traffic : callable
+        Returns the traffic with each peer so far.
+    """
+
+    def __init__(self, party: int, traffic: Callable[[], dict[int, Traffic]]):
+        self._party = party
+        self._traffic = traffic
+        self._phases: dict[str, PhaseCost] = {}
+        self._began = self._connected_at = time.perf_counter()
+        self._cpu_at_connection = time.process_time()
+        self._setup_bytes_sent = 0
+
+    def connected(self) -> None:
+        """Note that set-up is over: the clock of the run starts."""
+        self._connected_at, self._cpu_at_connection = time.perf_counter(), time.process_time()
+        self._setup_bytes_sent = self._bytes_sent()
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[PhaseCost]:
+        """Measure the body of a ``with`` statement as (part of) the phase `name`."""
+        cost = self._phases.setdefault(name, PhaseCost())
+        wall, cpu, sent = time.perf_counter(), time.process_time(), self._bytes_sent()
+        try:
+            yield cost
+        finally:
+            cost.wall_s += time.perf_counter() - wall
+            cost.cpu_s += time.process_time() - cpu
+            cost.bytes_sent += self._bytes_sent() - sent
+
+    def report(self) -> Report:
+        """Return what the run has cost so far."""
+        peers = self._traffic()
+        sockets = _total([traffic.socket for traffic in peers.values()])
+        payload = _total([traffic.payload for traffic in peers.values()])
+        kernel = [traffic.kernel for traffic in peers.values() if traffic.kernel is not None]
+        return Report(
+            server=self._party,
+            setup_s=self._connected_at - self._began,
+            setup_bytes_sent=self._setup_bytes_sent,
+            phases=self._phases,
+            total_s=time.perf_counter() - self._connected_at,
+            cpu_s=time.process_time() - self._cpu_at_connection,
+            bytes_sent=sockets.sent,
+            bytes_received=sockets.received,
+            payload_sent=payload.sent,
+            payload_received=payload.received,
+            peers=peers,
+            tcp_info=_total(kernel) if len(kernel) == len(peers) else None,
+            peak_rss_mb=peak_rss_mb(),
+        )
+
+    def _bytes_sent(self) -> int:
+        return sum(traffic.socket.sent for traffic in self._traffic().values())
+
+
+def peak_rss_mb() -> float:
+    """Return the most memory that this process has held, in 1e6 bytes.
+
+    Linux's getrusage passes the peak of the process that forked us on to us; /proc starts anew with each program.
+    """
+    if sys.platform.startswith("linux"):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024 / 1e6
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+
+
+def _total(counts: list[ByteCount]) -> ByteCount:
+    return reduce(ByteCount.__add__, counts, ByteCount())

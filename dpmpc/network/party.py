@@ -1,0 +1,165 @@
+"""The process of one party: ``python -m dpmpc.network.party FOLDER``.
+
+The private folder holds party.json, the party's identity, and whatever the program reads. The process links itself to
+the other parties, runs ``await main(party)`` of the program's module, takes leave, and writes outcome.json: what the
+program returned and what the run cost, or a typed error. The exit status is 0, 2 for an `InputError`, 3 for anything
+else.
+
+Progress goes to standard output, one JSON object a line; everything else that is printed, and every traceback, goes
+to standard error, which a launcher keeps as the party's log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import logging
+import os
+import shutil
+import sys
+import threading
+from pathlib import Path
+from typing import Any, TextIO
+
+import msgspec
+
+from dpmpc.errors import DpmpcError, InputError, ProtocolFailure
+from dpmpc.network.meter import Meter
+from dpmpc.network.runtime import PartyRuntime
+from dpmpc.network.settings import ErrorRecord, Outcome, PartySettings, read_settings, write_outcome
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class Party:
+    """What a program sees of the run that it takes part in.
+
+    Parameters
+    ----------
+    runtime : PartyRuntime
+        The links to the other parties.
+    folder : Path
+        This party's private folder.
+    """
+
+    runtime: PartyRuntime
+    folder: Path
+    _progress: TextIO
+
+    @property
+    def pid(self) -> int:
+        """The number of this party."""
+        return self.runtime.settings.party
+
+    @property
+    def servers(self) -> int:
+        """The number of servers, M; they are the parties 0 to M - 1."""
+        return self.runtime.settings.servers
+
+    @property
+    def analyst(self) -> int | None:
+        """The analyst's number, M, where there is an analyst."""
+        return self.runtime.settings.analyst
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What the program is to do; the same for every party."""
+        return self.runtime.settings.arguments
+
+    @property
+    def meter(self) -> Meter:
+        """Measures this party; programs name their phases."""
+        return self.runtime.meter
+
+    def report_progress(self, progress: float | str) -> None:
+        """Tell whoever launched the run how far this party is: a fraction in [0, 1], or a few words."""
+        self._progress.write(msgspec.json.encode({"progress": progress}).decode() + "\n")
+        self._progress.flush()
+
+
+def run_party(settings: PartySettings, folder: Path, progress: TextIO) -> int:
+    """Take part in a run; write the outcome and return the exit status.
+
+    Parameters
+    ----------
+    settings : PartySettings
+        Who takes part and what is to be done.
+    folder : Path
+        The party's private folder.
+    progress : text file
+        Where progress is reported.
+    """
+    try:
+        write_outcome(folder, _run(settings, folder, progress))
+        return 0
+    except DpmpcError as error:
+        _logger.exception("the run failed")
+        failure = error
+    except Exception as error:
+        _logger.exception("the run failed")
+        why = f"party {settings.party} failed: {type(error).__name__}: {error}"
+        failure = ProtocolFailure(why, settings.party)
+    guilty = failure.party if isinstance(failure, ProtocolFailure) else settings.party
+    record = ErrorRecord(type(failure).__name__, str(failure), guilty)
+    write_outcome(folder, Outcome(settings.party, ok=False, error=record))
+    return failure.exit_status
+
+
+def _run(settings: PartySettings, folder: Path, progress: TextIO) -> Outcome:
+    program = importlib.import_module(settings.program)
+    if not hasattr(program, "main"):
+        raise InputError(f"program: {settings.program} given, a module with a coroutine main(party) expected")
+    runtime = PartyRuntime(settings, folder)
+    party = Party(runtime, folder, progress)
+
+    async def take_part() -> Outcome:
+        await runtime.start()
+        result = await program.main(party)
+        await runtime.shutdown()
+        return Outcome(party.pid, ok=True, result=result or {}, report=runtime.meter.report())
+
+    return runtime.run_program(take_part())
+
+
+def _end_with_launcher(folder: Path) -> None:
+    """Wait for the end of standard input, which the launcher holds open while it lives; then leave nothing behind."""
+    while os.read(sys.stdin.fileno(), 1):
+        pass
+    shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):  # the last party to leave removes the folder of the run
+        folder.parent.rmdir()
+    os._exit(ProtocolFailure.exit_status)
+
+
+def _progress_channel() -> TextIO:
+    """Keep standard output for progress, and let all that is printed go to standard error."""
+    channel = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return channel
+
+
+def main() -> int:
+    """Run the party whose folder is the only argument of the command line."""
+    arguments = sys.argv[1:]
+    del sys.argv[1:]
+    if len(arguments) != 1 or not Path(arguments[0]).is_dir():
+        print("usage: python -m dpmpc.network.party FOLDER", file=sys.stderr)
+        return InputError.exit_status
+    logging.basicConfig(format="%(asctime)s %(name)s %(message)s", force=True)
+    logging.getLogger("dpmpc").setLevel(logging.DEBUG)
+    folder = Path(arguments[0]).resolve()
+    try:
+        settings = read_settings(folder)
+    except InputError as error:
+        print(error, file=sys.stderr)
+        return error.exit_status
+    if settings.supervised:
+        threading.Thread(target=_end_with_launcher, args=(folder,), daemon=True).start()
+    with _progress_channel() as progress:
+        return run_party(settings, folder, progress)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,306 @@
+"""A party of a computation: MPyC's `Runtime`, with peers that are authenticated, bounded in time and never unpickled.
+
+The servers are MPyC's parties: its secure types, protocols and program counters work among them, with the largest
+threshold that an honest majority allows. The analyst is linked to every server, exchanges frames with them, and has no
+part in MPyC's secret sharing. Additive shares travel as frames, of which MPyC knows nothing.
+
+Promised: a peer is the party whose certificate it holds; every wait for a peer ends, at the latest when its deadline
+does; the first failure ends the run as one typed error that names a party. Not promised: that a run succeeds when any
+party fails, or that MPyC's own protocols, which are passively secure, notice a wrong share.
+
+There is one runtime in a process, because MPyC's secure types compute on a global one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+from dpmpc.errors import InputError, MalformedFrame, PartyMissing, ProtocolFailure
+from dpmpc.network import backend
+from dpmpc.network.connecting import SHUTDOWN_SECONDS, Connector
+from dpmpc.network.frames import Content, ContentType, Expectation, Frame, Kind, decode
+from dpmpc.network.links import Link
+from dpmpc.network.meter import Meter
+from dpmpc.network.settings import PartySettings
+from dpmpc.network.sockets import Traffic
+
+Result = TypeVar("Result")
+
+LINGER_SECONDS = 0.05
+_logger = logging.getLogger(__name__)
+
+
+class NoPickle:
+    """Stands where MPyC has the pickle module: nothing that a peer sends is ever executed."""
+
+    def __init__(self, party: int, fail: Callable[[ProtocolFailure], None]):
+        self._party = party
+        self._fail = fail
+
+    def loads(self, data: bytes) -> NoReturn:
+        """Refuse to read."""
+        self._refuse("read")
+
+    def dumps(self, value: object) -> NoReturn:
+        """Refuse to write."""
+        self._refuse("send")
+
+    def _refuse(self, what: str) -> NoReturn:
+        why = f"the program of party {self._party} was about to {what} a pickle; use typed frames or secure types"
+        error = MalformedFrame(why, self._party)
+        self._fail(error)
+        raise error
+
+
+class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
+    """One party of a run.
+
+    Parameters
+    ----------
+    settings : PartySettings
+        Who takes part, where, and how long anybody may take.
+    folder : Path
+        The private folder with this party's key and certificates.
+
+    Attributes
+    ----------
+    pid : int
+        This party's number.
+    links : dict
+        The link to each peer, by party number.
+    meter : Meter
+        What the run costs this party.
+
+    Raises
+    ------
+    InputError
+        If the folder holds no usable identity.
+    """
+
+    def __init__(self, settings: PartySettings, folder: Path):
+        self.loop: asyncio.AbstractEventLoop = asyncio.SelectorEventLoop()
+        asyncio.set_event_loop(self.loop)
+        servers = [
+            backend.mpyc_runtime.Party(number, host, port)
+            for number, (host, port) in enumerate(settings.addresses[: settings.servers])
+        ]
+        super().__init__(settings.party, servers, backend.default_options(settings.servers))
+        self.settings = settings
+        self.links: dict[int, Link] = {}
+        self.meter = Meter(settings.party, self.traffic)
+        self.closing = False
+        self._patience = settings.connect_deadline
+        self._failed: asyncio.Future[ProtocolFailure] = self.loop.create_future()
+        self._connector = Connector(self, folder)
+        self.loop.set_exception_handler(self._on_loop_exception)
+        backend.become_the_runtime(self, NoPickle(self.pid, self.fail))
+
+    @property
+    def peers(self) -> list[int]:
+        """The numbers of all other parties."""
+        return [number for number in range(len(self.settings.addresses)) if number != self.pid]
+
+    def traffic(self) -> dict[int, Traffic]:
+        """Return what has passed over the link to each peer, until the links closed."""
+        return {peer: link.traffic for peer, link in sorted(self.links.items())}
+
+    # Frames
+
+    def frame(self, kind: Kind, content: Content = None) -> Frame:
+        """Make a frame of this party on this task."""
+        return Frame(kind, self.pid, self.settings.task_digest, content)
+
+    async def send_frame(self, receiver: int, frame: Frame) -> None:
+        """Send a frame; frames to one receiver arrive in the order in which they were sent.
+
+        Parameters
+        ----------
+        receiver : int
+            The party that it is for.
+        frame : Frame
+            What to send; `PartyRuntime.frame` makes one.
+
+        Raises
+        ------
+        InputError
+            If the frame is longer than the limit that all parties share.
+        """
+        await self.links[receiver].send_frame(frame)
+
+    async def receive_frame(
+        self,
+        sender: int,
+        kind: Kind,
+        content: ContentType = ContentType.NOTHING,
+        shape: tuple[int, ...] | None = None,
+    ) -> Frame:
+        """Receive the next frame of a party, which has to be the one that is described.
+
+        Parameters
+        ----------
+        sender : int
+            The party that it comes from.
+        kind, content, shape
+            What the frame has to be; see `Expectation`.
+
+        Returns
+        -------
+        Frame
+            With a read-only array, where it carries words.
+
+        Raises
+        ------
+        MalformedFrame, BatchMismatch, PartyImpersonated
+            If something else arrives. A party that is lost or late ends the whole run.
+        """
+        expected = Expectation(kind, sender, self.settings.task_digest, content, shape)
+        frame = decode(await self.links[sender].receive_frame(kind), expected)
+        self.links[sender].count_content(frame)
+        return frame
+
+    async def barrier(self, name: str | None = None) -> None:
+        """Wait until everybody, the analyst included, has come this far; MPyC's own barrier is local to a party."""
+        await super().barrier(name)
+        await self._meet(Kind.BARRIER)
+
+    async def _meet(self, kind: Kind) -> None:
+        """Exchange empty frames with everybody; all are there before the first is judged, so that all judge alike."""
+        for peer in self.peers:
+            await self.send_frame(peer, self.frame(kind))
+        arrived = await asyncio.gather(*[self.links[peer].receive_frame(kind) for peer in self.peers])
+        for peer, data in zip(self.peers, arrived, strict=True):
+            decode(data, Expectation(kind, peer, self.settings.task_digest))
+
+    # From the first connection to the last
+
+    async def start(self) -> None:
+        """Link this party to all others; return when everybody is linked to everybody and works on the same task.
+
+        Raises
+        ------
+        PartyMissing
+            If somebody is not there when the deadline for set-up ends.
+        BatchMismatch
+            If somebody is there for another task.
+        """
+        await self._connector.connect()
+        await self._meet(Kind.HELLO)
+        self._patience = self.settings.deadline
+        self.meter.connected()
+
+    async def shutdown(self) -> None:
+        """Take leave of everybody and close the links; a second call does nothing.
+
+        A program that goes on computing after its last message calls this first, so that nobody waits for it.
+        """
+        if self.closing:
+            return
+        await super().barrier()
+        self.closing = True
+        await self._meet(Kind.GOODBYE)
+        await self._close_links()
+
+    def run_program(self, program: Coroutine[Any, Any, Result]) -> Result:
+        """Run a program to its end or to the first failure; the event loop is closed afterwards.
+
+        Raises
+        ------
+        ProtocolFailure
+            The first failure that this party noticed, whatever it was waiting for.
+        """
+        try:
+            return self._drive(self._run_or_fail(program))
+        finally:
+            self._drive(self._wind_up())
+            asyncio.set_event_loop(None)
+            self.loop.close()
+
+    def _drive(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Run the loop until `work` is done, also where MPyC stops the loop because one of its coroutines failed."""
+        task = self.loop.create_task(work)
+        task.add_done_callback(lambda _: self.loop.stop())
+        while not task.done():
+            self.loop.run_forever()
+        return task.result()
+
+    async def _run_or_fail(self, program: Coroutine[Any, Any, Result]) -> Result:
+        task = asyncio.ensure_future(program)
+        either: list[asyncio.Future[Any]] = [task, self._failed]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            await asyncio.wait([task], timeout=LINGER_SECONDS)  # what had arrived before a link broke may tell why
+        if not task.done():
+            task.cancel()
+            await asyncio.wait([task])
+            raise self._failed.result()
+        return task.result()
+
+    async def _wind_up(self) -> None:
+        """Close what is still open after a failure, so that nothing is left to the garbage collector."""
+        self.closing = True
+        pending = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in pending:
+            task.cancel()
+        await asyncio.gather(*pending, return_exceptions=True)
+        for link in self.links.values():
+            link.transport.abort()
+        await self._close_links()
+        await self.loop.shutdown_asyncgens()
+        await self.loop.shutdown_default_executor()
+
+    async def _close_links(self) -> None:
+        for link in self.links.values():
+            link.close_connection()
+        still_open = [link.closed for link in self.links.values() if not link.closed.done()]
+        if still_open:
+            await asyncio.wait(still_open, timeout=2 * SHUTDOWN_SECONDS)
+
+    # Failures
+
+    def fail(self, error: ProtocolFailure) -> None:
+        """Record what ends the run; the first cause stands, what follows from it is only logged."""
+        if self._failed.done():
+            _logger.debug("after the failure: %s", error)
+        else:
+            self._failed.set_result(error)
+
+    def bounded(self, peer: int) -> asyncio.Future[Any]:
+        """Return a future that `peer` has to fulfil within the deadline; the run fails otherwise."""
+        future = self.loop.create_future()
+        late = PartyMissing(f"party {peer} kept us waiting for more than {self._patience:g} s", peer)
+        alarm = self.loop.call_later(self._patience, self.fail, late)
+        future.add_done_callback(lambda _: alarm.cancel())
+        return future
+
+    def _on_loop_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Record what went wrong in a callback, where the coroutines of MPyC end."""
+        error = context.get("exception")
+        if isinstance(error, ProtocolFailure):
+            self.fail(error)
+        elif isinstance(error, Exception) and not self._failed.done():
+            _logger.error("%s", context["message"], exc_info=error)
+            self.fail(ProtocolFailure(f"party {self.pid} failed: {type(error).__name__}: {error}", self.pid))
+        else:
+            _logger.debug("while ending: %s", context["message"], exc_info=error)
+
+    # What MPyC calls
+
+    def set_protocol(self, peer_pid: int, protocol: Link) -> None:
+        """Register the link to a peer, once its number is certain."""
+        self.links[peer_pid] = protocol
+        if peer_pid < len(self.parties):
+            self.parties[peer_pid].protocol = protocol
+
+    def _distribute(self, x: Any, senders: Any) -> Any:
+        """Share secrets among the servers, where MPyC's sharing keeps them secret."""
+        if self.pid == self.settings.analyst:
+            raise InputError(f"input: called by party {self.pid}, a server expected: the analyst holds no share")
+        if self.threshold == 0:
+            raise InputError(
+                f"input: {len(self.parties)} servers given, at least 3 expected: fewer keep no secret in MPyC"
+            )
+        return super()._distribute(x, senders)

@@ -1,0 +1,149 @@
+"""What one party is told before a run, and what it leaves behind: party.json and outcome.json in its private folder.
+
+Neither file holds a secret. The private key lies beside them, and so do whatever rows or shares the program reads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dpmpc.errors import InputError
+from dpmpc.network.frames import TASK_BYTES
+from dpmpc.network.identity import write_private
+from dpmpc.network.meter import Report
+
+SETTINGS_FILE, OUTCOME_FILE, LOG_FILE = "party.json", "outcome.json", "party.log"
+FRAME_LIMIT = 1 << 28
+
+
+class PartySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What one party needs to know to take part.
+
+    Parameters
+    ----------
+    party : int
+        This party's number. The servers are 0 to ``servers - 1``; the analyst, if any, comes after them.
+    servers : int
+        How many servers there are.
+    addresses : list of (host, port)
+        Where each party listens, in party order. A party connects to all that come after it, so the first port
+        is never used.
+    program : str
+        The module whose coroutine ``main(party)`` this party runs.
+    arguments : dict
+        What the program is to do; the same for every party.
+    task : str
+        Digest of what the parties agreed on, 64 hexadecimal digits; it is in every frame.
+    deadline : float
+        Seconds that another party may keep this one waiting.
+    connect_deadline : float
+        Seconds until every party has to be there.
+    frame_limit : int
+        Most bytes of a peer's messages that are kept unread, and so the length of the longest message.
+    listener : int, optional
+        File descriptor of a listening socket that the launcher hands over.
+    supervised : bool
+        Whether the end of standard input means that the launcher is gone: the party then removes its folder and ends.
+    """
+
+    party: int
+    servers: int
+    addresses: list[tuple[str, int]]
+    program: str
+    arguments: dict[str, Any]
+    task: str
+    deadline: float = 30.0
+    connect_deadline: float = 30.0
+    frame_limit: int = FRAME_LIMIT
+    listener: int | None = None
+    supervised: bool = False
+
+    def __post_init__(self) -> None:
+        parties = len(self.addresses)
+        _require(self.servers >= 2, "servers", self.servers, "at least 2")
+        _require(
+            parties in (self.servers, self.servers + 1), "addresses", parties, "one for each server, and the analyst's"
+        )
+        _require(0 <= self.party < parties, "party", self.party, f"a number in [0, {parties})")
+        _require(0 < self.deadline < float("inf"), "deadline", self.deadline, "a positive number of seconds")
+        _require(
+            0 < self.connect_deadline < float("inf"), "connect_deadline", self.connect_deadline, "positive seconds"
+        )
+        _require(self.frame_limit > 0, "frame_limit", self.frame_limit, "a positive number of bytes")
+        names = self.program.split(".")
+        _require(all(name.isidentifier() for name in names), "program", self.program, "the dotted name of a module")
+        digits = len(self.task) == 2 * TASK_BYTES and set(self.task) <= set("0123456789abcdef")
+        _require(digits, "task", self.task, f"{2 * TASK_BYTES} hexadecimal digits")
+
+    @property
+    def analyst(self) -> int | None:
+        """The analyst's number, where there is an analyst."""
+        return self.servers if len(self.addresses) > self.servers else None
+
+    @property
+    def task_digest(self) -> bytes:
+        """The digest as bytes."""
+        return bytes.fromhex(self.task)
+
+
+class ErrorRecord(msgspec.Struct, frozen=True):
+    """A typed error of `dpmpc.errors`, as it travels from a party to its launcher."""
+
+    type: str
+    message: str
+    party: int | None
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How the run ended for one party: what its program returned, or why it failed."""
+
+    party: int
+    ok: bool
+    result: dict[str, Any] = {}
+    report: Report | None = None
+    error: ErrorRecord | None = None
+
+
+def digest_of(program: str, arguments: dict[str, Any]) -> str:
+    """Return a digest of what all parties are about to do, for programs that have none of their own."""
+    try:
+        canonical = msgspec.json.encode([program, arguments], order="sorted")
+    except TypeError as error:
+        raise InputError(f"arguments: {sorted(arguments)} given, plain data expected: {error}") from error
+    return hashlib.sha256(canonical).hexdigest()
+
+
+def write_settings(folder: Path, settings: PartySettings) -> None:
+    """Write party.json."""
+    write_private(folder / SETTINGS_FILE, msgspec.json.encode(settings))
+
+
+def read_settings(folder: Path) -> PartySettings:
+    """Read party.json, checked field by field."""
+    path = folder / SETTINGS_FILE
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=PartySettings)
+    except (OSError, msgspec.DecodeError) as error:
+        raise InputError(f"{path}: the settings of a party expected: {error}") from error
+
+
+def write_outcome(folder: Path, outcome: Outcome) -> None:
+    """Write outcome.json in a single step: whoever finds it finds all of it."""
+    write_private(folder / OUTCOME_FILE, msgspec.json.encode(outcome))
+
+
+def read_outcome(folder: Path) -> Outcome | None:
+    """Read outcome.json, or return None where the party left none."""
+    try:
+        return msgspec.json.decode((folder / OUTCOME_FILE).read_bytes(), type=Outcome)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
+
+
+def _require(condition: bool, name: str, given: object, expected: str) -> None:
+    if not condition:
+        raise InputError(f"{name}: {given!r} given, {expected} expected")

@@ -1,0 +1,124 @@
+"""Bytes as they really pass: TLS handshake, records and alerts included.
+
+A `CountingSocket` counts what the operating system takes from and gives to the process; `kernel_count` asks the
+kernel for the same numbers by another route (TCP_INFO), where it offers them.
+
+Not counted: TCP and IP headers, and retransmissions.
+"""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import socket
+import struct
+import sys
+import termios
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer, WriteableBuffer
+
+# struct tcp_info of <linux/tcp.h>: tcpi_state, bytes_received, notsent_bytes, bytes_sent and bytes_retrans.
+_STATE, _BYTES_RECEIVED, _NOT_SENT, _BYTES_SENT, _TCP_INFO_BYTES = 0, 128, 144, 200, 216
+# The peer's FIN counts as a received byte: CLOSE_WAIT, LAST_ACK, CLOSING and TIME_WAIT come after it.
+_AFTER_FIN = (8, 9, 11, 6)
+
+
+class ByteCount(msgspec.Struct, frozen=True):
+    """Bytes in both directions."""
+
+    sent: int = 0
+    received: int = 0
+
+    def __add__(self, other: ByteCount) -> ByteCount:
+        return ByteCount(self.sent + other.sent, self.received + other.received)
+
+
+class Traffic(msgspec.Struct, frozen=True):
+    """What passed over the link to one peer.
+
+    Parameters
+    ----------
+    payload : ByteCount
+        Content of frames, and messages of MPyC's own protocols, without headers.
+    socket : ByteCount
+        Everything that the socket passed.
+    kernel : ByteCount, optional
+        The same as the kernel counts it.
+    """
+
+    payload: ByteCount
+    socket: ByteCount
+    kernel: ByteCount | None
+
+
+class CountingSocket(socket.socket):
+    """A socket that counts what it passes; what it accepts are counting sockets too."""
+
+    def __init__(self, family: int = -1, type: int = -1, proto: int = -1, fileno: int | None = None):
+        super().__init__(family, type, proto, fileno)
+        self._sent = self._received = 0
+
+    @property
+    def count(self) -> ByteCount:
+        """Bytes passed so far."""
+        return ByteCount(self._sent, self._received)
+
+    def accept(self) -> tuple[CountingSocket, Any]:
+        """Accept a connection."""
+        connection, address = super().accept()
+        return CountingSocket(fileno=connection.detach()), address
+
+    def send(self, data: ReadableBuffer, flags: int = 0, /) -> int:
+        """Send some bytes and count them."""
+        return self._count_sent(super().send(data, flags))
+
+    def sendmsg(self, buffers: Iterable[ReadableBuffer], *rest: Any) -> int:
+        """Send some bytes from several buffers and count them."""
+        return self._count_sent(super().sendmsg(buffers, *rest))
+
+    def recv(self, size: int, flags: int = 0, /) -> bytes:
+        """Receive some bytes and count them."""
+        data = super().recv(size, flags)
+        self._received += len(data)
+        return data
+
+    def recv_into(self, buffer: WriteableBuffer, nbytes: int = 0, flags: int = 0) -> int:
+        """Receive some bytes into a buffer and count them."""
+        count = super().recv_into(buffer, nbytes, flags)
+        self._received += count
+        return count
+
+    def _count_sent(self, count: int) -> int:
+        self._sent += count
+        return count
+
+
+def kernel_count(link: socket.socket) -> ByteCount | None:
+    """Ask the kernel how many bytes passed between the process and an open TCP socket.
+
+    Returns
+    -------
+    ByteCount or None
+        Bytes that the process wrote and read: what waits in the kernel's receive queue is left out. None where the
+        kernel does not tell.
+    """
+    if not sys.platform.startswith("linux"):
+        return None
+    try:
+        info = link.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
+        waiting = array.array("i", [0])
+        fcntl.ioctl(link, termios.FIONREAD, waiting)
+    except OSError:
+        return None
+    if len(info) < _TCP_INFO_BYTES:
+        return None
+    (received,) = struct.unpack_from("=Q", info, _BYTES_RECEIVED)
+    (not_sent,) = struct.unpack_from("=I", info, _NOT_SENT)
+    sent, sent_again = struct.unpack_from("=QQ", info, _BYTES_SENT)
+    fin = info[_STATE] in _AFTER_FIN
+    return ByteCount(sent - sent_again + not_sent, received - waiting[0] - fin)

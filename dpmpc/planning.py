@@ -1,0 +1,319 @@
+"""Before any data: choose the sketch and the noise, prove that they fit, and predict the error.
+
+`design` makes a `Task` from what a user asks for. `predict` says, for an assumed population, how far from the optimum a
+ridge regression on each kind of release would be, so that nobody ships a sketch that is worse than nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from dpmpc.bounds import Schema
+from dpmpc.encoding import FixedPoint, home
+from dpmpc.errors import InputError
+from dpmpc.privacy import Trust, calibrate, check_budget, mu_of_budget
+from dpmpc.randomness import SEED_BYTES, Label, Stream, derive, seed_bytes
+from dpmpc.sketching import OSNAP, CountSketch, PublicMatrix, Sum
+from dpmpc.statistic import Rows, SecondMoments, Statistic
+from dpmpc.task import Task
+
+SKETCHES = ("auto", "osnap", "countsketch", "sum")
+AUTO_WIDTH = 8192  # "auto" sums second moments while a client sends at most so many words
+DEFAULT_SPARSITY = 4
+FRACTIONAL_BITS = 16
+
+
+@dataclasses.dataclass(frozen=True)
+class Population:
+    """What a planner assumes about data that nobody has seen.
+
+    Parameters
+    ----------
+    spread : float
+        Standard deviation of a normalised feature; 0.4 is a bell that fills [-1, 1] without touching its ends.
+    target_spread : float
+        The same of the normalised target.
+    explained : float
+        Share of the target's variance that the best linear model explains (R^2).
+    """
+
+    spread: float = 0.4
+    target_spread: float = 0.4
+    explained: float = 0.5
+
+    def __post_init__(self) -> None:
+        for name in ("spread", "target_spread"):
+            if not 0 < getattr(self, name) <= 1:
+                raise InputError(f"{name}: {getattr(self, name)} given, a number in (0, 1] expected")
+        if not 0 < self.explained < 1:
+            raise InputError(f"explained: {self.explained} given, a number strictly between 0 and 1 expected")
+
+
+@dataclasses.dataclass(frozen=True)
+class Prediction:
+    """Expected approximation factor phi (docs/mathematics.md, section 4: cost over optimal cost, 1 is perfect) of
+    each way to release.
+
+    Attributes
+    ----------
+    sketch, sum, local, trivial : float
+        The sketch of `rows` rows, the sum of second moments, the local model, the constant predictor.
+    rows : int
+        Rows of the sketch.
+    """
+
+    sketch: float
+    sum: float
+    local: float
+    trivial: float
+    rows: int
+
+    def chosen(self, statistic: str) -> float:
+        """Prediction for a release of rows or of second moments."""
+        return self.sum if statistic == SecondMoments.name else self.sketch
+
+
+def design(
+    schema: Schema,
+    clients: int,
+    epsilon: float,
+    delta: float,
+    *,
+    sketch: str = "auto",
+    rows: int | None = None,
+    sparsity: int | None = None,
+    balanced: bool = True,
+    noise: str = "discrete-gaussian",
+    radius: float | None = None,
+    sharing: str = "additive",
+    ring: str | None = None,
+    servers: int = 3,
+    corrupt_clients: int = 0,
+    dropouts: int = 0,
+    calibration: str = "joint",
+    fractional_bits: int = FRACTIONAL_BITS,
+    seed: int | None = None,
+) -> Task:
+    """Make the task of one release.
+
+    Parameters
+    ----------
+    schema : Schema
+        Columns and public bounds.
+    clients : int
+        Number of clients, n.
+    epsilon, delta : float
+        The budget.
+    sketch : {"auto", "osnap", "countsketch", "sum"}
+        The public matrix. "sum" adds up the clients' second moments; "auto" is "sum" while a client sends at most
+        8192 words, then "osnap".
+    rows, sparsity : int, optional
+        k and s; by default the k that `predict` finds best and s = 4 (OSNAP).
+    balanced : bool
+        Whether every copy hits every row equally often.
+    noise : str
+        Family of the clients' noise.
+    radius : float, optional
+        Clip normalised rows to this L2 norm.
+    sharing : {"additive", "shamir"}
+        All-but-one secrecy, or an honest majority with t = (M - 1) // 2.
+    ring : {"ring64", "mersenne61"}, optional
+        Where shares live; Shamir shares need the field.
+    servers, corrupt_clients, dropouts : int
+        See `dpmpc.privacy.Trust`.
+    calibration : {"joint", "paper"}
+        See `dpmpc.privacy.calibrate`.
+    fractional_bits : int
+        f of the fixed-point encoding.
+    seed : int, optional
+        Simulations only: makes the public matrix repeatable and marks the task as a simulation.
+
+    Returns
+    -------
+    Task
+        Verified.
+    """
+    if clients < 1:
+        raise InputError(f"clients: {clients} given, at least 1 expected")
+    check_budget(epsilon, delta)
+    if delta * clients >= 1:
+        raise InputError(f"delta: {delta:g} given for {clients} clients, less than 1/n = {1 / clients:g} expected")
+    statistic, matrix = _matrix(schema, clients, epsilon, delta, sketch, rows, sparsity, balanced, radius, seed)
+    shamir = sharing == "shamir"
+    if shamir and servers < 3:
+        raise InputError(f"servers: {servers} given, at least 3 expected with Shamir shares: a majority must be honest")
+    trust = Trust(
+        servers=servers,
+        corrupt_servers=(servers - 1) // 2 if shamir else servers - 1,
+        corrupt_clients=corrupt_clients,
+        dropouts=dropouts,
+    )
+    encoding = FixedPoint(fractional_bits, ring=home(ring or ("mersenne61" if shamir else "ring64")))
+    sensitivity = statistic.sensitivity(len(schema), encoding)
+    chosen = calibrate(matrix, sensitivity, epsilon, delta, noise=noise, trust=trust, calibration=calibration)
+    return Task(
+        schema=schema,
+        statistic=statistic,
+        encoding=encoding,
+        sketch=matrix,
+        noise=chosen,
+        trust=trust,
+        epsilon=epsilon,
+        delta=delta,
+        sharing=sharing,
+        calibration=calibration,
+        simulation=seed is not None,
+    ).verify()
+
+
+def _matrix(
+    schema: Schema,
+    clients: int,
+    epsilon: float,
+    delta: float,
+    sketch: str,
+    rows: int | None,
+    sparsity: int | None,
+    balanced: bool,
+    radius: float | None,
+    seed: int | None,
+) -> tuple[Statistic, PublicMatrix]:
+    if sketch not in SKETCHES:
+        raise InputError(f"sketch: {sketch!r} given, one of {', '.join(SKETCHES)} expected")
+    moments = SecondMoments(radius)
+    if sketch == "auto":
+        sketch = "sum" if moments.width(len(schema)) <= AUTO_WIDTH else "osnap"
+    if sketch == "sum":
+        if rows not in (None, 1) or sparsity not in (None, 1):
+            raise InputError(f"rows, sparsity: {rows}, {sparsity} given, but a sum has one row that everybody hits")
+        return moments, Sum(columns=clients)
+    if rows is None:
+        rows = best_rows(len(schema), clients, epsilon, delta, radius=radius)
+    if rows <= len(schema):
+        raise InputError(
+            f"rows: {rows} given, more than the {len(schema)} columns expected: the sketch would not be solvable"
+        )
+    public_seed = Stream.from_os().bytes(SEED_BYTES) if seed is None else _simulated_seed(seed)
+    if sketch == "countsketch":
+        if sparsity not in (None, 1):
+            raise InputError(f"sparsity: {sparsity} given, 1 expected with a CountSketch")
+        return Rows(radius), CountSketch(rows=rows, columns=clients, seed=public_seed, balanced=balanced)
+    wanted = min(DEFAULT_SPARSITY, rows) if sparsity is None else sparsity
+    return Rows(radius), OSNAP(rows=rows, columns=clients, sparsity=wanted, seed=public_seed, balanced=balanced)
+
+
+def _simulated_seed(seed: int) -> bytes:
+    return derive(seed_bytes(seed), Label.SKETCH_SEED, length=SEED_BYTES)
+
+
+def predict(
+    columns: int,
+    clients: int,
+    epsilon: float,
+    delta: float,
+    rows: int,
+    *,
+    radius: float | None = None,
+    population: Population | None = None,
+) -> Prediction:
+    """Predict phi for an uncorrelated population, from first-order formulas.
+
+    A row of the sketch holds n/k clients' signal and Gaussian noise of standard deviation sigma = Delta/mu
+    (docs/mathematics.md, section 1.2). Regressing on it is least squares with errors in the variables: the fit
+    shrinks by lambda = (n v/k) / (n v/k + sigma^2) and k - p - 1 degrees of freedom remain.
+
+    Parameters
+    ----------
+    columns : int
+        Features and target, p.
+    clients : int
+        n.
+    epsilon, delta : float
+        The budget.
+    rows : int
+        k, more than `columns`.
+    radius : float, optional
+        L2 clipping radius of the normalised row.
+    population : Population, optional
+        What is assumed about the data.
+    """
+    population = population or Population()
+    features = columns - 1
+    variance = population.spread**2
+    explained = population.explained * population.target_spread**2
+    residual = (1 - population.explained) * population.target_spread**2
+    weight = explained / variance  # squared norm of the true coefficients
+    mu = mu_of_budget(epsilon, delta)
+    norm = math.sqrt(columns) if radius is None else min(radius, math.sqrt(columns))
+    sigma2 = (2 * norm / mu) ** 2
+
+    def factor(per_row: float, degrees: float) -> float:
+        """Phi when each of the rows holds `per_row` clients."""
+        signal = per_row * variance
+        shrink = signal / (signal + sigma2)
+        error = per_row * residual + sigma2 + weight * sigma2 * shrink
+        spread = features * error / (degrees * (signal + sigma2))
+        excess = variance * ((1 - shrink) ** 2 * weight + spread)
+        return 1 + excess / residual
+
+    moments = math.sqrt(2) * (1 + norm**2) / mu / math.sqrt(2)
+    summed = features * moments**2 * (1 + weight) / (clients * variance) ** 2 * variance
+    return Prediction(
+        sketch=factor(clients / rows, max(rows - features - 1, 0.5)),
+        sum=1 + summed / residual,
+        local=factor(1.0, clients),
+        trivial=1 / (1 - population.explained),
+        rows=rows,
+    )
+
+
+def best_rows(
+    columns: int,
+    clients: int,
+    epsilon: float,
+    delta: float,
+    *,
+    radius: float | None = None,
+    population: Population | None = None,
+) -> int:
+    """Return the number of rows k with the smallest predicted phi."""
+    candidates = {round(2 ** (exponent / 4)) for exponent in range(4 * 24)}
+    usable = [rows for rows in sorted(candidates) if 2 * columns <= rows <= max(2 * columns, clients // 8)]
+    usable = usable or [2 * columns]
+
+    def expected(rows: int) -> float:
+        return predict(columns, clients, epsilon, delta, rows, radius=radius, population=population).sketch
+
+    return min(usable, key=expected)
+
+
+def predict_for(task: Task, population: Population | None = None) -> Prediction:
+    """Predict phi for a task; where it sums second moments, the best sketch is predicted beside it."""
+    columns, radius = len(task.schema), task.statistic.radius
+    budget = (columns, task.clients, task.epsilon, task.delta)
+    rows = task.sketch.rows
+    if isinstance(task.statistic, SecondMoments):
+        rows = best_rows(*budget, radius=radius, population=population)
+    return predict(*budget, rows, radius=radius, population=population)
+
+
+def break_even(task: Task, population: Population | None = None, *, largest: int = 10**12) -> int | None:
+    """Smallest number of clients at which a release like the task's beats the trivial predictor, or None.
+
+    A sketch is given its best number of rows at every batch size.
+    """
+
+    def useful(clients: int) -> bool:
+        budget = (len(task.schema), clients, task.epsilon, task.delta)
+        rows = best_rows(*budget, radius=task.statistic.radius, population=population)
+        prediction = predict(*budget, rows, radius=task.statistic.radius, population=population)
+        return prediction.chosen(task.statistic.name) < prediction.trivial
+
+    if not useful(largest):
+        return None
+    low, high = 0, largest
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if useful(middle) else (middle, high)
+    return high

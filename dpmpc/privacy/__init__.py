@@ -1,0 +1,42 @@
+"""The only place that turns epsilon into noise, and noise into a promise.
+
+`gaussian` holds the tight curve of the Gaussian mechanism, `integer_noise` what integers cost beside it,
+`calibration` the mechanism of secure sketching, `guarantee` the words.
+"""
+
+from dpmpc.privacy.calibration import (
+    CALIBRATIONS,
+    NOISES,
+    Exposure,
+    Trust,
+    account,
+    calibrate,
+    occupancy_failure,
+)
+from dpmpc.privacy.gaussian import (
+    analytic_gaussian_sigma,
+    check_budget,
+    classical_gaussian_sigma,
+    delta_of_mu,
+    epsilon_of_mu,
+    mu_of_budget,
+)
+from dpmpc.privacy.guarantee import REPLACE_ONE, Guarantee
+
+__all__ = [
+    "CALIBRATIONS",
+    "NOISES",
+    "REPLACE_ONE",
+    "Exposure",
+    "Guarantee",
+    "Trust",
+    "account",
+    "analytic_gaussian_sigma",
+    "calibrate",
+    "check_budget",
+    "classical_gaussian_sigma",
+    "delta_of_mu",
+    "epsilon_of_mu",
+    "mu_of_budget",
+    "occupancy_failure",
+]

@@ -1,0 +1,92 @@
+"""What is promised, to whom, against whom, and why: a `Guarantee` says it in words and in numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+REPLACE_ONE = "replace-one"
+
+
+@dataclasses.dataclass(frozen=True)
+class Guarantee:
+    """An (epsilon, delta) promise with its neighbouring relation, its trust assumptions and its sources.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        What is promised.
+    achieved_epsilon : float
+        What the noise gives at this delta; at most `epsilon`.
+    mechanism : str
+        The noise, in words.
+    clients : int
+        Number of clients in the release, public.
+    servers : int
+        Number of servers that hold shares.
+    corrupt_servers : int
+        How many servers may pool what they see with the analyst and the corrupt clients.
+    corrupt_clients : int
+        How many clients may reveal their own noise; they may be chosen after the public matrix is known.
+    dropouts : int
+        How many further contributions a row of the sketch may lack.
+    neighbouring : str
+        The relation between neighbouring inputs: "replace-one" changes one client's row arbitrarily.
+    mu, rho : float or None
+        The Gaussian-DP and zero-concentrated-DP parameters where the mechanism has them.
+    slack : float
+        Pure epsilon paid for integer noise, already inside `achieved_epsilon`.
+    calibration : str
+        "joint" (one mechanism over all columns and copies) or "paper" (the paper's printed composition).
+    assumptions, sources : tuple of str
+        What the promise rests on, and where it is proven.
+    simulation : bool
+        True if seeded or floating-point noise was used: then nobody is protected.
+    """
+
+    epsilon: float
+    delta: float
+    achieved_epsilon: float
+    mechanism: str
+    clients: int
+    servers: int
+    corrupt_servers: int
+    corrupt_clients: int
+    dropouts: int
+    neighbouring: str = REPLACE_ONE
+    mu: float | None = None
+    rho: float | None = None
+    slack: float = 0.0
+    calibration: str = "joint"
+    assumptions: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    simulation: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain numbers, strings and lists."""
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in vars(self).items()}
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Guarantee:
+        """Rebuild a guarantee from `to_dict`."""
+        lists = {key: tuple(value) for key, value in fields.items() if isinstance(value, list)}
+        return cls(**{**fields, **lists})
+
+    def __str__(self) -> str:
+        lines = [
+            f"({self.epsilon:g}, {self.delta:g})-differential privacy for each of {self.clients:,} clients",
+            f"  neighbouring: {_NEIGHBOURING[self.neighbouring]}",
+            f"  noise: {self.mechanism}; at delta = {self.delta:g} it gives epsilon = {self.achieved_epsilon:.6g}"
+            + (f" (mu = {self.mu:.6g}, rho = {self.rho:.6g})" if self.mu is not None and self.rho is not None else ""),
+            f"  holds even if the analyst, {self.corrupt_servers} of the {self.servers} servers and "
+            f"{self.corrupt_clients} clients pool all they see"
+            + (f", and {self.dropouts} contributions to a row are missing" if self.dropouts else ""),
+        ]
+        lines += [f"  assumes: {assumption}" for assumption in self.assumptions]
+        lines += [f"  source: {source}" for source in self.sources]
+        if self.simulation:
+            lines.insert(0, "SIMULATION: the randomness can be repeated from a seed, so nobody is protected by it.")
+        return "\n".join(lines)
+
+
+_NEIGHBOURING = {REPLACE_ONE: "one client's whole row is replaced by any other row within the public bounds"}

@@ -1,0 +1,137 @@
+"""The only source of secrecy: keys from the operating system, expanded with AES in counter mode.
+
+A `Stream` is the AES-128-CTR key stream of one 16-byte key, read as bytes or as little-endian 64-bit
+words. It is a pseudorandom generator under the assumption that AES is a pseudorandom permutation. Keys come
+from `secrets`; keys for sub-tasks are derived with HKDF-SHA256 under the labels of `Label`, all of which stand
+in this file, so that no two uses can share a key stream.
+
+A stream that was made from a number (`Stream.from_seed`) is marked ``simulation``. It exists so that tests and
+experiments can be repeated; every function that protects real people refuses it (`require_secret`).
+"""
+
+from __future__ import annotations
+
+import enum
+import secrets
+
+import numpy as np
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from numpy.typing import NDArray
+
+from dpmpc.errors import InputError, SimulationOnly
+
+KEY_BYTES = 16
+SEED_BYTES = 32
+BLOCK_BYTES = 16
+_ZEROS = memoryview(bytes(1 << 16))
+
+
+class Label(bytes, enum.Enum):
+    """Domain separation: one label for every use of a key derivation."""
+
+    SIMULATION = b"dpmpc v1 simulation seed"
+    SKETCH = b"dpmpc v1 sketch"
+    SKETCH_SEED = b"dpmpc v1 sketch seed"
+    NOISE = b"dpmpc v1 noise"
+    SHARE = b"dpmpc v1 share"
+    SHARE_REDRAW = b"dpmpc v1 share redraw"
+    SUBSTREAM = b"dpmpc v1 substream"
+
+
+def derive(key: bytes, label: Label, index: int = 0, length: int = KEY_BYTES) -> bytes:
+    """Derive `length` bytes for one labelled use: HKDF-SHA256, info = label || 0x00 || index (8 bytes LE)."""
+    info = label.value + b"\0" + index.to_bytes(8, "little")
+    return HKDF(algorithm=hashes.SHA256(), length=length, salt=None, info=info).derive(key)
+
+
+class Stream:
+    """The AES-128-CTR key stream of a key, read sequentially or from any block.
+
+    Parameters
+    ----------
+    key : bytes
+        16 bytes. Whoever knows them knows the whole stream.
+    simulation : bool
+        Whether the key came from a number that a user chose: such a stream keeps no secret.
+    """
+
+    def __init__(self, key: bytes, *, simulation: bool = False):
+        if len(key) != KEY_BYTES:
+            raise InputError(f"key: {len(key)} bytes given, {KEY_BYTES} expected")
+        self._key = bytes(key)
+        self.simulation = simulation
+        self._cipher = self._at_block(0)
+
+    @classmethod
+    def from_os(cls) -> Stream:
+        """Draw a fresh key from the operating system."""
+        return cls(secrets.token_bytes(KEY_BYTES))
+
+    @classmethod
+    def from_seed(cls, seed: int) -> Stream:
+        """Make a repeatable stream for simulations and tests; it protects nobody."""
+        return cls(derive(seed_bytes(seed), Label.SIMULATION), simulation=True)
+
+    def substream(self, index: int, label: Label = Label.SUBSTREAM) -> Stream:
+        """Derive an independent stream: the same key, label and index always give the same stream."""
+        return Stream(derive(self._key, label, index), simulation=self.simulation)
+
+    def bytes(self, count: int) -> bytes:
+        """Read the next `count` bytes."""
+        buffer = np.empty(count, np.uint8)
+        self._fill(buffer.data)
+        return buffer.tobytes()
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """Read the next ``8 * count`` bytes as `count` little-endian words, uniform on [0, 2^64)."""
+        buffer = np.empty(count, "<u8")
+        self.fill(buffer)
+        return buffer.astype(np.uint64, copy=False)
+
+    def fill(self, out: NDArray[np.uint64]) -> None:
+        """Overwrite a contiguous array of words with the next part of the stream; reusing `out` is the fast way."""
+        if not out.flags.c_contiguous:
+            raise InputError("out: a C-contiguous array is expected")
+        self._fill(out.data.cast("B") if out.size else memoryview(b""))
+
+    def seek_block(self, block: int) -> None:
+        """Go to byte ``16 * block`` of the key stream."""
+        self._cipher = self._at_block(block)
+
+    def _at_block(self, block: int) -> CipherContext:
+        # The counter block is the 128-bit big-endian block number: nonce zero, because every key is used once.
+        nonce = block.to_bytes(BLOCK_BYTES, "big")
+        return Cipher(algorithms.AES128(self._key), modes.CTR(nonce)).encryptor()
+
+    def _fill(self, view: memoryview) -> None:
+        for start in range(0, len(view), len(_ZEROS)):
+            part = view[start : start + len(_ZEROS)]
+            self._cipher.update_into(_ZEROS[: len(part)], part)
+
+
+def seed_bytes(seed: int | bytes) -> bytes:
+    """Return a 32-byte seed: bytes as they are, a number (simulations) as 32 little-endian bytes."""
+    if isinstance(seed, bytes):
+        if len(seed) != SEED_BYTES:
+            raise InputError(f"seed: {len(seed)} bytes given, {SEED_BYTES} bytes or an integer expected")
+        return seed
+    if isinstance(seed, (bool, float)) or not hasattr(seed, "__index__"):
+        raise InputError(f"seed: {seed!r} given, {SEED_BYTES} bytes or an integer expected")
+    number = int(seed)
+    if not 0 <= number < 1 << (8 * SEED_BYTES):
+        raise InputError(f"seed: {number} given, an integer in [0, 2^256) expected")
+    return number.to_bytes(SEED_BYTES, "little")
+
+
+def stream_for(seed: int | None) -> Stream:
+    """Return the operating system's stream, or a repeatable one where a simulation gave a seed."""
+    return Stream.from_os() if seed is None else Stream.from_seed(seed)
+
+
+def require_secret(stream: Stream, where: str) -> Stream:
+    """Return `stream`, or refuse one that was made from a number."""
+    if stream.simulation:
+        raise SimulationOnly(f"{where}: a seeded stream keeps no secret; use Stream.from_os()")
+    return stream

@@ -1,0 +1,164 @@
+"""A release: the opened noisy sums with everything public about them.
+
+What is in a `Release` may be published. Whatever is computed from it is post-processing and costs no further
+privacy. The file form is a zip of `release.json` (the task) and `sums.npy` (int64); loading recomputes the guarantee
+from the task, so that a file cannot claim more than its noise gives.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import io
+import json
+import math
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.errors import InputError
+from dpmpc.privacy import Guarantee
+from dpmpc.statistic import SecondMoments
+from dpmpc.task import Task
+
+_TASK, _SUMS = "release.json", "sums.npy"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Release:
+    """A noisy linear sketch of the clients' contributions.
+
+    Parameters
+    ----------
+    task : Task
+        The public facts.
+    sums : ndarray of int64, shape (k, width)
+        The opened sums: the unscaled public matrix applied to the encoded contributions, plus noise. Exact integers.
+    """
+
+    task: Task
+    sums: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        expected = (self.task.sketch.rows, self.task.width)
+        if self.sums.shape != expected or self.sums.dtype != np.int64:
+            raise InputError(f"sums: {self.sums.dtype} {self.sums.shape} given, int64 {expected} expected")
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised to each client."""
+        return self.task.guarantee
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the clients' columns."""
+        return self.task.schema.names
+
+    @property
+    def clients(self) -> int:
+        """Number of clients."""
+        return self.task.clients
+
+    @functools.cached_property
+    def unit(self) -> float:
+        """Value of one integer unit of `sums` in the scaled, normalised sketch: scale / 2^f."""
+        return self.task.sketch.scale / 2.0**self.task.encoding.fractional_bits
+
+    @functools.cached_property
+    def sketch(self) -> NDArray[np.float64]:
+        """S Z + noise, float64 (k, width), scaled by 1/sqrt(s), in normalised units (columns mapped to [-1, 1])."""
+        return np.asarray(self.sums * self.unit, dtype=np.float64)
+
+    @functools.cached_property
+    def noise_variance(self) -> NDArray[np.float64]:
+        """Variance of the noise in each row's entries, float64 (k,), in the units of `sketch`."""
+        per_copy = self.task.noise.variance * self.unit**2
+        return np.asarray(self.task.sketch.occupancy() * per_copy, dtype=np.float64)
+
+    @functools.cached_property
+    def ones(self) -> NDArray[np.float64]:
+        """S applied to the all-ones column, float64 (k,): the intercept's column, public and free of noise."""
+        return self.task.sketch.column_sums()
+
+    def gram(self) -> NoisyGram:
+        """Return the noisy Gram matrix of (1, z) that every estimator of second moments reads."""
+        if isinstance(self.task.statistic, SecondMoments):
+            moments = self.sketch[0]
+            matrix = SecondMoments.matrix(moments, len(self.columns), self.clients)
+            # A symmetric matrix whose off-diagonal entries have variance v/2 has norm near sqrt(v/2) 2 sqrt(p).
+            spread = math.sqrt(float(self.noise_variance[0]) / 2) * 2 * math.sqrt(len(self.columns) + 1)
+            return NoisyGram(matrix, self.columns, bias=0.0, fluctuation=spread)
+        extended = np.column_stack([self.ones, self.sketch])
+        rows, width = self.sketch.shape
+        largest = float(self.noise_variance.max())
+        return NoisyGram(
+            extended.T @ extended,
+            self.columns,
+            bias=float(self.noise_variance.sum()),
+            fluctuation=largest * (2 * math.sqrt(rows * width) + width),
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the release to a file, whole or not at all."""
+        target = Path(path)
+        buffer = io.BytesIO()
+        np.lib.format.write_array(buffer, self.sums, allow_pickle=False)
+        partial = target.with_name(target.name + ".partial")
+        with zipfile.ZipFile(partial, "w") as archive:
+            archive.writestr(_TASK, json.dumps({"task": self.task.to_dict(), "guarantee": self.guarantee.to_dict()}))
+            archive.writestr(_SUMS, buffer.getvalue())
+        partial.replace(target)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Release:
+        """Read a release from a file and recompute its guarantee.
+
+        Raises
+        ------
+        InputError
+            If the file is no release.
+        GuaranteeError
+            If its noise does not give the guarantee that it claims.
+        """
+        try:
+            with zipfile.ZipFile(path) as archive:
+                fields = json.loads(archive.read(_TASK))
+                sums = np.lib.format.read_array(io.BytesIO(archive.read(_SUMS)), allow_pickle=False)
+            release = cls(task=Task.from_dict(fields["task"]).verify(), sums=sums)
+        except (OSError, zipfile.BadZipFile, KeyError, TypeError, json.JSONDecodeError, EOFError) as error:
+            raise InputError(f"release: {os.fspath(path)!r} is no release file ({error})") from error
+        claimed: dict[str, Any] = fields["guarantee"]
+        if claimed != json.loads(json.dumps(release.guarantee.to_dict())):
+            raise InputError(f"release: {os.fspath(path)!r} claims another guarantee than its public facts give")
+        return release
+
+    def __repr__(self) -> str:
+        rows, width = self.sums.shape
+        family, epsilon = self.task.sketch.family, self.task.epsilon
+        return f"<Release of {self.clients:,} clients: {family} {rows} x {width}, epsilon={epsilon:g}>"
+
+
+@dataclasses.dataclass(frozen=True)
+class NoisyGram:
+    """The Gram matrix of (1, z), as a release shows it.
+
+    Attributes
+    ----------
+    matrix : ndarray of float64, shape (p + 1, p + 1)
+        Symmetric; row and column 0 belong to the intercept.
+    columns : tuple of str
+        Names of the other rows and columns.
+    bias : float
+        Expected excess of the diagonal entries of the columns over the truth.
+    fluctuation : float
+        Size of the noise in operator norm, about its expectation.
+    """
+
+    matrix: NDArray[np.float64]
+    columns: tuple[str, ...]
+    bias: float
+    fluctuation: float

@@ -1,0 +1,276 @@
+"""What a person reads after a run: the guarantee, the fit, what each server did; and the same as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich import box
+from rich.console import RenderableType
+from rich.markup import escape
+from rich.table import Table as Grid
+
+from dpmpc.baselines import optimal_ridge
+from dpmpc.estimators import RidgeRegression
+from dpmpc.network.meter import Report
+from dpmpc.planning import Prediction
+from dpmpc.privacy import Guarantee
+from dpmpc.protocols.linear_transform import NetworkedRun
+from dpmpc.tables import Table
+from dpmpc.task import Task
+
+MEGABYTE = 1e6
+_STYLE: dict[str, Any] = {
+    "title_justify": "left",
+    "title_style": "bold",
+    "box": box.SIMPLE_HEAD,
+    "pad_edge": False,
+    "padding": (0, 1, 0, 0),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """A private fit beside what the data at hand would give; none of the other columns is private.
+
+    Attributes
+    ----------
+    optimum : ndarray of float64, shape (d,)
+        Coefficients of the same ridge regression without privacy.
+    truth : ndarray of float64, shape (d,), or None
+        The coefficients that generated the data, where they are known.
+    approximation_factor, trivial_factor : float
+        phi of the private fit and of the predictor that ignores the features (docs/mathematics.md, section 4); 1 is
+        optimal.
+    clipped : float
+        Largest share of a column's values that the public bounds clipped.
+    """
+
+    optimum: NDArray[np.float64]
+    truth: NDArray[np.float64] | None
+    approximation_factor: float
+    trivial_factor: float
+    clipped: float
+
+
+def compare(model: RidgeRegression, table: Table, truth: NDArray[np.float64] | None = None) -> Comparison:
+    """Judge a fit by the data it was made from, as only a simulation can."""
+    features, target = table.select(model.feature_names_).values, table.column(model.target_)
+    optimum, _ = model.in_units(
+        optimal_ridge(*model.normalised(features, target), model.alpha, fit_intercept=model.fit_intercept)
+    )
+    return Comparison(
+        optimum=optimum,
+        truth=truth,
+        approximation_factor=model.approximation_factor(features, target),
+        trivial_factor=model.trivial_factor(features, target),
+        clipped=float(np.max(model.release_.task.schema.clipped_fraction(table.values))),
+    )
+
+
+def server_fields(report: Report) -> dict[str, Any]:
+    """One server's row of the JSON contract."""
+    return {
+        "server": report.server,
+        "setup_s": report.setup_s,
+        "read_s": report.phases["read"].wall_s,
+        "transform_s": report.phases["transform"].wall_s,
+        "transform_cpu_s": report.phases["transform"].cpu_s,
+        "open_s": report.phases["open"].wall_s,
+        "total_s": report.total_s,
+        "cpu_s": report.cpu_s,
+        "bytes_sent": report.bytes_sent,
+        "bytes_received": report.bytes_received,
+        "payload_sent": report.payload_sent,
+        "payload_received": report.payload_received,
+        "peak_rss_mb": report.peak_rss_mb,
+    }
+
+
+def task_fields(task: Task) -> dict[str, Any]:
+    """The public facts of the JSON contract."""
+    guarantee = task.guarantee
+    return {
+        "clients": task.clients,
+        "features": len(task.schema) - 1,
+        "servers": task.trust.servers,
+        "sketch": {
+            "family": task.sketch.family,
+            "rows": task.sketch.rows,
+            "sparsity": task.sketch.sparsity,
+            "statistic": task.statistic.name,
+        },
+        "privacy": {
+            "epsilon": guarantee.epsilon,
+            "delta": guarantee.delta,
+            "achieved_epsilon": guarantee.achieved_epsilon,
+            "neighbouring": guarantee.neighbouring,
+            "corrupt_clients": guarantee.corrupt_clients,
+            "corrupt_servers": guarantee.corrupt_servers,
+            "dropouts": guarantee.dropouts,
+            "mechanism": guarantee.mechanism,
+            "calibration": guarantee.calibration,
+            "simulation": guarantee.simulation,
+        },
+    }
+
+
+def fit_fields(
+    run: NetworkedRun, model: RidgeRegression, comparison: Comparison, *, analysis_s: float, wall_s: float
+) -> dict[str, Any]:
+    """The whole JSON object of `dpmpc fit --json`."""
+    return {
+        "model": "ridge",
+        **task_fields(run.release.task),
+        "timing": {
+            "per_server": [server_fields(report) for report in run.servers],
+            "clients_s": run.clients_s,
+            "analysis_s": analysis_s,
+            "wall_s": wall_s,
+        },
+        "result": {
+            "target": model.target_,
+            "coefficients": dict(zip(model.feature_names_, (float(value) for value in model.coef_), strict=True)),
+            "intercept": model.intercept_,
+            "alpha": model.alpha_,
+            "debiased": model.debiased_,
+            "approximation_factor": comparison.approximation_factor,
+            "trivial_factor": comparison.trivial_factor,
+            "largest_clipped_fraction": comparison.clipped,
+        },
+    }
+
+
+def fit_parts(
+    run: NetworkedRun, model: RidgeRegression, comparison: Comparison, *, wall_s: float
+) -> list[RenderableType]:
+    """What a person reads after a fit."""
+    columns: dict[str, Sequence[float]] = {} if comparison.truth is None else {"truth": list(comparison.truth)}
+    columns |= {
+        "private": list(model.coef_),
+        "not private": list(comparison.optimum),
+        "trivial": [0.0] * len(model.coef_),
+    }
+    lines = [f"target {model.target_}, intercept {model.intercept_:.5g}, penalty {model.alpha_:g}"]
+    lines.append(
+        f"cost / optimal cost (phi): private {comparison.approximation_factor:.4g}, "
+        f"trivial predictor {comparison.trivial_factor:.4g}"
+    )
+    if comparison.truth is not None:
+        error = np.linalg.norm(model.coef_ - comparison.truth) / np.linalg.norm(comparison.truth)
+        lines.append(f"private coefficients are within {error:.1%} of the truth in L2 norm")
+    if comparison.clipped > 0:
+        lines.append(f"the public bounds clipped up to {comparison.clipped:.2%} of a column's values")
+    seconds = f"clients {run.clients_s:.1f} s, servers {run.servers_s:.1f} s, everything {wall_s:.1f} s"
+    return [
+        "",
+        coefficients_table(model.feature_names_, columns),
+        "\n".join(lines),
+        "",
+        guarantee_text(run.release.guarantee),
+        servers_table(run.servers),
+        f"wall time: {seconds}",
+    ]
+
+
+def guarantee_text(guarantee: Guarantee) -> str:
+    """The guarantee in plain words."""
+    return f"[bold]What is promised[/bold]\n{escape(str(guarantee))}\n"
+
+
+def coefficients_table(names: Sequence[str], columns: dict[str, Sequence[float]]) -> Grid:
+    """Coefficients by name, one column for each way to get them."""
+    grid = Grid(title="Coefficients", **_STYLE)
+    grid.add_column("column")
+    for heading in columns:
+        grid.add_column(heading, justify="right")
+    for position, name in enumerate(names):
+        grid.add_row(name, *(f"{values[position]:.5g}" for values in columns.values()))
+    return grid
+
+
+def servers_table(servers: Sequence[Report]) -> Grid:
+    """Time and bytes of each server; set-up apart, MB = 10^6 bytes at the socket, TLS included."""
+    grid = Grid(
+        title="Servers: seconds, set-up apart; MB = 10^6 bytes at the socket, TLS included",
+        **_STYLE,
+    )
+    headings = ("server", "set-up", "time", "read", "transform", "open", "CPU", "sent MB", "recv MB", "RSS MB")
+    for heading in headings:
+        grid.add_column(heading, justify="right")
+    for report in servers:
+        phases = (report.phases[name].wall_s for name in ("read", "transform", "open"))
+        seconds = (report.setup_s, report.total_s, *phases, report.cpu_s)
+        grid.add_row(
+            str(report.server),
+            *(f"{value:.3f}" for value in seconds),
+            f"{report.bytes_sent / MEGABYTE:.4f}",
+            f"{report.bytes_received / MEGABYTE:.4f}",
+            f"{report.peak_rss_mb:.0f}",
+        )
+    total = sum(report.bytes_sent for report in servers)
+    grid.caption = f"global data sent by servers: {total / MEGABYTE:.4f} MB"
+    return grid
+
+
+def plan_fields(task: Task, prediction: Prediction, break_even: int | None) -> dict[str, Any]:
+    """What `dpmpc plan` says, as JSON."""
+    plan = task.modulus_plan
+    per_copy = 8 * task.copies * task.width
+    noise_sd = math.sqrt(task.noise.variance)
+    return {
+        **task_fields(task),
+        "noise": {
+            "family": task.noise.name,
+            "sd_integer": noise_sd,
+            "sd": noise_sd / 2**task.encoding.fractional_bits,
+        },
+        "modulus": {
+            "ring": task.encoding.ring.name,
+            "bits_needed": plan.bits_needed,
+            "bits_available": plan.bits_available,
+        },
+        "bytes": {
+            "client_to_last_server": per_copy,
+            "client_to_other_servers": 16,
+            "server_to_analyst": 8 * task.sketch.rows * task.width,
+            "spool_of_last_server": per_copy * task.clients,
+        },
+        "expected_phi": {
+            "this_release": prediction.chosen(task.statistic.name),
+            "sum": prediction.sum,
+            "sketch": prediction.sketch,
+            "sketch_rows": prediction.rows,
+            "local": prediction.local,
+            "trivial": prediction.trivial,
+        },
+        "smallest_useful_batch": break_even,
+    }
+
+
+def plan_table(fields: dict[str, Any]) -> Grid:
+    """What `dpmpc plan` says, for a person."""
+    grid = Grid(title="Plan", **_STYLE, show_header=False)
+    grid.add_column()
+    grid.add_column()
+    phi, size, modulus, noise = fields["expected_phi"], fields["bytes"], fields["modulus"], fields["noise"]
+    sketch = fields["sketch"]
+    grid.add_row(
+        "release", f"{sketch['family']} of {sketch['statistic']}, k = {sketch['rows']}, s = {sketch['sparsity']}"
+    )
+    grid.add_row("noise of one client", f"{noise['family']}, sd {noise['sd']:.4g} on columns in [-1, 1]")
+    grid.add_row("modulus", f"{modulus['bits_needed']} bits needed, {modulus['bits_available']} in {modulus['ring']}")
+    grid.add_row("client sends", f"{size['client_to_last_server']} bytes to one server, a 16-byte key to each other")
+    grid.add_row("server sends", f"{size['server_to_analyst']:,} bytes to the analyst")
+    grid.add_row("expected phi (1 = optimal)", f"{phi['this_release']:.4g}")
+    grid.add_row("  second moments summed", f"{phi['sum']:.4g}")
+    grid.add_row(f"  best sketch (k = {phi['sketch_rows']})", f"{phi['sketch']:.4g}")
+    grid.add_row("  local model", f"{phi['local']:.4g}")
+    grid.add_row("  trivial predictor", f"{phi['trivial']:.4g}")
+    useful = fields["smallest_useful_batch"]
+    grid.add_row("beats the trivial predictor from", "no batch size" if useful is None else f"{useful:,} clients")
+    return grid

@@ -1,0 +1,229 @@
+"""One server's share of a batch: an array, or a 16-byte key that stands for one; in memory or in a file.
+
+A key stands for uniform elements. Element e, in C order, is word e of the key's AES-128-CTR key stream: bytes 8 e to
+8 e + 7, little-endian; the counter block is the 128-bit big-endian block number, from 0. In Z_2^64 the word is the
+element. In Z_p, p = 2^61 - 1, the element is the low 61 bits of the word; where these make p, it is the low 61 bits of
+the first word that does not in the key stream of ``derive(key, Label.SHARE_REDRAW, e)``, read from word 0. So elements
+are exactly uniform and any of them can be read without the others.
+
+Promised: a file that is truncated, too long or not one of the two formats is an `InputError`; no pickle is read; files
+are readable by their owner only. Not promised: that a file was not changed by somebody who may write to it.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+import os
+from pathlib import Path
+from typing import IO, Annotated, Any, Literal
+
+import msgspec
+import numpy as np
+
+from dpmpc.errors import InputError
+from dpmpc.randomness import KEY_BYTES, Label, Stream
+from dpmpc.rings import Home, Words, elements, home
+
+_NPY_MAGIC = b"\x93NUMPY"
+_LONGEST_SEEDED_FILE = 4096
+_MOST_ELEMENTS = 1 << 60
+
+
+class Expansion:
+    """The uniform elements of a key stream, read in order.
+
+    Parameters
+    ----------
+    stream : Stream
+        The key's stream; nothing else may read it.
+    ring : Home
+        What the words become.
+    first : int
+        Element to begin with.
+    """
+
+    def __init__(self, stream: Stream, ring: Home, first: int = 0):
+        self._stream, self._ring, self._next = stream, ring, first
+        block, skipped = divmod(first, 2)
+        stream.seek_block(block)
+        stream.words(skipped)
+
+    def read(self, out: Words) -> None:
+        """Overwrite a flat contiguous array with the next elements."""
+        first = self._next
+        self._stream.fill(out)
+        self._ring.from_words(out, lambda index: self._stream.substream(first + index, Label.SHARE_REDRAW))
+        self._next += out.size
+
+
+def expand(key: bytes, shape: tuple[int, ...], ring: Home | type[Home] | str = "ring64", first: int = 0) -> Words:
+    """Return leading rows of the share that a key stands for.
+
+    Parameters
+    ----------
+    key : bytes
+        16 bytes.
+    shape : tuple of int
+        Shape of the result: number of rows, then the shape of a row.
+    ring : Home, class or name
+        Ring or field of the elements.
+    first : int
+        First row.
+
+    Returns
+    -------
+    ndarray of uint64
+        Rows ``first`` to ``first + shape[0] - 1``.
+    """
+    if first < 0:
+        raise InputError(f"first: {first} given, at least 0 expected")
+    out = np.empty(shape, np.uint64)
+    Expansion(Stream(key), home(ring), first * math.prod(shape[1:])).read(out.reshape(-1))
+    return out
+
+
+class Share(abc.ABC):
+    """One server's share, read in chunks of leading rows.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Shape of the whole share; the first axis is the clients'.
+    ring : Home
+        Ring or field of the elements.
+    """
+
+    shape: tuple[int, ...]
+    ring: Home
+
+    def rows(self, first: int, count: int) -> Words:
+        """Return rows ``first`` to ``first + count - 1``; do not write to them.
+
+        Raises
+        ------
+        InputError
+            If there are no such rows, or an element is not canonical.
+        """
+        if first < 0 or count < 0 or first + count > self.shape[0]:
+            raise InputError(f"first, count: {first}, {count} given, rows within {self.shape[0]} expected")
+        return self._rows(first, count)
+
+    @abc.abstractmethod
+    def _rows(self, first: int, count: int) -> Words: ...
+
+    @abc.abstractmethod
+    def write(self, file: IO[bytes]) -> None:
+        """Write the share in the format that `open_share` reads."""
+
+
+class ArrayShare(Share):
+    """A share that is an array, in memory or memory-mapped."""
+
+    def __init__(self, array: Words, ring: Home | type[Home] | str = "ring64"):
+        self.array = elements(array, "array")
+        if array.ndim == 0:
+            raise InputError("array: a single element given, at least one axis expected")
+        self.ring = home(ring)
+        self.shape = array.shape
+
+    def _rows(self, first: int, count: int) -> Words:
+        return self.ring.require_canonical(self.array[first : first + count], "share")
+
+    def write(self, file: IO[bytes]) -> None:
+        """Write the array as ``.npy``."""
+        np.save(file, self.array, allow_pickle=False)
+
+
+class SeededShare(Share):
+    """A share that is a 16-byte key: `expand` gives its rows."""
+
+    def __init__(self, key: bytes, shape: tuple[int, ...], ring: Home | type[Home] | str = "ring64"):
+        if len(key) != KEY_BYTES:
+            raise InputError(f"key: {len(key)} bytes given, {KEY_BYTES} expected")
+        if not shape or min(shape) < 0 or math.prod(shape) > _MOST_ELEMENTS:
+            raise InputError(f"shape: {shape} given, at least one axis and at most {_MOST_ELEMENTS} elements expected")
+        self.key = bytes(key)
+        self.ring = home(ring)
+        self.shape = tuple(shape)
+
+    def _rows(self, first: int, count: int) -> Words:
+        return expand(self.key, (count, *self.shape[1:]), self.ring, first)
+
+    def write(self, file: IO[bytes]) -> None:
+        """Write one line of JSON with the ring and the shape, then the key."""
+        header = _SeededHeader(format="dpmpc seeded share", version=1, ring=self.ring.name, shape=self.shape)
+        file.write(msgspec.json.encode(header) + b"\n" + self.key)
+
+
+class _SeededHeader(msgspec.Struct, forbid_unknown_fields=True):
+    format: Literal["dpmpc seeded share"]
+    version: Literal[1]
+    ring: str
+    shape: tuple[Annotated[int, msgspec.Meta(ge=0)], ...]
+
+
+def save_share(path: str | os.PathLike[str], share: Share) -> None:
+    """Write a share to a file that only its owner may read (0600), replacing what was there.
+
+    An array is written as ``.npy``. A seeded share is one line of JSON, ``{"format", "version", "ring", "shape"}``, and
+    the 16 bytes of the key.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(descriptor, "wb") as file:
+        os.fchmod(descriptor, 0o600)  # a file that was there kept its mode
+        share.write(file)
+
+
+def open_share(path: str | os.PathLike[str], ring: Home | type[Home] | str = "ring64") -> Share:
+    """Open a file of `save_share`; an array is memory-mapped, so that a chunk costs the memory of a chunk.
+
+    Parameters
+    ----------
+    path : path
+        The content decides which format it is.
+    ring : Home, class or name
+        Ring or field that the caller expects.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is malformed or holds elements of another ring. Elements of an array are checked
+        when their rows are read.
+    """
+    path, expected = Path(path), home(ring)
+    try:
+        with path.open("rb") as file:
+            start = file.read(_LONGEST_SEEDED_FILE + 1)
+    except OSError as error:
+        raise InputError(f"path: {path} cannot be read: {error.strerror}") from error
+    if start.startswith(_NPY_MAGIC):
+        return ArrayShare(_map_array(path), expected)
+    return _read_seeded(path, start, expected)
+
+
+def _map_array(path: Path) -> Words:
+    try:
+        array: Any = np.load(path, mmap_mode="r", allow_pickle=False)
+    except Exception as error:  # whatever NumPy's parser stumbles over in somebody else's bytes
+        raise InputError(f"path: {path} is no readable .npy file: {error}") from error
+    if array.dtype != np.uint64 or array.ndim == 0 or not array.flags.c_contiguous:
+        found = f"{array.dtype}, {array.ndim} axes"
+        raise InputError(f"path: {path} holds {found}; uint64 in C order with at least one axis expected")
+    length = path.stat().st_size
+    if length != array.offset + array.nbytes:
+        raise InputError(f"path: {path} has {length} bytes, {array.offset + array.nbytes} expected")
+    words: Words = array
+    return words
+
+
+def _read_seeded(path: Path, content: bytes, expected: Home) -> SeededShare:
+    header, _, key = content.partition(b"\n")
+    try:
+        fields = msgspec.json.decode(header, type=_SeededHeader)
+        share = SeededShare(key, fields.shape, fields.ring)
+    except (msgspec.MsgspecError, UnicodeDecodeError, InputError) as error:
+        raise InputError(f"path: {path} is neither .npy nor a seeded share: {error}") from error
+    if share.ring != expected:
+        raise InputError(f"path: {path} holds a share in {share.ring.name}, {expected.name} expected")
+    return share

@@ -1,0 +1,290 @@
+"""Secret sharing among M servers: additive shares, as arrays or as keys, and Shamir shares.
+
+Both schemes are linear: a server that adds, or scales by a public number, applies it to its share alone.
+
+Promised: fewer shares than a scheme needs are independent of the secret, if AES is a pseudorandom permutation and the
+stream is secret; the shares depend on the secret and the stream only, not on blocks or threads. Not promised: that an
+additive share was not tampered with. A simulation stream is accepted and hides nothing; code that protects real people
+refuses it (`dpmpc.randomness.require_secret`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from dpmpc.errors import InconsistentShares, InputError
+from dpmpc.randomness import KEY_BYTES, Stream
+from dpmpc.rings import Home, Mersenne61, Words, home, output
+from dpmpc.shares import ArrayShare, Expansion, SeededShare, Share, expand, open_share, save_share
+
+__all__ = [
+    "AdditiveSharing",
+    "ArrayShare",
+    "SeededShare",
+    "ShamirSharing",
+    "Share",
+    "expand",
+    "open_share",
+    "save_share",
+]
+
+_BLOCK = 1 << 15  # elements that are split at once: a block of every share stays in the cache
+
+
+class AdditiveSharing:
+    """Shares that add up to the secret: all of the M servers are needed, any M - 1 may collude.
+
+    The first M - 1 shares are `expand` of keys, 16 bytes each, which are the next bytes of the stream; the last share
+    is the secret minus their sum.
+
+    Parameters
+    ----------
+    servers : int
+        M, at least 2.
+    ring : Home, class or name
+        Ring or field of the elements.
+    """
+
+    def __init__(self, servers: int, ring: Home | type[Home] | str = "ring64"):
+        if servers < 2:
+            raise InputError(f"servers: {servers} given, at least 2 expected")
+        self.servers = servers
+        self.ring = home(ring)
+
+    def __repr__(self) -> str:
+        return f"AdditiveSharing(servers={self.servers}, ring={self.ring!r})"
+
+    def split(
+        self, x: Words, stream: Stream | None = None, threads: int = 1, out: Sequence[Words] | None = None
+    ) -> list[Words]:
+        """Split elements of any shape into M arrays of that shape.
+
+        Parameters
+        ----------
+        x : ndarray of uint64
+            Canonical elements.
+        stream : Stream, optional
+            Source of the keys: the operating system's by default.
+        threads : int
+            They release the GIL.
+        out : sequence of M arrays, optional
+            Overwritten and returned: for many blocks, reused memory is the fast way.
+
+        Returns
+        -------
+        list of ndarray of uint64
+        """
+        x = self.ring.require_canonical(x, "x")
+        *masks, last = _outputs(out, x.shape, self.servers)
+        self._subtract_masks(x, _draw_keys(stream, self.servers - 1), masks, last, threads)
+        return [*masks, last]
+
+    def split_seeded(self, x: Words, stream: Stream | None = None, threads: int = 1) -> tuple[list[bytes], Words]:
+        """Split as `split` does from the same stream, but return the M - 1 keys instead of their expansions."""
+        x = self.ring.require_canonical(x, "x")
+        keys = _draw_keys(stream, self.servers - 1)
+        last = np.empty(x.shape, np.uint64)
+        self._subtract_masks(x, keys, None, last, threads)
+        return keys, last
+
+    def combine(self, shares: Sequence[Words]) -> Words:
+        """Return the secret.
+
+        Raises
+        ------
+        InputError
+            If there are not M shares, or they differ in shape, are not uint64 or not canonical.
+        """
+        if len(shares) != self.servers:
+            raise InputError(f"shares: {len(shares)} given, {self.servers} expected")
+        return self.ring.sum_of(shares, name="shares")
+
+    def _subtract_masks(
+        self, x: Words, keys: Sequence[bytes], masks: Sequence[Words] | None, last: Words, threads: int
+    ) -> None:
+        """Overwrite `last` with x minus the expansions of the keys, which are kept in `masks` where it is given."""
+        secret, remainder = x.reshape(-1), last.reshape(-1)
+        kept = None if masks is None else [mask.reshape(-1) for mask in masks]
+
+        def part(begin: int, end: int) -> None:
+            expansions = [Expansion(Stream(key), self.ring, begin) for key in keys]
+            scratch = np.empty(min(_BLOCK, end - begin), np.uint64)
+            for block in _blocks(begin, end):
+                value = secret[block]
+                for index, expansion in enumerate(expansions):
+                    mask = scratch[: value.size] if kept is None else kept[index][block]
+                    expansion.read(mask)
+                    value = self.ring.subtract(value, mask, out=remainder[block])
+
+        _in_parallel(part, x.size, threads)
+
+
+class ShamirSharing:
+    """Points of a random polynomial of degree t through the secret: any t + 1 shares give it, any t tell nothing.
+
+    Over Z_p, p = 2^61 - 1, as MPyC's. The share of party i, counted from 0, is f(i + 1), f(X) = x + sum_j c_j X^j. The
+    coefficients c_1, ..., c_t are `expand` of keys, 16 bytes each, which are the next bytes of the stream.
+
+    A linear computation, such as a sketch, works for every t < M. With t = M - 1 the secret is as safe as with additive
+    shares and as fragile: every server is needed. With 2 t < M, an honest majority, M - t - 1 servers may be missing,
+    the shares that are not needed reveal a lie, and MPyC can go on to multiply them.
+
+    Parameters
+    ----------
+    servers : int
+        M, at least 2.
+    threshold : int
+        t, from 1 to M - 1: how many servers may collude.
+    """
+
+    def __init__(self, servers: int, threshold: int):
+        if servers < 2:
+            raise InputError(f"servers: {servers} given, at least 2 expected")
+        if not 1 <= threshold < servers:
+            raise InputError(f"threshold: {threshold} given, a number from 1 to {servers - 1} expected")
+        self.servers = servers
+        self.threshold = threshold
+        self.ring = Mersenne61()
+
+    def __repr__(self) -> str:
+        return f"ShamirSharing(servers={self.servers}, threshold={self.threshold})"
+
+    def split(
+        self, x: Words, stream: Stream | None = None, threads: int = 1, out: Sequence[Words] | None = None
+    ) -> list[Words]:
+        """Split field elements of any shape into M arrays of that shape; parameters as in `AdditiveSharing.split`."""
+        x = self.ring.require_canonical(x, "x")
+        shares = _outputs(out, x.shape, self.servers)
+        keys = _draw_keys(stream, self.threshold)
+        secret, flat = x.reshape(-1), [share.reshape(-1) for share in shares]
+
+        def part(begin: int, end: int) -> None:
+            expansions = [Expansion(Stream(key), self.ring, begin) for key in keys]
+            scratch = np.empty((self.threshold, min(_BLOCK, end - begin)), np.uint64)
+            for block in _blocks(begin, end):
+                coefficients = [row[: block.stop - block.start] for row in scratch]
+                for expansion, coefficient in zip(expansions, coefficients, strict=True):
+                    expansion.read(coefficient)
+                for party, share in enumerate(flat):
+                    self._evaluate([secret[block], *coefficients], party + 1, share[block])
+
+        _in_parallel(part, x.size, threads)
+        return shares
+
+    def combine(self, shares: Sequence[Words] | Mapping[int, Words]) -> Words:
+        """Return the secret, after a check that all shares lie on one polynomial of degree t.
+
+        Parameters
+        ----------
+        shares : sequence of M arrays, or mapping from party to array
+            At least t + 1; with just t + 1 there is nothing to check.
+
+        Raises
+        ------
+        InputError
+            If there are too few shares, an unknown party, differing shapes, a wrong dtype or an element not canonical.
+        InconsistentShares
+            If they do not lie on one polynomial. Names the party at fault where t + 3 shares or more single it out.
+        """
+        by_party = self._by_party(shares)
+        if not self._on_one_polynomial(by_party):
+            liar = self._liar(by_party)
+            blame = "which of them are wrong is unknown" if liar is None else f"that of party {liar} is wrong"
+            message = f"shares of parties {sorted(by_party)} do not lie on one polynomial of degree {self.threshold}"
+            raise InconsistentShares(f"{message}: {blame}", party=liar)
+        return self._interpolate(by_party, 0)
+
+    def _evaluate(self, coefficients: Sequence[Words], point: int, out: Words) -> None:
+        """Overwrite `out` with sum_j coefficients[j] point^j, by Horner's rule."""
+        value = coefficients[-1]
+        for coefficient in reversed(coefficients[:-1]):
+            value = self.ring.multiply_add(value, point, coefficient, out=out)
+
+    def _by_party(self, shares: Sequence[Words] | Mapping[int, Words]) -> dict[int, Words]:
+        if not isinstance(shares, Mapping):
+            if len(shares) != self.servers:
+                wanted = f"{self.servers} shares, or a mapping from party to share, expected"
+                raise InputError(f"shares: {len(shares)} given, {wanted}")
+            shares = dict(enumerate(shares))
+        if len(shares) <= self.threshold:
+            raise InputError(f"shares: {len(shares)} given, at least {self.threshold + 1} expected")
+        for party in shares:
+            if party not in range(self.servers):
+                raise InputError(f"shares: party {party!r} given, a number from 0 to {self.servers - 1} expected")
+        ordered = {
+            party: self.ring.require_canonical(shares[party], f"share of party {party}") for party in sorted(shares)
+        }
+        if len({share.shape for share in ordered.values()}) > 1:
+            raise InputError(
+                f"shares: shapes {[share.shape for share in ordered.values()]} given, equal shapes expected"
+            )
+        return ordered
+
+    def _interpolate(self, shares: Mapping[int, Words], at: int) -> Words:
+        """Return f(at) from the first t + 1 shares: a weighted sum with Lagrange's coefficients."""
+        chosen = list(shares)[: self.threshold + 1]
+        value = np.zeros(shares[chosen[0]].shape, np.uint64)
+        for party, weight in zip(
+            chosen, _lagrange([party + 1 for party in chosen], at, self.ring.modulus), strict=True
+        ):
+            value = self.ring.multiply_add(shares[party], weight, value, out=value)
+        return value
+
+    def _on_one_polynomial(self, shares: Mapping[int, Words]) -> bool:
+        spare = list(shares)[self.threshold + 1 :]
+        return all(np.array_equal(self._interpolate(shares, party + 1), shares[party]) for party in spare)
+
+    def _liar(self, shares: Mapping[int, Words]) -> int | None:
+        """Return the one party without whom the others agree, where their agreeing is no coincidence."""
+        if len(shares) < self.threshold + 3:
+            return None
+        for party in shares:
+            if self._on_one_polynomial({other: shares[other] for other in shares if other != party}):
+                return party
+        return None
+
+
+def _lagrange(points: Sequence[int], at: int, modulus: int) -> list[int]:
+    """Weights w with f(at) = sum_j w_j f(points[j]) for every polynomial f of degree below the number of points."""
+    weights = []
+    for point in points:
+        others = [other for other in points if other != point]
+        numerator = math.prod(at - other for other in others)
+        denominator = math.prod(point - other for other in others)
+        weights.append(numerator * pow(denominator, -1, modulus) % modulus)
+    return weights
+
+
+def _draw_keys(stream: Stream | None, count: int) -> list[bytes]:
+    source = stream or Stream.from_os()
+    return [source.bytes(KEY_BYTES) for _ in range(count)]
+
+
+def _outputs(out: Sequence[Words] | None, shape: tuple[int, ...], servers: int) -> list[Words]:
+    arrays = [None] * servers if out is None else list(out)
+    if len(arrays) != servers:
+        raise InputError(f"out: {len(arrays)} arrays given, {servers} expected")
+    return [output(array, shape) for array in arrays]
+
+
+def _blocks(begin: int, end: int) -> Iterator[slice]:
+    for first in range(begin, end, _BLOCK):
+        yield slice(first, min(first + _BLOCK, end))
+
+
+def _in_parallel(part: Callable[[int, int], None], size: int, threads: int) -> None:
+    """Call ``part(begin, end)`` for ranges that make up ``range(size)``, one range per thread."""
+    if threads < 1:
+        raise InputError(f"threads: {threads} given, at least 1 expected")
+    if threads == 1 or size <= _BLOCK:
+        part(0, size)
+        return
+    length = -(-size // threads)
+    ranges = [(begin, min(begin + length, size)) for begin in range(0, size, length)]
+    with ThreadPoolExecutor(threads) as pool:
+        for done in [pool.submit(part, *limits) for limits in ranges]:
+            done.result()

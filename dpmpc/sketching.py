@@ -1,0 +1,456 @@
+"""Public matrices: the linear maps that servers apply to shares, derived from a seed while they are applied.
+
+Promised: the same matrix from the same seed on every machine, instruction set and number of threads; exact arithmetic
+on ring and field elements; float64 results that do not depend on threads or instruction set either; memory of the
+result and of one small block of S, never of S. Not promised: secrecy. S is public, and Philox is no cipher; the seed
+must be drawn after the batch is closed (`dpmpc.randomness`, ``Label.SKETCH_SEED``).
+
+Paper: Burkhardt, Keller, Orlandi, Schwiegelshohn, Distributed DP Data Analytics via Secure Sketching (ICML 2025),
+section 2; OSNAP: Nelson and Nguyen, OSNAP: Faster Numerical Linear Algebra Algorithms via Sparser Subspace Embeddings
+(FOCS 2013); CountSketch: Charikar, Chen, Farach-Colton (2002).
+
+Derivation
+----------
+``derive(seed, Label.SKETCH, length=16)`` gives four little-endian 32-bit words: the Philox key k0, k1 and a nonce n0,
+n1. The word of index i, copy j, attempt a, for purpose q, is word ``i mod 4`` of Philox4x32-10 (Salmon et al. 2011)
+under that key on the counter::
+
+    (floor(i / 4),  j + 2^31 q,  n0 xor a,  n1)
+
+A word w gives the sign, -1 if w is odd and +1 otherwise, and x = floor(w / 2), which is uniform on 31 bits. The number
+below k is ``floor(x k / 2^31)``; the word is rejected if ``x k mod 2^31 < 2^31 mod k`` (Lemire 2019), which makes the
+number exactly uniform.
+
+*Independent* (``balanced=False``, the paper's OSNAP). Client i's row in copy j comes from its words for purpose 0: the
+first attempt a = 0, 1, .. that is not rejected and whose row is none of the client's rows in copies below j. The sign
+comes from the same word. Every S_j is marginally uniform.
+
+*Balanced* (``balanced=True``). Client i is number i mod k of batch b = floor(i / k). Copy j of batch b has a shift,
+drawn for index b and purpose 1 as rows are above, distinct among the copies of the batch. The client's row in copy j is
+``(i + shift) mod k``; its sign is that of its word for purpose 0 and attempt 0. In each S_j every row then has
+floor(n/k) or ceil(n/k) clients, two clients of one batch never meet, and two of different batches meet with
+probability 1/k, over the draw of the seed.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, ClassVar, Literal, TypeVar, cast
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from dpmpc._kernels.sketch import Matrix
+from dpmpc.errors import InputError
+from dpmpc.randomness import Label, derive, seed_bytes
+from dpmpc.rings import Home, Mersenne61, Words, home
+
+Reals = NDArray[np.float64]
+Kind = Literal["ring64", "mersenne61", "float64"]
+Number = TypeVar("Number", np.uint64, np.float64)
+Clients = tuple[int, int]  # from the first to before the second
+
+MOST_ROWS = (1 << 31) - 1  # a row and a sign share 32 bits
+MOST_COLUMNS = 1 << 34  # four clients share a 32-bit counter
+PIECE = 1 << 16  # clients: what a thread is worth starting for, and what is copied at once where X is not contiguous
+
+
+class PublicMatrix(abc.ABC):
+    """A matrix S with k rows, and one column for each client, that everybody knows.
+
+    Subclasses say how S is added up (`_add`) and which of its entries are not zero (`entries`); dense families
+    override what is built on `entries`.
+
+    Attributes
+    ----------
+    rows, columns : int
+        k and n.
+    sparsity : int
+        s, the number of copies: each is a matrix with one entry +-1 in every column.
+    balanced : bool
+        Whether every copy's rows have floor(n/k) or ceil(n/k) clients.
+    """
+
+    family: ClassVar[str]
+
+    def __init__(self, rows: int, columns: int, sparsity: int, balanced: bool):
+        self.rows = _integer("rows", rows, 1, MOST_ROWS)
+        self.columns = _integer("columns", columns, 1, MOST_COLUMNS)
+        self.sparsity = _integer("sparsity", sparsity, 1, self.rows)
+        if not isinstance(balanced, bool):
+            raise InputError(f"balanced: {balanced!r} given, True or False expected")
+        self.balanced = balanced
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(k, n)."""
+        return self.rows, self.columns
+
+    @property
+    def scale(self) -> float:
+        """1/sqrt(s): the factor that makes the entries +-1 of `apply` those of ``@``."""
+        return 1.0 / math.sqrt(self.sparsity)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the public facts, fit for JSON; `sketch_from` makes the same matrix from them."""
+        names = ("family", "rows", "columns", "sparsity", "balanced")
+        return {name: getattr(self, name) for name in names}
+
+    @abc.abstractmethod
+    def entries(self, first: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
+        """Return the public draw of some clients.
+
+        Parameters
+        ----------
+        first, count : int
+            Clients first, .., first + count - 1.
+
+        Returns
+        -------
+        rows : ndarray of int64, shape (count, s)
+            The row of each copy.
+        signs : ndarray of int8, shape (count, s)
+            +1 or -1.
+        """
+
+    @abc.abstractmethod
+    def _add(self, kind: Kind, first: int, X: Words, Y: Words) -> None:
+        """Y (k, p) += S[:, first:first + m] X for C-contiguous X (m, p) or (m, s p): the words of the numbers."""
+
+    def apply(
+        self,
+        X: NDArray[Number],
+        *,
+        out: NDArray[Number] | None = None,
+        threads: int = 1,
+        ring: str | Home = "ring64",
+        first: int = 0,
+    ) -> NDArray[Number]:
+        """Sketch a chunk of clients: sqrt(s) S[:, first:first + m] X, where S has the entries +-1/sqrt(s).
+
+        Parameters
+        ----------
+        X : ndarray of uint64 or float64, shape (m, p) or (m, s, p)
+            A row for each client, which all its copies take, or a row for each copy. Ring or field elements, or real
+            numbers.
+        out : ndarray, shape (k, p), optional
+            Sums so far, of the dtype of X, to which the chunk is added; without meaning after an error.
+        threads : int
+            At most so many threads; the result does not depend on them.
+        ring : {"ring64", "mersenne61"} or dpmpc.rings.Home
+            What uint64 stands for. Not used for float64.
+        first : int
+            The first client of the chunk.
+
+        Returns
+        -------
+        ndarray, shape (k, p)
+            `out` or a new array. Exact and canonical for uint64. float64 is added up by pieces of clients: chunks
+            give the bits of the whole if each starts at a multiple of `piece`.
+
+        Raises
+        ------
+        InputError
+            For a wrong dtype or shape, clients that S does not have, field elements that are not canonical.
+        """
+        kind = _kind(X, ring)
+        self._check_clients(X, first)
+        threads = _integer("threads", threads, 1, 1 << 10)
+        sums = self._check_out(X, out, kind)
+        terms, totals = X.view(np.uint64), sums.view(np.uint64)
+        parts = self._parts(kind, first, len(X), threads)
+        if len(parts) == 1 and kind != "float64":
+            self._add_part(kind, terms, first, parts[0], totals)
+            return sums
+        for start in range(0, len(parts), threads):
+            for part in self._sum_parts(kind, terms, first, parts[start : start + threads], totals.shape):
+                _accumulate(kind, totals, part)
+        return sums
+
+    @property
+    def piece(self) -> int:
+        """Clients whose float64 rows are added up apart from those of others."""
+        return max(PIECE, 1 << (16 * self.rows - 1).bit_length())
+
+    def __matmul__(self, X: Any) -> Reals:
+        """Return S X, scaled, for real X of shape (n,), (n, p) or (n, s, p): float64 (k,) or (k, p)."""
+        given = np.asarray(X)
+        if given.dtype.kind not in "biuf":
+            raise InputError(f"X: {given.dtype} given, real numbers expected")
+        real: Reals = given.astype(np.float64, copy=False)
+        if real.ndim == 0 or len(real) != self.columns:
+            raise InputError(f"X: shape {real.shape} given, {self.columns} rows expected, one for each client")
+        sums = self.apply(real[:, np.newaxis] if real.ndim == 1 else real)
+        sums *= self.scale
+        return sums[:, 0] if real.ndim == 1 else sums
+
+    def to_csc(self) -> scipy.sparse.csc_matrix:
+        """Return sqrt(s) S, entries +-1, as a scipy.sparse.csc_matrix of int8: for small n."""
+        stored = self.columns * self.sparsity
+        if stored > np.iinfo(np.int32).max:
+            raise InputError(f"columns, sparsity: {stored} entries, at most {np.iinfo(np.int32).max} expected")
+        rows, signs = self.entries(0, self.columns)
+        starts = np.arange(0, stored + 1, self.sparsity, dtype=np.int32)
+        matrix = scipy.sparse.csc_matrix((signs.ravel(), rows.ravel().astype(np.int32), starts), shape=self.shape)
+        matrix.sort_indices()
+        return matrix
+
+    def occupancy(self) -> NDArray[np.int64]:
+        """Return N_r, int64 (k,): the number of pairs of a client and a copy that hit row r."""
+        positive, negative = self._tally
+        return positive + negative
+
+    def column_sums(self) -> Reals:
+        """Return S 1, float64 (k,), scaled: what the constant column of every client's row becomes."""
+        positive, negative = self._tally
+        sums: Reals = np.multiply(positive - negative, self.scale)
+        return sums
+
+    def heaviest_client(self, weights: Reals) -> float:
+        """Return the largest sum, over the rows that one client hits, of public weights.
+
+        Parameters
+        ----------
+        weights : ndarray of float64, shape (k,)
+            One weight for each row, such as 1/(N_r - t) in the calibration of noise.
+
+        Returns
+        -------
+        float
+            max_i sum_{r in R_i} weights[r].
+        """
+        weights = _weights(weights, self.rows)
+        return max(float(weights[rows].sum(axis=1).max()) for rows, _ in self._pieces())
+
+    @cached_property
+    def _tally(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The number of entries +1 and -1 in each row."""
+        counts = np.zeros((2, self.rows), np.int64)
+        for rows, signs in self._pieces():
+            for sign, total in zip((1, -1), counts, strict=True):
+                total += np.bincount(rows[signs == sign], minlength=self.rows)
+        return counts[0], counts[1]
+
+    def _pieces(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int8]]]:
+        """Entries of all clients, a piece at a time."""
+        size = max(1, PIECE // self.sparsity)
+        for first in range(0, self.columns, size):
+            yield self.entries(first, min(size, self.columns - first))
+
+    def _parts(self, kind: Kind, first: int, count: int, threads: int) -> list[Clients]:
+        """Split a chunk into what is summed apart: float64 at multiples of `piece`, for rounding depends on the order.
+
+        Exact sums can be split anywhere: one part for each thread that is worth its start and its sums.
+        """
+        last = first + count
+        if kind == "float64":
+            cuts = range((first // self.piece + 1) * self.piece, last, self.piece)
+        else:
+            useful = min(threads, max(1, count // max(PIECE, self.rows)))
+            cuts = range(first, last, max(1, -(-count // useful)))[1:]
+        return list(pairwise([first, *cuts, last]))
+
+    def _sum_parts(
+        self, kind: Kind, X: Words, first: int, parts: list[Clients], shape: tuple[int, ...]
+    ) -> Iterable[Words]:
+        """Sum parts of a chunk, each from zero and, if there are several, on a thread of its own."""
+
+        def total(part: Clients) -> Words:
+            sums = np.zeros(shape, np.uint64)
+            self._add_part(kind, X, first, part, sums)
+            return sums
+
+        if len(parts) == 1:
+            return [total(parts[0])]
+        with ThreadPoolExecutor(len(parts)) as pool:
+            return list(pool.map(total, parts))
+
+    def _add_part(self, kind: Kind, X: Words, first: int, part: Clients, sums: Words) -> None:
+        """Add the clients of `part`; X, which begins with client `first`, is copied by pieces if not contiguous."""
+        for start in range(*part, PIECE):
+            chunk = X[start - first : min(start + PIECE, part[1]) - first]
+            self._add(kind, start, np.ascontiguousarray(chunk).reshape(len(chunk), -1), sums)
+
+    def _check_clients(self, X: NDArray[Number], first: int) -> None:
+        if X.ndim not in (2, 3) or X.shape[-1] == 0 or (X.ndim == 3 and X.shape[1] != self.sparsity):
+            raise InputError(f"X: shape {X.shape} given, (m, p) or (m, {self.sparsity}, p) expected")
+        _integer("first", first, 0, self.columns)
+        if first + len(X) > self.columns:
+            raise InputError(f"X: clients {first} to {first + len(X) - 1} given, fewer than {self.columns} expected")
+
+    def _check_out(self, X: NDArray[Number], out: NDArray[Number] | None, kind: Kind) -> NDArray[Number]:
+        shape = (self.rows, X.shape[-1])
+        if out is None:
+            return np.zeros(shape, X.dtype)
+        if not isinstance(out, np.ndarray) or out.shape != shape or out.dtype != X.dtype:
+            given = f"{out.dtype} {out.shape}" if isinstance(out, np.ndarray) else type(out).__name__
+            raise InputError(f"out: {given} given, an array of {X.dtype} {shape} expected")
+        if not (out.flags.c_contiguous and out.flags.writeable) or np.may_share_memory(X, out):
+            raise InputError("out: a writeable C-contiguous array apart from X is expected")
+        if kind == "mersenne61":
+            Mersenne61().require_canonical(out.view(np.uint64), "out")
+        return out
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PublicMatrix) and self.describe() == other.describe()
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.describe().items()))
+
+    def __reduce__(self) -> tuple[Callable[[Mapping[str, Any]], PublicMatrix], tuple[dict[str, Any]]]:
+        return sketch_from, (self.describe(),)
+
+    def __repr__(self) -> str:
+        facts = ", ".join(f"{name}={value!r}" for name, value in self.describe().items() if name != "family")
+        return f"{type(self).__name__}({facts})"
+
+
+class SparseMatrix(PublicMatrix):
+    """A public matrix that the kernel draws: s entries +-1 in every column."""
+
+    _matrix: Matrix
+
+    def entries(self, first: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
+        """Return the public draw of some clients; see `PublicMatrix.entries`."""
+        first = _integer("first", first, 0, self.columns)
+        packed = np.empty((self.sparsity, _integer("count", count, 0, self.columns - first)), np.uint32)
+        self._matrix.entries(first, packed)
+        by_client = np.ascontiguousarray(packed.T)
+        return (by_client >> 1).astype(np.int64), 1 - 2 * (by_client & 1).astype(np.int8)
+
+    def _add(self, kind: Kind, first: int, X: Words, Y: Words) -> None:
+        if not self._matrix.scatter(kind, first, X, Y):
+            raise InputError(f"X: an element is {int(X.max())}, numbers below {Mersenne61.modulus} expected")
+
+
+class OSNAP(SparseMatrix):
+    """The paper's sparse embedding: every column has s entries +-1/sqrt(s), in distinct rows.
+
+    Parameters
+    ----------
+    rows : int
+        k, below 2^31.
+    columns : int
+        n, the number of clients, at most 2^34.
+    sparsity : int
+        s, from 1 to k.
+    seed : bytes or int
+        32 public bytes; or a number, in simulations.
+    balanced : bool
+        Whether k consecutive clients share out the rows of each copy, so that none is crowded.
+    """
+
+    family = "osnap"
+
+    def __init__(self, rows: int, columns: int, sparsity: int, seed: bytes | int, balanced: bool = False):
+        super().__init__(rows, columns, sparsity, balanced)
+        self.seed = seed_bytes(seed)
+        words = np.frombuffer(derive(self.seed, Label.SKETCH, length=16), "<u4").tolist()
+        self._matrix = Matrix("balanced" if balanced else "independent", words, self.rows, self.sparsity)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the public facts, fit for JSON; `sketch_from` makes the same matrix from them."""
+        return {**super().describe(), "seed": self.seed.hex()}
+
+
+class CountSketch(OSNAP):
+    """OSNAP with one entry in every column; parameters as there."""
+
+    family = "countsketch"
+
+    def __init__(self, rows: int, columns: int, seed: bytes | int, balanced: bool = False):
+        super().__init__(rows, columns, 1, seed, balanced)
+
+
+class Sum(SparseMatrix):
+    """The row of ones: S X is the sum over all clients.
+
+    Parameters
+    ----------
+    columns : int
+        n, the number of clients, at most 2^34.
+    """
+
+    family = "sum"
+
+    def __init__(self, columns: int):
+        super().__init__(1, columns, 1, balanced=True)
+        self._matrix = Matrix("ones", (0, 0, 0, 0), 1, 1)
+
+    def heaviest_client(self, weights: Reals) -> float:
+        """Return the one weight; see `PublicMatrix.heaviest_client`."""
+        return float(_weights(weights, 1)[0])
+
+    @cached_property
+    def _tally(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return np.array([self.columns]), np.array([0])
+
+
+def sketch_from(description: Mapping[str, Any]) -> PublicMatrix:
+    """Make the matrix that `PublicMatrix.describe` described.
+
+    Raises
+    ------
+    InputError
+        If the description is not one that `describe` can give.
+    """
+    makers: dict[object, Callable[[Mapping[str, Any]], PublicMatrix]] = {
+        "osnap": lambda d: OSNAP(d["rows"], d["columns"], d["sparsity"], _from_hex(d["seed"]), d["balanced"]),
+        "countsketch": lambda d: CountSketch(d["rows"], d["columns"], _from_hex(d["seed"]), d["balanced"]),
+        "sum": lambda d: Sum(d["columns"]),
+    }
+    family = description.get("family")
+    if family not in makers:
+        raise InputError(f"family: {family!r} given, one of {', '.join(map(str, makers))} expected")
+    try:
+        sketch = makers[family](description)
+    except KeyError as missing:
+        raise InputError(f"description: {missing} of family {family!r} expected") from None
+    if sketch.describe() != dict(description):
+        raise InputError(f"description: {dict(description)} given, {sketch.describe()} expected")
+    return sketch
+
+
+def _accumulate(kind: Kind, totals: Words, part: Words) -> None:
+    """Add one part's sums to the totals, as the numbers that the words are."""
+    if kind == "float64":
+        np.add(totals.view(np.float64), part.view(np.float64), out=totals.view(np.float64))
+    else:
+        home(kind).add(totals, part, out=totals)
+
+
+def _kind(X: object, ring: str | Home) -> Kind:
+    dtype = X.dtype if isinstance(X, np.ndarray) else type(X).__name__
+    if dtype not in (np.uint64, np.float64):
+        raise InputError(f"X: {dtype} given, an array of uint64 or float64 expected")
+    return "float64" if dtype == np.float64 else cast(Kind, home(ring).name)
+
+
+def _integer(name: str, value: int, low: int, high: int) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InputError(f"{name}: {value!r} given, an integer expected")
+    number = operator.index(value)
+    if not low <= number <= high:
+        raise InputError(f"{name}: {number} given, an integer from {low} to {high} expected")
+    return number
+
+
+def _weights(weights: Reals, rows: int) -> Reals:
+    weights = np.asarray(weights, np.float64)
+    if weights.shape != (rows,):
+        raise InputError(f"weights: shape {weights.shape} given, ({rows},) expected")
+    return weights
+
+
+def _from_hex(seed: object) -> bytes:
+    try:
+        return bytes.fromhex(str(seed))
+    except ValueError:
+        raise InputError(f"seed: {seed!r} given, 64 hexadecimal digits expected") from None

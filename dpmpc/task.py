@@ -1,0 +1,195 @@
+"""Everything public about one release, agreed before a row is touched.
+
+A `Task` travels to clients, servers and the analyst as JSON; its digest is bound into every frame that a server sends
+and into the release. It holds no secret. Nobody has to take its word: `Task.verify` recomputes the privacy
+guarantee and the proof that no sum wraps around, from the task's own facts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+import math
+from typing import Any
+
+from dpmpc import privacy
+from dpmpc.bounds import Schema
+from dpmpc.encoding import FixedPoint, ModulusPlan, Sensitivity, home, plan_modulus
+from dpmpc.errors import InputError
+from dpmpc.noise import Noise, noise_from
+from dpmpc.privacy import Guarantee, Trust
+from dpmpc.sharing import AdditiveSharing, ShamirSharing
+from dpmpc.sketching import PublicMatrix, sketch_from
+from dpmpc.statistic import Statistic, statistic_from
+
+FORMAT = 1
+SHARINGS = ("additive", "shamir")
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """The public facts of one release.
+
+    Parameters
+    ----------
+    schema : Schema
+        Columns and their public bounds.
+    statistic : Statistic
+        What each client contributes.
+    encoding : FixedPoint
+        Fixed point and the ring or field that the shares live in.
+    sketch : PublicMatrix
+        k x n, unscaled; n is the number of clients.
+    noise : Noise
+        What each client adds to each copy of each entry, in integer units.
+    trust : Trust
+        Servers, and who of them and of the clients may collude.
+    epsilon, delta : float
+        What is promised.
+    sharing : {"additive", "shamir"}
+        How a contribution is split among the servers.
+    calibration : {"joint", "paper"}
+        How the noise was chosen.
+    simulation : bool
+        Whether the clients' randomness can be repeated from a seed; the release then says that it protects nobody.
+    """
+
+    schema: Schema
+    statistic: Statistic
+    encoding: FixedPoint
+    sketch: PublicMatrix
+    noise: Noise
+    trust: Trust
+    epsilon: float
+    delta: float
+    sharing: str = "additive"
+    calibration: str = "joint"
+    simulation: bool = False
+
+    def __post_init__(self) -> None:
+        if self.sharing not in SHARINGS:
+            raise InputError(f"sharing: {self.sharing!r} given, one of {', '.join(SHARINGS)} expected")
+        if self.sharing == "shamir" and self.encoding.ring.name != "mersenne61":
+            raise InputError(f"ring: {self.encoding.ring.name!r} given, 'mersenne61' expected with Shamir shares")
+        if not self.noise.integer:
+            raise InputError(f"noise: {self.noise.name} given, an integer noise expected: shares are integers")
+
+    @property
+    def clients(self) -> int:
+        """Number of clients, n."""
+        return self.sketch.columns
+
+    @property
+    def width(self) -> int:
+        """Number of entries that a client contributes."""
+        return self.statistic.width(len(self.schema))
+
+    @property
+    def copies(self) -> int:
+        """Number of independently noised copies that a client sends: one for each of its rows in the sketch."""
+        return self.sketch.sparsity
+
+    @property
+    def share_shape(self) -> tuple[int, int, int]:
+        """Shape of one server's share of the whole batch: clients, copies, entries."""
+        return (self.clients, self.copies, self.width)
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """By how much one client moves its encoded contribution."""
+        return self.statistic.sensitivity(len(self.schema), self.encoding)
+
+    @functools.cached_property
+    def guarantee(self) -> Guarantee:
+        """The privacy guarantee, recomputed from the public facts; an error if they do not give what is promised."""
+        return privacy.account(
+            self.noise,
+            self.sketch,
+            self.sensitivity,
+            self.epsilon,
+            self.delta,
+            trust=self.trust,
+            calibration=self.calibration,
+            simulation=self.simulation,
+        )
+
+    @functools.cached_property
+    def modulus_plan(self) -> ModulusPlan:
+        """The proof that no entry of the opened sum wraps around; an error if it might."""
+        most = int(self.sketch.occupancy().max())
+        return plan_modulus(
+            self.encoding.ring,
+            most,
+            self.statistic.largest_entry(self.encoding),
+            math.sqrt(most * self.noise.variance),
+            self.sketch.rows * self.width,
+            noise=self.noise.name,
+        )
+
+    def verify(self) -> Task:
+        """Recompute the guarantee and the overflow proof; return the task itself.
+
+        Raises
+        ------
+        GuaranteeError
+            If the noise does not give the promised epsilon and delta.
+        OverflowRisk
+            If a sum might wrap around.
+        """
+        _ = self.guarantee, self.modulus_plan
+        return self
+
+    @functools.cached_property
+    def scheme(self) -> AdditiveSharing | ShamirSharing:
+        """The secret sharing scheme among the servers."""
+        if self.sharing == "shamir":
+            return ShamirSharing(servers=self.trust.servers, threshold=self.trust.corrupt_servers)
+        return AdditiveSharing(servers=self.trust.servers, ring=self.encoding.ring)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the task as plain numbers, strings, lists and dicts."""
+        return {
+            "format": FORMAT,
+            "schema": self.schema.to_dict(),
+            "statistic": self.statistic.describe(),
+            "encoding": {"fractional_bits": self.encoding.fractional_bits, "ring": self.encoding.ring.name},
+            "sketch": self.sketch.describe(),
+            "noise": self.noise.describe(),
+            "trust": dataclasses.asdict(self.trust),
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "sharing": self.sharing,
+            "calibration": self.calibration,
+            "simulation": self.simulation,
+        }
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Task:
+        """Rebuild a task from `to_dict`; a missing or unknown field is an error."""
+        expected = {"format", *(field.name for field in dataclasses.fields(cls))}
+        if set(fields) != expected:
+            raise InputError(f"task: fields {sorted(set(fields) ^ expected)} are missing or unknown")
+        if fields["format"] != FORMAT:
+            raise InputError(f"task: format {fields['format']!r} given, {FORMAT} expected")
+        encoding = fields["encoding"]
+        return cls(
+            schema=Schema.from_dict(fields["schema"]),
+            statistic=statistic_from(fields["statistic"]),
+            encoding=FixedPoint(encoding["fractional_bits"], ring=home(encoding["ring"])),
+            sketch=sketch_from(fields["sketch"]),
+            noise=noise_from(fields["noise"]),
+            trust=Trust(**fields["trust"]),
+            epsilon=fields["epsilon"],
+            delta=fields["delta"],
+            sharing=fields["sharing"],
+            calibration=fields["calibration"],
+            simulation=fields["simulation"],
+        )
+
+    @functools.cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of the canonical JSON form: 32 bytes that two parties compare to know that they do the same task."""
+        canonical = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(canonical.encode()).digest()

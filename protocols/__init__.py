@@ -1,0 +1,1 @@
+"""Programs that run among real parties; each reads like its paper's algorithm."""

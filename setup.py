@@ -1,0 +1,38 @@
+"""Build the Cython kernels of ``csrc/`` as ``dpmpc._kernels.*``; everything else is in pyproject.toml.
+
+No machine flags: a kernel that gains from a wider instruction set carries one body per set and chooses
+at run time, so that one wheel serves every machine of its platform.
+"""
+
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+CSRC = Path("csrc")
+
+extensions = [
+    Extension(
+        f"dpmpc._kernels.{source.stem}",
+        [source.as_posix()],
+        include_dirs=[CSRC.as_posix()],
+        depends=[header.as_posix() for header in sorted(CSRC.glob("*.h"))],
+        extra_compile_args=["-O3"],
+    )
+    for source in sorted(CSRC.glob("*.pyx"))
+]
+
+setup(
+    ext_modules=cythonize(
+        extensions,
+        build_dir="build/cython",
+        compiler_directives={
+            "language_level": "3",
+            "boundscheck": False,
+            "wraparound": False,
+            "cdivision": True,
+            "initializedcheck": False,
+            "embedsignature": True,
+        },
+    )
+)

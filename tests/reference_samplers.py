@@ -1,0 +1,208 @@
+"""The samplers of dpmpc.noise once more: slow, in Python integers, fractions and 80-digit decimals, word for word.
+
+Nothing is shared with the package but the key stream. Where the package is clever (fixed point with an error bound,
+series, constants cut off after 256 digits, rejected tails), this file is literal. Run it to write
+``vectors/noise.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from decimal import Decimal, getcontext
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from dpmpc.randomness import Label, Stream
+
+WORD = 1 << 64
+BLOCK_DRAWS = 1 << 16
+DIGITS = 80
+VECTORS = Path(__file__).parent / "vectors" / "noise.json"
+
+
+def words_of(stream: Stream) -> Iterator[int]:
+    while True:
+        yield from stream.words(256).tolist()
+
+
+# Uniform numbers and coins
+
+
+def below(words: Iterator[int], bound: int) -> int:
+    """Lemire's method for one word; two words, cut to length, for a longer bound."""
+    if bound < WORD:
+        while True:
+            product = next(words) * bound
+            if product % WORD >= WORD % bound:
+                return product // WORD
+    while True:
+        value = next(words)
+        value += WORD * (next(words) % (1 << (bound.bit_length() - 64)))
+        if value < bound:
+            return value
+
+
+def real_coin(words: Iterator[int], probability: Decimal) -> bool:
+    """Compare a uniform real with the probability, 64 binary digits at a time."""
+    while True:
+        probability *= WORD
+        digit = math.floor(probability)
+        word = next(words)
+        if word != digit:
+            return word < digit
+        probability -= digit
+
+
+def alternating(coin: Callable[[int], bool]) -> bool:
+    """CKS Algorithm 1: when the k-th coin succeeds with x / k, the first that fails is odd with probability exp(-x)."""
+    k = 1
+    while coin(k):
+        k += 1
+    return k % 2 == 1
+
+
+def rational_exp_coin(words: Iterator[int], numerator: int, denominator: int) -> bool:
+    while numerator > denominator:
+        if not real_coin(words, Decimal(-1).exp()):
+            return False
+        numerator -= denominator
+    return alternating(lambda k: below(words, k * denominator) < numerator)
+
+
+def real_exp_coin(words: Iterator[int], x: Decimal) -> bool:
+    return alternating(lambda k: real_coin(words, x / k))
+
+
+def geometric(words: Iterator[int], scale: int) -> int:
+    """CKS Algorithm 2: P(x) proportional to exp(-x / scale)."""
+    remainder = below(words, scale)
+    while not rational_exp_coin(words, remainder, scale):
+        remainder = below(words, scale)
+    multiple = 0
+    while real_coin(words, Decimal(-1).exp()):
+        multiple += 1
+    return remainder + multiple * scale
+
+
+# Discrete Gaussian
+
+
+def discrete_gaussian(words: Iterator[int], sigma: Fraction) -> int:
+    """CKS Algorithm 3 with t = sigma."""
+    a, b = sigma.numerator, sigma.denominator
+    while True:
+        magnitude = geometric(words, a) // b
+        negative = next(words) % 2 == 1
+        if negative and magnitude == 0:
+            continue
+        if rational_exp_coin(words, (magnitude * b - a) ** 2, 2 * a * a):
+            return -magnitude if negative else magnitude
+
+
+# Poisson
+
+
+def log_ratio(mean: int, y: int) -> Decimal:
+    """ln p(mean) - ln p(mean + y), from the exact rational ratio."""
+    if y >= 0:
+        return (Decimal(math.prod(range(mean + 1, mean + y + 1))) / Decimal(mean**y)).ln()
+    return (Decimal(mean**-y) / Decimal(math.prod(range(mean + y + 1, mean + 1)))).ln()
+
+
+@lru_cache(maxsize=16)
+def offset(mean: int) -> Decimal:
+    """The largest value of |y| / t - L(y) for |y| <= 3 t, found by trying all, rounded up in units of 2^-52."""
+    scale = laplace_scale(mean)
+    largest, up, down = Decimal(0), Decimal(0), Decimal(0)
+    for y in range(1, 3 * scale + 1):
+        up += (Decimal(mean + y) / mean).ln()
+        largest = max(largest, Decimal(y) / scale - up)
+        if y <= mean:
+            down += (Decimal(mean) / (mean - y + 1)).ln()
+            largest = max(largest, Decimal(y) / scale - down)
+    return Decimal(math.floor(largest * 2**52) + 1) / 2**52
+
+
+def laplace_scale(mean: int) -> int:
+    return next(t for t in range(math.isqrt(mean), math.isqrt(mean) + 2) if t * t >= mean)
+
+
+def exponent(mean: int, y: int) -> Decimal:
+    return log_ratio(mean, y) - Decimal(abs(y)) / laplace_scale(mean) + offset(mean)
+
+
+def centred_poisson(words: Iterator[int], mean: int) -> int:
+    while True:
+        y = geometric(words, laplace_scale(mean))
+        if next(words) % 2 == 1:
+            if y == 0 or y > mean:
+                continue
+            y = -y
+        rest = exponent(mean, y)
+        halves = max(0, math.floor(2 * (rest - Decimal(2) ** -40)))
+        rest -= Decimal(halves) / 2
+        if not all(real_coin(words, Decimal("-0.5").exp()) for _ in range(halves)):
+            continue
+        if real_exp_coin(words, rest):
+            return y
+
+
+# The arrays of dpmpc.noise
+
+
+def sample(description: dict[str, Any], count: int, stream: Stream) -> list[int]:
+    """What ``noise_from(description).sample(count, stream)`` has to be."""
+    context = getcontext()
+    precision, context.prec = context.prec, DIGITS
+    try:
+        call = Stream(stream.bytes(16))
+        values: list[int] = []
+        for block in range(-(-count // BLOCK_DRAWS)):
+            words = words_of(call.substream(block, Label.NOISE))
+            size = min(BLOCK_DRAWS, count - block * BLOCK_DRAWS)
+            if description["name"] == "discrete-gaussian":
+                sigma = Fraction(description["sigma"])
+                values += [discrete_gaussian(words, sigma) for _ in range(size)]
+            else:
+                first = [centred_poisson(words, description["variance"] // 2) for _ in range(size)]
+                values += [x - centred_poisson(words, description["variance"] // 2) for x in first]
+        return values
+    finally:
+        context.prec = precision
+
+
+def main() -> None:
+    good: list[tuple[str, str, list[Any]]] = [
+        (
+            "discrete-gaussian",
+            "sigma",
+            [0.0009765625, 0.5, 1.0, 3.2998046875, 1000.5, 100000.0, 2.0**30, 1.9e9, 2.0**31, 2.0**40],
+        ),
+        ("skellam", "variance", [2, 10, 100, 131070, 131072, 250000, 2000000]),
+    ]
+    bad: list[tuple[str, str, list[Any]]] = [
+        ("discrete-gaussian", "sigma", [0, -1, -0.5, 2.0**40 + 1, 1e300, "3", None, True, [1.0]]),
+        ("skellam", "variance", [0, -2, 2**53 + 2, "2", None, False]),
+        ("gaussian", "sigma", [0, -1, "1"]),
+    ]
+    vectors: list[dict[str, Any]] = []
+    for name, parameter, values in good:
+        for index, value in enumerate(values):
+            key = bytes(range(index, index + 16))
+            noise = {"name": name, parameter: value}
+            draws = sample(noise, 24, Stream(key))
+            vectors.append({"key": key.hex(), "noise": noise, "success": True, "sample": draws})
+    for name, parameter, values in bad:
+        vectors += [{"noise": {"name": name, parameter: value}, "success": False} for value in values]
+    vectors += [
+        {"noise": noise, "success": False} for noise in ({}, {"name": "laplace"}, {"name": "skellam", "sigma": 2})
+    ]
+    VECTORS.write_text("[\n" + ",\n".join(json.dumps(vector) for vector in vectors) + "\n]\n")
+
+
+if __name__ == "__main__":
+    main()

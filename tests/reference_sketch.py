@@ -1,0 +1,174 @@
+"""The sketch's derivation, slowly, in plain integers; ``python tests/reference_sketch.py`` writes the vectors.
+
+Follows "Derivation" in dpmpc/sketching.py and shares no code with it: HKDF from hmac, Philox word by word, one client
+at a time, sums as integers modulo 2^64 or 2^61 - 1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from pathlib import Path
+
+VECTORS = Path(__file__).parent / "vectors" / "sketch.json"
+MASK = 0xFFFFFFFF
+CLIENT, BATCH = 0, 1
+MODULUS = {"ring64": 1 << 64, "mersenne61": (1 << 61) - 1}
+
+# Random123's own known answers for Philox4x32-10 (kat_vectors): counter, key, result.
+PHILOX = [
+    ("00000000 00000000 00000000 00000000", "00000000 00000000", "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
+    ("ffffffff ffffffff ffffffff ffffffff", "ffffffff ffffffff", "408f276d 41c83b0e a20bc7c6 6d5451fd"),
+    ("243f6a88 85a308d3 13198a2e 03707344", "a4093822 299f31d0", "d16cfe09 94fdcceb 5001e420 24126ea1"),
+]
+
+
+def philox4x32(counter, key):
+    c0, c1, c2, c3 = counter
+    k0, k1 = key
+    for _ in range(10):
+        left, right = 0xD2511F53 * c0, 0xCD9E8D57 * c2
+        c0, c1, c2, c3 = (right >> 32) ^ c1 ^ k0, right & MASK, (left >> 32) ^ c3 ^ k1, left & MASK
+        k0, k1 = (k0 + 0x9E3779B9) & MASK, (k1 + 0xBB67AE85) & MASK
+    return c0, c1, c2, c3
+
+
+def hkdf_sha256(key, info, length):
+    extracted = hmac.new(bytes(32), key, hashlib.sha256).digest()
+    return hmac.new(extracted, info + b"\1", hashlib.sha256).digest()[:length]
+
+
+class Reference:
+    def __init__(self, seed, rows, sparsity, balanced):
+        derived = hkdf_sha256(seed, b"dpmpc v1 sketch" + b"\0" + bytes(8), 16)
+        self.k0, self.k1, self.n0, self.n1 = (int.from_bytes(derived[4 * i : 4 * i + 4], "little") for i in range(4))
+        self.rows, self.sparsity, self.balanced = rows, sparsity, balanced
+
+    def word(self, purpose, index, copy, attempt):
+        counter = (index // 4, copy + (purpose << 31), self.n0 ^ attempt, self.n1)
+        return philox4x32(counter, (self.k0, self.k1))[index % 4]
+
+    def distinct(self, purpose, index):
+        """(row, word) of each copy: sequential rejection."""
+        drawn = []
+        for copy in range(self.sparsity):
+            attempt = 0
+            while True:
+                word = self.word(purpose, index, copy, attempt)
+                row, rest = divmod((word // 2) * self.rows, 1 << 31)
+                if rest >= (1 << 31) % self.rows and row not in [earlier for earlier, _ in drawn]:
+                    drawn.append((row, word))
+                    break
+                attempt += 1
+        return drawn
+
+    def client(self, index):
+        """(row, sign) of each copy."""
+        if not self.balanced:
+            return [(row, -1 if word & 1 else 1) for row, word in self.distinct(CLIENT, index)]
+        batch, place = divmod(index, self.rows)
+        return [
+            ((place + shift) % self.rows, -1 if self.word(CLIENT, index, copy, 0) & 1 else 1)
+            for copy, (shift, _) in enumerate(self.distinct(BATCH, batch))
+        ]
+
+    def sums(self, first, X, modulus):
+        """X: one list of p integers for each client."""
+        Y = [[0] * len(X[0]) for _ in range(self.rows)]
+        for place, x in enumerate(X):
+            for row, sign in self.client(first + place):
+                Y[row] = [(y + sign * value) % modulus for y, value in zip(Y[row], x, strict=True)]
+        return Y
+
+
+def draws():
+    largest = (1 << 31) - 1
+    cases = [
+        (1, 1, 10, 0, 10),
+        (2, 2, 40, 3, 9),
+        (3, 3, 1000, 0, 24),
+        (5, 2, 1 << 34, (1 << 34) - 13, 13),
+        (1000, 4, 5000, 995, 12),
+        (1000, 1, 1 << 33, (1 << 32) - 4, 8),
+        (16, 8, 100, 30, 12),
+        (largest, 3, 100, 61, 9),
+        ((1 << 30) + 1, 4, 200, 120, 12),  # every second word is rejected
+    ]
+    for number, (rows, sparsity, columns, first, count) in enumerate(cases):
+        for balanced in (False, True):
+            seed = hashlib.sha256(bytes([number])).digest()
+            reference = Reference(seed, rows, sparsity, balanced)
+            clients = [reference.client(index) for index in range(first, first + count)]
+            yield {
+                "sketch": {
+                    "family": "osnap",
+                    "rows": rows,
+                    "columns": columns,
+                    "sparsity": sparsity,
+                    "balanced": balanced,
+                    "seed": seed.hex(),
+                },
+                "first": first,
+                "rows": [[row for row, _ in client] for client in clients],
+                "signs": [[sign for _, sign in client] for client in clients],
+            }
+
+
+def sums():
+    seed = hashlib.sha256(b"sums").digest()
+    for ring, modulus in MODULUS.items():
+        for balanced in (False, True):
+            X = [[pow(3, 7 * i + j + 1, modulus) for j in range(3)] for i in range(12)]
+            X[0] = [0, 1, modulus - 1]
+            yield {
+                "sketch": {
+                    "family": "osnap",
+                    "rows": 4,
+                    "columns": 20,
+                    "sparsity": 2,
+                    "balanced": balanced,
+                    "seed": seed.hex(),
+                },
+                "ring": ring,
+                "first": 5,
+                "X": X,
+                "Y": Reference(seed, 4, 2, balanced).sums(5, X, modulus),
+            }
+
+
+def refused():
+    good = {"family": "osnap", "rows": 4, "columns": 9, "sparsity": 2, "balanced": False, "seed": "00" * 32}
+    wrong = [
+        ("family", "rademacher", "family: 'rademacher'"),
+        ("rows", 0, "rows: 0"),
+        ("rows", 1 << 31, "rows: 2147483648"),
+        ("rows", 4.0, "rows: 4.0"),
+        ("columns", 0, "columns: 0"),
+        ("columns", (1 << 34) + 1, "columns: 17179869185"),
+        ("sparsity", 0, "sparsity: 0"),
+        ("sparsity", 5, "sparsity: 5"),
+        ("sparsity", True, "sparsity: True"),
+        ("balanced", 1, "balanced: 1"),
+        ("seed", "00" * 31, "seed: 31 bytes"),
+        ("seed", "xy" * 32, "seed: 'xyxy"),
+        ("seed", "AA" * 32, "description"),
+        ("extra", 1, "description"),
+    ]
+    for name, value, message in wrong:
+        yield {"sketch": {**good, name: value}, "message": message}
+    for name in ("columns", "seed", "family"):
+        yield {"sketch": {key: value for key, value in good.items() if key != name}, "message": name}
+    yield {
+        "sketch": {"family": "sum", "rows": 2, "columns": 9, "sparsity": 1, "balanced": True},
+        "message": "description",
+    }
+
+
+if __name__ == "__main__":
+    philox = [dict(zip(("counter", "key", "result"), case, strict=True)) for case in PHILOX]
+    vectors = {"philox": philox, "draws": list(draws()), "sums": list(sums()), "refused": list(refused())}
+    groups = (
+        f'"{name}": [\n' + ",\n".join(json.dumps(case) for case in cases) + "\n]" for name, cases in vectors.items()
+    )
+    VECTORS.write_text("{\n" + ",\n".join(groups) + "\n}\n")

@@ -1,0 +1,255 @@
+"""The command: one JSON object, exit statuses, and bad input that leaves nothing behind."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import dpmpc
+from dpmpc.bounds import Schema
+from dpmpc.cli import main
+from dpmpc.release import Release
+from dpmpc.tables import Table, write_csv
+
+NAMES = ("height", "weight", "score")
+BOUNDS = Schema.from_pair(NAMES, (-2.0, 2.0))
+BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
+
+
+def table(clients=3000, seed=0):
+    rng = np.random.default_rng(seed)
+    features = rng.uniform(-2, 2, (clients, 2))
+    score = 0.5 * features[:, 0] - 0.3 * features[:, 1] + 0.1 * rng.standard_normal(clients)
+    return Table.from_any(np.column_stack([features, score]), names=NAMES)
+
+
+@pytest.fixture
+def data(tmp_path):
+    path = tmp_path / "people.csv"
+    write_csv(path, table())
+    (tmp_path / "bounds.toml").write_text(BOUNDS.to_toml())
+    return path
+
+
+def run(capsys, *arguments):
+    status = main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def test_fit_prints_one_json_object_and_writes_everything(data, tmp_path, capsys):
+    out = tmp_path / "result"
+    status, printed, _ = run(
+        capsys, "fit", data, "--target", "score", "--bounds", tmp_path / "bounds.toml", *BUDGET, "--json", "--out", out
+    )
+    assert status == 0
+    fields = json.loads(printed)
+    assert printed.count("\n") == 1
+    assert set(fields) == {"model", "clients", "features", "servers", "sketch", "privacy", "timing", "result"}
+    assert (fields["model"], fields["clients"], fields["features"], fields["servers"]) == ("ridge", 3000, 2, 3)
+    assert {"family", "rows", "sparsity"} <= set(fields["sketch"])
+    privacy = fields["privacy"]
+    assert (privacy["epsilon"], privacy["delta"], privacy["neighbouring"]) == (1.0, 1e-6, "replace-one")
+    assert (privacy["corrupt_clients"], privacy["corrupt_servers"]) == (0, 2)
+    assert "discrete-gaussian" in privacy["mechanism"]
+    assert not privacy["simulation"]
+    servers = fields["timing"]["per_server"]
+    assert [entry["server"] for entry in servers] == [0, 1, 2]
+    wanted = {"server", "transform_s", "open_s", "total_s", "bytes_sent", "bytes_received", "peak_rss_mb"}
+    assert all(wanted <= set(entry) for entry in servers)
+    assert all(fields["timing"][name] >= 0 for name in ("clients_s", "analysis_s", "wall_s"))
+    assert set(fields["result"]["coefficients"]) == {"height", "weight"}
+    assert 1 <= fields["result"]["approximation_factor"] < fields["result"]["trivial_factor"]
+    assert json.loads((out / "result.json").read_text()) == fields
+    assert "differential privacy for each of 3,000 clients" in (out / "report.txt").read_text()
+    assert Release.load(out / "release.dpmpc").clients == 3000
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["bounds.toml", "people.csv", "result"]
+
+
+def test_fit_tells_a_person_what_happened(data, tmp_path, capsys):
+    status, printed, _ = run(
+        capsys,
+        *("fit", data, "--target", "score", "--bounds", tmp_path / "bounds.toml", *BUDGET),
+        *("--sketch", "countsketch", "--rows", "20", "--simulation-seed", "3", "--servers", "2"),
+    )
+    assert status == 0
+    for words in ("SIMULATION", "trivial", "transform", "What is promised", "replaced by any other row"):
+        assert words in printed
+
+
+def test_networked_fit_agrees_with_the_in_process_run_of_the_same_seed(data, tmp_path, capsys):
+    choices = ["--sketch", "osnap", "--rows", "16", "--sparsity", "2", "--simulation-seed", "11"]
+    status, printed, _ = run(
+        capsys, "fit", data, "--target", "score", "--bounds", tmp_path / "bounds.toml", *BUDGET, *choices, "--json"
+    )
+    assert status == 0
+    values = table().values
+    local = dpmpc.RidgeRegression(
+        sketch="osnap", rows=16, sparsity=2, seed=11, bounds={"x0": (-2, 2), "x1": (-2, 2), "y": (-2, 2)}
+    ).fit(values[:, :2], values[:, 2])
+    assert list(json.loads(printed)["result"]["coefficients"].values()) == pytest.approx(list(local.coef_), rel=1e-12)
+
+
+def test_plan_says_what_to_expect(capsys, tmp_path):
+    arguments = ["plan", "--clients", "1000000", "--columns", "6", *BUDGET[:2], "--delta", "1e-7"]
+    status, printed, _ = run(capsys, *arguments, "--json")
+    assert status == 0
+    fields = json.loads(printed)
+    assert fields["modulus"]["bits_needed"] <= fields["modulus"]["bits_available"] == 64
+    assert fields["bytes"]["client_to_other_servers"] == 16
+    assert fields["expected_phi"]["sum"] < fields["expected_phi"]["sketch"] < fields["expected_phi"]["trivial"]
+    assert 0 < fields["smallest_useful_batch"] < 1_000_000
+    status, printed, _ = run(capsys, *arguments, "--sketch", "osnap", "--rows", "60", "--sparsity", "4")
+    assert status == 0
+    assert "k = 60, s = 4" in printed
+    (tmp_path / "bounds.toml").write_text(BOUNDS.to_toml())
+    status, printed, _ = run(capsys, "plan", "--clients", "5000", "--bounds", tmp_path / "bounds.toml", *BUDGET)
+    assert status == 0
+    assert "expected phi" in printed
+
+
+def test_bounds_suggests_and_warns(data, capsys, tmp_path):
+    status, printed, _ = run(capsys, "bounds", data, "--columns", "height", "score")
+    assert status == 0
+    assert "NOT private" in printed
+    suggested = tmp_path / "suggested.toml"
+    suggested.write_text(printed)
+    assert Schema.from_toml(suggested).names == ("height", "score")
+
+
+def test_demo_small(capsys):
+    status, printed, _ = run(capsys, "demo", "--clients", "20000", "--delta", "1e-6", "--servers", "2", "--json")
+    assert status == 0
+    fields = json.loads(printed)
+    assert fields["clients"] == 20000
+    assert len(fields["result"]["coefficients"]) == 5
+
+
+def test_version_and_module_entry():
+    done = subprocess.run([sys.executable, "-m", "dpmpc", "--version"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0
+    assert done.stdout == f"dpmpc {dpmpc.__version__}\n"
+
+
+def csv(text):
+    def write(folder):
+        path = folder / "bad.csv"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+GOOD = "height,weight,score\n0.5,0.25,1\n0.1,0.5,-1\n0.2,-0.5,0\n"
+BAD_INPUT = {
+    "no such file": (lambda folder: folder / "absent.csv", [], "absent.csv"),
+    "unknown ending": (lambda folder: csv(GOOD)(folder).rename(folder / "bad.xls"), [], "bad.xls"),
+    "empty file": (csv(""), [], "bad.csv"),
+    "header only": (csv("height,weight,score\n"), [], "bad.csv"),
+    "repeated column": (csv("height,height,score\n1,0,1\n"), [], "height"),
+    "ragged row": (csv(GOOD + "1,2\n"), [], "line 5"),
+    "text cell": (csv(GOOD + "0.5,tall,0\n"), [], "'tall'"),
+    "missing cell": (csv(GOOD + "0.5,,0\n"), [], "weight"),
+    "nan cell": (csv(GOOD + "0.5,nan,0\n"), [], "weight"),
+    "infinite cell": (csv(GOOD + "0.5,inf,0\n"), [], "weight"),
+    "constant column": (csv("height,weight,score\n0.5,1,1\n0.1,1,-1\n"), [], "weight"),
+    "out of [-1, 1] without bounds": (csv(GOOD + "7,0,0\n"), [], "7"),
+    "unknown target": (csv(GOOD), ["--target", "income"], "income"),
+    "epsilon zero": (csv(GOOD), ["--epsilon", "0"], "epsilon: 0"),
+    "epsilon negative": (csv(GOOD), ["--epsilon", "-1"], "epsilon: -1"),
+    "delta too large": (csv(GOOD), ["--delta", "0.5"], "delta: 0.5"),
+    "delta zero": (csv(GOOD), ["--delta", "0"], "delta: 0"),
+    "one server": (csv(GOOD), ["--servers", "1"], "servers: 1"),
+    "too few rows": (csv(GOOD), ["--sketch", "osnap", "--rows", "2"], "rows: 2"),
+    "sparsity above rows": (csv(GOOD), ["--sketch", "osnap", "--rows", "5", "--sparsity", "6"], "6"),
+    "sparse countsketch": (csv(GOOD), ["--sketch", "countsketch", "--rows", "5", "--sparsity", "2"], "sparsity: 2"),
+    "corrupt coalition": (csv(GOOD), ["--corrupt-clients", "3"], "corrupt_clients"),
+    "negative alpha": (csv(GOOD), ["--alpha", "-1"], "alpha: -1"),
+    "negative radius": (csv(GOOD), ["--radius", "-1"], "radius: -1"),
+    "shamir in a ring": (csv(GOOD), ["--sharing", "shamir", "--ring", "ring64"], "ring: 'ring64'"),
+    "shamir with two servers": (csv(GOOD), ["--sharing", "shamir", "--servers", "2"], "servers: 2"),
+    "no bounds file": (csv(GOOD), ["--bounds", "absent.toml"], "absent.toml"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_INPUT, ids=lambda case: case.replace(" ", "-"))
+def test_bad_input_is_named_and_leaves_nothing_behind(case, tmp_path, capsys):
+    make, options, message = BAD_INPUT[case]
+    path = make(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    arguments = ["--target", "score", "--epsilon", "1", "--delta", "1e-3", "--out", tmp_path / "out", *options]
+    status, printed, complaint = run(capsys, "fit", path, *arguments)
+    assert status == 2, complaint
+    assert message in complaint
+    assert printed == ""
+    assert sorted(tmp_path.iterdir()) == before
+
+
+BAD_BOUNDS = {
+    "a column without bounds is not used": ("[columns.height]\nlower = 0\nupper = 1\n", "score"),
+    "lower above upper": ("[columns.height]\nlower = 2\nupper = 1\n[columns.score]\nlower=0\nupper=1\n", "height"),
+    "missing upper": ("[columns.height]\nlower = 0\n[columns.score]\nlower=0\nupper=1\n", "upper"),
+    "unknown key": ("[columns.height]\nlower = 0\nupper = 1\nunit = 'm'\n[columns.score]\nlower=0\nupper=1\n", "unit"),
+    "not TOML": ("columns: height\n", "bounds.toml"),
+    "unknown column": ("[columns.age]\nlower = 0\nupper = 1\n[columns.score]\nlower=0\nupper=1\n", "age"),
+    "infinite bound": ("[columns.height]\nlower = 0\nupper = inf\n[columns.score]\nlower=0\nupper=1\n", "inf"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_BOUNDS, ids=lambda case: case.replace(" ", "-"))
+def test_bad_bounds_files(case, tmp_path, capsys):
+    text, message = BAD_BOUNDS[case]
+    path = csv(GOOD)(tmp_path)
+    bounds = tmp_path / "bounds.toml"
+    bounds.write_text(text)
+    status, _, complaint = run(
+        capsys, "fit", path, "--target", "score", "--epsilon", "1", "--delta", "1e-3", "--bounds", bounds
+    )
+    assert status == 2
+    assert message in complaint
+
+
+def test_results_are_never_overwritten(data, tmp_path, capsys):
+    (tmp_path / "out").mkdir()
+    arguments = ["fit", data, "--target", "score", "--bounds", tmp_path / "bounds.toml", *BUDGET, "--out"]
+    status, _, complaint = run(capsys, *arguments, tmp_path / "out")
+    assert status == 2
+    assert "exists already" in complaint
+    status, _, complaint = run(capsys, *arguments, tmp_path / "no" / "such")
+    assert status == 2
+    assert "no directory" in complaint
+
+
+def test_plan_needs_columns_or_bounds(capsys):
+    status, _, complaint = run(capsys, "plan", "--clients", "100", "--epsilon", "1", "--delta", "1e-3")
+    assert status == 2
+    assert "columns, bounds" in complaint
+    status, _, complaint = run(
+        capsys, "plan", "--clients", "100", "--columns", "1", "--epsilon", "1", "--delta", "1e-3"
+    )
+    assert status == 2
+    assert "columns: 1" in complaint
+
+
+def test_arguments_that_make_no_sense_exit_with_two():
+    for arguments in (["fit"], ["fit", "x.csv", "--target", "y", "--epsilon", "one", "--delta", "1e-6"], ["dance"]):
+        with pytest.raises(SystemExit) as stop:
+            main(arguments)
+        assert stop.value.code == 2
+
+
+@pytest.mark.skipif("DPMPC_DATA" not in os.environ, reason="DPMPC_DATA is not set: no real data sets at hand")
+def test_fit_on_household_power(capsys):
+    source = os.path.join(os.environ["DPMPC_DATA"], "household_power.parquet")
+    status, printed, _ = run(
+        capsys,
+        *("fit", source, "--target", "Global_active_power", "--bounds", "docs/household_power.toml"),
+        *("--epsilon", "1", "--delta", "1e-7", "--drop-missing", "--json"),
+    )
+    assert status == 0
+    fields = json.loads(printed)
+    assert fields["clients"] == 2_049_280
+    assert fields["result"]["approximation_factor"] < 1.2 < fields["result"]["trivial_factor"]

@@ -1,0 +1,139 @@
+"""Data sets: where they are looked for, that they are what they claim to be, and the generated population's law."""
+
+import os
+
+import numpy as np
+import pytest
+
+from dpmpc.bounds import clip_ball
+from dpmpc.datasets import (
+    DEMO_BOUNDS,
+    DEMO_FEATURES,
+    DEMO_RADIUS,
+    DEMO_TARGET,
+    POWER_BOUNDS,
+    POWER_TARGET,
+    data_folder,
+    demo_population,
+    load_power,
+)
+from dpmpc.errors import InputError
+
+UCI_LINES = """Date;Time;Global_active_power;Global_reactive_power;Voltage;Global_intensity;Sub_metering_1;\
+Sub_metering_2;Sub_metering_3
+16/12/2006;17:24:00;4.216;0.418;234.840;18.400;0.000;1.000;17.000
+16/12/2006;17:25:00;?;?;?;?;?;?;
+16/12/2006;17:26:00;5.374;0.498;233.290;23.000;0.000;2.000;17.000
+"""
+FIRST_READING = [4.216, 0.418, 234.84, 18.4, 0, 1, 17]
+
+
+# The household's readings
+
+
+def test_the_file_as_it_comes_from_uci_is_read(tmp_path, monkeypatch):
+    (tmp_path / "household_power_consumption.txt").write_text(UCI_LINES)
+    monkeypatch.setenv("DPMPC_DATA", str(tmp_path))
+    table = load_power()
+    assert table.names == POWER_BOUNDS.names
+    assert table.values[0].tolist() == FIRST_READING
+    assert (len(table), table.dropped) == (2, 1)
+
+
+def test_float32_readings_regain_their_decimals(tmp_path, monkeypatch):
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    arrays = [pa.array([reading], pa.float32()) for reading in FIRST_READING]
+    pq.write_table(pa.Table.from_arrays(arrays, names=list(POWER_BOUNDS.names)), tmp_path / "household_power.parquet")
+    monkeypatch.setenv("DPMPC_DATA", str(tmp_path))
+    assert load_power().values.tolist() == [FIRST_READING]
+
+
+@pytest.mark.skipif(not os.environ.get("DPMPC_DATA"), reason="DPMPC_DATA does not name the folder with the data sets")
+def test_the_household_is_complete_and_fits_its_bounds():
+    table = load_power()
+    assert table.values.shape == (2_049_280, 7)
+    assert table.dropped == 25_979
+    assert table.values[0].tolist() == FIRST_READING
+    assert POWER_TARGET in table.names
+    # Nothing but 57 minutes above 253 V is clipped.
+    clipped = POWER_BOUNDS.clipped_fraction(table.values) * len(table)
+    assert np.rint(clipped).tolist() == [0, 0, 57, 0, 0, 0, 0]
+
+
+def test_a_missing_folder_or_file_says_how_to_get_the_data(tmp_path, monkeypatch):
+    monkeypatch.delenv("DPMPC_DATA", raising=False)
+    with pytest.raises(InputError, match=r"DPMPC_DATA is not set.*uci\.edu/dataset/235"):
+        data_folder()
+    monkeypatch.setenv("DPMPC_DATA", str(tmp_path / "none"))
+    with pytest.raises(InputError, match=r"none given, an existing folder.*uci\.edu/dataset/235"):
+        data_folder()
+    monkeypatch.setenv("DPMPC_DATA", str(tmp_path))
+    with pytest.raises(InputError, match=r"neither household_power\.parquet nor.*uci\.edu/dataset/235"):
+        load_power()
+
+
+# The generated population
+
+
+def test_the_population_depends_on_its_seed_and_nothing_else():
+    first, again, other = demo_population(100, seed=3), demo_population(100, seed=3), demo_population(100, seed=4)
+    assert np.array_equal(first.table.values, again.table.values)
+    assert not np.array_equal(first.table.values, other.table.values)
+    assert first.table.names == (*DEMO_FEATURES, DEMO_TARGET) == DEMO_BOUNDS.names
+
+
+def test_features_are_whole_numbers_within_their_bounds():
+    features = demo_population(20_000).table.select(DEMO_FEATURES).values
+    assert np.array_equal(features, np.rint(features))
+    assert DEMO_BOUNDS.select(DEMO_FEATURES).clipped_fraction(features).max() == 0
+
+
+@pytest.mark.statistical
+def test_the_population_obeys_its_law():
+    """Fixed seed; at n = 200,000 each limit is beyond six standard errors: under 1e-6 false alarms for a fresh seed."""
+    table, coefficients, intercept = demo_population(200_000, seed=11)
+    Z = DEMO_BOUNDS.normalise(table.values)
+    assert np.abs(Z.mean(axis=0)).max() < 0.01
+    assert (Z.std(axis=0)[:5] > 0.4).all()
+    correlations = np.corrcoef(Z[:, :5].T)[np.triu_indices(5, 1)]
+    assert ((correlations > 0.13) & (correlations < 0.18)).all()
+    assert DEMO_BOUNDS.clipped_fraction(table.values).max() < 8e-3
+
+    design = np.column_stack([table.values[:, :5], np.ones(len(table))])
+    income = table.column(DEMO_TARGET)
+    fitted, (squares,), _, _ = np.linalg.lstsq(design, income, rcond=None)
+    spread = np.sqrt(np.diag(np.linalg.inv(design.T @ design)) * squares / len(table))
+    assert (np.abs(fitted - [*coefficients, intercept]) < 6 * spread).all()
+    assert 0.94 < 1 - squares / (len(table) * income.var()) < 0.955
+    # Every coefficient matters: a feature's half width moves the target by a tenth of its bounds' half width or more.
+    assert np.abs(coefficients * DEMO_BOUNDS.slope[:5] / DEMO_BOUNDS.slope[5]).min() > 0.1
+
+
+@pytest.mark.statistical
+def test_the_ball_of_the_population_costs_next_to_nothing():
+    """Fixed seed; both fits see the same rows, and the fraction is over 20 standard errors from its limits."""
+    Z = DEMO_BOUNDS.normalise(demo_population(200_000, seed=12).table.values)
+    assert 0.29 < (np.linalg.norm(Z, axis=1) > DEMO_RADIUS).mean() < 0.31
+    whole, clipped = (
+        np.linalg.lstsq(np.column_stack([rows[:, :5], np.ones(len(rows))]), rows[:, 5], rcond=None)[0]
+        for rows in (Z, clip_ball(Z, DEMO_RADIUS))
+    )
+    assert np.abs(clipped[:5] / whole[:5] - 1).max() < 2e-2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        ({"clients": 0}, ["clients", "0 given", "at least 1"]),
+        ({"clients": 1.5}, ["clients", "1.5 given", "integer"]),
+        ({"clients": True}, ["clients", "True given", "integer"]),
+        ({"seed": -1}, ["seed", "-1 given", "at least 0"]),
+        ({"seed": None}, ["seed", "None given", "integer"]),
+    ],
+)
+def test_bad_arguments_are_refused_and_named(arguments, parts):
+    with pytest.raises(InputError) as caught:
+        demo_population(**{"clients": 10, **arguments})
+    for part in parts:
+        assert part in str(caught.value)

@@ -1,0 +1,104 @@
+"""The transform among real processes: exact, silent between servers, and typed when something breaks."""
+
+import functools
+import time
+
+import numpy as np
+import pytest
+from dpmpc.protocols import linear_transform
+
+from dpmpc import model
+from dpmpc.bounds import Schema
+from dpmpc.cli import main
+from dpmpc.errors import PartyLost, PartyMissing
+from dpmpc.planning import design
+from dpmpc.randomness import Stream
+from dpmpc.tables import Table, write_csv
+
+CLIENTS, WIDTH, ROWS = 4000, 3, 50
+
+
+def task_of(**choices):
+    choices = {"sketch": "osnap", "rows": ROWS, "sparsity": 4, "seed": 3, **choices}
+    return design(Schema.unit(["a", "b", "y"]), CLIENTS, 1.0, 1e-6, **choices)
+
+
+def rows():
+    return np.random.default_rng(1).uniform(-1, 1, (CLIENTS, WIDTH))
+
+
+@pytest.mark.parametrize(
+    "choices", [{"servers": 3}, {"servers": 5, "ring": "mersenne61"}, {"servers": 3, "sharing": "shamir"}]
+)
+def test_a_networked_run_opens_what_the_in_process_run_opens(choices):
+    task = task_of(**choices)
+    networked = linear_transform.run(task, rows(), stream=Stream.from_seed(8))
+    local = model.run(task, rows(), stream=Stream.from_seed(8))
+    assert (networked.release.sums == local.sums).all()
+    assert networked.release.task.digest == task.digest
+
+
+def test_servers_send_their_share_of_the_sketch_and_nothing_to_each_other():
+    task = task_of()
+    networked = linear_transform.run(task, rows())
+    analyst = task.trust.servers
+    for report in networked.servers:
+        assert report.payload_sent == 8 * ROWS * WIDTH
+        for peer, traffic in report.peers.items():
+            assert traffic.payload.sent == (8 * ROWS * WIDTH if peer == analyst else 0)
+            assert traffic.payload.received == 0
+        assert set(report.phases) == {"read", "transform", "open"}
+        if report.tcp_info is not None:
+            assert report.tcp_info.sent == report.bytes_sent
+            assert report.tcp_info.received == report.bytes_received
+    assert networked.analyst.payload_received == analyst * 8 * ROWS * WIDTH
+
+
+def test_bytes_sent_are_the_sketch_plus_a_constant():
+    """Within 1 % of k d 8 plus what an (almost) empty sketch costs."""
+    sent = {}
+    for rows_of_sketch in (8, 4000):
+        task = task_of(rows=rows_of_sketch, sparsity=1)
+        networked = linear_transform.run(task, rows())
+        sent[rows_of_sketch] = [report.bytes_sent for report in networked.servers]
+    for small, large in zip(*sent.values(), strict=True):
+        payload = 8 * (4000 - 8) * WIDTH
+        assert payload <= large - small <= 1.01 * payload
+
+
+@pytest.fixture
+def command(tmp_path):
+    path = tmp_path / "people.csv"
+    write_csv(path, Table.from_any(rows(), names=["a", "b", "y"]))
+    arguments = ["fit", path, "--target", "y", "--epsilon", "1", "--delta", "1e-6", "--out", tmp_path / "out"]
+    return [str(argument) for argument in arguments]
+
+
+def test_a_server_killed_in_the_middle_ends_typed(command, monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(linear_transform, "PROGRAM", "network_programs.dying_transform")
+    with pytest.raises(PartyLost) as failure:
+        linear_transform.run(task_of(), rows())
+    assert failure.value.party == 1
+    began = time.monotonic()
+    assert main(command) == 3
+    assert time.monotonic() - began < 30
+    assert "party 1" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_server_that_never_comes_up_ends_typed(command, monkeypatch, capsys, tmp_path):
+    patient = functools.partial(linear_transform.launch, absent=[2], connect_deadline=3.0)
+    monkeypatch.setattr(linear_transform, "launch", patient)
+    with pytest.raises(PartyMissing) as failure:
+        linear_transform.run(task_of(), rows())
+    assert failure.value.party == 2
+    assert main(command) == 3
+    assert "party 2" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_server_with_another_share_shape_ends_typed(command, monkeypatch, capsys):
+    other = model.share_batch(task_of(sparsity=1), rows(), stream=Stream.from_seed(1))
+    monkeypatch.setattr(linear_transform, "share_batch", lambda *arguments, **options: other)
+    assert main(command) == 3
+    assert "BatchMismatch" in capsys.readouterr().err

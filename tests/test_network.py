@@ -1,0 +1,367 @@
+"""Whole runs: real processes, real TLS on loopback, and every way in which a party is known to fail.
+
+A failure has to be one typed error that names the party at fault, within seconds, with no process and no file left.
+"""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from network_programs import sum_shares
+
+from dpmpc.errors import (
+    BatchMismatch,
+    InputError,
+    MalformedFrame,
+    PartyImpersonated,
+    PartyLost,
+    PartyMissing,
+    ProtocolFailure,
+)
+from dpmpc.network.identity import Authority
+from dpmpc.network.launch import launch
+from dpmpc.network.settings import PartySettings, read_outcome, read_settings, write_settings
+
+SUM, MISBEHAVE, INSIDE_MPYC = (f"network_programs.{name}" for name in ("sum_shares", "misbehave", "inside_mpyc"))
+LENGTH = 10_000
+EMPTY_FRAMES_BYTES = 1_000  # far more than party number and empty frames take, far less than a share
+
+
+@pytest.fixture(autouse=True)
+def warnings_are_errors_in_children(monkeypatch):
+    monkeypatch.setenv("PYTHONWARNINGS", "error")
+
+
+@pytest.fixture(autouse=True)
+def no_temporary_folder_is_left(tmp_path, monkeypatch):
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    yield
+    assert list(temporary.iterdir()) == []
+
+
+class Witness:
+    """Collects what parties report; `misbehave` reports process ids."""
+
+    def __init__(self):
+        self.reports = []
+
+    def __call__(self, party, progress):
+        self.reports.append((party, progress))
+
+    @property
+    def process_ids(self):
+        return [int(words.split()[0]) for _, words in self.reports]
+
+
+def is_alive(process_id):
+    """Whether the process is there and not a zombie that waits to be read."""
+    try:
+        return Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.mark.parametrize("servers", [2, 3, 5])
+def test_shares_are_summed_at_the_analyst(servers, caplog):
+    caplog.set_level("DEBUG", "dpmpc.network")
+    totals, witness = {}, Witness()
+
+    def collect(party, folder):
+        if party == servers:
+            totals[party] = np.load(folder / "total.npy")
+
+    outcomes = launch(SUM, servers, arguments={"length": LENGTH}, collect=collect, on_progress=witness)
+
+    expected = sum(sum_shares.share(server, LENGTH) for server in range(servers))
+    assert (totals[servers] == expected).all()
+    assert outcomes[servers].result == {"first": int(expected[0]), "last": int(expected[-1])}
+    assert [outcome.party for outcome in outcomes] == list(range(servers + 1))
+    assert set(witness.reports) >= {(server, 1.0) for server in range(servers)} | {(servers, "started")}
+    assert caplog.text == "", "a party printed or warned"
+    for outcome in outcomes:
+        check_report(outcome.report, outcome.party, servers)
+
+
+def check_report(report, party, servers):
+    """Bytes are counted twice by independent routes, and none of them is payload between servers."""
+    is_server = party < servers
+    assert report.payload_sent == (8 * LENGTH if is_server else 0)
+    assert report.payload_received == (0 if is_server else 8 * LENGTH * servers)
+    for peer, traffic in report.peers.items():
+        if is_server and peer < servers:
+            assert (traffic.payload.sent, traffic.payload.received) == (0, 0)
+            assert traffic.socket.sent + traffic.socket.received < 4_200 + EMPTY_FRAMES_BYTES
+        if sys.platform == "linux":
+            assert traffic.kernel == traffic.socket
+    assert report.bytes_sent == sum(traffic.socket.sent for traffic in report.peers.values())
+    assert report.bytes_sent > report.payload_sent + report.setup_bytes_sent > report.payload_sent
+    assert set(report.phases) == ({"open"} if is_server else set())
+    if is_server:
+        assert report.phases["open"].bytes_sent > 8 * LENGTH
+        assert 0 < report.phases["open"].wall_s < report.total_s
+    assert report.setup_s > 0
+    assert 10 < report.peak_rss_mb < 500
+
+
+def test_without_an_analyst_mpyc_computes_among_the_servers_alone():
+    outcomes = launch("network_programs.mpyc_only", 3, analyst=False)
+    assert [outcome.result for outcome in outcomes] == [{"sum": 6}] * 3
+
+
+def test_mpyc_computes_beside_our_frames_and_the_analyst_holds_no_share():
+    outcomes = launch(INSIDE_MPYC, 3)
+    assert outcomes[3].result == {"products": [[2, 6, 12, 20]] * 3}
+
+
+@pytest.mark.parametrize(
+    ("deed", "error", "remark"),
+    [
+        ("kill_itself", PartyLost, "SIGKILL"),
+        ("send_too_much", MalformedFrame, "shape"),
+        ("send_a_pickle", MalformedFrame, "pickle"),
+        ("announce_gigabytes", MalformedFrame, "limit"),
+        ("send_twice_under_one_label", MalformedFrame, "label"),
+        ("speak_for_another", PartyImpersonated, "party 0"),
+        ("transfer_as_mpyc_does", MalformedFrame, "pickle"),
+        ("leave_early", PartyMissing, "leave"),
+        ("fail_in_its_program", ProtocolFailure, "ZeroDivisionError"),
+        ("fail_in_mpyc", ProtocolFailure, "ZeroDivisionError"),
+        ("return_no_plain_data", ProtocolFailure, "ndarray"),
+    ],
+)
+def test_a_misbehaving_party_is_named(deed, error, remark):
+    witness = Witness()
+    with pytest.raises(error, match=remark) as failure:
+        launch(MISBEHAVE, 3, arguments={"culprit": 1, "deed": deed}, on_progress=witness, deadline=10)
+    assert type(failure.value) is error
+    assert failure.value.party == 1
+    assert "party 1" in str(failure.value)
+    assert "Traceback" not in str(failure.value)
+    assert len(witness.process_ids) == 4
+    assert not any(is_alive(process_id) for process_id in witness.process_ids)
+
+
+def test_bad_input_of_a_party_is_bad_input():
+    with pytest.raises(InputError, match=r"^party 1: rows: 3 given"):
+        launch(MISBEHAVE, 2, arguments={"culprit": 1, "deed": "find_bad_input"})
+
+
+@pytest.mark.parametrize("culprit", [0, 3], ids=["server", "analyst"])
+def test_a_silent_party_is_named_when_the_deadline_ends(culprit):
+    witness, began = Witness(), time.monotonic()
+    with pytest.raises(PartyMissing, match=f"party {culprit} kept us waiting") as failure:
+        launch(MISBEHAVE, 3, arguments={"culprit": culprit, "deed": "fall_silent"}, on_progress=witness, deadline=1)
+    assert failure.value.party == culprit
+    assert time.monotonic() - began < 15
+    assert not any(is_alive(process_id) for process_id in witness.process_ids)
+
+
+def test_a_run_that_takes_too_long_is_ended():
+    witness = Witness()
+    with pytest.raises(PartyMissing, match="did not end in time"):
+        launch(MISBEHAVE, 2, arguments={"culprit": 2, "deed": "fall_silent"}, on_progress=witness, timeout=2)
+    assert not any(is_alive(process_id) for process_id in witness.process_ids)
+
+
+def test_a_server_that_dies_while_mpyc_computes_is_named():
+    with pytest.raises(PartyLost, match="SIGKILL") as failure:
+        launch(INSIDE_MPYC, 3, arguments={"dies": 2})
+    assert failure.value.party == 2
+
+
+def test_mpyc_does_not_share_secrets_among_two():
+    with pytest.raises(InputError, match="2 servers given, at least 3"):
+        launch(INSIDE_MPYC, 2)
+
+
+@pytest.mark.parametrize("absent", [1, 3], ids=["server", "analyst"])
+def test_a_party_that_never_comes_up_is_named(absent):
+    with pytest.raises(PartyMissing, match="never started") as failure:
+        launch(SUM, 3, arguments={"length": 1}, absent=[absent], connect_deadline=1)
+    assert failure.value.party == absent
+
+
+def copy_identity(source, target):
+    for name in ("ca.crt", "party.crt", "party.key"):
+        shutil.copy(source / name, target / name)
+
+
+@pytest.mark.parametrize(("impostor", "victim"), [(0, 2), (2, 0), (3, 1)], ids=["dials", "is dialled", "analyst"])
+def test_a_party_with_the_certificate_of_another_is_refused(impostor, victim):
+    def set_up(party, folder):
+        if party == impostor:
+            copy_identity(folder.parent / f"party-{victim}", folder)
+
+    with pytest.raises(PartyImpersonated) as failure:
+        launch(SUM, 3, arguments={"length": 1}, set_up=set_up)
+    assert failure.value.party == impostor
+    assert f"party {impostor}" in str(failure.value)
+
+
+@pytest.mark.parametrize("trusts_it_too", [True, False])
+def test_a_certificate_of_another_authority_is_refused(trusts_it_too):
+    def set_up(party, folder):
+        if party == 3:
+            agreed = (folder / "ca.crt").read_bytes()
+            Authority().issue(folder, party)
+            if not trusts_it_too:
+                (folder / "ca.crt").write_bytes(agreed)
+
+    with pytest.raises(PartyImpersonated, match="certificate") as failure:
+        launch(SUM, 3, arguments={"length": 1}, set_up=set_up)
+    assert failure.value.party == 3
+
+
+def test_parties_that_believe_in_different_authorities_are_both_named():
+    def set_up(party, folder):
+        if party == 0:
+            Authority().issue(folder, party)
+
+    with pytest.raises(PartyImpersonated, match=r"party 0 refused the certificate of party [12]"):
+        launch(SUM, 2, arguments={"length": 1}, set_up=set_up)
+
+
+def test_a_caller_whose_certificate_is_refused_is_named():
+    """In TLS 1.3 the calling end is not told at once; the others wait for it in vain."""
+
+    def set_up(party, folder):
+        if party == 0:
+            agreed = (folder / "ca.crt").read_bytes()
+            Authority().issue(folder, party)
+            (folder / "ca.crt").write_bytes(agreed)
+
+    with pytest.raises(PartyMissing, match="party 0 had not come up") as failure:
+        launch(SUM, 2, arguments={"length": 1}, set_up=set_up)
+    assert failure.value.party == 0
+
+
+def test_parties_with_different_tasks_do_not_begin():
+    def set_up(party, folder):
+        if party == 1:
+            settings = json.loads((folder / "party.json").read_text())
+            (folder / "party.json").write_text(json.dumps(settings | {"task": "00" * 32}))
+
+    with pytest.raises(BatchMismatch) as failure:
+        launch(SUM, 3, arguments={"length": 1}, set_up=set_up)
+    assert failure.value.party == 1
+
+
+def test_strangers_cannot_end_a_run():
+    """Somebody who finds an open port sends garbage, or nothing at all."""
+    callers = []
+
+    def set_up(party, folder):
+        address = tuple(read_settings(folder).addresses[party])
+        callers.extend(socket.create_connection(address) for _ in range(2))
+        callers[-1].sendall(b"GET / HTTP/1.0\r\n\r\n" + bytes(100))
+
+    try:
+        outcomes = launch(SUM, 2, arguments={"length": 3}, set_up=set_up)
+    finally:
+        for caller in callers:
+            caller.close()
+    assert all(outcome.ok for outcome in outcomes)
+
+
+def test_parties_end_when_their_launcher_is_killed(tmp_path):
+    script = (
+        "from dpmpc.network.launch import launch\n"
+        "launch('network_programs.misbehave', 2, arguments={'culprit': 2, 'deed': 'fall_silent'},\n"
+        "       on_progress=lambda party, words: print(words, flush=True))"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)}
+    launcher = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=environment)
+    words = [launcher.stdout.readline().split() for _ in range(3)]
+    launcher.send_signal(signal.SIGKILL)
+    launcher.wait()
+    launcher.stdout.close()
+    ends_at = time.monotonic() + 10
+    while any(is_alive(int(process_id)) or Path(folder).parent.exists() for process_id, folder in words):
+        assert time.monotonic() < ends_at, "a party or its folder outlived the launcher"
+        time.sleep(0.05)
+
+
+def run_alone(folder):
+    """Run one party as an operator does, and return exit status, standard output and standard error."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-m", "dpmpc.network.party", str(folder)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture
+def lone_party(tmp_path):
+    folder = tmp_path / "party-1"
+    folder.mkdir()
+    Authority().issue(folder, 1)
+    addresses = [("127.0.0.1", 1), ("127.0.0.1", 0), ("127.0.0.1", 1)]
+    return folder, PartySettings(1, 2, addresses, SUM, {}, "ab" * 32, connect_deadline=0.5)
+
+
+def test_a_party_alone_ends_with_status_3_and_an_outcome(lone_party):
+    folder, settings = lone_party
+    write_settings(folder, settings)
+    status, printed, _ = run_alone(folder)
+    outcome = read_outcome(folder)
+    assert (status, printed) == (3, "")
+    assert outcome.error.type == "PartyMissing"
+    assert outcome.error.party == 0
+    assert "party 0, party 2 had not come up after 0.5 s" in outcome.error.message
+    assert "party 2: [Errno 111]" in outcome.error.message
+
+
+def test_a_party_with_bad_settings_ends_with_status_2(lone_party):
+    folder, _ = lone_party
+    (folder / "party.json").write_text('{"party": "one"}')
+    status, _, log = run_alone(folder)
+    assert status == 2
+    assert "party.json" in log
+    assert "Traceback" not in log
+
+
+def test_a_party_without_its_key_ends_with_status_2(lone_party):
+    folder, settings = lone_party
+    write_settings(folder, settings)
+    (folder / "party.key").unlink()
+    assert run_alone(folder)[0] == 2
+    assert "identity" in read_outcome(folder).error.message
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"party": 3}, "party"),
+        ({"servers": 1}, "servers"),
+        ({"servers": 4}, "addresses"),
+        ({"deadline": 0.0}, "deadline"),
+        ({"connect_deadline": float("inf")}, "connect_deadline"),
+        ({"frame_limit": 0}, "frame_limit"),
+        ({"program": "os; print()"}, "program"),
+        ({"task": "AB" * 32}, "task"),
+        ({"task": "ab"}, "task"),
+    ],
+)
+def test_settings_are_checked(lone_party, change, named):
+    _, settings = lone_party
+    fields = {name: getattr(settings, name) for name in settings.__struct_fields__}
+    with pytest.raises(InputError, match=f"^{named}: "):
+        PartySettings(**(fields | change))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [({"servers": 1}, "servers"), ({"servers": 2, "arguments": {"x": object()}}, "arguments")],
+)
+def test_launch_refuses_what_it_cannot_do(arguments, named):
+    with pytest.raises(InputError, match=f"^{named}: "):
+        launch(SUM, **arguments)

@@ -1,0 +1,336 @@
+"""The calibration of docs/mathematics.md, section 1.2 against independent routes: dense algebra, dp-accounting,
+exhaustive search, exact Renyi.
+"""
+
+import dataclasses
+import itertools
+import math
+
+import dp_accounting
+import numpy as np
+import pytest
+import scipy.special
+from dp_accounting.pld import privacy_loss_distribution
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpmpc import privacy
+from dpmpc.encoding import FixedPoint
+from dpmpc.errors import GuaranteeError, InputError
+from dpmpc.noise import DiscreteGaussian, Skellam
+from dpmpc.privacy import Exposure, Guarantee, Trust
+from dpmpc.privacy.integer_noise import (
+    ROUNDING_WIDTH,
+    epsilon_of_renyi,
+    skellam_renyi,
+    smoothing_slack,
+    sum_slack,
+)
+from dpmpc.sketching import OSNAP, CountSketch, Sum
+
+BUDGETS = [(0.1, 1e-5), (1.0, 1e-5), (1.0, 1e-6), (3.0, 1e-9), (0.01, 1e-4)]
+
+
+def box(columns, bits=16):
+    return FixedPoint(bits).sensitivity(columns)
+
+
+# --- the Gaussian curve ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "sigma"), [(1, 1e-5, 3.730632), (1, 1e-6, 4.22468)])
+def test_analytic_gaussian_reference_values(epsilon, delta, sigma):
+    assert privacy.analytic_gaussian_sigma(epsilon, delta) == pytest.approx(sigma, rel=2e-6)
+
+
+def test_mu_reference_value():
+    assert privacy.mu_of_budget(1, 1e-6) == pytest.approx(0.236704, abs=5e-7)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
+def test_sigma_agrees_with_dp_accounting(epsilon, delta):
+    ours = privacy.analytic_gaussian_sigma(epsilon, delta)
+    theirs = dp_accounting.get_sigma_gaussian(epsilon, delta)
+    assert ours == pytest.approx(theirs, rel=1e-6)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), BUDGETS[:3])
+def test_epsilon_never_below_a_privacy_loss_distribution(epsilon, delta):
+    sigma = privacy.analytic_gaussian_sigma(epsilon, delta)
+    pld = privacy_loss_distribution.from_gaussian_mechanism(sigma, value_discretization_interval=1e-4)
+    assert pld.get_epsilon_for_delta(delta) == pytest.approx(epsilon, rel=2e-3)
+
+
+@given(st.floats(0.01, 5), st.floats(1e-12, 0.1))
+def test_the_curve_inverts_in_both_directions(epsilon, delta):
+    mu = privacy.mu_of_budget(epsilon, delta)
+    assert privacy.delta_of_mu(mu, epsilon) == pytest.approx(delta, rel=1e-6)
+    assert privacy.epsilon_of_mu(mu, delta) == pytest.approx(epsilon, rel=1e-6)
+
+
+def test_a_mechanism_may_cost_no_epsilon_at_all():
+    assert privacy.epsilon_of_mu(1e-9, 1e-3) == 0
+    assert privacy.delta_of_mu(0.0, 1.0) == 0
+    assert privacy.delta_of_mu(1e-3, 10.0) == 0
+
+
+# --- integer noise --------------------------------------------------------------------------------------------------
+
+
+def discrete_gaussian_pmf(sigma, reach):
+    x = np.arange(-reach, reach + 1)
+    mass = np.exp(-(x**2) / (2 * sigma**2))
+    return mass / mass.sum()
+
+
+@pytest.mark.parametrize("sigma", [0.5, 0.7, 1.0, 1.5])
+def test_sum_slack_bounds_the_exact_log_ratio(sigma):
+    terms = 4
+    single = discrete_gaussian_pmf(sigma, 40)
+    total = single
+    for _ in range(terms - 1):
+        total = np.convolve(total, single)
+    target = discrete_gaussian_pmf(sigma * math.sqrt(terms), 40 * terms)
+    keep = target > 1e-9
+    deviation = np.abs(np.log(total[keep] / target[keep])).max()
+    assert deviation <= sum_slack(sigma, terms) + 1e-9
+    assert sum_slack(sigma, terms) < 0.5 or sigma < 0.7
+
+
+@pytest.mark.parametrize("width", [0.45, 0.6, 0.8])
+def test_rounding_a_gaussian_gives_the_discrete_gaussian_within_its_slack(width):
+    sigma, reach, grid = 2.0, 30, 4001
+    x = np.linspace(-14, 14, grid)
+    density = np.exp(-(x**2) / (2 * (sigma**2 - width**2)))
+    y = np.arange(-reach, reach + 1)
+    kernel = np.exp(-((y[None, :] - x[:, None]) ** 2) / (2 * width**2))
+    kernel /= kernel.sum(axis=1, keepdims=True)
+    rounded = density @ kernel
+    rounded /= rounded.sum()
+    target = discrete_gaussian_pmf(sigma, reach)
+    keep = target > 1e-8
+    deviation = np.abs(np.log(rounded[keep] / target[keep])).max()
+    assert 0 < deviation <= smoothing_slack(width) + 1e-6
+
+
+def test_the_rounding_width_costs_nothing():
+    assert smoothing_slack(ROUNDING_WIDTH) <= 2.0**-80
+    assert sum_slack(1000.0, 10**9) == 0
+    assert math.isinf(smoothing_slack(0.1))
+    assert sum_slack(2.0, 10**6) >= sum_slack(2.0, 10**3) > 0
+
+
+def exact_renyi_skellam(order, shift, variance):
+    reach = int(30 * math.sqrt(variance) + 60)
+    z = np.arange(-reach, reach + 1)
+    log_pmf = np.log(scipy.special.ive(np.abs(z), variance))
+    moved = np.log(scipy.special.ive(np.abs(z - shift), variance))
+    return scipy.special.logsumexp(order * log_pmf + (1 - order) * moved) / (order - 1)
+
+
+@pytest.mark.parametrize("variance", [20.0, 100.0, 400.0])
+@pytest.mark.parametrize("shift", [1, 2, 5])
+def test_skellam_renyi_is_never_below_the_exact_divergence(variance, shift):
+    for order in (2, 3, 5, 8, 16):
+        bound = skellam_renyi(order, variance=variance, l1=shift, l2=shift, leverage=1.0, leverage_of_squares=1.0)
+        exact = exact_renyi_skellam(order, shift, variance)
+        assert bound >= exact - 1e-9
+        assert bound <= 2 * exact
+
+
+def test_renyi_conversion_is_close_to_the_gaussian_curve_and_above_it():
+    mu = privacy.mu_of_budget(1, 1e-6)
+    epsilon = epsilon_of_renyi(lambda order: order * mu**2 / 2, 1e-6)
+    assert 1 < epsilon < 1.25
+
+
+# --- one joint mechanism --------------------------------------------------------------------------------------------
+
+
+def test_balanced_reference_values_of_the_specification():
+    """docs/mathematics.md, section 1.2: n=20000, k=100, p=10, eta=1, (1, 1e-6): balanced sigma_client = 1.8893 for
+    every s, central sd 26.719.
+    """
+    for sparsity in (1, 4, 8):
+        sketch = OSNAP(rows=100, columns=20_000, sparsity=sparsity, seed=3, balanced=True)
+        noise = privacy.calibrate(sketch, box(10), 1, 1e-6)
+        assert math.sqrt(noise.variance) / 2**16 == pytest.approx(1.8893, rel=1e-4)
+        released = sketch.occupancy() * noise.variance * sketch.scale**2 / 4.0**16
+        assert np.sqrt(released) == pytest.approx(26.719, rel=1e-4)
+
+
+@pytest.mark.parametrize(("sparsity", "ratio"), [(1, 30), (4, 598), (8, 2557)])
+def test_the_papers_calibration_pays_the_stated_factor(sparsity, ratio):
+    """docs/mathematics.md, section 1.1: ratio of client variances paper / joint at n=20000, k=100, d=10."""
+    sketch = OSNAP(rows=100, columns=20_000, sparsity=sparsity, seed=3)
+    joint = privacy.calibrate(sketch, box(10), 1, 1e-6)
+    paper = privacy.calibrate(sketch, box(10), 1, 1e-6, calibration="paper")
+    assert paper.variance / joint.variance == pytest.approx(ratio, rel=0.12)  # the draw decides the rest
+    promised = privacy.account(paper, sketch, box(10), 1, 1e-6, calibration="paper")
+    assert promised.achieved_epsilon < 1
+    assert promised.calibration == "paper"
+
+
+@pytest.mark.parametrize("balanced", [False, True])
+@pytest.mark.parametrize("sparsity", [1, 3])
+def test_mu_equals_dense_linear_algebra(sparsity, balanced):
+    """Per-copy noise: mu^2 = v^T Sigma^-1 v for the worst client, Sigma the released noise's covariance."""
+    sketch = OSNAP(rows=7, columns=90, sparsity=sparsity, seed=5, balanced=balanced)
+    sensitivity = box(4)
+    sigma = 5e4
+    matrix = sketch.to_csc().toarray().astype(float)
+    covariance = sigma**2 * np.diag((matrix != 0).sum(axis=1))
+    direction = np.ones(4) * 2 * 2**16
+    worst = 0.0
+    for client in range(sketch.columns):
+        moved = np.outer(matrix[:, client], direction)
+        worst = max(worst, np.trace(moved.T @ np.linalg.inv(covariance) @ moved))
+    exposure = Exposure.of(sketch, Trust())
+    assert sensitivity.l2 * math.sqrt(exposure.leverage) / sigma == pytest.approx(math.sqrt(worst), rel=1e-10)
+
+
+def test_corrupt_clients_bound_is_never_below_exhaustive_search():
+    sketch = OSNAP(rows=5, columns=24, sparsity=2, seed=11)
+    members = [set(np.flatnonzero(row)) for row in sketch.to_csc().toarray()]
+    for corrupt in (1, 2):
+        exposure = Exposure.of(sketch, Trust(corrupt_clients=corrupt))
+        worst = 0.0
+        for coalition in itertools.combinations(range(24), corrupt):
+            left = [len(row - set(coalition)) for row in members]
+            for victim in set(range(24)) - set(coalition):
+                worst = max(worst, sum(1 / left[r] for r in range(5) if victim in members[r]))
+        assert exposure.leverage >= worst - 1e-12
+
+
+@pytest.mark.parametrize("noise", ["discrete-gaussian", "skellam", "gaussian"])
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (0.2, 1e-8)])
+def test_calibration_is_enough_and_not_wasteful(noise, epsilon, delta):
+    sketch = CountSketch(rows=20, columns=5000, seed=2, balanced=True)
+    chosen = privacy.calibrate(sketch, box(3), epsilon, delta, noise=noise)
+    promise = privacy.account(chosen, sketch, box(3), epsilon, delta)
+    assert promise.achieved_epsilon <= epsilon
+    assert promise.achieved_epsilon == pytest.approx(epsilon, rel=1e-3)
+    assert promise.simulation == (noise == "gaussian")
+
+
+def test_skellam_costs_about_fifteen_percent_in_standard_deviation():
+    sketch = Sum(columns=10_000)
+    gaussian = privacy.calibrate(sketch, box(5), 1, 1e-6)
+    skellam = privacy.calibrate(sketch, box(5), 1, 1e-6, noise="skellam")
+    assert 1.0 < math.sqrt(skellam.variance / gaussian.variance) < 1.2
+
+
+def test_discrete_gaussian_below_the_smoothing_width_is_accounted_as_nothing():
+    sketch = Sum(columns=2)
+    with pytest.raises(GuaranteeError, match="epsilon"):
+        privacy.account(DiscreteGaussian(0.25), sketch, box(1, bits=0), 1, 1e-6)
+    with pytest.raises(GuaranteeError, match="epsilon"):
+        privacy.account(DiscreteGaussian(1.5), Sum(columns=1), box(1, bits=0), 1, 1e-6)
+
+
+def test_small_integer_noise_pays_its_slack():
+    """Few bits: the discrete Gaussian's slack shows up in the numbers, and calibration pays for it."""
+    sketch = Sum(columns=400)
+    noise = privacy.calibrate(sketch, box(1, bits=0), 1, 1e-6)
+    promise = privacy.account(noise, sketch, box(1, bits=0), 1, 1e-6)
+    assert promise.slack > 0
+    assert promise.achieved_epsilon <= 1
+
+
+def test_dropouts_and_corruption_both_count():
+    sketch = CountSketch(rows=10, columns=1000, seed=2, balanced=True)
+    base = privacy.calibrate(sketch, box(2), 1, 1e-6)
+    weaker = privacy.calibrate(sketch, box(2), 1, 1e-6, trust=Trust(corrupt_clients=20, dropouts=30))
+    assert weaker.variance / base.variance == pytest.approx(2.0, rel=1e-4)
+    promise = privacy.account(weaker, sketch, box(2), 1, 1e-6, trust=Trust(corrupt_clients=20, dropouts=30))
+    assert "20 clients" in str(promise)
+    assert "30 contributions" in str(promise)
+
+
+def test_a_row_without_unknown_noise_is_refused_with_the_numbers():
+    sketch = CountSketch(rows=10, columns=100, seed=2, balanced=True)
+    with pytest.raises(GuaranteeError, match=r"corrupt_clients \+ dropouts: 10 given.*only 10 contributions"):
+        privacy.calibrate(sketch, box(2), 1, 1e-6, trust=Trust(corrupt_clients=10))
+
+
+def test_too_little_noise_is_refused_with_both_epsilons():
+    sketch = Sum(columns=1000)
+    enough = privacy.calibrate(sketch, box(2), 1, 1e-6)
+    with pytest.raises(GuaranteeError, match=r"epsilon: 1 promised.*epsilon = 2"):
+        privacy.account(DiscreteGaussian(math.sqrt(enough.variance) / 2), sketch, box(2), 1, 1e-6)
+
+
+def test_the_papers_occupancy_bound_can_use_up_delta():
+    sketch = CountSketch(rows=100, columns=1000, seed=2)
+    with pytest.raises(GuaranteeError, match="delta"):
+        privacy.calibrate(sketch, box(2), 1, 1e-6, calibration="paper")
+    assert privacy.occupancy_failure(sketch) > 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"epsilon": 0.0}, "epsilon: 0"),
+        ({"epsilon": -1.0}, "epsilon: -1"),
+        ({"epsilon": math.inf}, "epsilon: inf"),
+        ({"epsilon": math.nan}, "epsilon: nan"),
+        ({"delta": 0.0}, "delta: 0"),
+        ({"delta": 1.0}, "delta: 1"),
+        ({"noise": "laplace"}, "noise: 'laplace'"),
+        ({"calibration": "best"}, "calibration: 'best'"),
+    ],
+)
+def test_bad_arguments(change, message):
+    arguments = {"epsilon": 1.0, "delta": 1e-6, **change}
+    with pytest.raises(InputError, match=message):
+        privacy.calibrate(Sum(columns=100), box(2), **arguments)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"servers": 1}, "servers: 1"),
+        ({"servers": 3, "corrupt_servers": 3}, "corrupt_servers: 3"),
+        ({"corrupt_clients": -1}, "corrupt_clients: -1"),
+        ({"dropouts": -2}, "dropouts: -2"),
+    ],
+)
+def test_bad_trust(fields, message):
+    with pytest.raises(InputError, match=message):
+        Trust(**fields)
+
+
+def test_guarantee_survives_its_dictionary_and_speaks_plainly():
+    sketch = Sum(columns=1000)
+    noise = privacy.calibrate(sketch, box(2), 1, 1e-6, noise="skellam")
+    promise = privacy.account(noise, sketch, box(2), 1, 1e-6, simulation=True)
+    assert Guarantee.from_dict(promise.to_dict()) == promise
+    text = str(promise)
+    for words in ("replaced by any other row", "2 of the 3 servers", "SIMULATION", "semi-honest", "Burkhardt"):
+        assert words in text
+    assert promise.mu is None
+    assert isinstance(noise, Skellam)
+    assert "SIMULATION" not in str(dataclasses.replace(promise, simulation=False))
+
+
+# --- the released noise itself --------------------------------------------------------------------------------------
+
+
+@pytest.mark.statistical
+def test_worst_clients_log_likelihood_ratio_has_standard_deviation_mu():
+    """docs/mathematics.md, section 8: the log-likelihood ratio between neighbouring releases has sd mu within 5 %
+    (4000 draws: 4.4 standard errors).
+    """
+    from dpmpc.randomness import Stream
+
+    sketch = CountSketch(rows=3, columns=30, seed=4, balanced=True)
+    sensitivity = box(2)
+    noise = privacy.calibrate(sketch, sensitivity, 1, 1e-3)
+    promise = privacy.account(noise, sketch, sensitivity, 1, 1e-3)
+    draws = noise.sample((4000, 30, 2), stream=Stream.from_seed(9)).astype(float)
+    matrix = sketch.to_csc().toarray().astype(float)
+    released = np.einsum("kn,rnp->rkp", matrix, draws)
+    variance = sketch.occupancy() * noise.variance
+    moved = matrix[:, 0][:, None] * np.full(2, 2.0 * 2**16)
+    ratio = (released * moved / variance[:, None]).sum(axis=(1, 2))
+    assert ratio.std() == pytest.approx(promise.mu, rel=0.05)

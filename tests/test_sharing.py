@@ -1,0 +1,453 @@
+"""Additive and Shamir shares, and one server's share as an array, a key or a file."""
+
+import itertools
+import json
+import sys
+
+import numpy as np
+import pytest
+import reference_sharing as reference
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from dpmpc.encoding import Mersenne61, Ring64, home
+from dpmpc.errors import InconsistentShares, InputError
+from dpmpc.randomness import Stream
+from dpmpc.shares import Expansion
+from dpmpc.sharing import (
+    AdditiveSharing,
+    ArrayShare,
+    SeededShare,
+    ShamirSharing,
+    expand,
+    open_share,
+    save_share,
+)
+
+VECTORS = json.loads((reference.VECTORS / "sharing.json").read_text())
+P = (1 << 61) - 1
+KEY = bytes(range(16))
+ALPHA = 1e-6  # false-alarm rate of each statistical test, were the seed not fixed
+SCHEMES = [
+    AdditiveSharing(2),
+    AdditiveSharing(3, "mersenne61"),
+    AdditiveSharing(5, Ring64),
+    ShamirSharing(2, 1),
+    ShamirSharing(3, 1),
+    ShamirSharing(4, 3),
+    ShamirSharing(9, 4),
+]
+
+
+def words(values):
+    return np.array(values, dtype=np.uint64)
+
+
+def secret(ring, shape, seed=1):
+    return ring.uniform(Stream.from_seed(seed), shape)
+
+
+@pytest.fixture(params=SCHEMES, ids=repr)
+def scheme(request):
+    return request.param
+
+
+def test_vectors_are_the_reference():
+    assert reference.sharing_vectors() == VECTORS
+
+
+@pytest.mark.parametrize("case", VECTORS["expand"])
+def test_expand_vectors(case):
+    assert expand(bytes.fromhex(case["key"]), (5,), case["ring"], case["first"]).tolist() == case["words"]
+
+
+@pytest.mark.parametrize("case", VECTORS["additive"])
+def test_additive_vectors(case):
+    sharing = AdditiveSharing(case["servers"], case["ring"])
+    shares = sharing.split(words(case["x"]), stream=Stream(bytes.fromhex(case["stream_key"])))
+    assert [share.tolist() for share in shares] == case["shares"]
+    assert sharing.combine(shares).tolist() == case["x"]
+
+
+@pytest.mark.parametrize("case", VECTORS["shamir"])
+def test_shamir_vectors(case):
+    sharing = ShamirSharing(case["servers"], case["threshold"])
+    shares = sharing.split(words(case["x"]), stream=Stream(bytes.fromhex(case["stream_key"])))
+    assert [share.tolist() for share in shares] == case["shares"]
+    assert sharing.combine(shares).tolist() == case["x"]
+
+
+@pytest.mark.parametrize("case", VECTORS["refused"], ids=lambda case: case["message"])
+def test_refused_vectors(case):
+    if case["scheme"] == "additive":
+        sharing = AdditiveSharing(case["servers"], case["ring"])
+    else:
+        sharing = ShamirSharing(case["servers"], case["threshold"])
+    with pytest.raises((InputError, InconsistentShares)) as caught:
+        sharing.combine([words(share) for share in case["shares"]])
+    assert case["message"] in str(caught.value)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (7,), (2, 3, 5), (40000,)])
+@pytest.mark.parametrize("stream", [None, Stream.from_seed(9)])
+def test_combine_inverts_split(scheme, shape, stream):
+    x = secret(scheme.ring, shape)
+    shares = scheme.split(x, stream=stream)
+    assert len(shares) == scheme.servers
+    assert all(share.shape == shape and scheme.ring.is_canonical(share) for share in shares)
+    assert (scheme.combine(shares) == x).all()
+
+
+def test_every_split_is_fresh(scheme):
+    x = secret(scheme.ring, 4)
+    for first, second in zip(scheme.split(x), scheme.split(x), strict=True):
+        assert (first != second).all()
+
+
+def test_shares_do_not_depend_on_threads_or_memory(scheme):
+    x = secret(scheme.ring, (70001, 3))
+    expected = scheme.split(x, stream=Stream(KEY))
+    out = [np.empty_like(x) for _ in range(scheme.servers)]
+    for threads in (1, 2, 5):
+        shares = scheme.split(x, stream=Stream(KEY), threads=threads, out=out)
+        assert all(share is given for share, given in zip(shares, out, strict=True))
+        assert all((share == other).all() for share, other in zip(shares, expected, strict=True))
+    strided = scheme.split(np.asfortranarray(x), stream=Stream(KEY))
+    assert all((share == other).all() for share, other in zip(strided, expected, strict=True))
+
+
+@pytest.mark.parametrize("sharing", [s for s in SCHEMES if isinstance(s, AdditiveSharing)], ids=repr)
+def test_all_additive_shares_but_the_last_are_keys(sharing):
+    x = secret(sharing.ring, (50, 2, 3))
+    keys, last = sharing.split_seeded(x, stream=Stream(KEY), threads=2)
+    assert all(len(key) == 16 for key in keys)
+    expected = sharing.split(x, stream=Stream(KEY))
+    assert (last == expected[-1]).all()
+    for key, share in zip(keys, expected[:-1], strict=True):
+        assert (expand(key, x.shape, sharing.ring) == share).all()
+        assert (expand(key, (7, 2, 3), sharing.ring, first=11) == share[11:18]).all()
+    fresh, _ = sharing.split_seeded(x)
+    assert not set(fresh) & set(keys)
+
+
+def test_additive_shares_but_one_do_not_depend_on_the_secret():
+    for ring in (Ring64(), Mersenne61()):
+        x, other = secret(ring, (2, 100))
+        for servers in (2, 3, 5):
+            *few, last = AdditiveSharing(servers, ring).split(x, stream=Stream(KEY))
+            *same, differs = AdditiveSharing(servers, ring).split(other, stream=Stream(KEY))
+            assert all((a == b).all() for a, b in zip(few, same, strict=True))
+            assert (last != differs).all()
+
+
+@pytest.mark.parametrize(("servers", "threshold"), [(3, 1), (3, 2), (5, 2)])
+def test_any_t_shamir_shares_fit_every_secret(servers, threshold):
+    """For every coalition of t and every other secret there is exactly one sharing that the coalition sees the same."""
+    sharing = ShamirSharing(servers, threshold)
+    x, other = 12345, P - 9
+    shares = [int(share[0]) for share in sharing.split(words([x]), stream=Stream(KEY))]
+    for coalition in itertools.combinations(range(servers), threshold):
+        points = {0: other, **{party + 1: shares[party] for party in coalition}}
+        twin = [words([reference.lagrange(points, party + 1)]) for party in range(servers)]
+        assert all(int(twin[party][0]) == shares[party] for party in coalition)
+        assert sharing.combine(twin).tolist() == [other]
+
+
+def chi_square_p(values, bins):
+    counts = np.bincount(values, minlength=bins)
+    return stats.chisquare(counts).pvalue
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("value", [0, 1, P - 1])
+def test_each_share_is_uniform_whatever_the_secret(scheme, value):
+    """Chi-square over the high and the low byte of 60,000 elements, N / 256 in each bin."""
+    x = np.full(60_000, value, np.uint64)
+    for share in scheme.split(x, stream=Stream.from_seed(20)):
+        assert chi_square_p((share >> np.uint64(scheme.ring.bits - 8)).astype(int), 256) > ALPHA
+        assert chi_square_p((share & np.uint64(255)).astype(int), 256) > ALPHA
+
+
+@pytest.mark.statistical
+def test_any_two_additive_shares_are_independent():
+    """Chi-square over the 256 pairs of high nibbles of two of three shares of the same secret."""
+    sharing = AdditiveSharing(3)
+    shares = sharing.split(np.full(60_000, 7, np.uint64), stream=Stream.from_seed(21))
+    for a, b in itertools.combinations(shares, 2):
+        assert chi_square_p(((a >> np.uint64(60)) * np.uint64(16) + (b >> np.uint64(60))).astype(int), 256) > ALPHA
+
+
+def test_shares_are_linear(scheme):
+    ring = scheme.ring
+    x, y = secret(ring, (2, 9))
+    sums = [ring.add(ring.scale(a, -3), b) for a, b in zip(scheme.split(x), scheme.split(y), strict=True)]
+    assert (scheme.combine(sums) == ring.add(ring.scale(x, -3), y)).all()
+
+
+# --- Shamir: missing and lying servers ---
+
+
+@pytest.mark.parametrize(("servers", "threshold"), [(3, 1), (5, 2), (6, 2)])
+def test_any_large_enough_set_of_servers_gives_the_secret(servers, threshold):
+    sharing = ShamirSharing(servers, threshold)
+    x = secret(sharing.ring, 5)
+    shares = sharing.split(x)
+    for size in range(threshold + 1, servers + 1):
+        for parties in itertools.combinations(reversed(range(servers)), size):
+            assert (sharing.combine({party: shares[party] for party in parties}) == x).all()
+
+
+@pytest.mark.parametrize(("servers", "threshold", "named"), [(3, 1, False), (4, 1, True), (5, 2, True), (5, 3, False)])
+def test_a_lie_is_an_error_that_names_the_liar_where_it_can(servers, threshold, named):
+    sharing = ShamirSharing(servers, threshold)
+    x = secret(sharing.ring, (2, 3))
+    for liar in range(servers):
+        shares = sharing.split(x)
+        shares[liar][1, 2] ^= np.uint64(1)
+        with pytest.raises(InconsistentShares) as caught:
+            sharing.combine(shares)
+        assert caught.value.party == (liar if named else None)
+        assert (f"party {liar} is wrong" if named else "unknown") in str(caught.value)
+
+
+def test_two_lies_are_not_blamed_on_one_server():
+    sharing = ShamirSharing(6, 2)
+    shares = sharing.split(secret(sharing.ring, 3))
+    shares[1][0] ^= np.uint64(1)
+    shares[4][0] ^= np.uint64(2)
+    with pytest.raises(InconsistentShares) as caught:
+        sharing.combine(shares)
+    assert caught.value.party is None
+
+
+@pytest.mark.parametrize(("servers", "threshold"), [(3, 1), (5, 2), (7, 3)])
+def test_shamir_shares_are_those_of_mpyc(monkeypatch, servers, threshold):
+    monkeypatch.setattr(sys, "argv", sys.argv[:1])  # MPyC parses the command line when it is imported
+    thresha = pytest.importorskip("mpyc.thresha")
+    finfields = pytest.importorskip("mpyc.finfields")
+    field = finfields.GF(P)
+    x = secret(Mersenne61(), 20)
+    sharing = ShamirSharing(servers, threshold)
+    ours = [share.tolist() for share in sharing.split(x)]
+    points = [(party + 1, ours[party]) for party in range(threshold, 2 * threshold + 1)]
+    assert [int(v) % P for v in thresha.recombine(field, points)] == x.tolist()
+    theirs = thresha.random_split(field, [field(v) for v in x.tolist()], threshold, servers)
+    assert (sharing.combine([words([int(v) % P for v in share]) for share in theirs]) == x).all()
+
+
+def some(count, shape=(2,)):
+    return [np.zeros(shape, np.uint64)] * count
+
+
+@pytest.mark.parametrize(
+    ("message", "call"),
+    [
+        ("servers: 1 given", lambda: AdditiveSharing(1)),
+        ("ring: 'ring8' given", lambda: AdditiveSharing(2, "ring8")),
+        ("servers: 1 given", lambda: ShamirSharing(1, 1)),
+        ("threshold: 0 given, a number from 1 to 2", lambda: ShamirSharing(3, 0)),
+        ("threshold: 3 given, a number from 1 to 2", lambda: ShamirSharing(3, 3)),
+        ("x: int64 given", lambda: AdditiveSharing(2).split(np.zeros(2, np.int64))),
+        ("x: list given", lambda: ShamirSharing(2, 1).split([1])),
+        (f"x: element 1 is {P}", lambda: ShamirSharing(2, 1).split(words([0, P]))),
+        (f"x: element 1 is {P}", lambda: AdditiveSharing(2, "mersenne61").split_seeded(words([0, P]))),
+        ("threads: 0 given", lambda: AdditiveSharing(2).split(words([0]), threads=0)),
+        ("out: 1 arrays given, 2 expected", lambda: AdditiveSharing(2).split(words([0]), out=some(1))),
+        ("out: uint64 of shape", lambda: AdditiveSharing(2).split(words([0]), out=some(2))),
+        ("out: 3 arrays given, 2 expected", lambda: ShamirSharing(2, 1).split(words([0]), out=some(3))),
+        (r"shares\[1\]: int64", lambda: AdditiveSharing(2).combine([words([0]), np.zeros(1, np.int64)])),
+        ("share of party 2: int64", lambda: ShamirSharing(3, 1).combine({0: words([0]), 2: np.zeros(1, np.int64)})),
+        ("shares: 1 given, at least 2", lambda: ShamirSharing(3, 1).combine({0: words([0])})),
+        ("party 3 given, a number from 0 to 2", lambda: ShamirSharing(3, 1).combine({0: words([0]), 3: words([0])})),
+        ("key: 15 bytes given", lambda: expand(bytes(15), (2,))),
+        ("first: -1 given", lambda: expand(KEY, (2,), first=-1)),
+        ("key: 17 bytes given", lambda: SeededShare(bytes(17), (2,))),
+        ("shape: \\(\\) given", lambda: SeededShare(KEY, ())),
+        ("shape: \\(-1,\\) given", lambda: SeededShare(KEY, (-1,))),
+        ("shape: \\(4294967296, 4294967296\\)", lambda: SeededShare(KEY, (1 << 32, 1 << 32))),
+        ("array: float64 given", lambda: ArrayShare(np.zeros(2))),
+        ("array: a single element", lambda: ArrayShare(words(0))),
+    ],
+)
+def test_bad_input_is_named(message, call):
+    with pytest.raises(InputError, match=message):
+        call()
+
+
+# --- One server's share ---
+
+
+class Forced(Stream):
+    """A stream some of whose words are all ones, as are the first words of some streams for redraws."""
+
+    def __init__(self, key, ones=frozenset(), depth=2):
+        super().__init__(key)
+        self.ones, self.depth, self.at = ones, depth, 0
+
+    def seek_block(self, block):
+        super().seek_block(block)
+        self.at = 2 * block
+
+    def fill(self, out):
+        super().fill(out)
+        for index in range(out.size):
+            if self.at + index in self.ones:
+                out[index] = (1 << 64) - 1
+        self.at += out.size
+
+    def substream(self, index, label):
+        child = super().substream(index, label)
+        return Forced(child._key, ones=frozenset(range(self.depth if index % 2 else 0)))
+
+
+def test_redraws_of_a_share_are_those_of_the_specification():
+    """Words 3, 4 and 10 come out as p; for the odd one so do two attempts. Any chunk of the share agrees."""
+    ones = frozenset([3, 4, 10])
+
+    def word(key, index):
+        forced = index in ones if key == KEY else key == reference.redraw_key(KEY, 3) and index < 2
+        return (1 << 64) - 1 if forced else reference.word(key, index)
+
+    expected = [reference.element(KEY, e, P, word) for e in range(12)]
+    assert P not in expected
+    for first, size in [(0, 12), (3, 5), (4, 1), (9, 3)]:
+        out = np.empty(size, np.uint64)
+        Expansion(Forced(KEY, ones), Mersenne61(), first).read(out)
+        assert out.tolist() == expected[first : first + size]
+    reader, out = Expansion(Forced(KEY, ones), Mersenne61(), 2), np.empty((3, 3), np.uint64)
+    for row in out:
+        reader.read(row)
+    assert out.reshape(-1).tolist() == expected[2:11]
+
+
+@given(
+    first=st.integers(0, 30),
+    count=st.integers(0, 30),
+    width=st.integers(0, 3),
+    ring=st.sampled_from(["ring64", "mersenne61"]),
+)
+def test_rows_of_a_key_and_of_an_array_are_the_same(first, count, width, ring):
+    seeded = SeededShare(KEY, (30, width), ring)
+    array = ArrayShare(expand(KEY, (30, width), ring), ring)
+    assert seeded.shape == array.shape
+    for share in (seeded, array):
+        if first + count > 30:
+            with pytest.raises(InputError, match=f"first, count: {first}, {count} given, rows within 30"):
+                share.rows(first, count)
+        else:
+            assert share.rows(first, count).tolist() == array.array[first : first + count].tolist()
+
+
+@pytest.mark.parametrize(("first", "count"), [(-1, 1), (0, -1)])
+def test_rows_are_not_counted_from_the_end(first, count):
+    with pytest.raises(InputError, match="rows within 3"):
+        SeededShare(KEY, (3, 1)).rows(first, count)
+
+
+def test_an_array_share_that_is_not_canonical_is_refused_when_read():
+    share = ArrayShare(words([[0], [P]]), "mersenne61")
+    assert share.rows(0, 1).tolist() == [[0]]
+    with pytest.raises(InputError, match=f"share: element 0 is {P}"):
+        share.rows(1, 1)
+
+
+@pytest.mark.parametrize("ring", ["ring64", "mersenne61"])
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (5,), (4, 2, 3)])
+@pytest.mark.parametrize("make", [SeededShare, lambda key, shape, ring: ArrayShare(expand(key, shape, ring), ring)])
+def test_a_saved_share_is_opened_again(tmp_path, make, shape, ring):
+    path = tmp_path / "share"
+    path.write_bytes(bytes(10_000))
+    path.chmod(0o644)
+    share = make(KEY, shape, ring)
+    save_share(path, share)
+    assert path.stat().st_mode & 0o777 == 0o600
+    opened = open_share(path, ring)
+    assert type(opened) is type(share)
+    assert (opened.shape, opened.ring) == (shape, home(ring))
+    assert (opened.rows(0, shape[0]) == share.rows(0, shape[0])).all()
+    if isinstance(opened, ArrayShare):
+        assert isinstance(opened.array, np.memmap)
+        assert not opened.array.flags.writeable
+
+
+def test_a_seeded_file_is_one_line_and_a_key(tmp_path):
+    save_share(tmp_path / "share", SeededShare(KEY, (4, 2), "mersenne61"))
+    header = b'{"format":"dpmpc seeded share","version":1,"ring":"mersenne61","shape":[4,2]}\n'
+    assert (tmp_path / "share").read_bytes() == header + KEY
+    with pytest.raises(InputError, match="holds a share in mersenne61, ring64 expected"):
+        open_share(tmp_path / "share")
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    with pytest.raises(InputError, match="none cannot be read: No such file"):
+        open_share(tmp_path / "none")
+
+
+SAMPLES = {"seeded": SeededShare(KEY, (3, 2)), "array": ArrayShare(expand(KEY, (3, 2)))}
+
+
+@pytest.mark.parametrize("kind", SAMPLES)
+def test_every_truncation_and_addition_is_refused(tmp_path, kind):
+    path = tmp_path / "share"
+    save_share(path, SAMPLES[kind])
+    content = path.read_bytes()
+    for damaged in [*(content[:length] for length in range(len(content))), content + b"\0", content + bytes(5000)]:
+        path.write_bytes(damaged)
+        with pytest.raises(InputError, match="path: "):
+            open_share(path)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [np.zeros(3), np.zeros(3, np.int64), np.zeros(3, ">u8"), np.zeros((), np.uint64), np.zeros((2, 3), np.uint64).T],
+    ids=["float", "signed", "big-endian", "no axes", "fortran"],
+)
+def test_other_arrays_are_refused(tmp_path, array):
+    np.save(tmp_path / "share.npy", array)
+    with pytest.raises(InputError, match="uint64 in C order"):
+        open_share(tmp_path / "share.npy")
+
+
+def test_pickles_are_refused(tmp_path):
+    np.save(tmp_path / "share.npy", np.array([{}]), allow_pickle=True)
+    with pytest.raises(InputError, match=r"no readable \.npy"):
+        open_share(tmp_path / "share.npy")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"version":1', b'"version":2'),
+        (b"dpmpc seeded share", b"another format"),
+        (b'"ring64"', b'"ring32"'),
+        (b"[3,2]", b"[-3,2]"),
+        (b"[3,2]", b"[3,2.5]"),
+        (b"[3,2]", b"[]"),
+        (b"[3,2]", b"[4294967296,4294967296]"),
+        (b'"version":1', b'"version":1,"more":0'),
+        (b"seeded", b"seeded\xff"),
+    ],
+)
+def test_malformed_headers_are_refused(tmp_path, old, new):
+    path = tmp_path / "share"
+    save_share(path, SAMPLES["seeded"])
+    content = path.read_bytes()
+    assert old in content
+    path.write_bytes(content.replace(old, new))
+    with pytest.raises(InputError, match=r"neither \.npy nor a seeded share"):
+        open_share(path)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
+@given(kind=st.sampled_from([*SAMPLES]), at=st.integers(0, 200), noise=st.binary(min_size=1, max_size=4))
+def test_a_damaged_file_is_a_share_or_an_input_error(tmp_path, kind, at, noise):
+    path = tmp_path / "share"
+    save_share(path, SAMPLES[kind])
+    content = path.read_bytes()
+    path.write_bytes(content[:at] + noise + content[at + len(noise) :])
+    try:
+        share = open_share(path)
+    except InputError:
+        return
+    assert share.rows(0, min(3, share.shape[0])).dtype == np.uint64
