@@ -181,7 +181,7 @@ def render(title: str, content: dict[str, Any]) -> str:
     lines = [
         f"# {title}",
         "",
-        f"d = {COLUMNS}, k = {ROWS}; mean ± sd over servers and {content['runs']} runs, processes over TLS on loopback. "
+        f"d = {COLUMNS}, k = {ROWS}; mean ± sd over servers and {content['runs']} runs of processes over loopback TLS. "
         f"{where['cpu']}, {where['cores']} cores, Python {where['python']}, {where['date']}.",
         "",
         markdown(headings, rows),

@@ -1,6 +1,6 @@
 /* Philox4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
  *
- * Part of sketch_body.h, which says what LANES, GROUPS, NAME, MULTIPLY_LOW and NAME(lanes) are. GROUPS times LANES
+ * Part of sketch_draw.h; sketch.h says what LANES, GROUPS, NAME and MULTIPLY_LOW are. GROUPS times LANES
  * counters are encrypted together: one group alone would wait for its own multiplications.
  *
  * Each 64-bit lane carries one 32-bit word of a counter in its lower half. What stands in the upper half is

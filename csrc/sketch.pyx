@@ -34,12 +34,11 @@ cdef extern from "sketch.h" nogil:
     struct sketch_body:
         const char *name
         void (*philox)(uint32_t *counter, const uint32_t *key) noexcept nogil
-        int (*entries)(const sketch_matrix *S, uint64_t first, int64_t count, uint32_t *out) noexcept nogil
-        int (*scatter)(const sketch_matrix *S, sketch_kind kind, uint64_t first, int64_t count, int64_t width,
-                       bint shared, const uint64_t *X, uint64_t *Y) noexcept nogil
 
     int sketch_bodies(const sketch_body **bodies)
-    void sketch_canonicalise(uint64_t *words, int64_t count)
+    int sketch_entries(const sketch_body *body, const sketch_matrix *S, uint64_t first, int64_t count, uint32_t *out)
+    int sketch_scatter(const sketch_body *body, const sketch_matrix *S, sketch_kind kind, uint64_t first, int64_t count,
+                       int64_t width, bint shared, const uint64_t *X, uint64_t *Y)
 
 
 cdef const sketch_body *_bodies[SKETCH_BODIES]
@@ -92,7 +91,7 @@ cdef class Matrix:
             raise ValueError("out: one row for each copy expected")
         if count:
             with nogil:
-                status = _body.entries(&self._matrix, first, count, &out[0, 0])
+                status = sketch_entries(_body, &self._matrix, first, count, &out[0, 0])
         if status == SKETCH_NO_MEMORY:
             raise MemoryError
 
@@ -110,9 +109,7 @@ cdef class Matrix:
             raise ValueError("X and Y: shapes that belong together expected")
         if count and width:
             with nogil:
-                status = _body.scatter(&self._matrix, how, first, count, width, shared, &X[0, 0], &Y[0, 0])
-                if how == SKETCH_FIELD:
-                    sketch_canonicalise(&Y[0, 0], Y.shape[0] * width)
+                status = sketch_scatter(_body, &self._matrix, how, first, count, width, shared, &X[0, 0], &Y[0, 0])
         if status == SKETCH_NO_MEMORY:
             raise MemoryError
         return status != SKETCH_NOT_CANONICAL

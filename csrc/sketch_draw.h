@@ -1,6 +1,16 @@
-/* Drawing a block of S; part of sketch_body.h. "Derivation" in dpmpc/sketching.py is the specification.
+/* Drawing a block of S, for one instruction set. "Derivation" in dpmpc/sketching.py is the specification.
  *
  * A packed entry is (row << 1) | negative. No row is 2^31 - 1, so that an entry of all ones can say "rejected". */
+
+#if LANES > 1
+typedef uint64_t NAME(lanes) __attribute__((vector_size(8 * LANES)));
+#else
+typedef uint64_t NAME(lanes);
+#endif
+
+#include "philox.h"
+
+#define STEP (4 * GROUPS * LANES) /* entries that the generator yields at once */
 
 /* What all draws of one copy share. */
 typedef struct {
@@ -98,7 +108,7 @@ static int64_t NAME(redraw)(const NAME(source) *source, uint32_t copy, uint32_t 
 {
     int64_t still = 0;
     for (int64_t start = 0; start < waiting; start += STEP / 4) {
-        const int live = waiting - start < STEP / 4 ? (int)(waiting - start) : STEP / 4;
+        const int live = STEP / 4;
         uint64_t numbers[STEP / 4] = {0};
         uint32_t words[STEP];
         NAME(lanes) blocks[GROUPS];
@@ -164,4 +174,20 @@ static void NAME(draw)(const struct sketch_matrix *S, uint64_t first, int64_t co
         NAME(draw_balanced)(S, first, count, block);
     else
         memset(block->entries, 0, (size_t)count * sizeof *block->entries);
+}
+
+/* One counter through this Philox, for the published known answers. */
+static void NAME(philox_once)(uint32_t counter[4], const uint32_t key[2])
+{
+    const NAME(lanes) zero = {0};
+    NAME(lanes) state[GROUPS][4];
+    NAME(philox_key) expanded;
+    uint32_t words[4 * LANES];
+    for (int g = 0; g < GROUPS; g++)
+        for (int w = 0; w < 4; w++)
+            state[g][w] = zero + counter[w];
+    NAME(expand_key)(&expanded, key);
+    NAME(philox)(state, &expanded);
+    NAME(store_words)(state[0], words);
+    memcpy(counter, words, 4 * sizeof *counter);
 }

@@ -1,4 +1,4 @@
-/* Y += S X for one block of clients; part of sketch_body.h. */
+/* Y += S X for one block of clients, for one instruction set. */
 
 /* y += +-x for the 64-bit words of one `word`. `flip` is 0 for +; for - it is what turns x into -x: all ones in the ring
  * (-x = (x ^ flip) + 1), p in the field (-x = x ^ p), the sign bit of a double. */
@@ -26,13 +26,10 @@
 
 DEFINE_ADD(NAME(add1), uint64_t, double)
 #if LANES > 1
-DEFINE_ADD(NAME(add2), NAME(words2), NAME(reals2))
+DEFINE_ADD(NAME(add2), sketch_words2, sketch_reals2)
 #endif
 #if LANES > 2
-DEFINE_ADD(NAME(add4), NAME(words4), NAME(reals4))
-#endif
-#if LANES > 4
-DEFINE_ADD(NAME(add8), NAME(words8), NAME(reals8))
+DEFINE_ADD(NAME(add4), sketch_words4, sketch_reals4)
 #endif
 #undef DEFINE_ADD
 
@@ -41,10 +38,6 @@ INLINE void NAME(add_row)(enum sketch_kind kind, int64_t width, uint64_t *restri
                           uint64_t flip)
 {
     int64_t i = 0;
-#if LANES > 4
-    for (; i + 8 <= width; i += 8)
-        NAME(add8)(kind, y + i, x + i, flip);
-#endif
 #if LANES > 2
     for (; i + 4 <= width; i += 4)
         NAME(add4)(kind, y + i, x + i, flip);
@@ -70,7 +63,7 @@ INLINE void NAME(add_copies)(enum sketch_kind kind, int shared, int64_t width, u
     }
 }
 
-/* Scatter `count` clients; say whether a word of a field was not below p. Always inlined: what callers pass as
+/* Scatter `count` clients; say whether all words of a field were below p. Always inlined: what callers pass as
  * constants becomes straight-line code, and four copies together keep x in registers. */
 INLINE int NAME(scatter_as)(enum sketch_kind kind, int shared, int64_t width, uint32_t copies, int64_t count,
                             int64_t stride, const uint32_t *restrict entries, const uint64_t *restrict X,
@@ -90,7 +83,7 @@ INLINE int NAME(scatter_as)(enum sketch_kind kind, int shared, int64_t width, ui
         for (; copy < copies; copy++)
             NAME(add_copies)(kind, shared, width, 1, copy, stride, entries + c, X, Y);
     }
-    return seen >> 61 != 0;
+    return seen >> 61 == 0;
 }
 
 #define SCATTER(width, copies) NAME(scatter_as)(kind, shared, width, copies, count, stride, entries, X, Y)
@@ -113,12 +106,14 @@ INLINE int NAME(scatter_kind)(enum sketch_kind kind, int shared, int64_t width, 
 #undef STRAIGHT
 #undef SCATTER
 
-static int NAME(scatter_block)(enum sketch_kind kind, int shared, int64_t width, uint32_t copies, int64_t count,
+static int NAME(scatter)(enum sketch_kind kind, int shared, int64_t width, uint32_t copies, int64_t count,
                                int64_t stride, const uint32_t *entries, const uint64_t *X, uint64_t *Y)
 {
 #define SCATTER(kind_)                                                                                                 \
     (shared ? NAME(scatter_kind)(kind_, 1, width, copies, count, stride, entries, X, Y)                                \
             : NAME(scatter_kind)(kind_, 0, width, copies, count, stride, entries, X, Y))
-    return kind == SKETCH_RING ? SCATTER(SKETCH_RING) : kind == SKETCH_FIELD ? SCATTER(SKETCH_FIELD) : SCATTER(SKETCH_REAL);
+    if (kind == SKETCH_RING)
+        return SCATTER(SKETCH_RING);
+    return kind == SKETCH_FIELD ? SCATTER(SKETCH_FIELD) : SCATTER(SKETCH_REAL);
 #undef SCATTER
 }

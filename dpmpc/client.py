@@ -125,7 +125,7 @@ def share_batch(
                 arrays[server][block] = part
         if progress is not None:
             progress((first + len(noisy)) / task.clients)
-    return [*_seeded(task, keys), *(ArrayShare(array) for array in arrays.values())]
+    return [*_seeded(task, keys), *(ArrayShare(array, task.encoding.ring) for array in arrays.values())]
 
 
 def _seeded(task: Task, keys: Sequence[bytes]) -> list[Share]:

@@ -221,7 +221,8 @@ def predict(
 
     A row of the sketch holds n/k clients' signal and Gaussian noise of standard deviation sigma = Delta/mu
     (docs/mathematics.md, section 1.2). Regressing on it is least squares with errors in the variables: the fit
-    shrinks by lambda = (n v/k) / (n v/k + sigma^2) and k - p - 1 degrees of freedom remain.
+    shrinks by lambda = (n v/k) / (n v/k + sigma^2) and k - p - 1 degrees of freedom
+    remain after p - 1 features and the intercept.
 
     Parameters
     ----------
@@ -254,13 +255,14 @@ def predict(
         shrink = signal / (signal + sigma2)
         error = per_row * residual + sigma2 + weight * sigma2 * shrink
         spread = features * error / (degrees * (signal + sigma2))
-        excess = variance * ((1 - shrink) ** 2 * weight + spread)
+        intercept = error / (degrees * per_row)
+        excess = variance * ((1 - shrink) ** 2 * weight + spread) + intercept
         return 1 + excess / residual
 
     moments = math.sqrt(2) * (1 + norm**2) / mu / math.sqrt(2)
     summed = features * moments**2 * (1 + weight) / (clients * variance) ** 2 * variance
     return Prediction(
-        sketch=factor(clients / rows, max(rows - features - 1, 0.5)),
+        sketch=factor(clients / rows, max(rows - columns - 1, 0.5)),
         sum=1 + summed / residual,
         local=factor(1.0, clients),
         trivial=1 / (1 - population.explained),

@@ -17,7 +17,7 @@ from dpmpc.errors import BatchMismatch
 from dpmpc.sharing import Share
 from dpmpc.task import Task
 
-CHUNK_BYTES = 1 << 19  # a chunk that was just read is still in the cache when the kernel takes it
+CHUNK_BYTES = 1 << 22  # small enough that the kernel finds a chunk in the cache, large enough that calls cost nothing
 
 Phase = Callable[[str], AbstractContextManager[object]]
 

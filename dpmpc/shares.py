@@ -15,6 +15,7 @@ from __future__ import annotations
 import abc
 import math
 import os
+import shutil
 from pathlib import Path
 from typing import IO, Annotated, Any, Literal
 
@@ -118,7 +119,7 @@ class Share(abc.ABC):
 
 
 class ArrayShare(Share):
-    """A share that is an array, in memory or memory-mapped."""
+    """A share that is an array in memory."""
 
     def __init__(self, array: Words, ring: Home | type[Home] | str = "ring64"):
         self.array = elements(array, "array")
@@ -133,6 +134,30 @@ class ArrayShare(Share):
     def write(self, file: IO[bytes]) -> None:
         """Write the array as ``.npy``."""
         np.save(file, self.array, allow_pickle=False)
+
+
+class FileShare(Share):
+    """A share that is the array of a ``.npy`` file, of which only the rows asked for are in memory.
+
+    Rows are read, not mapped: mapped pages would count as this process's memory and be fetched one fault at a time.
+    """
+
+    def __init__(self, path: Path, shape: tuple[int, ...], offset: int, ring: Home):
+        self.path, self.shape, self.ring = path, shape, ring
+        self._offset = offset
+
+    def _rows(self, first: int, count: int) -> Words:
+        width = math.prod(self.shape[1:])
+        start = self._offset + 8 * first * width
+        words = np.fromfile(self.path, np.uint64, count * width, offset=start)
+        if words.size != count * width:
+            raise InputError(f"path: {self.path} ended early: rows {first} to {first + count - 1} expected")
+        return self.ring.require_canonical(words.reshape(count, *self.shape[1:]), "share")
+
+    def write(self, file: IO[bytes]) -> None:
+        """Copy the file."""
+        with self.path.open("rb") as source:
+            shutil.copyfileobj(source, file)
 
 
 class SeededShare(Share):
@@ -176,7 +201,7 @@ def save_share(path: str | os.PathLike[str], share: Share) -> None:
 
 
 def open_share(path: str | os.PathLike[str], ring: Home | type[Home] | str = "ring64") -> Share:
-    """Open a file of `save_share`; an array is memory-mapped, so that a chunk costs the memory of a chunk.
+    """Open a file of `save_share`; an array stays on disk, so that a chunk costs the memory of a chunk.
 
     Parameters
     ----------
@@ -198,11 +223,11 @@ def open_share(path: str | os.PathLike[str], ring: Home | type[Home] | str = "ri
     except OSError as error:
         raise InputError(f"path: {path} cannot be read: {error.strerror}") from error
     if start.startswith(_NPY_MAGIC):
-        return ArrayShare(_map_array(path), expected)
+        return _open_array(path, expected)
     return _read_seeded(path, start, expected)
 
 
-def _map_array(path: Path) -> Words:
+def _open_array(path: Path, ring: Home) -> FileShare:
     try:
         array: Any = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # whatever NumPy's parser stumbles over in somebody else's bytes
@@ -213,8 +238,7 @@ def _map_array(path: Path) -> Words:
     length = path.stat().st_size
     if length != array.offset + array.nbytes:
         raise InputError(f"path: {path} has {length} bytes, {array.offset + array.nbytes} expected")
-    words: Words = array
-    return words
+    return FileShare(path, array.shape, array.offset, ring)
 
 
 def _read_seeded(path: Path, content: bytes, expected: Home) -> SeededShare:

@@ -19,11 +19,12 @@ import numpy as np
 from dpmpc.errors import InconsistentShares, InputError
 from dpmpc.randomness import KEY_BYTES, Stream
 from dpmpc.rings import Home, Mersenne61, Words, home, output
-from dpmpc.shares import ArrayShare, Expansion, SeededShare, Share, expand, open_share, save_share
+from dpmpc.shares import ArrayShare, Expansion, FileShare, SeededShare, Share, expand, open_share, save_share
 
 __all__ = [
     "AdditiveSharing",
     "ArrayShare",
+    "FileShare",
     "SeededShare",
     "ShamirSharing",
     "Share",

@@ -1,0 +1,85 @@
+"""Key streams and key derivation, against the cryptography library used another way and published answers."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpmpc.errors import InputError, SimulationOnly
+from dpmpc.randomness import Label, Stream, derive, require_secret, seed_bytes, stream_for
+
+KEY = bytes(range(16))
+VECTORS = json.loads((Path(__file__).parent / "vectors" / "randomness.json").read_text())
+
+
+def key_stream(key, count):
+    return Cipher(algorithms.AES128(key), modes.CTR(bytes(16))).encryptor().update(bytes(count))
+
+
+@given(st.integers(0, 200_000))
+def test_bytes_are_the_aes_ctr_key_stream(count):
+    assert Stream(KEY).bytes(count) == key_stream(KEY, count)
+
+
+def test_words_are_little_endian():
+    assert Stream(KEY).words(3).tolist() == np.frombuffer(key_stream(KEY, 24), "<u8").tolist()
+    assert Stream(KEY).words(0).tolist() == []
+
+
+@given(st.integers(0, 5000), st.integers(0, 500))
+def test_any_block_can_be_reached(block, count):
+    stream = Stream(KEY)
+    stream.seek_block(block)
+    assert stream.bytes(count) == key_stream(KEY, 16 * block + count)[16 * block :]
+
+
+def test_fill_goes_on_where_the_last_read_ended():
+    stream, out = Stream(KEY), np.empty((3, 5), np.uint64)
+    stream.bytes(7)
+    stream.fill(out)
+    assert out.tobytes() == key_stream(KEY, 127)[7:]
+    with pytest.raises(InputError, match="contiguous"):
+        stream.fill(out.T)
+
+
+@pytest.mark.parametrize("case", VECTORS["derive"], ids=lambda case: case["label"])
+def test_derivation_vectors(case):
+    derived = derive(bytes.fromhex(case["key"]), Label(case["label"].encode()), case["index"], case["length"])
+    assert derived.hex() == case["derived"]
+
+
+def test_labels_and_indices_separate():
+    derived = {derive(KEY, label, index) for label in Label for index in range(3)}
+    assert len(derived) == 3 * len(Label)
+    streams = {Stream(KEY).substream(index, label).bytes(16) for label in Label for index in range(3)}
+    assert len(streams) == 3 * len(Label)
+
+
+def test_streams_from_the_operating_system_differ_and_are_secret():
+    first, second = Stream.from_os(), stream_for(None)
+    assert first.bytes(16) != second.bytes(16)
+    assert require_secret(first, "test") is first
+
+
+def test_streams_from_a_seed_repeat_and_are_refused_as_secrets():
+    stream = stream_for(5)
+    assert stream.bytes(16) == Stream.from_seed(5).bytes(16) != Stream.from_seed(6).bytes(16)
+    for simulated in (stream, stream.substream(1)):
+        with pytest.raises(SimulationOnly, match="here: a seeded stream"):
+            require_secret(simulated, "here")
+
+
+def test_seeds():
+    assert seed_bytes(258) == b"\x02\x01" + bytes(30)
+    assert seed_bytes(np.int64(1)) == b"\x01" + bytes(31)
+    assert seed_bytes(bytes(32)) == bytes(32)
+    for bad in (b"short", -1, 1 << 256, 1.0, True, "1", None):
+        with pytest.raises(InputError, match="seed"):
+            seed_bytes(bad)
+    for length in (0, 15, 17):
+        with pytest.raises(InputError, match=f"key: {length} bytes"):
+            Stream(bytes(length))
