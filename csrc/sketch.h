@@ -1,8 +1,8 @@
 /* Y += S X for a sparse public matrix S that is derived while it is used and never stored.
  *
  * Clients are taken in blocks. A block's part of S is drawn into a small buffer that stays in the first-level cache
- * (sketch_draw.h); then the rows of X are read once, in order, and added to rows of Y, which fits the second-level cache
- * for common shapes (sketch_scatter.h). These two are included once per instruction set, after
+ * (sketch_draw.h); then the rows of X are read once, in order, and added to rows of Y, which for common shapes fits
+ * the second-level cache (sketch_scatter.h). These two are included once per instruction set, after
  *   SET                      the suffix of every name in them
  *   LANES                    64-bit words in a vector
  *   GROUPS                   vectors that the generator works on together
@@ -91,7 +91,8 @@ static int sketch_block_new(struct sketch_block *block, const struct sketch_matr
 {
     const int64_t fit = SKETCH_ENTRIES / S->copies / SKETCH_TILE * SKETCH_TILE;
     block->stride = fit < SKETCH_TILE ? SKETCH_TILE : fit > SKETCH_CLIENTS ? SKETCH_CLIENTS : fit;
-    block->shift_stride = S->family == SKETCH_BALANCED ? block->stride + SKETCH_TILE : 0; /* k = 1: as many batches as clients */
+    /* With k = 1 there are as many batches as clients. */
+    block->shift_stride = S->family == SKETCH_BALANCED ? block->stride + SKETCH_TILE : 0;
     const size_t entries = (size_t)block->stride * S->copies, shifts = (size_t)block->shift_stride * S->copies;
     block->entries = malloc((entries + shifts + (size_t)block->stride + SKETCH_TILE) * sizeof *block->entries);
     if (!block->entries)

@@ -80,8 +80,8 @@ static int64_t NAME(list_refused)(const uint32_t *out, int64_t stride, uint32_t 
     int64_t waiting = 0;
     for (int64_t tile = 0; tile < count; tile += SKETCH_TILE) {
         const uint32_t *entries = out + copy * stride + tile;
-        uint32_t refused[SKETCH_TILE];
-        uint32_t closest = UINT32_MAX; /* pair of entries in the tile; below 2: the same row */
+        uint32_t refused[SKETCH_TILE]; /* least difference from all ones and from earlier copies; below 2: refused */
+        uint32_t closest = UINT32_MAX; /* least difference in the tile; below 2: refused */
         for (int i = 0; i < SKETCH_TILE; i++)
             refused[i] = ~entries[i];
         for (uint32_t other = 0; other < copy; other++) {
@@ -108,7 +108,7 @@ static int64_t NAME(redraw)(const NAME(source) *source, uint32_t copy, uint32_t 
 {
     int64_t still = 0;
     for (int64_t start = 0; start < waiting; start += STEP / 4) {
-        const int live = STEP / 4;
+        const int live = waiting - start < STEP / 4 ? (int)(waiting - start) : STEP / 4;
         uint64_t numbers[STEP / 4] = {0};
         uint32_t words[STEP];
         NAME(lanes) blocks[GROUPS];
@@ -144,7 +144,8 @@ static void NAME(draw_distinct)(const struct sketch_matrix *S, enum sketch_purpo
 }
 
 /* Balanced entries: client i of batch b = i / k takes row (i mod k + shift of b) mod k and the sign of its own word. */
-static void NAME(draw_balanced)(const struct sketch_matrix *S, uint64_t first, int64_t count, struct sketch_block *block)
+static void NAME(draw_balanced)(const struct sketch_matrix *S, uint64_t first, int64_t count,
+                                struct sketch_block *block)
 {
     const uint32_t rows = S->rows;
     const uint64_t first_batch = first / rows & ~UINT64_C(3), last_batch = (first + (uint64_t)count - 1) / rows;

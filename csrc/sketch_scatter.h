@@ -1,7 +1,7 @@
 /* Y += S X for one block of clients, for one instruction set. */
 
-/* y += +-x for the 64-bit words of one `word`. `flip` is 0 for +; for - it is what turns x into -x: all ones in the ring
- * (-x = (x ^ flip) + 1), p in the field (-x = x ^ p), the sign bit of a double. */
+/* y += +-x for the 64-bit words of one `word`. `flip` is 0 for +; for - it is what turns x into -x: all ones in the
+ * ring (-x = (x ^ flip) + 1), p in the field (-x = x ^ p), the sign bit of a double. */
 #define DEFINE_ADD(add, word, real)                                                                                    \
     INLINE void add(enum sketch_kind kind, uint64_t *restrict y, const uint64_t *restrict x, uint64_t flip)            \
     {                                                                                                                  \
@@ -107,7 +107,7 @@ INLINE int NAME(scatter_kind)(enum sketch_kind kind, int shared, int64_t width, 
 #undef SCATTER
 
 static int NAME(scatter)(enum sketch_kind kind, int shared, int64_t width, uint32_t copies, int64_t count,
-                               int64_t stride, const uint32_t *entries, const uint64_t *X, uint64_t *Y)
+                         int64_t stride, const uint32_t *entries, const uint64_t *X, uint64_t *Y)
 {
 #define SCATTER(kind_)                                                                                                 \
     (shared ? NAME(scatter_kind)(kind_, 1, width, copies, count, stride, entries, X, Y)                                \

@@ -62,7 +62,9 @@ def transform(
     if share.shape != task.share_shape:
         raise BatchMismatch(f"share: shape {share.shape} given, {task.share_shape} expected by the task")
     sums = np.zeros((task.sketch.rows, task.width), np.uint64)
-    chunk = max(1, CHUNK_BYTES * threads // (8 * task.copies * task.width))
+    chunk = max(1, CHUNK_BYTES // (8 * task.copies * task.width))
+    if threads > 1:  # the kernel hands out work in pieces of clients
+        chunk = max(chunk, threads * task.sketch.piece)
     for first in range(0, task.clients, chunk):
         count = min(chunk, task.clients - first)
         with phase("read"):

@@ -283,7 +283,7 @@ class PublicMatrix(abc.ABC):
             raise InputError(f"X: shape {X.shape} given, (m, p) or (m, {self.sparsity}, p) expected")
         _integer("first", first, 0, self.columns)
         if first + len(X) > self.columns:
-            raise InputError(f"X: clients {first} to {first + len(X) - 1} given, fewer than {self.columns} expected")
+            raise InputError(f"X: clients {first} to {first + len(X) - 1} given, clients below {self.columns} expected")
 
     def _check_out(self, X: NDArray[Number], out: NDArray[Number] | None, kind: Kind) -> NDArray[Number]:
         shape = (self.rows, X.shape[-1])

@@ -236,6 +236,14 @@ def test_field_elements_must_be_canonical(place, value, threads, copies):
             S.apply(X, ring="mersenne61", threads=threads)
 
 
+def test_zero_is_written_as_zero(instruction_set):
+    """Negating 0 and adding opposite elements both give p before the last reduction."""
+    X = numbers("mersenne61", (20, 3))
+    opposite = np.stack([X, (P - X) % P])
+    assert not OSNAP(5, 20, 2, seed=6).apply(np.zeros((20, 3), np.uint64), ring="mersenne61").any()
+    assert not Sum(40).apply(opposite.reshape(40, 3), ring="mersenne61").any()
+
+
 def test_no_clients_change_nothing():
     S = OSNAP(5, 7, 2, seed=6)
     for kind in KINDS:
