@@ -48,12 +48,12 @@ class Setting:
 
 
 def task_of(setting: Setting) -> Task:
-    """The job of one row, under (1, 1e-6)-differential privacy."""
+    """The job of one row, under (1, 1e-7)-differential privacy."""
     return design(
         Schema.unit([f"x{column}" for column in range(COLUMNS)]),
         setting.clients,
         1.0,
-        1e-6,
+        1e-7,
         sketch="osnap",
         rows=ROWS,
         sparsity=setting.sparsity,

@@ -20,6 +20,10 @@ import dpmpc
 from dpmpc.errors import DpmpcError, InputError
 
 BENCHES = ("table3", "table4", "table5")
+DEMO_TEXT = """\
+A generated population (dpmpc.datasets.demo_population, seed 0) whose income is linear in five features. Each person
+clips, encodes, noises and secret-shares one row; server processes sketch their shares; only the noisy sketch is opened.
+"""
 Progress = Callable[[str, float], None]
 
 
@@ -168,7 +172,7 @@ def _demo(options: argparse.Namespace) -> None:
     fields, parts = _run_and_fit(
         task, table, options, RidgeRegression(1.0), target=table.names[-1], began=began, truth=truth
     )
-    _print(fields if options.json else parts)
+    _print(fields if options.json else [DEMO_TEXT, *parts])
 
 
 def _run_and_fit(

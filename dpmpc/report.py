@@ -167,6 +167,7 @@ def fit_parts(
         lines.append(f"the public bounds clipped up to {comparison.clipped:.2%} of a column's values")
     seconds = f"clients {run.clients_s:.1f} s, servers {run.servers_s:.1f} s, everything {wall_s:.1f} s"
     return [
+        release_text(run.release.task),
         "",
         coefficients_table(model.feature_names_, columns),
         "\n".join(lines),
@@ -175,6 +176,16 @@ def fit_parts(
         servers_table(run.servers),
         f"wall time: {seconds}",
     ]
+
+
+def release_text(task: Task) -> str:
+    """What was released, from whom and by whom, in a sentence."""
+    sketch = task.sketch
+    kind = "the sum of their second moments" if task.statistic.name == "second-moments" else "a sketch of their rows"
+    return (
+        f"{task.clients:,} clients with {len(task.schema)} columns, {task.trust.servers} servers, {task.sharing} shares. "
+        f"Released: {kind} ({sketch.family}, k = {sketch.rows}, s = {sketch.sparsity})"
+    )
 
 
 def guarantee_text(guarantee: Guarantee) -> str:

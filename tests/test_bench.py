@@ -1,0 +1,65 @@
+"""The benchmark harness on a job too small to measure anything: figures have their meaning, tables their shape."""
+
+import json
+
+import numpy as np
+import pytest
+from dpmpc.bench import harness, runtime_tables, table3, table4, table5
+from dpmpc.bench.runtime_tables import Setting
+
+
+@pytest.fixture(scope="module")
+def measured():
+    return runtime_tables.measure(Setting(2000, 4, 2), runs=2, peers=True)
+
+
+def test_figures_of_a_setting(measured):
+    payload = 8 * runtime_tables.ROWS * runtime_tables.COLUMNS
+    assert measured["payload_bytes"] == payload
+    assert payload < 1e6 * measured["sent_mb"]["mean"] < 1.01 * payload + 10_000
+    assert measured["global_sent_mb"]["mean"] == pytest.approx(2 * measured["sent_mb"]["mean"])
+    assert measured["time_s"]["runs"] == 4
+    assert set(measured["peers_cpu_s"]) == {"dpmpc kernel in memory", "scipy csc", "scipy csr"}
+
+
+def test_peers_compute_what_the_kernel_computes():
+    task = runtime_tables.task_of(Setting(1500, 4, 2))
+    products = runtime_tables.scipy_products(task, np.random.default_rng(0))
+    ours, csc, csr = (product() for product in products.values())
+    assert (ours == csc).all()
+    assert (ours == csr).all()
+
+
+def test_tables_are_written_whole(measured, tmp_path):
+    mpyc = {"clients": 2000, "transform_cpu_s": 1.0}
+    content = {
+        "machine": harness.machine(),
+        "runs": 2,
+        "measured": [measured],
+        "ratios": runtime_tables.ratios([measured], mpyc),
+    }
+    assert any(name.startswith("plain MPyC") for name in content["ratios"])
+    text = runtime_tables.render("Table", content)
+    assert "| 2,000 | 4 | 2 |" in text
+    harness.write("table", content, text, tmp_path)
+    assert json.loads((tmp_path / "table.json").read_text())["runs"] == 2
+    assert (tmp_path / "table.md").read_text().startswith("# Table")
+
+
+def test_settings_are_the_papers():
+    assert len(table3.SETTINGS) == len(table4.SETTINGS) == len(table5.SETTINGS) == 12
+    assert Setting(1_000_000, 4, 3) in table3.SETTINGS
+    assert {setting.servers for setting in table4.SETTINGS} == {2}
+    assert {setting.servers for setting in table5.SETTINGS} == {2, 3, 5}
+
+
+def test_summaries():
+    assert harness.summary([1.0, 3.0]) == {
+        "mean": 2.0,
+        "sd": pytest.approx(2**0.5),
+        "min": 1.0,
+        "median": 2.0,
+        "runs": 2,
+    }
+    assert harness.summary([1.0])["sd"] == 0
+    assert harness.plus_minus(harness.summary([1.0])) == "1.000 ± 0.000"
