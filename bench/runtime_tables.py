@@ -25,9 +25,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from dpmpc.bench.harness import cpu_seconds, machine, markdown, plus_minus, summary, write
-from dpmpc.protocols.linear_transform import NetworkedRun, run
+from dpmpc.protocols.linear_transform import NetworkedRun, run_servers
+from dpmpc.randomness import Stream
 
 from dpmpc.bounds import Schema
+from dpmpc.client import share_batch
 from dpmpc.planning import design
 from dpmpc.task import Task
 
@@ -70,9 +72,10 @@ def measure(setting: Setting, runs: int, *, peers: bool) -> dict[str, Any]:
     rows = rng.uniform(-1, 1, (setting.clients, COLUMNS))
     products = scipy_products(task, rng) if peers else {}
     timings: dict[str, list[float]] = {name: [] for name in products}
+    shares = share_batch(task, rows, stream=Stream.from_seed(setting.clients))
     collected: list[NetworkedRun] = []
     for _ in range(runs):
-        collected.append(run(task, rows))
+        collected.append(run_servers(task, shares))
         for name, product in products.items():
             timings[name].append(cpu_seconds(product))
     return {
@@ -89,11 +92,13 @@ def figures(collected: Sequence[NetworkedRun]) -> dict[str, Any]:
         phase: {
             "wall_s": summary([report.phases[phase].wall_s for report in reports]),
             "cpu_s": summary([report.phases[phase].cpu_s for report in reports]),
+            "sent_mb": summary([report.phases[phase].bytes_sent / 1e6 for report in reports]),
         }
         for phase in ("read", "transform", "open")
     }
     return {
         "setup_s": summary([report.setup_s for report in reports]),
+        "setup_sent_mb": summary([report.setup_bytes_sent / 1e6 for report in reports]),
         "time_s": summary([report.total_s for report in reports]),
         "phases": phases,
         "sent_mb": summary([report.bytes_sent / 1e6 for report in reports]),
@@ -166,6 +171,7 @@ def render(title: str, content: dict[str, Any]) -> str:
             str(entry["servers"]),
             plus_minus(entry["time_s"]),
             *(plus_minus(entry["phases"][phase]["wall_s"], 4) for phase in ("read", "transform", "open")),
+            f"{entry['phases']['open']['sent_mb']['mean']:.4f}",
             f"{entry['sent_mb']['mean']:.4f}",
             f"{entry['global_sent_mb']['mean']:.4f}",
             f"{entry['setup_s']['mean']:.2f}",
@@ -175,7 +181,7 @@ def render(title: str, content: dict[str, Any]) -> str:
     ]
     headings = (
         *("n", "s", "servers", "time (s)", "read shares (s)", "transform (s)", "open (s)"),
-        *("sent by a server (MB)", "global (MB)", "set-up (s)", "peak RSS (MB)"),
+        *("open sends (MB)", "server sends (MB)", "global (MB)", "set-up (s)", "peak RSS (MB)"),
     )
     where = content["machine"]
     lines = [

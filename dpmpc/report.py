@@ -183,7 +183,8 @@ def release_text(task: Task) -> str:
     sketch = task.sketch
     kind = "the sum of their second moments" if task.statistic.name == "second-moments" else "a sketch of their rows"
     return (
-        f"{task.clients:,} clients with {len(task.schema)} columns, {task.trust.servers} servers, {task.sharing} shares. "
+        f"{task.clients:,} clients with {len(task.schema)} columns; "
+        f"{task.trust.servers} servers with {task.sharing} shares. "
         f"Released: {kind} ({sketch.family}, k = {sketch.rows}, s = {sketch.sparsity})"
     )
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ from dpmpc.network.party import Party
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
 from dpmpc.server import transform
-from dpmpc.sharing import open_share, save_share
+from dpmpc.sharing import Share, open_share, save_share
 from dpmpc.task import Task
 
 PROGRAM = "dpmpc.protocols.linear_transform"
@@ -141,7 +141,22 @@ def run(
     tell = on_progress or (lambda stage, fraction: None)
     began = time.perf_counter()
     shares = share_batch(task, rows, stream=stream, threads=threads, progress=lambda done: tell("clients", done))
-    shared = time.perf_counter()
+    clients_s = time.perf_counter() - began
+    networked = run_servers(task, shares, threads=threads, deadline=deadline, on_progress=tell)
+    return dataclasses.replace(networked, clients_s=clients_s)
+
+
+def run_servers(
+    task: Task,
+    shares: Sequence[Share],
+    *,
+    threads: int = 1,
+    deadline: float = 30.0,
+    on_progress: Callable[[str, float], None] | None = None,
+) -> NetworkedRun:
+    """Run servers and analyst on shares that clients have made; parameters and errors are those of `run`."""
+    tell = on_progress or (lambda stage, fraction: None)
+    began = time.perf_counter()
     released: list[Release] = []
 
     def set_up(party: int, folder: Path) -> None:
@@ -167,8 +182,8 @@ def run(
         release=released[0],
         servers=tuple(reports[:-1]),
         analyst=reports[-1],
-        clients_s=shared - began,
-        servers_s=time.perf_counter() - shared,
+        clients_s=0.0,
+        servers_s=time.perf_counter() - began,
     )
 
 
