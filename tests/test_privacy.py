@@ -147,7 +147,7 @@ def test_renyi_conversion_is_close_to_the_gaussian_curve_and_above_it():
 # --- one joint mechanism --------------------------------------------------------------------------------------------
 
 
-def test_balanced_reference_values_of_the_specification():
+def test_balanced_reference_values():
     """docs/mathematics.md, section 1.2: n=20000, k=100, p=10, eta=1, (1, 1e-6): balanced sigma_client = 1.8893 for
     every s, central sd 26.719.
     """
@@ -318,7 +318,7 @@ def test_guarantee_survives_its_dictionary_and_speaks_plainly():
 
 @pytest.mark.statistical
 def test_worst_clients_log_likelihood_ratio_has_standard_deviation_mu():
-    """docs/mathematics.md, section 8: the log-likelihood ratio between neighbouring releases has sd mu within 5 %
+    """The log-likelihood ratio between neighbouring releases has sd mu within 5 %
     (4000 draws: 4.4 standard errors).
     """
     from dpmpc.randomness import Stream
