@@ -278,11 +278,11 @@ def plan_table(fields: dict[str, Any]) -> Grid:
     grid.add_row("modulus", f"{modulus['bits_needed']} bits needed, {modulus['bits_available']} in {modulus['ring']}")
     grid.add_row("client sends", f"{size['client_to_last_server']} bytes to one server, a 16-byte key to each other")
     grid.add_row("server sends", f"{size['server_to_analyst']:,} bytes to the analyst")
-    grid.add_row("expected phi (1 = optimal)", f"{phi['this_release']:.4g}")
-    grid.add_row("  second moments summed", f"{phi['sum']:.4g}")
-    grid.add_row(f"  best sketch (k = {phi['sketch_rows']})", f"{phi['sketch']:.4g}")
-    grid.add_row("  local model", f"{phi['local']:.4g}")
-    grid.add_row("  trivial predictor", f"{phi['trivial']:.4g}")
+    grid.add_row("expected phi (1 = optimal)", f"{phi['this_release']:.6g}")
+    grid.add_row("  second moments summed", f"{phi['sum']:.6g}")
+    grid.add_row(f"  best sketch (k = {phi['sketch_rows']})", f"{phi['sketch']:.6g}")
+    grid.add_row("  local model", f"{phi['local']:.6g}")
+    grid.add_row("  trivial predictor", f"{phi['trivial']:.6g}")
     useful = fields["smallest_useful_batch"]
     grid.add_row("beats the trivial predictor from", "no batch size" if useful is None else f"{useful:,} clients")
     return grid

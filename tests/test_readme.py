@@ -1,0 +1,27 @@
+"""What the README shows is what runs."""
+
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpmpc.cli import parser
+
+README = (Path(__file__).parent.parent / "README.md").read_text()
+
+
+def test_the_python_example_runs(capsys):
+    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    scope = {}
+    exec(compile(code, "README.md", "exec"), scope)
+    assert np.linalg.norm(scope["model"].coef_ - [0.4, -0.2, 0.1]) < 0.05
+    assert "differential privacy for each of 50,000 clients" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("line", re.findall(r"^dpmpc [^|\n]*", README, re.MULTILINE))
+def test_the_commands_exist(line):
+    words = shlex.split(line, comments=True)
+    command = words[1 : words.index(">")] if ">" in words else words[1:]
+    assert parser().parse_args(command).run is not None
