@@ -10,6 +10,9 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 CSRC = Path("csrc")
+SOURCES = sorted(CSRC.glob("*.pyx"))
+if not SOURCES:
+    raise SystemExit("csrc/ holds no .pyx files: this source tree is incomplete")
 
 extensions = [
     Extension(
@@ -19,7 +22,7 @@ extensions = [
         depends=[header.as_posix() for header in sorted(CSRC.glob("*.h"))],
         extra_compile_args=["-O3"],
     )
-    for source in sorted(CSRC.glob("*.pyx"))
+    for source in SOURCES
 ]
 
 setup(
