@@ -35,9 +35,13 @@ bench: .venv/tested  ## a short form of the paper's tables, under five minutes
 vectors: .venv/tested  ## write the known-answer vectors again from the slow references in tests/
 	for reference in tests/reference_*.py; do $(BIN)/python $$reference; done
 
-wheel: .venv/tested
+wheel: .venv/tested  ## build sdist and wheel, then install the wheel in a new environment and run the demo from it
 	$(PIP) install build
+	rm -rf dist build/wheel-check
 	$(BIN)/python -m build
+	$(PYTHON) -m venv build/wheel-check
+	build/wheel-check/bin/python -m pip --disable-pip-version-check --quiet install dist/*.whl
+	cd build/wheel-check && bin/dpmpc demo --clients 20000 --delta 1e-6
 
 .venv/installed: $(SOURCES) | .venv/bin/python
 	$(PIP) install --editable '.[parquet]'

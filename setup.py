@@ -7,7 +7,7 @@ at run time, so that one wheel serves every machine of its platform.
 from pathlib import Path
 
 from Cython.Build import cythonize
-from setuptools import Extension, setup
+from setuptools import Extension, find_packages, setup
 
 CSRC = Path("csrc")
 SOURCES = sorted(CSRC.glob("*.pyx"))
@@ -26,6 +26,8 @@ extensions = [
 ]
 
 setup(
+    packages=[*find_packages(include=["dpmpc", "dpmpc.*"]), "dpmpc.bench", "dpmpc.protocols"],
+    package_dir={"dpmpc.bench": "bench", "dpmpc.protocols": "protocols"},
     ext_modules=cythonize(
         extensions,
         build_dir="build/cython",
@@ -37,5 +39,5 @@ setup(
             "initializedcheck": False,
             "embedsignature": True,
         },
-    )
+    ),
 )
