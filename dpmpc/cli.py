@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -32,9 +33,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser().parse_args(argv)
     try:
         options.run(options)
+        sys.stdout.flush()
     except DpmpcError as error:
         print(f"dpmpc: {type(error).__name__}: {error}", file=sys.stderr)
         return error.exit_status
+    except BrokenPipeError:  # whoever read our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except KeyboardInterrupt:
         print("dpmpc: interrupted", file=sys.stderr)
         return 130

@@ -237,6 +237,19 @@ def test_small_integer_noise_pays_its_slack():
     assert promise.achieved_epsilon <= 1
 
 
+@pytest.mark.parametrize(("clients", "sigma"), [(100, 2.0), (400, 1.5), (25, 8.0)])
+def test_discrete_gaussian_epsilon_agrees_with_a_privacy_loss_distribution(clients, sigma):
+    """One column of integers in {-1, 0, 1}: dp-accounting's discrete Gaussian of the summed variance, sensitivity 2."""
+    delta = 1e-5
+    noise = DiscreteGaussian(sigma)
+    achieved = privacy.account(noise, Sum(columns=clients), box(1, bits=0), 100, delta).achieved_epsilon
+    pld = privacy_loss_distribution.from_discrete_gaussian_mechanism(
+        noise.sigma * math.sqrt(clients), sensitivity=2, value_discretization_interval=1e-4
+    )
+    exact = pld.get_epsilon_for_delta(delta)
+    assert exact - 1e-3 <= achieved <= 1.02 * exact
+
+
 def test_dropouts_and_corruption_both_count():
     sketch = CountSketch(rows=10, columns=1000, seed=2, balanced=True)
     base = privacy.calibrate(sketch, box(2), 1, 1e-6)
