@@ -20,7 +20,7 @@ from typing import Any
 import dpmpc
 from dpmpc.errors import DpmpcError, InputError
 
-BENCHES = ("table3", "table4", "table5")
+BENCHES = ("table3", "table4", "table5", "sum_ssp")
 DEMO_TEXT = """\
 A generated population (dpmpc.datasets.demo_population, seed 0) whose income is linear in five features. Each person
 clips, encodes, noises and secret-shares one row; server processes sketch their shares; only the noisy sketch is opened.

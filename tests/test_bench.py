@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from dpmpc.bench import harness, runtime_tables, table3, table4, table5
+from dpmpc.bench import harness, runtime_tables, sum_ssp, table3, table4, table5
 from dpmpc.bench.runtime_tables import Setting
 
 
@@ -63,3 +63,10 @@ def test_summaries():
     }
     assert harness.summary([1.0])["sd"] == 0
     assert harness.plus_minus(harness.summary([1.0])) == "1.000 ± 0.000"
+
+
+def test_the_sum_is_compared_in_standard_errors():
+    assert sum_ssp.difference([1.0, 3.0], [1.0, 1.0]) == pytest.approx(1.0)
+    content = {"clients": 9, "epsilon": 1.0, "delta": 1e-6, "runs": 2, "trivial": 5.0}
+    content |= {"phi": {"sum": [1.0, 3.0]}, "difference_in_standard_errors": 1.0}
+    assert "| sum | 2.000000 | 1.000000 |" in sum_ssp.render(content)
