@@ -26,6 +26,7 @@ from dpmpc.statistic import SecondMoments
 from dpmpc.task import Task
 
 _TASK, _SUMS = "release.json", "sums.npy"
+_CLEARLY = 3.0  # so many fluctuations of the noise above it, the smallest eigenvalue is safe to debias
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -92,15 +93,7 @@ class Release:
             # A symmetric matrix whose off-diagonal entries have variance v/2 has norm near sqrt(v/2) 2 sqrt(p).
             spread = math.sqrt(float(self.noise_variance[0]) / 2) * 2 * math.sqrt(len(self.columns) + 1)
             return NoisyGram(matrix, self.columns, bias=0.0, fluctuation=spread)
-        extended = np.column_stack([self.ones, self.sketch])
-        rows, width = self.sketch.shape
-        largest = float(self.noise_variance.max())
-        return NoisyGram(
-            extended.T @ extended,
-            self.columns,
-            bias=float(self.noise_variance.sum()),
-            fluctuation=largest * (2 * math.sqrt(rows * width) + width),
-        )
+        return NoisyGram.of_rows(self.ones, self.sketch, self.noise_variance, self.columns)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the release to a file, whole or not at all."""
@@ -162,3 +155,43 @@ class NoisyGram:
     columns: tuple[str, ...]
     bias: float
     fluctuation: float
+
+    @classmethod
+    def of_rows(
+        cls,
+        ones: NDArray[np.float64],
+        rows: NDArray[np.float64],
+        noise_variance: NDArray[np.float64],
+        columns: tuple[str, ...],
+    ) -> NoisyGram:
+        """Gram matrix of noisy rows (k, p) beside an exact column of ones (k,); `noise_variance` (k,) is per entry."""
+        extended = np.column_stack([ones, rows])
+        length, width = rows.shape
+        largest = float(noise_variance.max())
+        return cls(
+            extended.T @ extended,
+            columns,
+            bias=float(noise_variance.sum()),
+            fluctuation=largest * (2 * math.sqrt(length * width) + width),
+        )
+
+    def smallest_eigenvalue(self, target: int, *, fit_intercept: bool) -> float:
+        """Of the features' Gram matrix, after the intercept has been projected out where there is one."""
+        features = [column for column in range(1, len(self.matrix)) if column != target + 1]
+        block = self.matrix[np.ix_(features, features)]
+        if fit_intercept:
+            block = block - np.outer(self.matrix[features, 0], self.matrix[features, 0]) / self.matrix[0, 0]
+        return float(np.linalg.eigvalsh(block)[0])
+
+    def debiased(self, target: int, *, fit_intercept: bool) -> NoisyGram:
+        """Take the noise's expectation off the diagonal where that is safe for predicting `target`; else return self.
+
+        Safe is a smallest eigenvalue that clearly exceeds the noise's fluctuation (docs/mathematics.md, section 4).
+        """
+        lowest = self.smallest_eigenvalue(target, fit_intercept=fit_intercept)
+        if self.bias == 0 or lowest - self.bias < _CLEARLY * self.fluctuation:
+            return self
+        matrix = self.matrix.copy()
+        columns = np.arange(1, len(matrix))
+        matrix[columns, columns] -= self.bias
+        return dataclasses.replace(self, matrix=matrix, bias=0.0)

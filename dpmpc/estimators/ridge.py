@@ -14,9 +14,6 @@ from dpmpc.estimators.base import PrivateLinearModel, column_index, table_of
 from dpmpc.release import NoisyGram, Release
 
 DEBIAS = ("guarded", "never")
-_CLEARLY = (
-    3.0  # the smallest eigenvalue has to exceed the noise's fluctuation so many times before the bias is taken off
-)
 
 
 class RidgeRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
@@ -125,10 +122,11 @@ class RidgeRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         """
         self.check_parameters()
         position = column_index(release.columns, target)
-        gram = release.gram()
-        matrix, self.debiased_ = self._debiased(gram, position)
-        self.alpha_ = max(self.alpha, self._safe_alpha(matrix, gram, position))
-        self.model_ = solve_ridge(matrix, position, self.alpha_, fit_intercept=self.fit_intercept)
+        noisy = release.gram()
+        gram = noisy if self.debias == "never" else noisy.debiased(position, fit_intercept=self.fit_intercept)
+        self.debiased_ = gram is not noisy
+        self.alpha_ = max(self.alpha, self._safe_alpha(gram, position))
+        self.model_ = solve_ridge(gram.matrix, position, self.alpha_, fit_intercept=self.fit_intercept)
         self.release_ = release
         self.target_ = release.columns[position]
         self.feature_names_ = tuple(name for name in release.columns if name != self.target_)
@@ -191,27 +189,11 @@ class RidgeRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         if self.debias not in DEBIAS:
             raise InputError(f"debias: {self.debias!r} given, one of {', '.join(DEBIAS)} expected")
 
-    def _debiased(self, gram: NoisyGram, target: int) -> tuple[NDArray[np.float64], bool]:
-        """Take the noise's expectation off the diagonal where that is safe."""
-        lowest = self._smallest_eigenvalue(gram.matrix, target)
-        if self.debias == "never" or gram.bias == 0 or lowest - gram.bias < _CLEARLY * gram.fluctuation:
-            return gram.matrix, False
-        matrix = gram.matrix.copy()
-        columns = np.arange(1, len(matrix))
-        matrix[columns, columns] -= gram.bias
-        return matrix, True
-
-    def _safe_alpha(self, matrix: NDArray[np.float64], gram: NoisyGram, target: int) -> float:
+    def _safe_alpha(self, gram: NoisyGram, target: int) -> float:
         """Penalty that lifts the smallest eigenvalue out of the noise of a sum, whose matrix need not be positive.
 
         The idea of adaptive SSP (Wang 2018), at no cost of budget: the noisy matrix and its noise level are public.
         """
-        return 0.0 if gram.bias else max(0.0, gram.fluctuation - self._smallest_eigenvalue(matrix, target))
-
-    def _smallest_eigenvalue(self, matrix: NDArray[np.float64], target: int) -> float:
-        """Of the features' Gram matrix, after the intercept has been projected out where there is one."""
-        features = [column for column in range(1, len(matrix)) if column != target + 1]
-        block = matrix[np.ix_(features, features)]
-        if self.fit_intercept:
-            block = block - np.outer(matrix[features, 0], matrix[features, 0]) / matrix[0, 0]
-        return float(np.linalg.eigvalsh(block)[0])
+        if gram.bias:
+            return 0.0
+        return max(0.0, gram.fluctuation - gram.smallest_eigenvalue(target, fit_intercept=self.fit_intercept))
