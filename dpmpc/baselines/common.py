@@ -1,0 +1,65 @@
+"""What the baselines share: rows within public bounds, how far one of them moves the second moments, symmetric noise.
+
+*Neighbouring* is replace-one throughout, as for a release: one row becomes any other within the bounds and the number
+of rows is public. Papers that add or remove a row have constants of their own; each class says which.
+
+Promised: the sensitivities (docs/mathematics.md, section 4.1). Not promised: that anybody is protected, because the
+noise is floating-point.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpmpc.bounds import clip_ball
+from dpmpc.errors import InputError
+from dpmpc.noise import Gaussian
+from dpmpc.randomness import Stream
+from dpmpc.tables import check_finite, numeric_matrix
+
+
+def normalised_rows(X: ArrayLike, y: ArrayLike | None = None, *, radius: float | None = None) -> NDArray[np.float64]:
+    """Put X (n, d) and, where there is one, y (n,) side by side and clip the rows to the ball.
+
+    Raises
+    ------
+    InputError
+        If the shapes do not fit, or a value is not in [-1, 1]: a trusted curator does not guess bounds.
+    """
+    rows = numeric_matrix("X", X).astype(np.float64)
+    if y is not None:
+        label = np.asarray(y, dtype=np.float64)
+        if label.shape != (len(rows),):
+            raise InputError(f"y: shape {label.shape} given, ({len(rows)},) expected: one value for each row of X")
+        rows = np.column_stack([rows, label])
+    check_finite("X, y", rows, [str(position) for position in range(rows.shape[1])])
+    largest = float(np.abs(rows).max(initial=0.0))
+    if largest > 1:
+        raise InputError(f"X, y: largest magnitude {largest:g} given, at most 1 expected: normalise first")
+    return rows if radius is None else clip_ball(rows, radius)
+
+
+def largest_squared_norm(columns: int, radius: float | None) -> float:
+    """C^2, the largest squared norm of a row of the box [-1, 1]^p, within the ball where there is one."""
+    return float(columns) if radius is None else min(float(columns), radius**2)
+
+
+def moment_sensitivity(squared_norm: float) -> float:
+    """||z z^T - w w^T||_F^2 = |z|^4 + |w|^4 - 2 (z.w)^2 <= 2 C^4, attained by orthogonal rows of norm C."""
+    return math.sqrt(2) * squared_norm
+
+
+def symmetric_noise(
+    size: int, sigma: float, stream: Stream, *, off_diagonal: float | None = None
+) -> NDArray[np.float64]:
+    """Symmetric Gaussian matrix of standard deviation sigma on the diagonal.
+
+    Off the diagonal it is sigma/sqrt(2) unless given: then the L2 norm that the noise hides is the Frobenius norm.
+    """
+    ratio = 1 / math.sqrt(2) if off_diagonal is None else off_diagonal / sigma
+    draws = Gaussian(sigma).sample((size, size), stream=stream)
+    upper = np.triu(draws, 1)
+    return np.asarray(np.diag(np.diag(draws)) + (upper + upper.T) * ratio)
