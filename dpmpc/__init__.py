@@ -11,14 +11,23 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpmpc.estimators import PrivateLinearModel, RidgeRegression
+    from dpmpc.estimators import FrequencyMoment, LowRankApproximation, PrivateLinearModel, RidgeRegression
     from dpmpc.release import Release
 
     __version__: str
 
-__all__ = ["PrivateLinearModel", "Release", "RidgeRegression", "__version__"]
+__all__ = [
+    "FrequencyMoment",
+    "LowRankApproximation",
+    "PrivateLinearModel",
+    "Release",
+    "RidgeRegression",
+    "__version__",
+]
 
 _HOMES = {
+    "FrequencyMoment": "dpmpc.estimators",
+    "LowRankApproximation": "dpmpc.estimators",
     "PrivateLinearModel": "dpmpc.estimators",
     "Release": "dpmpc.release",
     "RidgeRegression": "dpmpc.estimators",

@@ -80,6 +80,7 @@ def design(
     epsilon: float,
     delta: float,
     *,
+    statistic: Statistic | None = None,
     sketch: str = "auto",
     rows: int | None = None,
     sparsity: int | None = None,
@@ -105,6 +106,8 @@ def design(
         Number of clients, n.
     epsilon, delta : float
         The budget.
+    statistic : Statistic, optional
+        What is summed over the clients in place of rows or second moments; there is then no sketch to choose.
     sketch : {"auto", "osnap", "countsketch", "sum"}
         The public matrix. "sum" adds up the clients' second moments; "auto" is "sum" while a client sends at most
         8192 words, then "osnap".
@@ -139,7 +142,12 @@ def design(
     check_budget(epsilon, delta)
     if delta * clients >= 1:
         raise InputError(f"delta: {delta:g} given for {clients} clients, less than 1/n = {1 / clients:g} expected")
-    statistic, matrix = _matrix(schema, clients, epsilon, delta, sketch, rows, sparsity, balanced, radius, seed)
+    matrix: PublicMatrix
+    if statistic is None:
+        statistic, matrix = _matrix(schema, clients, epsilon, delta, sketch, rows, sparsity, balanced, radius, seed)
+    else:
+        _expect_plain_sum(statistic, sketch, rows, sparsity, radius)
+        matrix = Sum(columns=clients)
     shamir = sharing == "shamir"
     if shamir and servers < 3:
         raise InputError(f"servers: {servers} given, at least 3 expected with Shamir shares: a majority must be honest")
@@ -165,6 +173,23 @@ def design(
         calibration=calibration,
         simulation=seed is not None,
     ).verify()
+
+
+def public_seed(seed: int | None = None) -> bytes:
+    """Draw the seed of a public matrix from the operating system, or derive it from a simulation's number."""
+    if seed is None:
+        return Stream.from_os().bytes(SEED_BYTES)
+    return derive(seed_bytes(seed), Label.SKETCH_SEED, length=SEED_BYTES)
+
+
+def _expect_plain_sum(
+    statistic: Statistic, sketch: str, rows: int | None, sparsity: int | None, radius: float | None
+) -> None:
+    if sketch not in ("auto", "sum"):
+        raise InputError(f"sketch: {sketch!r} given, 'auto' or 'sum' expected with a {statistic.name}")
+    for name, value in (("rows", rows), ("sparsity", sparsity), ("radius", radius)):
+        if value is not None:
+            raise InputError(f"{name}: {value} given, none expected with a {statistic.name}")
 
 
 def _matrix(
@@ -194,17 +219,13 @@ def _matrix(
         raise InputError(
             f"rows: {rows} given, more than the {len(schema)} columns expected: the sketch would not be solvable"
         )
-    public_seed = Stream.from_os().bytes(SEED_BYTES) if seed is None else _simulated_seed(seed)
+    matrix_seed = public_seed(seed)
     if sketch == "countsketch":
         if sparsity not in (None, 1):
             raise InputError(f"sparsity: {sparsity} given, 1 expected with a CountSketch")
-        return Rows(radius), CountSketch(rows=rows, columns=clients, seed=public_seed, balanced=balanced)
+        return Rows(radius), CountSketch(rows=rows, columns=clients, seed=matrix_seed, balanced=balanced)
     wanted = min(DEFAULT_SPARSITY, rows) if sparsity is None else sparsity
-    return Rows(radius), OSNAP(rows=rows, columns=clients, sparsity=wanted, seed=public_seed, balanced=balanced)
-
-
-def _simulated_seed(seed: int) -> bytes:
-    return derive(seed_bytes(seed), Label.SKETCH_SEED, length=SEED_BYTES)
+    return Rows(radius), OSNAP(rows=rows, columns=clients, sparsity=wanted, seed=matrix_seed, balanced=balanced)
 
 
 def predict(

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from dpmpc.errors import InputError
 from dpmpc.privacy import Guarantee
-from dpmpc.statistic import SecondMoments
+from dpmpc.statistic import Rows, SecondMoments
 from dpmpc.task import Task
 
 _TASK, _SUMS = "release.json", "sums.npy"
@@ -86,7 +86,15 @@ class Release:
         return self.task.sketch.column_sums()
 
     def gram(self) -> NoisyGram:
-        """Return the noisy Gram matrix of (1, z) that every estimator of second moments reads."""
+        """Return the noisy Gram matrix of (1, z) that every estimator of second moments reads.
+
+        Raises
+        ------
+        InputError
+            If neither rows nor second moments were released.
+        """
+        if not isinstance(self.task.statistic, Rows | SecondMoments):
+            raise InputError(f"release: of a {self.task.statistic.name} given, of rows or second moments expected")
         if isinstance(self.task.statistic, SecondMoments):
             moments = self.sketch[0]
             matrix = SecondMoments.matrix(moments, len(self.columns), self.clients)

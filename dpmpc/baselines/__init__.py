@@ -16,7 +16,14 @@ from dpmpc.baselines.linear import (
     trivial_predictor,
 )
 from dpmpc.baselines.local import LocalGaussian
-from dpmpc.baselines.low_rank import AnalyzeGauss, ModSulq, excess_risk, top_components, trivial_components
+from dpmpc.baselines.low_rank import (
+    AnalyzeGauss,
+    ModSulq,
+    excess_risk,
+    random_excess_risk,
+    top_components,
+    trivial_components,
+)
 
 __all__ = [
     "SSP",
@@ -29,6 +36,7 @@ __all__ = [
     "excess_risk",
     "moment_sensitivity",
     "optimal_ridge",
+    "random_excess_risk",
     "ridge_cost",
     "solve_ridge",
     "symmetric_noise",

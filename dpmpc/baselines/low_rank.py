@@ -46,6 +46,12 @@ def excess_risk(components: NDArray[np.float64], X: NDArray[np.float64]) -> floa
     return float(best - np.einsum("ij,jk,ik->", components, moments, components)) / len(X)
 
 
+def random_excess_risk(count: int, X: NDArray[np.float64]) -> float:
+    """Return the expected psi of `count` uniformly random components, which keep count/d of every direction."""
+    spectrum = np.linalg.eigvalsh(X.T @ X)
+    return float(spectrum[-count:].sum() - spectrum.sum() * count / len(spectrum)) / len(X)
+
+
 class PrivateComponents(BaseEstimator, abc.ABC):  # type: ignore[misc]
     """Base of the private low-rank approximations that a user compares with.
 

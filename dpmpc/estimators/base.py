@@ -1,4 +1,4 @@
-"""What all private linear estimators share: the budget, the public choices, and the way from (X, y) to a release."""
+"""What all private estimators share: the budget, the public choices, and the way from data to a release."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from dpmpc import model
-from dpmpc.bounds import Bounds, check_table, schema
+from dpmpc.bounds import Bounds, Schema, check_table, schema
 from dpmpc.errors import InputError
 from dpmpc.planning import design
 from dpmpc.randomness import stream_for
@@ -17,7 +17,7 @@ from dpmpc.release import Release
 from dpmpc.tables import Table
 
 
-class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
+class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     """Base of the estimators that read a release, or make one from data at hand.
 
     Parameters
@@ -26,14 +26,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         Budget of the release that `fit` makes.
     bounds : Schema, pair, dict, path or None
         Public bounds of the columns, target included; None where the data is already in [-1, 1].
-    sketch : {"auto", "osnap", "countsketch", "sum"}
-        The public matrix; see `dpmpc.planning.design`.
-    rows, sparsity : int, optional
-        k and s of the sketch.
     noise : {"discrete-gaussian", "skellam"}
         Family of the clients' noise.
-    radius : float, optional
-        L2 clipping norm of the normalised row.
     servers : int
         Number of servers.
     sharing : {"additive", "shamir"}
@@ -46,6 +40,73 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         Threads of the kernels.
     seed : int, optional
         Simulations only: repeats sketch, noise and shares; the guarantee then says that nobody is protected.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        bounds: Bounds = None,
+        noise: str = "discrete-gaussian",
+        servers: int = 3,
+        sharing: str = "additive",
+        corrupt_clients: int = 0,
+        dropouts: int = 0,
+        calibration: str = "joint",
+        threads: int = 1,
+        seed: int | None = None,
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.noise = noise
+        self.servers = servers
+        self.sharing = sharing
+        self.corrupt_clients = corrupt_clients
+        self.dropouts = dropouts
+        self.calibration = calibration
+        self.threads = threads
+        self.seed = seed
+
+    def task_choices(self, public: Schema) -> dict[str, Any]:
+        """Return what `dpmpc.planning.design` has to be told about this estimator, beyond budget and trust."""
+        return {}
+
+    def release(self, table: Table) -> Release:
+        """Simulate the clients who own the table's rows and the servers, in this process; return what they release."""
+        public = schema(self.bounds, table.names)
+        task = design(
+            public,
+            len(table),
+            self.epsilon,
+            self.delta,
+            noise=self.noise,
+            sharing=self.sharing,
+            servers=self.servers,
+            corrupt_clients=self.corrupt_clients,
+            dropouts=self.dropouts,
+            calibration=self.calibration,
+            seed=self.seed,
+            **self.task_choices(public),
+        )
+        stream = None if self.seed is None else stream_for(self.seed)
+        return model.run(task, table.values, stream=stream, threads=self.threads)
+
+
+class PrivateLinearModel(PrivateEstimator):
+    """Base of the estimators that read the Gram matrix of a release of rows or second moments.
+
+    Parameters
+    ----------
+    sketch : {"auto", "osnap", "countsketch", "sum"}
+        The public matrix; see `dpmpc.planning.design`.
+    rows, sparsity : int, optional
+        k and s of the sketch.
+    radius : float, optional
+        L2 clipping norm of the normalised row.
+    **options
+        Those of `PrivateEstimator`.
     """
 
     def __init__(
@@ -67,44 +128,32 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         threads: int = 1,
         seed: int | None = None,
     ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            bounds=bounds,
+            noise=noise,
+            servers=servers,
+            sharing=sharing,
+            corrupt_clients=corrupt_clients,
+            dropouts=dropouts,
+            calibration=calibration,
+            threads=threads,
+            seed=seed,
+        )
         self.sketch = sketch
         self.rows = rows
         self.sparsity = sparsity
-        self.noise = noise
         self.radius = radius
-        self.servers = servers
-        self.sharing = sharing
-        self.corrupt_clients = corrupt_clients
-        self.dropouts = dropouts
-        self.calibration = calibration
-        self.threads = threads
-        self.seed = seed
+
+    def task_choices(self, public: Schema) -> dict[str, Any]:
+        """Return the public matrix and the clipping norm."""
+        return {"sketch": self.sketch, "rows": self.rows, "sparsity": self.sparsity, "radius": self.radius}
 
     def release(self, table: Table) -> Release:
-        """Simulate the clients who own the table's rows and the servers, in this process; return what they release."""
+        """As `PrivateEstimator.release`; a constant column is an error."""
         check_table(table)
-        task = design(
-            schema(self.bounds, table.names),
-            len(table),
-            self.epsilon,
-            self.delta,
-            sketch=self.sketch,
-            rows=self.rows,
-            sparsity=self.sparsity,
-            noise=self.noise,
-            radius=self.radius,
-            sharing=self.sharing,
-            servers=self.servers,
-            corrupt_clients=self.corrupt_clients,
-            dropouts=self.dropouts,
-            calibration=self.calibration,
-            seed=self.seed,
-        )
-        stream = None if self.seed is None else stream_for(self.seed)
-        return model.run(task, table.values, stream=stream, threads=self.threads)
+        return super().release(table)
 
 
 def table_of(X: ArrayLike, y: ArrayLike, target: str = "y") -> Table:

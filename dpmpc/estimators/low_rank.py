@@ -1,0 +1,136 @@
+"""Low-rank approximation from a release (Burkhardt et al. 2025, section 5.2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import TransformerMixin
+
+from dpmpc.baselines import excess_risk, random_excess_risk, top_components
+from dpmpc.errors import InputError
+from dpmpc.estimators.base import PrivateLinearModel
+from dpmpc.release import Release
+from dpmpc.tables import Table
+
+
+class LowRankApproximation(TransformerMixin, PrivateLinearModel):  # type: ignore[misc]
+    """Differentially private low-rank approximation by secure sketching.
+
+    The r directions that keep most of the rows' squared norm: the top right singular vectors of the noisy sketch, or
+    the top eigenvectors of the noisy second moments. Nothing is centred, as in the paper: columns are mapped from
+    their bounds to [-1, 1], and directions go through the middle of the bounds. The clients' noise adds a multiple of
+    the identity to the second moments, in expectation; taking it off would move no eigenvector, so there is nothing to
+    correct.
+
+    `fit` simulates clients and servers in this process and then calls `fit_release`; `fit_release` alone is
+    post-processing of a release that came from anywhere.
+
+    Parameters
+    ----------
+    n_components : int
+        r, at most the number of columns.
+    **options
+        Those of `PrivateLinearModel`.
+
+    Attributes
+    ----------
+    components_ : ndarray of float64, shape (r, d)
+        Orthonormal rows, in normalised units; the most important first.
+    feature_names_ : tuple of str
+        The columns that the entries of a component belong to.
+    release_ : Release
+        What the servers opened; any other rank can be had from it at no cost.
+    """
+
+    def __init__(
+        self,
+        n_components: int = 3,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        bounds: Any = None,
+        sketch: str = "auto",
+        rows: int | None = None,
+        sparsity: int | None = None,
+        noise: str = "discrete-gaussian",
+        radius: float | None = None,
+        servers: int = 3,
+        sharing: str = "additive",
+        corrupt_clients: int = 0,
+        dropouts: int = 0,
+        calibration: str = "joint",
+        threads: int = 1,
+        seed: int | None = None,
+    ):
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            bounds=bounds,
+            sketch=sketch,
+            rows=rows,
+            sparsity=sparsity,
+            noise=noise,
+            radius=radius,
+            servers=servers,
+            sharing=sharing,
+            corrupt_clients=corrupt_clients,
+            dropouts=dropouts,
+            calibration=calibration,
+            threads=threads,
+            seed=seed,
+        )
+        self.n_components = n_components
+
+    def fit(self, X: ArrayLike, y: object = None) -> LowRankApproximation:
+        """Make a release of X under the estimator's budget and fit it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), or a data frame
+            One row per client.
+        y : object
+            Not used.
+        """
+        table = Table.from_any(X)
+        self.check_parameters(len(table.names))
+        return self.fit_release(self.release(table))
+
+    def fit_release(self, release: Release) -> LowRankApproximation:
+        """Fit a release of rows or of second moments: pure post-processing."""
+        self.check_parameters(len(release.columns))
+        self.components_ = top_components(release.gram().matrix[1:, 1:], self.n_components)
+        self.release_ = release
+        self.feature_names_ = release.columns
+        self.n_features_in_ = len(release.columns)
+        return self
+
+    def transform(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the coordinates (m, r) of rows (m, d), which are normalised and clipped as the clients do."""
+        return np.asarray(self.normalised(X) @ self.components_.T)
+
+    def inverse_transform(self, T: ArrayLike) -> NDArray[np.float64]:
+        """Return the rows (m, d), in the columns' units, that have the coordinates (m, r)."""
+        coordinates = np.asarray(T, dtype=np.float64)
+        if coordinates.ndim != 2 or coordinates.shape[1] != len(self.components_):
+            raise InputError(f"T: shape {coordinates.shape} given, (m, {len(self.components_)}) expected")
+        return self.release_.task.schema.denormalise(coordinates @ self.components_)
+
+    def excess_risk(self, X: ArrayLike) -> float:
+        """Psi of this projection, on data at hand (not private; Burkhardt et al. 2025, section 6.2); 0 is optimal."""
+        return excess_risk(self.components_, self.normalised(X))
+
+    def random_excess_risk(self, X: ArrayLike) -> float:
+        """Return the expected psi of a random projection of the same rank: what a release has to beat."""
+        return random_excess_risk(len(self.components_), self.normalised(X))
+
+    def normalised(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return rows (n, d) mapped to [-1, 1] by the release's public bounds, and clipped to them."""
+        return self.release_.task.schema.normalise(np.asarray(X, dtype=np.float64))
+
+    def check_parameters(self, columns: int) -> None:
+        """Refuse a rank that data with so many columns cannot have, before any is touched."""
+        rank = self.n_components
+        if isinstance(rank, bool) or not isinstance(rank, int | np.integer) or not 1 <= rank <= columns:
+            raise InputError(f"n_components: {rank!r} given, a whole number from 1 to {columns} (columns) expected")

@@ -1,0 +1,193 @@
+"""Frequency moments from a release (Burkhardt et al. 2025, section 4.1; docs/mathematics.md, section 5.2)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpmpc.bounds import Schema
+from dpmpc.errors import InputError
+from dpmpc.estimators.base import PrivateEstimator
+from dpmpc.planning import public_seed
+from dpmpc.release import Release
+from dpmpc.statistic import ItemSketch, PowerSum, Statistic
+from dpmpc.tables import Table
+
+OF = ("values", "items")
+DEFAULT_ROWS = 256
+FRACTIONAL_BITS = 24  # n rounding errors of 2^-25 stay below the noise for n up to 10^8
+
+
+class FrequencyMoment(PrivateEstimator):
+    """Differentially private moments of what the clients hold, each one number or one item.
+
+    `fit` simulates clients and servers in this process and then calls `fit_release`; `fit_release` alone is
+    post-processing of a release that came from anywhere. Estimates are unbiased, hence neither rounded nor forced into
+    their range: noise can make one negative. Clients learn the public matrix of `of="items"` before they report; those
+    who choose their items by it can bias the estimate, though not its privacy.
+
+    Parameters
+    ----------
+    order : int
+        k, from 1 to 32; 2 for items.
+    of : {"values", "items"}
+        "values": sum_i x_i^k over the clients' numbers. "items": F_2 = sum_v f_v^2, where f_v clients hold the whole
+        number v; the bounds are the first and the last item, and need to be given.
+    rows : int, optional
+        Rows of the items' sketch, which are the words that a client sends: 256 by default. More rows estimate better
+        until noise rules.
+    **options
+        Those of `PrivateEstimator`.
+
+    Attributes
+    ----------
+    moment_ : float
+        The estimate, in the column's units.
+    standard_error_ : float
+        Of values: exact, that of the noise. Of items: `item_moment_variance` at the estimate and F_4 = 0, which is
+        never less than with the true F_4.
+    noise_sd_ : float
+        Standard deviation of the released numbers' noise: of the moment itself, or of each entry of the items' sketch.
+    column_ : str
+        What was measured.
+    release_ : Release
+        What the servers opened.
+    """
+
+    def __init__(
+        self,
+        order: int = 2,
+        *,
+        of: str = "values",
+        rows: int | None = None,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        bounds: Any = None,
+        noise: str = "discrete-gaussian",
+        servers: int = 3,
+        sharing: str = "additive",
+        corrupt_clients: int = 0,
+        dropouts: int = 0,
+        calibration: str = "joint",
+        threads: int = 1,
+        seed: int | None = None,
+    ):
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            bounds=bounds,
+            noise=noise,
+            servers=servers,
+            sharing=sharing,
+            corrupt_clients=corrupt_clients,
+            dropouts=dropouts,
+            calibration=calibration,
+            threads=threads,
+            seed=seed,
+        )
+        self.order = order
+        self.of = of
+        self.rows = rows
+
+    def fit(self, X: ArrayLike, y: object = None) -> FrequencyMoment:
+        """Make a release of one column under the estimator's budget and fit it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n,) or (n, 1), or a data frame of one column
+            One number or item per client.
+        y : object
+            Not used.
+        """
+        self.check_parameters()
+        table = _table_of(X)
+        self.check_table(table)
+        return self.fit_release(self.release(table))
+
+    def fit_release(self, release: Release) -> FrequencyMoment:
+        """Fit a release of the same order and kind: pure post-processing."""
+        self.check_parameters()
+        statistic = release.task.statistic
+        noise_variance = float(release.noise_variance[0])
+        column = release.task.schema.columns[0]
+        if self.of == "values" and isinstance(statistic, PowerSum) and statistic.order == self.order:
+            unit = max(abs(column.lower), abs(column.upper)) ** self.order
+            self.moment_ = unit * float(release.sketch[0, 0])
+            self.noise_sd_ = unit * math.sqrt(noise_variance)
+            self.standard_error_ = self.noise_sd_
+        elif self.of == "items" and isinstance(statistic, ItemSketch):
+            sketch = release.sketch[0]
+            # F2^ = ||z||^2 - k sigma_z^2 (docs/mathematics.md, section 5.2)
+            self.moment_ = float(sketch @ sketch) - len(sketch) * noise_variance
+            self.noise_sd_ = math.sqrt(noise_variance)
+            self.standard_error_ = math.sqrt(item_moment_variance(max(self.moment_, 0.0), len(sketch), noise_variance))
+        else:
+            raise InputError(f"release: of {statistic!r} given, of {self.of} and order {self.order} expected")
+        self.column_ = column.name
+        self.release_ = release
+        return self
+
+    def task_choices(self, public: Schema) -> dict[str, Any]:
+        """Return the statistic that the clients send, and its encoding."""
+        return {"statistic": self.statistic(public), "fractional_bits": FRACTIONAL_BITS}
+
+    def statistic(self, public: Schema) -> Statistic:
+        """Return what each client sends; a schema of one column is expected."""
+        if len(public) != 1:
+            raise InputError(f"X: columns {', '.join(public.names)} given, one expected")
+        if self.of == "values":
+            return PowerSum.of(public.columns[0], self.order)
+        rows = DEFAULT_ROWS if self.rows is None else self.rows
+        return ItemSketch.of(public.columns[0], rows, public_seed(self.seed))
+
+    def exact_moment(self, X: ArrayLike) -> float:
+        """Return the moment of data at hand, which is not private, in the form that `fit` takes."""
+        values = _table_of(X).values[:, 0]
+        if self.of == "values":
+            return float(np.sum(values**self.order))
+        counts = np.unique(values, return_counts=True)[1].astype(np.float64)
+        return float(counts @ counts)
+
+    def check_table(self, table: Table) -> None:
+        """Refuse items that are no whole numbers."""
+        if self.of == "items" and (fractions := np.flatnonzero(table.values[:, 0] % 1)).size:
+            row = int(fractions[0])
+            given = f"column {table.names[0]!r}, row {row + 1}: {table.values[row, 0]}"
+            raise InputError(f"X: {given} given, a whole number expected: an item")
+
+    def check_parameters(self) -> None:
+        """Refuse parameters that no fit can use, before any data is touched."""
+        if self.of not in OF:
+            raise InputError(f"of: {self.of!r} given, one of {', '.join(OF)} expected")
+        if self.of == "items" and self.order != 2:
+            raise InputError(f"order: {self.order!r} given, 2 expected for items: their sketch shows F_2 only")
+        if self.of == "values" and self.rows is not None:
+            raise InputError(f"rows: {self.rows!r} given, none expected for values: their powers are summed")
+        if self.of == "values":
+            PowerSum(self.order)
+
+
+def item_moment_variance(f2: float, rows: int, noise_variance: float, f4: float = 0.0) -> float:
+    """Variance of F2^ = ||z||^2 - k sigma_z^2: (2/k)(F_2^2 - F_4) + 4 sigma_z^2 F_2 + 2 k sigma_z^4.
+
+    Parameters
+    ----------
+    f2, f4 : float
+        sum_v f_v^2 and sum_v f_v^4.
+    rows : int
+        k.
+    noise_variance : float
+        sigma_z^2, of each entry of z.
+    """
+    return 2 / rows * (f2**2 - f4) + 4 * noise_variance * f2 + 2 * rows * noise_variance**2
+
+
+def _table_of(X: Any) -> Table:
+    """Make a table of one column, given as a vector or as a table."""
+    table = Table.from_any(np.asarray(X)[:, None] if np.ndim(X) == 1 else X)
+    if len(table.names) != 1:
+        raise InputError(f"X: columns {', '.join(table.names)} given, one expected")
+    return table
