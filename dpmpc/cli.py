@@ -20,6 +20,7 @@ from typing import Any
 import dpmpc
 from dpmpc.errors import DpmpcError, InputError
 
+MODELS = ("ridge", "low-rank", "moment")
 BENCHES = ("table3", "table4", "table5", "sum_ssp")
 DEMO_TEXT = """\
 A generated population (dpmpc.datasets.demo_population, seed 0) whose income is linear in five features. Each person
@@ -48,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Build the command's parser."""
-    top = argparse.ArgumentParser(prog="dpmpc", description="Differentially private regression; no server sees a row.")
+    top = argparse.ArgumentParser(prog="dpmpc", description="Differentially private models; no server sees a row.")
     top.add_argument("--version", action="version", version=f"dpmpc {dpmpc.__version__}")
     commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
@@ -64,13 +65,11 @@ def parser() -> argparse.ArgumentParser:
 
     fit = commands.add_parser("fit", help="a private model of a table, by real server processes on this machine")
     fit.add_argument("data", metavar="DATA", help="CSV or Parquet, one row per client")
-    fit.add_argument("--target", required=True, metavar="COL", help="the column to predict")
-    fit.add_argument("--model", choices=["ridge"], default="ridge")
-    fit.add_argument("--alpha", type=float, default=1.0, help="ridge penalty in normalised units (default %(default)s)")
+    fit.add_argument("--model", choices=MODELS, default="ridge")
     fit.add_argument("--bounds", metavar="FILE", help="TOML with the public bounds; without it data must be in [-1, 1]")
     fit.add_argument("--drop-missing", action="store_true", help="leave out rows with missing values")
-    fit.add_argument("--no-intercept", action="store_true")
     fit.add_argument("--out", metavar="DIR", help="write release, result and report to a new directory")
+    _add_model_options(fit)
     _add_task_options(fit)
     _add_run_options(fit)
     fit.set_defaults(run=_fit)
@@ -96,6 +95,23 @@ def parser() -> argparse.ArgumentParser:
     bench.add_argument("arguments", nargs=argparse.REMAINDER)
     bench.set_defaults(run=_bench)
     return top
+
+
+def _add_model_options(command: argparse.ArgumentParser) -> None:
+    ridge = command.add_argument_group("--model ridge")
+    ridge.add_argument("--target", metavar="COL", help="the column to predict; required")
+    ridge.add_argument("--alpha", type=float, help="penalty in normalised units (default 1)")
+    ridge.add_argument("--no-intercept", action="store_true")
+    low_rank = command.add_argument_group("--model low-rank")
+    low_rank.add_argument("--components", type=int, metavar="R", help="rank of the approximation (default 3)")
+    moment = command.add_argument_group("--model moment")
+    moment.add_argument("--column", metavar="COL", help="what is measured; required if there are several")
+    moment.add_argument("--order", type=int, metavar="K", help="the sum of x^K (default 2)")
+    moment.add_argument(
+        "--items",
+        action="store_true",
+        help="the sum of squared counts of each whole number; --rows: size of its sketch",
+    )
 
 
 def _add_task_options(command: argparse.ArgumentParser) -> None:
@@ -139,26 +155,29 @@ def _task_choices(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _fit(options: argparse.Namespace) -> None:
-    from dpmpc.bounds import Schema, check_table, schema
-    from dpmpc.estimators import RidgeRegression
+    from dpmpc.analyses import analysis_of
+    from dpmpc.bounds import Schema, schema
     from dpmpc.planning import design
     from dpmpc.tables import read_table
 
     began = time.perf_counter()
     out = None if options.out is None else _new_directory(options.out)
-    estimator = RidgeRegression(options.alpha, fit_intercept=not options.no_intercept)
-    estimator.check_parameters()
+    analysis = analysis_of(options)
     given = None if options.bounds is None else Schema.from_toml(options.bounds)
-    table = read_table(options.data, None if given is None else given.names, drop_missing=options.drop_missing)
-    check_table(table, options.target)
-    task = design(schema(given, table.names), len(table), options.epsilon, options.delta, **_task_choices(options))
-    fields, parts = _run_and_fit(task, table, options, estimator, target=options.target, began=began)
+    wanted = analysis.columns(None if given is None else given.names)
+    table = read_table(options.data, wanted, drop_missing=options.drop_missing)
+    analysis.check(table)
+    public = schema(given, table.names)
+    choices = analysis.choices(_task_choices(options), public)
+    task = design(public, len(table), options.epsilon, options.delta, **choices)
+    networked, fields, parts = _run_and_fit(task, table, options, analysis, began=began)
     if out is not None:
-        _write_outputs(out, fields, parts, estimator)
+        _write_outputs(out, fields, parts, networked.release)
     _print(fields if options.json else parts)
 
 
 def _demo(options: argparse.Namespace) -> None:
+    from dpmpc.analyses import RidgeAnalysis
     from dpmpc.datasets import DEMO_BOUNDS, DEMO_RADIUS, demo_population
     from dpmpc.estimators import RidgeRegression
     from dpmpc.planning import design
@@ -174,15 +193,14 @@ def _demo(options: argparse.Namespace) -> None:
         radius=DEMO_RADIUS,
         servers=options.servers,
     )
-    fields, parts = _run_and_fit(
-        task, table, options, RidgeRegression(1.0), target=table.names[-1], began=began, truth=truth
-    )
+    analysis = RidgeAnalysis(RidgeRegression(1.0), table.names[-1], truth)
+    _, fields, parts = _run_and_fit(task, table, options, analysis, began=began)
     _print(fields if options.json else [DEMO_TEXT, *parts])
 
 
 def _run_and_fit(
-    task: Any, table: Any, options: argparse.Namespace, estimator: Any, *, target: str, began: float, truth: Any = None
-) -> tuple[dict[str, Any], list[Any]]:
+    task: Any, table: Any, options: argparse.Namespace, analysis: Any, *, began: float
+) -> tuple[Any, dict[str, Any], list[Any]]:
     """Run the servers, fit the release, and say how that compares with what the data at hand would give."""
     from dpmpc import report
     from dpmpc.protocols.linear_transform import run
@@ -198,14 +216,20 @@ def _run_and_fit(
             deadline=options.deadline,
             on_progress=progress,
         )
-    analysis = time.perf_counter()
-    estimator.fit_release(networked.release, target=target)
-    analysis_s = time.perf_counter() - analysis
-    comparison = report.compare(estimator, table, truth)
+    analysis_began = time.perf_counter()
+    analysis.fit(networked.release)
+    analysis_s = time.perf_counter() - analysis_began
+    findings = analysis.judge(table)
+    wall_s = time.perf_counter() - began
     fields = report.fit_fields(
-        networked, estimator, comparison, analysis_s=analysis_s, wall_s=time.perf_counter() - began
+        networked,
+        analysis.name,
+        findings.result,
+        features=analysis.features(table),
+        analysis_s=analysis_s,
+        wall_s=wall_s,
     )
-    return fields, report.fit_parts(networked, estimator, comparison, wall_s=fields["timing"]["wall_s"])
+    return networked, fields, report.fit_parts(networked, findings.parts, wall_s=wall_s)
 
 
 def _plan(options: argparse.Namespace) -> None:
@@ -251,7 +275,7 @@ def _new_directory(path: str) -> Path:
     return out
 
 
-def _write_outputs(out: Path, fields: dict[str, Any], parts: list[Any], estimator: Any) -> None:
+def _write_outputs(out: Path, fields: dict[str, Any], parts: list[Any], release: Any) -> None:
     """Write everything to a directory beside the wanted one, then rename it."""
     import tempfile
 
@@ -260,7 +284,7 @@ def _write_outputs(out: Path, fields: dict[str, Any], parts: list[Any], estimato
     with tempfile.TemporaryDirectory(dir=out.absolute().parent, prefix=f".{out.name}.") as folder:
         partial = Path(folder) / "out"
         partial.mkdir()
-        estimator.release_.save(partial / "release.dpmpc")
+        release.save(partial / "release.dpmpc")
         (partial / "result.json").write_text(json.dumps(fields, indent=1, allow_nan=False) + "\n")
         with open(partial / "report.txt", "w") as text:
             console = Console(file=text, width=120)

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from rich import box
 from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from dpmpc.baselines import optimal_ridge
-from dpmpc.estimators import RidgeRegression
 from dpmpc.network.meter import Report
 from dpmpc.planning import Prediction
 from dpmpc.privacy import Guarantee
 from dpmpc.protocols.linear_transform import NetworkedRun
-from dpmpc.tables import Table
 from dpmpc.task import Task
 
 MEGABYTE = 1e6
+_RELEASED = {
+    "rows": "a sketch of their rows",
+    "second-moments": "the sum of their second moments",
+    "power-sum": "the sum of a power of their numbers",
+    "item-sketch": "a sketch of how many hold each item",
+}
 _STYLE: dict[str, Any] = {
     "title_justify": "left",
     "title_style": "bold",
@@ -31,45 +31,6 @@ _STYLE: dict[str, Any] = {
     "pad_edge": False,
     "padding": (0, 1, 0, 0),
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class Comparison:
-    """A private fit beside what the data at hand would give; none of the other columns is private.
-
-    Attributes
-    ----------
-    optimum : ndarray of float64, shape (d,)
-        Coefficients of the same ridge regression without privacy.
-    truth : ndarray of float64, shape (d,), or None
-        The coefficients that generated the data, where they are known.
-    approximation_factor, trivial_factor : float
-        phi of the private fit and of the predictor that ignores the features (docs/mathematics.md, section 4); 1 is
-        optimal.
-    clipped : float
-        Largest share of a column's values that the public bounds clipped.
-    """
-
-    optimum: NDArray[np.float64]
-    truth: NDArray[np.float64] | None
-    approximation_factor: float
-    trivial_factor: float
-    clipped: float
-
-
-def compare(model: RidgeRegression, table: Table, truth: NDArray[np.float64] | None = None) -> Comparison:
-    """Judge a fit by the data it was made from, as only a simulation can."""
-    features, target = table.select(model.feature_names_).values, table.column(model.target_)
-    optimum, _ = model.in_units(
-        optimal_ridge(*model.normalised(features, target), model.alpha, fit_intercept=model.fit_intercept)
-    )
-    return Comparison(
-        optimum=optimum,
-        truth=truth,
-        approximation_factor=model.approximation_factor(features, target),
-        trivial_factor=model.trivial_factor(features, target),
-        clipped=float(np.max(model.release_.task.schema.clipped_fraction(table.values))),
-    )
 
 
 def server_fields(report: Report) -> dict[str, Any]:
@@ -91,12 +52,12 @@ def server_fields(report: Report) -> dict[str, Any]:
     }
 
 
-def task_fields(task: Task) -> dict[str, Any]:
+def task_fields(task: Task, features: int) -> dict[str, Any]:
     """The public facts of the JSON contract."""
     guarantee = task.guarantee
     return {
         "clients": task.clients,
-        "features": len(task.schema) - 1,
+        "features": features,
         "servers": task.trust.servers,
         "sketch": {
             "family": task.sketch.family,
@@ -120,57 +81,29 @@ def task_fields(task: Task) -> dict[str, Any]:
 
 
 def fit_fields(
-    run: NetworkedRun, model: RidgeRegression, comparison: Comparison, *, analysis_s: float, wall_s: float
+    run: NetworkedRun, model: str, result: dict[str, Any], *, features: int, analysis_s: float, wall_s: float
 ) -> dict[str, Any]:
     """The whole JSON object of `dpmpc fit --json`."""
     return {
-        "model": "ridge",
-        **task_fields(run.release.task),
+        "model": model,
+        **task_fields(run.release.task, features),
         "timing": {
             "per_server": [server_fields(report) for report in run.servers],
             "clients_s": run.clients_s,
             "analysis_s": analysis_s,
             "wall_s": wall_s,
         },
-        "result": {
-            "target": model.target_,
-            "coefficients": dict(zip(model.feature_names_, (float(value) for value in model.coef_), strict=True)),
-            "intercept": model.intercept_,
-            "alpha": model.alpha_,
-            "debiased": model.debiased_,
-            "approximation_factor": comparison.approximation_factor,
-            "trivial_factor": comparison.trivial_factor,
-            "largest_clipped_fraction": comparison.clipped,
-        },
+        "result": result,
     }
 
 
-def fit_parts(
-    run: NetworkedRun, model: RidgeRegression, comparison: Comparison, *, wall_s: float
-) -> list[RenderableType]:
+def fit_parts(run: NetworkedRun, result: Sequence[RenderableType], *, wall_s: float) -> list[RenderableType]:
     """What a person reads after a fit."""
-    columns: dict[str, Sequence[float]] = {} if comparison.truth is None else {"truth": list(comparison.truth)}
-    columns |= {
-        "private": list(model.coef_),
-        "not private": list(comparison.optimum),
-        "trivial": [0.0] * len(model.coef_),
-    }
-    lines = [f"target {model.target_}, intercept {model.intercept_:.5g}, penalty {model.alpha_:g}"]
-    lines.append(
-        f"cost / optimal cost (phi): private {comparison.approximation_factor:.4g}, "
-        f"trivial predictor {comparison.trivial_factor:.4g}"
-    )
-    if comparison.truth is not None:
-        error = np.linalg.norm(model.coef_ - comparison.truth) / np.linalg.norm(comparison.truth)
-        lines.append(f"private coefficients are within {error:.1%} of the truth in L2 norm")
-    if comparison.clipped > 0:
-        lines.append(f"the public bounds clipped up to {comparison.clipped:.2%} of a column's values")
     seconds = f"clients {run.clients_s:.1f} s, servers {run.servers_s:.1f} s, everything {wall_s:.1f} s"
     return [
         release_text(run.release.task),
         "",
-        coefficients_table(model.feature_names_, columns),
-        "\n".join(lines),
+        *result,
         "",
         guarantee_text(run.release.guarantee),
         servers_table(run.servers),
@@ -181,7 +114,7 @@ def fit_parts(
 def release_text(task: Task) -> str:
     """What was released, from whom and by whom, in a sentence."""
     sketch = task.sketch
-    kind = "the sum of their second moments" if task.statistic.name == "second-moments" else "a sketch of their rows"
+    kind = _RELEASED[task.statistic.name]
     return (
         f"{task.clients:,} clients with {len(task.schema)} columns; "
         f"{task.trust.servers} servers with {task.sharing} shares. "
@@ -194,9 +127,9 @@ def guarantee_text(guarantee: Guarantee) -> str:
     return f"[bold]What is promised[/bold]\n{escape(str(guarantee))}\n"
 
 
-def coefficients_table(names: Sequence[str], columns: dict[str, Sequence[float]]) -> Grid:
-    """Coefficients by name, one column for each way to get them."""
-    grid = Grid(title="Coefficients", **_STYLE)
+def values_table(title: str, names: Sequence[str], columns: dict[str, Sequence[float]]) -> Grid:
+    """Numbers by the name of what they belong to, in headed columns."""
+    grid = Grid(title=title, **_STYLE)
     grid.add_column("column")
     for heading in columns:
         grid.add_column(heading, justify="right")
@@ -235,7 +168,7 @@ def plan_fields(task: Task, prediction: Prediction, break_even: int | None) -> d
     per_copy = 8 * task.copies * task.width
     noise_sd = math.sqrt(task.noise.variance)
     return {
-        **task_fields(task),
+        **task_fields(task, len(task.schema) - 1),
         "noise": {
             "family": task.noise.name,
             "sd_integer": noise_sd,

@@ -93,6 +93,48 @@ def test_networked_fit_agrees_with_the_in_process_run_of_the_same_seed(data, tmp
     assert list(json.loads(printed)["result"]["coefficients"].values()) == pytest.approx(list(local.coef_), rel=1e-12)
 
 
+def test_networked_low_rank_agrees_with_the_in_process_run_of_the_same_seed(data, tmp_path, capsys):
+    out = tmp_path / "result"
+    arguments = ["fit", data, "--model", "low-rank", "--components", "2", "--bounds", tmp_path / "bounds.toml", *BUDGET]
+    status, printed, _ = run(capsys, *arguments, "--simulation-seed", "3", "--json", "--out", out)
+    assert status == 0
+    fields = json.loads(printed)
+    assert (fields["model"], fields["features"], len(fields["timing"]["per_server"])) == ("low-rank", 3, 3)
+    result = fields["result"]
+    assert 0 <= result["psi"] < result["random_psi"]
+    local = dpmpc.LowRankApproximation(2, seed=3, bounds=(-2, 2)).fit(table().values)
+    assert [list(component) for component in result["components"]] == [list(NAMES)] * 2
+    assert np.array([list(component.values()) for component in result["components"]]) == pytest.approx(
+        local.components_, rel=1e-12
+    )
+    again = dpmpc.LowRankApproximation(2).fit_release(Release.load(out / "release.dpmpc"))
+    assert again.components_ == pytest.approx(local.components_, rel=1e-12)
+    assert "a random projection" in (out / "report.txt").read_text()
+
+
+@pytest.mark.parametrize(("options", "of", "order"), [(["--order", "4"], "values", 4), (["--items"], "items", 2)])
+def test_networked_moments_agree_with_the_in_process_run_of_the_same_seed(options, of, order, tmp_path, capsys):
+    values = np.random.default_rng(0).integers(0, 12, 3000)
+    path = csv("name,age\n" + "".join(f"anon,{value}\n" for value in values))(tmp_path)
+    (tmp_path / "bounds.toml").write_text(Schema.from_pair(["age", "size"], (0, 11)).to_toml())
+    arguments = ["fit", path, "--model", "moment", "--column", "age", "--bounds", tmp_path / "bounds.toml", *BUDGET]
+    status, printed, _ = run(capsys, *arguments, *options, "--simulation-seed", "3", "--json")
+    assert status == 0
+    fields = json.loads(printed)
+    assert (fields["model"], fields["features"], fields["sketch"]["family"]) == ("moment", 1, "sum")
+    result = fields["result"]
+    assert (result["column"], result["order"], result["of"]) == ("age", order, of)
+    local = dpmpc.FrequencyMoment(order, of=of, bounds=(0, 11), seed=3).fit(values)
+    assert (result["moment"], result["standard_error"]) == (local.moment_, local.standard_error_)
+    exact = np.sum(values**4.0) if of == "values" else np.sum(np.bincount(values) ** 2)
+    assert result["exact_moment"] == exact
+    assert abs(result["moment"] - exact) < 5 * result["standard_error"]
+    status, printed, _ = run(capsys, *arguments, *options, "--servers", "2", "--sharing", "additive")
+    assert status == 0
+    for words in ("standard error", "not private", "What is promised"):
+        assert words in printed
+
+
 def test_plan_says_what_to_expect(capsys, tmp_path):
     arguments = ["plan", "--clients", "1000000", "--columns", "6", *BUDGET[:2], "--delta", "1e-7"]
     status, printed, _ = run(capsys, *arguments, "--json")
@@ -186,6 +228,37 @@ def test_bad_input_is_named_and_leaves_nothing_behind(case, tmp_path, capsys):
     assert message in complaint
     assert printed == ""
     assert sorted(tmp_path.iterdir()) == before
+
+
+BAD_MODELS = {
+    "no target": ([], "target: none given"),
+    "target of low rank": (["--model", "low-rank", "--target", "score"], "target: 'score'"),
+    "rank of ridge": (["--target", "score", "--components", "2"], "components: 2"),
+    "penalty of a moment": (["--model", "moment", "--column", "score", "--alpha", "2"], "alpha: 2.0"),
+    "rank above columns": (["--model", "low-rank", "--components", "4"], "n_components: 4"),
+    "rank zero": (["--model", "low-rank", "--components", "0"], "n_components: 0"),
+    "no column": (["--model", "moment"], "column: none given, one of height, weight, score"),
+    "unknown column": (["--model", "moment", "--column", "age"], "'age'"),
+    "order zero": (["--model", "moment", "--column", "score", "--order", "0"], "order: 0"),
+    "order of items": (["--model", "moment", "--column", "score", "--items", "--order", "3"], "order: 3"),
+    "items that are fractions": (["--model", "moment", "--column", "height", "--items"], "row 1: 0.5"),
+    "sketch of a moment": (["--model", "moment", "--column", "score", "--sketch", "osnap"], "sketch: 'osnap'"),
+    "rows of a power sum": (["--model", "moment", "--column", "score", "--rows", "9"], "rows: 9"),
+    "radius of a moment": (["--model", "moment", "--column", "score", "--radius", "1"], "radius: 1"),
+    "rank above a sketch": (["--model", "low-rank", "--sketch", "osnap", "--rows", "2"], "rows: 2"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_MODELS, ids=lambda case: case.replace(" ", "-"))
+def test_bad_choices_of_a_model_are_named_and_leave_nothing_behind(case, tmp_path, capsys):
+    options, message = BAD_MODELS[case]
+    path = csv(GOOD)(tmp_path)
+    arguments = ["fit", path, "--epsilon", "1", "--delta", "1e-3", "--out", tmp_path / "out", *options]
+    status, printed, complaint = run(capsys, *arguments)
+    assert status == 2, complaint
+    assert message in complaint
+    assert printed == ""
+    assert list(tmp_path.iterdir()) == [path]
 
 
 BAD_BOUNDS = {

@@ -1,0 +1,269 @@
+"""The models that `dpmpc fit` knows: what each reads from a table, has released, and says about its result.
+
+All rows are at hand here, as only in a simulation. What is computed from them beside the release (optimum, psi, exact
+moment, clipped share) is for whoever owns them, and is not private.
+"""
+
+from __future__ import annotations
+
+import abc
+import argparse
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import RenderableType
+
+from dpmpc.baselines import optimal_ridge
+from dpmpc.bounds import Schema, check_table
+from dpmpc.errors import InputError
+from dpmpc.estimators import FrequencyMoment, LowRankApproximation, PrivateEstimator, RidgeRegression
+from dpmpc.report import values_table
+from dpmpc.tables import Table
+
+
+@dataclasses.dataclass(frozen=True)
+class Findings:
+    """What came of an analysis.
+
+    Attributes
+    ----------
+    result : dict
+        The "result" of the JSON contract.
+    parts : list
+        The same for a person.
+    """
+
+    result: dict[str, Any]
+    parts: list[RenderableType]
+
+
+class Analysis(abc.ABC):
+    """A model, from the options of the command to its findings.
+
+    Attributes
+    ----------
+    name : str
+        As in `--model`.
+    options : tuple of str
+        Options of the command that only this model has.
+    estimator : PrivateEstimator
+        Reads the release.
+    """
+
+    name: ClassVar[str]
+    options: ClassVar[tuple[str, ...]]
+    estimator: PrivateEstimator
+
+    def columns(self, bounded: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        """Names of the columns to read, given those with bounds; None for all."""
+        return bounded
+
+    def choices(self, asked: dict[str, Any], public: Schema) -> dict[str, Any]:
+        """Return what `dpmpc.planning.design` is told, from what the user asked for."""
+        return asked
+
+    def features(self, table: Table) -> int:
+        """Count the columns that are analysed."""
+        return len(table.names)
+
+    @abc.abstractmethod
+    def check(self, table: Table) -> None:
+        """Refuse a table that the model cannot be fitted to."""
+
+    def fit(self, release: Any) -> None:
+        """Fit the release."""
+        self.estimator.fit_release(release)
+
+    @abc.abstractmethod
+    def judge(self, table: Table) -> Findings:
+        """Say what came out, beside what the data itself would give."""
+
+
+class RidgeAnalysis(Analysis):
+    """Ridge regression; `truth` holds the coefficients that generated the data, where they are known."""
+
+    name = "ridge"
+    options = ("target", "alpha", "no_intercept")
+    estimator: RidgeRegression
+
+    def __init__(self, estimator: RidgeRegression, target: str, truth: NDArray[np.float64] | None = None):
+        estimator.check_parameters()
+        self.estimator = estimator
+        self.target = target
+        self.truth = truth
+
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> RidgeAnalysis:
+        """Read the command's options."""
+        if options.target is None:
+            raise InputError("target: none given, the name of the column to predict expected")
+        alpha = 1.0 if options.alpha is None else options.alpha
+        return cls(RidgeRegression(alpha, fit_intercept=not options.no_intercept), options.target)
+
+    def features(self, table: Table) -> int:
+        """Count the columns beside the target."""
+        return len(table.names) - 1
+
+    def check(self, table: Table) -> None:
+        """Refuse an unknown target, a table without features, a constant column."""
+        check_table(table, self.target)
+
+    def fit(self, release: Any) -> None:
+        """Fit the release with the target as asked."""
+        self.estimator.fit_release(release, target=self.target)
+
+    def judge(self, table: Table) -> Findings:
+        """Compare coefficients and phi with the optimum and with the trivial predictor."""
+        fitted = self.estimator
+        features, label = table.select(fitted.feature_names_).values, table.column(fitted.target_)
+        optimum, _ = fitted.in_units(
+            optimal_ridge(*fitted.normalised(features, label), fitted.alpha, fit_intercept=fitted.fit_intercept)
+        )
+        result = {
+            "target": fitted.target_,
+            "coefficients": dict(zip(fitted.feature_names_, fitted.coef_.tolist(), strict=True)),
+            "intercept": fitted.intercept_,
+            "alpha": fitted.alpha_,
+            "debiased": fitted.debiased_,
+            "approximation_factor": fitted.approximation_factor(features, label),
+            "trivial_factor": fitted.trivial_factor(features, label),
+            "largest_clipped_fraction": _clipped(fitted.release_.task.schema, table),
+        }
+        columns: dict[str, Sequence[float]] = {} if self.truth is None else {"truth": list(self.truth)}
+        columns |= {
+            "private": list(fitted.coef_),
+            "not private": list(optimum),
+            "trivial": [0.0] * len(fitted.coef_),
+        }
+        lines = [
+            f"target {fitted.target_}, intercept {fitted.intercept_:.5g}, penalty {fitted.alpha_:g}",
+            f"cost / optimal cost (phi): private {result['approximation_factor']:.4g}, "
+            f"trivial predictor {result['trivial_factor']:.4g}",
+        ]
+        if self.truth is not None:
+            error = np.linalg.norm(fitted.coef_ - self.truth) / np.linalg.norm(self.truth)
+            lines.append(f"private coefficients are within {error:.1%} of the truth in L2 norm")
+        return _findings(result, lines, values_table("Coefficients", fitted.feature_names_, columns))
+
+
+class LowRankAnalysis(Analysis):
+    """Low-rank approximation of all columns."""
+
+    name = "low-rank"
+    options = ("components",)
+    estimator: LowRankApproximation
+
+    def __init__(self, estimator: LowRankApproximation):
+        self.estimator = estimator
+
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> LowRankAnalysis:
+        """Read the command's options."""
+        return cls(LowRankApproximation(3 if options.components is None else options.components))
+
+    def check(self, table: Table) -> None:
+        """Refuse a rank above the number of columns, or a constant column."""
+        self.estimator.check_parameters(len(table.names))
+        check_table(table)
+
+    def judge(self, table: Table) -> Findings:
+        """Compare psi with that of a random projection."""
+        fitted = self.estimator
+        result = {
+            "components": [dict(zip(fitted.feature_names_, row, strict=True)) for row in fitted.components_.tolist()],
+            "psi": fitted.excess_risk(table.values),
+            "random_psi": fitted.random_excess_risk(table.values),
+            "largest_clipped_fraction": _clipped(fitted.release_.task.schema, table),
+        }
+        columns = {f"component {number}": row for number, row in enumerate(fitted.components_.tolist(), 1)}
+        lines = [
+            f"excess risk (psi, 0 = optimal): private {result['psi']:.4g}, "
+            f"a random projection {result['random_psi']:.4g}; in normalised units, as the components are"
+        ]
+        return _findings(result, lines, values_table("Components", fitted.feature_names_, columns))
+
+
+class MomentAnalysis(Analysis):
+    """A frequency moment of one column; `column` may be None where there is only one."""
+
+    name = "moment"
+    options = ("column", "order", "items")
+    estimator: FrequencyMoment
+
+    def __init__(self, estimator: FrequencyMoment, column: str | None):
+        estimator.check_parameters()
+        self.estimator = estimator
+        self.column = column
+
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> MomentAnalysis:
+        """Read the command's options; `--rows` is the size of the items' sketch."""
+        estimator = FrequencyMoment(
+            2 if options.order is None else options.order,
+            of="items" if options.items else "values",
+            rows=options.rows,
+            seed=options.simulation_seed,
+        )
+        return cls(estimator, options.column)
+
+    def columns(self, bounded: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        """Return the one column; with none named, what there is."""
+        return bounded if self.column is None else (self.column,)
+
+    def choices(self, asked: dict[str, Any], public: Schema) -> dict[str, Any]:
+        """Replace the rows of a sketch of clients by the statistic that is summed."""
+        return {**asked, "rows": None, **self.estimator.task_choices(public)}
+
+    def check(self, table: Table) -> None:
+        """Refuse several columns where none is named, and items that are no whole numbers."""
+        if len(table.names) != 1:
+            raise InputError(f"column: none given, one of {', '.join(table.names)} expected")
+        self.estimator.check_table(table)
+
+    def judge(self, table: Table) -> Findings:
+        """Compare with the moment of the column as it is, not clipped."""
+        fitted = self.estimator
+        result = {
+            "column": fitted.column_,
+            "order": fitted.order,
+            "of": fitted.of,
+            "moment": fitted.moment_,
+            "standard_error": fitted.standard_error_,
+            "exact_moment": fitted.exact_moment(table.values),
+            "largest_clipped_fraction": _clipped(fitted.release_.task.schema, table),
+        }
+        what = "sum of f^2 over the items' counts f" if fitted.of == "items" else f"sum of x^{fitted.order}"
+        lines = [
+            f"{fitted.column_}, {what}: private {fitted.moment_:.6g} +- {fitted.standard_error_:.3g} "
+            f"(standard error), not private {result['exact_moment']:.6g}"
+        ]
+        return _findings(result, lines)
+
+
+_ANALYSES = {kind.name: kind for kind in (RidgeAnalysis, LowRankAnalysis, MomentAnalysis)}
+
+
+def analysis_of(options: argparse.Namespace) -> Analysis:
+    """Make the analysis that `dpmpc fit --model` names; an option of another model is an error."""
+    chosen = _ANALYSES[options.model]
+    for other in _ANALYSES.values():
+        for option in other.options:
+            given = getattr(options, option)
+            if option not in chosen.options and given not in (None, False):
+                raise InputError(f"{option}: {given!r} given, but that is for --model {other.name}, not {chosen.name}")
+    return chosen.of(options)
+
+
+def _findings(result: dict[str, Any], lines: list[str], *tables: RenderableType) -> Findings:
+    clipped = result["largest_clipped_fraction"]
+    if clipped > 0:
+        lines = [*lines, f"the public bounds clipped up to {clipped:.2%} of a column's values"]
+    return Findings(result, [*tables, "\n".join(lines)])
+
+
+def _clipped(public: Schema, table: Table) -> float:
+    """Largest share of a column's values that the public bounds clipped."""
+    return float(np.max(public.clipped_fraction(table.values)))
