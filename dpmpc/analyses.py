@@ -164,6 +164,10 @@ class LowRankAnalysis(Analysis):
         """Read the command's options."""
         return cls(LowRankApproximation(3 if options.components is None else options.components))
 
+    def choices(self, asked: dict[str, Any], public: Schema) -> dict[str, Any]:
+        """Add what the default number of rows depends on."""
+        return {**asked, "purpose": "low-rank"}
+
     def check(self, table: Table) -> None:
         """Refuse a rank above the number of columns, or a constant column."""
         self.estimator.check_parameters(len(table.names))

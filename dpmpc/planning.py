@@ -18,6 +18,7 @@ from dpmpc.sketching import OSNAP, CountSketch, PublicMatrix, Sum
 from dpmpc.statistic import Rows, SecondMoments, Statistic
 from dpmpc.task import Task
 
+PURPOSES = ("ridge", "low-rank")
 SKETCHES = ("auto", "osnap", "countsketch", "sum")
 AUTO_WIDTH = 8192  # "auto" sums second moments while a client sends at most so many words
 DEFAULT_SPARSITY = 4
@@ -81,6 +82,7 @@ def design(
     delta: float,
     *,
     statistic: Statistic | None = None,
+    purpose: str = "ridge",
     sketch: str = "auto",
     rows: int | None = None,
     sparsity: int | None = None,
@@ -108,11 +110,13 @@ def design(
         The budget.
     statistic : Statistic, optional
         What is summed over the clients in place of rows or second moments; there is then no sketch to choose.
+    purpose : {"ridge", "low-rank"}
+        What the release is for: decides the default of `rows`.
     sketch : {"auto", "osnap", "countsketch", "sum"}
         The public matrix. "sum" adds up the clients' second moments; "auto" is "sum" while a client sends at most
         8192 words, then "osnap".
     rows, sparsity : int, optional
-        k and s; by default the k that `predict` finds best and s = 4 (OSNAP).
+        k and s; by default `best_rows` or `low_rank_rows`, and s = 4 (OSNAP).
     balanced : bool
         Whether every copy hits every row equally often.
     noise : str
@@ -144,7 +148,13 @@ def design(
         raise InputError(f"delta: {delta:g} given for {clients} clients, less than 1/n = {1 / clients:g} expected")
     matrix: PublicMatrix
     if statistic is None:
-        statistic, matrix = _matrix(schema, clients, epsilon, delta, sketch, rows, sparsity, balanced, radius, seed)
+        if purpose not in PURPOSES:
+            raise InputError(f"purpose: {purpose!r} given, one of {', '.join(PURPOSES)} expected")
+        sketch = _resolved(sketch, len(schema))
+        if rows is None and sketch != "sum":
+            recommend = best_rows if purpose == "ridge" else low_rank_rows
+            rows = recommend(len(schema), clients, epsilon, delta, radius=radius)
+        statistic, matrix = _matrix(schema, clients, sketch, rows, sparsity, balanced, radius, seed)
     else:
         _expect_plain_sum(statistic, sketch, rows, sparsity, radius)
         matrix = Sum(columns=clients)
@@ -192,11 +202,18 @@ def _expect_plain_sum(
             raise InputError(f"{name}: {value} given, none expected with a {statistic.name}")
 
 
+def _resolved(sketch: str, columns: int) -> str:
+    """Decide what "auto" stands for."""
+    if sketch not in SKETCHES:
+        raise InputError(f"sketch: {sketch!r} given, one of {', '.join(SKETCHES)} expected")
+    if sketch != "auto":
+        return sketch
+    return "sum" if SecondMoments().width(columns) <= AUTO_WIDTH else "osnap"
+
+
 def _matrix(
     schema: Schema,
     clients: int,
-    epsilon: float,
-    delta: float,
     sketch: str,
     rows: int | None,
     sparsity: int | None,
@@ -204,17 +221,11 @@ def _matrix(
     radius: float | None,
     seed: int | None,
 ) -> tuple[Statistic, PublicMatrix]:
-    if sketch not in SKETCHES:
-        raise InputError(f"sketch: {sketch!r} given, one of {', '.join(SKETCHES)} expected")
-    moments = SecondMoments(radius)
-    if sketch == "auto":
-        sketch = "sum" if moments.width(len(schema)) <= AUTO_WIDTH else "osnap"
     if sketch == "sum":
         if rows not in (None, 1) or sparsity not in (None, 1):
             raise InputError(f"rows, sparsity: {rows}, {sparsity} given, but a sum has one row that everybody hits")
-        return moments, Sum(columns=clients)
-    if rows is None:
-        rows = best_rows(len(schema), clients, epsilon, delta, radius=radius)
+        return SecondMoments(radius), Sum(columns=clients)
+    assert rows is not None
     if rows <= len(schema):
         raise InputError(
             f"rows: {rows} given, more than the {len(schema)} columns expected: the sketch would not be solvable"
@@ -267,7 +278,7 @@ def predict(
     residual = (1 - population.explained) * population.target_spread**2
     weight = explained / variance  # squared norm of the true coefficients
     mu = mu_of_budget(epsilon, delta)
-    norm = math.sqrt(columns) if radius is None else min(radius, math.sqrt(columns))
+    norm = _largest_norm(columns, radius)
     sigma2 = (2 * norm / mu) ** 2
 
     def factor(per_row: float, degrees: float) -> float:
@@ -309,6 +320,28 @@ def best_rows(
         return predict(columns, clients, epsilon, delta, rows, radius=radius, population=population).sketch
 
     return min(usable, key=expected)
+
+
+def low_rank_rows(
+    columns: int,
+    clients: int,
+    epsilon: float,
+    delta: float,
+    *,
+    radius: float | None = None,
+    population: Population | None = None,
+) -> int:
+    """Return k = n v / (2 sigma^2), but at least 2 p (docs/mathematics.md, section 5.1).
+
+    There the sketch's distortion n v sqrt(p/k) of the second moments is as large as their noise 2 sigma^2 sqrt(k p).
+    """
+    variance = (population or Population()).spread ** 2
+    sigma2 = (2 * _largest_norm(columns, radius) / mu_of_budget(epsilon, delta)) ** 2
+    return max(2 * columns, round(clients * variance / (2 * sigma2)))
+
+
+def _largest_norm(columns: int, radius: float | None) -> float:
+    return math.sqrt(columns) if radius is None else min(radius, math.sqrt(columns))
 
 
 def predict_for(task: Task, population: Population | None = None) -> Prediction:

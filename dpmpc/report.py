@@ -116,9 +116,10 @@ def release_text(task: Task) -> str:
     sketch = task.sketch
     kind = _RELEASED[task.statistic.name]
     return (
-        f"{task.clients:,} clients with {len(task.schema)} columns; "
+        f"{task.clients:,} clients with {len(task.schema)} column{'s' if len(task.schema) > 1 else ''}; "
         f"{task.trust.servers} servers with {task.sharing} shares. "
-        f"Released: {kind} ({sketch.family}, k = {sketch.rows}, s = {sketch.sparsity})"
+        f"Released: {kind} ({sketch.family}, k = {sketch.rows}, s = {sketch.sparsity}; "
+        f"{task.copies * task.width} words from each client)"
     )
 
 

@@ -94,6 +94,7 @@ def test_sketch_seeds_are_fresh_unless_simulated():
     [
         ({"clients": 0}, "clients: 0"),
         ({"delta": 0.01}, r"delta: 0.01 given for 1000 clients"),
+        ({"purpose": "fun"}, "purpose: 'fun'"),
         ({"sketch": "fjlt"}, "sketch: 'fjlt'"),
         ({"sharing": "shamir", "servers": 2}, "servers: 2"),
     ],

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin
 
 from dpmpc.baselines import excess_risk, random_excess_risk, top_components
+from dpmpc.bounds import Schema
 from dpmpc.errors import InputError
 from dpmpc.estimators.base import PrivateLinearModel
 from dpmpc.release import Release
@@ -105,6 +106,10 @@ class LowRankApproximation(TransformerMixin, PrivateLinearModel):  # type: ignor
         self.feature_names_ = release.columns
         self.n_features_in_ = len(release.columns)
         return self
+
+    def task_choices(self, public: Schema) -> dict[str, Any]:
+        """Return the public matrix, with the default number of rows that suits a low-rank approximation."""
+        return {**super().task_choices(public), "purpose": "low-rank"}
 
     def transform(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the coordinates (m, r) of rows (m, d), which are normalised and clipped as the clients do."""
