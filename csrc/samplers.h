@@ -1,7 +1,8 @@
-/* Exact integer samplers that read uniform 64-bit words: discrete Gaussian and Poisson.
+/* Exact integer samplers that read uniform 64-bit words: discrete Gaussian, Poisson, and shares of a discrete Laplace.
  *
- * Both are rejection samplers from a discrete Laplace distribution, after Canonne, Kamath and Steinke, "The Discrete
- * Gaussian for Differential Privacy" (2020), cited below as CKS. There is no floating-point number in this file.
+ * The first two are rejection samplers from a discrete Laplace distribution, after Canonne, Kamath and Steinke, "The
+ * Discrete Gaussian for Differential Privacy" (2020), cited below as CKS; the third thins a Poisson process. There is no
+ * floating-point number in this file.
  *
  * An *attempt* proposes one value and accepts or rejects it. When the words run out in the middle of an attempt, the
  * attempt is forgotten and its words count as unread, so that the values drawn depend on the words alone and not on how
@@ -266,6 +267,71 @@ static inline size_t draw_poisson(
         *stopped = outcome == UNSETTLED;
     }
     return drawn;
+}
+
+/* ---- shares of a discrete Laplace ---------------------------------------------------------------------------------- */
+
+/* One part of a client's share, a signed sum of the points of a Poisson process on k = 1, 2, ... whose intensity at k is
+ * 1 / (shares k) q^k for either sign, q = exp(-2^shift / scale) (docs/mathematics.md, section 2).
+ *
+ * The process is thinned from one whose intensity at k is 1 / (shares 2^level), 2^level <= k < 2^(level + 1): that has
+ * 1 / shares on every level, 2 levels / shares in all, a rational number. Points from 2^levels on are left out. */
+typedef struct {
+    uint64_t scale;  /* <= 2^40 */
+    int shift;       /* <= 10 */
+    uint64_t levels; /* <= 48 */
+    uint64_t shares; /* at least 4 levels, < 2^50: at most half a point is expected */
+} LaplacePlan;
+
+/* Poisson(numerator / denominator), numerator <= denominator / 2 < 2^49, with rational coins alone. With mu the mean, n
+ * coins of mu / 1, mu / 2, ... succeed and the next fails with probability mu^n / n! (1 - mu / (n + 1)); accepting with
+ * (1 - mu) / (1 - mu / (n + 1)), which is 1 for n = 0, leaves mu^n / n! (1 - mu). */
+static inline uint64_t few_points(Words *words, uint64_t numerator, uint64_t denominator)
+{
+    for (;;) {
+        uint64_t n = 0;
+        while (coin(words, numerator, (uint128)(n + 1) * denominator) && !words->dry)
+            n++;
+        uint128 all = (uint128)(n + 1) * denominator;
+        if (n == 0 || words->dry || coin(words, all - (uint128)(n + 1) * numerator, all - numerator))
+            return n;
+    }
+}
+
+/* A point of the wider process, or 0 if it is thinned out: k is kept with probability 2^level / k q^k.
+ * Ranges: k < 2^48; the callers choose levels such that k 2^shift <= 2^10 scale, hence below 2^50. */
+static inline int64_t signed_point(Words *words, const LaplacePlan *plan)
+{
+    uint64_t first = (uint64_t)1 << below(words, plan->levels);
+    uint64_t word = next_word(words); /* the low bits place k on its level, the top bit is its sign */
+    uint64_t k = first | (word & (first - 1));
+    if (!coin(words, first, k))
+        return 0;
+    uint64_t numerator = k << plan->shift;
+    for (; numerator > plan->scale; numerator -= plan->scale) /* CKS Algorithm 1, second case */
+        if (!constant_coin(words, EXP_MINUS_ONE))
+            return 0;
+    if (!exp_coin(words, numerator, plan->scale))
+        return 0;
+    return word >> 63 ? -(int64_t)k : (int64_t)k;
+}
+
+/* Add one draw to each of `count` values; returns how many before the words ran out. A draw of 2^14 points, which is what
+ * it takes to overflow, has probability below 1 / (2^14)!. */
+static inline size_t add_laplace(Words *words, const LaplacePlan *plan, int64_t *out, size_t count)
+{
+    for (size_t drawn = 0; drawn < count; drawn++) {
+        const uint64_t *start = words->next;
+        int64_t sum = 0;
+        for (uint64_t points = few_points(words, 2 * plan->levels, plan->shares); points > 0 && !words->dry; points--)
+            sum += signed_point(words, plan);
+        if (words->dry) {
+            words->next = start;
+            return drawn;
+        }
+        out[drawn] += sum;
+    }
+    return count;
 }
 
 #endif

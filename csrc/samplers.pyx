@@ -1,7 +1,7 @@
 """Exact integer samplers over a buffer of uniform words; the algorithms stand in samplers.h, the callers in dpmpc.noise.
 
-Every function reads ``words`` from the start, writes to ``out`` from the start, stops when either is used up, and says how
-many words it has read and how many values it has written.
+Every function reads ``words`` from the start, writes (or adds) to ``out`` from the start, stops when either is used up, and
+says how many words it has read and how many values it has written.
 """
 
 from libc.stdint cimport int64_t, uint64_t
@@ -25,8 +25,14 @@ cdef extern from "samplers.h" nogil:
         int64_t deviate
         uint64_t halves, round, word
 
+    ctypedef struct LaplacePlan:
+        uint64_t scale
+        int shift
+        uint64_t levels, shares
+
     size_t draw_gaussian(Words *words, uint64_t scale, int shift, int64_t *out, size_t count)
     size_t draw_poisson(Words *words, const PoissonPlan *plan, int64_t *out, size_t count, Unsettled *unsettled, int *stopped)
+    size_t add_laplace(Words *words, const LaplacePlan *plan, int64_t *out, size_t count)
     int64_t poisson_exponent(const PoissonPlan *plan, uint64_t magnitude, int negative)
 
 
@@ -46,6 +52,25 @@ def discrete_gaussian(const uint64_t[::1] words, int64_t[::1] out, uint64_t scal
     cdef size_t drawn
     with nogil:
         drawn = draw_gaussian(&source, scale, shift, &out[0], out.shape[0])
+    return source.next - &words[0], drawn
+
+
+def discrete_laplace(
+    const uint64_t[::1] words, int64_t[::1] out, uint64_t scale, int shift, uint64_t levels, uint64_t shares
+):
+    """Add one of `shares` shares of a discrete Laplace of scale / 2^shift; returns (words read, values added to).
+
+    Points from 2^levels on are left out.
+    """
+    if not 4 * levels <= shares:
+        raise ValueError("at most half a point in expectation is expected: 4 levels <= shares")
+    if words.shape[0] == 0 or out.shape[0] == 0:
+        return 0, 0
+    cdef Words source = reader(words)
+    cdef LaplacePlan plan = LaplacePlan(scale, shift, levels, shares)
+    cdef size_t drawn
+    with nogil:
+        drawn = add_laplace(&source, &plan, &out[0], out.shape[0])
     return source.next - &words[0], drawn
 
 

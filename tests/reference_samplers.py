@@ -151,6 +151,41 @@ def centred_poisson(words: Iterator[int], mean: int) -> int:
             return y
 
 
+# Shares of a discrete Laplace
+
+
+def polya_levels(scale: Fraction) -> int:
+    """The least number of levels, at least 1, that reach 128 scales."""
+    levels = 1
+    while 2**levels < 128 * scale:
+        levels += 1
+    return levels
+
+
+def few(words: Iterator[int], a: int, b: int) -> int:
+    """Poisson(a / b): coins of a/b / 1, a/b / 2, ... succeed n times; accept with (1 - a/b) / (1 - a/b / (n + 1))."""
+    while True:
+        n = 0
+        while below(words, (n + 1) * b) < a:
+            n += 1
+        if n == 0 or below(words, (n + 1) * b - a) < (n + 1) * (b - a):
+            return n
+
+
+def laplace_part(words: Iterator[int], scale: Fraction, levels: int, shares: int) -> int:
+    """A share of a discrete Laplace, where `shares` is at least 4 levels."""
+    total = 0
+    for _ in range(few(words, 2 * levels, shares)):
+        level = below(words, levels)
+        word = next(words)
+        k = 2**level + word % 2**level
+        if below(words, k) >= 2**level:
+            continue
+        if rational_exp_coin(words, k * scale.denominator, scale.numerator):
+            total += -k if word >= WORD // 2 else k
+    return total
+
+
 # The arrays of dpmpc.noise
 
 
@@ -167,6 +202,14 @@ def sample(description: dict[str, Any], count: int, stream: Stream) -> list[int]
             if description["name"] == "discrete-gaussian":
                 sigma = Fraction(description["sigma"])
                 values += [discrete_gaussian(words, sigma) for _ in range(size)]
+            elif description["name"] == "discrete-laplace":
+                scale, shares = Fraction(description["scale"]), description["shares"]
+                levels = polya_levels(scale)
+                parts = math.ceil(Fraction(4 * levels, shares))
+                drawn = [
+                    [laplace_part(words, scale, levels, parts * shares) for _ in range(size)] for _ in range(parts)
+                ]
+                values += [sum(column) for column in zip(*drawn, strict=True)]
             else:
                 first = [centred_poisson(words, description["variance"] // 2) for _ in range(size)]
                 values += [x - centred_poisson(words, description["variance"] // 2) for x in first]
@@ -176,28 +219,32 @@ def sample(description: dict[str, Any], count: int, stream: Stream) -> list[int]
 
 
 def main() -> None:
-    good: list[tuple[str, str, list[Any]]] = [
-        (
-            "discrete-gaussian",
-            "sigma",
-            [0.0009765625, 0.5, 1.0, 3.2998046875, 1000.5, 100000.0, 2.0**30, 1.9e9, 2.0**31, 2.0**40],
-        ),
-        ("skellam", "variance", [2, 10, 100, 131070, 131072, 250000, 2000000]),
+    sigmas = [0.0009765625, 0.5, 1.0, 3.2998046875, 1000.5, 100000.0, 2.0**30, 1.9e9, 2.0**31, 2.0**40]
+    variances = [2, 10, 100, 131070, 131072, 250000, 2000000]
+    laplaces = [(2.0**-10, 1), (0.5, 1), (3.2998046875, 3), (100000.0, 1), (1e9, 40), (2.0**40, 16), (2.0**40, 2**40)]
+    good: list[list[dict[str, Any]]] = [
+        [{"name": "discrete-gaussian", "sigma": sigma} for sigma in sigmas],
+        [{"name": "skellam", "variance": variance} for variance in variances],
+        [{"name": "discrete-laplace", "scale": scale, "shares": shares} for scale, shares in laplaces],
     ]
     bad: list[tuple[str, str, list[Any]]] = [
         ("discrete-gaussian", "sigma", [0, -1, -0.5, 2.0**40 + 1, 1e300, "3", None, True, [1.0]]),
         ("skellam", "variance", [0, -2, 2**53 + 2, "2", None, False]),
         ("gaussian", "sigma", [0, -1, "1"]),
     ]
+    bad_laplaces: list[tuple[Any, Any]] = [(0, 1), (-1, 1), ("3", 1), (3, 0), (3, 1.5), (3, 2**40 + 1), (3, None)]
     vectors: list[dict[str, Any]] = []
-    for name, parameter, values in good:
-        for index, value in enumerate(values):
+    for family in good:
+        for index, noise in enumerate(family):
             key = bytes(range(index, index + 16))
-            noise = {"name": name, parameter: value}
             draws = sample(noise, 24, Stream(key))
             vectors.append({"key": key.hex(), "noise": noise, "success": True, "sample": draws})
     for name, parameter, values in bad:
         vectors += [{"noise": {"name": name, parameter: value}, "success": False} for value in values]
+    for scale, shares in bad_laplaces:
+        for name in ("discrete-laplace", "gamma-laplace"):
+            noise = {"name": name, "scale": scale, "shares": shares}
+            vectors.append({"noise": noise, "success": False})
     vectors += [
         {"noise": noise, "success": False} for noise in ({}, {"name": "laplace"}, {"name": "skellam", "sigma": 2})
     ]

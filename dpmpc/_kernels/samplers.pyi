@@ -2,6 +2,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 def discrete_gaussian(words: NDArray[np.uint64], out: NDArray[np.int64], scale: int, shift: int) -> tuple[int, int]: ...
+def discrete_laplace(
+    words: NDArray[np.uint64], out: NDArray[np.int64], scale: int, shift: int, levels: int, shares: int
+) -> tuple[int, int]: ...
 
 class CentredPoisson:
     def __init__(
