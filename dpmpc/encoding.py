@@ -38,6 +38,7 @@ Neighbouring = Literal["replace-one", "zero-out"]
 
 LARGEST_INTEGER = 1 << 51  # the kernels round exactly up to here
 MAX_FRACTIONAL_BITS = 50
+_LEAST_SCALE = 2.0**-10  # of discrete Laplace noise
 _PERIOD = 256  # bounds are repeated to at least this many elements, so that the kernel's inner loop is long
 
 
@@ -249,6 +250,7 @@ def plan_modulus(
     cells: int,
     failure: float = 2.0**-40,
     noise: str = "gaussian",
+    scale: float | None = None,
 ) -> ModulusPlan:
     """Check 2^bits > 2 (max_r N_r eta_f + tail) + 1 (docs/mathematics.md, section 2).
 
@@ -259,6 +261,9 @@ def plan_modulus(
       unshifted sum is the largest (Canonne, Kamath, Steinke 2020, section 2).
     - Skellam of variance v, a difference of two Poisson(v/2): ln E exp(t X) = v (cosh t - 1) <= v t^2 / (2 (1 - t/3))
       for 0 < t < 3, so X is sub-gamma: tail = sqrt(2 v L) + L/3 (Boucheron, Lugosi, Massart 2013, section 2.4).
+    - Discrete Laplace of scale b, r times as many shares as make one up: ln E exp(t X) = -r ln(1 - sinh^2(t/2) /
+      sinh^2(1/(2b))) <= -r ln(1 - (b t)^2) <= r (b t)^2 / (1 - b t) for 0 < t < 1/b, as sinh(x)/x increases. So X is
+      sub-gamma: tail = sqrt(2 v L) + b L with v = 2 r b^2, which is (2 b sinh(1/(2b)) sd)^2.
 
     Wrap-around would ruin the result, never privacy.
 
@@ -276,8 +281,10 @@ def plan_modulus(
         Number of cells that are opened, k p.
     failure : float
         beta, in (0, 1).
-    noise : {"gaussian", "discrete-gaussian", "skellam"}
+    noise : {"gaussian", "discrete-gaussian", "skellam", "discrete-laplace"}
         Distribution of a cell's noise.
+    scale : float, optional
+        b, of discrete Laplace noise.
 
     Returns
     -------
@@ -300,8 +307,14 @@ def plan_modulus(
     tail = noise_sd * math.sqrt(2 * log_cells)
     if noise == "skellam":
         tail += log_cells / 3
+    elif noise == "discrete-laplace":
+        if scale is None or not (math.isfinite(scale) and scale >= _LEAST_SCALE):
+            raise InputError(f"scale: {scale} given, a finite number of at least 2^-10 expected")
+        tail = tail * 2 * scale * math.sinh(1 / (2 * scale)) + scale * log_cells
     elif noise not in ("gaussian", "discrete-gaussian"):
-        raise InputError(f"noise: {noise!r} given, 'gaussian', 'discrete-gaussian' or 'skellam' expected")
+        raise InputError(
+            f"noise: {noise!r} given, 'gaussian', 'discrete-gaussian', 'skellam' or 'discrete-laplace' expected"
+        )
     magnitude = int(occupancy_max) * int(eta_int)
     bits_needed = (2 * (magnitude + math.ceil(tail)) + 1).bit_length()
     if bits_needed > ring.bits:

@@ -269,6 +269,28 @@ def test_a_discrete_gaussian_has_the_tail_of_a_gaussian():
     assert plan(noise="discrete-gaussian") == plan(noise="gaussian")
 
 
+@pytest.mark.parametrize("scale", [0.25, 1.0, 40.0])
+@pytest.mark.parametrize("ratio", [1.0, 2.5, 30.0])
+@pytest.mark.parametrize("failure", [1e-2, 1e-9])
+def test_tail_of_shares_of_a_discrete_laplace(scale, ratio, failure):
+    """Against the exact law of the difference of two Polya variables of shape `ratio`."""
+    q = math.exp(-1 / scale)
+    sd = math.sqrt(ratio * 2 * q) / (1 - q)
+    tail = plan(noise_sd=sd, failure=failure, cells=9, noise="discrete-laplace", scale=scale).tail
+    reach = math.ceil(3 * tail + 20)
+    polya = stats.nbinom.pmf(np.arange(2 * reach), ratio, 1 - q)
+    survival = np.convolve(polya, polya[::-1])[2 * reach - 1 :][::-1].cumsum()[::-1]  # P(X >= x), x = 0, 1, ...
+    assert 2 * 9 * survival[math.floor(tail) + 1] <= failure
+    exact = int(np.argmax(2 * 9 * survival <= failure))
+    assert tail <= 2 * exact + 1
+
+
+@pytest.mark.parametrize("scale", [None, 0.0, -1.0, 1e-4, math.nan, math.inf])
+def test_plan_needs_the_scale_of_a_discrete_laplace(scale):
+    with pytest.raises(InputError, match=f"scale: {scale} given"):
+        plan(noise="discrete-laplace", scale=scale)
+
+
 @pytest.mark.parametrize(
     ("argument", "value"),
     [
