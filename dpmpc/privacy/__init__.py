@@ -11,7 +11,9 @@ from dpmpc.privacy.calibration import (
     Trust,
     account,
     calibrate,
+    is_pure,
     occupancy_failure,
+    released_sd,
 )
 from dpmpc.privacy.gaussian import (
     analytic_gaussian_sigma,
@@ -37,6 +39,8 @@ __all__ = [
     "classical_gaussian_sigma",
     "delta_of_mu",
     "epsilon_of_mu",
+    "is_pure",
     "mu_of_budget",
     "occupancy_failure",
+    "released_sd",
 ]

@@ -14,7 +14,11 @@ one joint mechanism over all columns and copies, without composition and without
 `Exposure` holds what this needs of S; `account` turns noise into a `Guarantee`, `calibrate` finds the least noise.
 
 ``calibration="paper"`` reproduces the printed calibration (Theorem 4.4, Corollary 4.7): basic composition over
-d columns and s copies with the classical Gaussian, and the occupancy failure of Lemma 4.5 added to delta.
+d columns and s copies with the classical Gaussian, and the occupancy failure of Lemma 4.5 added to delta. For Laplace
+noise it is Corollary 4.10, which counts all k rows as hit.
+
+Pure epsilon: the least m_r shares of a discrete Laplace are in every row, and delta is 0 (docs/mathematics.md, section
+1.3). Shares beyond those are independent noise on top, which is post-processing.
 """
 
 from __future__ import annotations
@@ -22,12 +26,13 @@ from __future__ import annotations
 import abc
 import dataclasses
 import math
+from fractions import Fraction
 
 import numpy as np
 
 from dpmpc.encoding import Sensitivity
 from dpmpc.errors import GuaranteeError, InputError
-from dpmpc.noise import DiscreteGaussian, Gaussian, Noise, Skellam
+from dpmpc.noise import MAX_SCALE, DiscreteGaussian, DiscreteLaplace, GammaLaplace, Gaussian, Noise, Skellam
 from dpmpc.privacy import gaussian, integer_noise
 from dpmpc.privacy.guarantee import Guarantee
 from dpmpc.sketching import PublicMatrix
@@ -122,17 +127,39 @@ class Exposure:
 
 
 class _Accountant(abc.ABC):
-    """How one family of noise is accounted for."""
+    """How one family of noise is accounted for.
+
+    Attributes
+    ----------
+    sources : tuple of str
+        Where that is proven.
+    assumptions : tuple of str
+        What it rests on, beyond what every release does.
+    pure : bool
+        Whether its epsilon is the same at delta = 0.
+    """
 
     sources: tuple[str, ...]
+    assumptions: tuple[str, ...] = ()
+    pure = False
 
     @abc.abstractmethod
     def epsilon(self, noise: Noise, exposure: Exposure, sensitivity: Sensitivity, delta: float) -> float:
         """Epsilon that the noise gives at delta."""
 
     @abc.abstractmethod
-    def with_variance(self, variance: float) -> Noise:
-        """Noise of this family of at least this variance."""
+    def least(self, exposure: Exposure, sensitivity: Sensitivity, epsilon: float, delta: float) -> Noise:
+        """Least noise of this family that gives (epsilon, delta)."""
+
+    @abc.abstractmethod
+    def papers(
+        self, sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: float, delta: float, trust: Trust
+    ) -> Noise:
+        """Noise of this family as the paper calibrates it."""
+
+    @abc.abstractmethod
+    def released_sd(self, l1: float, l2: float, sparsity: int, epsilon: float, delta: float) -> float:
+        """Standard deviation of a released entry, scaled by 1/sqrt(s), to first order and before any public matrix."""
 
     def mu(self, noise: Noise, exposure: Exposure, sensitivity: Sensitivity) -> float | None:
         """Gaussian-DP parameter of the release, where it has one."""
@@ -143,7 +170,52 @@ class _Accountant(abc.ABC):
         return 0.0
 
 
-class _GaussianAccountant(_Accountant):
+class _SearchedAccountant(_Accountant):
+    """A family whose noise is found by search on its variance."""
+
+    @abc.abstractmethod
+    def with_variance(self, variance: float) -> Noise:
+        """Noise of this family of at least this variance."""
+
+    def least(self, exposure: Exposure, sensitivity: Sensitivity, epsilon: float, delta: float) -> Noise:
+        """Double the Gaussian's variance, which is the least that can do, until enough; then halve the bracket."""
+
+        def suffices(candidate: Noise) -> bool:
+            return self.epsilon(candidate, exposure, sensitivity, delta) <= epsilon
+
+        low = exposure.leverage * (sensitivity.l2 / gaussian.mu_of_budget(epsilon, delta)) ** 2
+        best = self.with_variance(low)
+        if suffices(best):
+            return best
+        high = low
+        for _ in range(200):
+            high *= 2
+            if suffices(self.with_variance(high)):
+                break
+        else:
+            raise GuaranteeError(
+                f"epsilon: ({epsilon:g}, {delta:g}) given, but no {best.name} noise below variance {high:g} gives it"
+            )
+        while high > low * (1 + 1e-9):
+            middle = (low + high) / 2
+            if suffices(self.with_variance(middle)):
+                high = middle
+            else:
+                low = middle
+        return self.with_variance(high)
+
+    def papers(
+        self, sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: float, delta: float, trust: Trust
+    ) -> Noise:
+        """Noise of the variance of Corollary 4.7."""
+        return self.with_variance(_paper_variance(sketch, sensitivity, epsilon, delta, trust))
+
+    def released_sd(self, l1: float, l2: float, sparsity: int, epsilon: float, delta: float) -> float:
+        """Delta / mu, whatever the sparsity (docs/mathematics.md, section 1.2)."""
+        return l2 / gaussian.mu_of_budget(epsilon, delta)
+
+
+class _GaussianAccountant(_SearchedAccountant):
     sources: tuple[str, ...] = ("Balle and Wang 2018, Theorem 8 (tight Gaussian curve)",)
 
     def mu(self, noise: Noise, exposure: Exposure, sensitivity: Sensitivity) -> float:
@@ -181,7 +253,7 @@ class _DiscreteGaussianAccountant(_GaussianAccountant):
         return DiscreteGaussian(math.sqrt(variance))
 
 
-class _SkellamAccountant(_Accountant):
+class _SkellamAccountant(_SearchedAccountant):
     sources: tuple[str, ...] = (
         "Agarwal, Kairouz and Liu 2021, Theorem 3.5 (Renyi divergence of the Skellam mechanism)",
         "Canonne, Kamath and Steinke 2020, Proposition 12 (conversion to epsilon)",
@@ -204,6 +276,61 @@ class _SkellamAccountant(_Accountant):
         return Skellam(variance)
 
 
+class _LaplaceAccountant(_Accountant):
+    """Pure epsilon from m = min_r m_r shares of scale b = s Delta_1 / epsilon (docs/mathematics.md, section 1.3)."""
+
+    sources: tuple[str, ...] = (
+        "Burkhardt et al. 2025, Theorem 4.8 and Corollary 4.10 (Laplace noise in shares), with s rows of each client "
+        "in place of all k; delta = 0, whatever was asked for",
+    )
+    pure = True
+
+    def __init__(self, family: type[DiscreteLaplace] | type[GammaLaplace]):
+        self._family = family
+        if family is DiscreteLaplace:
+            self.assumptions = (
+                "nobody notices the tails that the sampler cuts off: total variation distance below 2^-183 for each "
+                "released number and each m = shares contributions to it",
+            )
+
+    def epsilon(self, noise: Noise, exposure: Exposure, sensitivity: Sensitivity, delta: float) -> float:
+        """S Delta_1 / b: a client moves s rows, each by at most Delta_1."""
+        assert isinstance(noise, DiscreteLaplace | GammaLaplace)
+        if exposure.fewest < noise.shares:
+            raise GuaranteeError(
+                f"shares: {noise.shares} given, but some row of the sketch keeps the noise of only {exposure.fewest} "
+                "honest contributions: they do not add up to Laplace noise"
+            )
+        return float(exposure.sparsity * Fraction(sensitivity.l1) / Fraction(noise.scale))
+
+    def least(self, exposure: Exposure, sensitivity: Sensitivity, epsilon: float, delta: float) -> Noise:
+        return self._noise(exposure.sparsity * Fraction(sensitivity.l1) / Fraction(epsilon), exposure.fewest)
+
+    def papers(
+        self, sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: float, delta: float, trust: Trust
+    ) -> Noise:
+        """Corollary 4.10: b = k Delta_1 / epsilon (Delta_1 = 2 eta d), m = n/k - t."""
+        shares = sketch.columns // sketch.rows - trust.corrupt_clients - trust.dropouts
+        if shares < 1:
+            raise GuaranteeError(
+                f"corrupt_clients + dropouts: {trust.corrupt_clients + trust.dropouts} given, fewer than n/k = "
+                f"{sketch.columns // sketch.rows} expected"
+            )
+        return self._noise(sketch.rows * Fraction(sensitivity.l1) / Fraction(epsilon), shares)
+
+    def released_sd(self, l1: float, l2: float, sparsity: int, epsilon: float, delta: float) -> float:
+        """sqrt(2) b / sqrt(s)."""
+        return math.sqrt(2 * sparsity) * l1 / epsilon
+
+    def _noise(self, scale: Fraction, shares: int) -> Noise:
+        if scale > MAX_SCALE:
+            raise GuaranteeError(
+                f"epsilon: too small for {self._family.name} noise, whose scale would be {float(scale):.6g} of at most "
+                "2^40; use fewer fractional bits, fewer columns or a sparser sketch"
+            )
+        return self._family(scale, shares)
+
+
 def _sigma(noise: Noise) -> float:
     """The parameter sigma, which for a narrow discrete Gaussian is not the standard deviation."""
     assert isinstance(noise, Gaussian | DiscreteGaussian)
@@ -214,6 +341,8 @@ _ACCOUNTANTS: dict[str, _Accountant] = {
     "gaussian": _GaussianAccountant(),
     "discrete-gaussian": _DiscreteGaussianAccountant(),
     "skellam": _SkellamAccountant(),
+    "discrete-laplace": _LaplaceAccountant(DiscreteLaplace),
+    "gamma-laplace": _LaplaceAccountant(GammaLaplace),
 }
 NOISES = tuple(_ACCOUNTANTS)
 
@@ -222,6 +351,28 @@ def _accountant(name: str) -> _Accountant:
     if name not in _ACCOUNTANTS:
         raise InputError(f"noise: {name!r} given, one of {', '.join(NOISES)} expected")
     return _ACCOUNTANTS[name]
+
+
+def is_pure(noise: str) -> bool:
+    """Return whether this family of noise gives its epsilon at delta = 0."""
+    return _accountant(noise).pure
+
+
+def released_sd(noise: str, *, l1: float, l2: float, sparsity: int, epsilon: float, delta: float) -> float:
+    """Return what calibrated noise amounts to in a released entry: a standard deviation, to first order.
+
+    Parameters
+    ----------
+    noise : str
+        The family.
+    l1, l2 : float
+        Sensitivities of a contribution, in the unit of the result.
+    sparsity : int
+        s.
+    epsilon, delta : float
+        The budget.
+    """
+    return _accountant(noise).released_sd(l1, l2, sparsity, epsilon, delta)
 
 
 def calibrate(
@@ -243,9 +394,9 @@ def calibrate(
     sensitivity : Sensitivity
         By how much one client's encoded row can change, in integer units.
     epsilon, delta : float
-        The budget of the whole release.
-    noise : {"discrete-gaussian", "skellam", "gaussian"}
-        The family; "gaussian" is for simulations only.
+        The budget of the whole release; delta may be 0 with the Laplace families, and does not matter to them.
+    noise : {"discrete-gaussian", "skellam", "discrete-laplace", "gaussian", "gamma-laplace"}
+        The family; "gaussian" and "gamma-laplace" are for simulations only.
     trust : Trust, optional
         Who may collude; by default all but one of three servers and no client.
     calibration : {"joint", "paper"}
@@ -262,38 +413,14 @@ def calibrate(
         If no noise of this family gives the budget.
     """
     trust = trust or Trust()
-    gaussian.check_budget(epsilon, delta)
     accountant = _accountant(noise)
+    gaussian.check_budget(epsilon, delta, pure=accountant.pure)
     exposure = Exposure.of(sketch, trust)
     if calibration == "paper":
-        return accountant.with_variance(_paper_variance(sketch, sensitivity, epsilon, delta, trust))
+        return accountant.papers(sketch, sensitivity, epsilon, delta, trust)
     if calibration != "joint":
         raise InputError(f"calibration: {calibration!r} given, one of {', '.join(CALIBRATIONS)} expected")
-
-    def suffices(candidate: Noise) -> bool:
-        return accountant.epsilon(candidate, exposure, sensitivity, delta) <= epsilon
-
-    # The Gaussian's variance is the least that can do; double it until enough, then halve the bracket.
-    low = exposure.leverage * (sensitivity.l2 / gaussian.mu_of_budget(epsilon, delta)) ** 2
-    best = accountant.with_variance(low)
-    if suffices(best):
-        return best
-    high = low
-    for _ in range(200):
-        high *= 2
-        if suffices(accountant.with_variance(high)):
-            break
-    else:
-        raise GuaranteeError(
-            f"epsilon: ({epsilon:g}, {delta:g}) given, but no {noise} noise below variance {high:g} gives it"
-        )
-    while high > low * (1 + 1e-9):
-        middle = (low + high) / 2
-        if suffices(accountant.with_variance(middle)):
-            high = middle
-        else:
-            low = middle
-    return accountant.with_variance(high)
+    return accountant.least(exposure, sensitivity, epsilon, delta)
 
 
 def account(
@@ -317,8 +444,8 @@ def account(
         If the noise is too small for the budget; the message holds both epsilons.
     """
     trust = trust or Trust()
-    gaussian.check_budget(epsilon, delta)
     accountant = _accountant(noise.name)
+    gaussian.check_budget(epsilon, delta, pure=accountant.pure)
     exposure = Exposure.of(sketch, trust)
     achieved = accountant.epsilon(noise, exposure, sensitivity, delta)
     if achieved > epsilon:
@@ -350,6 +477,7 @@ def account(
             + (f" after {lost} are taken away" if lost else ""),
             "each row of data enters one release only, with noise drawn once",
             "AES-128 in counter mode is a pseudorandom generator",
+            *accountant.assumptions,
         ),
         sources=("Burkhardt et al. 2025, Lemma 4.1 and Algorithm 1 (linear-transformation model)", *accountant.sources),
         simulation=simulation or noise.simulation_only,

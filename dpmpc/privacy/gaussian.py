@@ -8,6 +8,7 @@ mu = Delta / sigma and with nothing smaller, so the curve below is tight (Balle 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import brentq
@@ -19,18 +20,27 @@ _LARGEST_MU = 1e3
 _SMALLEST_MU = 1e-12
 
 
-def check_budget(epsilon: float, delta: float) -> None:
+def check_budget(epsilon: float, delta: float, *, pure: bool = False) -> None:
     """Refuse an (epsilon, delta) that is no privacy budget.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The budget.
+    pure : bool
+        Whether the mechanism can do with delta = 0.
 
     Raises
     ------
     InputError
-        Unless epsilon is positive and finite and delta lies strictly between 0 and 1.
+        Unless epsilon is positive and finite and delta lies strictly between 0 and 1, or is 0 where `pure`.
     """
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise InputError(f"epsilon: {epsilon} given, a positive finite number expected")
-    if not 0 < delta < 1:
-        raise InputError(f"delta: {delta} given, a number strictly between 0 and 1 expected")
+    if not (0 < delta < 1 or (pure and delta == 0)):
+        expected = "0 or a number between 0 and 1" if pure else "a number strictly between 0 and 1"
+        remedy = "; only discrete-laplace noise gives delta = 0" if delta == 0 else ""
+        raise InputError(f"delta: {delta} given, {expected} expected{remedy}")
 
 
 def delta_of_mu(mu: float, epsilon: float) -> float:
@@ -58,6 +68,7 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
     return float(brentq(lambda epsilon: delta_of_mu(mu, epsilon) - delta, 0.0, upper, xtol=1e-13))
 
 
+@lru_cache(maxsize=64)
 def mu_of_budget(epsilon: float, delta: float) -> float:
     """Largest mu such that mu-GDP implies (epsilon, delta)-DP.
 

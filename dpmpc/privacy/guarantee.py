@@ -15,7 +15,7 @@ class Guarantee:
     Parameters
     ----------
     epsilon, delta : float
-        What is promised.
+        What is promised; delta = 0 is pure epsilon-differential privacy.
     achieved_epsilon : float
         What the noise gives at this delta; at most `epsilon`.
     mechanism : str
@@ -73,8 +73,9 @@ class Guarantee:
         return cls(**{**fields, **lists})
 
     def __str__(self) -> str:
+        budget = f"({self.epsilon:g}, {self.delta:g})" if self.delta else f"pure {self.epsilon:g}"
         lines = [
-            f"({self.epsilon:g}, {self.delta:g})-differential privacy for each of {self.clients:,} clients",
+            f"{budget}-differential privacy for each of {self.clients:,} clients",
             f"  neighbouring: {_NEIGHBOURING[self.neighbouring]}",
             f"  noise: {self.mechanism}; at delta = {self.delta:g} it gives epsilon = {self.achieved_epsilon:.6g}"
             + (f" (mu = {self.mu:.6g}, rho = {self.rho:.6g})" if self.mu is not None and self.rho is not None else ""),
