@@ -22,6 +22,7 @@ from dpmpc.errors import DpmpcError, InputError
 
 MODELS = ("ridge", "low-rank", "moment")
 BENCHES = ("table3", "table4", "table5", "sum_ssp")
+INTEGER_NOISES = ("discrete-gaussian", "skellam", "discrete-laplace")
 DEMO_TEXT = """\
 A generated population (dpmpc.datasets.demo_population, seed 0) whose income is linear in five features. Each person
 clips, encodes, noises and secret-shares one row; server processes sketch their shares; only the noisy sketch is opened.
@@ -116,13 +117,13 @@ def _add_model_options(command: argparse.ArgumentParser) -> None:
 
 def _add_task_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--epsilon", type=float, required=True)
-    command.add_argument("--delta", type=float, required=True)
+    command.add_argument("--delta", type=float, required=True, help="0 with discrete-laplace noise")
     command.add_argument("--servers", type=int, default=3, metavar="M")
     command.add_argument("--sketch", choices=["auto", "osnap", "countsketch", "sum"], default="auto")
     command.add_argument("--rows", type=int, metavar="K", help="rows of the sketch")
     command.add_argument("--sparsity", type=int, metavar="S", help="rows that each client hits")
     command.add_argument("--radius", type=float, metavar="C", help="clip normalised rows to this L2 norm")
-    command.add_argument("--noise", choices=["discrete-gaussian", "skellam"], default="discrete-gaussian")
+    command.add_argument("--noise", choices=INTEGER_NOISES, default="discrete-gaussian")
     command.add_argument("--sharing", choices=["additive", "shamir"], default="additive")
     command.add_argument("--ring", choices=["ring64", "mersenne61"], help="where shares live")
     command.add_argument("--corrupt-clients", type=int, default=0, metavar="T")

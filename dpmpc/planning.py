@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import TypedDict
 
 from dpmpc.bounds import Schema
 from dpmpc.encoding import FixedPoint, home
 from dpmpc.errors import InputError
-from dpmpc.privacy import Trust, calibrate, check_budget, mu_of_budget
+from dpmpc.privacy import Trust, calibrate, check_budget, is_pure, released_sd
 from dpmpc.randomness import SEED_BYTES, Label, Stream, derive, seed_bytes
 from dpmpc.sketching import OSNAP, CountSketch, PublicMatrix, Sum
 from dpmpc.statistic import Rows, SecondMoments, Statistic
@@ -49,6 +50,15 @@ class Population:
                 raise InputError(f"{name}: {getattr(self, name)} given, a number in (0, 1] expected")
         if not 0 < self.explained < 1:
             raise InputError(f"explained: {self.explained} given, a number strictly between 0 and 1 expected")
+
+
+class Assumed(TypedDict):
+    """What `predict` has to know beside the sizes and the budget."""
+
+    radius: float | None
+    population: Population | None
+    noise: str
+    sparsity: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,7 +117,7 @@ def design(
     clients : int
         Number of clients, n.
     epsilon, delta : float
-        The budget.
+        The budget; delta = 0 with ``noise="discrete-laplace"``.
     statistic : Statistic, optional
         What is summed over the clients in place of rows or second moments; there is then no sketch to choose.
     purpose : {"ridge", "low-rank"}
@@ -116,7 +126,8 @@ def design(
         The public matrix. "sum" adds up the clients' second moments; "auto" is "sum" while a client sends at most
         8192 words, then "osnap".
     rows, sparsity : int, optional
-        k and s; by default `best_rows` or `low_rank_rows`, and s = 4 (OSNAP).
+        k and s; by default `best_rows` or `low_rank_rows`, and s = 4 (OSNAP), or 1 for discrete Laplace noise, which
+        costs sqrt(s) in standard deviation.
     balanced : bool
         Whether every copy hits every row equally often.
     noise : str
@@ -143,7 +154,7 @@ def design(
     """
     if clients < 1:
         raise InputError(f"clients: {clients} given, at least 1 expected")
-    check_budget(epsilon, delta)
+    check_budget(epsilon, delta, pure=is_pure(noise))
     if delta * clients >= 1:
         raise InputError(f"delta: {delta:g} given for {clients} clients, less than 1/n = {1 / clients:g} expected")
     matrix: PublicMatrix
@@ -151,9 +162,12 @@ def design(
         if purpose not in PURPOSES:
             raise InputError(f"purpose: {purpose!r} given, one of {', '.join(PURPOSES)} expected")
         sketch = _resolved(sketch, len(schema))
+        wanted = sparsity or (DEFAULT_SPARSITY if sketch == "osnap" and not is_pure(noise) else 1)
         if rows is None and sketch != "sum":
             recommend = best_rows if purpose == "ridge" else low_rank_rows
-            rows = recommend(len(schema), clients, epsilon, delta, radius=radius)
+            rows = recommend(len(schema), clients, epsilon, delta, radius=radius, noise=noise, sparsity=wanted)
+        if sketch == "osnap" and sparsity is None:
+            sparsity = min(wanted, rows or wanted)
         statistic, matrix = _matrix(schema, clients, sketch, rows, sparsity, balanced, radius, seed)
     else:
         _expect_plain_sum(statistic, sketch, rows, sparsity, radius)
@@ -235,8 +249,8 @@ def _matrix(
         if sparsity not in (None, 1):
             raise InputError(f"sparsity: {sparsity} given, 1 expected with a CountSketch")
         return Rows(radius), CountSketch(rows=rows, columns=clients, seed=matrix_seed, balanced=balanced)
-    wanted = min(DEFAULT_SPARSITY, rows) if sparsity is None else sparsity
-    return Rows(radius), OSNAP(rows=rows, columns=clients, sparsity=wanted, seed=matrix_seed, balanced=balanced)
+    assert sparsity is not None
+    return Rows(radius), OSNAP(rows=rows, columns=clients, sparsity=sparsity, seed=matrix_seed, balanced=balanced)
 
 
 def predict(
@@ -248,13 +262,15 @@ def predict(
     *,
     radius: float | None = None,
     population: Population | None = None,
+    noise: str = "discrete-gaussian",
+    sparsity: int = 1,
 ) -> Prediction:
     """Predict phi for an uncorrelated population, from first-order formulas.
 
-    A row of the sketch holds n/k clients' signal and Gaussian noise of standard deviation sigma = Delta/mu
-    (docs/mathematics.md, section 1.2). Regressing on it is least squares with errors in the variables: the fit
-    shrinks by lambda = (n v/k) / (n v/k + sigma^2) and k - p - 1 degrees of freedom
-    remain after p - 1 features and the intercept.
+    A row of the sketch holds n/k clients' signal and noise of standard deviation sigma, Delta/mu for Gaussian noise
+    (docs/mathematics.md, section 1.2) and sqrt(2 s) Delta_1/epsilon for Laplace noise (section 1.3).
+    Regressing on it is least squares with errors in the variables: the fit shrinks by lambda = (n v/k) / (n v/k +
+    sigma^2) and k - p - 1 degrees of freedom remain after p - 1 features and the intercept.
 
     Parameters
     ----------
@@ -270,6 +286,10 @@ def predict(
         L2 clipping radius of the normalised row.
     population : Population, optional
         What is assumed about the data.
+    noise : str
+        Family of the clients' noise.
+    sparsity : int
+        s.
     """
     population = population or Population()
     features = columns - 1
@@ -277,12 +297,12 @@ def predict(
     explained = population.explained * population.target_spread**2
     residual = (1 - population.explained) * population.target_spread**2
     weight = explained / variance  # squared norm of the true coefficients
-    mu = mu_of_budget(epsilon, delta)
     norm = _largest_norm(columns, radius)
-    sigma2 = (2 * norm / mu) ** 2
+    width = SecondMoments(radius).width(columns)
 
-    def factor(per_row: float, degrees: float) -> float:
+    def factor(per_row: float, degrees: float, sparsity: int) -> float:
         """Phi when each of the rows holds `per_row` clients."""
+        sigma2 = _deviation(noise, 2 * norm, columns, sparsity, epsilon, delta) ** 2
         signal = per_row * variance
         shrink = signal / (signal + sigma2)
         error = per_row * residual + sigma2 + weight * sigma2 * shrink
@@ -291,12 +311,12 @@ def predict(
         excess = variance * ((1 - shrink) ** 2 * weight + spread) + intercept
         return 1 + excess / residual
 
-    moments = math.sqrt(2) * (1 + norm**2) / mu / math.sqrt(2)
+    moments = _deviation(noise, math.sqrt(2) * (1 + norm**2), width, 1, epsilon, delta) / math.sqrt(2)
     summed = features * moments**2 * (1 + weight) / (clients * variance) ** 2 * variance
     return Prediction(
-        sketch=factor(clients / rows, max(rows - columns - 1, 0.5)),
+        sketch=factor(clients / rows, max(rows - columns - 1, 0.5), sparsity),
         sum=1 + summed / residual,
-        local=factor(1.0, clients),
+        local=factor(1.0, clients, 1),
         trivial=1 / (1 - population.explained),
         rows=rows,
     )
@@ -310,6 +330,8 @@ def best_rows(
     *,
     radius: float | None = None,
     population: Population | None = None,
+    noise: str = "discrete-gaussian",
+    sparsity: int = 1,
 ) -> int:
     """Return the number of rows k with the smallest predicted phi."""
     candidates = {round(2 ** (exponent / 4)) for exponent in range(4 * 24)}
@@ -317,7 +339,8 @@ def best_rows(
     usable = usable or [2 * columns]
 
     def expected(rows: int) -> float:
-        return predict(columns, clients, epsilon, delta, rows, radius=radius, population=population).sketch
+        assumed = Assumed(radius=radius, population=population, noise=noise, sparsity=sparsity)
+        return predict(columns, clients, epsilon, delta, rows, **assumed).sketch
 
     return min(usable, key=expected)
 
@@ -330,14 +353,21 @@ def low_rank_rows(
     *,
     radius: float | None = None,
     population: Population | None = None,
+    noise: str = "discrete-gaussian",
+    sparsity: int = 1,
 ) -> int:
     """Return k = n v / (2 sigma^2), but at least 2 p (docs/mathematics.md, section 5.1).
 
     There the sketch's distortion n v sqrt(p/k) of the second moments is as large as their noise 2 sigma^2 sqrt(k p).
     """
     variance = (population or Population()).spread ** 2
-    sigma2 = (2 * _largest_norm(columns, radius) / mu_of_budget(epsilon, delta)) ** 2
+    sigma2 = _deviation(noise, 2 * _largest_norm(columns, radius), columns, sparsity, epsilon, delta) ** 2
     return max(2 * columns, round(clients * variance / (2 * sigma2)))
+
+
+def _deviation(noise: str, l2: float, width: int, sparsity: int, epsilon: float, delta: float) -> float:
+    """Standard deviation of the noise in a released entry, for contributions of `width` entries."""
+    return released_sd(noise, l1=math.sqrt(width) * l2, l2=l2, sparsity=sparsity, epsilon=epsilon, delta=delta)
 
 
 def _largest_norm(columns: int, radius: float | None) -> float:
@@ -346,12 +376,9 @@ def _largest_norm(columns: int, radius: float | None) -> float:
 
 def predict_for(task: Task, population: Population | None = None) -> Prediction:
     """Predict phi for a task; where it sums second moments, the best sketch is predicted beside it."""
-    columns, radius = len(task.schema), task.statistic.radius
-    budget = (columns, task.clients, task.epsilon, task.delta)
-    rows = task.sketch.rows
     if isinstance(task.statistic, SecondMoments):
-        rows = best_rows(*budget, radius=radius, population=population)
-    return predict(*budget, rows, radius=radius, population=population)
+        return _at_best_rows(task, task.clients, population)
+    return _predict(task, task.clients, task.sketch.rows, population)
 
 
 def break_even(task: Task, population: Population | None = None, *, largest: int = 10**12) -> int | None:
@@ -361,9 +388,7 @@ def break_even(task: Task, population: Population | None = None, *, largest: int
     """
 
     def useful(clients: int) -> bool:
-        budget = (len(task.schema), clients, task.epsilon, task.delta)
-        rows = best_rows(*budget, radius=task.statistic.radius, population=population)
-        prediction = predict(*budget, rows, radius=task.statistic.radius, population=population)
+        prediction = _at_best_rows(task, clients, population)
         return prediction.chosen(task.statistic.name) < prediction.trivial
 
     if not useful(largest):
@@ -373,3 +398,18 @@ def break_even(task: Task, population: Population | None = None, *, largest: int
         middle = (low + high) // 2
         low, high = (low, middle) if useful(middle) else (middle, high)
     return high
+
+
+def _at_best_rows(task: Task, clients: int, population: Population | None) -> Prediction:
+    rows = best_rows(len(task.schema), clients, task.epsilon, task.delta, **_assumed(task, population))
+    return _predict(task, clients, rows, population)
+
+
+def _predict(task: Task, clients: int, rows: int, population: Population | None) -> Prediction:
+    return predict(len(task.schema), clients, task.epsilon, task.delta, rows, **_assumed(task, population))
+
+
+def _assumed(task: Task, population: Population | None) -> Assumed:
+    return Assumed(
+        radius=task.statistic.radius, population=population, noise=task.noise.name, sparsity=task.sketch.sparsity
+    )

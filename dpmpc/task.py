@@ -47,7 +47,7 @@ class Task:
     trust : Trust
         Servers, and who of them and of the clients may collude.
     epsilon, delta : float
-        What is promised.
+        What is promised; delta may be 0 with discrete Laplace noise.
     sharing : {"additive", "shamir"}
         How a contribution is split among the servers.
     calibration : {"joint", "paper"}
@@ -126,6 +126,7 @@ class Task:
             math.sqrt(most * self.noise.variance),
             self.sketch.rows * self.width,
             noise=self.noise.name,
+            scale=getattr(self.noise, "scale", None),
         )
 
     def verify(self) -> Task:

@@ -135,6 +135,21 @@ def test_networked_moments_agree_with_the_in_process_run_of_the_same_seed(option
         assert words in printed
 
 
+def test_fit_and_plan_of_pure_epsilon(data, tmp_path, capsys):
+    pure = ["--bounds", tmp_path / "bounds.toml", "--epsilon", "1", "--delta", "0", "--noise", "discrete-laplace"]
+    out = tmp_path / "pure"
+    status, printed, _ = run(capsys, "fit", data, "--target", "score", *pure, "--json", "--out", out)
+    assert status == 0
+    privacy = json.loads(printed)["privacy"]
+    assert (privacy["epsilon"], privacy["delta"]) == (1, 0)
+    assert 0.999 < privacy["achieved_epsilon"] <= 1
+    assert Release.load(out / "release.dpmpc").guarantee.delta == 0
+    assert "pure 1-differential privacy" in (out / "report.txt").read_text()
+    status, printed, _ = run(capsys, "plan", "--clients", "5000", *pure, "--json")
+    assert status == 0
+    assert json.loads(printed)["noise"]["family"] == "discrete-laplace"
+
+
 def test_plan_says_what_to_expect(capsys, tmp_path):
     arguments = ["plan", "--clients", "1000000", "--columns", "6", *BUDGET[:2], "--delta", "1e-7"]
     status, printed, _ = run(capsys, *arguments, "--json")
@@ -203,7 +218,8 @@ BAD_INPUT = {
     "epsilon zero": (csv(GOOD), ["--epsilon", "0"], "epsilon: 0"),
     "epsilon negative": (csv(GOOD), ["--epsilon", "-1"], "epsilon: -1"),
     "delta too large": (csv(GOOD), ["--delta", "0.5"], "delta: 0.5"),
-    "delta zero": (csv(GOOD), ["--delta", "0"], "delta: 0"),
+    "delta zero": (csv(GOOD), ["--delta", "0"], "only discrete-laplace noise"),
+    "negative delta": (csv(GOOD), ["--delta", "-1", "--noise", "discrete-laplace"], "delta: -1"),
     "one server": (csv(GOOD), ["--servers", "1"], "servers: 1"),
     "too few rows": (csv(GOOD), ["--sketch", "osnap", "--rows", "2"], "rows: 2"),
     "sparsity above rows": (csv(GOOD), ["--sketch", "osnap", "--rows", "5", "--sparsity", "6"], "6"),

@@ -85,6 +85,17 @@ def test_a_private_fit_beats_the_trivial_predictor(sketch):
     assert fitted.predict(X[:5]).shape == (5,)
 
 
+@pytest.mark.parametrize("sketch", ["sum", "countsketch"])
+def test_a_fit_of_pure_epsilon_beats_the_trivial_predictor(sketch):
+    X, y, weights = population(200_000, features=3, residual=0.2)
+    fitted = RidgeRegression(1.0, epsilon=1, delta=0, noise="discrete-laplace", sketch=sketch, radius=1.5, seed=5)
+    fitted.fit(X, y)
+    assert fitted.approximation_factor(X, y) < 0.5 * fitted.trivial_factor(X, y)
+    assert np.linalg.norm(fitted.coef_ - weights) < 0.5 * np.linalg.norm(weights)
+    assert fitted.release_.guarantee.delta == 0
+    assert fitted.release_.task.sketch.sparsity == 1
+
+
 def test_auto_sums_second_moments_and_is_close_to_the_optimum():
     X, y, _ = population(50_000, features=5)
     fitted = RidgeRegression(1.0, seed=1).fit(X, y)

@@ -49,6 +49,30 @@ def test_predicted_phi_of_a_sum_is_near_the_mean_of_runs():
     assert np.mean(factors) - 1 == pytest.approx(predicted - 1, rel=0.6)
 
 
+@pytest.mark.statistical
+@pytest.mark.parametrize(("sketch", "clients", "rows"), [("osnap", 1_000_000, 60), ("sum", 20_000, None)])
+def test_predicted_phi_of_pure_epsilon_is_near_the_mean_of_runs(sketch, clients, rows):
+    """Mean of 12 runs within 60 % of the predicted excess; fixed seeds."""
+    X, y = population(clients)
+    factors = []
+    for seed in range(12):
+        task = design(
+            Schema.unit([*"abcd", "y"]), clients, 1.0, 0, sketch=sketch, rows=rows, noise="discrete-laplace", seed=seed
+        )
+        release = model.run(task, np.column_stack([X, y]), stream=Stream.from_seed(seed))
+        factors.append(RidgeRegression(0.0, debias="never").fit_release(release).approximation_factor(X, y))
+    predicted = predict_for(task, Population(explained=EXPLAINED)).chosen(task.statistic.name)
+    assert np.mean(factors) - 1 == pytest.approx(predicted - 1, rel=0.6)
+
+
+def test_pure_epsilon_plans_without_a_delta():
+    names = Schema.unit([*"abcdef"])
+    tasks = [design(names, 500_000, 1.0, 0, sketch="osnap", noise="discrete-laplace", sparsity=s) for s in (None, 1, 4)]
+    assert [task.sketch.sparsity for task in tasks] == [1, 1, 4]
+    assert predict_for(tasks[0]).sketch < predict_for(tasks[2]).sketch
+    assert break_even(tasks[0]) < break_even(tasks[2])
+
+
 def test_best_rows_is_the_best_of_its_neighbours():
     budget = (6, 1_000_000, 1.0, 1e-7)
     best = best_rows(*budget)

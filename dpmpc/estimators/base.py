@@ -23,10 +23,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     epsilon, delta : float
-        Budget of the release that `fit` makes.
+        Budget of the release that `fit` makes; delta = 0 with ``noise="discrete-laplace"``.
     bounds : Schema, pair, dict, path or None
         Public bounds of the columns, target included; None where the data is already in [-1, 1].
-    noise : {"discrete-gaussian", "skellam"}
+    noise : {"discrete-gaussian", "skellam", "discrete-laplace"}
         Family of the clients' noise.
     servers : int
         Number of servers.
