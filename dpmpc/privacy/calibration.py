@@ -294,7 +294,7 @@ class _LaplaceAccountant(_Accountant):
             )
 
     def epsilon(self, noise: Noise, exposure: Exposure, sensitivity: Sensitivity, delta: float) -> float:
-        """S Delta_1 / b: a client moves s rows, each by at most Delta_1."""
+        """Return s Delta_1 / b: a client moves s rows, each by at most Delta_1."""
         assert isinstance(noise, DiscreteLaplace | GammaLaplace)
         if exposure.fewest < noise.shares:
             raise GuaranteeError(
@@ -304,7 +304,7 @@ class _LaplaceAccountant(_Accountant):
         return float(exposure.sparsity * Fraction(sensitivity.l1) / Fraction(noise.scale))
 
     def least(self, exposure: Exposure, sensitivity: Sensitivity, epsilon: float, delta: float) -> Noise:
-        return self._noise(exposure.sparsity * Fraction(sensitivity.l1) / Fraction(epsilon), exposure.fewest)
+        return self._noise(exposure.sparsity, sensitivity, epsilon, exposure.fewest)
 
     def papers(
         self, sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: float, delta: float, trust: Trust
@@ -316,17 +316,19 @@ class _LaplaceAccountant(_Accountant):
                 f"corrupt_clients + dropouts: {trust.corrupt_clients + trust.dropouts} given, fewer than n/k = "
                 f"{sketch.columns // sketch.rows} expected"
             )
-        return self._noise(sketch.rows * Fraction(sensitivity.l1) / Fraction(epsilon), shares)
+        return self._noise(sketch.rows, sensitivity, epsilon, shares)
 
     def released_sd(self, l1: float, l2: float, sparsity: int, epsilon: float, delta: float) -> float:
         """sqrt(2) b / sqrt(s)."""
         return math.sqrt(2 * sparsity) * l1 / epsilon
 
-    def _noise(self, scale: Fraction, shares: int) -> Noise:
+    def _noise(self, rows: int, sensitivity: Sensitivity, epsilon: float, shares: int) -> Noise:
+        """Noise of scale rows Delta_1 / epsilon."""
+        scale = rows * Fraction(sensitivity.l1) / Fraction(epsilon)
         if scale > MAX_SCALE:
             raise GuaranteeError(
-                f"epsilon: too small for {self._family.name} noise, whose scale would be {float(scale):.6g} of at most "
-                "2^40; use fewer fractional bits, fewer columns or a sparser sketch"
+                f"epsilon: {epsilon:g} given, but the scale of {self._family.name} noise would be {float(scale):.6g}, "
+                "and at most 2^40 is expected: use fewer fractional bits, fewer columns or a sparser sketch"
             )
         return self._family(scale, shares)
 
