@@ -236,7 +236,8 @@ def _run_and_fit(
 def _plan(options: argparse.Namespace) -> None:
     from dpmpc import report
     from dpmpc.bounds import Schema
-    from dpmpc.planning import Population, break_even, design, predict_for
+    from dpmpc.planning import design
+    from dpmpc.prediction import Population, break_even, predict_for
 
     if (options.columns is None) == (options.bounds is None):
         raise InputError("columns, bounds: give the number of columns or a bounds file, one of the two")

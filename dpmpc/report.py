@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from dpmpc.network.meter import Report
-from dpmpc.planning import Prediction
+from dpmpc.prediction import Prediction
 from dpmpc.privacy import Guarantee
 from dpmpc.protocols.linear_transform import NetworkedRun
 from dpmpc.task import Task

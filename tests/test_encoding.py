@@ -231,7 +231,7 @@ def plan(ring="ring64", occupancy_max=4000, eta_int=65536, noise_sd=3.67e6, cell
 
 
 def test_plan_of_the_specification():
-    """SPEC 2: n=1e5, k=100, s=4, p=11, f=16, beta=2^-40, (1, 1e-6) need 30 bits."""
+    """Section 2: n=1e5, k=100, s=4, p=11, f=16, beta=2^-40, (1, 1e-6) need 30 bits."""
     occupancy = 100_000 * 4 // 100
     sigma_client = 2 * math.sqrt(11) * 2**16 / 0.236704 * math.sqrt(4 / occupancy)
     made = plan(occupancy_max=occupancy, noise_sd=sigma_client * math.sqrt(occupancy))

@@ -6,7 +6,8 @@ import pytest
 from dpmpc import RidgeRegression, model
 from dpmpc.bounds import Schema
 from dpmpc.errors import InputError
-from dpmpc.planning import Population, best_rows, break_even, design, predict, predict_for
+from dpmpc.planning import design
+from dpmpc.prediction import Population, best_rows, break_even, predict, predict_for
 from dpmpc.randomness import Stream
 
 EXPLAINED = 0.8

@@ -1,20 +1,13 @@
 """The only place that turns epsilon into noise, and noise into a promise.
 
 `gaussian` holds the tight curve of the Gaussian mechanism, `integer_noise` what integers cost beside it,
-`calibration` the mechanism of secure sketching, `guarantee` the words.
+`accountants` one family of noise each, `exposure` who may collude, `calibration` the mechanism of secure sketching,
+`guarantee` the words.
 """
 
-from dpmpc.privacy.calibration import (
-    CALIBRATIONS,
-    NOISES,
-    Exposure,
-    Trust,
-    account,
-    calibrate,
-    is_pure,
-    occupancy_failure,
-    released_sd,
-)
+from dpmpc.privacy.accountants import NOISES, is_pure, released_sd
+from dpmpc.privacy.calibration import CALIBRATIONS, account, calibrate
+from dpmpc.privacy.exposure import Exposure, Trust
 from dpmpc.privacy.gaussian import (
     analytic_gaussian_sigma,
     check_budget,
@@ -24,6 +17,7 @@ from dpmpc.privacy.gaussian import (
     mu_of_budget,
 )
 from dpmpc.privacy.guarantee import REPLACE_ONE, Guarantee
+from dpmpc.privacy.paper import occupancy_failure
 
 __all__ = [
     "CALIBRATIONS",

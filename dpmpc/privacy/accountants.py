@@ -1,0 +1,271 @@
+"""How each family of noise is accounted for: one accountant a family, found by the noise's name.
+
+An accountant says what epsilon a given noise gives on a given `Exposure`, and finds the least noise that gives a
+budget. Formulas stand in `gaussian`, `integer_noise` and docs/mathematics.md, sections 1.2 and 1.3.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+from fractions import Fraction
+
+from dpmpc.encoding import Sensitivity
+from dpmpc.errors import GuaranteeError, InputError
+from dpmpc.noise import MAX_SCALE, DiscreteGaussian, DiscreteLaplace, GammaLaplace, Gaussian, Noise, Skellam
+from dpmpc.privacy import gaussian, integer_noise
+from dpmpc.privacy.exposure import Exposure, Trust
+from dpmpc.privacy.paper import paper_variance
+from dpmpc.sketching import PublicMatrix
+
+
+class Accountant(abc.ABC):
+    """How one family of noise is accounted for.
+
+    Attributes
+    ----------
+    sources : tuple of str
+        Where that is proven.
+    assumptions : tuple of str
+        What it rests on, beyond what every release does.
+    pure : bool
+        Whether its epsilon is the same at delta = 0.
+    """
+
+    sources: tuple[str, ...]
+    assumptions: tuple[str, ...] = ()
+    pure = False
+
+    @abc.abstractmethod
+    def epsilon(self, noise: Noise, exposure: Exposure, sensitivity: Sensitivity, delta: float) -> float:
+        """Epsilon that the noise gives at delta."""
+
+    @abc.abstractmethod
+    def least(self, exposure: Exposure, sensitivity: Sensitivity, epsilon: float, delta: float) -> Noise:
+        """Least noise of this family that gives (epsilon, delta)."""
+
+    @abc.abstractmethod
+    def papers(
+        self, sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: float, delta: float, trust: Trust
+    ) -> Noise:
+        """Noise of this family as the paper calibrates it."""
+
+    @abc.abstractmethod
+    def released_sd(self, l1: float, l2: float, sparsity: int, epsilon: float, delta: float) -> float:
+        """Standard deviation of a released entry, scaled by 1/sqrt(s), to first order and before any public matrix."""
+
+    def mu(self, noise: Noise, exposure: Exposure, sensitivity: Sensitivity) -> float | None:
+        """Gaussian-DP parameter of the release, where it has one."""
+        return None
+
+    def slack(self, noise: Noise, exposure: Exposure, sensitivity: Sensitivity) -> float:
+        """Pure epsilon by which a client's rows may differ from Gaussian ones, in one direction."""
+        return 0.0
+
+
+class _SearchedAccountant(Accountant):
+    """A family whose noise is found by search on its variance."""
+
+    @abc.abstractmethod
+    def with_variance(self, variance: float) -> Noise:
+        """Noise of this family of at least this variance."""
+
+    def least(self, exposure: Exposure, sensitivity: Sensitivity, epsilon: float, delta: float) -> Noise:
+        """Double the Gaussian's variance, which is the least that can do, until enough; then halve the bracket."""
+
+        def suffices(candidate: Noise) -> bool:
+            return self.epsilon(candidate, exposure, sensitivity, delta) <= epsilon
+
+        low = exposure.leverage * (sensitivity.l2 / gaussian.mu_of_budget(epsilon, delta)) ** 2
+        best = self.with_variance(low)
+        if suffices(best):
+            return best
+        high = low
+        for _ in range(200):
+            high *= 2
+            if suffices(self.with_variance(high)):
+                break
+        else:
+            raise GuaranteeError(
+                f"epsilon: ({epsilon:g}, {delta:g}) given, but no {best.name} noise below variance {high:g} gives it"
+            )
+        while high > low * (1 + 1e-9):
+            middle = (low + high) / 2
+            if suffices(self.with_variance(middle)):
+                high = middle
+            else:
+                low = middle
+        return self.with_variance(high)
+
+    def papers(
+        self, sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: float, delta: float, trust: Trust
+    ) -> Noise:
+        """Noise of the variance of Corollary 4.7."""
+        return self.with_variance(paper_variance(sketch, sensitivity, epsilon, delta, trust))
+
+    def released_sd(self, l1: float, l2: float, sparsity: int, epsilon: float, delta: float) -> float:
+        """Delta / mu, whatever the sparsity (docs/mathematics.md, section 1.2)."""
+        return l2 / gaussian.mu_of_budget(epsilon, delta)
+
+
+class _GaussianAccountant(_SearchedAccountant):
+    sources: tuple[str, ...] = ("Balle and Wang 2018, Theorem 8 (tight Gaussian curve)",)
+
+    def mu(self, noise: Noise, exposure: Exposure, sensitivity: Sensitivity) -> float:
+        return sensitivity.l2 * math.sqrt(exposure.leverage) / _sigma(noise)
+
+    def epsilon(self, noise: Noise, exposure: Exposure, sensitivity: Sensitivity, delta: float) -> float:
+        slack = self.slack(noise, exposure, sensitivity)
+        if not math.isfinite(slack):
+            return math.inf
+        return gaussian.epsilon_of_mu(self.mu(noise, exposure, sensitivity), delta * math.exp(-slack)) + 2 * slack
+
+    def with_variance(self, variance: float) -> Noise:
+        return Gaussian(math.sqrt(variance))
+
+
+class _DiscreteGaussianAccountant(_GaussianAccountant):
+    sources: tuple[str, ...] = (
+        *_GaussianAccountant.sources,
+        "Kairouz, Liu and Steinke 2021 (sums of discrete Gaussians); smoothing bounds of dpmpc.privacy.integer_noise",
+    )
+
+    def mu(self, noise: Noise, exposure: Exposure, sensitivity: Sensitivity) -> float:
+        # Rounding takes w^2 of each row's variance; 1/(m v - w^2) <= (1/m) / (v - w^2/m_fewest).
+        usable = _sigma(noise) ** 2 - integer_noise.ROUNDING_WIDTH**2 / exposure.fewest
+        return sensitivity.l2 * math.sqrt(exposure.leverage / usable) if usable > 0 else math.inf
+
+    def slack(self, noise: Noise, exposure: Exposure, sensitivity: Sensitivity) -> float:
+        if _sigma(noise) ** 2 * exposure.fewest <= integer_noise.ROUNDING_WIDTH**2:
+            return math.inf
+        per_entry = integer_noise.sum_slack(_sigma(noise), exposure.most)
+        per_entry += integer_noise.smoothing_slack(integer_noise.ROUNDING_WIDTH)
+        return exposure.sparsity * sensitivity.columns * per_entry
+
+    def with_variance(self, variance: float) -> Noise:
+        return DiscreteGaussian(math.sqrt(variance))
+
+
+class _SkellamAccountant(_SearchedAccountant):
+    sources: tuple[str, ...] = (
+        "Agarwal, Kairouz and Liu 2021, Theorem 3.5 (Renyi divergence of the Skellam mechanism)",
+        "Canonne, Kamath and Steinke 2020, Proposition 12 (conversion to epsilon)",
+    )
+
+    def epsilon(self, noise: Noise, exposure: Exposure, sensitivity: Sensitivity, delta: float) -> float:
+        return integer_noise.epsilon_of_renyi(
+            lambda order: integer_noise.skellam_renyi(
+                order,
+                variance=noise.variance,
+                l1=sensitivity.l1,
+                l2=sensitivity.l2,
+                leverage=exposure.leverage,
+                leverage_of_squares=exposure.leverage_of_squares,
+            ),
+            delta,
+        )
+
+    def with_variance(self, variance: float) -> Noise:
+        return Skellam(variance)
+
+
+class _LaplaceAccountant(Accountant):
+    """Pure epsilon from m = min_r m_r shares of scale b = s Delta_1 / epsilon (docs/mathematics.md, section 1.3)."""
+
+    sources: tuple[str, ...] = (
+        "Burkhardt et al. 2025, Theorem 4.8 and Corollary 4.10 (Laplace noise in shares), with s rows of each client "
+        "in place of all k; delta = 0, whatever was asked for",
+    )
+    pure = True
+
+    def __init__(self, family: type[DiscreteLaplace] | type[GammaLaplace]):
+        self._family = family
+        if family is DiscreteLaplace:
+            self.assumptions = (
+                "nobody notices the tails that the sampler cuts off: total variation distance below 2^-183 for each "
+                "released number and each m = shares contributions to it",
+            )
+
+    def epsilon(self, noise: Noise, exposure: Exposure, sensitivity: Sensitivity, delta: float) -> float:
+        """Return s Delta_1 / b: a client moves s rows, each by at most Delta_1."""
+        assert isinstance(noise, DiscreteLaplace | GammaLaplace)
+        if exposure.fewest < noise.shares:
+            raise GuaranteeError(
+                f"shares: {noise.shares} given, but some row of the sketch keeps the noise of only {exposure.fewest} "
+                "honest contributions: they do not add up to Laplace noise"
+            )
+        return float(exposure.sparsity * Fraction(sensitivity.l1) / Fraction(noise.scale))
+
+    def least(self, exposure: Exposure, sensitivity: Sensitivity, epsilon: float, delta: float) -> Noise:
+        return self._noise(exposure.sparsity, sensitivity, epsilon, exposure.fewest)
+
+    def papers(
+        self, sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: float, delta: float, trust: Trust
+    ) -> Noise:
+        """Corollary 4.10: b = k Delta_1 / epsilon (Delta_1 = 2 eta d), m = n/k - t."""
+        shares = sketch.columns // sketch.rows - trust.corrupt_clients - trust.dropouts
+        if shares < 1:
+            raise GuaranteeError(
+                f"corrupt_clients + dropouts: {trust.corrupt_clients + trust.dropouts} given, fewer than n/k = "
+                f"{sketch.columns // sketch.rows} expected"
+            )
+        return self._noise(sketch.rows, sensitivity, epsilon, shares)
+
+    def released_sd(self, l1: float, l2: float, sparsity: int, epsilon: float, delta: float) -> float:
+        """sqrt(2) b / sqrt(s)."""
+        return math.sqrt(2 * sparsity) * l1 / epsilon
+
+    def _noise(self, rows: int, sensitivity: Sensitivity, epsilon: float, shares: int) -> Noise:
+        """Noise of scale rows Delta_1 / epsilon."""
+        scale = rows * Fraction(sensitivity.l1) / Fraction(epsilon)
+        if scale > MAX_SCALE:
+            raise GuaranteeError(
+                f"epsilon: {epsilon:g} given, but the scale of {self._family.name} noise would be {float(scale):.6g}, "
+                "and at most 2^40 is expected: use fewer fractional bits, fewer columns or a sparser sketch"
+            )
+        return self._family(scale, shares)
+
+
+def _sigma(noise: Noise) -> float:
+    """The parameter sigma, which for a narrow discrete Gaussian is not the standard deviation."""
+    assert isinstance(noise, Gaussian | DiscreteGaussian)
+    return noise.sigma
+
+
+_ACCOUNTANTS: dict[str, Accountant] = {
+    "gaussian": _GaussianAccountant(),
+    "discrete-gaussian": _DiscreteGaussianAccountant(),
+    "skellam": _SkellamAccountant(),
+    "discrete-laplace": _LaplaceAccountant(DiscreteLaplace),
+    "gamma-laplace": _LaplaceAccountant(GammaLaplace),
+}
+NOISES = tuple(_ACCOUNTANTS)
+
+
+def accountant_of(name: str) -> Accountant:
+    """Return the accountant of a family of noise."""
+    if name not in _ACCOUNTANTS:
+        raise InputError(f"noise: {name!r} given, one of {', '.join(NOISES)} expected")
+    return _ACCOUNTANTS[name]
+
+
+def is_pure(noise: str) -> bool:
+    """Return whether this family of noise gives its epsilon at delta = 0."""
+    return accountant_of(noise).pure
+
+
+def released_sd(noise: str, *, l1: float, l2: float, sparsity: int, epsilon: float, delta: float) -> float:
+    """Return what calibrated noise amounts to in a released entry: a standard deviation, to first order.
+
+    Parameters
+    ----------
+    noise : str
+        The family.
+    l1, l2 : float
+        Sensitivities of a contribution, in the unit of the result.
+    sparsity : int
+        s.
+    epsilon, delta : float
+        The budget.
+    """
+    return accountant_of(noise).released_sd(l1, l2, sparsity, epsilon, delta)
