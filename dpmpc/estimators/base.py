@@ -176,6 +176,3 @@ def column_index(columns: tuple[str, ...], target: str | int) -> int:
     if not -len(columns) <= target < len(columns):
         raise InputError(f"target: {target} given, a column number below {len(columns)} expected")
     return target % len(columns)
-
-
-Fields = dict[str, Any]
