@@ -335,6 +335,11 @@ def clip_ball(Z: ArrayLike, radius: float) -> NDArray[np.float64]:
     return clipped
 
 
+def largest_squared_norm(columns: int, radius: float | None) -> float:
+    """C^2, the largest squared norm of a row of the box [-1, 1]^p, within the ball where there is one."""
+    return float(columns) if radius is None else min(float(columns), radius**2)
+
+
 def check_table(table: Table, target: str | None = None) -> None:
     """Refuse a table that no model can be fitted to: an unknown target, no feature beside it, a constant column.
 

@@ -62,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
     demo.add_argument("--delta", type=float, default=1e-7)
     demo.add_argument("--servers", type=int, default=3)
     _add_run_options(demo)
-    demo.set_defaults(run=_demo)
+    demo.set_defaults(run=_demo, simulation_seed=None)
 
     fit = commands.add_parser("fit", help="a private model of a table, by real server processes on this machine")
     fit.add_argument("data", metavar="DATA", help="CSV or Parquet, one row per client")
@@ -207,12 +207,11 @@ def _run_and_fit(
     from dpmpc.protocols.linear_transform import run
     from dpmpc.randomness import stream_for
 
-    seed = getattr(options, "simulation_seed", None)
     with _progress(quiet=options.json) as progress:
         networked = run(
             task,
             table.values,
-            stream=None if seed is None else stream_for(seed),
+            stream=stream_for(options.simulation_seed),
             threads=options.threads,
             deadline=options.deadline,
             on_progress=progress,

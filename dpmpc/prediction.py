@@ -11,9 +11,10 @@ import dataclasses
 import math
 from typing import TypedDict
 
+from dpmpc.bounds import largest_squared_norm
 from dpmpc.errors import InputError
 from dpmpc.privacy import released_sd
-from dpmpc.statistic import SecondMoments
+from dpmpc.statistic import SecondMoments, moment_sensitivity
 from dpmpc.task import Task
 
 
@@ -120,12 +121,12 @@ def predict(
     explained = population.explained * population.target_spread**2
     residual = (1 - population.explained) * population.target_spread**2
     weight = explained / variance  # squared norm of the true coefficients
-    norm = _largest_norm(columns, radius)
+    squared_norm = largest_squared_norm(columns, radius)
     width = SecondMoments(radius).width(columns)
 
     def factor(per_row: float, degrees: float, sparsity: int) -> float:
         """Phi when each of the rows holds `per_row` clients."""
-        sigma2 = _deviation(noise, 2 * norm, columns, sparsity, epsilon, delta) ** 2
+        sigma2 = _deviation(noise, 2 * math.sqrt(squared_norm), columns, sparsity, epsilon, delta) ** 2
         signal = per_row * variance
         shrink = signal / (signal + sigma2)
         error = per_row * residual + sigma2 + weight * sigma2 * shrink
@@ -134,7 +135,7 @@ def predict(
         excess = variance * ((1 - shrink) ** 2 * weight + spread) + intercept
         return 1 + excess / residual
 
-    moments = _deviation(noise, math.sqrt(2) * (1 + norm**2), width, 1, epsilon, delta) / math.sqrt(2)
+    moments = _deviation(noise, moment_sensitivity(1 + squared_norm), width, 1, epsilon, delta) / math.sqrt(2)
     summed = features * moments**2 * (1 + weight) / (clients * variance) ** 2 * variance
     return Prediction(
         sketch=factor(clients / rows, max(rows - columns - 1, 0.5), sparsity),
@@ -184,17 +185,14 @@ def low_rank_rows(
     There the sketch's distortion n v sqrt(p/k) of the second moments is as large as their noise 2 sigma^2 sqrt(k p).
     """
     variance = (population or Population()).spread ** 2
-    sigma2 = _deviation(noise, 2 * _largest_norm(columns, radius), columns, sparsity, epsilon, delta) ** 2
+    l2 = 2 * math.sqrt(largest_squared_norm(columns, radius))
+    sigma2 = _deviation(noise, l2, columns, sparsity, epsilon, delta) ** 2
     return max(2 * columns, round(clients * variance / (2 * sigma2)))
 
 
 def _deviation(noise: str, l2: float, width: int, sparsity: int, epsilon: float, delta: float) -> float:
     """Standard deviation of the noise in a released entry, for contributions of `width` entries."""
     return released_sd(noise, l1=math.sqrt(width) * l2, l2=l2, sparsity=sparsity, epsilon=epsilon, delta=delta)
-
-
-def _largest_norm(columns: int, radius: float | None) -> float:
-    return math.sqrt(columns) if radius is None else min(radius, math.sqrt(columns))
 
 
 def predict_for(task: Task, population: Population | None = None) -> Prediction:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.bounds import Column, clip_ball
+from dpmpc.bounds import Column, clip_ball, largest_squared_norm
 from dpmpc.encoding import FixedPoint, Sensitivity
 from dpmpc.errors import InputError
 from dpmpc.randomness import seed_bytes
@@ -96,11 +96,6 @@ class _RowStatistic(Statistic):
         """Return the radius."""
         return {"radius": self.radius}
 
-    def _norm(self, columns: int) -> float:
-        """Largest L2 norm of a clipped row."""
-        box = math.sqrt(columns)
-        return box if self.radius is None else min(box, self.radius)
-
     def _clipped(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         return rows if self.radius is None else clip_ball(rows, self.radius)
 
@@ -135,8 +130,7 @@ class SecondMoments(_RowStatistic):
     """The upper triangle of (1, z)(1, z)^T without its constant corner.
 
     Entries off the diagonal are multiplied by sqrt(2), so that the L2 norm of the contribution is the Frobenius norm
-    of the matrix. For rows of norm at most C, ||zz^T - ww^T||_F^2 = |z|^4 + |w|^4 - 2 (z.w)^2 for the extended
-    vectors, hence at most 2 (1 + C^2)^2.
+    of the matrix, and `moment_sensitivity` of the extended vectors applies: their squared norm is at most 1 + C^2.
     """
 
     name = "second-moments"
@@ -162,7 +156,7 @@ class SecondMoments(_RowStatistic):
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
         """sqrt(2)(1 + C^2) in units of 2^-f, plus what rounding each entry to the nearest integer can add."""
         width = self.width(columns)
-        real = math.sqrt(2) * (1 + self._norm(columns) ** 2) * 2.0**encoding.fractional_bits
+        real = moment_sensitivity(1 + largest_squared_norm(columns, self.radius)) * 2.0**encoding.fractional_bits
         l2 = real + math.sqrt(width) + 1
         linf = 2 * self.largest_entry(encoding)
         return Sensitivity(l1=math.sqrt(width) * l2, l2=l2, linf=linf, columns=width)
@@ -317,6 +311,11 @@ class ItemSketch(Statistic):
     def _table(self) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
         places, signs = self._matrix.entries(0, self.items)
         return places[:, 0], signs[:, 0]
+
+
+def moment_sensitivity(squared_norm: float) -> float:
+    """||z z^T - w w^T||_F^2 = |z|^4 + |w|^4 - 2 (z.w)^2 <= 2 C^4, attained by orthogonal rows of norm C."""
+    return math.sqrt(2) * squared_norm
 
 
 _STATISTICS: dict[str, type[Statistic]] = {kind.name: kind for kind in (Rows, SecondMoments, PowerSum, ItemSketch)}

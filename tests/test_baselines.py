@@ -22,7 +22,6 @@ from dpmpc.baselines import (
     LocalGaussian,
     ModSulq,
     excess_risk,
-    moment_sensitivity,
     optimal_ridge,
     ridge_cost,
     symmetric_noise,
@@ -36,6 +35,7 @@ from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.privacy import mu_of_budget
 from dpmpc.randomness import Stream
 from dpmpc.release import NoisyGram
+from dpmpc.statistic import moment_sensitivity
 
 RIDGE = (SSP, AdaSSP, LocalGaussian)
 LOW_RANK = (AnalyzeGauss, ModSulq, LocalGaussian)

@@ -4,7 +4,7 @@
 without any trust, `common` what they share.
 """
 
-from dpmpc.baselines.common import moment_sensitivity, symmetric_noise
+from dpmpc.baselines.common import symmetric_noise
 from dpmpc.baselines.linear import (
     SSP,
     AdaSSP,
@@ -19,6 +19,7 @@ from dpmpc.baselines.local import LocalGaussian
 from dpmpc.baselines.low_rank import (
     AnalyzeGauss,
     ModSulq,
+    check_rank,
     excess_risk,
     random_excess_risk,
     top_components,
@@ -32,9 +33,9 @@ __all__ = [
     "LinearModel",
     "LocalGaussian",
     "ModSulq",
+    "check_rank",
     "exact_gram",
     "excess_risk",
-    "moment_sensitivity",
     "optimal_ridge",
     "random_excess_risk",
     "ridge_cost",

@@ -1,9 +1,9 @@
-"""What the baselines share: rows within public bounds, how far one of them moves the second moments, symmetric noise.
+"""What the baselines share: rows within public bounds, and symmetric noise.
 
 *Neighbouring* is replace-one throughout, as for a release: one row becomes any other within the bounds and the number
 of rows is public. Papers that add or remove a row have constants of their own; each class says which.
 
-Promised: the sensitivities (docs/mathematics.md, section 4.1). Not promised: that anybody is protected, because the
+Promised: rows outside the bounds are refused. Not promised: that anybody is protected, because the
 noise is floating-point.
 """
 
@@ -40,16 +40,6 @@ def normalised_rows(X: ArrayLike, y: ArrayLike | None = None, *, radius: float |
     if largest > 1:
         raise InputError(f"X, y: largest magnitude {largest:g} given, at most 1 expected: normalise first")
     return rows if radius is None else clip_ball(rows, radius)
-
-
-def largest_squared_norm(columns: int, radius: float | None) -> float:
-    """C^2, the largest squared norm of a row of the box [-1, 1]^p, within the ball where there is one."""
-    return float(columns) if radius is None else min(float(columns), radius**2)
-
-
-def moment_sensitivity(squared_norm: float) -> float:
-    """||z z^T - w w^T||_F^2 = |z|^4 + |w|^4 - 2 (z.w)^2 <= 2 C^4, attained by orthogonal rows of norm C."""
-    return math.sqrt(2) * squared_norm
 
 
 def symmetric_noise(

@@ -16,11 +16,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 
-from dpmpc.baselines.common import largest_squared_norm, moment_sensitivity, normalised_rows, symmetric_noise
+from dpmpc.baselines.common import normalised_rows, symmetric_noise
+from dpmpc.bounds import largest_squared_norm
 from dpmpc.errors import InputError
 from dpmpc.noise import Gaussian
 from dpmpc.privacy import mu_of_budget
 from dpmpc.randomness import Stream, stream_for
+from dpmpc.statistic import moment_sensitivity
 
 ADASSP_SENSITIVITY = 4 / math.sqrt(3)  # of the three releases together, replace-one, in units of B^2, B^2 and B C
 ADASSP_FAILURE = 0.05  # rho: the probability that the noise of X^T X exceeds the penalty (Wang 2018, Algorithm 2)

@@ -15,10 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from dpmpc.baselines.common import largest_squared_norm, moment_sensitivity, normalised_rows, symmetric_noise
+from dpmpc.baselines.common import normalised_rows, symmetric_noise
+from dpmpc.bounds import largest_squared_norm
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.privacy import epsilon_of_mu, mu_of_budget
 from dpmpc.randomness import Stream, stream_for
+from dpmpc.statistic import moment_sensitivity
 
 
 def top_components(moments: NDArray[np.float64], count: int) -> NDArray[np.float64]:
@@ -26,9 +28,14 @@ def top_components(moments: NDArray[np.float64], count: int) -> NDArray[np.float
 
     A multiple of the identity more or less, such as the bias of noisy rows, does not change them.
     """
-    if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or not 1 <= count <= len(moments):
-        raise InputError(f"n_components: {count!r} given, an integer from 1 to {len(moments)} expected")
+    check_rank(count, len(moments))
     return np.asarray(np.linalg.eigh(moments)[1][:, : -count - 1 : -1].T, dtype=np.float64)
+
+
+def check_rank(count: int, columns: int) -> None:
+    """Refuse a number of components that data with so many columns cannot have."""
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or not 1 <= count <= columns:
+        raise InputError(f"n_components: {count!r} given, a whole number from 1 to {columns} (columns) expected")
 
 
 def trivial_components(columns: int, count: int) -> NDArray[np.float64]:

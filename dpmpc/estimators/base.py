@@ -90,8 +90,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             seed=self.seed,
             **self.task_choices(public),
         )
-        stream = None if self.seed is None else stream_for(self.seed)
-        return model.run(task, table.values, stream=stream, threads=self.threads)
+        return model.run(task, table.values, stream=stream_for(self.seed), threads=self.threads)
 
 
 class PrivateLinearModel(PrivateEstimator):

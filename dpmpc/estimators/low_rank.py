@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin
 
-from dpmpc.baselines import excess_risk, random_excess_risk, top_components
+from dpmpc.baselines import check_rank, excess_risk, random_excess_risk, top_components
 from dpmpc.bounds import Schema
 from dpmpc.errors import InputError
 from dpmpc.estimators.base import PrivateLinearModel
@@ -136,6 +136,4 @@ class LowRankApproximation(TransformerMixin, PrivateLinearModel):  # type: ignor
 
     def check_parameters(self, columns: int) -> None:
         """Refuse a rank that data with so many columns cannot have, before any is touched."""
-        rank = self.n_components
-        if isinstance(rank, bool) or not isinstance(rank, int | np.integer) or not 1 <= rank <= columns:
-            raise InputError(f"n_components: {rank!r} given, a whole number from 1 to {columns} (columns) expected")
+        check_rank(self.n_components, columns)
