@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from dpmpc.errors import (
 from dpmpc.network.identity import Authority
 from dpmpc.network.launch import launch
 from dpmpc.network.settings import PartySettings, read_outcome, read_settings, write_settings
+from dpmpc.network.sockets import ByteCount, kernel_count
 
 SUM, MISBEHAVE, INSIDE_MPYC = (f"network_programs.{name}" for name in ("sum_shares", "misbehave", "inside_mpyc"))
 LENGTH = 10_000
@@ -111,6 +113,20 @@ def check_report(report, party, servers):
         assert 0 < report.phases["open"].wall_s < report.total_s
     assert report.setup_s > 0
     assert 10 < report.peak_rss_mb < 500
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="TCP_INFO is Linux's")
+def test_the_kernel_count_is_exact_while_bytes_arrive():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        sender = socket.create_connection(listener.getsockname())
+        receiver, _ = listener.accept()
+    with sender, receiver:
+        sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        burst = threading.Thread(target=lambda: [sender.send(b"x") for _ in range(5_000)])
+        burst.start()
+        while burst.is_alive():
+            assert kernel_count(receiver) == ByteCount(0, 0), "nothing has been read yet"
+        burst.join()
 
 
 def test_without_an_analyst_mpyc_computes_among_the_servers_alone():

@@ -110,9 +110,11 @@ def kernel_count(link: socket.socket) -> ByteCount | None:
     if not sys.platform.startswith("linux"):
         return None
     try:
-        info = link.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
-        waiting = array.array("i", [0])
-        fcntl.ioctl(link, termios.FIONREAD, waiting)
+        waiting, grown = -1, _waiting(link)
+        while waiting != grown:  # bytes that arrived between two system calls would be in one figure alone
+            waiting = grown
+            info = link.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
+            grown = _waiting(link)
     except OSError:
         return None
     if len(info) < _TCP_INFO_BYTES:
@@ -121,4 +123,11 @@ def kernel_count(link: socket.socket) -> ByteCount | None:
     (not_sent,) = struct.unpack_from("=I", info, _NOT_SENT)
     sent, sent_again = struct.unpack_from("=QQ", info, _BYTES_SENT)
     fin = info[_STATE] in _AFTER_FIN
-    return ByteCount(sent - sent_again + not_sent, received - waiting[0] - fin)
+    return ByteCount(sent - sent_again + not_sent, received - waiting - fin)
+
+
+def _waiting(link: socket.socket) -> int:
+    """Return the number of bytes in the receive queue, which only grows while nobody reads."""
+    waiting = array.array("i", [0])
+    fcntl.ioctl(link, termios.FIONREAD, waiting)
+    return waiting[0]
