@@ -1,35 +1,6 @@
-"""Public matrices: the linear maps that servers apply to shares, derived from a seed while they are applied.
+"""What every public matrix can do: apply itself to shares chunk by chunk, and say what it is.
 
-Promised: the same matrix from the same seed on every machine, instruction set and number of threads; exact arithmetic
-on ring and field elements; float64 results that do not depend on threads or instruction set either; memory of the
-result and of one small block of S, never of S. Not promised: secrecy. S is public, and Philox is no cipher; the seed
-must be drawn after the batch is closed (`dpmpc.randomness`, ``Label.SKETCH_SEED``).
-
-Paper: Burkhardt, Keller, Orlandi, Schwiegelshohn, Distributed DP Data Analytics via Secure Sketching (ICML 2025),
-section 2; OSNAP: Nelson and Nguyen, OSNAP: Faster Numerical Linear Algebra Algorithms via Sparser Subspace Embeddings
-(FOCS 2013); CountSketch: Charikar, Chen, Farach-Colton (2002).
-
-Derivation
-----------
-``derive(seed, Label.SKETCH, length=16)`` gives four little-endian 32-bit words: the Philox key k0, k1 and a nonce n0,
-n1. The word of index i, copy j, attempt a, for purpose q, is word ``i mod 4`` of Philox4x32-10 (Salmon et al. 2011)
-under that key on the counter::
-
-    (floor(i / 4),  j + 2^31 q,  n0 xor a,  n1)
-
-A word w gives the sign, -1 if w is odd and +1 otherwise, and x = floor(w / 2), which is uniform on 31 bits. The number
-below k is ``floor(x k / 2^31)``; the word is rejected if ``x k mod 2^31 < 2^31 mod k`` (Lemire 2019), which makes the
-number exactly uniform.
-
-*Independent* (``balanced=False``, the paper's OSNAP). Client i's row in copy j comes from its words for purpose 0: the
-first attempt a = 0, 1, .. that is not rejected and whose row is none of the client's rows in copies below j. The sign
-comes from the same word. Every S_j is marginally uniform.
-
-*Balanced* (``balanced=True``). Client i is number i mod k of batch b = floor(i / k). Copy j of batch b has a shift,
-drawn for index b and purpose 1 as rows are above, distinct among the copies of the batch. The client's row in copy j is
-``(i + shift) mod k``; its sign is that of its word for purpose 0 and attempt 0. In each S_j every row then has
-floor(n/k) or ceil(n/k) clients, two clients of one batch never meet, and two of different batches meet with
-probability 1/k, over the draw of the seed.
+Subclasses say how S is added up (`PublicMatrix._add`) and which of its entries are not zero (`PublicMatrix.entries`).
 """
 
 from __future__ import annotations
@@ -47,9 +18,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from dpmpc._kernels.sketch import Matrix
 from dpmpc.errors import InputError
-from dpmpc.randomness import Label, derive, seed_bytes
 from dpmpc.rings import Home, Mersenne61, Words, home
 
 Reals = NDArray[np.float64]
@@ -81,9 +50,9 @@ class PublicMatrix(abc.ABC):
     family: ClassVar[str]
 
     def __init__(self, rows: int, columns: int, sparsity: int, balanced: bool):
-        self.rows = _integer("rows", rows, 1, MOST_ROWS)
-        self.columns = _integer("columns", columns, 1, MOST_COLUMNS)
-        self.sparsity = _integer("sparsity", sparsity, 1, self.rows)
+        self.rows = integer_from("rows", rows, 1, MOST_ROWS)
+        self.columns = integer_from("columns", columns, 1, MOST_COLUMNS)
+        self.sparsity = integer_from("sparsity", sparsity, 1, self.rows)
         if not isinstance(balanced, bool):
             raise InputError(f"balanced: {balanced!r} given, True or False expected")
         self.balanced = balanced
@@ -99,9 +68,14 @@ class PublicMatrix(abc.ABC):
         return 1.0 / math.sqrt(self.sparsity)
 
     def describe(self) -> dict[str, Any]:
-        """Return the public facts, fit for JSON; `sketch_from` makes the same matrix from them."""
+        """Return the public facts, fit for JSON; `from_description` makes the same matrix from them."""
         names = ("family", "rows", "columns", "sparsity", "balanced")
         return {name: getattr(self, name) for name in names}
+
+    @classmethod
+    @abc.abstractmethod
+    def from_description(cls, description: Mapping[str, Any]) -> PublicMatrix:
+        """Make the matrix of this family that `describe` described; KeyError names a fact that is missing."""
 
     @abc.abstractmethod
     def entries(self, first: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
@@ -162,7 +136,7 @@ class PublicMatrix(abc.ABC):
         """
         kind = _kind(X, ring)
         self._check_clients(X, first)
-        threads = _integer("threads", threads, 1, 1 << 10)
+        threads = integer_from("threads", threads, 1, 1 << 10)
         sums = self._check_out(X, out, kind)
         terms, totals = X.view(np.uint64), sums.view(np.uint64)
         parts = self._parts(kind, first, len(X), threads)
@@ -226,7 +200,7 @@ class PublicMatrix(abc.ABC):
         float
             max_i sum_{r in R_i} weights[r].
         """
-        weights = _weights(weights, self.rows)
+        weights = weights_from(weights, self.rows)
         return max(float(weights[rows].sum(axis=1).max()) for rows, _ in self._pieces())
 
     @cached_property
@@ -281,7 +255,7 @@ class PublicMatrix(abc.ABC):
     def _check_clients(self, X: NDArray[Number], first: int) -> None:
         if X.ndim not in (2, 3) or X.shape[-1] == 0 or (X.ndim == 3 and X.shape[1] != self.sparsity):
             raise InputError(f"X: shape {X.shape} given, (m, p) or (m, {self.sparsity}, p) expected")
-        _integer("first", first, 0, self.columns)
+        integer_from("first", first, 0, self.columns)
         if first + len(X) > self.columns:
             raise InputError(f"X: clients {first} to {first + len(X) - 1} given, clients below {self.columns} expected")
 
@@ -305,117 +279,11 @@ class PublicMatrix(abc.ABC):
         return hash(tuple(self.describe().items()))
 
     def __reduce__(self) -> tuple[Callable[[Mapping[str, Any]], PublicMatrix], tuple[dict[str, Any]]]:
-        return sketch_from, (self.describe(),)
+        return type(self).from_description, (self.describe(),)
 
     def __repr__(self) -> str:
         facts = ", ".join(f"{name}={value!r}" for name, value in self.describe().items() if name != "family")
         return f"{type(self).__name__}({facts})"
-
-
-class SparseMatrix(PublicMatrix):
-    """A public matrix that the kernel draws: s entries +-1 in every column."""
-
-    _matrix: Matrix
-
-    def entries(self, first: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
-        """Return the public draw of some clients; see `PublicMatrix.entries`."""
-        first = _integer("first", first, 0, self.columns)
-        packed = np.empty((self.sparsity, _integer("count", count, 0, self.columns - first)), np.uint32)
-        self._matrix.entries(first, packed)
-        by_client = np.ascontiguousarray(packed.T)
-        return (by_client >> 1).astype(np.int64), 1 - 2 * (by_client & 1).astype(np.int8)
-
-    def _add(self, kind: Kind, first: int, X: Words, Y: Words) -> None:
-        if not self._matrix.scatter(kind, first, X, Y):
-            raise InputError(f"X: an element is {int(X.max())}, numbers below {Mersenne61.modulus} expected")
-
-
-class OSNAP(SparseMatrix):
-    """The paper's sparse embedding: every column has s entries +-1/sqrt(s), in distinct rows.
-
-    Parameters
-    ----------
-    rows : int
-        k, below 2^31.
-    columns : int
-        n, the number of clients, at most 2^34.
-    sparsity : int
-        s, from 1 to k.
-    seed : bytes or int
-        32 public bytes; or a number, in simulations.
-    balanced : bool
-        Whether k consecutive clients share out the rows of each copy, so that none is crowded.
-    """
-
-    family = "osnap"
-
-    def __init__(self, rows: int, columns: int, sparsity: int, seed: bytes | int, balanced: bool = False):
-        super().__init__(rows, columns, sparsity, balanced)
-        self.seed = seed_bytes(seed)
-        words = np.frombuffer(derive(self.seed, Label.SKETCH, length=16), "<u4").tolist()
-        self._matrix = Matrix("balanced" if balanced else "independent", words, self.rows, self.sparsity)
-
-    def describe(self) -> dict[str, Any]:
-        """Return the public facts, fit for JSON; `sketch_from` makes the same matrix from them."""
-        return {**super().describe(), "seed": self.seed.hex()}
-
-
-class CountSketch(OSNAP):
-    """OSNAP with one entry in every column; parameters as there."""
-
-    family = "countsketch"
-
-    def __init__(self, rows: int, columns: int, seed: bytes | int, balanced: bool = False):
-        super().__init__(rows, columns, 1, seed, balanced)
-
-
-class Sum(SparseMatrix):
-    """The row of ones: S X is the sum over all clients.
-
-    Parameters
-    ----------
-    columns : int
-        n, the number of clients, at most 2^34.
-    """
-
-    family = "sum"
-
-    def __init__(self, columns: int):
-        super().__init__(1, columns, 1, balanced=True)
-        self._matrix = Matrix("ones", (0, 0, 0, 0), 1, 1)
-
-    def heaviest_client(self, weights: Reals) -> float:
-        """Return the one weight; see `PublicMatrix.heaviest_client`."""
-        return float(_weights(weights, 1)[0])
-
-    @cached_property
-    def _tally(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        return np.array([self.columns]), np.array([0])
-
-
-def sketch_from(description: Mapping[str, Any]) -> PublicMatrix:
-    """Make the matrix that `PublicMatrix.describe` described.
-
-    Raises
-    ------
-    InputError
-        If the description is not one that `describe` can give.
-    """
-    makers: dict[object, Callable[[Mapping[str, Any]], PublicMatrix]] = {
-        "osnap": lambda d: OSNAP(d["rows"], d["columns"], d["sparsity"], _from_hex(d["seed"]), d["balanced"]),
-        "countsketch": lambda d: CountSketch(d["rows"], d["columns"], _from_hex(d["seed"]), d["balanced"]),
-        "sum": lambda d: Sum(d["columns"]),
-    }
-    family = description.get("family")
-    if family not in makers:
-        raise InputError(f"family: {family!r} given, one of {', '.join(map(str, makers))} expected")
-    try:
-        sketch = makers[family](description)
-    except KeyError as missing:
-        raise InputError(f"description: {missing} of family {family!r} expected") from None
-    if sketch.describe() != dict(description):
-        raise InputError(f"description: {dict(description)} given, {sketch.describe()} expected")
-    return sketch
 
 
 def _accumulate(kind: Kind, totals: Words, part: Words) -> None:
@@ -433,7 +301,8 @@ def _kind(X: object, ring: str | Home) -> Kind:
     return "float64" if dtype == np.float64 else cast(Kind, home(ring).name)
 
 
-def _integer(name: str, value: int, low: int, high: int) -> int:
+def integer_from(name: str, value: int, low: int, high: int) -> int:
+    """Return an integer argument, checked."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise InputError(f"{name}: {value!r} given, an integer expected")
     number = operator.index(value)
@@ -442,15 +311,9 @@ def _integer(name: str, value: int, low: int, high: int) -> int:
     return number
 
 
-def _weights(weights: Reals, rows: int) -> Reals:
+def weights_from(weights: Reals, rows: int) -> Reals:
+    """Return a weight for each row, checked."""
     weights = np.asarray(weights, np.float64)
     if weights.shape != (rows,):
         raise InputError(f"weights: shape {weights.shape} given, ({rows},) expected")
     return weights
-
-
-def _from_hex(seed: object) -> bytes:
-    try:
-        return bytes.fromhex(str(seed))
-    except ValueError:
-        raise InputError(f"seed: {seed!r} given, 64 hexadecimal digits expected") from None

@@ -1,0 +1,66 @@
+"""Public matrices: the linear maps that servers apply to shares, derived from a seed while they are applied.
+
+Promised: the same matrix from the same seed on every machine, instruction set and number of threads; exact arithmetic
+on ring and field elements; float64 results that do not depend on threads or instruction set either; memory of the
+result and of one small block of S, never of S. Not promised: secrecy. S is public, and Philox is no cipher; the seed
+must be drawn after the batch is closed (`dpmpc.randomness`, ``Label.SKETCH_SEED``).
+
+Paper: Burkhardt, Keller, Orlandi, Schwiegelshohn, Distributed DP Data Analytics via Secure Sketching (ICML 2025),
+section 2; OSNAP: Nelson and Nguyen, OSNAP: Faster Numerical Linear Algebra Algorithms via Sparser Subspace Embeddings
+(FOCS 2013); CountSketch: Charikar, Chen, Farach-Colton (2002).
+
+Derivation
+----------
+``derive(seed, Label.SKETCH, length=16)`` gives four little-endian 32-bit words: the Philox key k0, k1 and a nonce n0,
+n1. The word of index i, copy j, attempt a, for purpose q, is word ``i mod 4`` of Philox4x32-10 (Salmon et al. 2011)
+under that key on the counter::
+
+    (floor(i / 4),  j + 2^31 q,  n0 xor a,  n1)
+
+A word w gives the sign, -1 if w is odd and +1 otherwise, and x = floor(w / 2), which is uniform on 31 bits. The number
+below k is ``floor(x k / 2^31)``; the word is rejected if ``x k mod 2^31 < 2^31 mod k`` (Lemire 2019), which makes the
+number exactly uniform.
+
+*Independent* (``balanced=False``, the paper's OSNAP). Client i's row in copy j comes from its words for purpose 0: the
+first attempt a = 0, 1, .. that is not rejected and whose row is none of the client's rows in copies below j. The sign
+comes from the same word. Every S_j is marginally uniform.
+
+*Balanced* (``balanced=True``). Client i is number i mod k of batch b = floor(i / k). Copy j of batch b has a shift,
+drawn for index b and purpose 1 as rows are above, distinct among the copies of the batch. The client's row in copy j is
+``(i + shift) mod k``; its sign is that of its word for purpose 0 and attempt 0. In each S_j every row then has
+floor(n/k) or ceil(n/k) clients, two clients of one batch never meet, and two of different batches meet with
+probability 1/k, over the draw of the seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dpmpc.errors import InputError
+from dpmpc.sketching.public_matrix import PIECE, PublicMatrix
+from dpmpc.sketching.sparse import OSNAP, CountSketch, Sum
+
+__all__ = ["FAMILIES", "OSNAP", "PIECE", "CountSketch", "PublicMatrix", "Sum", "sketch_from"]
+
+FAMILIES: dict[str, type[PublicMatrix]] = {kind.family: kind for kind in (OSNAP, CountSketch, Sum)}
+
+
+def sketch_from(description: Mapping[str, Any]) -> PublicMatrix:
+    """Make the matrix that `PublicMatrix.describe` described.
+
+    Raises
+    ------
+    InputError
+        If the description is not one that `describe` can give.
+    """
+    family = description.get("family")
+    if family not in FAMILIES:
+        raise InputError(f"family: {family!r} given, one of {', '.join(FAMILIES)} expected")
+    try:
+        sketch = FAMILIES[family].from_description(description)
+    except KeyError as missing:
+        raise InputError(f"description: {missing} of family {family!r} expected") from None
+    if sketch.describe() != dict(description):
+        raise InputError(f"description: {dict(description)} given, {sketch.describe()} expected")
+    return sketch
