@@ -1,13 +1,13 @@
 """The only place that turns epsilon into noise, and noise into a promise.
 
 `gaussian` holds the tight curve of the Gaussian mechanism, `integer_noise` what integers cost beside it,
-`accountants` one family of noise each, `exposure` who may collude, `calibration` the mechanism of secure sketching,
-`guarantee` the words.
+`accountants` one family of noise each, `exposure` who may collude, `noising` who adds the noise, `leverage` what one
+noisy copy of a row is worth, `calibration` the mechanism of secure sketching, `guarantee` the words.
 """
 
 from dpmpc.privacy.accountants import NOISES, is_pure, released_sd
 from dpmpc.privacy.calibration import CALIBRATIONS, account, calibrate
-from dpmpc.privacy.exposure import Exposure, Trust
+from dpmpc.privacy.exposure import COALITIONS, Exposure, RowExposure, Trust
 from dpmpc.privacy.gaussian import (
     analytic_gaussian_sigma,
     check_budget,
@@ -17,14 +17,19 @@ from dpmpc.privacy.gaussian import (
     mu_of_budget,
 )
 from dpmpc.privacy.guarantee import REPLACE_ONE, Guarantee
+from dpmpc.privacy.noising import NOISED_BY, Noising
 from dpmpc.privacy.paper import occupancy_failure
 
 __all__ = [
     "CALIBRATIONS",
+    "COALITIONS",
+    "NOISED_BY",
     "NOISES",
     "REPLACE_ONE",
     "Exposure",
     "Guarantee",
+    "Noising",
+    "RowExposure",
     "Trust",
     "account",
     "analytic_gaussian_sigma",

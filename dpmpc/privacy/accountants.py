@@ -14,7 +14,7 @@ from dpmpc.encoding import Sensitivity
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import MAX_SCALE, DiscreteGaussian, DiscreteLaplace, GammaLaplace, Gaussian, Noise, Skellam
 from dpmpc.privacy import gaussian, integer_noise
-from dpmpc.privacy.exposure import Exposure, Trust
+from dpmpc.privacy.exposure import Exposure, RowExposure, Trust
 from dpmpc.privacy.paper import paper_variance
 from dpmpc.sketching import PublicMatrix
 
@@ -131,16 +131,14 @@ class _DiscreteGaussianAccountant(_GaussianAccountant):
     )
 
     def mu(self, noise: Noise, exposure: Exposure, sensitivity: Sensitivity) -> float:
-        # Rounding takes w^2 of each row's variance; 1/(m v - w^2) <= (1/m) / (v - w^2/m_fewest).
+        # Rounding takes w^2 of the variance in each direction; 1/(m v - w^2) <= (1/m) / (v - w^2/fewest).
         usable = _sigma(noise) ** 2 - integer_noise.ROUNDING_WIDTH**2 / exposure.fewest
         return sensitivity.l2 * math.sqrt(exposure.leverage / usable) if usable > 0 else math.inf
 
     def slack(self, noise: Noise, exposure: Exposure, sensitivity: Sensitivity) -> float:
         if _sigma(noise) ** 2 * exposure.fewest <= integer_noise.ROUNDING_WIDTH**2:
             return math.inf
-        per_entry = integer_noise.sum_slack(_sigma(noise), exposure.most)
-        per_entry += integer_noise.smoothing_slack(integer_noise.ROUNDING_WIDTH)
-        return exposure.sparsity * sensitivity.columns * per_entry
+        return exposure.integer_slack(_sigma(noise), sensitivity.columns)
 
     def with_variance(self, variance: float) -> Noise:
         return DiscreteGaussian(math.sqrt(variance))
@@ -153,14 +151,15 @@ class _SkellamAccountant(_SearchedAccountant):
     )
 
     def epsilon(self, noise: Noise, exposure: Exposure, sensitivity: Sensitivity, delta: float) -> float:
+        rows = _independent(noise.name, exposure)
         return integer_noise.epsilon_of_renyi(
             lambda order: integer_noise.skellam_renyi(
                 order,
                 variance=noise.variance,
                 l1=sensitivity.l1,
                 l2=sensitivity.l2,
-                leverage=exposure.leverage,
-                leverage_of_squares=exposure.leverage_of_squares,
+                leverage=rows.leverage,
+                leverage_of_squares=rows.leverage_of_squares,
             ),
             delta,
         )
@@ -189,24 +188,25 @@ class _LaplaceAccountant(Accountant):
     def epsilon(self, noise: Noise, exposure: Exposure, sensitivity: Sensitivity, delta: float) -> float:
         """Return s Delta_1 / b: a client moves s rows, each by at most Delta_1."""
         assert isinstance(noise, DiscreteLaplace | GammaLaplace)
-        if exposure.fewest < noise.shares:
+        fewest = _independent(noise.name, exposure).fewest
+        if fewest < noise.shares:
             raise GuaranteeError(
-                f"shares: {noise.shares} given, but some row of the sketch keeps the noise of only {exposure.fewest} "
+                f"shares: {noise.shares} given, but some row of the sketch keeps the noise of only {fewest} "
                 "honest contributions: they do not add up to Laplace noise"
             )
         return float(exposure.sparsity * Fraction(sensitivity.l1) / Fraction(noise.scale))
 
     def least(self, exposure: Exposure, sensitivity: Sensitivity, epsilon: float, delta: float) -> Noise:
-        return self._noise(exposure.sparsity, sensitivity, epsilon, exposure.fewest)
+        return self._noise(exposure.sparsity, sensitivity, epsilon, _independent(self._family.name, exposure).fewest)
 
     def papers(
         self, sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: float, delta: float, trust: Trust
     ) -> Noise:
         """Corollary 4.10: b = k Delta_1 / epsilon (Delta_1 = 2 eta d), m = n/k - t."""
-        shares = sketch.columns // sketch.rows - trust.corrupt_clients - trust.dropouts
+        shares = sketch.columns // sketch.rows - trust.lost
         if shares < 1:
             raise GuaranteeError(
-                f"corrupt_clients + dropouts: {trust.corrupt_clients + trust.dropouts} given, fewer than n/k = "
+                f"corrupt_clients + dropouts: {trust.lost} given, fewer than n/k = "
                 f"{sketch.columns // sketch.rows} expected"
             )
         return self._noise(sketch.rows, sensitivity, epsilon, shares)
@@ -224,6 +224,13 @@ class _LaplaceAccountant(Accountant):
                 "and at most 2^40 is expected: use fewer fractional bits, fewer columns or a sparser sketch"
             )
         return self._family(scale, shares)
+
+
+def _independent(noise: str, exposure: Exposure) -> RowExposure:
+    """Expect rows with independent noise, which is all that these proofs know."""
+    if not isinstance(exposure, RowExposure):
+        raise GuaranteeError(f"copies: one given with {noise} noise, 'each' expected: one copy needs discrete-gaussian")
+    return exposure
 
 
 def _sigma(noise: Noise) -> float:

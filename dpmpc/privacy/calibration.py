@@ -11,7 +11,8 @@ is therefore exactly mu-GDP with
     (docs/mathematics.md, section 1.2)
 
 one joint mechanism over all columns and copies, without composition and without a bound on the occupancy.
-`Exposure` holds what this needs of S; `account` turns noise into a `Guarantee`, `calibrate` finds the least noise.
+`Exposure` holds what this needs of S and of who adds the noise (`Noising`: here clients, to each copy); `account` turns
+noise into a `Guarantee`, `calibrate` finds the least noise.
 
 ``calibration="paper"`` reproduces the printed calibration (Theorem 4.4, Corollary 4.7): basic composition over
 d columns and s copies with the classical Gaussian, and the occupancy failure of Lemma 4.5 added to delta. For Laplace
@@ -30,8 +31,9 @@ from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import Noise
 from dpmpc.privacy import gaussian
 from dpmpc.privacy.accountants import accountant_of
-from dpmpc.privacy.exposure import Exposure, Trust
+from dpmpc.privacy.exposure import Trust
 from dpmpc.privacy.guarantee import Guarantee
+from dpmpc.privacy.noising import Noising
 from dpmpc.sketching import PublicMatrix
 
 CALIBRATIONS = ("joint", "paper")
@@ -45,9 +47,10 @@ def calibrate(
     *,
     noise: str = "discrete-gaussian",
     trust: Trust | None = None,
+    noising: Noising | None = None,
     calibration: str = "joint",
 ) -> Noise:
-    """Find the least noise per client, copy and entry that gives (epsilon, delta)-DP.
+    """Find the least noise per contribution and entry that gives (epsilon, delta)-DP.
 
     Parameters
     ----------
@@ -61,6 +64,8 @@ def calibrate(
         The family; "gaussian" and "gamma-laplace" are for simulations only.
     trust : Trust, optional
         Who may collude; by default all but one of three servers and no client.
+    noising : Noising, optional
+        Who adds the noise; by default clients, to each copy.
     calibration : {"joint", "paper"}
         See the module docstring.
 
@@ -74,15 +79,17 @@ def calibrate(
     GuaranteeError
         If no noise of this family gives the budget.
     """
-    trust = trust or Trust()
+    trust, noising = trust or Trust(), noising or Noising()
     accountant = accountant_of(noise)
-    gaussian.check_budget(epsilon, delta, pure=accountant.pure)
-    exposure = Exposure.of(sketch, trust)
-    if calibration == "paper":
-        return accountant.papers(sketch, sensitivity, epsilon, delta, trust)
-    if calibration != "joint":
+    if calibration not in CALIBRATIONS:
         raise InputError(f"calibration: {calibration!r} given, one of {', '.join(CALIBRATIONS)} expected")
-    return accountant.least(exposure, sensitivity, epsilon, delta)
+    if calibration == "paper" and noising.by_servers(sketch):
+        raise InputError("calibration: 'paper' given, 'joint' expected unless clients noise each of their copies")
+    spendable = _spendable(epsilon, delta, trust, pure=accountant.pure)
+    exposure = noising.exposure(sketch, trust)
+    if calibration == "paper":
+        return accountant.papers(sketch, sensitivity, epsilon, spendable, trust)
+    return accountant.least(exposure.with_margin(), sensitivity, epsilon, spendable)
 
 
 def account(
@@ -93,6 +100,7 @@ def account(
     delta: float,
     *,
     trust: Trust | None = None,
+    noising: Noising | None = None,
     calibration: str = "joint",
     simulation: bool = False,
 ) -> Guarantee:
@@ -105,28 +113,30 @@ def account(
     GuaranteeError
         If the noise is too small for the budget; the message holds both epsilons.
     """
-    trust = trust or Trust()
+    trust, noising = trust or Trust(), noising or Noising()
     accountant = accountant_of(noise.name)
-    gaussian.check_budget(epsilon, delta, pure=accountant.pure)
-    exposure = Exposure.of(sketch, trust)
-    achieved = accountant.epsilon(noise, exposure, sensitivity, delta)
+    spendable = _spendable(epsilon, delta, trust, pure=accountant.pure)
+    exposure = noising.exposure(sketch, trust)
+    achieved = accountant.epsilon(noise, exposure, sensitivity, spendable)
     if achieved > epsilon:
         raise GuaranteeError(
-            f"epsilon: {epsilon:g} promised, but {noise.name} noise of variance {noise.variance:g} per client gives "
-            f"epsilon = {achieved:.6g} at delta = {delta:g}"
+            f"epsilon: {epsilon:g} promised, but {noise.name} noise of variance {noise.variance:g} "
+            f"{noising.describe(sketch)} gives epsilon = {achieved:.6g} at delta = {delta:g}"
         )
     mu = accountant.mu(noise, exposure, sensitivity)
-    lost = trust.corrupt_clients + trust.dropouts
+    by_clients = noising.by == "clients"
     return Guarantee(
         epsilon=epsilon,
         delta=delta,
         achieved_epsilon=achieved,
-        mechanism=f"{noise.name} of standard deviation {math.sqrt(noise.variance):.6g} (integers) from each client",
+        mechanism=f"{noise.name} of standard deviation {math.sqrt(noise.variance):.6g} (integers) "
+        + noising.describe(sketch),
         clients=sketch.columns,
         servers=trust.servers,
         corrupt_servers=trust.corrupt_servers,
-        corrupt_clients=trust.corrupt_clients,
+        corrupt_clients=trust.corrupt_clients if by_clients else sketch.columns - 1,
         dropouts=trust.dropouts,
+        coalition=trust.coalition if by_clients else "adaptive",
         neighbouring=sensitivity.neighbouring,
         mu=mu,
         rho=None if mu is None else mu**2 / 2,
@@ -134,13 +144,23 @@ def account(
         calibration=calibration,
         assumptions=(
             "the servers follow the protocol (semi-honest) and at least "
-            f"{trust.servers - trust.corrupt_servers} of them keep their shares to themselves",
-            f"every row of the sketch keeps the noise of at least {exposure.fewest} honest contributions"
-            + (f" after {lost} are taken away" if lost else ""),
-            "each row of data enters one release only, with noise drawn once",
+            f"{trust.honest_servers} of them keep their shares to themselves",
+            exposure.assumption() + (f" after {trust.lost} are taken away" if trust.lost and by_clients else ""),
+            *(["each row of data enters one release only, with noise drawn once"] if by_clients else []),
             "AES-128 in counter mode is a pseudorandom generator",
             *accountant.assumptions,
         ),
         sources=("Burkhardt et al. 2025, Lemma 4.1 and Algorithm 1 (linear-transformation model)", *accountant.sources),
         simulation=simulation or noise.simulation_only,
     )
+
+
+def _spendable(epsilon: float, delta: float, trust: Trust, *, pure: bool) -> float:
+    """Return the delta that is left to the mechanism, beside a static coalition's chance to be well placed."""
+    gaussian.check_budget(epsilon, delta, pure=pure)
+    if trust.failure and delta <= trust.failure:
+        raise GuaranteeError(
+            f"coalition: 'static' given at delta = {delta:g}, but a static coalition is better placed than accounted "
+            f"for with probability {trust.failure:.3g}, a larger delta expected"
+        )
+    return delta - trust.failure

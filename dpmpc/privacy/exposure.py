@@ -1,16 +1,27 @@
-"""Who may collude, and how much noise is then left in the rows of the public matrix.
+"""Who may collude, and how much noise then still covers what one client moves.
 
-`Trust` is what a user states; `Exposure` is what the accountants need to know of the matrix under that trust.
+`Trust` is what a user states. An `Exposure` is what the accountants need to know of the public matrix under that trust;
+there is one for each way in which noise enters the sums:
+
+- `RowExposure`: the noise of different rows is independent. So it is where clients noise every copy of their rows, and
+  where the servers add the noise.
+- `dpmpc.privacy.leverage.OneCopyExposure`: clients noise one copy, whose noise reaches several rows.
 """
 
 from __future__ import annotations
 
+import abc
 import dataclasses
+import math
 
 import numpy as np
 
 from dpmpc.errors import GuaranteeError, InputError
+from dpmpc.privacy import integer_noise
 from dpmpc.sketching import PublicMatrix
+
+COALITIONS = ("adaptive", "static")
+STATIC_FAILURE = 2.0**-60  # chance that a static coalition meets in a row more often than is accounted for
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,12 +38,16 @@ class Trust:
         t: clients whose noise the adversary knows.
     dropouts : int
         Contributions that any row may lack, beyond the t.
+    coalition : {"adaptive", "static"}
+        Whether the t clients may be chosen after the public matrix is known, or were fixed before it was drawn. Few
+        of a static coalition meet in one row; that more do is part of delta.
     """
 
     servers: int = 3
     corrupt_servers: int = 2
     corrupt_clients: int = 0
     dropouts: int = 0
+    coalition: str = "adaptive"
 
     def __post_init__(self) -> None:
         if self.servers < 2:
@@ -44,11 +59,73 @@ class Trust:
         for name, value in (("corrupt_clients", self.corrupt_clients), ("dropouts", self.dropouts)):
             if value < 0:
                 raise InputError(f"{name}: {value} given, a number >= 0 expected")
+        if self.coalition not in COALITIONS:
+            raise InputError(f"coalition: {self.coalition!r} given, one of {', '.join(COALITIONS)} expected")
+
+    @property
+    def honest_servers(self) -> int:
+        """Servers that follow the protocol and keep what they see to themselves."""
+        return self.servers - self.corrupt_servers
+
+    @property
+    def lost(self) -> int:
+        """Clients without whose noise the guarantee has to do, at most: corrupt ones and dropouts."""
+        return self.corrupt_clients + self.dropouts
+
+    @property
+    def failure(self) -> float:
+        """Probability, over the draw of the public matrix, that the coalition is better placed than accounted for."""
+        return STATIC_FAILURE if self.coalition == "static" and self.corrupt_clients else 0.0
+
+    def lost_in_a_row(self, sketch: PublicMatrix) -> int:
+        """Contributions to one row whose noise the adversary may know or that may be missing, at most.
+
+        A static coalition of t clients has X contributions in a row, whose moment generating function is at most that
+        of a Poisson variable of mean m = t s/k: clients hit the row independently with probability s/k, or, with
+        balanced hashing, as many as a sample without replacement from each batch (Hoeffding 1963, Theorem 4). Hence
+        P[X >= m + a] <= exp(-m h(a/m)) with h(x) = (1 + x) ln(1 + x) - x (Bennett), and a union over k rows.
+        """
+        corrupt = self.corrupt_clients
+        if self.failure:
+            mean = corrupt * sketch.sparsity / sketch.rows
+            corrupt = min(corrupt, _poisson_bound(mean, STATIC_FAILURE / sketch.rows))
+        return corrupt + self.dropouts
 
 
-@dataclasses.dataclass(frozen=True)
-class Exposure:
-    """How much of the public matrix's noise the worst-placed client can count on.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Exposure(abc.ABC):
+    """How much of the noise the worst-placed client can count on; the noise has variance v in each contribution.
+
+    Attributes
+    ----------
+    leverage : float
+        v times the largest s_i^T C^-1 s_i, for C the covariance of the noise in the rows and s_i what client i moves.
+    fewest : float
+        Smallest variance that the noise has in any direction that some client moves, divided by v.
+    sparsity : int
+        Rows that one client hits.
+    """
+
+    leverage: float
+    fewest: float
+    sparsity: int
+
+    @abc.abstractmethod
+    def integer_slack(self, sigma: float, columns: int) -> float:
+        """Log-ratio between the sums of discrete Gaussians that a client's change meets and rounded Gaussians."""
+
+    def with_margin(self) -> Exposure:
+        """Return what to calibrate to, so that another machine's arithmetic agrees that the noise suffices."""
+        return self
+
+    @abc.abstractmethod
+    def assumption(self) -> str:
+        """What has to be true of a run, in words."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RowExposure(Exposure):
+    """Rows with independent noise: row r holds m_r contributions that the adversary does not know.
 
     Attributes
     ----------
@@ -58,19 +135,18 @@ class Exposure:
         max_i sum_{r in R_i} 1/m_r^2.
     fewest, most : int
         Smallest and largest m_r among the rows that some client hits.
-    sparsity : int
-        Rows that one client hits.
+    by_servers : bool
+        Whether servers contribute the noise, not clients.
     """
 
-    leverage: float
-    leverage_of_squares: float
     fewest: int
+    leverage_of_squares: float
     most: int
-    sparsity: int
+    by_servers: bool = False
 
     @classmethod
-    def of(cls, sketch: PublicMatrix, trust: Trust) -> Exposure:
-        """Measure a public matrix.
+    def of_clients(cls, sketch: PublicMatrix, trust: Trust) -> RowExposure:
+        """Measure a public matrix whose clients noise every copy.
 
         Raises
         ------
@@ -78,7 +154,7 @@ class Exposure:
             If some row would keep no noise that the adversary does not know.
         """
         occupancy = sketch.occupancy()
-        lost = trust.corrupt_clients + trust.dropouts
+        lost = trust.lost_in_a_row(sketch)
         unknown = occupancy - lost
         hit = occupancy > 0
         if np.any(unknown[hit] <= 0):
@@ -96,3 +172,37 @@ class Exposure:
             most=int(unknown[hit].max()),
             sparsity=sketch.sparsity,
         )
+
+    @classmethod
+    def of_servers(cls, sketch: PublicMatrix, trust: Trust) -> RowExposure:
+        """Measure a public matrix whose rows get their noise from the servers: m_r is the number of honest ones."""
+        honest = trust.honest_servers
+        return cls(
+            leverage=sketch.sparsity / honest,
+            leverage_of_squares=sketch.sparsity / honest**2,
+            fewest=honest,
+            most=honest,
+            sparsity=sketch.sparsity,
+            by_servers=True,
+        )
+
+    def integer_slack(self, sigma: float, columns: int) -> float:
+        """Slack of the sums and of rounding, for every entry that a client moves (`dpmpc.privacy.integer_noise`)."""
+        per_entry = integer_noise.sum_slack(sigma, self.most)
+        per_entry += integer_noise.smoothing_slack(integer_noise.ROUNDING_WIDTH)
+        return self.sparsity * columns * per_entry
+
+    def assumption(self) -> str:
+        """Say whose noise is counted on."""
+        if self.by_servers:
+            return f"at least {self.fewest} of the servers add their noise, as agreed, before they open anything"
+        return f"every row of the sketch keeps the noise of at least {self.fewest} honest contributions"
+
+
+def _poisson_bound(mean: float, failure: float) -> int:
+    """Least integer b with exp(-(b ln(b/mean) - b + mean)) <= failure, for b > mean."""
+    needed = -math.log(failure)
+    bound = math.floor(mean) + 1
+    while bound * math.log(bound / mean) - bound + mean < needed:
+        bound += max(1, bound // 256)  # a coarser grid for large coalitions is on the safe side
+    return bound

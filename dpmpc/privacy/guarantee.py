@@ -27,9 +27,11 @@ class Guarantee:
     corrupt_servers : int
         How many servers may pool what they see with the analyst and the corrupt clients.
     corrupt_clients : int
-        How many clients may reveal their own noise; they may be chosen after the public matrix is known.
+        How many clients may reveal their own noise; all the others where the servers add the noise.
     dropouts : int
         How many further contributions a row of the sketch may lack.
+    coalition : str
+        "adaptive" if those clients may be chosen after the public matrix is known, "static" if they were fixed before.
     neighbouring : str
         The relation between neighbouring inputs: "replace-one" changes one client's row arbitrarily.
     mu, rho : float or None
@@ -53,6 +55,7 @@ class Guarantee:
     corrupt_servers: int
     corrupt_clients: int
     dropouts: int
+    coalition: str = "adaptive"
     neighbouring: str = REPLACE_ONE
     mu: float | None = None
     rho: float | None = None
@@ -80,7 +83,8 @@ class Guarantee:
             f"  noise: {self.mechanism}; at delta = {self.delta:g} it gives epsilon = {self.achieved_epsilon:.6g}"
             + (f" (mu = {self.mu:.6g}, rho = {self.rho:.6g})" if self.mu is not None and self.rho is not None else ""),
             f"  holds even if the analyst, {self.corrupt_servers} of the {self.servers} servers and "
-            f"{self.corrupt_clients} clients pool all they see"
+            f"{self.corrupt_clients:,} clients pool all they see"
+            + (", those clients being fixed before the public matrix is drawn" if self.coalition == "static" else "")
             + (f", and {self.dropouts} contributions to a row are missing" if self.dropouts else ""),
         ]
         lines += [f"  assumes: {assumption}" for assumption in self.assumptions]

@@ -28,7 +28,7 @@ def paper_variance(sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: floa
     """
     compositions = sketch.sparsity * sensitivity.columns
     remaining = delta - sketch.sparsity * occupancy_failure(sketch)
-    honest = sketch.columns - trust.corrupt_clients - trust.dropouts
+    honest = sketch.columns - trust.lost
     if remaining <= 0 or honest <= 0:
         raise GuaranteeError(
             f"delta: {delta:g} given, but the paper's occupancy bound alone fails with {delta - remaining:.3g} "

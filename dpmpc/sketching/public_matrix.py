@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from dpmpc.errors import InputError
 from dpmpc.rings import Home, Mersenne61, Words, home
+from dpmpc.sketching import overlaps
 
 Reals = NDArray[np.float64]
 Kind = Literal["ring64", "mersenne61", "float64"]
@@ -111,7 +112,7 @@ class PublicMatrix(abc.ABC):
 
         Parameters
         ----------
-        X : ndarray of uint64 or float64, shape (m, p) or (m, s, p)
+        X : ndarray of uint64 or float64, shape (m, p), (m, 1, p) or (m, s, p)
             A row for each client, which all its copies take, or a row for each copy. Ring or field elements, or real
             numbers.
         out : ndarray, shape (k, p), optional
@@ -136,6 +137,8 @@ class PublicMatrix(abc.ABC):
         """
         kind = _kind(X, ring)
         self._check_clients(X, first)
+        if X.ndim == 3 and X.shape[1] == 1:
+            X = X[:, 0]
         threads = integer_from("threads", threads, 1, 1 << 10)
         sums = self._check_out(X, out, kind)
         terms, totals = X.view(np.uint64), sums.view(np.uint64)
@@ -203,6 +206,49 @@ class PublicMatrix(abc.ABC):
         weights = weights_from(weights, self.rows)
         return max(float(weights[rows].sum(axis=1).max()) for rows, _ in self._pieces())
 
+    def overlaps(self) -> Reals:
+        """Return G = S S^T + I for the unscaled S, float64 (k, k), exact: the noise of clients and anchors.
+
+        Raises
+        ------
+        InputError
+            If k is above 2^14.
+        """
+        G = overlaps.signed_overlaps(self._pieces() if self.sparsity > 1 else (), self.rows)
+        G[np.diag_indices(self.rows)] = self.occupancy() + 1
+        return G
+
+    def overlap_range(self) -> tuple[float, float]:
+        """Return the smallest and the largest eigenvalue of G, to rounding: both at least 1."""
+        if self.sparsity == 1:
+            occupancy = self.occupancy()
+            return float(occupancy.min() + 1), float(occupancy.max() + 1)
+        eigenvalues = np.linalg.eigvalsh(self.overlaps())
+        return max(1.0, float(eigenvalues[0])), float(eigenvalues[-1])
+
+    def leverage(self) -> Reals:
+        """Return l_i = s_i^T G^-1 s_i of every client, float64 (n,), for the unscaled S and G = S S^T + I.
+
+        It is at most s/(1 + s), and below k/n on average: how far client i's row stands out of the noise of all
+        (docs/one-copy.md). Memory of G, its inverse and the result; of the result alone where s is 1.
+        """
+        if self.sparsity == 1:
+            reciprocals = 1.0 / (self.occupancy() + 1)
+            return np.concatenate([reciprocals[rows[:, 0]] for rows, _ in self._pieces()])
+        return self.quadratic_forms(np.asarray(np.linalg.inv(self.overlaps()), np.float64))
+
+    def quadratic_forms(self, K: Reals) -> Reals:
+        """Return s_i^T K s_i of every client, float64 (n,), for symmetric K (k, k) and the unscaled S."""
+        return np.concatenate(list(overlaps.quadratic_forms(self._pieces(), K)))
+
+    def shared_pairs(self) -> int:
+        """Return max_j of the sum, over the pairs of rows that client j hits, of the other clients that hit both."""
+        if self.sparsity == 1:
+            return 0
+        counts = overlaps.pair_counts(self._pieces(), self.rows)
+        heaviest = (sum(counts[pair] - 1 for pair in overlaps.row_pairs(hit, self.rows)) for hit, _ in self._pieces())
+        return max(int(np.max(shared)) for shared in heaviest)
+
     @cached_property
     def _tally(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The number of entries +1 and -1 in each row."""
@@ -253,8 +299,8 @@ class PublicMatrix(abc.ABC):
             self._add(kind, start, np.ascontiguousarray(chunk).reshape(len(chunk), -1), sums)
 
     def _check_clients(self, X: NDArray[Number], first: int) -> None:
-        if X.ndim not in (2, 3) or X.shape[-1] == 0 or (X.ndim == 3 and X.shape[1] != self.sparsity):
-            raise InputError(f"X: shape {X.shape} given, (m, p) or (m, {self.sparsity}, p) expected")
+        if X.ndim not in (2, 3) or X.shape[-1] == 0 or (X.ndim == 3 and X.shape[1] not in (1, self.sparsity)):
+            raise InputError(f"X: shape {X.shape} given, (m, p), (m, 1, p) or (m, {self.sparsity}, p) expected")
         integer_from("first", first, 0, self.columns)
         if first + len(X) > self.columns:
             raise InputError(f"X: clients {first} to {first + len(X) - 1} given, clients below {self.columns} expected")

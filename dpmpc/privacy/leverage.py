@@ -1,0 +1,196 @@
+"""How exposed the worst-placed client is when each client sends one noisy copy of its row.
+
+The servers open S (Z + E) + E_0: S unscaled with entries +-1, E the clients' discrete Gaussian noise of parameter
+sigma, one row a client, and E_0 the anchors, discrete Gaussian noise of the same sigma that every server adds to each
+entry of its own transformed share. The proofs stand in docs/one-copy.md.
+
+Promised: bounds that hold for every coalition of `lost` clients, chosen after S is known and before anything is opened,
+together with all servers but one. Not promised: anything about a second release of the same row, servers that leave
+out their anchors, or Shamir shares, whose recombination would multiply the anchors.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.errors import GuaranteeError
+from dpmpc.privacy.exposure import Exposure, Trust
+from dpmpc.privacy.integer_noise import ROUNDING_WIDTH, smoothing_slack
+from dpmpc.sketching import PublicMatrix
+from dpmpc.sketching.public_matrix import integer_from
+
+Reals = NDArray[np.float64]
+
+MARGIN = 1e-9  # relative; far above what two machines' rounding of the same leverage differs by
+MOST_PAIRWISE = 1 << 12  # clients up to which every pair is looked at: an (n, n) array of 128 MB
+ROUNDING = 1e-10  # relative, by which the leverage is rounded upwards beyond the error of an inverse
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OneCopyExposure(Exposure):
+    """What one noisy copy a client leaves the worst-placed client to count on.
+
+    Write H for the honest clients and G_H = S_H S_H^T + I, where I stands for one honest server's anchors.
+
+    Attributes
+    ----------
+    leverage : float
+        max_i s_i^T G_H^-1 s_i or more, at most s/(1 + s). Each product s_i^T G^-1 s_j is raised by s k eps cond(G) /
+        lambda_min(G), the rounding error of an inverse, and the result by a relative 1e-10.
+    fewest : float
+        The smallest eigenvalue of G_H or less, at least 1. That of G is lowered by k eps lambda_max(G).
+    rows : int
+        k.
+    clients : int
+        n, which is at least the number of honest clients.
+    """
+
+    rows: int
+    clients: int
+
+    @classmethod
+    def of(cls, sketch: PublicMatrix, trust: Trust) -> OneCopyExposure:
+        """Measure a public matrix whose clients hit two rows or more.
+
+        Corrupt clients and dropouts are chosen after S is known; if corrupt clients were fixed before, the number of
+        them in a row is bounded besides.
+
+        Raises
+        ------
+        GuaranteeError
+            If no bound on so large a coalition holds.
+        InputError
+            If no client is left, or if k is too large for an array of k^2 numbers.
+        """
+        lost = integer_from("corrupt_clients + dropouts", trust.lost, 0, sketch.columns - 1)
+        largest, smallest = _measured(sketch, lost, trust.lost_in_a_row(sketch))
+        alone = sketch.sparsity / (1 + sketch.sparsity)  # beside the anchors only; docs/one-copy.md, section 5
+        return cls(
+            leverage=min(largest * (1 + ROUNDING), alone),
+            fewest=max(smallest, 1.0),
+            sparsity=sketch.sparsity,
+            rows=sketch.rows,
+            clients=sketch.columns,
+        )
+
+    def with_margin(self) -> OneCopyExposure:
+        """Return this exposure with a leverage that is larger by a relative `MARGIN`."""
+        return dataclasses.replace(self, leverage=self.leverage * (1 + MARGIN))
+
+    def integer_slack(self, sigma: float, columns: int) -> float:
+        """Slack of the sums' law and of rounding every row; docs/one-copy.md, section 4."""
+        return self.sum_slack(sigma, columns) + columns * self.rows * smoothing_slack(ROUNDING_WIDTH)
+
+    def sum_slack(self, sigma: float, columns: int) -> float:
+        """Pure log-ratio between the opened noise and the lattice Gaussian on Z^k of covariance parameter sigma^2 G_H.
+
+        docs/one-copy.md, section 3: columns ln((1 + e)/(1 - e)), e = 1/(exp(2 pi^2 sigma^2 / (1 + s)) / (2 n) - 1), and
+        (1 + e)/(1 - e) = 1/(1 - 4 n exp(-2 pi^2 sigma^2 / (1 + s))). Infinite where that proves nothing.
+
+        Parameters
+        ----------
+        sigma : float
+            The parameter of the clients' and the anchors' noise, in integer units.
+        columns : int
+            p, of the encoded rows.
+        """
+        excess = math.exp(min(math.log(4 * self.clients) - 2 * math.pi**2 * sigma**2 / (1 + self.sparsity), 0.0))
+        return -columns * math.log1p(-excess) if excess < 1 else math.inf
+
+    def assumption(self) -> str:
+        """Say whose noise is counted on."""
+        return (
+            "at least one honest server adds its noise, as agreed, before it opens anything, and the honest clients "
+            f"noise their one copy: no client has a leverage above {self.leverage:.4g} in the public matrix"
+        )
+
+
+@functools.lru_cache(maxsize=16)
+def _measured(sketch: PublicMatrix, lost: int, in_a_row: int) -> tuple[float, float]:
+    """Largest leverage and smallest eigenvalue without `lost` clients, of which any row has at most `in_a_row`.
+
+    docs/one-copy.md, section 5.
+    """
+    low, high = sketch.overlap_range()
+    unit = sketch.rows * float(np.finfo(np.float64).eps)
+    error = sketch.sparsity * unit * high / low**2
+    smallest = max(low - unit * high, 1.0)
+    leverage = sketch.leverage() + error
+    if lost == 0:
+        return float(leverage.max()), smallest
+    products = _products(sketch) + error if sketch.columns <= MOST_PAIRWISE else None
+    g = {
+        "leverages": trace_bound(leverage, lost),
+        "overlaps": overlap_bound(sketch, lost, smallest),
+        "rows": sketch.sparsity * in_a_row / smallest,
+    }
+    if products is not None:
+        g["pairs"] = pairwise_bound(products, lost)
+    share = _provable(g, sketch, lost)
+    largest = float(leverage.max()) / (1 - share)
+    if products is not None:
+        largest = min(largest, pairwise_leverage(products, lost, share))
+    return largest, (1 - share) * smallest
+
+
+def _provable(g: dict[str, float], sketch: PublicMatrix, lost: int) -> float:
+    """Return the least of the bounds on lambda_max(S_T^T G^-1 S_T), if it is below 1."""
+    share = min(g.values())
+    if share < 1:
+        return share
+    figures = ", ".join(f"by {name} {bound:.3g}" for name, bound in g.items())
+    raise GuaranteeError(
+        f"corrupt_clients + dropouts: {lost} given, but they may hold a share of {share:.3g} of the noise in some "
+        f"direction ({figures}; {sketch.columns} clients, {sketch.rows} rows, sparsity {sketch.sparsity}), and a share "
+        "below 1 is expected: take more clients, fewer rows or a sparser sketch"
+    )
+
+
+def trace_bound(leverage: Reals, lost: int) -> float:
+    """lambda_max(S_T^T G^-1 S_T) <= its trace <= the sum of the largest leverages."""
+    return float(_largest(leverage, lost))
+
+
+def overlap_bound(sketch: PublicMatrix, lost: int, smallest: float) -> float:
+    """lambda_max(S_T^T G^-1 S_T) <= lambda_max(S_T^T S_T) / lambda_min(G), the former by Gershgorin's discs.
+
+    The numerator is s + min(s (t - 1), t - 1 + P) with P = `PublicMatrix.shared_pairs`, because |s_j . s_l| is at most
+    s and at most 1 plus the number of pairs of rows that j and l share.
+    """
+    others = lost - 1
+    most = sketch.sparsity * others
+    return (sketch.sparsity + (min(most, others + sketch.shared_pairs()) if others else 0)) / smallest
+
+
+def pairwise_bound(products: Reals, lost: int) -> float:
+    """lambda_max(L_TT) <= max_j of L_jj + the t - 1 largest |L_jl|, by Gershgorin's discs; `products` is |L|."""
+    return float((products.diagonal() + _largest(_off_diagonal(products), lost - 1)).max())
+
+
+def pairwise_leverage(products: Reals, lost: int, g: float) -> float:
+    """max_i of l_i + (the t largest L_ij^2, j != i) / (1 - g); `products` is |L|."""
+    return float((products.diagonal() + _largest(_off_diagonal(products) ** 2, lost) / (1 - g)).max())
+
+
+def _products(sketch: PublicMatrix) -> Reals:
+    """|L|, float64 (n, n), for L = S^T G^-1 S."""
+    S = sketch.to_csc().astype(np.float64)
+    products: Reals = np.abs(S.T @ (S.T @ np.linalg.inv(sketch.overlaps())).T)
+    return products
+
+
+def _off_diagonal(products: Reals) -> Reals:
+    """A copy with zeros on the diagonal."""
+    return products - np.diag(products.diagonal())
+
+
+def _largest(values: Reals, count: int) -> Reals:
+    """The sum of the `count` largest along the last axis."""
+    first = values.shape[-1] - count
+    sums: Reals = np.partition(values, max(first - 1, 0))[..., first:].sum(axis=-1)
+    return sums
