@@ -60,6 +60,7 @@ def task_of(setting: Setting) -> Task:
         rows=ROWS,
         sparsity=setting.sparsity,
         servers=setting.servers,
+        copies="each",
         fractional_bits=20,
         seed=1,
     )

@@ -21,7 +21,7 @@ import dpmpc
 from dpmpc.errors import DpmpcError, InputError
 
 MODELS = ("ridge", "low-rank", "moment")
-BENCHES = ("table3", "table4", "table5", "sum_ssp")
+BENCHES = ("table3", "table4", "table5", "sum_ssp", "noising")
 INTEGER_NOISES = ("discrete-gaussian", "skellam", "discrete-laplace")
 DEMO_TEXT = """\
 A generated population (dpmpc.datasets.demo_population, seed 0) whose income is linear in five features. Each person
@@ -126,8 +126,17 @@ def _add_task_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--noise", choices=INTEGER_NOISES, default="discrete-gaussian")
     command.add_argument("--sharing", choices=["additive", "shamir"], default="additive")
     command.add_argument("--ring", choices=["ring64", "mersenne61"], help="where shares live")
+    command.add_argument(
+        "--noise-by", choices=["clients", "servers"], default="clients", help="who adds the noise (default %(default)s)"
+    )
+    command.add_argument(
+        "--copies", choices=["auto", "one", "each"], default="auto", help="noisy copies of a row that a client sends"
+    )
     command.add_argument("--corrupt-clients", type=int, default=0, metavar="T")
     command.add_argument("--dropouts", type=int, default=0, metavar="N")
+    command.add_argument(
+        "--coalition", choices=["adaptive", "static"], default="adaptive", help="when corrupt clients are chosen"
+    )
     command.add_argument("--calibration", choices=["joint", "paper"], default="joint")
     command.add_argument("--simulation-seed", type=int, metavar="SEED", help="repeatable randomness: protects nobody")
 
@@ -148,8 +157,11 @@ def _task_choices(options: argparse.Namespace) -> dict[str, Any]:
         "sharing": options.sharing,
         "ring": options.ring,
         "servers": options.servers,
+        "noise_by": options.noise_by,
+        "copies": options.copies,
         "corrupt_clients": options.corrupt_clients,
         "dropouts": options.dropouts,
+        "coalition": options.coalition,
         "calibration": options.calibration,
         "seed": options.simulation_seed,
     }

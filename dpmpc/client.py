@@ -4,11 +4,12 @@ Paper: Burkhardt et al. 2025, Algorithm 1. A client
 
 1. clips and normalises its row to the public bounds,
 2. encodes it as integers,
-3. makes one copy for each of its rows in the sketch, and adds fresh noise to each copy,
+3. makes one copy for each of its rows in the sketch, and adds fresh noise to each copy (or sends one noisy copy, or one
+   without noise, as the task says: `dpmpc.privacy.noising`),
 4. splits the copies into shares, one per server.
 
-The noise of one client is too small to protect it; the noise of all the clients that meet in a row of the sketch is
-what the guarantee counts. `Client` verifies the task before it randomizes anything: it does not take a server's word
+The noise of one client is too small to protect it; the noise of all that meet in a row of the sketch is what the
+guarantee counts. `Client` verifies the task before it randomizes anything: it does not take a server's word
 that the noise suffices. The functions work on a block of clients at once, for tests and simulations of millions.
 """
 
@@ -56,11 +57,13 @@ class Client:
         return self.task.statistic.encode(self.task.schema.normalise(rows), self.task.encoding)
 
     def randomize(self, rows: NDArray[np.float64], *, threads: int = 1) -> NDArray[np.uint64]:
-        """Return the noisy copies (m, copies, width) as ring or field elements. They are still secret."""
-        encoded = self.encode(rows)
+        """Return the copies (m, copies, width) as ring or field elements, still secret, noisy if clients add noise."""
+        encoded = self.encode(rows)[:, None, :]
+        if self.task.noising.by == "servers":
+            return self.task.encoding.ring.embed(encoded)
         shape = (len(encoded), self.task.copies, self.task.width)
         noisy = self.task.noise.sample(shape, stream=self.stream, threads=threads)
-        noisy += encoded[:, None, :]
+        noisy += encoded
         return self.task.encoding.ring.embed(noisy)
 
     def report(self, rows: NDArray[np.float64]) -> list[NDArray[np.uint64]]:

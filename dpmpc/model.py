@@ -14,7 +14,7 @@ from dpmpc.analyst import open_sums
 from dpmpc.client import share_batch
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
-from dpmpc.server import transform
+from dpmpc.server import simulation_keys, transform
 from dpmpc.task import Task
 
 
@@ -46,4 +46,8 @@ def run(
     Release
     """
     shares = share_batch(task, rows, stream=stream, threads=threads, progress=progress)
-    return open_sums(task, [transform(task, share, threads=threads) for share in shares])
+    keys = simulation_keys(stream, len(shares))
+    transformed = [
+        transform(task, share, simulation_key=key, threads=threads) for share, key in zip(shares, keys, strict=True)
+    ]
+    return open_sums(task, transformed)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dpmpc.bounds import Schema
 from dpmpc.encoding import FixedPoint, home
-from dpmpc.errors import InputError
+from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.prediction import best_rows, low_rank_rows
-from dpmpc.privacy import Trust, calibrate, check_budget, is_pure
+from dpmpc.privacy import Noising, Trust, calibrate, check_budget, is_pure
 from dpmpc.randomness import SEED_BYTES, Label, Stream, derive, seed_bytes
 from dpmpc.sketching import OSNAP, CountSketch, PublicMatrix, Sum
 from dpmpc.statistic import Rows, SecondMoments, Statistic
@@ -15,6 +15,10 @@ from dpmpc.task import Task
 PURPOSES = ("ridge", "low-rank")
 SKETCHES = ("auto", "osnap", "countsketch", "sum")
 AUTO_WIDTH = 8192  # "auto" sums second moments while a client sends at most so many words
+COPIES = ("auto", "one", "each")
+ONE_COPY_NOISE = "discrete-gaussian"
+DEAREST_COPY = 1.25  # "auto" pays so much more variance for one copy, at most, than for one copy a row
+MOST_DENSE_ROWS = 2048  # leverages take a dense k x k matrix and time k^3: 34 MB, some seconds
 DEFAULT_SPARSITY = 4
 FRACTIONAL_BITS = 16
 
@@ -36,8 +40,11 @@ def design(
     sharing: str = "additive",
     ring: str | None = None,
     servers: int = 3,
+    noise_by: str = "clients",
+    copies: str = "auto",
     corrupt_clients: int = 0,
     dropouts: int = 0,
+    coalition: str = "adaptive",
     calibration: str = "joint",
     fractional_bits: int = FRACTIONAL_BITS,
     seed: int | None = None,
@@ -65,15 +72,20 @@ def design(
     balanced : bool
         Whether every copy hits every row equally often.
     noise : str
-        Family of the clients' noise.
+        Family of the noise.
     radius : float, optional
         Clip normalised rows to this L2 norm.
     sharing : {"additive", "shamir"}
         All-but-one secrecy, or an honest majority with t = (M - 1) // 2.
     ring : {"ring64", "mersenne61"}, optional
         Where shares live; Shamir shares need the field.
-    servers, corrupt_clients, dropouts : int
+    servers, corrupt_clients, dropouts, coalition
         See `dpmpc.privacy.Trust`.
+    noise_by : {"clients", "servers"}
+        Who adds the noise; see `dpmpc.privacy.noising`.
+    copies : {"auto", "one", "each"}
+        With noise by clients, whether a client sends one noisy copy of its row or one for each of its rows in the
+        sketch; "auto" is one where that is proven and costs at most `DEAREST_COPY` times the variance.
     calibration : {"joint", "paper"}
         See `dpmpc.privacy.calibrate`.
     fractional_bits : int
@@ -114,10 +126,14 @@ def design(
         corrupt_servers=(servers - 1) // 2 if shamir else servers - 1,
         corrupt_clients=corrupt_clients,
         dropouts=dropouts,
+        coalition=coalition,
     )
     encoding = FixedPoint(fractional_bits, ring=home(ring or ("mersenne61" if shamir else "ring64")))
     sensitivity = statistic.sensitivity(len(schema), encoding)
-    chosen = calibrate(matrix, sensitivity, epsilon, delta, noise=noise, trust=trust, calibration=calibration)
+    noising = _noising(noise_by, copies, matrix, noise, trust, sharing, calibration)
+    chosen = calibrate(
+        matrix, sensitivity, epsilon, delta, noise=noise, trust=trust, noising=noising, calibration=calibration
+    )
     return Task(
         schema=schema,
         statistic=statistic,
@@ -125,6 +141,7 @@ def design(
         sketch=matrix,
         noise=chosen,
         trust=trust,
+        noising=noising,
         epsilon=epsilon,
         delta=delta,
         sharing=sharing,
@@ -138,6 +155,26 @@ def public_seed(seed: int | None = None) -> bytes:
     if seed is None:
         return Stream.from_os().bytes(SEED_BYTES)
     return derive(seed_bytes(seed), Label.SKETCH_SEED, length=SEED_BYTES)
+
+
+def _noising(
+    noise_by: str, copies: str, matrix: PublicMatrix, noise: str, trust: Trust, sharing: str, calibration: str
+) -> Noising:
+    """Decide how many copies a client sends."""
+    if copies not in COPIES:
+        raise InputError(f"copies: {copies!r} given, one of {', '.join(COPIES)} expected")
+    each, one = Noising(noise_by), Noising(noise_by, copies=1)
+    if noise_by == "servers" or matrix.sparsity == 1 or copies == "each":
+        return each
+    if copies == "one":
+        return one
+    if noise != ONE_COPY_NOISE or sharing != "additive" or calibration != "joint" or matrix.rows > MOST_DENSE_ROWS:
+        return each
+    dearest = DEAREST_COPY * each.exposure(matrix, trust).leverage
+    try:
+        return one if one.exposure(matrix, trust).leverage <= dearest else each
+    except GuaranteeError:  # the coalition is too large for one copy; the noise of each copy is accounted for as well
+        return each
 
 
 def _expect_plain_sum(

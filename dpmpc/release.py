@@ -77,8 +77,8 @@ class Release:
     @functools.cached_property
     def noise_variance(self) -> NDArray[np.float64]:
         """Variance of the noise in each row's entries, float64 (k,), in the units of `sketch`."""
-        per_copy = self.task.noise.variance * self.unit**2
-        return np.asarray(self.task.sketch.occupancy() * per_copy, dtype=np.float64)
+        each = self.task.noise.variance * self.unit**2
+        return np.asarray(self.task.noise_terms * each, dtype=np.float64)
 
     @functools.cached_property
     def ones(self) -> NDArray[np.float64]:

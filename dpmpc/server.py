@@ -3,6 +3,9 @@
 Paper: Burkhardt et al. 2025, Algorithm 1, line "each server computes S [z] locally". The public matrix is linear, so
 the transformed shares are shares of the transformed data; no message passes between servers. Memory is that of the
 sketch and one chunk, whatever the number of clients.
+
+Where the task says so, a server also adds noise to its share of the sums, and by additivity to what is opened
+(`dpmpc.privacy.noising`). That noise is drawn here and told nobody.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.errors import BatchMismatch
+from dpmpc.randomness import KEY_BYTES, Stream, require_secret
 from dpmpc.sharing import Share
 from dpmpc.task import Task
 
@@ -30,6 +34,7 @@ def transform(
     task: Task,
     share: Share,
     *,
+    simulation_key: bytes | None = None,
     threads: int = 1,
     phase: Phase = _untimed,
     progress: Callable[[float], None] | None = None,
@@ -42,10 +47,12 @@ def transform(
         The public facts.
     share : Share
         This server's share, (n, copies, width) ring or field elements.
+    simulation_key : bytes, optional
+        Key of this server's noise in a repeatable simulation, from `simulation_keys`; by default noise is secret.
     threads : int
         Threads of the kernel; the result does not depend on them.
     phase : callable
-        ``phase(name)`` is entered around "read" and "transform", for a meter.
+        ``phase(name)`` is entered around "read" and "transform", for a meter; noise belongs to "transform".
     progress : callable, optional
         Called with the fraction done.
 
@@ -61,6 +68,9 @@ def transform(
     """
     if share.shape != task.share_shape:
         raise BatchMismatch(f"share: shape {share.shape} given, {task.share_shape} expected by the task")
+    stream = Stream.from_os() if simulation_key is None else Stream(simulation_key, simulation=True)
+    if not task.simulation:
+        require_secret(stream, "transform")
     sums = np.zeros((task.sketch.rows, task.width), np.uint64)
     chunk = max(1, CHUNK_BYTES // (8 * task.copies * task.width))
     if threads > 1:  # the kernel hands out work in pieces of clients
@@ -73,4 +83,15 @@ def transform(
             task.sketch.apply(part, out=sums, first=first, threads=threads, ring=task.encoding.ring)
         if progress is not None:
             progress((first + count) / task.clients)
+    if task.servers_add_noise:
+        with phase("transform"):
+            noise = task.noise.sample(sums.shape, stream=stream, threads=threads)
+            task.encoding.ring.add(sums, task.encoding.ring.embed(noise), out=sums)
     return sums
+
+
+def simulation_keys(stream: Stream | None, servers: int) -> list[bytes | None]:
+    """Draw the keys of the servers' noise from a simulation's seeded stream; None stands for secret noise."""
+    if stream is None or not stream.simulation:
+        return [None] * servers
+    return [stream.bytes(KEY_BYTES) for _ in range(servers)]

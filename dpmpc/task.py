@@ -14,17 +14,20 @@ import json
 import math
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dpmpc import privacy
 from dpmpc.bounds import Schema
 from dpmpc.encoding import FixedPoint, ModulusPlan, Sensitivity, home, plan_modulus
 from dpmpc.errors import InputError
 from dpmpc.noise import Noise, noise_from
-from dpmpc.privacy import Guarantee, Trust
+from dpmpc.privacy import Guarantee, Noising, Trust
 from dpmpc.sharing import AdditiveSharing, ShamirSharing
 from dpmpc.sketching import PublicMatrix, sketch_from
 from dpmpc.statistic import Statistic, statistic_from
 
-FORMAT = 1
+FORMAT = 2
 SHARINGS = ("additive", "shamir")
 
 
@@ -43,9 +46,11 @@ class Task:
     sketch : PublicMatrix
         k x n, unscaled; n is the number of clients.
     noise : Noise
-        What each client adds to each copy of each entry, in integer units.
+        What is added to each entry of a contribution, in integer units.
     trust : Trust
         Servers, and who of them and of the clients may collude.
+    noising : Noising
+        Who adds the noise, and to how many copies.
     epsilon, delta : float
         What is promised; delta may be 0 with discrete Laplace noise.
     sharing : {"additive", "shamir"}
@@ -62,6 +67,7 @@ class Task:
     sketch: PublicMatrix
     noise: Noise
     trust: Trust
+    noising: Noising
     epsilon: float
     delta: float
     sharing: str = "additive"
@@ -75,6 +81,10 @@ class Task:
             raise InputError(f"ring: {self.encoding.ring.name!r} given, 'mersenne61' expected with Shamir shares")
         if not self.noise.integer:
             raise InputError(f"noise: {self.noise.name} given, an integer noise expected: shares are integers")
+        if self.sharing == "shamir" and self.servers_add_noise:
+            raise InputError(
+                "sharing: 'shamir' given, 'additive' expected where servers add noise: a server's own noise is no share"
+            )
 
     @property
     def clients(self) -> int:
@@ -88,8 +98,18 @@ class Task:
 
     @property
     def copies(self) -> int:
-        """Number of independently noised copies that a client sends: one for each of its rows in the sketch."""
-        return self.sketch.sparsity
+        """Number of copies of its row that a client sends: one, or one for each of its rows in the sketch."""
+        return self.noising.copies_for(self.sketch)
+
+    @property
+    def servers_add_noise(self) -> bool:
+        """Whether every server adds noise to its share of the sums before it is opened."""
+        return self.noising.by_servers(self.sketch)
+
+    @functools.cached_property
+    def noise_terms(self) -> NDArray[np.int64]:
+        """Number of draws of the noise in each entry of a row of the opened sums, int64 (k,)."""
+        return self.noising.terms(self.sketch, self.trust.servers)
 
     @property
     def share_shape(self) -> tuple[int, int, int]:
@@ -111,6 +131,7 @@ class Task:
             self.epsilon,
             self.delta,
             trust=self.trust,
+            noising=self.noising,
             calibration=self.calibration,
             simulation=self.simulation,
         )
@@ -118,12 +139,11 @@ class Task:
     @functools.cached_property
     def modulus_plan(self) -> ModulusPlan:
         """The proof that no entry of the opened sum wraps around; an error if it might."""
-        most = int(self.sketch.occupancy().max())
         return plan_modulus(
             self.encoding.ring,
-            most,
+            int(self.sketch.occupancy().max()),
             self.statistic.largest_entry(self.encoding),
-            math.sqrt(most * self.noise.variance),
+            math.sqrt(int(self.noise_terms.max()) * self.noise.variance),
             self.sketch.rows * self.width,
             noise=self.noise.name,
             scale=getattr(self.noise, "scale", None),
@@ -159,6 +179,7 @@ class Task:
             "sketch": self.sketch.describe(),
             "noise": self.noise.describe(),
             "trust": dataclasses.asdict(self.trust),
+            "noising": dataclasses.asdict(self.noising),
             "epsilon": self.epsilon,
             "delta": self.delta,
             "sharing": self.sharing,
@@ -182,6 +203,7 @@ class Task:
             sketch=sketch_from(fields["sketch"]),
             noise=noise_from(fields["noise"]),
             trust=Trust(**fields["trust"]),
+            noising=Noising(**fields["noising"]),
             epsilon=fields["epsilon"],
             delta=fields["delta"],
             sharing=fields["sharing"],

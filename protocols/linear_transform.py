@@ -4,10 +4,10 @@ Parties: M servers, each holding one share of every client's noisy row, and one 
 
 1. Each client clips, encodes and noises its row, and splits the result into M shares, one for each server
 (`dpmpc.client`).
-2. Each server applies the same public matrix to its shares (`dpmpc.server`). **No message passes between servers.**
+2. Each server applies the same public matrix to its shares, and adds noise if the task says so (`dpmpc.server`). **No
+   message passes between servers.**
 3. Each server sends its transformed share to the analyst, who adds them up (`dpmpc.analyst`): the noisy sketch is
-opened,
-   and nothing else.
+   opened, and nothing else.
 
 `main` is what one party runs; `run` plays all the clients, starts the parties as processes of this machine, linked by
 mutually authenticated TLS over loopback, and returns the release with what each server spent.
@@ -33,7 +33,7 @@ from dpmpc.network.meter import Report
 from dpmpc.network.party import Party
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
-from dpmpc.server import transform
+from dpmpc.server import simulation_keys, transform
 from dpmpc.sharing import Share, open_share, save_share
 from dpmpc.task import Task
 
@@ -52,10 +52,12 @@ async def main(party: Party) -> dict[str, Any]:
 async def server(party: Party, task: Task) -> dict[str, Any]:
     """Step 2 and 3 of a server: sketch the shares alone, then send the result to the analyst."""
     share = open_share(share_file(party.folder), task.encoding.ring)
+    key = party.arguments["simulation_keys"][party.pid]
     sums = await asyncio.to_thread(  # the event loop goes on noticing when a peer is lost
         transform,
         task,
         share,
+        simulation_key=key and bytes.fromhex(key),
         threads=party.arguments["threads"],
         phase=party.meter.phase,
         progress=party.report_progress,
@@ -125,7 +127,8 @@ def run(
     rows : ndarray of float64, shape (n, p)
         One row per client, in the units of the schema.
     stream : Stream, optional
-        The clients' source of noise and shares; a seeded one needs a task that says it is a simulation.
+        The clients' source of noise and shares; a seeded one, from which the servers' noise is derived too, needs a
+        task that says it is a simulation.
     threads : int
         Threads of each server's kernel.
     deadline : float
@@ -142,7 +145,7 @@ def run(
     began = time.perf_counter()
     shares = share_batch(task, rows, stream=stream, threads=threads, progress=lambda done: tell("clients", done))
     clients_s = time.perf_counter() - began
-    networked = run_servers(task, shares, threads=threads, deadline=deadline, on_progress=tell)
+    networked = run_servers(task, shares, stream=stream, threads=threads, deadline=deadline, on_progress=tell)
     return dataclasses.replace(networked, clients_s=clients_s)
 
 
@@ -150,6 +153,7 @@ def run_servers(
     task: Task,
     shares: Sequence[Share],
     *,
+    stream: Stream | None = None,
     threads: int = 1,
     deadline: float = 30.0,
     on_progress: Callable[[str, float], None] | None = None,
@@ -170,7 +174,11 @@ def run_servers(
     outcomes = launch(
         PROGRAM,
         task.trust.servers,
-        arguments={"task": task.to_dict(), "threads": threads},
+        arguments={
+            "task": task.to_dict(),
+            "threads": threads,
+            "simulation_keys": [key and key.hex() for key in simulation_keys(stream, len(shares))],
+        },
         task=task.digest,
         set_up=set_up,
         collect=collect,

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from dpmpc.bench import harness, runtime_tables, sum_ssp, table3, table4, table5
+from dpmpc.bench import harness, noising, runtime_tables, sum_ssp, table3, table4, table5
 from dpmpc.bench.runtime_tables import Setting
 
 
@@ -70,3 +70,10 @@ def test_the_sum_is_compared_in_standard_errors():
     content = {"clients": 9, "epsilon": 1.0, "delta": 1e-6, "runs": 2, "trivial": 5.0}
     content |= {"phi": {"sum": [1.0, 3.0]}, "difference_in_standard_errors": 1.0}
     assert "| sum | 2.000000 | 1.000000 |" in sum_ssp.render(content)
+
+
+def test_ways_to_noise_are_compared(capsys):
+    noising.main(["--runs", "1", "--clients", "3000"])
+    lines = [line.split(" | ") for line in capsys.readouterr().out.splitlines() if " by the " in line]
+    assert [line[2] for line in lines] == ["672", "112", "112"]  # 8 s d or 8 d bytes, and two keys
+    assert float(lines[2][1]) == pytest.approx(3 * float(lines[0][1]), rel=0.1)

@@ -28,7 +28,14 @@ def rows():
 
 
 @pytest.mark.parametrize(
-    "choices", [{"servers": 3}, {"servers": 5, "ring": "mersenne61"}, {"servers": 3, "sharing": "shamir"}]
+    "choices",
+    [
+        {"servers": 3},
+        {"servers": 5, "ring": "mersenne61"},
+        {"servers": 3, "sharing": "shamir"},
+        {"servers": 3, "copies": "each"},
+        {"servers": 2, "noise_by": "servers"},
+    ],
 )
 def test_a_networked_run_opens_what_the_in_process_run_opens(choices):
     task = task_of(**choices)
@@ -52,6 +59,16 @@ def test_servers_send_their_share_of_the_sketch_and_nothing_to_each_other():
             assert report.tcp_info.sent == report.bytes_sent
             assert report.tcp_info.received == report.bytes_received
     assert networked.analyst.payload_received == analyst * 8 * ROWS * WIDTH
+
+
+def test_servers_of_a_deployment_draw_their_own_noise():
+    """Released from rows of zeros, without any seed: noise of the stated size, and another one each time."""
+    task = design(Schema.unit(["a", "b", "y"]), CLIENTS, 1.0, 1e-6, sketch="osnap", rows=ROWS, noise_by="servers")
+    first, second = (linear_transform.run(task, np.zeros((CLIENTS, WIDTH))).release for _ in range(2))
+    assert not task.simulation
+    assert (first.sums != second.sums).mean() > 0.99
+    spread = np.mean(first.sketch**2) / first.noise_variance.mean()
+    assert spread == pytest.approx(1, abs=6 * np.sqrt(2 / first.sketch.size))
 
 
 def test_bytes_sent_are_the_sketch_plus_a_constant():
@@ -98,7 +115,7 @@ def test_a_server_that_never_comes_up_ends_typed(command, monkeypatch, capsys, t
 
 
 def test_a_server_with_another_share_shape_ends_typed(command, monkeypatch, capsys):
-    other = model.share_batch(task_of(sparsity=1), rows(), stream=Stream.from_seed(1))
+    other = model.share_batch(task_of(copies="each"), rows(), stream=Stream.from_seed(1))
     monkeypatch.setattr(linear_transform, "share_batch", lambda *arguments, **options: other)
     assert main(command) == 3
     assert "BatchMismatch" in capsys.readouterr().err

@@ -127,6 +127,7 @@ def test_the_kernel_count_is_exact_while_bytes_arrive():
         while burst.is_alive():
             assert kernel_count(receiver) == ByteCount(0, 0), "nothing has been read yet"
         burst.join()
+    assert kernel_count(receiver) is None, "a closed socket has no count"
 
 
 def test_without_an_analyst_mpyc_computes_among_the_servers_alone():

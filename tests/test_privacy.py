@@ -19,7 +19,7 @@ from dpmpc import privacy
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import MAX_SCALE, DiscreteGaussian, DiscreteLaplace, GammaLaplace, Skellam
-from dpmpc.privacy import Exposure, Guarantee, Trust
+from dpmpc.privacy import Guarantee, RowExposure, Trust
 from dpmpc.privacy.integer_noise import (
     ROUNDING_WIDTH,
     epsilon_of_renyi,
@@ -186,7 +186,7 @@ def test_mu_equals_dense_linear_algebra(sparsity, balanced):
     for client in range(sketch.columns):
         moved = np.outer(matrix[:, client], direction)
         worst = max(worst, np.trace(moved.T @ np.linalg.inv(covariance) @ moved))
-    exposure = Exposure.of(sketch, Trust())
+    exposure = RowExposure.of_clients(sketch, Trust())
     assert sensitivity.l2 * math.sqrt(exposure.leverage) / sigma == pytest.approx(math.sqrt(worst), rel=1e-10)
 
 
@@ -194,7 +194,7 @@ def test_corrupt_clients_bound_is_never_below_exhaustive_search():
     sketch = OSNAP(rows=5, columns=24, sparsity=2, seed=11)
     members = [set(np.flatnonzero(row)) for row in sketch.to_csc().toarray()]
     for corrupt in (1, 2):
-        exposure = Exposure.of(sketch, Trust(corrupt_clients=corrupt))
+        exposure = RowExposure.of_clients(sketch, Trust(corrupt_clients=corrupt))
         worst = 0.0
         for coalition in itertools.combinations(range(24), corrupt):
             left = [len(row - set(coalition)) for row in members]

@@ -27,12 +27,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     bounds : Schema, pair, dict, path or None
         Public bounds of the columns, target included; None where the data is already in [-1, 1].
     noise : {"discrete-gaussian", "skellam", "discrete-laplace"}
-        Family of the clients' noise.
+        Family of the noise.
     servers : int
         Number of servers.
     sharing : {"additive", "shamir"}
         How contributions are split.
-    corrupt_clients, dropouts : int
+    noise_by, copies : str
+        Who adds the noise, and how many copies clients send; see `dpmpc.planning.design`.
+    corrupt_clients, dropouts, coalition
         See `dpmpc.privacy.Trust`.
     calibration : {"joint", "paper"}
         See `dpmpc.privacy.calibrate`.
@@ -51,8 +53,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         noise: str = "discrete-gaussian",
         servers: int = 3,
         sharing: str = "additive",
+        noise_by: str = "clients",
+        copies: str = "auto",
         corrupt_clients: int = 0,
         dropouts: int = 0,
+        coalition: str = "adaptive",
         calibration: str = "joint",
         threads: int = 1,
         seed: int | None = None,
@@ -63,8 +68,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         self.noise = noise
         self.servers = servers
         self.sharing = sharing
+        self.noise_by = noise_by
+        self.copies = copies
         self.corrupt_clients = corrupt_clients
         self.dropouts = dropouts
+        self.coalition = coalition
         self.calibration = calibration
         self.threads = threads
         self.seed = seed
@@ -84,8 +92,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             noise=self.noise,
             sharing=self.sharing,
             servers=self.servers,
+            noise_by=self.noise_by,
+            copies=self.copies,
             corrupt_clients=self.corrupt_clients,
             dropouts=self.dropouts,
+            coalition=self.coalition,
             calibration=self.calibration,
             seed=self.seed,
             **self.task_choices(public),
@@ -121,8 +132,11 @@ class PrivateLinearModel(PrivateEstimator):
         radius: float | None = None,
         servers: int = 3,
         sharing: str = "additive",
+        noise_by: str = "clients",
+        copies: str = "auto",
         corrupt_clients: int = 0,
         dropouts: int = 0,
+        coalition: str = "adaptive",
         calibration: str = "joint",
         threads: int = 1,
         seed: int | None = None,
@@ -134,8 +148,11 @@ class PrivateLinearModel(PrivateEstimator):
             noise=noise,
             servers=servers,
             sharing=sharing,
+            noise_by=noise_by,
+            copies=copies,
             corrupt_clients=corrupt_clients,
             dropouts=dropouts,
+            coalition=coalition,
             calibration=calibration,
             threads=threads,
             seed=seed,

@@ -105,9 +105,9 @@ def kernel_count(link: socket.socket) -> ByteCount | None:
     -------
     ByteCount or None
         Bytes that the process wrote and read: what waits in the kernel's receive queue is left out. None where the
-        kernel does not tell.
+        kernel does not tell, or the socket is closed.
     """
-    if not sys.platform.startswith("linux"):
+    if not sys.platform.startswith("linux") or link.fileno() < 0:
         return None
     try:
         waiting, grown = -1, _waiting(link)
