@@ -17,43 +17,13 @@
 #ifndef DPMPC_SKETCH_H
 #define DPMPC_SKETCH_H
 
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "bodies.h"
 
-#if defined(__GNUC__)
-#define INLINE static inline __attribute__((always_inline))
-#define PREFETCH(address) __builtin_prefetch((const void *)(address), 0, 2)
-#else
-#define INLINE static inline
-#define PREFETCH(address) ((void)(address))
-#endif
-
-/* Wider bodies need GCC's vectors and its target pragma; elsewhere the portable body is alone. */
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__)
-#define SKETCH_WIDE_BODIES 1
-#include <immintrin.h>
-typedef uint64_t sketch_words2 __attribute__((vector_size(16)));
-typedef double sketch_reals2 __attribute__((vector_size(16)));
-typedef uint64_t sketch_words4 __attribute__((vector_size(32)));
-typedef double sketch_reals4 __attribute__((vector_size(32)));
-#endif
-
-#define MERSENNE61 ((UINT64_C(1) << 61) - 1)
 #define SKETCH_TILE 128     /* entries that are checked together; a multiple of every body's STEP */
 #define SKETCH_ENTRIES 8192 /* entries of a block of S, about: they stay in the first-level cache */
 #define SKETCH_CLIENTS 2048 /* clients of a block, at most */
 #define SKETCH_AHEAD 4096   /* bytes between what is read of X and what is prefetched */
 #define SKETCH_BODIES 4
-
-/* What the 64-bit words of X and Y are. */
-enum sketch_kind {
-    SKETCH_RING,  /* integers modulo 2^64 */
-    SKETCH_FIELD, /* integers modulo p = 2^61 - 1: X below p, Y at most p + 1 */
-    SKETCH_REAL   /* IEEE doubles */
-};
-
-enum sketch_status { SKETCH_DONE, SKETCH_NO_MEMORY, SKETCH_NOT_CANONICAL };
 
 /* Who draws; the top bit of the counter's word 1. */
 enum sketch_purpose { SKETCH_CLIENT, SKETCH_BATCH };
@@ -111,10 +81,6 @@ static int64_t sketch_whole_tiles(uint64_t count)
 {
     return (int64_t)((count + SKETCH_TILE - 1) / SKETCH_TILE * SKETCH_TILE);
 }
-
-#define JOIN_(a, b) a##_##b
-#define JOIN(a, b) JOIN_(a, b)
-#define NAME(x) JOIN(x, SET)
 
 #define SET portable
 #define LANES 1

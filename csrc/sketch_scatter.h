@@ -1,65 +1,16 @@
 /* Y += S X for one block of clients, for one instruction set. */
 
-/* y += +-x for the 64-bit words of one `word`. `flip` is 0 for +; for - it is what turns x into -x: all ones in the
- * ring (-x = (x ^ flip) + 1), p in the field (-x = x ^ p), the sign bit of a double. */
-#define DEFINE_ADD(add, word, real)                                                                                    \
-    INLINE void add(enum sketch_kind kind, uint64_t *restrict y, const uint64_t *restrict x, uint64_t flip)            \
-    {                                                                                                                  \
-        word sum, term;                                                                                                \
-        real a, b;                                                                                                     \
-        memcpy(&sum, y, sizeof sum);                                                                                   \
-        memcpy(&term, x, sizeof term);                                                                                 \
-        term ^= flip;                                                                                                  \
-        if (kind == SKETCH_RING) {                                                                                     \
-            sum += term - flip;                                                                                        \
-        } else if (kind == SKETCH_FIELD) {                                                                             \
-            sum += term; /* at most (p + 1) + p: the fold leaves at most p + 1 */                                      \
-            sum = (sum & MERSENNE61) + (sum >> 61);                                                                    \
-        } else {                                                                                                       \
-            memcpy(&a, &sum, sizeof a);                                                                                \
-            memcpy(&b, &term, sizeof b);                                                                               \
-            a += b;                                                                                                    \
-            memcpy(&sum, &a, sizeof sum);                                                                              \
-        }                                                                                                              \
-        memcpy(y, &sum, sizeof sum);                                                                                   \
-    }
-
-DEFINE_ADD(NAME(add1), uint64_t, double)
-#if LANES > 1
-DEFINE_ADD(NAME(add2), sketch_words2, sketch_reals2)
-#endif
-#if LANES > 2
-DEFINE_ADD(NAME(add4), sketch_words4, sketch_reals4)
-#endif
-#undef DEFINE_ADD
-
-/* A row of X, `width` words, onto a row of Y. */
-INLINE void NAME(add_row)(enum sketch_kind kind, int64_t width, uint64_t *restrict y, const uint64_t *restrict x,
-                          uint64_t flip)
-{
-    int64_t i = 0;
-#if LANES > 2
-    for (; i + 4 <= width; i += 4)
-        NAME(add4)(kind, y + i, x + i, flip);
-#endif
-#if LANES > 1
-    for (; i + 2 <= width; i += 2)
-        NAME(add2)(kind, y + i, x + i, flip);
-#endif
-    for (; i < width; i++)
-        NAME(add1)(kind, y + i, x + i, flip);
-}
+#include "sketch_add.h"
 
 /* One client's copies copy .. copy + together. */
 INLINE void NAME(add_copies)(enum sketch_kind kind, int shared, int64_t width, uint32_t together, uint32_t copy,
                              int64_t stride, const uint32_t *restrict entries, const uint64_t *restrict x,
                              uint64_t *restrict Y)
 {
-    const uint64_t minus = kind == SKETCH_RING ? UINT64_MAX : kind == SKETCH_FIELD ? MERSENNE61 : UINT64_C(1) << 63;
     for (uint32_t j = copy; j < copy + together; j++) {
         const uint32_t entry = entries[j * stride];
         NAME(add_row)(kind, width, Y + (size_t)(entry >> 1) * (size_t)width, shared ? x : x + j * width,
-                      minus & -(uint64_t)(entry & 1));
+                      NAME(minus)(kind) & -(uint64_t)(entry & 1));
     }
 }
 

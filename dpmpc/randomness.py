@@ -38,6 +38,8 @@ class Label(bytes, enum.Enum):
     SHARE = b"dpmpc v1 share"
     SHARE_REDRAW = b"dpmpc v1 share redraw"
     SUBSTREAM = b"dpmpc v1 substream"
+    RADEMACHER = b"dpmpc v1 rademacher"
+    BERNOULLI_MIXING = b"dpmpc v1 bernoulli mixing"
 
 
 def derive(key: bytes, label: Label, index: int = 0, length: int = KEY_BYTES) -> bytes:

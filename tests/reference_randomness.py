@@ -21,6 +21,7 @@ def derive(key, label, index, length):
 
 def cases():
     labels = ("simulation seed", "sketch", "sketch seed", "noise", "share", "share redraw", "substream")
+    labels += ("rademacher", "bernoulli mixing")
     for number, name in enumerate(labels):
         key, label = bytes(range(number, number + 16)), f"dpmpc v1 {name}"
         for index, length in ((0, 16), (1, 16), (2**40 + number, 32)):

@@ -14,6 +14,7 @@ from pathlib import Path
 VECTORS = Path(__file__).parent / "vectors" / "sketch.json"
 MASK = 0xFFFFFFFF
 CLIENT, BATCH = 0, 1
+LABELS = {"rademacher": b"rademacher", "bernoulli-mixing": b"bernoulli mixing"}
 MODULUS = {"ring64": 1 << 64, "mersenne61": (1 << 61) - 1}
 
 # Random123's own known answers for Philox4x32-10 (kat_vectors): counter, key, result.
@@ -82,6 +83,30 @@ class Reference:
         return Y
 
 
+class DenseReference(Reference):
+    def __init__(self, family, seed, rows):
+        derived = hkdf_sha256(seed, b"dpmpc v1 " + LABELS[family] + b"\0" + bytes(8), 16)
+        self.k0, self.k1, self.n0, self.n1 = (int.from_bytes(derived[4 * i : 4 * i + 4], "little") for i in range(4))
+        self.rows = rows
+
+    def client(self, index):
+        """(row, sign) of each copy: every row has one bit for each client."""
+        signs = []
+        for row in range(self.rows):
+            words = philox4x32((index // 128, row, self.n0, self.n1), (self.k0, self.k1))
+            bit = words[index // 32 % 4] >> index % 32 & 1
+            signs.append((row, -1 if bit else 1))
+        return signs
+
+
+def reference_of(sketch):
+    """The reference that a description stands for."""
+    seed = bytes.fromhex(sketch["seed"])
+    if sketch["family"] in LABELS:
+        return DenseReference(sketch["family"], seed, sketch["rows"])
+    return Reference(seed, sketch["rows"], sketch["sparsity"], sketch["balanced"])
+
+
 def draws():
     largest = (1 << 31) - 1
     cases = [
@@ -113,6 +138,22 @@ def draws():
                 "rows": [[row for row, _ in client] for client in clients],
                 "signs": [[sign for _, sign in client] for client in clients],
             }
+    dense = [("rademacher", 1, 300, 120, 140), ("bernoulli-mixing", 5, 1 << 34, (1 << 34) - 40, 40)]
+    dense += [("rademacher", 37, 1 << 33, (1 << 32) - 9, 12)]
+    for family, rows, columns, first, count in dense:
+        sketch = dense_sketch(family, rows, columns, hashlib.sha256(family.encode()).digest())
+        clients = [reference_of(sketch).client(index) for index in range(first, first + count)]
+        yield {
+            "sketch": sketch,
+            "first": first,
+            "rows": [[row for row, _ in client] for client in clients],
+            "signs": [[sign for _, sign in client] for client in clients],
+        }
+
+
+def dense_sketch(family, rows, columns, seed):
+    facts = {"family": family, "rows": rows, "columns": columns, "sparsity": rows, "balanced": False}
+    return {**facts, "seed": seed.hex()}
 
 
 def sums():
@@ -135,12 +176,16 @@ def sums():
                 "X": X,
                 "Y": Reference(seed, 4, 2, balanced).sums(5, X, modulus),
             }
+        for family in LABELS:
+            sketch = dense_sketch(family, 6, 150, seed)
+            Y = reference_of(sketch).sums(125, X, modulus)
+            yield {"sketch": sketch, "ring": ring, "first": 125, "X": X, "Y": Y}
 
 
 def refused():
     good = {"family": "osnap", "rows": 4, "columns": 9, "sparsity": 2, "balanced": False, "seed": "00" * 32}
     wrong = [
-        ("family", "rademacher", "family: 'rademacher'"),
+        ("family", "dense", "family: 'dense'"),
         ("rows", 0, "rows: 0"),
         ("rows", 1 << 31, "rows: 2147483648"),
         ("rows", 4.0, "rows: 4.0"),
@@ -163,6 +208,9 @@ def refused():
         "sketch": {"family": "sum", "rows": 2, "columns": 9, "sparsity": 1, "balanced": True},
         "message": "description",
     }
+    dense = dense_sketch("rademacher", 4, 9, bytes(32))
+    for name, value in (("sparsity", 2), ("balanced", True)):
+        yield {"sketch": {**dense, name: value}, "message": "description"}
 
 
 if __name__ == "__main__":

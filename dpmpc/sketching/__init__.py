@@ -30,6 +30,14 @@ drawn for index b and purpose 1 as rows are above, distinct among the copies of 
 ``(i + shift) mod k``; its sign is that of its word for purpose 0 and attempt 0. In each S_j every row then has
 floor(n/k) or ceil(n/k) clients, two clients of one batch never meet, and two of different batches meet with
 probability 1/k, over the draw of the seed.
+
+*Dense* (`Rademacher`, `BernoulliMixing`). Key and nonce are derived as above, but under ``Label.RADEMACHER`` and
+``Label.BERNOULLI_MIXING``, so that no draw is shared with another family. The signs of row r for clients 32 w, ..,
+32 w + 31 are word ``w mod 4`` of Philox4x32-10 on the counter::
+
+    (floor(w / 4),  r,  n0,  n1)
+
+Bit i mod 32 of the word, counted from the lowest, is that of client i: the entry is -1 if it is set and +1 otherwise.
 """
 
 from __future__ import annotations
@@ -38,12 +46,25 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpmpc.errors import InputError
+from dpmpc.sketching.dense import BernoulliMixing, Rademacher
 from dpmpc.sketching.public_matrix import PIECE, PublicMatrix
 from dpmpc.sketching.sparse import OSNAP, CountSketch, Sum
 
-__all__ = ["FAMILIES", "OSNAP", "PIECE", "CountSketch", "PublicMatrix", "Sum", "sketch_from"]
+__all__ = [
+    "FAMILIES",
+    "OSNAP",
+    "PIECE",
+    "BernoulliMixing",
+    "CountSketch",
+    "PublicMatrix",
+    "Rademacher",
+    "Sum",
+    "sketch_from",
+]
 
-FAMILIES: dict[str, type[PublicMatrix]] = {kind.family: kind for kind in (OSNAP, CountSketch, Sum)}
+FAMILIES: dict[str, type[PublicMatrix]] = {
+    kind.family: kind for kind in (OSNAP, CountSketch, Sum, Rademacher, BernoulliMixing)
+}
 
 
 def sketch_from(description: Mapping[str, Any]) -> PublicMatrix:

@@ -1,0 +1,45 @@
+/* What the kernels of public matrices share: names that differ by instruction set, vectors, kinds of numbers.
+ *
+ * A file that is included once per instruction set gives every name the suffix SET by NAME(name). */
+
+#ifndef DPMPC_BODIES_H
+#define DPMPC_BODIES_H
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__GNUC__)
+#define INLINE static inline __attribute__((always_inline))
+#define PREFETCH(address) __builtin_prefetch((const void *)(address), 0, 2)
+#else
+#define INLINE static inline
+#define PREFETCH(address) ((void)(address))
+#endif
+
+/* Wider bodies need GCC's vectors and its target pragma; elsewhere the portable body is alone. */
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__)
+#define SKETCH_WIDE_BODIES 1
+#include <immintrin.h>
+typedef uint64_t sketch_words2 __attribute__((vector_size(16)));
+typedef double sketch_reals2 __attribute__((vector_size(16)));
+typedef uint64_t sketch_words4 __attribute__((vector_size(32)));
+typedef double sketch_reals4 __attribute__((vector_size(32)));
+#endif
+
+#define MERSENNE61 ((UINT64_C(1) << 61) - 1)
+
+#define JOIN_(a, b) a##_##b
+#define JOIN(a, b) JOIN_(a, b)
+#define NAME(x) JOIN(x, SET)
+
+/* What the 64-bit words of X and Y are. */
+enum sketch_kind {
+    SKETCH_RING,  /* integers modulo 2^64 */
+    SKETCH_FIELD, /* integers modulo p = 2^61 - 1: X below p, Y at most p + 1 */
+    SKETCH_REAL   /* IEEE doubles */
+};
+
+enum sketch_status { SKETCH_DONE, SKETCH_NO_MEMORY, SKETCH_NOT_CANONICAL };
+
+#endif

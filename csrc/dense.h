@@ -1,0 +1,263 @@
+/* Y += S X for a dense public matrix of signs that is derived while it is used and never stored.
+ *
+ * The method of the four Russians (Arlazarov, Dinic, Kronrod, Faradzhev 1970): the signs of one row for g clients are
+ * one of 2^g patterns. For each group of g clients a table of the 2^g signed sums of their rows of X is built; then every
+ * row of S adds one entry of the table to its row of Y. That is one addition for g clients and, for the table, about
+ * 2^g / k; a matrix product has g multiplications and additions.
+ *
+ * Clients are taken by words: the 32 signs of one row for clients 32 w .. 32 w + 31, split into groups. Columns of X are
+ * taken by tiles of a few vectors, which fit the registers. dense_draw.h and dense_sum.h are included once per
+ * instruction set, after SET, LANES, GROUPS, MULTIPLY_LOW, INTERLEAVE_LOWER and INTERLEAVE_UPPER of sketch.h.
+ *
+ * All bodies compute the same bits. For doubles the order of additions is fixed: a group's signed sum is that of its
+ * first floor(g/2) clients, in order, plus that of the others, in order; a word's signed sum adds its groups in order, and
+ * goes onto Y. Clients of a word that are not in X count as zeros.
+ *
+ * How S follows from its key is specified in dpmpc/sketching/__init__.py. */
+
+#ifndef DPMPC_DENSE_H
+#define DPMPC_DENSE_H
+
+#include "bodies.h"
+
+#define DENSE_BLOCK 128 /* clients whose signs in one row are one Philox block */
+#define DENSE_WORD 32   /* clients whose signs in one row are one word */
+#define DENSE_STEP 32   /* rows drawn together: a multiple of LANES GROUPS of every body */
+#define DENSE_TILE 4    /* vectors of a tile, at most */
+#define DENSE_LINE 64   /* bytes: what buffers are aligned to */
+#define DENSE_BODIES 4
+
+struct dense_matrix {
+    uint32_t key[2], nonce[2];
+    uint32_t rows; /* k, in [1, 2^31) */
+};
+
+/* Buffers of one call. */
+struct dense_work {
+    uint32_t *signs;  /* a block's words, [row][4] */
+    uint64_t *tables; /* a word's tables, one after the other */
+    uint64_t *sums;   /* Y, [tile][row][lane] */
+};
+
+/* What one instruction set does: draw the signs of a block, add a word's S X to the sums of all tiles. */
+struct dense_body {
+    const char *name;
+    int64_t lanes; /* words in a vector of `sum` */
+    void (*draw)(const struct dense_matrix *S, uint32_t block, uint32_t *signs);
+    int (*sum)(enum sketch_kind kind, uint32_t rows, int64_t width, int64_t skipped, int64_t count,
+               const uint32_t *signs, const uint64_t *X, const struct dense_work *work);
+    int (*scatter)(enum sketch_kind kind, uint32_t rows, int64_t width, int64_t count, int64_t skipped,
+                   const uint32_t *signs, const uint64_t *X, uint64_t *Y);
+};
+
+/* Groups that a word is split into: larger tables pay for themselves with more rows. They decide the order in which
+ * doubles are added, so that they depend on nothing but k. */
+static int dense_groups(uint32_t rows)
+{
+    return rows < 16 ? 16 : rows < 128 ? 8 : rows < 400 ? 6 : rows < 1500 ? 5 : 4;
+}
+
+/* Entries of all tables of a word. */
+static int64_t dense_entries(int groups)
+{
+    const int clients = DENSE_WORD / groups, larger = DENSE_WORD % groups;
+    return ((int64_t)(groups + larger)) << clients;
+}
+
+/* Vectors of the tile that begins with vector `first` of `vectors`: tiles are as equal as can be. */
+static int64_t dense_tile(int64_t first, int64_t vectors)
+{
+    const int64_t left = vectors - first, tiles = (left + DENSE_TILE - 1) / DENSE_TILE;
+    return (left + tiles - 1) / tiles;
+}
+
+#define SET portable
+#define LANES 1
+#define GROUPS 1
+#define MULTIPLY_LOW(a, b) ((uint64_t)(uint32_t)(a) * (uint64_t)(b))
+#include "dense_draw.h"
+#include "dense_sum.h"
+#include "sketch_end.h"
+static const struct dense_body dense_portable = {"portable", 1, draw_portable, sum_portable, scatter_portable};
+
+#ifdef SKETCH_WIDE_BODIES
+#define SET sse2
+#define LANES 2
+#define GROUPS 2
+#define MULTIPLY_LOW(a, b) ((NAME(lanes))_mm_mul_epu32((__m128i)(a), (__m128i)((NAME(lanes)){0} + (b))))
+#define INTERLEAVE_LOWER {0, 2}
+#define INTERLEAVE_UPPER {1, 3}
+#include "dense_draw.h"
+#include "dense_sum.h"
+#include "sketch_end.h"
+static const struct dense_body dense_sse2 = {"sse2", 2, draw_sse2, sum_sse2, scatter_sse2};
+
+#pragma GCC push_options
+#pragma GCC target("avx2")
+#define SET avx2
+#define LANES 4
+#define GROUPS 2
+#define MULTIPLY_LOW(a, b) ((NAME(lanes))_mm256_mul_epu32((__m256i)(a), (__m256i)((NAME(lanes)){0} + (b))))
+#define INTERLEAVE_LOWER {0, 4, 1, 5}
+#define INTERLEAVE_UPPER {2, 6, 3, 7}
+#include "dense_draw.h"
+#include "dense_sum.h"
+#include "sketch_end.h"
+#pragma GCC pop_options
+static const struct dense_body dense_avx2 = {"avx2", 4, draw_avx2, sum_avx2, scatter_avx2};
+
+/* Wider vectors help to draw; for sums they would only pad common widths further. */
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw,prefer-vector-width=512")
+#define SET avx512
+#define LANES 8
+#define GROUPS 4
+#define MULTIPLY_LOW(a, b) ((NAME(lanes))_mm512_mul_epu32((__m512i)(a), (__m512i)((NAME(lanes)){0} + (b))))
+#define INTERLEAVE_LOWER {0, 8, 1, 9, 2, 10, 3, 11}
+#define INTERLEAVE_UPPER {4, 12, 5, 13, 6, 14, 7, 15}
+#include "dense_draw.h"
+#include "sketch_end.h"
+#pragma GCC pop_options
+static const struct dense_body dense_avx512 = {"avx512", 4, draw_avx512, sum_avx2, scatter_avx2};
+#endif
+
+/* List the bodies that this processor can run, the fastest one last, and return their number. */
+static int dense_bodies(const struct dense_body *bodies[DENSE_BODIES])
+{
+    int count = 0;
+    bodies[count++] = &dense_portable;
+#ifdef SKETCH_WIDE_BODIES
+    __builtin_cpu_init();
+    bodies[count++] = &dense_sse2;
+    if (__builtin_cpu_supports("avx2")) {
+        bodies[count++] = &dense_avx2;
+        if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
+            bodies[count++] = &dense_avx512;
+    }
+#endif
+    return count;
+}
+
+static void *dense_new(int64_t count, size_t size)
+{
+    const size_t bytes = ((size_t)count * size + DENSE_LINE - 1) / DENSE_LINE * DENSE_LINE;
+    return aligned_alloc(DENSE_LINE, bytes);
+}
+
+static void dense_free(struct dense_work *work)
+{
+    free(work->signs);
+    free(work->tables);
+    free(work->sums);
+}
+
+/* Whether there was memory. `vectors` is 0 where there are no sums to hold. */
+static int dense_new_work(struct dense_work *work, const struct dense_body *body, uint32_t rows, int64_t vectors)
+{
+    const int64_t steps = ((int64_t)rows + DENSE_STEP - 1) / DENSE_STEP;
+    const int64_t entries = vectors ? dense_entries(dense_groups(rows)) : 1;
+    work->signs = dense_new(steps * DENSE_STEP * 4, sizeof *work->signs);
+    work->tables = dense_new(entries * DENSE_TILE * body->lanes, sizeof *work->tables);
+    work->sums = dense_new(rows * vectors * body->lanes + 1, sizeof *work->sums);
+    if (work->signs && work->tables && work->sums)
+        return 1;
+    dense_free(work);
+    return 0;
+}
+
+/* Copy Y (k, p) to the sums' tiles or back. */
+static void dense_copy_sums(int back, const struct dense_body *body, uint32_t rows, int64_t width, uint64_t *sums,
+                            uint64_t *Y)
+{
+    const int64_t vectors = (width + body->lanes - 1) / body->lanes;
+    for (int64_t first = 0, tile; first < vectors; first += tile) {
+        tile = dense_tile(first, vectors);
+        const int64_t start = first * body->lanes, words = tile * body->lanes;
+        const int64_t used = width - start < words ? width - start : words;
+        for (uint32_t row = 0; row < rows; row++, sums += words) {
+            uint64_t *y = Y + (size_t)row * (size_t)width + start;
+            if (back) {
+                memcpy(y, sums, (size_t)used * sizeof *y);
+            } else {
+                memset(sums, 0, (size_t)words * sizeof *sums);
+                memcpy(sums, y, (size_t)used * sizeof *y);
+            }
+        }
+    }
+}
+
+/* Y (k, p) += S[:, first .. first + count] X, X (count, p), with Y canonical before and after. */
+static int dense_multiply(const struct dense_body *body, const struct dense_matrix *S, enum sketch_kind kind,
+                          uint64_t first, int64_t count, int64_t width, const uint64_t *X, uint64_t *Y)
+{
+    struct dense_work work;
+    const uint64_t end = first + (uint64_t)count;
+    int canonical = 1;
+    if (!dense_new_work(&work, body, S->rows, (width + body->lanes - 1) / body->lanes))
+        return SKETCH_NO_MEMORY;
+    dense_copy_sums(0, body, S->rows, width, work.sums, Y);
+    for (uint64_t start = first; start < end;) {
+        const int64_t skipped = (int64_t)(start % DENSE_WORD), left = (int64_t)(end - start);
+        const int64_t clients = left < DENSE_WORD - skipped ? left : DENSE_WORD - skipped;
+        if (start == first || start % DENSE_BLOCK == 0)
+            body->draw(S, (uint32_t)(start / DENSE_BLOCK), work.signs);
+        canonical &= body->sum(kind, S->rows, width, skipped, clients,
+                               work.signs + start % DENSE_BLOCK / DENSE_WORD, X, &work);
+        start += (uint64_t)clients;
+        X += clients * width;
+    }
+    dense_copy_sums(1, body, S->rows, width, work.sums, Y);
+    dense_free(&work);
+    return canonical ? SKETCH_DONE : SKETCH_NOT_CANONICAL;
+}
+
+/* The same for X (count, k p): part r of a client's row goes to row r alone. */
+static int dense_scatter(const struct dense_body *body, const struct dense_matrix *S, enum sketch_kind kind,
+                         uint64_t first, int64_t count, int64_t width, const uint64_t *X, uint64_t *Y)
+{
+    struct dense_work work;
+    const uint64_t end = first + (uint64_t)count;
+    int canonical = 1;
+    if (!dense_new_work(&work, body, S->rows, 0))
+        return SKETCH_NO_MEMORY;
+    for (uint64_t start = first; start < end;) {
+        const int64_t skipped = (int64_t)(start % DENSE_BLOCK), left = (int64_t)(end - start);
+        const int64_t clients = left < DENSE_BLOCK - skipped ? left : DENSE_BLOCK - skipped;
+        body->draw(S, (uint32_t)(start / DENSE_BLOCK), work.signs);
+        canonical &= body->scatter(kind, S->rows, width, clients, skipped, work.signs, X, Y);
+        start += (uint64_t)clients;
+        X += clients * width * S->rows;
+    }
+    dense_free(&work);
+    return canonical ? SKETCH_DONE : SKETCH_NOT_CANONICAL;
+}
+
+/* Y = S X with sums of a field reduced. */
+static int dense_apply(const struct dense_body *body, const struct dense_matrix *S, enum sketch_kind kind,
+                       uint64_t first, int64_t count, int64_t width, int shared, const uint64_t *X, uint64_t *Y)
+{
+    const int status = shared ? dense_multiply(body, S, kind, first, count, width, X, Y)
+                              : dense_scatter(body, S, kind, first, count, width, X, Y);
+    if (kind == SKETCH_FIELD)
+        for (int64_t i = 0; i < S->rows * width; i++)
+            Y[i] -= MERSENNE61 & -((Y[i] + 1) >> 61);
+    return status;
+}
+
+/* Write the words of `blocks` blocks of 128 clients, [block][row][4]. */
+static int dense_signs(const struct dense_body *body, const struct dense_matrix *S, uint32_t first, int64_t blocks,
+                       uint32_t *out)
+{
+    struct dense_work work;
+    if (!dense_new_work(&work, body, S->rows, 0))
+        return SKETCH_NO_MEMORY;
+    for (int64_t block = 0; block < blocks; block++, out += (size_t)S->rows * 4) {
+        body->draw(S, first + (uint32_t)block, work.signs);
+        memcpy(out, work.signs, (size_t)S->rows * 4 * sizeof *out);
+    }
+    dense_free(&work);
+    return SKETCH_DONE;
+}
+
+#endif

@@ -1,0 +1,100 @@
+"""Dense public matrices: every entry is +-1, drawn by the kernel while it is applied.
+
+Promised, beside what `dpmpc.sketching` promises of every public matrix: several times fewer additions than a matrix
+product makes (csrc/dense.h); memory of a few times the result; float64 sums whose order of additions depends on k and
+on the first client of a chunk only. Not promised: a cheap replacement of OSNAP. A client that noises every copy sends
+k of them (docs/mathematics.md, section 1.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc._kernels.dense import Matrix
+from dpmpc.errors import InputError
+from dpmpc.randomness import Label, derive, seed_bytes
+from dpmpc.rings import Mersenne61, Words
+from dpmpc.sketching.public_matrix import Kind, PublicMatrix, Reals, integer_from, weights_from
+from dpmpc.sketching.sparse import seed_from_hex
+
+BLOCK = 128  # clients whose signs in one row are drawn together
+
+
+class Rademacher(PublicMatrix):
+    """Independent uniform signs: S has entries +-1/sqrt(k), and the sparsity is k.
+
+    Every client hits every row, so that copy j of its row goes to row j alone (Burkhardt et al. 2025, Theorem 4.8).
+
+    Parameters
+    ----------
+    rows : int
+        k, below 2^31.
+    columns : int
+        n, the number of clients, at most 2^34.
+    seed : bytes or int
+        32 public bytes; or a number, in simulations.
+    """
+
+    family = "rademacher"
+    _label: ClassVar[Label] = Label.RADEMACHER
+
+    def __init__(self, rows: int, columns: int, seed: bytes | int):
+        super().__init__(rows, columns, rows, balanced=False)
+        self.seed = seed_bytes(seed)
+        words = np.frombuffer(derive(self.seed, self._label, length=16), "<u4").tolist()
+        self._matrix = Matrix(words, self.rows)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the public facts, the seed among them; see `PublicMatrix.describe`."""
+        return {**super().describe(), "seed": self.seed.hex()}
+
+    @classmethod
+    def from_description(cls, description: Mapping[str, Any]) -> Rademacher:
+        """Make the matrix that was described; see `PublicMatrix.from_description`."""
+        return cls(description["rows"], description["columns"], seed_from_hex(description["seed"]))
+
+    def entries(self, first: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
+        """Return the public draw of some clients, (count, k); see `PublicMatrix.entries`."""
+        first = integer_from("first", first, 0, self.columns)
+        count = integer_from("count", count, 0, self.columns - first)
+        block = first // BLOCK
+        words = np.empty((-(-(first + count) // BLOCK) - block, self.rows, 4), np.uint32)
+        self._matrix.signs(block, words)
+        bits = np.unpackbits(words.astype("<u4", copy=False).view(np.uint8), axis=2, bitorder="little")
+        negative = bits.transpose(0, 2, 1).reshape(-1, self.rows)[first % BLOCK :][:count]
+        rows = np.broadcast_to(np.arange(self.rows), (count, self.rows))
+        return rows, 1 - 2 * negative.astype(np.int8)
+
+    def occupancy(self) -> NDArray[np.int64]:
+        """Return N_r = n for every row; see `PublicMatrix.occupancy`."""
+        return np.full(self.rows, self.columns)
+
+    def heaviest_client(self, weights: Reals) -> float:
+        """Return the sum of all weights; see `PublicMatrix.heaviest_client`."""
+        return float(weights_from(weights, self.rows).sum())
+
+    def _add(self, kind: Kind, first: int, X: Words, Y: Words) -> None:
+        if not self._matrix.apply(kind, first, X, Y):
+            raise InputError(f"X: an element is {int(X.max())}, numbers below {Mersenne61.modulus} expected")
+
+    @cached_property
+    def _tally(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        ones = np.broadcast_to(np.uint64(1), (self.columns, 1))  # one word, whatever n
+        positive = (self.columns + self.apply(ones).view(np.int64)[:, 0]) // 2
+        return positive, self.columns - positive
+
+
+class BernoulliMixing(Rademacher):
+    """The matrix B / sqrt(k) by which parties with different columns mix their rows; parameters as for `Rademacher`.
+
+    Paper: Wu et al., Differentially Private Multi-Party Data Release for Linear Regression (UAI 2022). Entries have
+    the same distribution as those of `Rademacher` and are drawn apart from them.
+    """
+
+    family = "bernoulli-mixing"
+    _label = Label.BERNOULLI_MIXING
