@@ -21,7 +21,8 @@ import dpmpc
 from dpmpc.errors import DpmpcError, InputError
 
 MODELS = ("ridge", "low-rank", "moment")
-BENCHES = ("table3", "table4", "table5", "sum_ssp", "noising")
+BENCHES = ("table3", "table4", "table5", "sum_ssp", "noising", "dense")
+SHARE_LIMIT_GB = 4.0
 INTEGER_NOISES = ("discrete-gaussian", "skellam", "discrete-laplace")
 DEMO_TEXT = """\
 A generated population (dpmpc.datasets.demo_population, seed 0) whose income is linear in five features. Each person
@@ -119,9 +120,21 @@ def _add_task_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--epsilon", type=float, required=True)
     command.add_argument("--delta", type=float, required=True, help="0 with discrete-laplace noise")
     command.add_argument("--servers", type=int, default=3, metavar="M")
-    command.add_argument("--sketch", choices=["auto", "osnap", "countsketch", "sum"], default="auto")
+    command.add_argument(
+        "--sketch",
+        choices=["auto", "osnap", "countsketch", "rademacher", "sum"],
+        default="auto",
+        help="the public matrix; with rademacher every client hits every row (default %(default)s)",
+    )
     command.add_argument("--rows", type=int, metavar="K", help="rows of the sketch")
     command.add_argument("--sparsity", type=int, metavar="S", help="rows that each client hits")
+    command.add_argument(
+        "--share-limit",
+        type=float,
+        default=SHARE_LIMIT_GB,
+        metavar="GB",
+        help="most that --sketch rademacher may make one server's share take (default %(default)g)",
+    )
     command.add_argument("--radius", type=float, metavar="C", help="clip normalised rows to this L2 norm")
     command.add_argument("--noise", choices=INTEGER_NOISES, default="discrete-gaussian")
     command.add_argument("--sharing", choices=["additive", "shamir"], default="additive")
@@ -152,6 +165,7 @@ def _task_choices(options: argparse.Namespace) -> dict[str, Any]:
         "sketch": options.sketch,
         "rows": options.rows,
         "sparsity": options.sparsity,
+        "share_limit": options.share_limit * 1e9,
         "noise": options.noise,
         "radius": options.radius,
         "sharing": options.sharing,

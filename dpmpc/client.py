@@ -26,6 +26,7 @@ from dpmpc.sharing import AdditiveSharing, ArrayShare, SeededShare, Share, expan
 from dpmpc.task import Task
 
 BLOCK = 1 << 15  # clients randomized at once: bounds the memory of a simulation
+BLOCK_WORDS = 1 << 23  # and no more words than these, of clients that send many copies
 
 
 class Client:
@@ -114,8 +115,9 @@ def share_batch(
     seeded = isinstance(scheme, AdditiveSharing)
     keys = [client.stream.bytes(16) for _ in range(servers - 1)] if seeded else []
     arrays = {server: place(server) for server in range(len(keys), servers)}
-    for first in range(0, task.clients, BLOCK):
-        noisy = client.randomize(rows[first : first + BLOCK], threads=threads)
+    step = min(BLOCK, max(1, BLOCK_WORDS // (task.copies * task.width)))
+    for first in range(0, task.clients, step):
+        noisy = client.randomize(rows[first : first + step], threads=threads)
         block = slice(first, first + len(noisy))
         if seeded:
             ring = task.encoding.ring

@@ -8,17 +8,18 @@ from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.prediction import best_rows, low_rank_rows
 from dpmpc.privacy import Noising, Trust, calibrate, check_budget, is_pure
 from dpmpc.randomness import SEED_BYTES, Label, Stream, derive, seed_bytes
-from dpmpc.sketching import OSNAP, CountSketch, PublicMatrix, Sum
+from dpmpc.sketching import OSNAP, CountSketch, PublicMatrix, Rademacher, Sum
 from dpmpc.statistic import Rows, SecondMoments, Statistic
 from dpmpc.task import Task
 
 PURPOSES = ("ridge", "low-rank")
-SKETCHES = ("auto", "osnap", "countsketch", "sum")
+SKETCHES = ("auto", "osnap", "countsketch", "rademacher", "sum")
 AUTO_WIDTH = 8192  # "auto" sums second moments while a client sends at most so many words
 COPIES = ("auto", "one", "each")
 ONE_COPY_NOISE = "discrete-gaussian"
 DEAREST_COPY = 1.25  # "auto" pays so much more variance for one copy, at most, than for one copy a row
 MOST_DENSE_ROWS = 2048  # leverages take a dense k x k matrix and time k^3: 34 MB, some seconds
+SHARE_LIMIT = 4e9  # bytes that a dense matrix may make one server's share of the batch take, unless raised
 DEFAULT_SPARSITY = 4
 FRACTIONAL_BITS = 16
 
@@ -47,6 +48,7 @@ def design(
     coalition: str = "adaptive",
     calibration: str = "joint",
     fractional_bits: int = FRACTIONAL_BITS,
+    share_limit: float = SHARE_LIMIT,
     seed: int | None = None,
 ) -> Task:
     """Make the task of one release.
@@ -63,12 +65,12 @@ def design(
         What is summed over the clients in place of rows or second moments; there is then no sketch to choose.
     purpose : {"ridge", "low-rank"}
         What the release is for: decides the default of `rows`.
-    sketch : {"auto", "osnap", "countsketch", "sum"}
+    sketch : {"auto", "osnap", "countsketch", "rademacher", "sum"}
         The public matrix. "sum" adds up the clients' second moments; "auto" is "sum" while a client sends at most
         8192 words, then "osnap".
     rows, sparsity : int, optional
         k and s; by default `best_rows` or `low_rank_rows`, and s = 4 (OSNAP), or 1 for discrete Laplace noise, which
-        costs sqrt(s) in standard deviation.
+        costs sqrt(s) in standard deviation. A Rademacher matrix has s = k, and no default of k.
     balanced : bool
         Whether every copy hits every row equally often.
     noise : str
@@ -90,6 +92,8 @@ def design(
         See `dpmpc.privacy.calibrate`.
     fractional_bits : int
         f of the fixed-point encoding.
+    share_limit : float
+        Bytes that one server's share of the batch may take with a Rademacher matrix, which has clients send k copies.
     seed : int, optional
         Simulations only: makes the public matrix repeatable and marks the task as a simulation.
 
@@ -109,6 +113,8 @@ def design(
             raise InputError(f"purpose: {purpose!r} given, one of {', '.join(PURPOSES)} expected")
         sketch = _resolved(sketch, len(schema))
         wanted = sparsity or (DEFAULT_SPARSITY if sketch == "osnap" and not is_pure(noise) else 1)
+        if rows is None and sketch == "rademacher":
+            raise InputError("rows: None given, a number expected with a Rademacher matrix: that of a client's copies")
         if rows is None and sketch != "sum":
             recommend = best_rows if purpose == "ridge" else low_rank_rows
             rows = recommend(len(schema), clients, epsilon, delta, radius=radius, noise=noise, sparsity=wanted)
@@ -134,7 +140,7 @@ def design(
     chosen = calibrate(
         matrix, sensitivity, epsilon, delta, noise=noise, trust=trust, noising=noising, calibration=calibration
     )
-    return Task(
+    task = Task(
         schema=schema,
         statistic=statistic,
         encoding=encoding,
@@ -148,6 +154,9 @@ def design(
         calibration=calibration,
         simulation=seed is not None,
     ).verify()
+    if isinstance(matrix, Rademacher):
+        _expect_storable(task, share_limit)
+    return task
 
 
 def public_seed(seed: int | None = None) -> bytes:
@@ -175,6 +184,16 @@ def _noising(
         return one if one.exposure(matrix, trust).leverage <= dearest else each
     except GuaranteeError:  # the coalition is too large for one copy; the noise of each copy is accounted for as well
         return each
+
+
+def _expect_storable(task: Task, limit: float) -> None:
+    clients, copies, width = task.share_shape
+    if 8 * clients * copies * width > limit:
+        raise InputError(
+            f"share_limit: {limit:g} given, but a server's share of {clients} clients, {copies} copies and {width} "
+            f"entries takes {8 * clients * copies * width:g} bytes: take fewer rows or clients, a sparse sketch, or a "
+            "higher limit"
+        )
 
 
 def _expect_plain_sum(
@@ -220,5 +239,9 @@ def _matrix(
         if sparsity not in (None, 1):
             raise InputError(f"sparsity: {sparsity} given, 1 expected with a CountSketch")
         return Rows(radius), CountSketch(rows=rows, columns=clients, seed=matrix_seed, balanced=balanced)
+    if sketch == "rademacher":
+        if sparsity not in (None, rows):
+            raise InputError(f"sparsity: {sparsity} given, {rows} expected with a Rademacher matrix of {rows} rows")
+        return Rows(radius), Rademacher(rows=rows, columns=clients, seed=matrix_seed)
     assert sparsity is not None
     return Rows(radius), OSNAP(rows=rows, columns=clients, sparsity=sparsity, seed=matrix_seed, balanced=balanced)

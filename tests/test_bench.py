@@ -4,8 +4,10 @@ import json
 
 import numpy as np
 import pytest
-from dpmpc.bench import harness, noising, runtime_tables, sum_ssp, table3, table4, table5
+from dpmpc.bench import dense, harness, noising, runtime_tables, sum_ssp, table3, table4, table5
 from dpmpc.bench.runtime_tables import Setting
+
+from dpmpc.sketching import Rademacher
 
 
 @pytest.fixture(scope="module")
@@ -77,3 +79,11 @@ def test_ways_to_noise_are_compared(capsys):
     lines = [line.split(" | ") for line in capsys.readouterr().out.splitlines() if " by the " in line]
     assert [line[2] for line in lines] == ["672", "112", "112"]  # 8 s d or 8 d bytes, and two keys
     assert float(lines[2][1]) == pytest.approx(3 * float(lines[0][1]), rel=0.1)
+
+
+def test_dense_products_agree():
+    for ways in dense.products(Rademacher(20, 300, seed=1), 3).values():
+        for rival in ("cached", "stored"):
+            np.testing.assert_allclose(ways[rival](), ways["ours"](), atol=1e-11, rtol=0)
+    content = {"machine": harness.machine(), "runs": 2, "measured": [dense.measure(300, 20, 3, 2)]}
+    assert "| 300 | 20 | 3 | mersenne61 |" in dense.render(content)

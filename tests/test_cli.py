@@ -224,6 +224,12 @@ BAD_INPUT = {
     "too few rows": (csv(GOOD), ["--sketch", "osnap", "--rows", "2"], "rows: 2"),
     "sparsity above rows": (csv(GOOD), ["--sketch", "osnap", "--rows", "5", "--sparsity", "6"], "6"),
     "sparse countsketch": (csv(GOOD), ["--sketch", "countsketch", "--rows", "5", "--sparsity", "2"], "sparsity: 2"),
+    "dense without rows": (csv(GOOD), ["--sketch", "rademacher"], "rows: None"),
+    "too many copies": (
+        csv(GOOD),
+        ["--sketch", "rademacher", "--rows", "9", "--copies", "each", "--share-limit", "6e-7"],
+        "share_limit: 600 given",
+    ),
     "corrupt coalition": (csv(GOOD), ["--corrupt-clients", "3"], "corrupt_clients"),
     "negative alpha": (csv(GOOD), ["--alpha", "-1"], "alpha: -1"),
     "negative radius": (csv(GOOD), ["--radius", "-1"], "radius: -1"),

@@ -1,9 +1,11 @@
 """Dense public matrices: the kernel on every instruction set against integers, and what is public about them."""
 
+import dataclasses
 import itertools
 import json
 import math
 import tracemalloc
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -12,8 +14,13 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpmpc import client, model
 from dpmpc._kernels import dense as kernel
-from dpmpc.errors import InputError
+from dpmpc.bounds import Schema
+from dpmpc.errors import GuaranteeError, InputError
+from dpmpc.noise import noise_from
+from dpmpc.planning import design
+from dpmpc.randomness import Stream
 from dpmpc.rings import Mersenne61
 from dpmpc.sketching import PIECE, BernoulliMixing, Rademacher, sketch_from
 
@@ -231,6 +238,16 @@ def test_public_facts_agree_with_the_matrix(family):
     assert type(again) is family
 
 
+def test_overlaps_are_those_of_the_matrix():
+    S = Rademacher(9, 70, seed=5)
+    dense = S.to_csc().toarray().astype(np.float64)
+    G = dense @ dense.T + np.eye(9)
+    np.testing.assert_array_equal(S.overlaps(), G)
+    np.testing.assert_allclose(S.leverage(), np.sum(dense * np.linalg.solve(G, dense), axis=0))
+    hits = np.abs(dense) @ np.abs(dense).T
+    assert S.shared_pairs() == np.sum(np.triu(hits - 1, 1))
+
+
 def test_memory_is_that_of_the_result():
     """S would take 60 MB as bits and 4 GB as doubles; the result takes 8 kB."""
     S = Rademacher(1000, 500_000, seed=8)
@@ -256,13 +273,104 @@ def test_signs_are_fair_and_independent():
             assert tail.isf(1 - ALPHA / 2) < np.sum(normal**2) < tail.isf(ALPHA / 2)
 
 
+# --- Releases -----------------------------------------------------------------------------------------------------
+
+NAMES = Schema.unit(["a", "b", "y"])
+
+
+def pure(clients, rows, **choices):
+    choices = {"sketch": "rademacher", "rows": rows, "noise": "discrete-laplace", "seed": 1, **choices}
+    return design(NAMES, clients, 0.5, 0, **choices)
+
+
+@pytest.mark.parametrize("lost", [{}, {"corrupt_clients": 30}, {"corrupt_clients": 30, "dropouts": 5}])
+def test_noise_is_that_of_the_corollary_for_all_rows(lost):
+    """Corollary 4.10: b = k Delta_1/epsilon, Delta_1 = 2 eta d; the shares of the n - t clients that remain."""
+    task = pure(400, 24, **lost)
+    delta_1 = 2 * (1 << 16) * 3
+    assert task.noise.scale == Fraction(24 * delta_1) / Fraction(1, 2)
+    assert task.noise.shares == 400 - sum(lost.values())
+    assert task.guarantee.achieved_epsilon == 0.5
+    assert (task.guarantee.delta, task.copies) == (0, 24)
+    for change in ({"scale": task.noise.scale - 1}, {"shares": task.noise.shares + 1}):
+        with pytest.raises(GuaranteeError):
+            dataclasses.replace(task, noise=noise_from({**task.noise.describe(), **change})).verify()
+
+
+@pytest.mark.statistical
+def test_released_noise_is_laplace_of_the_predicted_variance():
+    """300 releases of zeros, 3600 entries of scale b/(2^f sqrt(k)): their variance and their whole distribution."""
+    task = pure(40, 4)
+    sketches = np.stack([model.run(task, np.zeros((40, 3)), stream=Stream.from_seed(i)).sketch for i in range(300)])
+    release = model.run(task, np.zeros((40, 3)), stream=Stream.from_seed(0))
+    b = 4 * 6 / 0.5 / math.sqrt(4)  # Delta_1 = 6 in units of 2^-f
+    assert release.noise_variance == pytest.approx(np.full(4, 2 * b**2))
+    draws = sketches.ravel()
+    z = scipy.stats.norm.isf(ALPHA / 2)
+    assert abs(draws.var() - 2 * b**2) < z * math.sqrt(20 * b**4 / len(draws))  # Var x^2 = 24 b^4 - 4 b^4
+    assert scipy.stats.kstest(draws, scipy.stats.laplace(scale=b).cdf).pvalue > ALPHA
+
+
+@pytest.mark.parametrize(
+    ("choices", "copies"),
+    [
+        ({"copies": "each"}, 24),
+        ({"copies": "one"}, 1),
+        ({"noise_by": "servers"}, 1),
+        ({"noise_by": "servers", "noise": "discrete-laplace"}, 1),
+    ],
+)
+def test_every_way_to_noise_takes_a_dense_sketch(choices, copies):
+    """With one copy rows share their noise, but each entry has the variance that the release states."""
+    task = design(NAMES, 400, 1.0, 1e-6, sketch="rademacher", rows=24, seed=1, **choices)
+    X = np.random.default_rng(0).uniform(-1, 1, (400, 3))
+    release = model.run(task, X, stream=Stream.from_seed(2))
+    assert (task.sketch.family, task.copies) == ("rademacher", copies)
+    noise = (release.sketch - task.sketch @ X) / np.sqrt(release.noise_variance)[:, np.newaxis]
+    assert 0.6 < noise.std() < 1.4
+
+
+def test_what_clients_would_send_is_limited():
+    with pytest.raises(InputError, match=r"share_limit: 4e\+09 given, .* takes 4\.8e\+09 bytes"):
+        pure(1_000_000, 200)
+    assert pure(1_000_000, 200, share_limit=5e9).share_shape == (1_000_000, 200, 3)
+
+
+def test_blocks_of_clients_shrink_with_the_copies(monkeypatch):
+    task = pure(50, 24)
+    X = np.random.default_rng(0).uniform(-1, 1, (50, 3))
+    monkeypatch.setattr(client, "BLOCK_WORDS", 24 * 3 * 7)
+    sizes = []
+    randomize = client.Client.randomize
+    monkeypatch.setattr(
+        client.Client, "randomize", lambda self, rows, **options: (sizes.append(len(rows)), randomize(self, rows))[1]
+    )
+    release = model.run(task, X, stream=Stream.from_seed(3))
+    assert sizes == [7] * 7 + [1]
+    b = 24 * 6 / 0.5 / math.sqrt(24)
+    assert np.abs(release.sketch - task.sketch @ X).max() < 30 * b  # shares of blocks fit together
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"rows": None}, "rows: None given"),
+        ({"rows": 3}, "rows: 3 given"),
+        ({"rows": 24, "sparsity": 2}, "sparsity: 2 given, 24 expected"),
+    ],
+)
+def test_bad_dense_designs_are_refused(choices, message):
+    with pytest.raises(InputError, match=message):
+        pure(400, **choices)
+
+
 # --- Bad input ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda S: S.apply(np.zeros((20, 4, 3), np.uint64)), r"\(m, p\) or \(m, 5, p\) expected"),
+        (lambda S: S.apply(np.zeros((20, 4, 3), np.uint64)), r"or \(m, 5, p\) expected"),
         (lambda S: S.entries(19, 2), "count: 2"),
         (lambda S: S.heaviest_client(np.ones(4)), r"weights: shape \(4,\)"),
         (lambda S: Rademacher(0, 5, 0), "rows: 0"),

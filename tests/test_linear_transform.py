@@ -35,6 +35,7 @@ def rows():
         {"servers": 3, "sharing": "shamir"},
         {"servers": 3, "copies": "each"},
         {"servers": 2, "noise_by": "servers"},
+        {"sketch": "rademacher", "sparsity": None, "noise": "discrete-laplace"},
     ],
 )
 def test_a_networked_run_opens_what_the_in_process_run_opens(choices):

@@ -61,6 +61,8 @@ EXACT = [
     {"sketch": "osnap", "rows": 12, "sparsity": 3, "balanced": False, "servers": 2},
     {"sketch": "osnap", "rows": 12, "sparsity": 3, "noise": "discrete-laplace"},
     {"sketch": "sum", "rows": None, "sparsity": None, "noise": "discrete-laplace", "ring": "mersenne61"},
+    {"sketch": "rademacher", "rows": 12, "sparsity": None},
+    {"sketch": "rademacher", "rows": 12, "sparsity": None, "noise": "discrete-laplace", "ring": "mersenne61"},
 ]
 
 

@@ -109,7 +109,7 @@ class PrivateLinearModel(PrivateEstimator):
 
     Parameters
     ----------
-    sketch : {"auto", "osnap", "countsketch", "sum"}
+    sketch : {"auto", "osnap", "countsketch", "rademacher", "sum"}
         The public matrix; see `dpmpc.planning.design`.
     rows, sparsity : int, optional
         k and s of the sketch.

@@ -19,6 +19,7 @@ from dpmpc._kernels.dense import Matrix
 from dpmpc.errors import InputError
 from dpmpc.randomness import Label, derive, seed_bytes
 from dpmpc.rings import Mersenne61, Words
+from dpmpc.sketching.overlaps import check_rows
 from dpmpc.sketching.public_matrix import Kind, PublicMatrix, Reals, integer_from, weights_from
 from dpmpc.sketching.sparse import seed_from_hex
 
@@ -77,6 +78,24 @@ class Rademacher(PublicMatrix):
     def heaviest_client(self, weights: Reals) -> float:
         """Return the sum of all weights; see `PublicMatrix.heaviest_client`."""
         return float(weights_from(weights, self.rows).sum())
+
+    def overlaps(self) -> Reals:
+        """Return G = S S^T + I by matrix products, n k^2 multiplications; see `PublicMatrix.overlaps`."""
+        check_rows(self.rows)
+        G = np.eye(self.rows)
+        for _, signs in self._pieces():
+            real = signs.astype(np.float64)
+            G += real.T @ real
+        return G
+
+    def quadratic_forms(self, K: Reals) -> Reals:
+        """Return s_i^T K s_i of every client; see `PublicMatrix.quadratic_forms`."""
+        pieces = (signs.astype(np.float64) for _, signs in self._pieces())
+        return np.concatenate([np.einsum("ir,ir->i", real @ K, real) for real in pieces])
+
+    def shared_pairs(self) -> int:
+        """Return k (k - 1)/2 (n - 1): every client hits every row; see `PublicMatrix.shared_pairs`."""
+        return self.rows * (self.rows - 1) // 2 * (self.columns - 1)
 
     def _add(self, kind: Kind, first: int, X: Words, Y: Words) -> None:
         if not self._matrix.apply(kind, first, X, Y):
