@@ -1,17 +1,17 @@
 /* Y += S X for a dense public matrix of signs that is derived while it is used and never stored.
  *
  * The method of the four Russians (Arlazarov, Dinic, Kronrod, Faradzhev 1970): the signs of one row for g clients are
- * one of 2^g patterns. For each group of g clients a table of the 2^g signed sums of their rows of X is built; then every
- * row of S adds one entry of the table to its row of Y. That is one addition for g clients and, for the table, about
- * 2^g / k; a matrix product has g multiplications and additions.
+ * one of 2^g patterns. For each group of g clients a table of the 2^g signed sums of their rows of X is built; then
+ * every row of S adds one entry of the table to its row of Y. That is one addition for g clients and, for the table,
+ * about 2^g / k; a matrix product has g multiplications and additions.
  *
- * Clients are taken by words: the 32 signs of one row for clients 32 w .. 32 w + 31, split into groups. Columns of X are
- * taken by tiles of a few vectors, which fit the registers. dense_draw.h and dense_sum.h are included once per
+ * Clients are taken by words: the 32 signs of one row for clients 32 w .. 32 w + 31, split into groups. Columns of X
+ * are taken by tiles of a few vectors, which fit the registers. dense_draw.h and dense_sum.h are included once per
  * instruction set, after SET, LANES, GROUPS, MULTIPLY_LOW, INTERLEAVE_LOWER and INTERLEAVE_UPPER of sketch.h.
  *
  * All bodies compute the same bits. For doubles the order of additions is fixed: a group's signed sum is that of its
- * first floor(g/2) clients, in order, plus that of the others, in order; a word's signed sum adds its groups in order, and
- * goes onto Y. Clients of a word that are not in X count as zeros.
+ * first floor(g/2) clients, in order, plus that of the others, in order; a word's signed sum adds its groups in order,
+ * and goes onto Y. Clients of a word that are not in X count as zeros.
  *
  * How S follows from its key is specified in dpmpc/sketching/__init__.py. */
 

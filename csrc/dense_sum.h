@@ -38,8 +38,8 @@ INLINE NAME(lanes) NAME(negative)(enum sketch_kind kind, NAME(lanes) x)
     return kind == SKETCH_RING ? -x : x ^ NAME(minus)(kind);
 }
 
-/* All signed sums of `clients` vectors, each with `stride` lanes to the next: entry e takes client c with a minus if bit
- * c of e is set. Sums are in client order; the entries of no client are 0. */
+/* All signed sums of `clients` vectors, each with `stride` lanes to the next: entry e takes client c with a minus if
+ * bit c of e is set. Sums are in client order; the entries of no client are 0. */
 INLINE void NAME(signed_sums)(enum sketch_kind kind, int clients, int64_t stride, const NAME(lanes) *x,
                               NAME(lanes) *entries)
 {
@@ -125,7 +125,7 @@ INLINE void NAME(sum_kind)(enum sketch_kind kind, int64_t vectors, uint32_t rows
 #undef GROUPED
 #undef VECTORS
 
-/* Add the clients `skipped` .. `skipped` + count of a word to the sums; say whether all words of a field were below p. */
+/* Add clients `skipped` .. `skipped` + count of a word to the sums; say whether all words of a field were below p. */
 static int NAME(sum)(enum sketch_kind kind, uint32_t rows, int64_t width, int64_t skipped, int64_t count,
                      const uint32_t *signs, const uint64_t *X, const struct dense_work *work)
 {
