@@ -14,7 +14,7 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpmpc import client, model
+from dpmpc import client, model, sketching
 from dpmpc._kernels import dense as kernel
 from dpmpc.bounds import Schema
 from dpmpc.errors import GuaranteeError, InputError
@@ -238,7 +238,8 @@ def test_public_facts_agree_with_the_matrix(family):
     assert type(again) is family
 
 
-def test_overlaps_are_those_of_the_matrix():
+def test_overlaps_are_those_of_the_matrix(monkeypatch):
+    monkeypatch.setattr(sketching.dense, "PIECE_ENTRIES", 9 * 30)
     S = Rademacher(9, 70, seed=5)
     dense = S.to_csc().toarray().astype(np.float64)
     G = dense @ dense.T + np.eye(9)

@@ -8,7 +8,7 @@ k of them (docs/mathematics.md, section 1.3).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -24,6 +24,7 @@ from dpmpc.sketching.public_matrix import Kind, PublicMatrix, Reals, integer_fro
 from dpmpc.sketching.sparse import seed_from_hex
 
 BLOCK = 128  # clients whose signs in one row are drawn together
+PIECE_ENTRIES = 1 << 21  # of a piece of S in products of S with itself: small pieces would leave BLAS to its start-up
 
 
 class Rademacher(PublicMatrix):
@@ -83,19 +84,23 @@ class Rademacher(PublicMatrix):
         """Return G = S S^T + I by matrix products, n k^2 multiplications; see `PublicMatrix.overlaps`."""
         check_rows(self.rows)
         G = np.eye(self.rows)
-        for _, signs in self._pieces():
-            real = signs.astype(np.float64)
-            G += real.T @ real
+        for signs in self._real_pieces():
+            G += signs.T @ signs
         return G
 
     def quadratic_forms(self, K: Reals) -> Reals:
         """Return s_i^T K s_i of every client; see `PublicMatrix.quadratic_forms`."""
-        pieces = (signs.astype(np.float64) for _, signs in self._pieces())
-        return np.concatenate([np.einsum("ir,ir->i", real @ K, real) for real in pieces])
+        return np.concatenate([np.einsum("ir,ir->i", signs @ K, signs) for signs in self._real_pieces()])
 
     def shared_pairs(self) -> int:
         """Return k (k - 1)/2 (n - 1): every client hits every row; see `PublicMatrix.shared_pairs`."""
         return self.rows * (self.rows - 1) // 2 * (self.columns - 1)
+
+    def _real_pieces(self) -> Iterator[Reals]:
+        """Signs of all clients, float64 (m, k), a piece at a time."""
+        size = -(-PIECE_ENTRIES // self.rows)
+        for first in range(0, self.columns, size):
+            yield self.entries(first, min(size, self.columns - first))[1].astype(np.float64)
 
     def _add(self, kind: Kind, first: int, X: Words, Y: Words) -> None:
         if not self._matrix.apply(kind, first, X, Y):
