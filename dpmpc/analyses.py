@@ -120,7 +120,7 @@ class RidgeAnalysis(Analysis):
         fitted = self.estimator
         features, label = table.select(fitted.feature_names_).values, table.column(fitted.target_)
         optimum, _ = fitted.in_units(
-            optimal_ridge(*fitted.normalised(features, label), fitted.alpha, fit_intercept=fitted.fit_intercept)
+            optimal_ridge(*fitted.normalised(features, label), fitted.cost_alpha, fit_intercept=fitted.fit_intercept)
         )
         result = {
             "target": fitted.target_,

@@ -21,7 +21,7 @@ import dpmpc
 from dpmpc.errors import DpmpcError, InputError
 
 MODELS = ("ridge", "low-rank", "moment")
-BENCHES = ("table3", "table4", "table5", "sum_ssp", "noising", "dense")
+BENCHES = ("table3", "table4", "table5", "sum_ssp", "noising", "dense", "coverage")
 SHARE_LIMIT_GB = 4.0
 INTEGER_NOISES = ("discrete-gaussian", "skellam", "discrete-laplace")
 DEMO_TEXT = """\

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from dpmpc import model
@@ -192,3 +192,24 @@ def column_index(columns: tuple[str, ...], target: str | int) -> int:
     if not -len(columns) <= target < len(columns):
         raise InputError(f"target: {target} given, a column number below {len(columns)} expected")
     return target % len(columns)
+
+
+def unit_map(public: Schema, position: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the affine map of (intercept, weights), normalised, to (intercept, coefficients) in the columns' units.
+
+    Parameters
+    ----------
+    public : Schema
+        Features and target.
+    position : int
+        The target.
+
+    Returns
+    -------
+    linear : ndarray of float64, shape (p, p)
+    shift : ndarray of float64, shape (p,)
+    """
+    offset, slope = np.delete(public.offset, position), np.delete(public.slope, position)
+    linear = np.diag(public.slope[position] / np.append(1.0, slope))
+    linear[0, 1:] = -public.slope[position] * offset / slope
+    return linear, np.append(public.offset[position], np.zeros(len(offset)))

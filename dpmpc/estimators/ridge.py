@@ -10,10 +10,13 @@ from sklearn.base import RegressorMixin
 
 from dpmpc.baselines import LinearModel, optimal_ridge, ridge_cost, solve_ridge, trivial_predictor
 from dpmpc.errors import InputError
-from dpmpc.estimators.base import PrivateLinearModel, column_index, table_of
+from dpmpc.estimators.base import PrivateLinearModel, column_index, table_of, unit_map
+from dpmpc.estimators.inference import Inference, infer
+from dpmpc.estimators.penalty import choose_alpha
 from dpmpc.release import NoisyGram, Release
 
 DEBIAS = ("guarded", "never")
+AUTO = "auto"
 
 
 class RidgeRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
@@ -24,8 +27,9 @@ class RidgeRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
 
     Parameters
     ----------
-    alpha : float
-        Penalty on the squared coefficients of the normalised columns (each mapped from its bounds to [-1, 1]).
+    alpha : float or "auto"
+        Penalty on the squared coefficients of the normalised columns (each mapped from its bounds to [-1, 1]). "auto"
+        takes the penalty with the least prediction risk, as estimated from the release (`dpmpc.estimators.penalty`).
     fit_intercept : bool
         Whether to fit an intercept. It costs no privacy: its column of the sketch is public.
     debias : {"guarded", "never"}
@@ -48,14 +52,15 @@ class RidgeRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
     debiased_ : bool
         Whether B was taken off.
     alpha_ : float
-        The penalty used: larger than `alpha` where the noise left the Gram matrix without a safe inverse.
+        The penalty used: the chosen one, or one larger than `alpha` where the noise left the Gram matrix without a
+        safe inverse.
     model_ : LinearModel
         The fit in normalised units.
     """
 
     def __init__(
         self,
-        alpha: float = 1.0,
+        alpha: float | str = 1.0,
         *,
         fit_intercept: bool = True,
         debias: str = "guarded",
@@ -131,7 +136,7 @@ class RidgeRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         noisy = release.gram()
         gram = noisy if self.debias == "never" else noisy.debiased(position, fit_intercept=self.fit_intercept)
         self.debiased_ = gram is not noisy
-        self.alpha_ = max(self.alpha, self._safe_alpha(gram, position))
+        self.alpha_ = self._penalty(release, gram, position)
         self.model_ = solve_ridge(gram.matrix, position, self.alpha_, fit_intercept=self.fit_intercept)
         self.release_ = release
         self.target_ = release.columns[position]
@@ -139,6 +144,32 @@ class RidgeRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         self.n_features_in_ = len(self.feature_names_)
         self.coef_, self.intercept_ = self.in_units(self.model_)
         return self
+
+    def inference(self, level: float = 0.95, *, target: str = "population", errors: str = "homoscedastic") -> Inference:
+        """Standard errors and confidence intervals of the unpenalised coefficients, from the fitted release alone.
+
+        They do not depend on `alpha` or `debias`: the intervals are centred at an estimate without penalty and without
+        the noise's bias, `Inference.coef`, and not at `coef_`. They are infinite where the noise is too strong.
+
+        Parameters
+        ----------
+        level : float
+            Nominal coverage of each interval, strictly between 0 and 1.
+        target : {"population", "sample"}
+            Whether to cover the regression of the population that the clients were drawn from, or of the clients
+            themselves; of rows as they are encoded, clipped to the bounds, in either case.
+        errors : {"homoscedastic", "any"}
+            For a release of second moments: whether the residuals' variance is assumed not to depend on the features.
+            A sketch of rows needs no such assumption (docs/mathematics.md, section 6).
+        """
+        return infer(
+            self.release_,
+            self.release_.columns.index(self.target_),
+            fit_intercept=self.fit_intercept,
+            level=level,
+            target=target,
+            errors=errors,
+        )
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """Predict the target, in its units, for rows (m, d) of the features."""
@@ -158,11 +189,11 @@ class RidgeRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
             Another model to judge, in normalised units.
         """
         Z, label = self.normalised(X, y)
-        best = optimal_ridge(Z, label, self.alpha, fit_intercept=self.fit_intercept)
-        least = ridge_cost(best, Z, label, self.alpha)
+        best = optimal_ridge(Z, label, self.cost_alpha, fit_intercept=self.fit_intercept)
+        least = ridge_cost(best, Z, label, self.cost_alpha)
         if least == 0:
             raise InputError("y: the optimal fit is exact, so the approximation factor is undefined")
-        return ridge_cost(model or self.model_, Z, label, self.alpha) / least
+        return ridge_cost(model or self.model_, Z, label, self.cost_alpha) / least
 
     def trivial_factor(self, X: ArrayLike, y: ArrayLike) -> float:
         """Phi of the predictor that ignores the features and knows the target's mean."""
@@ -171,13 +202,16 @@ class RidgeRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
             X, y, trivial_predictor(self.n_features_in_, label, fit_intercept=self.fit_intercept)
         )
 
+    @property
+    def cost_alpha(self) -> float:
+        """Penalty in the cost that `approximation_factor` compares: `alpha`, or 0 for "auto", which aims at the risk."""
+        return 0.0 if isinstance(self.alpha, str) else self.alpha
+
     def in_units(self, model: LinearModel) -> tuple[NDArray[np.float64], float]:
         """Coefficients (d,) and intercept of a normalised model in the columns' units."""
-        schema = self.release_.task.schema
-        features, target = schema.select(self.feature_names_), schema.select([self.target_])
-        coefficients = model.weights * target.slope[0] / features.slope
-        intercept = target.offset[0] + target.slope[0] * model.intercept - coefficients @ features.offset
-        return coefficients, float(intercept)
+        linear, shift = unit_map(self.release_.task.schema, self.release_.columns.index(self.target_))
+        units = linear @ np.array([model.intercept, *model.weights]) + shift
+        return units[1:], float(units[0])
 
     def normalised(self, X: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return features (n, d) and target (n,) mapped to [-1, 1] by the release's public bounds, and clipped to
@@ -190,10 +224,17 @@ class RidgeRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
 
     def check_parameters(self) -> None:
         """Refuse parameters that no fit can use, before any data is touched."""
-        if not (np.isfinite(self.alpha) and self.alpha >= 0):
-            raise InputError(f"alpha: {self.alpha} given, a finite number >= 0 expected")
+        if self.alpha != AUTO and (isinstance(self.alpha, str) or not (np.isfinite(self.alpha) and self.alpha >= 0)):
+            raise InputError(f"alpha: {self.alpha} given, a finite number >= 0 or {AUTO!r} expected")
         if self.debias not in DEBIAS:
             raise InputError(f"debias: {self.debias!r} given, one of {', '.join(DEBIAS)} expected")
+
+    def _penalty(self, release: Release, gram: NoisyGram, target: int) -> float:
+        """Return the penalty asked for, or the chosen one, and no less than is safe."""
+        least = self._safe_alpha(gram, target)
+        if isinstance(self.alpha, str):
+            return choose_alpha(release, gram, target, fit_intercept=self.fit_intercept, least=least)
+        return max(self.alpha, least)
 
     def _safe_alpha(self, gram: NoisyGram, target: int) -> float:
         """Penalty that lifts the smallest eigenvalue out of the noise of a sum, whose matrix need not be positive.

@@ -1,0 +1,239 @@
+"""How far off a linear regression from a release may be: standard errors and confidence intervals.
+
+What is estimated is the unpenalised regression of the target on the other columns, of rows as clients encode them:
+normalised and clipped to their public bounds. A penalty has no part in it, so an interval need not be centred at
+the coefficients of a penalised fit. An interval covers the sampling of the clients, the error of the sketch and
+the noise (docs/mathematics.md, section 6).
+
+Promised: everything is a function of the release and of the arguments; no data, no randomness. Where the noise does not
+leave the Gram matrix a safe inverse there is no estimate, and intervals are infinite.
+
+Not promised: exact coverage. The law of the errors is the normal one, which a sum over many clients approaches. The
+error of sampling in a release of second moments needs an assumption on the residuals: see `ERRORS`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import scipy.stats
+from numpy.typing import NDArray
+
+from dpmpc.bounds import largest_squared_norm
+from dpmpc.errors import InputError
+from dpmpc.estimators.base import unit_map
+from dpmpc.release import NoisyGram, Release
+from dpmpc.statistic import SecondMoments
+
+Matrix = NDArray[np.float64]
+
+#: What an interval has to cover: the regression in the population that the clients were drawn from, or the regression
+#: that the very same clients would give without privacy.
+TARGETS = ("population", "sample")
+#: What is assumed of the residuals: that their variance does not depend on the features, or nothing.
+ERRORS = ("homoscedastic", "any")
+
+
+@dataclasses.dataclass(frozen=True)
+class Inference:
+    """Unpenalised coefficients in the columns' units, and how far off they may be.
+
+    Attributes
+    ----------
+    feature_names : tuple of str
+        The columns that the entries belong to.
+    coef : ndarray of float64, shape (d,)
+        The estimates; NaN where the release is not informative.
+    standard_errors : ndarray of float64, shape (d,)
+        Their standard errors; infinite where the release is not informative.
+    confidence_intervals : ndarray of float64, shape (d, 2)
+        Lower and upper ends.
+    intercept, intercept_standard_error : float
+        The same of the intercept.
+    intercept_confidence_interval : ndarray of float64, shape (2,)
+        Lower and upper end.
+    level : float
+        Nominal probability that an interval covers.
+    degrees : float
+        Degrees of freedom of the t distribution behind the intervals; infinite for second moments.
+    """
+
+    feature_names: tuple[str, ...]
+    coef: Matrix
+    standard_errors: Matrix
+    confidence_intervals: Matrix
+    intercept: float
+    intercept_standard_error: float
+    intercept_confidence_interval: Matrix
+    level: float
+    degrees: float
+
+    @property
+    def informative(self) -> bool:
+        """Whether the intervals are finite."""
+        return math.isfinite(self.intercept_standard_error)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Equation:
+    """The estimating equation M_u c = 0 of a regression, for c = (-theta, 1) at (features, target).
+
+    Attributes
+    ----------
+    gram : NoisyGram
+        Its expectation is the true Gram matrix of (1, z).
+    used : list of int
+        Positions of the intercept, where there is one, and of the features.
+    inverse : ndarray, shape (m, m)
+        Of the features' part of the Gram matrix.
+    contrast : ndarray, shape (p + 1,)
+        c at the solution.
+    """
+
+    gram: NoisyGram
+    used: list[int]
+    inverse: Matrix
+    contrast: Matrix
+
+    @classmethod
+    def solve(cls, gram: NoisyGram, position: int, *, fit_intercept: bool) -> _Equation:
+        """Solve for theta."""
+        features = [column for column in range(1, len(gram.matrix)) if column != position + 1]
+        used = [0, *features] if fit_intercept else features
+        inverse: Matrix = np.linalg.inv(gram.matrix[np.ix_(used, used)])
+        contrast = np.zeros(len(gram.matrix))
+        contrast[used] = -inverse @ gram.matrix[used, position + 1]
+        contrast[position + 1] = 1.0
+        return cls(gram, used, inverse, contrast)
+
+
+def infer(release: Release, position: int, *, fit_intercept: bool, level: float, target: str, errors: str) -> Inference:
+    """Estimate the unpenalised coefficients of a column on all others, with confidence intervals.
+
+    Parameters
+    ----------
+    release : Release
+        Of rows or of second moments.
+    position : int
+        The column to predict.
+    fit_intercept : bool
+        Whether there is an intercept.
+    level : float
+        Nominal coverage of each interval, strictly between 0 and 1.
+    target : {"population", "sample"}
+        See `TARGETS`.
+    errors : {"homoscedastic", "any"}
+        See `ERRORS`. "any" bounds the sampling error of second moments by the largest norm of a row, and is much longer
+        where that error is not small.
+    """
+    _check(level, target, errors)
+    summed = isinstance(release.task.statistic, SecondMoments)
+    gram = _invertible(release.gram(), position, summed=summed, fit_intercept=fit_intercept)
+    if gram is None:
+        return _uninformative(release, position, level)
+    equation = _Equation.solve(gram, position, fit_intercept=fit_intercept)
+    noise, residual, share = _of_second_moments(release, equation) if summed else _of_rows(release, equation)
+    if target == "population":
+        noise = noise + share * _sampling(release, equation, residual, errors)
+    # theta^ - theta = H^-1 (M_u c), and M_u c has covariance `noise`.
+    covariance = np.zeros((len(release.columns), len(release.columns)))
+    kept = np.arange(len(release.columns))[not fit_intercept :]
+    covariance[np.ix_(kept, kept)] = equation.inverse @ noise @ equation.inverse
+    degrees = math.inf if summed else float(release.task.sketch.rows - len(equation.used))
+    return _in_units(release, position, equation, covariance, level=level, degrees=degrees)
+
+
+def _check(level: float, target: str, errors: str) -> None:
+    if not 0 < level < 1:
+        raise InputError(f"level: {level} given, a number strictly between 0 and 1 expected")
+    if target not in TARGETS:
+        raise InputError(f"target: {target!r} given, one of {', '.join(TARGETS)} expected")
+    if errors not in ERRORS:
+        raise InputError(f"errors: {errors!r} given, one of {', '.join(ERRORS)} expected")
+
+
+def _invertible(gram: NoisyGram, position: int, *, summed: bool, fit_intercept: bool) -> NoisyGram | None:
+    """Return the Gram matrix without the noise's expectation, or None where the noise forbids to invert it."""
+    if summed:
+        lowest = gram.smallest_eigenvalue(position, fit_intercept=fit_intercept)
+        return gram if lowest > gram.fluctuation else None
+    debiased = gram.debiased(position, fit_intercept=fit_intercept)
+    return debiased if debiased.bias == 0 else None
+
+
+def _of_second_moments(release: Release, equation: _Equation) -> tuple[Matrix, float, float]:
+    """Covariance of M_u c but for sampling, variance of a client's residual, share of the sampling to be added."""
+    c, used, matrix = equation.contrast, equation.used, equation.gram.matrix
+    variance = float(release.noise_variance[0])
+    # Cov(N c) = v/2 (|c|^2 I + c c^T) for symmetric N with variance v on the diagonal, v/2 off it, and N_00 = 0.
+    noise = variance / 2 * (c @ c * np.eye(len(c)) + np.outer(c, c))
+    noise[0, 0] -= variance * c[0] ** 2
+    noise = noise[np.ix_(used, used)]
+    # E c^T M c = (n - m) v_e - tr(H^-1 Cov(N c)): the fit follows the noise.
+    residual = (c @ matrix @ c + np.trace(equation.inverse @ noise)) / max(release.clients - len(used), 1)
+    return noise, max(0.0, float(residual)), 1.0
+
+
+def _of_rows(release: Release, equation: _Equation) -> tuple[Matrix, float, float]:
+    """The same for rows a_r = (o_r, S z) + noise, which are nearly Gaussian because they add up many clients."""
+    c, used = equation.contrast, equation.used
+    rows, clients, copies = release.task.sketch.rows, release.clients, release.task.sketch.sparsity
+    variance = release.noise_variance
+    mean = float(variance.mean())
+    extended = np.column_stack([release.ones, release.sketch])
+    features = extended[:, used]
+    # Var(a_r . c) = m_r v_e + v_r |c_x|^2; m_r and v_r are proportional, to the number of copies that row r holds.
+    spread = float(np.sum((extended @ c) ** 2)) / (rows - len(used))
+    shift = np.where(np.array(used) == 0, 0.0, c[used])
+    # Var(psi_r) = Var(a_r . c) E[u u^T] + v_r^2 w w^T (Fuller 1987, Theorem 2.2.1, with known error variance).
+    noise = spread * (features.T * (variance / mean)) @ features + float(variance @ variance) * np.outer(shift, shift)
+    residual = max(0.0, spread - mean * float(c[1:] @ c[1:])) * rows / clients
+    return noise, residual, 1 - 1 / copies
+
+
+def _sampling(release: Release, equation: _Equation, residual: float, errors: str) -> Matrix:
+    """Covariance of the sum of u_i e_i over the clients; under "any", an upper bound of it."""
+    used = equation.used
+    if errors == "homoscedastic":
+        return residual * equation.gram.matrix[np.ix_(used, used)]
+    # sum u u^T e^2 <= max |u|^2 sum e^2 in the order of positive semi-definite matrices.
+    norm = largest_squared_norm(len(release.columns) - 1, release.task.statistic.radius) + 1
+    return release.clients * norm * residual * np.eye(len(used))
+
+
+def _in_units(
+    release: Release, position: int, equation: _Equation, covariance: Matrix, *, level: float, degrees: float
+) -> Inference:
+    linear, shift = unit_map(release.task.schema, position)
+    weights = np.delete(-equation.contrast, position + 1)
+    estimates = linear @ weights + shift
+    deviations = np.sqrt(np.diag(linear @ covariance @ linear.T))
+    reach = float(scipy.stats.t.ppf((1 + level) / 2, degrees)) * deviations
+    return _inference(release, position, estimates, deviations, reach, level=level, degrees=degrees)
+
+
+def _uninformative(release: Release, position: int, level: float) -> Inference:
+    infinite = np.full(len(release.columns), math.inf)
+    return _inference(release, position, infinite * math.nan, infinite, infinite, level=level, degrees=math.inf)
+
+
+def _inference(
+    release: Release, position: int, estimates: Matrix, deviations: Matrix, reach: Matrix, **facts: Any
+) -> Inference:
+    """Entry 0 of each array belongs to the intercept; an infinite reach covers everything."""
+    finite = np.isfinite(reach)
+    low, high = np.where(finite, estimates - reach, -math.inf), np.where(finite, estimates + reach, math.inf)
+    intervals = np.column_stack([low, high])
+    return Inference(
+        feature_names=tuple(np.delete(release.columns, position).tolist()),
+        coef=estimates[1:],
+        standard_errors=deviations[1:],
+        confidence_intervals=intervals[1:],
+        intercept=float(estimates[0]),
+        intercept_standard_error=float(deviations[0]),
+        intercept_confidence_interval=intervals[0],
+        **facts,
+    )
