@@ -20,8 +20,10 @@ from dpmpc.baselines import optimal_ridge
 from dpmpc.bounds import Schema, check_table
 from dpmpc.errors import InputError
 from dpmpc.estimators import FrequencyMoment, LowRankApproximation, PrivateEstimator, RidgeRegression
-from dpmpc.report import values_table
+from dpmpc.report import inference_fields, inference_text, values_table
 from dpmpc.tables import Table
+
+LEVEL = 0.95  # of the confidence intervals in a report
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,6 +121,7 @@ class RidgeAnalysis(Analysis):
         """Compare coefficients and phi with the optimum and with the trivial predictor."""
         fitted = self.estimator
         features, label = table.select(fitted.feature_names_).values, table.column(fitted.target_)
+        found = fitted.inference(LEVEL)
         optimum, _ = fitted.in_units(
             optimal_ridge(*fitted.normalised(features, label), fitted.cost_alpha, fit_intercept=fitted.fit_intercept)
         )
@@ -127,6 +130,7 @@ class RidgeAnalysis(Analysis):
             "coefficients": dict(zip(fitted.feature_names_, fitted.coef_.tolist(), strict=True)),
             "intercept": fitted.intercept_,
             "alpha": fitted.alpha_,
+            **inference_fields(found),
             "debiased": fitted.debiased_,
             "approximation_factor": fitted.approximation_factor(features, label),
             "trivial_factor": fitted.trivial_factor(features, label),
@@ -135,6 +139,9 @@ class RidgeAnalysis(Analysis):
         columns: dict[str, Sequence[float]] = {} if self.truth is None else {"truth": list(self.truth)}
         columns |= {
             "private": list(fitted.coef_),
+            "standard error": list(found.standard_errors),
+            f"{LEVEL:.0%} from": list(found.confidence_intervals[:, 0]),
+            "to": list(found.confidence_intervals[:, 1]),
             "not private": list(optimum),
             "trivial": [0.0] * len(fitted.coef_),
         }
@@ -143,6 +150,7 @@ class RidgeAnalysis(Analysis):
             f"cost / optimal cost (phi): private {result['approximation_factor']:.4g}, "
             f"trivial predictor {result['trivial_factor']:.4g}",
         ]
+        lines.append(inference_text(found))
         if self.truth is not None:
             error = np.linalg.norm(fitted.coef_ - self.truth) / np.linalg.norm(self.truth)
             lines.append(f"private coefficients are within {error:.1%} of the truth in L2 norm")

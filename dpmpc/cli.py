@@ -102,7 +102,9 @@ def parser() -> argparse.ArgumentParser:
 def _add_model_options(command: argparse.ArgumentParser) -> None:
     ridge = command.add_argument_group("--model ridge")
     ridge.add_argument("--target", metavar="COL", help="the column to predict; required")
-    ridge.add_argument("--alpha", type=float, help="penalty in normalised units (default 1)")
+    ridge.add_argument(
+        "--alpha", type=_penalty, help="penalty in normalised units (default 1); auto chooses it from the release"
+    )
     ridge.add_argument("--no-intercept", action="store_true")
     low_rank = command.add_argument_group("--model low-rank")
     low_rank.add_argument("--components", type=int, metavar="R", help="rank of the approximation (default 3)")
@@ -114,6 +116,11 @@ def _add_model_options(command: argparse.ArgumentParser) -> None:
         action="store_true",
         help="the sum of squared counts of each whole number; --rows: size of its sketch",
     )
+
+
+def _penalty(text: str) -> float | str:
+    """A number, or "auto"."""
+    return text if text == "auto" else float(text)
 
 
 def _add_task_options(command: argparse.ArgumentParser) -> None:

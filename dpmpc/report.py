@@ -11,6 +11,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table as Grid
 
+from dpmpc.estimators import Inference
 from dpmpc.network.meter import Report
 from dpmpc.prediction import Prediction
 from dpmpc.privacy import Guarantee
@@ -126,6 +127,37 @@ def release_text(task: Task) -> str:
 def guarantee_text(guarantee: Guarantee) -> str:
     """The guarantee in plain words."""
     return f"[bold]What is promised[/bold]\n{escape(str(guarantee))}\n"
+
+
+def inference_fields(found: Inference) -> dict[str, Any]:
+    """Standard errors and confidence intervals of the unpenalised coefficients; null where they are infinite."""
+    values = {
+        "unpenalised_coefficients": found.coef.tolist(),
+        "standard_errors": found.standard_errors.tolist(),
+        "confidence_intervals": found.confidence_intervals.tolist(),
+    }
+    if not found.informative:
+        values = {
+            name: [[None, None] if isinstance(entry, list) else None for entry in listed]
+            for name, listed in values.items()
+        }
+    interval = found.intercept_confidence_interval.tolist()
+    return {
+        "confidence_level": found.level,
+        **{name: dict(zip(found.feature_names, listed, strict=True)) for name, listed in values.items()},
+        "intercept_standard_error": found.intercept_standard_error if found.informative else None,
+        "intercept_confidence_interval": interval if found.informative else [None, None],
+    }
+
+
+def inference_text(found: Inference) -> str:
+    """What the standard errors and intervals are of."""
+    if not found.informative:
+        return "the noise is too strong for any finite confidence interval"
+    return (
+        "standard errors and intervals are of the unpenalised coefficients in the population: they cover sampling, "
+        "sketch and noise"
+    )
 
 
 def values_table(title: str, names: Sequence[str], columns: dict[str, Sequence[float]]) -> Grid:

@@ -103,7 +103,7 @@ class _Equation:
         """Solve for theta."""
         features = [column for column in range(1, len(gram.matrix)) if column != position + 1]
         used = [0, *features] if fit_intercept else features
-        inverse: Matrix = np.linalg.inv(gram.matrix[np.ix_(used, used)])
+        inverse = np.asarray(np.linalg.inv(gram.matrix[np.ix_(used, used)]), dtype=np.float64)
         contrast = np.zeros(len(gram.matrix))
         contrast[used] = -inverse @ gram.matrix[used, position + 1]
         contrast[position + 1] = 1.0

@@ -17,6 +17,7 @@ from dpmpc.release import NoisyGram, Release
 
 DEBIAS = ("guarded", "never")
 AUTO = "auto"
+_CHOSEN_MARGIN = 0.5  # the estimated risk itself shies from a singular matrix, so that half the usual margin is safe
 
 
 class RidgeRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
@@ -204,7 +205,7 @@ class RidgeRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
 
     @property
     def cost_alpha(self) -> float:
-        """Penalty in the cost that `approximation_factor` compares: `alpha`, or 0 for "auto", which aims at the risk."""
+        """Penalty in the cost that `approximation_factor` compares: `alpha`, but 0 for "auto", which aims at risk."""
         return 0.0 if isinstance(self.alpha, str) else self.alpha
 
     def in_units(self, model: LinearModel) -> tuple[NDArray[np.float64], float]:
@@ -231,16 +232,17 @@ class RidgeRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
 
     def _penalty(self, release: Release, gram: NoisyGram, target: int) -> float:
         """Return the penalty asked for, or the chosen one, and no less than is safe."""
-        least = self._safe_alpha(gram, target)
         if isinstance(self.alpha, str):
+            least = self._safe_alpha(gram, target, margin=_CHOSEN_MARGIN)
             return choose_alpha(release, gram, target, fit_intercept=self.fit_intercept, least=least)
-        return max(self.alpha, least)
+        return max(self.alpha, self._safe_alpha(gram, target))
 
-    def _safe_alpha(self, gram: NoisyGram, target: int) -> float:
+    def _safe_alpha(self, gram: NoisyGram, target: int, margin: float = 1.0) -> float:
         """Penalty that lifts the smallest eigenvalue out of the noise of a sum, whose matrix need not be positive.
 
         The idea of adaptive SSP (Wang 2018), at no cost of budget: the noisy matrix and its noise level are public.
         """
         if gram.bias:
             return 0.0
-        return max(0.0, gram.fluctuation - gram.smallest_eigenvalue(target, fit_intercept=self.fit_intercept))
+        lowest = gram.smallest_eigenvalue(target, fit_intercept=self.fit_intercept)
+        return max(0.0, margin * gram.fluctuation - lowest)
