@@ -20,7 +20,7 @@ from dpmpc.baselines import optimal_ridge
 from dpmpc.bounds import Schema, check_table
 from dpmpc.errors import InputError
 from dpmpc.estimators import FrequencyMoment, LowRankApproximation, PrivateEstimator, RidgeRegression
-from dpmpc.report import inference_fields, inference_text, values_table
+from dpmpc.report import inference_fields, inference_table, values_table
 from dpmpc.tables import Table
 
 LEVEL = 0.95  # of the confidence intervals in a report
@@ -139,9 +139,6 @@ class RidgeAnalysis(Analysis):
         columns: dict[str, Sequence[float]] = {} if self.truth is None else {"truth": list(self.truth)}
         columns |= {
             "private": list(fitted.coef_),
-            "standard error": list(found.standard_errors),
-            f"{LEVEL:.0%} from": list(found.confidence_intervals[:, 0]),
-            "to": list(found.confidence_intervals[:, 1]),
             "not private": list(optimum),
             "trivial": [0.0] * len(fitted.coef_),
         }
@@ -150,11 +147,11 @@ class RidgeAnalysis(Analysis):
             f"cost / optimal cost (phi): private {result['approximation_factor']:.4g}, "
             f"trivial predictor {result['trivial_factor']:.4g}",
         ]
-        lines.append(inference_text(found))
         if self.truth is not None:
             error = np.linalg.norm(fitted.coef_ - self.truth) / np.linalg.norm(self.truth)
             lines.append(f"private coefficients are within {error:.1%} of the truth in L2 norm")
-        return _findings(result, lines, values_table("Coefficients", fitted.feature_names_, columns))
+        tables = [values_table("Coefficients", fitted.feature_names_, columns), inference_table(found)]
+        return _findings(result, lines, *tables)
 
 
 class LowRankAnalysis(Analysis):

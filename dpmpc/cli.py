@@ -120,7 +120,10 @@ def _add_model_options(command: argparse.ArgumentParser) -> None:
 
 def _penalty(text: str) -> float | str:
     """A number, or "auto"."""
-    return text if text == "auto" else float(text)
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} given, a number or 'auto' expected") from None
 
 
 def _add_task_options(command: argparse.ArgumentParser) -> None:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from dpmpc.estimators import Inference
 from dpmpc.network.meter import Report
 from dpmpc.prediction import Prediction
 from dpmpc.privacy import Guarantee
 from dpmpc.protocols.linear_transform import NetworkedRun
 from dpmpc.task import Task
+
+if TYPE_CHECKING:
+    from dpmpc.estimators import Inference
 
 MEGABYTE = 1e6
 _RELEASED = {
@@ -150,13 +152,19 @@ def inference_fields(found: Inference) -> dict[str, Any]:
     }
 
 
-def inference_text(found: Inference) -> str:
-    """What the standard errors and intervals are of."""
+def inference_table(found: Inference) -> RenderableType:
+    """The same for a person."""
     if not found.informative:
-        return "the noise is too strong for any finite confidence interval"
-    return (
-        "standard errors and intervals are of the unpenalised coefficients in the population: they cover sampling, "
-        "sketch and noise"
+        return "The noise is too strong for any finite confidence interval.\n"
+    return values_table(
+        "Without penalty, in the population",
+        found.feature_names,
+        {
+            "estimate": found.coef.tolist(),
+            "standard error": found.standard_errors.tolist(),
+            f"{found.level:.0%} from": found.confidence_intervals[:, 0].tolist(),
+            "to": found.confidence_intervals[:, 1].tolist(),
+        },
     )
 
 
