@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import itertools
 import math
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -138,12 +140,12 @@ SETTINGS = (
     Setting("sum, uneven errors, errors = any", 20_000, 5, "sum", epsilon=4, uneven=True, errors="any"),
     Setting("sum, at the guard", 1_000, 5, "sum"),
     Setting("sum, real clients", 5_000, 5, "sum", real=True),
-    Setting("countsketch, ball clip", 300_000, 5, "countsketch", rows=200, radius=1.15),
+    Setting("countsketch, ball clip", 30_000, 5, "countsketch", epsilon=4, rows=200, radius=1.15),
     Setting("countsketch, no ball", 50_000, 5, "countsketch", epsilon=4, rows=50),
     Setting("countsketch, few rows", 30_000, 3, "countsketch", epsilon=4, rows=30, radius=1.15),
     Setting("countsketch, correlated features", 40_000, 5, "countsketch", epsilon=4, rows=60, common=0.5, radius=1.15),
     Setting("countsketch, uneven errors", 30_000, 5, "countsketch", epsilon=4, rows=200, radius=1.15, uneven=True),
-    Setting("osnap, s = 4", 30_000, 5, "osnap", epsilon=4, rows=200, sparsity=4, radius=1.15),
+    Setting("osnap, s = 4", 20_000, 5, "osnap", epsilon=4, rows=200, sparsity=4, radius=1.15),
     Setting("countsketch, at the guard", 6_000, 3, "countsketch", epsilon=4, rows=100, radius=1.15),
     Setting("countsketch, real clients", 15_000, 3, "countsketch", epsilon=4, rows=60, radius=1.15, real=True),
 )
@@ -163,13 +165,17 @@ def main(arguments: Sequence[str]) -> None:
     """Simulate, print and write the table."""
     parser = argparse.ArgumentParser(prog="dpmpc bench coverage", description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=RUNS, help="simulations of each setting (default %(default)s)")
-    runs = parser.parse_args(arguments).runs
+    parser.add_argument("--processes", type=int, default=1, help="releases simulated at once (default %(default)s)")
+    options = parser.parse_args(arguments)
+    runs: int = options.runs
+    with ProcessPoolExecutor(options.processes) as pool:
+        measured = list(pool.map(measure, SETTINGS, itertools.repeat(runs)))
     content = {
         "machine": machine(),
         "level": LEVEL,
         "delta": DELTA,
         "runs": runs,
-        "measured": [measure(setting, runs) for setting in SETTINGS],
+        "measured": measured,
     }
     text = render(content)
     print(text)

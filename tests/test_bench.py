@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from dpmpc.bench import dense, harness, noising, runtime_tables, sum_ssp, table3, table4, table5
+from dpmpc.bench import coverage, dense, harness, noising, runtime_tables, sum_ssp, table3, table4, table5
 from dpmpc.bench.runtime_tables import Setting
 
 from dpmpc.sketching import Rademacher
@@ -87,3 +87,14 @@ def test_dense_products_agree():
             np.testing.assert_allclose(ways[rival](), ways["ours"](), atol=1e-11, rtol=0)
     content = {"machine": harness.machine(), "runs": 2, "measured": [dense.measure(300, 20, 3, 2)]}
     assert "| 300 | 20 | 3 | mersenne61 |" in dense.render(content)
+
+
+def test_coverage_is_measured_and_told():
+    setting = coverage.Setting("clipped", 4_000, 2, "sum", radius=0.9)
+    assert np.abs(setting.truth()[1:]) == pytest.approx(np.abs(setting.weights), rel=0.2)
+    measured = [coverage.measure(setting, 3), coverage.measure(coverage.Setting("few", 50, 2, "sum"), 2)]
+    assert (measured[0]["finite"], measured[1]["finite"]) == (1, 0)
+    assert measured[1]["coverage"] == [1, 1]
+    text = coverage.render({"level": 0.95, "delta": 1e-6, "runs": 3, "measured": measured})
+    assert "| clipped | 4,000 | 2 | 1 | 1 |" in text
+    assert "| infinite | 0.0% |" in text

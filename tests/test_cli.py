@@ -69,6 +69,31 @@ def test_fit_prints_one_json_object_and_writes_everything(data, tmp_path, capsys
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["bounds.toml", "people.csv", "result"]
 
 
+def test_fit_says_how_far_off_the_coefficients_may_be(data, tmp_path, capsys):
+    arguments = ["fit", data, "--target", "score", "--bounds", tmp_path / "bounds.toml", *BUDGET]
+    out = tmp_path / "result"
+    status, printed, _ = run(capsys, *arguments, "--alpha", "auto", "--json", "--out", out)
+    assert status == 0
+    result = json.loads(printed)["result"]
+    fitted = dpmpc.RidgeRegression("auto").fit_release(Release.load(out / "release.dpmpc"), target="score")
+    found = fitted.inference(result["confidence_level"])
+    assert result["alpha"] == fitted.alpha_
+    assert list(result["standard_errors"].values()) == pytest.approx(found.standard_errors.tolist())
+    for name, (low, high) in result["confidence_intervals"].items():
+        assert low < result["unpenalised_coefficients"][name] < high
+    assert result["intercept_confidence_interval"] == pytest.approx(found.intercept_confidence_interval.tolist())
+    assert "standard error" in (out / "report.txt").read_text()
+    sketched = [*arguments, "--sketch", "countsketch", "--rows", "20"]
+    status, printed, _ = run(capsys, *sketched, "--json")
+    assert status == 0
+    result = json.loads(printed)["result"]
+    assert result["confidence_intervals"] == {"height": [None, None], "weight": [None, None]}
+    assert result["standard_errors"] == {"height": None, "weight": None}
+    assert "too strong for any finite confidence interval" in run(capsys, *sketched)[1]
+    with pytest.raises(SystemExit, match="2"):
+        run(capsys, *arguments, "--alpha", "least")
+
+
 def test_fit_tells_a_person_what_happened(data, tmp_path, capsys):
     status, printed, _ = run(
         capsys,
