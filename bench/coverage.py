@@ -152,11 +152,13 @@ SETTINGS = (
 
 
 def release_of_law(task: Task, rows: Matrix, generator: np.random.Generator) -> Release:
-    """Release the true sums plus rounded Gaussian noise of the released variance: no client draws any."""
+    """Release the true sums plus rounded Gaussian noise of the released variance: no client draws any.
+
+    Rows get independent noise, also where each client sends one copy (docs/mathematics.md, section 1.4).
+    """
     encoded = task.statistic.encode(task.schema.normalise(rows), task.encoding)
-    copies = np.broadcast_to(encoded[:, None, :], (len(encoded), task.copies, task.width))
-    sums = task.encoding.ring.lift(task.sketch.apply(task.encoding.ring.embed(copies)))
-    deviations = np.sqrt(task.sketch.occupancy() * task.noise.variance)
+    sums = task.encoding.ring.lift(task.sketch.apply(task.encoding.ring.embed(encoded)))
+    deviations = np.sqrt(task.noise_terms * task.noise.variance)
     noise = np.rint(deviations[:, None] * generator.standard_normal(sums.shape))
     return Release(task, sums + noise.astype(np.int64))
 

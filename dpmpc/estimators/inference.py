@@ -185,7 +185,7 @@ def _of_rows(release: Release, equation: _Equation) -> tuple[Matrix, float, floa
     mean = float(variance.mean())
     extended = np.column_stack([release.ones, release.sketch])
     features = extended[:, used]
-    # Var(a_r . c) = m_r v_e + v_r |c_x|^2; m_r and v_r are proportional, to the number of copies that row r holds.
+    # Var(a_r . c) = m_r v_e + v_r |c_x|^2; m_r and v_r are taken as proportional (docs/mathematics.md, section 6.2).
     spread = float(np.sum((extended @ c) ** 2)) / (rows - len(used))
     shift = np.where(np.array(used) == 0, 0.0, c[used])
     # Var(psi_r) = Var(a_r . c) E[u u^T] + v_r^2 w w^T (Fuller 1987, Theorem 2.2.1, with known error variance).
