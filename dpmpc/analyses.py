@@ -1,4 +1,4 @@
-"""The models that `dpmpc fit` knows: what each reads from a table, has released, and says about its result.
+"""The models that `dpmpc fit` knows: what each reads from a table, which program runs, and how its answer is judged.
 
 All rows are at hand here, as only in a simulation. What is computed from them beside the release (optimum, psi, exact
 moment, clipped share) is for whoever owns them, and is not private.
@@ -20,6 +20,8 @@ from dpmpc.baselines import optimal_ridge
 from dpmpc.bounds import Schema, check_table
 from dpmpc.errors import InputError
 from dpmpc.estimators import FrequencyMoment, LowRankApproximation, PrivateEstimator, RidgeRegression
+from dpmpc.protocols import frequency_moments, low_rank_approximation, ridge_regression
+from dpmpc.release import Release
 from dpmpc.report import inference_fields, inference_table, values_table
 from dpmpc.tables import Table
 
@@ -49,6 +51,8 @@ class Analysis(abc.ABC):
     ----------
     name : str
         As in `--model`.
+    program : str
+        What the parties run; its analyst fits the release.
     options : tuple of str
         Options of the command that only this model has.
     estimator : PrivateEstimator
@@ -56,6 +60,7 @@ class Analysis(abc.ABC):
     """
 
     name: ClassVar[str]
+    program: ClassVar[str]
     options: ClassVar[tuple[str, ...]]
     estimator: PrivateEstimator
 
@@ -75,19 +80,24 @@ class Analysis(abc.ABC):
     def check(self, table: Table) -> None:
         """Refuse a table that the model cannot be fitted to."""
 
-    def fit(self, release: Any) -> None:
-        """Fit the release."""
+    @abc.abstractmethod
+    def arguments(self) -> dict[str, Any]:
+        """Return what the program is told, as plain data."""
+
+    def fit(self, release: Release) -> None:
+        """Fit the release, as the program's analyst does."""
         self.estimator.fit_release(release)
 
     @abc.abstractmethod
-    def judge(self, table: Table) -> Findings:
-        """Say what came out, beside what the data itself would give."""
+    def judge(self, table: Table, answer: dict[str, Any]) -> Findings:
+        """Say what the program answered, beside what the data itself would give; `fit` has been called."""
 
 
 class RidgeAnalysis(Analysis):
     """Ridge regression; `truth` holds the coefficients that generated the data, where they are known."""
 
     name = "ridge"
+    program = ridge_regression.PROGRAM
     options = ("target", "alpha", "no_intercept")
     estimator: RidgeRegression
 
@@ -113,11 +123,16 @@ class RidgeAnalysis(Analysis):
         """Refuse an unknown target, a table without features, a constant column."""
         check_table(table, self.target)
 
-    def fit(self, release: Any) -> None:
+    def arguments(self) -> dict[str, Any]:
+        """Return the target and the estimator's parameters."""
+        model = {"alpha": self.estimator.alpha, "fit_intercept": self.estimator.fit_intercept}
+        return {"target": self.target, "model": model}
+
+    def fit(self, release: Release) -> None:
         """Fit the release with the target as asked."""
         self.estimator.fit_release(release, target=self.target)
 
-    def judge(self, table: Table) -> Findings:
+    def judge(self, table: Table, answer: dict[str, Any]) -> Findings:
         """Compare coefficients and phi with the optimum and with the trivial predictor."""
         fitted = self.estimator
         features, label = table.select(fitted.feature_names_).values, table.column(fitted.target_)
@@ -126,19 +141,15 @@ class RidgeAnalysis(Analysis):
             optimal_ridge(*fitted.normalised(features, label), fitted.cost_alpha, fit_intercept=fitted.fit_intercept)
         )
         result = {
-            "target": fitted.target_,
-            "coefficients": dict(zip(fitted.feature_names_, fitted.coef_.tolist(), strict=True)),
-            "intercept": fitted.intercept_,
-            "alpha": fitted.alpha_,
+            **answer,
             **inference_fields(found),
-            "debiased": fitted.debiased_,
             "approximation_factor": fitted.approximation_factor(features, label),
             "trivial_factor": fitted.trivial_factor(features, label),
             "largest_clipped_fraction": _clipped(fitted.release_.task.schema, table),
         }
         columns: dict[str, Sequence[float]] = {} if self.truth is None else {"truth": list(self.truth)}
         columns |= {
-            "private": list(fitted.coef_),
+            "private": list(answer["coefficients"].values()),
             "not private": list(optimum),
             "trivial": [0.0] * len(fitted.coef_),
         }
@@ -158,6 +169,7 @@ class LowRankAnalysis(Analysis):
     """Low-rank approximation of all columns."""
 
     name = "low-rank"
+    program = low_rank_approximation.PROGRAM
     options = ("components",)
     estimator: LowRankApproximation
 
@@ -178,16 +190,22 @@ class LowRankAnalysis(Analysis):
         self.estimator.check_parameters(len(table.names))
         check_table(table)
 
-    def judge(self, table: Table) -> Findings:
+    def arguments(self) -> dict[str, Any]:
+        """Return the rank."""
+        return {"model": {"n_components": self.estimator.n_components}}
+
+    def judge(self, table: Table, answer: dict[str, Any]) -> Findings:
         """Compare psi with that of a random projection."""
         fitted = self.estimator
         result = {
-            "components": [dict(zip(fitted.feature_names_, row, strict=True)) for row in fitted.components_.tolist()],
+            **answer,
             "psi": fitted.excess_risk(table.values),
             "random_psi": fitted.random_excess_risk(table.values),
             "largest_clipped_fraction": _clipped(fitted.release_.task.schema, table),
         }
-        columns = {f"component {number}": row for number, row in enumerate(fitted.components_.tolist(), 1)}
+        columns: dict[str, Sequence[float]] = {
+            f"component {number}": list(row.values()) for number, row in enumerate(answer["components"], 1)
+        }
         lines = [
             f"excess risk (psi, 0 = optimal): private {result['psi']:.4g}, "
             f"a random projection {result['random_psi']:.4g}; in normalised units, as the components are"
@@ -199,6 +217,7 @@ class MomentAnalysis(Analysis):
     """A frequency moment of one column; `column` may be None where there is only one."""
 
     name = "moment"
+    program = frequency_moments.PROGRAM
     options = ("column", "order", "items")
     estimator: FrequencyMoment
 
@@ -232,21 +251,21 @@ class MomentAnalysis(Analysis):
             raise InputError(f"column: none given, one of {', '.join(table.names)} expected")
         self.estimator.check_table(table)
 
-    def judge(self, table: Table) -> Findings:
+    def arguments(self) -> dict[str, Any]:
+        """Return the kind and the order of the moment."""
+        return {"model": {"order": self.estimator.order, "of": self.estimator.of}}
+
+    def judge(self, table: Table, answer: dict[str, Any]) -> Findings:
         """Compare with the moment of the column as it is, not clipped."""
         fitted = self.estimator
         result = {
-            "column": fitted.column_,
-            "order": fitted.order,
-            "of": fitted.of,
-            "moment": fitted.moment_,
-            "standard_error": fitted.standard_error_,
+            **answer,
             "exact_moment": fitted.exact_moment(table.values),
             "largest_clipped_fraction": _clipped(fitted.release_.task.schema, table),
         }
         what = "sum of f^2 over the items' counts f" if fitted.of == "items" else f"sum of x^{fitted.order}"
         lines = [
-            f"{fitted.column_}, {what}: private {fitted.moment_:.6g} +- {fitted.standard_error_:.3g} "
+            f"{fitted.column_}, {what}: private {answer['moment']:.6g} +- {answer['standard_error']:.3g} "
             f"(standard error), not private {result['exact_moment']:.6g}"
         ]
         return _findings(result, lines)

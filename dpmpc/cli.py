@@ -26,7 +26,8 @@ SHARE_LIMIT_GB = 4.0
 INTEGER_NOISES = ("discrete-gaussian", "skellam", "discrete-laplace")
 DEMO_TEXT = """\
 A generated population (dpmpc.datasets.demo_population, seed 0) whose income is linear in five features. Each person
-clips, encodes, noises and secret-shares one row; server processes sketch their shares; only the noisy sketch is opened.
+clips, encodes, noises and secret-shares one row; server processes sketch or sum their shares; only the noisy result is
+opened.
 """
 Progress = Callable[[str, float], None]
 
@@ -34,8 +35,13 @@ Progress = Callable[[str, float], None]
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; return the exit status."""
     options = parser().parse_args(argv)
+    return exit_status(lambda: options.run(options))
+
+
+def exit_status(job: Callable[[], None]) -> int:
+    """Do a job whose errors are told on standard error; return the exit status."""
     try:
-        options.run(options)
+        job()
         sys.stdout.flush()
     except DpmpcError as error:
         print(f"dpmpc: {type(error).__name__}: {error}", file=sys.stderr)
@@ -58,10 +64,11 @@ def parser() -> argparse.ArgumentParser:
     demo = commands.add_parser(
         "demo", help="the main job on a generated population, three servers over TLS on loopback"
     )
+    demo.add_argument("--model", choices=MODELS, default="ridge", help="what the analyst reads from the release")
     demo.add_argument("--clients", type=int, default=1_000_000, help="size of the population (default %(default)s)")
     demo.add_argument("--epsilon", type=float, default=1.0)
     demo.add_argument("--delta", type=float, default=1e-7)
-    demo.add_argument("--servers", type=int, default=3)
+    demo.add_argument("-M", "--servers", type=int, default=3, metavar="M")
     _add_run_options(demo)
     demo.set_defaults(run=_demo, simulation_seed=None)
 
@@ -129,7 +136,7 @@ def _penalty(text: str) -> float | str:
 def _add_task_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--epsilon", type=float, required=True)
     command.add_argument("--delta", type=float, required=True, help="0 with discrete-laplace noise")
-    command.add_argument("--servers", type=int, default=3, metavar="M")
+    command.add_argument("-M", "--servers", type=int, default=3, metavar="M")
     command.add_argument(
         "--sketch",
         choices=["auto", "osnap", "countsketch", "rademacher", "sum"],
@@ -214,31 +221,22 @@ def _fit(options: argparse.Namespace) -> None:
 
 
 def _demo(options: argparse.Namespace) -> None:
-    from dpmpc.analyses import RidgeAnalysis
-    from dpmpc.datasets import DEMO_BOUNDS, DEMO_RADIUS, demo_population
-    from dpmpc.estimators import RidgeRegression
+    from dpmpc.demonstrations import demonstration
     from dpmpc.planning import design
 
     began = time.perf_counter()
-    table, truth, _ = demo_population(options.clients)
+    shown = demonstration(options.model, options.clients)
     task = design(
-        DEMO_BOUNDS,
-        len(table),
-        options.epsilon,
-        options.delta,
-        sketch="countsketch",
-        radius=DEMO_RADIUS,
-        servers=options.servers,
+        shown.schema, options.clients, options.epsilon, options.delta, servers=options.servers, **shown.choices
     )
-    analysis = RidgeAnalysis(RidgeRegression(1.0), table.names[-1], truth)
-    _, fields, parts = _run_and_fit(task, table, options, analysis, began=began)
+    _, fields, parts = _run_and_fit(task, shown.table, options, shown.analysis, began=began)
     _print(fields if options.json else [DEMO_TEXT, *parts])
 
 
 def _run_and_fit(
     task: Any, table: Any, options: argparse.Namespace, analysis: Any, *, began: float
 ) -> tuple[Any, dict[str, Any], list[Any]]:
-    """Run the servers, fit the release, and say how that compares with what the data at hand would give."""
+    """Run the model's program, and say how its answer compares with what the data at hand would give."""
     from dpmpc import report
     from dpmpc.protocols.linear_transform import run
     from dpmpc.randomness import stream_for
@@ -247,22 +245,21 @@ def _run_and_fit(
         networked = run(
             task,
             table.values,
+            program=analysis.program,
+            arguments=analysis.arguments(),
             stream=stream_for(options.simulation_seed),
             threads=options.threads,
             deadline=options.deadline,
             on_progress=progress,
         )
-    analysis_began = time.perf_counter()
     analysis.fit(networked.release)
-    analysis_s = time.perf_counter() - analysis_began
-    findings = analysis.judge(table)
+    findings = analysis.judge(table, networked.answer)
     wall_s = time.perf_counter() - began
     fields = report.fit_fields(
         networked,
         analysis.name,
         findings.result,
         features=analysis.features(table),
-        analysis_s=analysis_s,
         wall_s=wall_s,
     )
     return networked, fields, report.fit_parts(networked, findings.parts, wall_s=wall_s)

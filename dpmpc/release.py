@@ -64,21 +64,20 @@ class Release:
         """Number of clients."""
         return self.task.clients
 
-    @functools.cached_property
+    @property
     def unit(self) -> float:
         """Value of one integer unit of `sums` in the scaled, normalised sketch: scale / 2^f."""
-        return self.task.sketch.scale / 2.0**self.task.encoding.fractional_bits
+        return self.task.unit
 
     @functools.cached_property
     def sketch(self) -> NDArray[np.float64]:
         """S Z + noise, float64 (k, width), scaled by 1/sqrt(s), in normalised units (columns mapped to [-1, 1])."""
         return np.asarray(self.sums * self.unit, dtype=np.float64)
 
-    @functools.cached_property
+    @property
     def noise_variance(self) -> NDArray[np.float64]:
         """Variance of the noise in each row's entries, float64 (k,), in the units of `sketch`."""
-        each = self.task.noise.variance * self.unit**2
-        return np.asarray(self.task.noise_terms * each, dtype=np.float64)
+        return self.task.noise_variance
 
     @functools.cached_property
     def ones(self) -> NDArray[np.float64]:

@@ -84,7 +84,7 @@ def task_fields(task: Task, features: int) -> dict[str, Any]:
 
 
 def fit_fields(
-    run: NetworkedRun, model: str, result: dict[str, Any], *, features: int, analysis_s: float, wall_s: float
+    run: NetworkedRun, model: str, result: dict[str, Any], *, features: int, wall_s: float
 ) -> dict[str, Any]:
     """The whole JSON object of `dpmpc fit --json`."""
     return {
@@ -93,7 +93,7 @@ def fit_fields(
         "timing": {
             "per_server": [server_fields(report) for report in run.servers],
             "clients_s": run.clients_s,
-            "analysis_s": analysis_s,
+            "analysis_s": run.analyst.phases["fit"].wall_s,
             "wall_s": wall_s,
         },
         "result": result,

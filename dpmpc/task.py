@@ -121,6 +121,16 @@ class Task:
         """By how much one client moves its encoded contribution."""
         return self.statistic.sensitivity(len(self.schema), self.encoding)
 
+    @property
+    def unit(self) -> float:
+        """Value of one integer unit of the sums in the scaled, normalised sketch: scale / 2^f."""
+        return self.sketch.scale / 2.0**self.encoding.fractional_bits
+
+    @functools.cached_property
+    def noise_variance(self) -> NDArray[np.float64]:
+        """Variance of the noise in each row's entries, float64 (k,), in the units of the scaled, normalised sketch."""
+        return np.asarray(self.noise_terms * (self.noise.variance * self.unit**2), dtype=np.float64)
+
     @functools.cached_property
     def guarantee(self) -> Guarantee:
         """The privacy guarantee, recomputed from the public facts; an error if they do not give what is promised."""

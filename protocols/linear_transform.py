@@ -11,6 +11,8 @@ Parties: M servers, each holding one share of every client's noisy row, and one 
 
 `main` is what one party runs; `run` plays all the clients, starts the parties as processes of this machine, linked by
 mutually authenticated TLS over loopback, and returns the release with what each server spent.
+
+The other programs of this folder take their servers' and the analyst's steps from here, and go on with the release.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ from numpy.typing import NDArray
 from dpmpc.analyst import open_sums
 from dpmpc.client import share_batch
 from dpmpc.network.frames import ContentType, Kind
-from dpmpc.network.launch import launch
+from dpmpc.network.launch import FolderCallback, launch
 from dpmpc.network.meter import Report
 from dpmpc.network.party import Party
 from dpmpc.randomness import Stream
@@ -44,16 +46,23 @@ RELEASE_FILE = "release.dpmpc"
 async def main(party: Party) -> dict[str, Any]:
     """Run one party: the analyst, or a server."""
     task = Task.from_dict(party.arguments["task"])
-    if party.pid == party.analyst:
-        return await analyst(party, task)
-    return await server(party, task)
+    await (analyst if party.pid == party.analyst else server)(party, task)
+    return {}
 
 
-async def server(party: Party, task: Task) -> dict[str, Any]:
+async def server(party: Party, task: Task) -> None:
     """Step 2 and 3 of a server: sketch the shares alone, then send the result to the analyst."""
+    sums = await sketch_alone(party, task)
+    assert party.analyst is not None
+    with party.meter.phase("open"):
+        await party.runtime.send_frame(party.analyst, party.runtime.frame(Kind.SHARE, sums))
+
+
+async def sketch_alone(party: Party, task: Task) -> NDArray[np.uint64]:
+    """Step 2 of a server: return its share (k, width) of the noisy sketch."""
     share = open_share(share_file(party.folder), task.encoding.ring)
     key = party.arguments["simulation_keys"][party.pid]
-    sums = await asyncio.to_thread(  # the event loop goes on noticing when a peer is lost
+    return await asyncio.to_thread(  # the event loop goes on noticing when a peer is lost
         transform,
         task,
         share,
@@ -62,14 +71,10 @@ async def server(party: Party, task: Task) -> dict[str, Any]:
         phase=party.meter.phase,
         progress=party.report_progress,
     )
-    assert party.analyst is not None
-    with party.meter.phase("open"):
-        await party.runtime.send_frame(party.analyst, party.runtime.frame(Kind.SHARE, sums))
-    return {}
 
 
-async def analyst(party: Party, task: Task) -> dict[str, Any]:
-    """Step 3 of the analyst: receive one transformed share from each server and open the sum."""
+async def analyst(party: Party, task: Task) -> Release:
+    """Step 3 of the analyst: receive one transformed share from each server, open the sum, and keep it in a file."""
     shape = (task.sketch.rows, task.width)
     with party.meter.phase("open"):
         frames = [
@@ -77,18 +82,19 @@ async def analyst(party: Party, task: Task) -> dict[str, Any]:
             for sender in range(party.servers)
         ]
     await party.runtime.shutdown()  # no server waits for what is left to do
-    open_sums(task, [frame.words for frame in frames]).save(party.folder / RELEASE_FILE)
-    return {}
+    release = open_sums(task, [frame.words for frame in frames])
+    release.save(party.folder / RELEASE_FILE)
+    return release
 
 
 @dataclasses.dataclass(frozen=True)
-class NetworkedRun:
-    """What came of a run among real processes.
+class Run:
+    """What came of a program among real processes.
 
     Attributes
     ----------
-    release : Release
-        What the analyst opened.
+    answer : dict
+        What the analyst's program returned.
     servers : tuple of Report
         What each server spent.
     analyst : Report
@@ -97,11 +103,24 @@ class NetworkedRun:
         Wall-clock seconds of all the simulated clients, and of the parties from their start to their end.
     """
 
-    release: Release
+    answer: dict[str, Any]
     servers: tuple[Report, ...]
     analyst: Report
     clients_s: float
     servers_s: float
+
+
+@dataclasses.dataclass(frozen=True)
+class NetworkedRun(Run):
+    """A run that opened the noisy sketch.
+
+    Attributes
+    ----------
+    release : Release
+        What the analyst opened.
+    """
+
+    release: Release
 
 
 def share_file(folder: Path) -> Path:
@@ -113,6 +132,8 @@ def run(
     task: Task,
     rows: NDArray[np.float64],
     *,
+    program: str | None = None,
+    arguments: Mapping[str, Any] | None = None,
     stream: Stream | None = None,
     threads: int = 1,
     deadline: float = 30.0,
@@ -126,6 +147,10 @@ def run(
         The public facts.
     rows : ndarray of float64, shape (n, p)
         One row per client, in the units of the schema.
+    program : str, optional
+        A module whose analyst goes on from the release; by default this one, which ends there.
+    arguments : mapping, optional
+        Plain data for that program, beside "task" and "threads".
     stream : Stream, optional
         The clients' source of noise and shares; a seeded one, from which the servers' noise is derived too, needs a
         task that says it is a simulation.
@@ -145,7 +170,16 @@ def run(
     began = time.perf_counter()
     shares = share_batch(task, rows, stream=stream, threads=threads, progress=lambda done: tell("clients", done))
     clients_s = time.perf_counter() - began
-    networked = run_servers(task, shares, stream=stream, threads=threads, deadline=deadline, on_progress=tell)
+    networked = run_servers(
+        task,
+        shares,
+        program=program,
+        arguments=arguments,
+        stream=stream,
+        threads=threads,
+        deadline=deadline,
+        on_progress=tell,
+    )
     return dataclasses.replace(networked, clients_s=clients_s)
 
 
@@ -153,31 +187,68 @@ def run_servers(
     task: Task,
     shares: Sequence[Share],
     *,
+    program: str | None = None,
+    arguments: Mapping[str, Any] | None = None,
     stream: Stream | None = None,
     threads: int = 1,
     deadline: float = 30.0,
     on_progress: Callable[[str, float], None] | None = None,
 ) -> NetworkedRun:
     """Run servers and analyst on shares that clients have made; parameters and errors are those of `run`."""
-    tell = on_progress or (lambda stage, fraction: None)
-    began = time.perf_counter()
     released: list[Release] = []
-
-    def set_up(party: int, folder: Path) -> None:
-        if party < len(shares):
-            save_share(share_file(folder), shares[party])
 
     def collect(party: int, folder: Path) -> None:
         if party == len(shares):
             released.append(Release.load(folder / RELEASE_FILE))
 
+    done = run_parties(
+        program or PROGRAM,
+        task,
+        shares,
+        arguments=arguments,
+        collect=collect,
+        stream=stream,
+        threads=threads,
+        deadline=deadline,
+        on_progress=on_progress,
+    )
+    return NetworkedRun(**vars(done), release=released[0])
+
+
+def run_parties(
+    program: str,
+    task: Task,
+    shares: Sequence[Share],
+    *,
+    arguments: Mapping[str, Any] | None = None,
+    collect: FolderCallback | None = None,
+    stream: Stream | None = None,
+    threads: int = 1,
+    deadline: float = 30.0,
+    on_progress: Callable[[str, float], None] | None = None,
+) -> Run:
+    """Run a program whose servers begin with `sketch_alone`, whether or not it opens the sketch; see `run`.
+
+    Parameters
+    ----------
+    collect : callable, optional
+        ``collect(party, folder)`` may read what a party left in its folder.
+    """
+    tell = on_progress or (lambda stage, fraction: None)
+    began = time.perf_counter()
+
+    def set_up(party: int, folder: Path) -> None:
+        if party < len(shares):
+            save_share(share_file(folder), shares[party])
+
     outcomes = launch(
-        PROGRAM,
+        program,
         task.trust.servers,
         arguments={
             "task": task.to_dict(),
             "threads": threads,
             "simulation_keys": [key and key.hex() for key in simulation_keys(stream, len(shares))],
+            **(arguments or {}),
         },
         task=task.digest,
         set_up=set_up,
@@ -186,8 +257,8 @@ def run_servers(
         deadline=deadline + transform_allowance(task),
     )
     reports = [outcome.report for outcome in outcomes if outcome.report is not None]
-    return NetworkedRun(
-        release=released[0],
+    return Run(
+        answer=outcomes[-1].result,
         servers=tuple(reports[:-1]),
         analyst=reports[-1],
         clients_s=0.0,

@@ -8,6 +8,7 @@ import pytest
 from dpmpc.protocols import linear_transform
 
 from dpmpc import model
+from dpmpc.analyses import RidgeAnalysis
 from dpmpc.bounds import Schema
 from dpmpc.cli import main
 from dpmpc.errors import PartyLost, PartyMissing
@@ -94,6 +95,7 @@ def command(tmp_path):
 
 def test_a_server_killed_in_the_middle_ends_typed(command, monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(linear_transform, "PROGRAM", "network_programs.dying_transform")
+    monkeypatch.setattr(RidgeAnalysis, "program", "network_programs.dying_transform")
     with pytest.raises(PartyLost) as failure:
         linear_transform.run(task_of(), rows())
     assert failure.value.party == 1

@@ -126,10 +126,8 @@ class FrequencyMoment(PrivateEstimator):
             self.standard_error_ = self.noise_sd_
         elif self.of == "items" and isinstance(statistic, ItemSketch):
             sketch = release.sketch[0]
-            # F2^ = ||z||^2 - k sigma_z^2 (docs/mathematics.md, section 5.2)
-            self.moment_ = float(sketch @ sketch) - len(sketch) * noise_variance
+            self.moment_, self.standard_error_ = item_moment(float(sketch @ sketch), len(sketch), noise_variance)
             self.noise_sd_ = math.sqrt(noise_variance)
-            self.standard_error_ = math.sqrt(item_moment_variance(max(self.moment_, 0.0), len(sketch), noise_variance))
         else:
             raise InputError(f"release: of {statistic!r} given, of {self.of} and order {self.order} expected")
         self.column_ = column.name
@@ -174,6 +172,12 @@ class FrequencyMoment(PrivateEstimator):
             raise InputError(f"rows: {self.rows!r} given, none expected for values: their powers are summed")
         if self.of == "values":
             PowerSum(self.order)
+
+
+def item_moment(squared_norm: float, rows: int, noise_variance: float) -> tuple[float, float]:
+    """Return F2^ = ||z||^2 - k sigma_z^2 (docs/mathematics.md, section 5.2) and its standard error with F_4 = 0."""
+    estimate = squared_norm - rows * noise_variance
+    return estimate, math.sqrt(item_moment_variance(max(estimate, 0.0), rows, noise_variance))
 
 
 def item_moment_variance(f2: float, rows: int, noise_variance: float, f4: float = 0.0) -> float:

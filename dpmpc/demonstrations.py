@@ -1,0 +1,39 @@
+"""What `dpmpc demo` and the programs of `protocols/` show: each model on the generated population."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from dpmpc.analyses import Analysis, LowRankAnalysis, MomentAnalysis, RidgeAnalysis
+from dpmpc.bounds import Schema
+from dpmpc.datasets import DEMO_BOUNDS, DEMO_RADIUS, DEMO_TARGET, demo_population
+from dpmpc.estimators import FrequencyMoment, LowRankApproximation, RidgeRegression
+from dpmpc.tables import Table
+
+ITEM_COLUMN = "schooling_years"  # whole numbers
+_COMPONENTS = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Demonstration:
+    """A model, its data, and what `dpmpc.planning.design` is told beside the budget and the servers."""
+
+    analysis: Analysis
+    table: Table
+    schema: Schema
+    choices: dict[str, Any]
+
+
+def demonstration(model: str, clients: int) -> Demonstration:
+    """Return what shows a model: income from the features, main directions of all columns, or F_2 of an item."""
+    table, truth, _ = demo_population(clients)
+    analysis: Analysis
+    if model == "ridge":
+        analysis = RidgeAnalysis(RidgeRegression(1.0), DEMO_TARGET, truth)
+        return Demonstration(analysis, table, DEMO_BOUNDS, {"sketch": "countsketch", "radius": DEMO_RADIUS})
+    if model == "low-rank":
+        analysis = LowRankAnalysis(LowRankApproximation(_COMPONENTS))
+        return Demonstration(analysis, table, DEMO_BOUNDS, analysis.choices({"radius": DEMO_RADIUS}, DEMO_BOUNDS))
+    analysis, schema = MomentAnalysis(FrequencyMoment(of="items"), ITEM_COLUMN), DEMO_BOUNDS.select([ITEM_COLUMN])
+    return Demonstration(analysis, table.select([ITEM_COLUMN]), schema, analysis.choices({}, schema))

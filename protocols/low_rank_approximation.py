@@ -1,0 +1,52 @@
+"""Low-rank approximation in the linear-transformation model (Burkhardt et al. 2025, section 5.2).
+
+Data: n clients, each with a row z of d columns within public bounds, here mapped to [-1, 1].
+Wanted: an orthogonal projection P P^T of rank r that nearly minimises ||Z - Z P P^T||_F, while each client has
+(epsilon, delta)-differential privacy.
+
+1. and 2. The servers open the noisy sketch A = S Z + noise, or the noisy sum of second moments, and nothing else
+   (`dpmpc.protocols.linear_transform`).
+3. The analyst takes the top r right singular vectors of A (`dpmpc.LowRankApproximation`): post-processing, which costs
+   no privacy.
+
+Three servers and an analyst, each a process of this machine, and generated people::
+
+    python protocols/low_rank_approximation.py -M3 --clients 50000 --epsilon 1
+
+On a file of your own: ``dpmpc fit FILE --model low-rank --components R -M3 ...``, which runs this program.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from dpmpc.protocols.linear_transform import analyst, server
+
+from dpmpc.network.party import Party
+from dpmpc.task import Task
+
+PROGRAM = "dpmpc.protocols.low_rank_approximation"
+
+
+async def main(party: Party) -> dict[str, Any]:
+    """Run one party: a server, or the analyst, who returns the components in normalised units."""
+    task = Task.from_dict(party.arguments["task"])
+    if party.pid != party.analyst:
+        await server(party, task)
+        return {}
+    release = await analyst(party, task)
+
+    from dpmpc.estimators import LowRankApproximation  # no server needs scikit-learn
+
+    with party.meter.phase("fit"):
+        fitted = LowRankApproximation(**party.arguments["model"]).fit_release(release)
+    return {
+        "components": [dict(zip(fitted.feature_names_, row, strict=True)) for row in fitted.components_.tolist()],
+    }
+
+
+if __name__ == "__main__":
+    from dpmpc.cli import main as command
+
+    sys.exit(command(["demo", "--model", "low-rank", "--clients", "100000", *sys.argv[1:]]))

@@ -1,0 +1,55 @@
+"""Ridge regression in the linear-transformation model (Burkhardt et al. 2025, section 5.1).
+
+Data: n clients, each with d features x and a target y within public bounds, here mapped to [-1, 1].
+Wanted: w that nearly minimises ||Xw - y||^2 + alpha ||w||^2, while each client has (epsilon, delta)-differential
+privacy.
+
+1. and 2. The servers open the noisy sketch [A b] = S [X y] + noise, or the noisy sum of second moments, and nothing
+   else (`dpmpc.protocols.linear_transform`).
+3. The analyst solves (A^T A + alpha I) w = A^T b (`dpmpc.RidgeRegression`): post-processing, which costs no privacy.
+
+Three servers and an analyst, each a process of this machine, and generated people::
+
+    python protocols/ridge_regression.py -M3 --clients 50000 --epsilon 1
+
+On a file of your own: ``dpmpc fit FILE --model ridge --target COLUMN -M3 ...``, which runs this program.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from dpmpc.protocols.linear_transform import analyst, server
+
+from dpmpc.network.party import Party
+from dpmpc.task import Task
+
+PROGRAM = "dpmpc.protocols.ridge_regression"
+
+
+async def main(party: Party) -> dict[str, Any]:
+    """Run one party: a server, or the analyst, who returns the fit in the columns' units."""
+    task = Task.from_dict(party.arguments["task"])
+    if party.pid != party.analyst:
+        await server(party, task)
+        return {}
+    release = await analyst(party, task)
+
+    from dpmpc.estimators import RidgeRegression  # no server needs scikit-learn
+
+    with party.meter.phase("fit"):
+        fitted = RidgeRegression(**party.arguments["model"]).fit_release(release, target=party.arguments["target"])
+    return {
+        "target": fitted.target_,
+        "coefficients": dict(zip(fitted.feature_names_, fitted.coef_.tolist(), strict=True)),
+        "intercept": fitted.intercept_,
+        "alpha": float(fitted.alpha_),
+        "debiased": fitted.debiased_,
+    }
+
+
+if __name__ == "__main__":
+    from dpmpc.cli import main as command
+
+    sys.exit(command(["demo", "--model", "ridge", "--clients", "100000", *sys.argv[1:]]))

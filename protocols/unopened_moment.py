@@ -1,0 +1,219 @@
+"""F_2 of items from a noisy sketch that nobody sees (Burkhardt et al. 2025, section 4.1, finished inside MPyC).
+
+Data: n clients, each with one item of a public list, of which item v is held f_v times.
+Wanted: F_2 = sum_v f_v^2, while each client has (epsilon, delta)-differential privacy.
+
+1. Each client sends its item's column of a public CountSketch S and its share of the noise, as Shamir shares.
+2. Each server adds up its shares, alone: a share of z = S f + noise, k numbers.
+3. The servers hand their shares over to MPyC and multiply z z^T there: one round, one field element to each other
+   server (`dpmpc.protocols.unopened`).
+4. Each server sends its share of that one number to the analyst, who opens ||z||^2 and subtracts k times the noise
+   variance, which is public (docs/mathematics.md, section 5.2).
+
+The guarantee is that of the opened sketch, since ||z||^2 is computed from it; the analyst learns one number in place
+of k, and a server sends it 8 bytes in place of 8 k. The price is trust: an honest majority of servers, not one of them.
+
+Five servers and an analyst, each a process of this machine, and generated people::
+
+    python protocols/unopened_moment.py -M5 --clients 50000 --epsilon 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import math
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from dpmpc.protocols.linear_transform import Run, run_parties, sketch_alone
+from dpmpc.protocols.unopened import open_to_analyst, opened, require_shamir, secure_array
+from numpy.typing import NDArray
+
+from dpmpc.bounds import Column, Schema
+from dpmpc.client import share_batch
+from dpmpc.errors import InputError, OverflowRisk
+from dpmpc.network.party import Party
+from dpmpc.planning import design, public_seed
+from dpmpc.randomness import Stream
+from dpmpc.statistic import ItemSketch
+from dpmpc.task import Task
+
+PROGRAM = "dpmpc.protocols.unopened_moment"
+ROWS = 256
+
+
+async def main(party: Party) -> dict[str, Any]:
+    """Run one party: a server, or the analyst, who returns the estimate."""
+    task = check(Task.from_dict(party.arguments["task"]))
+    if party.pid == party.analyst:
+        return await analyst(party, task)
+    await server(party, task)
+    return {}
+
+
+async def server(party: Party, task: Task) -> None:
+    """Steps 2 to 4 of a server."""
+    sums = await sketch_alone(party, task)
+    with party.meter.phase("multiply"):
+        z = secure_array(party, task, sums)
+        square = z @ z.T
+        await party.runtime.gather([square])
+    with party.meter.phase("open"):
+        await open_to_analyst(party, square)
+
+
+async def analyst(party: Party, task: Task) -> dict[str, Any]:
+    """Step 4 of the analyst: open ||z||^2, and estimate."""
+    with party.meter.phase("open"):
+        square = int((await opened(party, task, (1, 1)))[0, 0])
+    await party.runtime.shutdown()  # no server waits for what is left to do
+
+    from dpmpc.estimators.moments import item_moment  # no server needs scikit-learn
+
+    moment, error = item_moment(square * task.unit**2, task.width, float(task.noise_variance[0]))
+    return {"squared_norm": square, "moment": moment, "standard_error": error}
+
+
+def task_for(
+    column: Column,
+    clients: int,
+    epsilon: float,
+    delta: float,
+    *,
+    rows: int = ROWS,
+    servers: int = 3,
+    seed: int | None = None,
+    fractional_bits: int | None = None,
+    **choices: Any,
+) -> Task:
+    """Design a release of items of which only ||z||^2 is opened.
+
+    Parameters
+    ----------
+    column : Column
+        Its bounds are the first and the last item.
+    clients : int
+        n. With all default choices up to about a million: more leave too few fractional bits for the noise.
+    epsilon, delta : float
+        The budget.
+    rows : int
+        k of the items' sketch.
+    servers : int
+        M, at least 3; t = (M - 1) // 2 of them may collude.
+    seed : int, optional
+        Simulations only.
+    fractional_bits : int, optional
+        f; by default about the most with which ||z||^2 cannot wrap around.
+    **choices
+        Others of `dpmpc.planning.design`.
+
+    Returns
+    -------
+    Task
+        Verified and checked.
+    """
+    statistic = ItemSketch.of(column, rows, public_seed(seed))
+
+    def task_with(bits: int) -> Task:
+        return design(
+            Schema((column,)),
+            clients,
+            epsilon,
+            delta,
+            statistic=statistic,
+            sharing="shamir",
+            servers=servers,
+            fractional_bits=bits,
+            seed=seed,
+            **choices,
+        )
+
+    if fractional_bits is not None:
+        return check(task_with(fractional_bits))
+    most = max(0, 31 - clients.bit_length())
+    task = task_with(most)
+    excess = bits_of_square(task) - task.encoding.ring.bits  # ||z||^2 grows like 4^f
+    return check(task if excess <= 0 else task_with(max(0, most - (excess + 1) // 2)))
+
+
+def check(task: Task) -> Task:
+    """Return the task if ||z||^2 can be computed modulo p: Shamir shares of an item sketch, and nothing wraps around.
+
+    Raises
+    ------
+    InputError
+        If the shares are additive, or something else than items is summed.
+    OverflowRisk
+        If ||z||^2 might reach p.
+    """
+    require_shamir(task)
+    if not isinstance(task.statistic, ItemSketch):
+        raise InputError(f"statistic: {task.statistic.name!r} given, 'item-sketch' expected")
+    needed, available = bits_of_square(task), task.encoding.ring.bits
+    if needed > available:  # p = 2^61 - 1 is no square
+        raise OverflowRisk(
+            f"fractional_bits: {task.encoding.fractional_bits} given, but ||z||^2 takes up to {needed} bits, "
+            f"{available} available; use fewer fractional bits"
+        )
+    return task
+
+
+def bits_of_square(task: Task) -> int:
+    """Bits of the largest ||z||^2, but for the failure probability of the task's modulus plan.
+
+    Each client moves z by a vector of norm 2^f, so that ||z|| <= n 2^f + sqrt(k) tail, where every entry's noise stays
+    below `tail`.
+    """
+    signal = task.clients * task.statistic.largest_entry(task.encoding)
+    return ((signal + math.ceil(math.sqrt(task.width) * task.modulus_plan.tail)) ** 2).bit_length()
+
+
+def run(task: Task, rows: NDArray[np.float64], *, stream: Stream | None = None, threads: int = 1) -> Run:
+    """Play all the clients, then run servers and analyst as processes of this machine; see `linear_transform.run`."""
+    began = time.perf_counter()
+    shares = share_batch(check(task), rows, stream=stream, threads=threads)
+    clients_s = time.perf_counter() - began
+    return dataclasses.replace(run_parties(PROGRAM, task, shares, threads=threads), clients_s=clients_s)
+
+
+def demonstrate(arguments: Sequence[str]) -> None:
+    """Estimate F_2 of the generated population's years of schooling, and print what it cost."""
+    from rich.console import Console
+
+    from dpmpc.datasets import DEMO_BOUNDS, demo_population
+    from dpmpc.demonstrations import ITEM_COLUMN
+    from dpmpc.report import guarantee_text, servers_table
+
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("-M", "--servers", type=int, default=3, metavar="M")
+    parser.add_argument("--clients", type=int, default=100_000)
+    parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--delta", type=float, default=1e-7)
+    parser.add_argument("--rows", type=int, default=ROWS, metavar="K", help="rows of the sketch (default %(default)s)")
+    chosen = parser.parse_args(arguments)
+    [column] = DEMO_BOUNDS.select([ITEM_COLUMN]).columns
+    task = task_for(column, chosen.clients, chosen.epsilon, chosen.delta, rows=chosen.rows, servers=chosen.servers)
+    items = demo_population(chosen.clients).table.select([ITEM_COLUMN]).values
+    done = run(task, items)
+    exact = float(np.sum(np.unique(items, return_counts=True)[1].astype(np.float64) ** 2))
+    answer, console = done.answer, Console(highlight=False)
+    console.print(
+        f"{ITEM_COLUMN} of {chosen.clients:,} generated people, F_2: private {answer['moment']:.6g} +- "
+        f"{answer['standard_error']:.3g} (standard error), not private {exact:.6g}",
+        f"opened: one number; the sketch of {task.width} numbers stayed shared among {chosen.servers} servers, who "
+        f"multiplied inside MPyC for {max(report.phases['multiply'].wall_s for report in done.servers):.3f} s\n",
+        sep="\n",
+        soft_wrap=True,
+    )
+    console.print(guarantee_text(task.guarantee), soft_wrap=True)
+    console.print(servers_table(done.servers))
+
+
+if __name__ == "__main__":
+    from dpmpc.cli import exit_status
+
+    sys.exit(exit_status(lambda: demonstrate(sys.argv[1:])))
