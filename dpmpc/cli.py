@@ -21,7 +21,7 @@ import dpmpc
 from dpmpc.errors import DpmpcError, InputError
 
 MODELS = ("ridge", "low-rank", "moment")
-BENCHES = ("table3", "table4", "table5", "sum_ssp", "noising", "dense", "coverage")
+BENCHES = ("table3", "table4", "table5", "sum_ssp", "noising", "dense", "coverage", "unopened")
 SHARE_LIMIT_GB = 4.0
 INTEGER_NOISES = ("discrete-gaussian", "skellam", "discrete-laplace")
 DEMO_TEXT = """\
@@ -70,7 +70,8 @@ def parser() -> argparse.ArgumentParser:
     demo.add_argument("--delta", type=float, default=1e-7)
     demo.add_argument("-M", "--servers", type=int, default=3, metavar="M")
     _add_run_options(demo)
-    demo.set_defaults(run=_demo, simulation_seed=None)
+    _add_simulation_seed(demo)
+    demo.set_defaults(run=_demo)
 
     fit = commands.add_parser("fit", help="a private model of a table, by real server processes on this machine")
     fit.add_argument("data", metavar="DATA", help="CSV or Parquet, one row per client")
@@ -168,6 +169,10 @@ def _add_task_options(command: argparse.ArgumentParser) -> None:
         "--coalition", choices=["adaptive", "static"], default="adaptive", help="when corrupt clients are chosen"
     )
     command.add_argument("--calibration", choices=["joint", "paper"], default="joint")
+    _add_simulation_seed(command)
+
+
+def _add_simulation_seed(command: argparse.ArgumentParser) -> None:
     command.add_argument("--simulation-seed", type=int, metavar="SEED", help="repeatable randomness: protects nobody")
 
 
@@ -225,9 +230,15 @@ def _demo(options: argparse.Namespace) -> None:
     from dpmpc.planning import design
 
     began = time.perf_counter()
-    shown = demonstration(options.model, options.clients)
+    shown = demonstration(options.model, options.clients, options.simulation_seed)
     task = design(
-        shown.schema, options.clients, options.epsilon, options.delta, servers=options.servers, **shown.choices
+        shown.schema,
+        options.clients,
+        options.epsilon,
+        options.delta,
+        servers=options.servers,
+        seed=options.simulation_seed,
+        **shown.choices,
     )
     _, fields, parts = _run_and_fit(task, shown.table, options, shown.analysis, began=began)
     _print(fields if options.json else [DEMO_TEXT, *parts])

@@ -25,8 +25,11 @@ class Demonstration:
     choices: dict[str, Any]
 
 
-def demonstration(model: str, clients: int) -> Demonstration:
-    """Return what shows a model: income from the features, main directions of all columns, or F_2 of an item."""
+def demonstration(model: str, clients: int, seed: int | None = None) -> Demonstration:
+    """Return what shows a model: income from the features, main directions of all columns, or F_2 of an item.
+
+    `seed` is for simulations only, and not of the population, which is always the same.
+    """
     table, truth, _ = demo_population(clients)
     analysis: Analysis
     if model == "ridge":
@@ -35,5 +38,8 @@ def demonstration(model: str, clients: int) -> Demonstration:
     if model == "low-rank":
         analysis = LowRankAnalysis(LowRankApproximation(_COMPONENTS))
         return Demonstration(analysis, table, DEMO_BOUNDS, analysis.choices({"radius": DEMO_RADIUS}, DEMO_BOUNDS))
-    analysis, schema = MomentAnalysis(FrequencyMoment(of="items"), ITEM_COLUMN), DEMO_BOUNDS.select([ITEM_COLUMN])
+    analysis, schema = (
+        MomentAnalysis(FrequencyMoment(of="items", seed=seed), ITEM_COLUMN),
+        DEMO_BOUNDS.select([ITEM_COLUMN]),
+    )
     return Demonstration(analysis, table.select([ITEM_COLUMN]), schema, analysis.choices({}, schema))

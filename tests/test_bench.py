@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from dpmpc.bench import coverage, dense, harness, noising, runtime_tables, sum_ssp, table3, table4, table5
+from dpmpc.bench import coverage, dense, harness, noising, runtime_tables, sum_ssp, table3, table4, table5, unopened
 from dpmpc.bench.runtime_tables import Setting
 
 from dpmpc.sketching import Rademacher
@@ -46,6 +46,15 @@ def test_tables_are_written_whole(measured, tmp_path):
     harness.write("table", content, text, tmp_path)
     assert json.loads((tmp_path / "table.json").read_text())["runs"] == 2
     assert (tmp_path / "table.md").read_text().startswith("# Table")
+
+
+def test_a_closed_sketch_is_compared_with_an_opened_one():
+    measured = unopened.measure(unopened.Setting(16, 3), clients=2000, runs=1)
+    opened, closed = ({entry["program"]: entry for entry in measured}[name] for name in ("opened", "unopened"))
+    assert (opened["payload_to_analyst"], opened["payload_to_servers"]) == (8 * 16, 0)
+    assert (closed["payload_to_analyst"], closed["payload_to_servers"]) == (8, 8 * 2)
+    content = {"machine": harness.machine(), "clients": 2000, "runs": 1, "measured": measured}
+    assert "| 3 | 16 | unopened | 2 |" in unopened.render(content)
 
 
 def test_settings_are_the_papers():

@@ -5,6 +5,7 @@ import pytest
 from dpmpc.errors import (
     BatchMismatch,
     GuaranteeError,
+    InconsistentShares,
     MalformedFrame,
     PartyImpersonated,
     PartyLost,
@@ -40,6 +41,7 @@ def test_success():
         ([blames(0, PartyLost, 2), Ending(1, 1, last_words="MemoryError"), blames(2, PartyLost, 1)], PartyLost, 1),
         ([blames(0, PartyMissing, 1), stopped(1), blames(2, PartyLost, 0), blames(3, PartyLost, 0)], PartyMissing, 1),
         ([blames(0, PartyLost, 3), blames(1, PartyLost, 3), blames(3, MalformedFrame, 1)], MalformedFrame, 1),
+        ([blames(0, PartyLost, 3), blames(1, PartyLost, 3), blames(3, InconsistentShares, 1)], InconsistentShares, 1),
         ([blames(0, PartyLost, 2), blames(1, ProtocolFailure, 1), blames(2, PartyLost, 1)], ProtocolFailure, 1),
         ([blames(0, PartyImpersonated, 1), blames(1, PartyImpersonated, 2), stopped(2)], PartyImpersonated, 1),
         ([blames(0, PartyLost, 1), blames(1, PartyImpersonated, 0), stopped(2)], PartyImpersonated, 0),
@@ -47,8 +49,8 @@ def test_success():
         ([succeeds(0), stopped(1), succeeds(2)], PartyMissing, 1),
     ],
     ids=[
-        "killed", "never started", "ended without a word", "silent", "bad frame", "blames itself", "wrong authority",
-        "impersonator complains too", "odd task out", "time is up",
+        "killed", "never started", "ended without a word", "silent", "bad frame", "wrong share", "blames itself",
+        "wrong authority", "impersonator complains too", "odd task out", "time is up",
     ],
 )  # fmt: skip
 def test_the_cause_is_named(endings, error, party):

@@ -2,7 +2,7 @@
 
 When one party breaks, the others lose it, or are lost themselves, and each tells its own story. The cause is, in this
 order: a party that came to an end without telling why; one that blames itself; one that another has evidence against
-(a wrong certificate, a bad frame, another task); one that kept others waiting; one whose link broke.
+(a wrong certificate, a bad frame, another task, a wrong share); one that kept others waiting; one whose link broke.
 
 Not promised: to know which of two parties is wrong when each believes in an authority that the other does not know. The
 message then names both.
@@ -19,7 +19,7 @@ from dpmpc import errors
 from dpmpc.errors import DpmpcError, InputError, PartyLost, PartyMissing, ProtocolFailure
 from dpmpc.network.settings import ErrorRecord, Outcome
 
-_EVIDENCE = ("PartyImpersonated", "MalformedFrame", "BatchMismatch")
+_EVIDENCE = ("PartyImpersonated", "MalformedFrame", "BatchMismatch", "InconsistentShares")
 _BY_WEIGHT = (_EVIDENCE, ("PartyMissing",), ("PartyLost",))
 
 

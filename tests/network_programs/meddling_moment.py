@@ -1,0 +1,13 @@
+"""`unopened_moment`, but server 1 opens a wrong share of the answer."""
+
+import numpy as np
+from dpmpc.protocols import unopened_moment
+
+
+async def main(party):
+    if party.pid == 1:
+        honest = party.runtime.frame
+        party.runtime.frame = lambda kind, content=None: honest(
+            kind, content if content is None else content ^ np.uint64(1)
+        )
+    return await unopened_moment.main(party)
