@@ -21,7 +21,7 @@ from dpmpc.bounds import Schema, check_table
 from dpmpc.errors import InputError
 from dpmpc.estimators import FrequencyMoment, LowRankApproximation, PrivateEstimator, RidgeRegression
 from dpmpc.protocols import frequency_moments, low_rank_approximation, ridge_regression
-from dpmpc.release import Release
+from dpmpc.release import GramRelease, Release
 from dpmpc.report import inference_fields, inference_table, values_table
 from dpmpc.tables import Table
 
@@ -84,7 +84,7 @@ class Analysis(abc.ABC):
     def arguments(self) -> dict[str, Any]:
         """Return what the program is told, as plain data."""
 
-    def fit(self, release: Release) -> None:
+    def fit(self, release: Release | GramRelease) -> None:
         """Fit the release, as the program's analyst does."""
         self.estimator.fit_release(release)
 
@@ -128,7 +128,7 @@ class RidgeAnalysis(Analysis):
         model = {"alpha": self.estimator.alpha, "fit_intercept": self.estimator.fit_intercept}
         return {"target": self.target, "model": model}
 
-    def fit(self, release: Release) -> None:
+    def fit(self, release: Release | GramRelease) -> None:
         """Fit the release with the target as asked."""
         self.estimator.fit_release(release, target=self.target)
 

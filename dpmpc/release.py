@@ -142,6 +142,47 @@ class Release:
         return f"<Release of {self.clients:,} clients: {family} {rows} x {width}, epsilon={epsilon:g}>"
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class GramRelease:
+    """The Gram matrix of a noisy sketch of rows that was never opened.
+
+    Estimators that read `gram` fit it like a `Release`. It was computed from what a `Release` of the same task would
+    have shown, so the task's guarantee holds for it.
+
+    Parameters
+    ----------
+    task : Task
+        The public facts; rows are sketched.
+    products : ndarray of int64, shape (p + 1, p + 1)
+        A^T A for A = [S 1, S Z + noise], unscaled: exact integers.
+    """
+
+    task: Task
+    products: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        side = len(self.task.schema) + 1
+        if self.products.shape != (side, side) or self.products.dtype != np.int64:
+            given = f"{self.products.dtype} {self.products.shape}"
+            raise InputError(f"products: {given} given, int64 {(side, side)} expected")
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised to each client."""
+        return self.task.guarantee
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the clients' columns."""
+        return self.task.schema.names
+
+    def gram(self) -> NoisyGram:
+        """Return the noisy Gram matrix of (1, z), in normalised units."""
+        units = np.array([self.task.sketch.scale, *[self.task.unit] * len(self.columns)])
+        matrix = self.products.astype(np.float64) * np.outer(units, units)
+        return NoisyGram.of_product(matrix, self.task.noise_variance, self.columns)
+
+
 @dataclasses.dataclass(frozen=True)
 class NoisyGram:
     """The Gram matrix of (1, z), as a release shows it.
@@ -173,10 +214,17 @@ class NoisyGram:
     ) -> NoisyGram:
         """Gram matrix of noisy rows (k, p) beside an exact column of ones (k,); `noise_variance` (k,) is per entry."""
         extended = np.column_stack([ones, rows])
-        length, width = rows.shape
+        return cls.of_product(extended.T @ extended, noise_variance, columns)
+
+    @classmethod
+    def of_product(
+        cls, matrix: NDArray[np.float64], noise_variance: NDArray[np.float64], columns: tuple[str, ...]
+    ) -> NoisyGram:
+        """The same, where the product of the extended rows is at hand and the rows are not."""
+        length, width = len(noise_variance), len(columns)
         largest = float(noise_variance.max())
         return cls(
-            extended.T @ extended,
+            matrix,
             columns,
             bias=float(noise_variance.sum()),
             fluctuation=largest * (2 * math.sqrt(length * width) + width),

@@ -18,12 +18,15 @@ On a file of your own: ``dpmpc fit FILE --model ridge --target COLUMN -M3 ...``,
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpmpc.protocols.linear_transform import analyst, server
 
 from dpmpc.network.party import Party
 from dpmpc.task import Task
+
+if TYPE_CHECKING:
+    from dpmpc.estimators import RidgeRegression
 
 PROGRAM = "dpmpc.protocols.ridge_regression"
 
@@ -40,6 +43,11 @@ async def main(party: Party) -> dict[str, Any]:
 
     with party.meter.phase("fit"):
         fitted = RidgeRegression(**party.arguments["model"]).fit_release(release, target=party.arguments["target"])
+    return answer_of(fitted)
+
+
+def answer_of(fitted: RidgeRegression) -> dict[str, Any]:
+    """Return a fit as plain data, in the columns' units."""
     return {
         "target": fitted.target_,
         "coefficients": dict(zip(fitted.feature_names_, fitted.coef_.tolist(), strict=True)),

@@ -14,12 +14,15 @@ secure; that no number wraps around modulo p is for the program to prove.
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from dpmpc.protocols.linear_transform import Run
 from numpy.typing import NDArray
 
-from dpmpc.errors import InputError
+from dpmpc.errors import InputError, OverflowRisk
 from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.party import Party
 from dpmpc.task import Task
@@ -29,6 +32,33 @@ def require_shamir(task: Task) -> None:
     """Refuse a task whose shares MPyC cannot multiply."""
     if task.sharing != "shamir":
         raise InputError(f"sharing: {task.sharing!r} given, 'shamir' expected: MPyC computes on Shamir shares")
+
+
+def require_room(task: Task, needed: int) -> None:
+    """Refuse a task from which MPyC would compute numbers of `needed` bits, if that may wrap around modulo p."""
+    available = task.encoding.ring.bits
+    if needed > available:
+        raise OverflowRisk(
+            f"fractional_bits: {task.encoding.fractional_bits} given, but what is computed from the sketch takes up to "
+            f"{needed} bits, {available} available; use fewer fractional bits"
+        )
+
+
+def with_room(task_with: Callable[[int], Task], needed: Callable[[Task], int], most: int) -> Task:
+    """Return ``task_with(f)`` for about the most fractional bits f <= `most` for which a product of two entries fits.
+
+    Parameters
+    ----------
+    task_with : callable
+        Designs the task with f fractional bits.
+    needed : callable
+        Bits that the product takes; it grows like 4^f.
+    most : int
+        f to begin with.
+    """
+    task = task_with(most)
+    excess = needed(task) - task.encoding.ring.bits
+    return task if excess <= 0 else task_with(max(0, most - (excess + 1) // 2))
 
 
 def secure_array(party: Party, task: Task, sums: NDArray[np.uint64]) -> Any:
@@ -82,3 +112,27 @@ async def opened(party: Party, task: Task, shape: tuple[int, ...]) -> NDArray[np
         for sender in range(party.servers)
     ]
     return task.scheme.combine([frame.words for frame in frames])
+
+
+def demonstration_options(doc: str, arguments: Sequence[str]) -> argparse.Namespace:
+    """Read the arguments of a program that is started by hand; `doc` is its module's docstring."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("-M", "--servers", type=int, default=3, metavar="M")
+    parser.add_argument("--clients", type=int, default=100_000)
+    parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--delta", type=float, default=1e-7)
+    return parser.parse_args(arguments)
+
+
+def print_run(found: Sequence[Any], task: Task, done: Run) -> None:
+    """Print what was found, what stayed closed, what is promised, and what each server spent."""
+    from rich.console import Console
+
+    from dpmpc.report import guarantee_text, release_text, servers_table
+
+    seconds = max(report.phases["multiply"].wall_s for report in done.servers)
+    closed = f"That was never opened: the servers multiplied inside MPyC for {seconds:.3f} s.\n"
+    console = Console(highlight=False)
+    for part in (release_text(task), closed, *found, "", guarantee_text(task.guarantee)):
+        console.print(part, soft_wrap=isinstance(part, str))
+    console.print(servers_table(done.servers))

@@ -8,7 +8,7 @@ Wanted: F_2 = sum_v f_v^2, while each client has (epsilon, delta)-differential p
 3. The servers hand their shares over to MPyC and multiply z z^T there: one round, one field element to each other
    server (`dpmpc.protocols.unopened`).
 4. Each server sends its share of that one number to the analyst, who opens ||z||^2 and subtracts k times the noise
-   variance, which is public (docs/mathematics.md, section 5.2).
+   variance, which is public (docs/mathematics.md, sections 5.2 and 5.3).
 
 The guarantee is that of the opened sketch, since ||z||^2 is computed from it; the analyst learns one number in place
 of k, and a server sends it 8 bytes in place of 8 k. The price is trust: an honest majority of servers, not one of them.
@@ -20,7 +20,6 @@ Five servers and an analyst, each a process of this machine, and generated peopl
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import math
 import sys
@@ -30,12 +29,21 @@ from typing import Any
 
 import numpy as np
 from dpmpc.protocols.linear_transform import Run, run_parties, sketch_alone
-from dpmpc.protocols.unopened import open_to_analyst, opened, require_shamir, secure_array
+from dpmpc.protocols.unopened import (
+    demonstration_options,
+    open_to_analyst,
+    opened,
+    print_run,
+    require_room,
+    require_shamir,
+    secure_array,
+    with_room,
+)
 from numpy.typing import NDArray
 
 from dpmpc.bounds import Column, Schema
 from dpmpc.client import share_batch
-from dpmpc.errors import InputError, OverflowRisk
+from dpmpc.errors import InputError
 from dpmpc.network.party import Party
 from dpmpc.planning import design, public_seed
 from dpmpc.randomness import Stream
@@ -134,10 +142,7 @@ def task_for(
 
     if fractional_bits is not None:
         return check(task_with(fractional_bits))
-    most = max(0, 31 - clients.bit_length())
-    task = task_with(most)
-    excess = bits_of_square(task) - task.encoding.ring.bits  # ||z||^2 grows like 4^f
-    return check(task if excess <= 0 else task_with(max(0, most - (excess + 1) // 2)))
+    return check(with_room(task_with, bits_of_square, max(0, 31 - clients.bit_length())))
 
 
 def check(task: Task) -> Task:
@@ -153,12 +158,7 @@ def check(task: Task) -> Task:
     require_shamir(task)
     if not isinstance(task.statistic, ItemSketch):
         raise InputError(f"statistic: {task.statistic.name!r} given, 'item-sketch' expected")
-    needed, available = bits_of_square(task), task.encoding.ring.bits
-    if needed > available:  # p = 2^61 - 1 is no square
-        raise OverflowRisk(
-            f"fractional_bits: {task.encoding.fractional_bits} given, but ||z||^2 takes up to {needed} bits, "
-            f"{available} available; use fewer fractional bits"
-        )
+    require_room(task, bits_of_square(task))  # p = 2^61 - 1 is no square
     return task
 
 
@@ -182,35 +182,20 @@ def run(task: Task, rows: NDArray[np.float64], *, stream: Stream | None = None, 
 
 def demonstrate(arguments: Sequence[str]) -> None:
     """Estimate F_2 of the generated population's years of schooling, and print what it cost."""
-    from rich.console import Console
-
     from dpmpc.datasets import DEMO_BOUNDS, demo_population
     from dpmpc.demonstrations import ITEM_COLUMN
-    from dpmpc.report import guarantee_text, servers_table
 
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("-M", "--servers", type=int, default=3, metavar="M")
-    parser.add_argument("--clients", type=int, default=100_000)
-    parser.add_argument("--epsilon", type=float, default=1.0)
-    parser.add_argument("--delta", type=float, default=1e-7)
-    parser.add_argument("--rows", type=int, default=ROWS, metavar="K", help="rows of the sketch (default %(default)s)")
-    chosen = parser.parse_args(arguments)
+    chosen = demonstration_options(__doc__, arguments)
     [column] = DEMO_BOUNDS.select([ITEM_COLUMN]).columns
-    task = task_for(column, chosen.clients, chosen.epsilon, chosen.delta, rows=chosen.rows, servers=chosen.servers)
+    task = task_for(column, chosen.clients, chosen.epsilon, chosen.delta, servers=chosen.servers)
     items = demo_population(chosen.clients).table.select([ITEM_COLUMN]).values
     done = run(task, items)
     exact = float(np.sum(np.unique(items, return_counts=True)[1].astype(np.float64) ** 2))
-    answer, console = done.answer, Console(highlight=False)
-    console.print(
-        f"{ITEM_COLUMN} of {chosen.clients:,} generated people, F_2: private {answer['moment']:.6g} +- "
-        f"{answer['standard_error']:.3g} (standard error), not private {exact:.6g}",
-        f"opened: one number; the sketch of {task.width} numbers stayed shared among {chosen.servers} servers, who "
-        f"multiplied inside MPyC for {max(report.phases['multiply'].wall_s for report in done.servers):.3f} s\n",
-        sep="\n",
-        soft_wrap=True,
+    found = (
+        f"{ITEM_COLUMN}, sum of f^2 over the items' counts f: private {done.answer['moment']:.6g} +- "
+        f"{done.answer['standard_error']:.3g} (standard error), not private {exact:.6g}"
     )
-    console.print(guarantee_text(task.guarantee), soft_wrap=True)
-    console.print(servers_table(done.servers))
+    print_run([found, "opened: one number"], task, done)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 Randomness has a fixed seed wherever an answer is judged, so that nothing here fails by chance.
 """
 
+import dataclasses
 import json
 import math
 import subprocess
@@ -11,17 +12,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dpmpc.protocols import linear_transform, unopened_moment
+from dpmpc.protocols import linear_transform, unopened_moment, unopened_ridge
 
 from dpmpc import model
 from dpmpc.bounds import Column, Schema
 from dpmpc.client import share_batch
 from dpmpc.datasets import DEMO_FEATURES, DEMO_TARGET, demo_population
 from dpmpc.demonstrations import demonstration
+from dpmpc.encoding import FixedPoint
 from dpmpc.errors import InconsistentShares, InputError, OverflowRisk
 from dpmpc.estimators import FrequencyMoment, LowRankApproximation, RidgeRegression
 from dpmpc.planning import design
 from dpmpc.randomness import Stream, stream_for
+from dpmpc.release import GramRelease
 
 PROGRAMS = Path(__file__).parent.parent / "protocols"
 DEMO_CLIENTS = 30_000
@@ -72,7 +75,7 @@ def test_frequency_moments_among_three_servers():
     assert abs(answer["moment"] - exact) < 3 * answer["standard_error"]
 
 
-@pytest.mark.parametrize("program", ["ridge_regression", "unopened_moment"])
+@pytest.mark.parametrize("program", ["ridge_regression", "unopened_moment", "unopened_ridge"])
 def test_a_person_reads_the_answer_the_guarantee_and_the_cost(program):
     done = start(program, "-M3", "--clients", 5000, "--epsilon", 2)
     assert done.returncode == 0, done.stderr
@@ -113,6 +116,33 @@ def test_mpyc_finds_what_the_opened_sketch_shows(servers):
     assert done.analyst.payload_received == 8 * servers
 
 
+def test_ridge_from_products_of_mpyc_is_ridge_from_the_opened_sketch():
+    """A^T A agrees to the last bit, and so does what every estimator of second moments makes of it."""
+    schema, rows = Schema.unit(["a", "b", "y"]), np.random.default_rng(4).uniform(-1, 1, (CLIENTS, 3))
+    rows[:, 2] = 0.5 * rows[:, 0] - 0.25 * rows[:, 1]
+    task = unopened_ridge.task_for(schema, CLIENTS, 1.0, 1e-6, rows=20, sketch="osnap", sparsity=2, seed=6)
+    release = model.run(task, rows, stream=Stream.from_seed(9))
+    done = unopened_ridge.run(task, rows, "y", alpha=2.0, stream=Stream.from_seed(9))
+    ones = np.rint(release.ones / task.sketch.scale).astype(int)
+    opened = np.column_stack([ones, release.sums]).astype(object)
+    assert done.answer["products"] == (opened.T @ opened).tolist()
+    fitted = RidgeRegression(2.0).fit_release(release, target="y")
+    assert list(done.answer["coefficients"].values()) == pytest.approx(list(fitted.coef_), rel=1e-9)
+    closed = GramRelease(task, np.array(done.answer["products"]))
+    assert LowRankApproximation(1).fit_release(closed).components_ == pytest.approx(
+        LowRankApproximation(1).fit_release(release).components_, rel=1e-9
+    )
+    assert closed.guarantee == release.guarantee
+    assert done.analyst.payload_received == 3 * 8 * 16
+
+
+@pytest.mark.parametrize("products", [np.zeros((3, 3), np.int64), np.zeros((4, 4))])
+def test_products_of_another_shape_are_refused(products):
+    task = unopened_ridge.task_for(Schema.unit(["a", "b", "y"]), CLIENTS, 1.0, 1e-6, rows=20, seed=6)
+    with pytest.raises(InputError, match=r"products: .* given, int64 \(4, 4\) expected"):
+        GramRelease(task, products)
+
+
 @pytest.mark.parametrize(("servers", "named"), [(3, None), (5, 1)])
 def test_a_wrong_share_of_the_answer_is_noticed(servers, named):
     """Of three shares on a line one is wrong, nobody knows which; of five on a parabola four show the fifth."""
@@ -134,6 +164,8 @@ def test_only_items_are_squared():
     task = design(Schema.unit(["a", "b"]), CLIENTS, 1.0, 1e-6, sharing="shamir", seed=1)
     with pytest.raises(InputError, match=r"statistic: 'second-moments' given, 'item-sketch' expected"):
         unopened_moment.check(task)
+    with pytest.raises(InputError, match=r"statistic: 'second-moments' given, 'rows' expected"):
+        unopened_ridge.check(task)
 
 
 def test_the_square_never_wraps_around():
@@ -145,3 +177,14 @@ def test_the_square_never_wraps_around():
         assert most**2 < 2**61 - 1
         with pytest.raises(OverflowRisk, match=f"fractional_bits: {bits + 2} given"):
             unopened_moment.task_for(Column("item", 0, 99), clients, 1.0, 1e-7, seed=1, fractional_bits=bits + 2)
+
+
+@pytest.mark.parametrize("clients", [2_000, 100_000])
+def test_the_products_never_wrap_around(clients):
+    """Every client in the fullest place with the largest entry, and the noise at its bound: products stay below p/2."""
+    task = unopened_ridge.task_for(Schema.unit(["a", "y"]), clients, 1.0, 1e-7, rows=40, seed=1)
+    fullest = task.sketch.occupancy() * 2**task.encoding.fractional_bits + int(task.modulus_plan.tail) + 1
+    assert sum(int(entry) ** 2 for entry in fullest) < 2**60
+    finer = dataclasses.replace(task, encoding=FixedPoint(task.encoding.fractional_bits + 12, "mersenne61"))
+    with pytest.raises(OverflowRisk, match="fewer fractional bits"):
+        unopened_ridge.check(finer)

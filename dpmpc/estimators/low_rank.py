@@ -12,7 +12,7 @@ from dpmpc.baselines import check_rank, excess_risk, random_excess_risk, top_com
 from dpmpc.bounds import Schema
 from dpmpc.errors import InputError
 from dpmpc.estimators.base import PrivateLinearModel
-from dpmpc.release import Release
+from dpmpc.release import GramRelease, Release
 from dpmpc.tables import Table
 
 
@@ -41,7 +41,7 @@ class LowRankApproximation(TransformerMixin, PrivateLinearModel):  # type: ignor
         Orthonormal rows, in normalised units; the most important first.
     feature_names_ : tuple of str
         The columns that the entries of a component belong to.
-    release_ : Release
+    release_ : Release or GramRelease
         What the servers opened; any other rank can be had from it at no cost.
     """
 
@@ -104,7 +104,7 @@ class LowRankApproximation(TransformerMixin, PrivateLinearModel):  # type: ignor
         self.check_parameters(len(table.names))
         return self.fit_release(self.release(table))
 
-    def fit_release(self, release: Release) -> LowRankApproximation:
+    def fit_release(self, release: Release | GramRelease) -> LowRankApproximation:
         """Fit a release of rows or of second moments: pure post-processing."""
         self.check_parameters(len(release.columns))
         self.components_ = top_components(release.gram().matrix[1:, 1:], self.n_components)

@@ -13,7 +13,7 @@ from dpmpc.errors import InputError
 from dpmpc.estimators.base import PrivateLinearModel, column_index, table_of, unit_map
 from dpmpc.estimators.inference import Inference, infer
 from dpmpc.estimators.penalty import choose_alpha
-from dpmpc.release import NoisyGram, Release
+from dpmpc.release import GramRelease, NoisyGram, Release
 
 DEBIAS = ("guarded", "never")
 AUTO = "auto"
@@ -48,7 +48,7 @@ class RidgeRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         In the target's units.
     feature_names_ : tuple of str
         The columns that `coef_` belongs to.
-    release_ : Release
+    release_ : Release or GramRelease
         What the servers opened; any other target can be fitted from it at no cost.
     debiased_ : bool
         Whether B was taken off.
@@ -122,12 +122,12 @@ class RidgeRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         table = table_of(X, y)
         return self.fit_release(self.release(table), target=table.names[-1])
 
-    def fit_release(self, release: Release, target: str | int = -1) -> RidgeRegression:
+    def fit_release(self, release: Release | GramRelease, target: str | int = -1) -> RidgeRegression:
         """Fit a release: pure post-processing.
 
         Parameters
         ----------
-        release : Release
+        release : Release or GramRelease
             Of rows or of second moments.
         target : str or int
             The column to predict, the last by default; all others are features.

@@ -1,0 +1,166 @@
+"""Ridge regression from a noisy sketch that nobody sees (Burkhardt et al. 2025, section 5.1, on a Gram matrix of MPyC).
+
+Data: n clients, each with d features x and a target y within public bounds, here mapped to [-1, 1]: p = d + 1 columns.
+Wanted: w that nearly minimises ||Xw - y||^2 + alpha ||w||^2, while each client has (epsilon, delta)-differential
+privacy.
+
+1. Each client sends its row z = (x, y) and its share of the noise, as Shamir shares.
+2. Each server sketches its shares, alone: a share of S Z + noise, k x p numbers.
+3. The servers put the public column S 1 beside it, hand [S 1, S Z + noise] = A over to MPyC and multiply A^T A there:
+   one round (`dpmpc.protocols.unopened`).
+4. The analyst opens A^T A, (p + 1) x (p + 1) numbers, and solves the normal equations (`dpmpc.RidgeRegression`;
+   docs/mathematics.md, section 5.3).
+
+The guarantee is that of the opened sketch, since A^T A is computed from it. The price is trust: an honest majority of
+servers, not one of them.
+
+Three servers and an analyst, each a process of this machine, and generated people::
+
+    python protocols/unopened_ridge.py -M3 --clients 50000 --epsilon 1
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from dpmpc.protocols.linear_transform import Run, run_parties, sketch_alone
+from dpmpc.protocols.ridge_regression import answer_of
+from dpmpc.protocols.unopened import (
+    demonstration_options,
+    open_to_analyst,
+    opened,
+    print_run,
+    require_room,
+    require_shamir,
+    secure_array,
+    with_room,
+)
+from numpy.typing import NDArray
+
+from dpmpc.bounds import Schema
+from dpmpc.client import share_batch
+from dpmpc.errors import InputError
+from dpmpc.network.party import Party
+from dpmpc.planning import FRACTIONAL_BITS, design
+from dpmpc.randomness import Stream
+from dpmpc.release import GramRelease
+from dpmpc.statistic import Rows
+from dpmpc.task import Task
+
+PROGRAM = "dpmpc.protocols.unopened_ridge"
+
+
+async def main(party: Party) -> dict[str, Any]:
+    """Run one party: a server, or the analyst, who returns the fit and the products that it was made from."""
+    task = check(Task.from_dict(party.arguments["task"]))
+    if party.pid == party.analyst:
+        return await analyst(party, task)
+    await server(party, task)
+    return {}
+
+
+async def server(party: Party, task: Task) -> None:
+    """Steps 2 to 4 of a server."""
+    sums = await sketch_alone(party, task)
+    with party.meter.phase("multiply"):
+        A = secure_array(party, task, np.column_stack([public_ones(task), sums]))  # a public number is its own share
+        products = A.T @ A
+        await party.runtime.gather([products])
+    with party.meter.phase("open"):
+        await open_to_analyst(party, products)
+
+
+async def analyst(party: Party, task: Task) -> dict[str, Any]:
+    """Step 4 of the analyst: open A^T A, and solve."""
+    side = task.width + 1
+    with party.meter.phase("open"):
+        products = task.encoding.ring.lift(await opened(party, task, (side, side)))
+    await party.runtime.shutdown()  # no server waits for what is left to do
+
+    from dpmpc.estimators import RidgeRegression  # no server needs scikit-learn
+
+    model = RidgeRegression(**party.arguments["model"])
+    fitted = model.fit_release(GramRelease(task, products), target=party.arguments["target"])
+    return {**answer_of(fitted), "products": products.tolist()}
+
+
+def task_for(schema: Schema, clients: int, epsilon: float, delta: float, *, servers: int = 3, **choices: Any) -> Task:
+    """Design a release of which only A^T A is opened; `choices` are others of `dpmpc.planning.design`.
+
+    The fractional bits are about the most with which A^T A cannot wrap around, at most those of `design`.
+    """
+    choices = {"sketch": "countsketch", **choices}
+
+    def task_with(bits: int) -> Task:
+        return design(
+            schema, clients, epsilon, delta, sharing="shamir", servers=servers, fractional_bits=bits, **choices
+        )
+
+    return check(with_room(task_with, bits_of_products, FRACTIONAL_BITS))
+
+
+def check(task: Task) -> Task:
+    """Return the task if A^T A can be computed modulo p: Shamir shares of sketched rows, and nothing wraps around.
+
+    Raises
+    ------
+    InputError
+        If the shares are additive, or something else than rows is sketched.
+    OverflowRisk
+        If a product might reach p/2.
+    """
+    require_shamir(task)
+    if not isinstance(task.statistic, Rows):
+        raise InputError(f"statistic: {task.statistic.name!r} given, 'rows' expected: a sketch to multiply")
+    require_room(task, bits_of_products(task))
+    return task
+
+
+def bits_of_products(task: Task) -> int:
+    """Bits of the largest entry of A^T A and its sign, but for the failure probability of the task's modulus plan.
+
+    N_r contributions of at most 2^f and noise below `tail` meet in row r: a column of A has a norm of at most
+    2^f ||N|| + sqrt(k) tail (Minkowski), and no product of two columns exceeds its square (Cauchy and Schwarz).
+    """
+    occupancy = task.sketch.occupancy().astype(np.float64)
+    signal = float(np.linalg.norm(occupancy)) * task.statistic.largest_entry(task.encoding)
+    largest = signal + len(occupancy) ** 0.5 * task.modulus_plan.tail
+    return (2 * int(largest * (1 + 1e-9) + 1) ** 2 + 1).bit_length()
+
+
+def public_ones(task: Task) -> NDArray[np.uint64]:
+    """Return the unscaled S 1 as field elements (k,)."""
+    return task.encoding.ring.embed(np.rint(task.sketch.column_sums() / task.sketch.scale).astype(np.int64))
+
+
+def run(task: Task, rows: NDArray[np.float64], target: str, *, alpha: float = 1.0, stream: Stream | None = None) -> Run:
+    """Play all the clients, then run servers and analyst as processes of this machine; see `linear_transform.run`."""
+    began = time.perf_counter()
+    shares = share_batch(check(task), rows, stream=stream)
+    clients_s = time.perf_counter() - began
+    arguments = {"target": target, "model": {"alpha": alpha}}
+    return dataclasses.replace(run_parties(PROGRAM, task, shares, arguments=arguments), clients_s=clients_s)
+
+
+def demonstrate(arguments: Sequence[str]) -> None:
+    """Fit the generated population's income, and print what it cost."""
+    from dpmpc.demonstrations import demonstration
+
+    chosen = demonstration_options(__doc__, arguments)
+    shown = demonstration("ridge", chosen.clients)
+    task = task_for(shown.schema, chosen.clients, chosen.epsilon, chosen.delta, servers=chosen.servers, **shown.choices)
+    done = run(task, shown.table.values, shown.table.names[-1])
+    products = np.array(done.answer.pop("products"), np.int64)
+    shown.analysis.fit(GramRelease(task, products))
+    print_run([*shown.analysis.judge(shown.table, done.answer).parts, f"opened: {products.size} products"], task, done)
+
+
+if __name__ == "__main__":
+    from dpmpc.cli import exit_status
+
+    sys.exit(exit_status(lambda: demonstrate(sys.argv[1:])))
