@@ -17,7 +17,7 @@ from dpmpc.bounds import Schema
 from dpmpc.errors import InputError
 from dpmpc.estimators import penalty
 from dpmpc.planning import design
-from dpmpc.release import Release
+from dpmpc.release import GramRelease, Release
 
 SIMULATIONS = 300
 # Of 300 exact 95 % intervals fewer than 267 cover with probability 1e-5, more than 297 with probability 3e-5.
@@ -262,3 +262,12 @@ def test_a_penalty_is_a_number_or_auto():
     for alpha in ("least", -1.0, float("inf")):
         with pytest.raises(InputError, match=f"alpha: {alpha}"):
             RidgeRegression(alpha).fit_release(released(people(2_000), sketch="sum"))
+
+
+def test_a_closed_sketch_has_neither_intervals_nor_a_chosen_penalty():
+    task = design(Schema.unit(["a", "b", "y"]), 600, 1.0, 1e-6, sketch="countsketch", rows=12, seed=1)
+    closed = GramRelease(task, np.diag([600, *[1 << 40] * 3]))
+    with pytest.raises(InputError, match="release: products of a closed sketch"):
+        RidgeRegression().fit_release(closed).inference()
+    with pytest.raises(InputError, match="release: products of a closed sketch"):
+        RidgeRegression("auto").fit_release(closed)

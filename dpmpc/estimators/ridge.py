@@ -164,7 +164,7 @@ class RidgeRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
             A sketch of rows needs no such assumption (docs/mathematics.md, section 6).
         """
         return infer(
-            self.release_,
+            _opened(self.release_, "inference"),
             self.release_.columns.index(self.target_),
             fit_intercept=self.fit_intercept,
             level=level,
@@ -230,11 +230,12 @@ class RidgeRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         if self.debias not in DEBIAS:
             raise InputError(f"debias: {self.debias!r} given, one of {', '.join(DEBIAS)} expected")
 
-    def _penalty(self, release: Release, gram: NoisyGram, target: int) -> float:
+    def _penalty(self, release: Release | GramRelease, gram: NoisyGram, target: int) -> float:
         """Return the penalty asked for, or the chosen one, and no less than is safe."""
         if isinstance(self.alpha, str):
             least = self._safe_alpha(gram, target, margin=_CHOSEN_MARGIN)
-            return choose_alpha(release, gram, target, fit_intercept=self.fit_intercept, least=least)
+            opened = _opened(release, "alpha='auto'")
+            return choose_alpha(opened, gram, target, fit_intercept=self.fit_intercept, least=least)
         return max(self.alpha, self._safe_alpha(gram, target))
 
     def _safe_alpha(self, gram: NoisyGram, target: int, margin: float = 1.0) -> float:
@@ -246,3 +247,10 @@ class RidgeRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
             return 0.0
         lowest = gram.smallest_eigenvalue(target, fit_intercept=self.fit_intercept)
         return max(0.0, margin * gram.fluctuation - lowest)
+
+
+def _opened(release: Release | GramRelease, what: str) -> Release:
+    """Expect a release whose rows can be read."""
+    if isinstance(release, GramRelease):
+        raise InputError(f"release: products of a closed sketch given, an opened release expected for {what}")
+    return release
