@@ -21,6 +21,7 @@ import dpmpc
 from dpmpc.errors import DpmpcError, InputError
 
 MODELS = ("ridge", "low-rank", "moment")
+PLANNED = ("ridge", "low-rank")
 BENCHES = ("table3", "table4", "table5", "sum_ssp", "noising", "dense", "coverage", "unopened")
 SHARE_LIMIT_GB = 4.0
 INTEGER_NOISES = ("discrete-gaussian", "skellam", "discrete-laplace")
@@ -62,7 +63,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
     demo = commands.add_parser(
-        "demo", help="the main job on a generated population, three servers over TLS on loopback"
+        "demo", help="the main job on a generated population, sketch and sum, three servers over TLS on loopback"
     )
     demo.add_argument("--model", choices=MODELS, default="ridge", help="what the analyst reads from the release")
     demo.add_argument("--clients", type=int, default=1_000_000, help="size of the population (default %(default)s)")
@@ -88,7 +89,15 @@ def parser() -> argparse.ArgumentParser:
     plan.add_argument("--clients", type=int, required=True, metavar="N")
     plan.add_argument("--columns", type=int, metavar="P", help="features and target; or give --bounds")
     plan.add_argument("--bounds", metavar="FILE", help="TOML with the public bounds")
-    plan.add_argument("--explained", type=float, default=0.5, metavar="R2", help="assumed R^2 of the best linear model")
+    plan.add_argument("--model", choices=PLANNED, default="ridge")
+    plan.add_argument("--components", type=int, metavar="R", help="rank of --model low-rank (default 3)")
+    plan.add_argument(
+        "--explained",
+        type=float,
+        metavar="SHARE",
+        help="assumed R^2 of the best linear model (default 0.5), or share of the variance in the best R directions "
+        "(default: halfway from R/P, what any R directions have, to 1)",
+    )
     plan.add_argument("--spread", type=float, default=0.4, help="assumed standard deviation of a column in [-1, 1]")
     plan.add_argument("--json", action="store_true", help="print one JSON object")
     _add_task_options(plan)
@@ -277,10 +286,10 @@ def _run_and_fit(
 
 
 def _plan(options: argparse.Namespace) -> None:
-    from dpmpc import report
+    from dpmpc import plan_report
     from dpmpc.bounds import Schema
     from dpmpc.planning import design
-    from dpmpc.prediction import Population, break_even, predict_for
+    from dpmpc.setting import Population
 
     if (options.columns is None) == (options.bounds is None):
         raise InputError("columns, bounds: give the number of columns or a bounds file, one of the two")
@@ -291,10 +300,28 @@ def _plan(options: argparse.Namespace) -> None:
         if options.bounds is None
         else Schema.from_toml(options.bounds)
     )
-    population = Population(options.spread, options.spread, options.explained)
-    task = design(schema, options.clients, options.epsilon, options.delta, **_task_choices(options))
-    fields = report.plan_fields(task, predict_for(task, population), break_even(task, population))
-    _print(fields if options.json else [report.plan_table(fields), report.guarantee_text(task.guarantee)])
+    aim, explained = _aim(options, len(schema))
+    population = Population(options.spread, options.spread, explained)
+    task = design(
+        schema, options.clients, options.epsilon, options.delta, purpose=aim.purpose, **_task_choices(options)
+    )
+    fields = plan_report.plan_fields(task, aim, population)
+    _print(fields if options.json else plan_report.plan_parts(task, fields, aim))
+
+
+def _aim(options: argparse.Namespace, columns: int) -> tuple[Any, float]:
+    """Return what `dpmpc plan` plans for, and the share of the variance that is assumed to be explained."""
+    from dpmpc.prediction import LowRank, Regression
+
+    given = options.explained
+    if options.model == "ridge":
+        if options.components is not None:
+            raise InputError(f"components: {options.components} given, but that is for --model low-rank, not ridge")
+        return Regression(), 0.5 if given is None else given
+    rank = 3 if options.components is None else options.components
+    if not 1 <= rank < columns:
+        raise InputError(f"components: {rank} given, 1 to {columns - 1} expected with {columns} columns")
+    return LowRank(rank), (1 + rank / columns) / 2 if given is None else given
 
 
 def _bounds(options: argparse.Namespace) -> None:

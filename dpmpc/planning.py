@@ -5,14 +5,15 @@ from __future__ import annotations
 from dpmpc.bounds import Schema
 from dpmpc.encoding import FixedPoint, home
 from dpmpc.errors import GuaranteeError, InputError
-from dpmpc.prediction import best_rows, low_rank_rows
+from dpmpc.prediction import Aim, LowRank, Regression
 from dpmpc.privacy import Noising, Trust, calibrate, check_budget, is_pure
 from dpmpc.randomness import SEED_BYTES, Label, Stream, derive, seed_bytes
+from dpmpc.setting import Setting
 from dpmpc.sketching import OSNAP, CountSketch, PublicMatrix, Rademacher, Sum
 from dpmpc.statistic import Rows, SecondMoments, Statistic
 from dpmpc.task import Task
 
-PURPOSES = ("ridge", "low-rank")
+PURPOSES: dict[str, Aim] = {aim.purpose: aim for aim in (Regression(), LowRank())}
 SKETCHES = ("auto", "osnap", "countsketch", "rademacher", "sum")
 AUTO_WIDTH = 8192  # "auto" sums second moments while a client sends at most so many words
 COPIES = ("auto", "one", "each")
@@ -69,8 +70,8 @@ def design(
         The public matrix. "sum" adds up the clients' second moments; "auto" is "sum" while a client sends at most
         8192 words, then "osnap".
     rows, sparsity : int, optional
-        k and s; by default `best_rows` or `low_rank_rows`, and s = 4 (OSNAP), or 1 for discrete Laplace noise, which
-        costs sqrt(s) in standard deviation. A Rademacher matrix has s = k, and no default of k.
+        k and s; by default `dpmpc.prediction.Aim.default_rows`, and s = 4 (OSNAP), or 1 for discrete Laplace noise,
+        which costs sqrt(s) in standard deviation. A Rademacher matrix has s = k, and no default of k.
     balanced : bool
         Whether every copy hits every row equally often.
     noise : str
@@ -107,23 +108,6 @@ def design(
     check_budget(epsilon, delta, pure=is_pure(noise))
     if delta * clients >= 1:
         raise InputError(f"delta: {delta:g} given for {clients} clients, less than 1/n = {1 / clients:g} expected")
-    matrix: PublicMatrix
-    if statistic is None:
-        if purpose not in PURPOSES:
-            raise InputError(f"purpose: {purpose!r} given, one of {', '.join(PURPOSES)} expected")
-        sketch = _resolved(sketch, len(schema))
-        wanted = sparsity or (DEFAULT_SPARSITY if sketch == "osnap" and not is_pure(noise) else 1)
-        if rows is None and sketch == "rademacher":
-            raise InputError("rows: None given, a number expected with a Rademacher matrix: that of a client's copies")
-        if rows is None and sketch != "sum":
-            recommend = best_rows if purpose == "ridge" else low_rank_rows
-            rows = recommend(len(schema), clients, epsilon, delta, radius=radius, noise=noise, sparsity=wanted)
-        if sketch == "osnap" and sparsity is None:
-            sparsity = min(wanted, rows or wanted)
-        statistic, matrix = _matrix(schema, clients, sketch, rows, sparsity, balanced, radius, seed)
-    else:
-        _expect_plain_sum(statistic, sketch, rows, sparsity, radius)
-        matrix = Sum(columns=clients)
     shamir = sharing == "shamir"
     if shamir and servers < 3:
         raise InputError(f"servers: {servers} given, at least 3 expected with Shamir shares: a majority must be honest")
@@ -134,6 +118,27 @@ def design(
         dropouts=dropouts,
         coalition=coalition,
     )
+    matrix: PublicMatrix
+    if statistic is None:
+        if purpose not in PURPOSES:
+            raise InputError(f"purpose: {purpose!r} given, one of {', '.join(PURPOSES)} expected")
+        sketch = _resolved(sketch, len(schema))
+        wanted = sparsity or (DEFAULT_SPARSITY if sketch == "osnap" and not is_pure(noise) else 1)
+        if rows is None and sketch == "rademacher":
+            raise InputError("rows: None given, a number expected with a Rademacher matrix: that of a client's copies")
+        if rows is None and sketch != "sum":
+            setting = Setting(len(schema), clients, epsilon, delta, noise, wanted, radius, noise_by, trust)
+            rows = PURPOSES[purpose].default_rows(setting)
+        if sketch == "osnap" and sparsity is None:
+            sparsity = min(wanted, rows or wanted)
+        statistic, matrix = _matrix(schema, clients, sketch, rows, sparsity, balanced, radius, seed)
+        if clients < matrix.rows:
+            raise InputError(
+                f"clients: {clients} given, at least {matrix.rows} expected: as many as the sketch has rows"
+            )
+    else:
+        _expect_plain_sum(statistic, sketch, rows, sparsity, radius)
+        matrix = Sum(columns=clients)
     encoding = FixedPoint(fractional_bits, ring=home(ring or ("mersenne61" if shamir else "ring64")))
     sensitivity = statistic.sensitivity(len(schema), encoding)
     noising = _noising(noise_by, copies, matrix, noise, trust, sharing, calibration)

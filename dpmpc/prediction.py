@@ -1,67 +1,191 @@
 """Before any data: how far from the optimum a release would be, for an assumed population.
 
 `predict` compares a sketch, the sum of second moments, the local model and the trivial predictor by first-order
-formulas, so that nobody ships a sketch that is worse than nothing. Not promised: more than the order of magnitude
-for data unlike the assumed population.
+formulas (docs/mathematics.md, sections 4 and 5.1), so that nobody ships a sketch that is worse than nothing. Not
+promised: more than the order of magnitude for data unlike the assumed population.
 """
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import math
-from typing import TypedDict
+from typing import ClassVar
 
-from dpmpc.bounds import largest_squared_norm
 from dpmpc.errors import InputError
-from dpmpc.privacy import released_sd
-from dpmpc.statistic import SecondMoments, moment_sensitivity
+from dpmpc.setting import Population, Setting
+from dpmpc.statistic import SecondMoments
 from dpmpc.task import Task
 
 
+class Aim(abc.ABC):
+    """What a release is for, and the measure of its error.
+
+    Attributes
+    ----------
+    purpose : str
+        As in `dpmpc.planning.design`.
+    symbol : str
+        Name of the measure.
+    optimum : float
+        Its value at the optimum, which nothing goes below.
+    nothing : str
+        What ignores the data.
+    """
+
+    purpose: ClassVar[str]
+    symbol: ClassVar[str]
+    optimum: ClassVar[float]
+    nothing: ClassVar[str]
+
+    @abc.abstractmethod
+    def of_rows(self, setting: Setting, rows: int, variance: float) -> float:
+        """Expect of a sketch of k rows with noise of this variance; k = n is the local model: no two clients meet."""
+
+    @abc.abstractmethod
+    def of_moments(self, setting: Setting, variance: float) -> float:
+        """Expect of summed second moments with noise of this variance."""
+
+    @abc.abstractmethod
+    def trivial(self, setting: Setting) -> float:
+        """Expect of what ignores the data."""
+
+    @abc.abstractmethod
+    def default_rows(self, setting: Setting) -> int:
+        """Number of rows that a sketch is given if nobody says otherwise."""
+
+    def sketch(self, setting: Setting, rows: int) -> float:
+        """Expect of a sketch; infinite if the coalition may know all the noise of a row."""
+        variance = setting.row_variance(rows)
+        return math.inf if math.isinf(variance) else self.of_rows(setting, rows, variance)
+
+    def sum(self, setting: Setting) -> float:
+        """Expect of summed second moments; infinite if the coalition may know all the noise."""
+        variance = setting.moment_variance()
+        return math.inf if math.isinf(variance) else self.of_moments(setting, variance)
+
+    def local(self, setting: Setting) -> float:
+        """Expect of rows that each client hides alone."""
+        return self.of_rows(setting, setting.clients, setting.local_variance())
+
+    def text(self, value: float) -> str:
+        """Write phi or psi so that its distance from the optimum can be read."""
+        excess = value - self.optimum
+        return f"{self.optimum:g} + {excess:.2g}" if self.optimum and excess < 0.01 else f"{value:.4g}"
+
+
+class Regression(Aim):
+    """Ridge regression: phi, the cost over the optimal cost (docs/mathematics.md, section 4)."""
+
+    purpose = "ridge"
+    symbol = "phi"
+    optimum = 1.0
+    nothing = "the trivial predictor"
+
+    def of_rows(self, setting: Setting, rows: int, variance: float) -> float:
+        """Least squares with errors in the variables.
+
+        A row holds m = n/k clients' signal. The fit shrinks by lambda = m v/(m v + sigma^2), and k - p - 1 degrees of
+        freedom remain after p - 1 features and the intercept.
+        """
+        assumed, weight, residual = setting.population, *_linear_model(setting.population)
+        v = assumed.spread**2
+        m = setting.clients / rows
+        shrink = m * v / (m * v + variance)
+        error = m * residual + variance + weight * variance * shrink
+        degrees = max(rows - setting.columns - 1, 0.5)
+        spread = (setting.columns - 1) * error / (degrees * (m * v + variance))
+        intercept = error / (degrees * m)
+        return 1 + (v * ((1 - shrink) ** 2 * weight + spread) + intercept) / residual
+
+    def of_moments(self, setting: Setting, variance: float) -> float:
+        """Noise of variance sigma^2/2 in G_xx and G_xy moves w by (E_xy - E_xx w)/(n v)."""
+        weight, residual = _linear_model(setting.population)
+        v = setting.population.spread**2
+        excess = (setting.columns - 1) * variance / 2 * (1 + weight) / (setting.clients * v) ** 2 * v
+        return 1 + excess / residual
+
+    def trivial(self, setting: Setting) -> float:
+        """Expect of the constant predictor: 1/(1 - R^2)."""
+        return 1 / (1 - setting.population.explained)
+
+    def default_rows(self, setting: Setting) -> int:
+        """Return the number of rows with the smallest predicted phi."""
+        return best_rows(setting, self)
+
+
 @dataclasses.dataclass(frozen=True)
-class Population:
-    """What a planner assumes about data that nobody has seen.
+class LowRank(Aim):
+    """Low-rank approximation: psi, the excess risk (docs/mathematics.md, section 5.1).
 
     Parameters
     ----------
-    spread : float
-        Standard deviation of a normalised feature; 0.4 is a bell that fills [-1, 1] without touching its ends.
-    target_spread : float
-        The same of the normalised target.
-    explained : float
-        Share of the target's variance that the best linear model explains (R^2).
+    components : int
+        r. `Population.explained` is the share of the variance p v in r equal directions; the others are equal, too.
     """
 
-    spread: float = 0.4
-    target_spread: float = 0.4
-    explained: float = 0.5
+    components: int = 3
 
-    def __post_init__(self) -> None:
-        for name in ("spread", "target_spread"):
-            if not 0 < getattr(self, name) <= 1:
-                raise InputError(f"{name}: {getattr(self, name)} given, a number in (0, 1] expected")
-        if not 0 < self.explained < 1:
-            raise InputError(f"explained: {self.explained} given, a number strictly between 0 and 1 expected")
+    purpose = "low-rank"
+    symbol = "psi"
+    optimum = 0.0
+    nothing = "a random projection"
 
+    def of_rows(self, setting: Setting, rows: int, variance: float) -> float:
+        """Var(E_ij) = l_i l_j/k + (l_i + l_j) sigma^2/n + k sigma^4/n^2; no first term where no two clients meet."""
+        top, rest = self._spectrum(setting)
+        n = setting.clients
+        distortion = 0.0 if rows == n else top * rest / rows
+        return self._excess(setting, distortion + (top + rest) * variance / n + rows * (variance / n) ** 2)
 
-class Assumed(TypedDict):
-    """What `predict` has to know beside the sizes and the budget."""
+    def of_moments(self, setting: Setting, variance: float) -> float:
+        """Var(E_ij) = sigma^2/(2 n^2)."""
+        return self._excess(setting, variance / (2 * setting.clients**2))
 
-    radius: float | None
-    population: Population | None
-    noise: str
-    sparsity: int
+    def trivial(self, setting: Setting) -> float:
+        """Expect of a random projection, which keeps r/p of every direction: r (l_top - v)."""
+        top, _ = self._spectrum(setting)
+        return self.components * (top - setting.population.spread**2)
+
+    def default_rows(self, setting: Setting) -> int:
+        """Return k = n v/(2 sigma^2), but at least 2 p (docs/mathematics.md, section 5.1).
+
+        There the sketch distorts the second moments by n v sqrt(p/k), which is as much as their noise, 2 sigma^2
+        sqrt(k p).
+        """
+        least = 2 * setting.columns
+        return max(least, round(setting.clients * setting.population.spread**2 / (2 * setting.row_variance(least))))
+
+    def _excess(self, setting: Setting, variance: float) -> float:
+        """Psi = r (p - r) Var(E_ij)/(l_top - l_rest), as far as a random projection's."""
+        top, rest = self._spectrum(setting)
+        second_order = self.components * (setting.columns - self.components) * variance / (top - rest)
+        return min(second_order, self.trivial(setting))
+
+    def _spectrum(self, setting: Setting) -> tuple[float, float]:
+        """Eigenvalues of the population's second moments: r times the first, p - r times the second."""
+        r, p, explained = self.components, setting.columns, setting.population.explained
+        if not 1 <= r < p:
+            raise InputError(
+                f"components: {r} given, 1 to {p - 1} expected: with {p} columns that leaves something out"
+            )
+        if explained <= r / p:
+            raise InputError(
+                f"explained: {explained} given, more than {r / p:.6g} expected: "
+                f"any {r} of {p} directions have that share of the variance"
+            )
+        total = p * setting.population.spread**2
+        return explained * total / r, (1 - explained) * total / (p - r)
 
 
 @dataclasses.dataclass(frozen=True)
 class Prediction:
-    """Expected approximation factor phi (docs/mathematics.md, section 4: cost over optimal cost, 1 is perfect) of
-    each way to release.
+    """Expected phi or psi of each way to release.
 
     Attributes
     ----------
     sketch, sum, local, trivial : float
-        The sketch of `rows` rows, the sum of second moments, the local model, the constant predictor.
+        The sketch of `rows` rows, the sum of second moments, the local model, what ignores the data.
     rows : int
         Rows of the sketch.
     """
@@ -72,165 +196,38 @@ class Prediction:
     trivial: float
     rows: int
 
-    def chosen(self, statistic: str) -> float:
-        """Prediction for a release of rows or of second moments."""
-        return self.sum if statistic == SecondMoments.name else self.sketch
 
-
-def predict(
-    columns: int,
-    clients: int,
-    epsilon: float,
-    delta: float,
-    rows: int,
-    *,
-    radius: float | None = None,
-    population: Population | None = None,
-    noise: str = "discrete-gaussian",
-    sparsity: int = 1,
-) -> Prediction:
-    """Predict phi for an uncorrelated population, from first-order formulas.
-
-    A row of the sketch holds n/k clients' signal and noise of standard deviation sigma, Delta/mu for Gaussian noise
-    (docs/mathematics.md, section 1.2) and sqrt(2 s) Delta_1/epsilon for Laplace noise (section 1.3).
-    Regressing on it is least squares with errors in the variables: the fit shrinks by lambda = (n v/k) / (n v/k +
-    sigma^2) and k - p - 1 degrees of freedom remain after p - 1 features and the intercept.
-
-    Parameters
-    ----------
-    columns : int
-        Features and target, p.
-    clients : int
-        n.
-    epsilon, delta : float
-        The budget.
-    rows : int
-        k, more than `columns`.
-    radius : float, optional
-        L2 clipping radius of the normalised row.
-    population : Population, optional
-        What is assumed about the data.
-    noise : str
-        Family of the clients' noise.
-    sparsity : int
-        s.
-    """
-    population = population or Population()
-    features = columns - 1
-    variance = population.spread**2
-    explained = population.explained * population.target_spread**2
-    residual = (1 - population.explained) * population.target_spread**2
-    weight = explained / variance  # squared norm of the true coefficients
-    squared_norm = largest_squared_norm(columns, radius)
-    width = SecondMoments(radius).width(columns)
-
-    def factor(per_row: float, degrees: float, sparsity: int) -> float:
-        """Phi when each of the rows holds `per_row` clients."""
-        sigma2 = _deviation(noise, 2 * math.sqrt(squared_norm), columns, sparsity, epsilon, delta) ** 2
-        signal = per_row * variance
-        shrink = signal / (signal + sigma2)
-        error = per_row * residual + sigma2 + weight * sigma2 * shrink
-        spread = features * error / (degrees * (signal + sigma2))
-        intercept = error / (degrees * per_row)
-        excess = variance * ((1 - shrink) ** 2 * weight + spread) + intercept
-        return 1 + excess / residual
-
-    moments = _deviation(noise, moment_sensitivity(1 + squared_norm), width, 1, epsilon, delta) / math.sqrt(2)
-    summed = features * moments**2 * (1 + weight) / (clients * variance) ** 2 * variance
+def predict(setting: Setting, aim: Aim, rows: int | None = None) -> Prediction:
+    """Predict phi or psi; the sketch has the best number of rows unless one is given."""
+    rows = rows or best_rows(setting, aim)
     return Prediction(
-        sketch=factor(clients / rows, max(rows - columns - 1, 0.5), sparsity),
-        sum=1 + summed / residual,
-        local=factor(1.0, clients, 1),
-        trivial=1 / (1 - population.explained),
+        sketch=aim.sketch(setting, rows),
+        sum=aim.sum(setting),
+        local=aim.local(setting),
+        trivial=aim.trivial(setting),
         rows=rows,
     )
 
 
-def best_rows(
-    columns: int,
-    clients: int,
-    epsilon: float,
-    delta: float,
-    *,
-    radius: float | None = None,
-    population: Population | None = None,
-    noise: str = "discrete-gaussian",
-    sparsity: int = 1,
-) -> int:
-    """Return the number of rows k with the smallest predicted phi."""
-    candidates = {round(2 ** (exponent / 4)) for exponent in range(4 * 24)}
-    usable = [rows for rows in sorted(candidates) if 2 * columns <= rows <= max(2 * columns, clients // 8)]
-    usable = usable or [2 * columns]
-
-    def expected(rows: int) -> float:
-        assumed = Assumed(radius=radius, population=population, noise=noise, sparsity=sparsity)
-        return predict(columns, clients, epsilon, delta, rows, **assumed).sketch
-
-    return min(usable, key=expected)
-
-
-def low_rank_rows(
-    columns: int,
-    clients: int,
-    epsilon: float,
-    delta: float,
-    *,
-    radius: float | None = None,
-    population: Population | None = None,
-    noise: str = "discrete-gaussian",
-    sparsity: int = 1,
-) -> int:
-    """Return k = n v / (2 sigma^2), but at least 2 p (docs/mathematics.md, section 5.1).
-
-    There the sketch's distortion n v sqrt(p/k) of the second moments is as large as their noise 2 sigma^2 sqrt(k p).
-    """
-    variance = (population or Population()).spread ** 2
-    l2 = 2 * math.sqrt(largest_squared_norm(columns, radius))
-    sigma2 = _deviation(noise, l2, columns, sparsity, epsilon, delta) ** 2
-    return max(2 * columns, round(clients * variance / (2 * sigma2)))
-
-
-def _deviation(noise: str, l2: float, width: int, sparsity: int, epsilon: float, delta: float) -> float:
-    """Standard deviation of the noise in a released entry, for contributions of `width` entries."""
-    return released_sd(noise, l1=math.sqrt(width) * l2, l2=l2, sparsity=sparsity, epsilon=epsilon, delta=delta)
-
-
-def predict_for(task: Task, population: Population | None = None) -> Prediction:
-    """Predict phi for a task; where it sums second moments, the best sketch is predicted beside it."""
+def expected_of(task: Task, aim: Aim, population: Population | None = None) -> float:
+    """Predict phi or psi of a task's release, from the noise that it has."""
+    setting = Setting.of(task, population)
+    unit = task.sketch.scale / 2.0**task.encoding.fractional_bits
+    variance = float(task.noise_terms.mean()) * task.noise.variance * unit**2
     if isinstance(task.statistic, SecondMoments):
-        return _at_best_rows(task, task.clients, population)
-    return _predict(task, task.clients, task.sketch.rows, population)
+        return aim.of_moments(setting, variance)
+    return aim.of_rows(setting, task.sketch.rows, variance)
 
 
-def break_even(task: Task, population: Population | None = None, *, largest: int = 10**12) -> int | None:
-    """Smallest number of clients at which a release like the task's beats the trivial predictor, or None.
-
-    A sketch is given its best number of rows at every batch size.
-    """
-
-    def useful(clients: int) -> bool:
-        prediction = _at_best_rows(task, clients, population)
-        return prediction.chosen(task.statistic.name) < prediction.trivial
-
-    if not useful(largest):
-        return None
-    low, high = 0, largest
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if useful(middle) else (middle, high)
-    return high
+def best_rows(setting: Setting, aim: Aim) -> int:
+    """Return the number of rows k, at least 2 p and at most n/8, with the smallest expected phi or psi."""
+    least = 2 * setting.columns
+    candidates = {round(2 ** (exponent / 4)) for exponent in range(4 * 24)}
+    usable = [rows for rows in sorted(candidates) if least <= rows <= max(least, setting.clients // 8)]
+    return min(usable or [least], key=lambda rows: aim.sketch(setting, rows))
 
 
-def _at_best_rows(task: Task, clients: int, population: Population | None) -> Prediction:
-    rows = best_rows(len(task.schema), clients, task.epsilon, task.delta, **_assumed(task, population))
-    return _predict(task, clients, rows, population)
-
-
-def _predict(task: Task, clients: int, rows: int, population: Population | None) -> Prediction:
-    return predict(len(task.schema), clients, task.epsilon, task.delta, rows, **_assumed(task, population))
-
-
-def _assumed(task: Task, population: Population | None) -> Assumed:
-    return Assumed(
-        radius=task.statistic.radius, population=population, noise=task.noise.name, sparsity=task.sketch.sparsity
-    )
+def _linear_model(assumed: Population) -> tuple[float, float]:
+    """Squared norm of the true coefficients, and the residual variance."""
+    target = assumed.target_spread**2
+    return assumed.explained * target / assumed.spread**2, (1 - assumed.explained) * target

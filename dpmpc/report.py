@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,22 +11,23 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from dpmpc.network.meter import Report
-from dpmpc.prediction import Prediction
 from dpmpc.privacy import Guarantee
 from dpmpc.protocols.linear_transform import NetworkedRun
+from dpmpc.randomness import KEY_BYTES
 from dpmpc.task import Task
 
 if TYPE_CHECKING:
     from dpmpc.estimators import Inference
 
 MEGABYTE = 1e6
+_WORD = 8
 _RELEASED = {
     "rows": "a sketch of their rows",
     "second-moments": "the sum of their second moments",
     "power-sum": "the sum of a power of their numbers",
     "item-sketch": "a sketch of how many hold each item",
 }
-_STYLE: dict[str, Any] = {
+TABLE_STYLE: dict[str, Any] = {
     "title_justify": "left",
     "title_style": "bold",
     "box": box.SIMPLE_HEAD,
@@ -80,6 +80,21 @@ def task_fields(task: Task, features: int) -> dict[str, Any]:
             "calibration": guarantee.calibration,
             "simulation": guarantee.simulation,
         },
+    }
+
+
+def byte_fields(task: Task) -> dict[str, int]:
+    """Bytes of payload, without framing. Of additive shares all but the last are keys."""
+    share = _WORD * task.copies * task.width
+    other = KEY_BYTES if task.sharing == "additive" else share
+    return {
+        "copies": task.copies,
+        "client_to_last_server": share,
+        "client_to_other_servers": other,
+        "client_to_all_servers": share + (task.trust.servers - 1) * other,
+        "server_to_analyst": _WORD * task.sketch.rows * task.width,
+        "spool_of_last_server": share * task.clients,
+        "spool_of_other_servers": other * task.clients,
     }
 
 
@@ -170,7 +185,7 @@ def inference_table(found: Inference) -> RenderableType:
 
 def values_table(title: str, names: Sequence[str], columns: dict[str, Sequence[float]]) -> Grid:
     """Numbers by the name of what they belong to, in headed columns."""
-    grid = Grid(title=title, **_STYLE)
+    grid = Grid(title=title, **TABLE_STYLE)
     grid.add_column("column")
     for heading in columns:
         grid.add_column(heading, justify="right")
@@ -183,7 +198,7 @@ def servers_table(servers: Sequence[Report]) -> Grid:
     """Time and bytes of each server; set-up apart, MB = 10^6 bytes at the socket, TLS included."""
     grid = Grid(
         title="Servers: seconds, set-up apart; MB = 10^6 bytes at the socket, TLS included",
-        **_STYLE,
+        **TABLE_STYLE,
     )
     headings = ("server", "set-up", "time", "read", "transform", "open", "CPU", "sent MB", "recv MB", "RSS MB")
     for heading in headings:
@@ -200,63 +215,4 @@ def servers_table(servers: Sequence[Report]) -> Grid:
         )
     total = sum(report.bytes_sent for report in servers)
     grid.caption = f"global data sent by servers: {total / MEGABYTE:.4f} MB"
-    return grid
-
-
-def plan_fields(task: Task, prediction: Prediction, break_even: int | None) -> dict[str, Any]:
-    """What `dpmpc plan` says, as JSON."""
-    plan = task.modulus_plan
-    per_copy = 8 * task.copies * task.width
-    noise_sd = math.sqrt(task.noise.variance)
-    return {
-        **task_fields(task, len(task.schema) - 1),
-        "noise": {
-            "family": task.noise.name,
-            "sd_integer": noise_sd,
-            "sd": noise_sd / 2**task.encoding.fractional_bits,
-        },
-        "modulus": {
-            "ring": task.encoding.ring.name,
-            "bits_needed": plan.bits_needed,
-            "bits_available": plan.bits_available,
-        },
-        "bytes": {
-            "client_to_last_server": per_copy,
-            "client_to_other_servers": 16,
-            "server_to_analyst": 8 * task.sketch.rows * task.width,
-            "spool_of_last_server": per_copy * task.clients,
-        },
-        "expected_phi": {
-            "this_release": prediction.chosen(task.statistic.name),
-            "sum": prediction.sum,
-            "sketch": prediction.sketch,
-            "sketch_rows": prediction.rows,
-            "local": prediction.local,
-            "trivial": prediction.trivial,
-        },
-        "smallest_useful_batch": break_even,
-    }
-
-
-def plan_table(fields: dict[str, Any]) -> Grid:
-    """What `dpmpc plan` says, for a person."""
-    grid = Grid(title="Plan", **_STYLE, show_header=False)
-    grid.add_column()
-    grid.add_column()
-    phi, size, modulus, noise = fields["expected_phi"], fields["bytes"], fields["modulus"], fields["noise"]
-    sketch = fields["sketch"]
-    grid.add_row(
-        "release", f"{sketch['family']} of {sketch['statistic']}, k = {sketch['rows']}, s = {sketch['sparsity']}"
-    )
-    grid.add_row("noise of one client", f"{noise['family']}, sd {noise['sd']:.4g} on columns in [-1, 1]")
-    grid.add_row("modulus", f"{modulus['bits_needed']} bits needed, {modulus['bits_available']} in {modulus['ring']}")
-    grid.add_row("client sends", f"{size['client_to_last_server']} bytes to one server, a 16-byte key to each other")
-    grid.add_row("server sends", f"{size['server_to_analyst']:,} bytes to the analyst")
-    grid.add_row("expected phi (1 = optimal)", f"{phi['this_release']:.6g}")
-    grid.add_row("  second moments summed", f"{phi['sum']:.6g}")
-    grid.add_row(f"  best sketch (k = {phi['sketch_rows']})", f"{phi['sketch']:.6g}")
-    grid.add_row("  local model", f"{phi['local']:.6g}")
-    grid.add_row("  trivial predictor", f"{phi['trivial']:.6g}")
-    useful = fields["smallest_useful_batch"]
-    grid.add_row("beats the trivial predictor from", "no batch size" if useful is None else f"{useful:,} clients")
     return grid

@@ -5,10 +5,11 @@ import pytest
 
 from dpmpc import RidgeRegression, model
 from dpmpc.bounds import Schema
-from dpmpc.errors import InputError
+from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.planning import design
-from dpmpc.prediction import Population, best_rows, break_even, predict, predict_for
+from dpmpc.prediction import Regression, expected_of
 from dpmpc.randomness import Stream
+from dpmpc.setting import Population
 
 EXPLAINED = 0.8
 
@@ -33,7 +34,7 @@ def test_predicted_phi_of_a_sketch_is_near_the_mean_of_runs(sketch, clients, row
         task = design(names, clients, 1.0, 1e-7, sketch=sketch, rows=rows, radius=1.6, seed=seed)
         release = model.run(task, np.column_stack([X, y]), stream=Stream.from_seed(seed))
         factors.append(RidgeRegression(debias="never").fit_release(release).approximation_factor(X, y))
-    predicted = predict(5, clients, 1.0, 1e-7, rows, radius=1.6, population=Population(explained=EXPLAINED)).sketch
+    predicted = expected_of(task, Regression(), Population(explained=EXPLAINED))
     assert np.mean(factors) - 1 == pytest.approx(predicted - 1, rel=0.4)
 
 
@@ -46,7 +47,7 @@ def test_predicted_phi_of_a_sum_is_near_the_mean_of_runs():
         task = design(Schema.unit([*"abcd", "y"]), 20_000, 1.0, 1e-7, sketch="sum", radius=1.6, seed=seed)
         release = model.run(task, np.column_stack([X, y]), stream=Stream.from_seed(seed))
         factors.append(RidgeRegression(0.0).fit_release(release).approximation_factor(X, y))
-    predicted = predict(5, 20_000, 1.0, 1e-7, 60, radius=1.6, population=Population(explained=EXPLAINED)).sum
+    predicted = expected_of(task, Regression(), Population(explained=EXPLAINED))
     assert np.mean(factors) - 1 == pytest.approx(predicted - 1, rel=0.6)
 
 
@@ -62,7 +63,7 @@ def test_predicted_phi_of_pure_epsilon_is_near_the_mean_of_runs(sketch, clients,
         )
         release = model.run(task, np.column_stack([X, y]), stream=Stream.from_seed(seed))
         factors.append(RidgeRegression(0.0, debias="never").fit_release(release).approximation_factor(X, y))
-    predicted = predict_for(task, Population(explained=EXPLAINED)).chosen(task.statistic.name)
+    predicted = expected_of(task, Regression(), Population(explained=EXPLAINED))
     assert np.mean(factors) - 1 == pytest.approx(predicted - 1, rel=0.6)
 
 
@@ -70,31 +71,7 @@ def test_pure_epsilon_plans_without_a_delta():
     names = Schema.unit([*"abcdef"])
     tasks = [design(names, 500_000, 1.0, 0, sketch="osnap", noise="discrete-laplace", sparsity=s) for s in (None, 1, 4)]
     assert [task.sketch.sparsity for task in tasks] == [1, 1, 4]
-    assert predict_for(tasks[0]).sketch < predict_for(tasks[2]).sketch
-    assert break_even(tasks[0]) < break_even(tasks[2])
-
-
-def test_best_rows_is_the_best_of_its_neighbours():
-    budget = (6, 1_000_000, 1.0, 1e-7)
-    best = best_rows(*budget)
-    chosen = predict(*budget, best).sketch
-    assert chosen <= predict(*budget, best * 2).sketch
-    assert chosen <= predict(*budget, max(best // 2, 12)).sketch
-    assert best_rows(6, 10, 1.0, 1e-3) == 12
-
-
-def test_break_even_is_where_the_release_starts_to_be_useful():
-    task = design(Schema.unit([*"abcdef"]), 500_000, 1.0, 1e-7, sketch="countsketch", rows=60)
-    smallest = break_even(task)
-    below, above = (
-        predict(6, clients, 1.0, 1e-7, best_rows(6, clients, 1.0, 1e-7)) for clients in (smallest - 1, smallest)
-    )
-    assert below.sketch >= below.trivial > 0
-    assert above.sketch < above.trivial
-    assert break_even(task, largest=10) is None
-    summed = design(Schema.unit([*"abcdef"]), 500_000, 1.0, 1e-7, sketch="sum")
-    assert break_even(summed) < smallest
-    assert predict_for(summed).sum < predict_for(task).sketch
+    assert expected_of(tasks[0], Regression()) < expected_of(tasks[2], Regression())
 
 
 def test_auto_takes_a_sketch_where_second_moments_are_too_many():
@@ -122,12 +99,38 @@ def test_sketch_seeds_are_fresh_unless_simulated():
         ({"purpose": "fun"}, "purpose: 'fun'"),
         ({"sketch": "fjlt"}, "sketch: 'fjlt'"),
         ({"sharing": "shamir", "servers": 2}, "servers: 2"),
+        ({"epsilon": 0.0}, "epsilon: 0"),
+        ({"epsilon": -1.0}, "epsilon: -1"),
+        ({"epsilon": float("nan")}, "epsilon: nan"),
+        ({"delta": 1e-3}, r"less than 1/n = 0.001 expected"),
+        ({"delta": -1e-6}, "delta: -1e-06"),
+        ({"sketch": "osnap", "rows": 2}, "rows: 2 given, more than the 2 columns"),
+        ({"sketch": "osnap", "rows": 8, "sparsity": 9}, "sparsity: 9"),
+        ({"sketch": "osnap", "rows": 8, "sparsity": -1}, "sparsity: -1"),
+        ({"sketch": "countsketch", "rows": 1001}, "clients: 1000 given, at least 1001 expected"),
+        ({"sketch": "countsketch", "clients": 3}, "clients: 3 given, at least 4 expected"),
+        ({"servers": 1}, "servers: 1"),
+        ({"noise_by": "analyst"}, "noise_by: 'analyst'"),
+        ({"corrupt_clients": -1}, "corrupt_clients: -1"),
+        ({"dropouts": -1}, "dropouts: -1"),
     ],
 )
 def test_bad_designs(change, message):
     arguments = {"clients": 1000, "epsilon": 1.0, "delta": 1e-6, **change}
     with pytest.raises(InputError, match=message):
         design(Schema.unit([*"ab"]), **arguments)
+
+
+@pytest.mark.parametrize("sketch", ["countsketch", "sum"])
+def test_a_coalition_as_large_as_a_row_is_refused_unless_servers_add_the_noise(sketch):
+    collected = 100 if sketch == "countsketch" else 1000
+    rows = 10 if sketch == "countsketch" else None
+    choices = {"sketch": sketch, "rows": rows, "corrupt_clients": collected}
+    with pytest.raises(
+        GuaranteeError, match=rf"corrupt_clients \+ dropouts: {collected} given.*collects only {collected}"
+    ):
+        design(Schema.unit([*"ab"]), 1000, 1.0, 1e-6, **choices)
+    assert design(Schema.unit([*"ab"]), 1000, 1.0, 1e-6, noise_by="servers", **choices).guarantee.corrupt_clients > 0
 
 
 @pytest.mark.parametrize("fields", [{"spread": 0}, {"target_spread": 2}, {"explained": 1}, {"explained": 0}])

@@ -78,7 +78,11 @@ class Trust:
         return STATIC_FAILURE if self.coalition == "static" and self.corrupt_clients else 0.0
 
     def lost_in_a_row(self, sketch: PublicMatrix) -> int:
-        """Contributions to one row whose noise the adversary may know or that may be missing, at most.
+        """`lost_of` the matrix."""
+        return self.lost_of(sketch.rows, sketch.sparsity)
+
+    def lost_of(self, rows: int, sparsity: int) -> int:
+        """Contributions to one of k rows whose noise the adversary may know or that may be missing, at most.
 
         A static coalition of t clients has X contributions in a row, whose moment generating function is at most that
         of a Poisson variable of mean m = t s/k: clients hit the row independently with probability s/k, or, with
@@ -87,8 +91,8 @@ class Trust:
         """
         corrupt = self.corrupt_clients
         if self.failure:
-            mean = corrupt * sketch.sparsity / sketch.rows
-            corrupt = min(corrupt, _poisson_bound(mean, STATIC_FAILURE / sketch.rows))
+            mean = corrupt * sparsity / rows
+            corrupt = min(corrupt, _poisson_bound(mean, STATIC_FAILURE / rows))
         return corrupt + self.dropouts
 
 
