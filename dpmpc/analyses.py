@@ -132,14 +132,27 @@ class RidgeAnalysis(Analysis):
         """Fit the release with the target as asked."""
         self.estimator.fit_release(release, target=self.target)
 
+    def optimum(self, table: Table) -> NDArray[np.float64]:
+        """Return the coefficients that the data itself would give; not private."""
+        fitted = self.estimator
+        features, label = self._split(table)
+        best = optimal_ridge(*fitted.normalised(features, label), fitted.cost_alpha, fit_intercept=fitted.fit_intercept)
+        return fitted.in_units(best)[0]
+
+    def error(self) -> float:
+        """Return the relative distance of the coefficients from the truth, in L2 norm."""
+        assert self.truth is not None
+        return float(np.linalg.norm(self.estimator.coef_ - self.truth) / np.linalg.norm(self.truth))
+
+    def _split(self, table: Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        fitted = self.estimator
+        return table.select(fitted.feature_names_).values, table.column(fitted.target_)
+
     def judge(self, table: Table, answer: dict[str, Any]) -> Findings:
         """Compare coefficients and phi with the optimum and with the trivial predictor."""
         fitted = self.estimator
-        features, label = table.select(fitted.feature_names_).values, table.column(fitted.target_)
+        features, label = self._split(table)
         found = None if isinstance(fitted.release_, GramRelease) else fitted.inference(LEVEL)
-        optimum, _ = fitted.in_units(
-            optimal_ridge(*fitted.normalised(features, label), fitted.cost_alpha, fit_intercept=fitted.fit_intercept)
-        )
         result = {
             **answer,
             **({} if found is None else inference_fields(found)),
@@ -150,7 +163,7 @@ class RidgeAnalysis(Analysis):
         columns: dict[str, Sequence[float]] = {} if self.truth is None else {"truth": list(self.truth)}
         columns |= {
             "private": list(answer["coefficients"].values()),
-            "not private": list(optimum),
+            "not private": list(self.optimum(table)),
             "trivial": [0.0] * len(fitted.coef_),
         }
         lines = [
@@ -159,8 +172,7 @@ class RidgeAnalysis(Analysis):
             f"trivial predictor {result['trivial_factor']:.4g}",
         ]
         if self.truth is not None:
-            error = np.linalg.norm(fitted.coef_ - self.truth) / np.linalg.norm(self.truth)
-            lines.append(f"private coefficients are within {error:.1%} of the truth in L2 norm")
+            lines.append(f"private coefficients are within {self.error():.1%} of the truth in L2 norm")
         tables = [values_table("Coefficients", fitted.feature_names_, columns)]
         return _findings(result, lines, *tables, *([] if found is None else [inference_table(found)]))
 

@@ -25,11 +25,6 @@ PLANNED = ("ridge", "low-rank")
 BENCHES = ("table3", "table4", "table5", "sum_ssp", "noising", "dense", "coverage", "unopened")
 SHARE_LIMIT_GB = 4.0
 INTEGER_NOISES = ("discrete-gaussian", "skellam", "discrete-laplace")
-DEMO_TEXT = """\
-A generated population (dpmpc.datasets.demo_population, seed 0) whose income is linear in five features. Each person
-clips, encodes, noises and secret-shares one row; server processes sketch or sum their shares; only the noisy result is
-opened.
-"""
 Progress = Callable[[str, float], None]
 
 
@@ -235,22 +230,18 @@ def _fit(options: argparse.Namespace) -> None:
 
 
 def _demo(options: argparse.Namespace) -> None:
+    from dpmpc import demo
     from dpmpc.demonstrations import demonstration
-    from dpmpc.planning import design
 
     began = time.perf_counter()
-    shown = demonstration(options.model, options.clients, options.simulation_seed)
-    task = design(
-        shown.schema,
-        options.clients,
-        options.epsilon,
-        options.delta,
-        servers=options.servers,
-        seed=options.simulation_seed,
-        **shown.choices,
-    )
-    _, fields, parts = _run_and_fit(task, shown.table, options, shown.analysis, began=began)
-    _print(fields if options.json else [DEMO_TEXT, *parts])
+    runs = {}
+    for name, sketch in demo.SKETCHES[options.model].items():
+        started = time.perf_counter()
+        shown = demonstration(options.model, options.clients, options.simulation_seed)
+        task = shown.task(options.epsilon, options.delta, sketch, options.servers, options.simulation_seed)
+        networked, fields, parts = _run_and_fit(task, shown.table, options, shown.analysis, began=started)
+        runs[name] = demo.Run(networked, fields, parts, shown)
+    _print(demo.fields(runs) if options.json else demo.parts(runs, wall_s=time.perf_counter() - began))
 
 
 def _run_and_fit(

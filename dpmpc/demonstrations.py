@@ -9,7 +9,9 @@ from dpmpc.analyses import Analysis, LowRankAnalysis, MomentAnalysis, RidgeAnaly
 from dpmpc.bounds import Schema
 from dpmpc.datasets import DEMO_BOUNDS, DEMO_RADIUS, DEMO_TARGET, demo_population
 from dpmpc.estimators import FrequencyMoment, LowRankApproximation, RidgeRegression
+from dpmpc.planning import design
 from dpmpc.tables import Table
+from dpmpc.task import Task
 
 ITEM_COLUMN = "schooling_years"  # whole numbers
 _COMPONENTS = 2
@@ -23,6 +25,11 @@ class Demonstration:
     table: Table
     schema: Schema
     choices: dict[str, Any]
+
+    def task(self, epsilon: float, delta: float, sketch: str | None, servers: int, seed: int | None = None) -> Task:
+        """Design the release, with another sketch than the model's own if one is named."""
+        choices = self.choices if sketch is None else {**self.choices, "sketch": sketch}
+        return design(self.schema, len(self.table), epsilon, delta, servers=servers, seed=seed, **choices)
 
 
 def demonstration(model: str, clients: int, seed: int | None = None) -> Demonstration:

@@ -303,12 +303,26 @@ def test_bounds_suggests_and_warns(data, capsys, tmp_path):
     assert Schema.from_toml(suggested).names == ("height", "score")
 
 
-def test_demo_small(capsys):
+def test_demo_shows_a_sketch_and_a_sum(capsys):
     status, printed, _ = run(capsys, "demo", "--clients", "20000", "--delta", "1e-6", "--servers", "2", "--json")
     assert status == 0
     fields = json.loads(printed)
-    assert fields["clients"] == 20000
-    assert len(fields["result"]["coefficients"]) == 5
+    summed = fields.pop("sum")
+    assert set(fields) == set(summed)
+    assert (fields["sketch"]["family"], summed["sketch"]["family"]) == ("countsketch", "sum")
+    for release in (fields, summed):
+        assert release["clients"] == 20000
+        assert len(release["timing"]["per_server"]) == 2
+        assert len(release["result"]["coefficients"]) == 5
+        assert (release["privacy"]["epsilon"], release["privacy"]["delta"]) == (1, 1e-6)
+    assert summed["result"]["approximation_factor"] < fields["result"]["approximation_factor"]
+
+
+def test_demo_tells_a_person_what_it_costs_to_publish_both(capsys):
+    status, printed, _ = run(capsys, "demo", "--clients", "20000", "--delta", "1e-6", "--servers", "2")
+    assert status == 0
+    for words in ("twice the budget", "generated", "truth", "not private", "a client sends", "slowest server"):
+        assert words in printed
 
 
 def test_version_and_module_entry():
