@@ -103,13 +103,16 @@ def advise(setting: Setting, aim: Aim, options: tuple[Way, ...]) -> Advice:
 
 
 def smallest_batch(setting: Setting, useful: Callable[[Setting], bool], *, largest: int | None = None) -> int | None:
-    """Smallest number of clients from which on a release is useful, or None if there is none below 1/delta."""
+    """Smallest number of clients from which on a release is useful, or None if there is none below 1/delta.
+
+    The search starts at 2 p: below, no sketch has enough rows, and no model is determined.
+    """
 
     def useful_for(clients: int) -> bool:
         return useful(dataclasses.replace(setting, clients=clients))
 
-    low, high = 0, min(setting.largest_batch, largest or setting.largest_batch)
-    if not useful_for(high):
+    low, high = 2 * setting.columns - 1, min(setting.largest_batch, largest or setting.largest_batch)
+    if high <= low or not useful_for(high):
         return None
     while high - low > 1:
         middle = (low + high) // 2

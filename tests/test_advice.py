@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 from dpmpc.advice import advise, break_even, error_of, smallest_batch, ways
@@ -37,6 +38,20 @@ def test_no_batch_is_useful_beyond_what_delta_allows():
     assert smallest_batch(setting, lambda at: at.clients >= 9_999_999) == 9_999_999
     assert smallest_batch(setting, lambda at: at.clients >= 10_000_000) is None
     assert smallest_batch(dataclasses.replace(setting, delta=0), lambda at: at.clients >= 10**12) == 10**12
+
+
+@pytest.mark.parametrize("aim", [Regression(), LowRank(2)])
+@pytest.mark.parametrize("release", ["sum", "sketch"])
+@pytest.mark.parametrize("rival", ["trivial", "local"])
+def test_a_release_is_useful_from_the_smallest_batch_on(aim, release, rival):
+    setting = Setting(6, 1000, 1.0, 1e-9, population=Population(explained=0.8))
+
+    def useful(at):
+        return error_of(release, at, aim) < getattr(aim, rival)(at)
+
+    smallest = smallest_batch(setting, useful)
+    for clients in np.geomspace(12, setting.largest_batch, 60).astype(int):
+        assert useful(dataclasses.replace(setting, clients=int(clients))) == (clients >= smallest)
 
 
 def test_ways_hold_the_batches_at_which_they_beat_the_others():
