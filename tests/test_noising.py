@@ -226,7 +226,7 @@ def test_copies_are_one_or_as_many_as_rows():
 
 
 def test_servers_of_a_deployment_draw_secret_noise():
-    task = design(Schema.unit(NAMES), 60, 1.0, 1e-3, sketch="osnap", rows=6, sparsity=2)
+    task = design(Schema.unit(NAMES), 60, 1.0, 1e-3, sketch="osnap", rows=6, sparsity=2, copies="one")
     share = model.share_batch(task, np.zeros((60, 3)))[0]
     with pytest.raises(SimulationOnly):
         transform(task, share, simulation_key=bytes(16))
