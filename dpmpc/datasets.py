@@ -1,12 +1,15 @@
-"""Data to try things on: a public data set of the papers and a generated population, each with bounds set beforehand.
+"""Data to try things on: public data sets of the papers and a generated population.
 
-The bounds follow from devices, contracts and definitions, never from the rows. Real data sets are not part of the
-package: `data_folder` says where they are looked for. The generated population describes nobody: for one version of
-NumPy it depends on its seed and on nothing else.
+Bounds, where a data set has them here, follow from devices, contracts and definitions, never from the rows. Real data
+sets are not part of the package. `data_folder` says where Power, Bike and SGEMM are looked for; the others are read
+from the path of UCI's own file. Songs and Ethylene come without bounds: nobody publishes the range of a timbre or of a
+sensor's conductance, and whoever releases them has to decide on one without looking. The generated population describes
+nobody: for one version of NumPy it depends on its seed and on nothing else.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +19,7 @@ from numpy.typing import NDArray
 
 from dpmpc.bounds import Column, Schema
 from dpmpc.errors import InputError
-from dpmpc.tables import Table, read_csv, read_parquet
+from dpmpc.tables import Table, check_finite, read_csv, read_parquet
 
 FOLDER_VARIABLE = "DPMPC_DATA"
 _HOW_TO_GET = (
@@ -44,6 +47,63 @@ POWER_BOUNDS = Schema(
     )
 )
 _POWER_DECIMALS = 3
+
+BIKE_TARGET = "cnt"
+#: Public bounds of an hour of Washington's bike sharing: calendars, UCI's own normalisation of the weather, and the
+#: 1,600 or so bikes in service.
+BIKE_BOUNDS = Schema(
+    (
+        Column("season", 1, 4),
+        Column("yr", 0, 1),
+        Column("mnth", 1, 12),
+        Column("hr", 0, 23),
+        Column("holiday", 0, 1),
+        Column("weekday", 0, 6),
+        Column("workingday", 0, 1),
+        Column("weathersit", 1, 4),
+        Column("temp", 0, 1),
+        Column("atemp", 0, 1),
+        Column("hum", 0, 1),
+        Column("windspeed", 0, 1),
+        Column("cnt", 0, 1600),
+    )
+)
+
+SGEMM_TARGET = "log_run_ms"
+#: Public bounds of the kernel parameters, by the grid that was measured, and of a run: from 10 ms to 10 s.
+SGEMM_BOUNDS = Schema(
+    (
+        Column("MWG", 16, 128),
+        Column("NWG", 16, 128),
+        Column("KWG", 16, 32),
+        Column("MDIMC", 8, 32),
+        Column("NDIMC", 8, 32),
+        Column("MDIMA", 8, 32),
+        Column("NDIMB", 8, 32),
+        Column("KWI", 2, 8),
+        Column("VWM", 1, 8),
+        Column("VWN", 1, 8),
+        Column("STRM", 0, 1),
+        Column("STRN", 0, 1),
+        Column("SA", 0, 1),
+        Column("SB", 0, 1),
+        Column(SGEMM_TARGET, math.log(10), math.log(10_000)),
+    )
+)
+_SGEMM_RUNS = tuple(f"Run{run} (ms)" for run in range(1, 5))
+
+ELEVATION_TARGET = "altitude"
+#: Public bounds of North Jutland: its longitudes and latitudes, and 140 m for the highest of its hills.
+ELEVATION_BOUNDS = Schema((Column("longitude", 8, 11.3), Column("latitude", 56.5, 57.8), Column("altitude", -10, 140)))
+
+SONGS_TARGET = "year"
+SONGS_NAMES = (
+    "year",
+    *(f"timbre_mean_{number}" for number in range(1, 13)),
+    *(f"timbre_covariance_{number}" for number in range(1, 79)),
+)
+ETHYLENE_TARGET = "sensor_16"
+ETHYLENE_NAMES = ("seconds", "gas_ppm", "ethylene_ppm", *(f"sensor_{number}" for number in range(1, 17)))
 
 DEMO_TARGET = "income_thousands"
 #: Public bounds of the generated population; the target comes last.
@@ -134,6 +194,125 @@ def load_power() -> Table:
     return Table(table.names, table.values.round(_POWER_DECIMALS), table.dropped)
 
 
+def load_bike() -> Table:
+    """Load the hourly rentals of a bike-sharing system in Washington, 2011 and 2012.
+
+    Fanaee-T and Gama (2013), UCI id 275, doi 10.24432/C5W894, licence CC BY 4.0: predict `BIKE_TARGET`. The folder
+    holds ``bike_hour.parquet`` or UCI's ``hour.csv``.
+
+    Returns
+    -------
+    Table, shape (17379, 13)
+        The columns of `BIKE_BOUNDS`.
+
+    Raises
+    ------
+    InputError
+        If there is no such folder or file, or it is not as expected.
+    """
+    return _from_folder(("bike_hour.parquet", "hour.csv"), BIKE_BOUNDS.names, _uci("Bike Sharing", 275, "hour.csv"))
+
+
+def load_sgemm() -> Table:
+    """Load the run times of a GPU's matrix product for all settings of 14 parameters.
+
+    Paredes and Ballester-Ripoll (2018), UCI id 440, licence CC BY 4.0: predict `SGEMM_TARGET`, the logarithm of the
+    mean of four runs. The folder holds ``sgemm_product.parquet`` or UCI's ``sgemm_product.csv``.
+
+    Returns
+    -------
+    Table, shape (241600, 15)
+        The columns of `SGEMM_BOUNDS`.
+
+    Raises
+    ------
+    InputError
+        If there is no such folder or file, or it is not as expected.
+    """
+    parameters = SGEMM_BOUNDS.names[:-1]
+    how = _uci("SGEMM GPU kernel performance", 440, "sgemm_product.csv")
+    table = _from_folder(("sgemm_product.parquet", "sgemm_product.csv"), (*parameters, *_SGEMM_RUNS), how)
+    run = np.log(table.select(_SGEMM_RUNS).values.mean(axis=1))
+    return Table(SGEMM_BOUNDS.names, np.column_stack([table.select(parameters).values, run]))
+
+
+def load_elevation(path: str | Path) -> Table:
+    """Load the altitudes of North Jutland's roads; "Elevation" of Burkhardt et al. (ICML 2025).
+
+    Kaul (2013), UCI id 246, doi 10.24432/C5GP51, licence CC BY 4.0: predict `ELEVATION_TARGET`.
+
+    Parameters
+    ----------
+    path : str or Path
+        UCI's ``3D_spatial_network.txt``, 434,874 lines; or the same columns as a Parquet file.
+
+    Returns
+    -------
+    Table, shape (n, 3)
+        The columns of `ELEVATION_BOUNDS`.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, or not as expected.
+    """
+    how = _uci("3D Road Network (North Jutland, Denmark)", 246, "3D_spatial_network.txt")
+    if Path(path).suffix == ".parquet" and Path(path).exists():
+        return read_parquet(path, ELEVATION_BOUNDS.names)
+    values = _numbers(path, how, columns=4, delimiter=",")
+    return Table(ELEVATION_BOUNDS.names, values[:, 1:])  # the first is OpenStreetMap's number of the road
+
+
+def load_songs(path: str | Path) -> Table:
+    """Load the audio features of songs and the year of their release; "Songs" of Burkhardt et al. (ICML 2025).
+
+    Bertin-Mahieux (2011), UCI id 203, doi 10.24432/C50K61: predict `SONGS_TARGET`.
+
+    Parameters
+    ----------
+    path : str or Path
+        UCI's ``YearPredictionMSD.txt``, 515,345 lines.
+
+    Returns
+    -------
+    Table, shape (n, 91)
+        Twelve means and 78 covariances of timbre; the paper says d = 89, one less.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, or not as expected.
+    """
+    how = _uci("YearPredictionMSD", 203, "YearPredictionMSD.txt")
+    return Table(SONGS_NAMES, _numbers(path, how, columns=len(SONGS_NAMES), delimiter=","))
+
+
+def load_ethylene(path: str | Path) -> Table:
+    """Load gas sensors exposed to mixtures with ethylene; "Ethylene" of Burkhardt et al. (ICML 2025).
+
+    Fonollosa (2015), UCI id 322, doi 10.24432/C5WP4C, licence CC BY 4.0: predict `ETHYLENE_TARGET`, a TGS2620. The
+    paper speaks of ethylene and CO, but its n = 4,178,504 is that of ``ethylene_methane.txt``; ``ethylene_CO.txt`` has
+    4,208,261 rows. Both have the same columns.
+
+    Parameters
+    ----------
+    path : str or Path
+        Either file.
+
+    Returns
+    -------
+    Table, shape (n, 19)
+        Time, two concentrations, 16 sensors.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, or not as expected.
+    """
+    how = _uci("Gas sensor array under dynamic gas mixtures", 322, "ethylene_methane.txt")
+    return Table(ETHYLENE_NAMES, _numbers(path, how, columns=len(ETHYLENE_NAMES), skip=1))
+
+
 def demo_population(clients: int = 1_000_000, seed: int = 0) -> Population:
     """Generate people with five features and an income that is linear in them up to a Gaussian residual.
 
@@ -176,6 +355,40 @@ def demo_population(clients: int = 1_000_000, seed: int = 0) -> Population:
     residual = generator.normal(0.0, _DEMO_RESIDUAL, clients)
     values[:, features] = _DEMO_INTERCEPT + inputs @ coefficients + residual
     return Population(Table(DEMO_BOUNDS.names, values), coefficients, _DEMO_INTERCEPT)
+
+
+def _uci(title: str, number: int, file: str) -> str:
+    return (
+        f"Download '{title}' from the UCI Machine Learning Repository (https://archive.ics.uci.edu/dataset/{number}) "
+        f"and unpack {file}."
+    )
+
+
+def _from_folder(files: tuple[str, str], names: tuple[str, ...], how: str) -> Table:
+    """Read the columns of the Parquet file or the CSV file, whichever is in the folder."""
+    folder = data_folder()
+    parquet, text = (folder / file for file in files)
+    if parquet.exists():
+        return read_parquet(parquet, names)
+    if text.exists():
+        return read_csv(text, names)
+    raise InputError(f"{FOLDER_VARIABLE}: {folder} holds neither {parquet.name} nor {text.name}. {how}")
+
+
+def _numbers(
+    path: str | Path, how: str, *, columns: int, delimiter: str | None = None, skip: int = 0
+) -> NDArray[np.float64]:
+    """Read a text file of numbers without names, (n, columns); without delimiter, columns are parted by blanks."""
+    if not Path(path).is_file():
+        raise InputError(f"path: {path} given, an existing file expected. {how}")
+    try:
+        values = np.loadtxt(path, delimiter=delimiter, skiprows=skip, ndmin=2)
+    except ValueError as error:
+        raise InputError(f"{path}: {columns} numbers in each line expected ({error}). {how}") from error
+    if len(values) == 0 or values.shape[1] != columns:
+        raise InputError(f"{path}: an array of {values.shape} found, {columns} numbers in each line expected. {how}")
+    check_finite(str(path), values, [str(position) for position in range(columns)])
+    return values
 
 
 def _expect_integer(name: str, value: int, *, least: int) -> None:
