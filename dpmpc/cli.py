@@ -22,7 +22,10 @@ from dpmpc.errors import DpmpcError, InputError
 
 MODELS = ("ridge", "low-rank", "moment")
 PLANNED = ("ridge", "low-rank")
-BENCHES = ("table3", "table4", "table5", "sum_ssp", "noising", "dense", "coverage", "unopened")
+BENCHES = (
+    *("table3", "table4", "table5", "table6", "table7", "table8", "figure2", "figure3", "figure4"),
+    *("sum_ssp", "noising", "dense", "coverage", "unopened"),
+)
 SHARE_LIMIT_GB = 4.0
 INTEGER_NOISES = ("discrete-gaussian", "skellam", "discrete-laplace")
 Progress = Callable[[str, float], None]
@@ -104,7 +107,7 @@ def parser() -> argparse.ArgumentParser:
     bounds.add_argument("--drop-missing", action="store_true")
     bounds.set_defaults(run=_bounds)
 
-    bench = commands.add_parser("bench", help="a table of a paper")
+    bench = commands.add_parser("bench", help="a table or figure of a paper")
     bench.add_argument("name", choices=BENCHES)
     bench.add_argument("arguments", nargs=argparse.REMAINDER)
     bench.set_defaults(run=_bench)

@@ -1,0 +1,195 @@
+"""From measured competitors to the three forms of a figure: JSON, a Markdown table and a PNG.
+
+A chart is a row of panels that share their axes; a panel has one value of x for each entry of its series.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from dpmpc.bench.harness import RESULTS, machine, markdown, summary, write
+from dpmpc.bench.utility import EXPONENTS, GAUSS, LAPLACE, LOCAL, NOISELESS, PRINTED, SUM, TRIVIAL, exponent_name
+
+from dpmpc.errors import InputError
+
+_MARKERS = "osv^D<>"
+_INTERPOLATED = [exponent_name(exponent) for exponent in EXPONENTS]
+# Colours that the eye, colour-blind or not, tells apart; the interpolation runs from grey to red.
+_COLOURS = {LAPLACE: "#cc79a7", PRINTED: "#882255", SUM: "#009e73", LOCAL: "#8c510a"}
+_GREYS = {NOISELESS: ("black", ":"), TRIVIAL: ("dimgrey", "--")}
+_CENTRAL = ("#0072b2", "#56b4e9")
+
+
+@dataclasses.dataclass
+class Panel:
+    """One coordinate system.
+
+    Parameters
+    ----------
+    title : str
+        What is fixed in it.
+    x : list of float
+        Where was measured.
+    series : dict of list of dict
+        Competitor -> one summary (mean, sd, runs, ...) for each x.
+    """
+
+    title: str
+    x: list[float] = dataclasses.field(default_factory=list)
+    series: dict[str, list[dict[str, float]]] = dataclasses.field(default_factory=dict)
+
+    def add(self, x: float, measured: dict[str, list[float]]) -> None:
+        """Add what was measured at one x."""
+        print(f"{self.title}: {x:g}", file=sys.stderr)
+        self.x.append(x)
+        for name, values in measured.items():
+            self.series.setdefault(name, []).append(summary(values))
+
+
+@dataclasses.dataclass
+class Chart:
+    """A figure of the paper.
+
+    Parameters
+    ----------
+    name : str
+        Of the files.
+    title, note : str
+        Headline, and what was chosen or assumed.
+    x_label, y_label : str
+        Of the axes, both logarithmic.
+    panels : list of Panel
+        From left to right.
+    findings : list of str
+        Sentences that follow from the numbers.
+    """
+
+    name: str
+    title: str
+    note: str
+    x_label: str
+    y_label: str
+    panels: list[Panel]
+    findings: list[str] = dataclasses.field(default_factory=list)
+
+    def markdown(self) -> str:
+        """The Markdown page: one table for each panel."""
+        parts = [f"# {self.title}", "", self.note, ""]
+        for panel in self.panels:
+            rows = [
+                [f"{x:g}" if x < 1000 else f"{x:,.0f}", *(_cell(values[at]) for values in panel.series.values())]
+                for at, x in enumerate(panel.x)
+            ]
+            runs = sorted({int(entry["runs"]) for values in panel.series.values() for entry in values})
+            counted = " or ".join(str(count) for count in runs)
+            parts += [
+                f"## {panel.title}",
+                "",
+                f"{self.y_label}, mean ± sd of {counted} runs; the trivial predictor is computed.",
+                "",
+                markdown([self.x_label, *panel.series], rows),
+                "",
+            ]
+        return "\n".join([*parts, *self.findings])
+
+    def draw(self, path: Path) -> None:
+        """Write the PNG."""
+        require_plots()
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        columns = min(len(self.panels), 3)
+        lines = -(-len(self.panels) // columns)
+        figure = Figure(figsize=(1 + 5.2 * columns, 1.4 + 4.4 * lines), layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.subplots(lines, columns, squeeze=False).ravel()
+        for axis, panel in zip(axes, self.panels, strict=False):
+            self._draw_panel(axis, panel)
+        for axis in axes[len(self.panels) :]:
+            axis.set_visible(False)
+        handles = {
+            label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
+        }
+        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, frameon=False)
+        figure.suptitle(self.title)
+        figure.savefig(path, dpi=110)
+
+    def _draw_panel(self, axis: Any, panel: Panel) -> None:
+        central = [name for name in panel.series if name.startswith("central")]
+        for name, values in panel.series.items():
+            means = [entry["mean"] for entry in values]
+            if name in _GREYS:
+                colour, style = _GREYS[name]
+                axis.plot(panel.x, means, style, color=colour, label=name, linewidth=1.4)
+                continue
+            # An error bar that reached below zero would leave a logarithmic axis: it ends at a tenth of the mean.
+            below = [min(entry["sd"], 0.9 * entry["mean"]) for entry in values]
+            above = [entry["sd"] for entry in values]
+            axis.errorbar(panel.x, means, (below, above), label=name, capsize=2, markersize=4, **_style(name, central))
+        axis.set(xscale="log", yscale="log", xlabel=self.x_label, ylabel=self.y_label, title=panel.title)
+        axis.grid(which="major", color="gainsboro", linewidth=0.6)
+
+    def write(self, folder: Path) -> None:
+        """Write JSON, Markdown and PNG."""
+        content = {"machine": machine(), **dataclasses.asdict(self)}
+        write(self.name, content, self.markdown(), folder)
+        self.draw(folder / f"{self.name}.png")
+
+
+def require_plots() -> None:
+    """Refuse to begin what could not be drawn.
+
+    Raises
+    ------
+    InputError
+        If matplotlib is not installed.
+    """
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise InputError("bench: figures need matplotlib: pip install dpmpc[plots]") from error
+
+
+def options_of(name: str, title: str, arguments: Sequence[str], runs: int) -> argparse.Namespace:
+    """Read the options that all figures have; `out` is None where nothing is to be written."""
+    parser = argparse.ArgumentParser(prog=f"dpmpc bench {name}", description=title)
+    parser.add_argument("--runs", type=int, default=runs, help="runs of each (default %(default)s)")
+    parser.add_argument("--quick", action="store_true", help="two runs of small sizes; written only if --out is given")
+    parser.add_argument("--out", type=Path, metavar="DIR", help=f"where results are written (default {RESULTS})")
+    options = parser.parse_args(arguments)
+    if options.runs < 1:
+        raise InputError(f"runs: {options.runs} given, at least 1 expected")
+    if options.quick:
+        options.runs = 2
+    elif options.out is None:
+        options.out = RESULTS
+    if options.out is not None:
+        require_plots()
+    return options
+
+
+def finish(chart: Chart, folder: Path | None) -> None:
+    """Print the page, and write it where wanted."""
+    print(chart.markdown())
+    if folder is not None:
+        chart.write(folder)
+
+
+def _style(name: str, central: Sequence[str]) -> dict[str, Any]:
+    if name in central:
+        return {"color": _CENTRAL[central.index(name)], "marker": "*", "linewidth": 1.6}
+    if name in _COLOURS:
+        return {"color": _COLOURS[name], "marker": "X", "linewidth": 1.6}
+    at = _INTERPOLATED.index(name)
+    red = at / (len(_INTERPOLATED) - 1)
+    colour = (0.75 + 0.1 * red, 0.75 * (1 - red), 0.75 * (1 - red))
+    return {"color": colour, "marker": _MARKERS[at], "linewidth": 2.2 if name == GAUSS else 1.0}
+
+
+def _cell(entry: dict[str, float]) -> str:
+    return f"{entry['mean']:.3g} ± {entry['sd']:.1g}" if entry["sd"] else f"{entry['mean']:.3g}"

@@ -1,0 +1,99 @@
+"""What the servers open, without clients and shares: one draw of noise for each released number.
+
+Row r of the opened sketch is (S q)_r plus the sum of the N_r shares of noise that the copies in it carry
+(docs/mathematics.md, section 1). Secret shares cancel, so a release has the law of the exact integer sum plus one
+variable with the law of N_r shares of noise, independent between entries:
+
+- discrete Gaussian shares of parameter sigma add up to a discrete Gaussian of parameter sigma sqrt(N_r), up to the
+  smoothing slack of `dpmpc.privacy.integer_noise`, which is below 1e-20 in the log-ratio of probabilities;
+- N_r shares NB(1/m, q) - NB(1/m, q) add up to NB(N_r/m, q) - NB(N_r/m, q), exactly.
+
+Noise is seeded and, for discrete Laplace, NumPy's: this is for experiments and protects nobody. Calibration, the
+public matrix, encoding and the overflow proof are the product's own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.client import BLOCK
+from dpmpc.errors import InputError
+from dpmpc.noise import DiscreteGaussian, DiscreteLaplace, Noise
+from dpmpc.randomness import Stream
+from dpmpc.release import Release
+from dpmpc.task import Task
+
+
+def exact_sums(task: Task, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    """S q, int64 (k, width), for rows (n, p) in the units of the schema: what would be opened without noise."""
+    ring = task.encoding.ring
+    sums = np.zeros((task.sketch.rows, task.width), np.uint64)
+    for first in range(0, len(rows), BLOCK):
+        block = task.schema.normalise(rows[first : first + BLOCK])
+        encoded = ring.embed(task.statistic.encode(block, task.encoding))
+        task.sketch.apply(encoded, out=sums, ring=ring, first=first)
+    return ring.lift(sums)
+
+
+def opened(task: Task, sums: NDArray[np.int64], seed: int) -> Release:
+    """Add to the exact sums what the clients' noise adds up to, drawn from a seed."""
+    noisy = sums.copy()
+    occupancy = task.sketch.occupancy()
+    stream = Stream.from_seed(seed)
+    for count in np.unique(occupancy[occupancy > 0]):
+        rows = np.flatnonzero(occupancy == count)
+        noisy[rows] += total_noise(task.noise, int(count), (len(rows), task.width), stream)
+    return Release(dataclasses.replace(task, simulation=True), noisy)
+
+
+def noiseless(task: Task, sums: NDArray[np.int64]) -> Release:
+    """Return the sketch without noise as a release of a task; it is not private, whatever its task says."""
+    return Release(dataclasses.replace(task, simulation=True), sums)
+
+
+def total_noise(noise: Noise, count: int, shape: tuple[int, ...], stream: Stream) -> NDArray[np.int64]:
+    """Draw sums of `count` shares of a client's noise.
+
+    Raises
+    ------
+    InputError
+        For a family whose sums are not known here.
+    """
+    if isinstance(noise, DiscreteGaussian):
+        return DiscreteGaussian(noise.sigma * math.sqrt(count)).sample(shape, stream=stream)
+    if isinstance(noise, DiscreteLaplace):
+        generator = np.random.default_rng(int(stream.words(1)[0]))
+        # docs/mathematics.md, section 1.3: q = exp(-1 / b)
+        minuend, subtrahend = generator.negative_binomial(
+            count / noise.shares, -math.expm1(-1 / noise.scale), size=(2, *shape)
+        )
+        return np.asarray(minuend - subtrahend)
+    raise InputError(f"noise: {noise.name} given, discrete-gaussian or discrete-laplace expected in a simulation")
+
+
+def interpolated(task: Task, exponent: float) -> Task:
+    """Scale a client's noise variance from v to v (n/k)^(1 - p): between local noise and the least that a sketch needs.
+
+    Burkhardt et al. 2025, section 6.2: the variance is proportional to n^-p. v is (Delta/mu)^2 k/n at p = 1, the
+    release's own calibration, and (Delta/mu)^2 at p = 0, where each copy alone is as noisy as a locally private row.
+    Noise only grows, so the task's guarantee holds for every p; that no sum wraps around is proven again.
+
+    Parameters
+    ----------
+    task : Task
+        With discrete Gaussian noise.
+    exponent : float
+        p, from 0 to 1.
+    """
+    if not 0 <= exponent <= 1:
+        raise InputError(f"exponent: {exponent} given, a number from 0 (local) to 1 (sketch) expected")
+    if not isinstance(task.noise, DiscreteGaussian):
+        raise InputError(f"noise: {task.noise.name} given, discrete-gaussian expected")
+    factor = (task.clients / task.sketch.rows) ** (1 - exponent)
+    scaled = dataclasses.replace(task, noise=DiscreteGaussian(task.noise.sigma * math.sqrt(factor)))
+    _ = scaled.modulus_plan
+    return scaled

@@ -1,0 +1,65 @@
+"""The paper's synthetic populations and the sweep over n (Burkhardt et al. 2025, section 6.2).
+
+The distributions and the constants are lost from the text that we have; what stands here is assumed: entries of A
+uniform on [-1, 1], coefficients N(0, 1), a Gaussian residual with R^2 = 1/2; singular values sqrt(n)/1.2 (the first r)
+and sqrt(n)/30 (the rest). Rows are scaled so that the public radius clips few of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from dpmpc.bench.charts import Panel
+from dpmpc.bench.utility import EXPONENTS, LowRankProblem, Problem, RidgeProblem, compare
+from numpy.typing import NDArray
+
+ROWS, SPARSITY = 64, 4  # k and s of every sketch
+RADIUS = 2.2
+RUNS, LARGE, LARGE_RUNS = 20, 300_000, 6
+SIZES = tuple(int(size) for size in np.geomspace(2**10, 2**20, 17).round())
+QUICK_SIZES = (2**10, 2**12)
+REGIMES = (0.1, 0.5)
+FEATURES, ALPHA = 10, 10.0
+COLUMNS, COMPONENTS = 20, 3
+LARGE_SINGULAR, SMALL_SINGULAR = 1 / 1.2, 1 / 30
+
+
+def regression(clients: int, features: int = FEATURES, seed: int = 0) -> NDArray[np.float64]:
+    """Rows (n, d + 1): A uniform on [-1, 1], b = A x + residual scaled by its public bound of four deviations."""
+    rng = np.random.default_rng([seed, clients])
+    A = rng.uniform(-1, 1, (clients, features))
+    x = np.random.default_rng(seed).standard_normal(features)
+    spread = float(np.linalg.norm(x)) / np.sqrt(3)
+    b = A @ x + spread * rng.standard_normal(clients)
+    return np.column_stack([A, np.clip(b / (4 * np.sqrt(2) * spread), -1, 1)])
+
+
+def gapped(clients: int, columns: int = COLUMNS, components: int = COMPONENTS, seed: int = 0) -> NDArray[np.float64]:
+    """Rows (n, d) of U Sigma V^T: a Gaussian matrix whose first r singular values are made large, the others small."""
+    rng = np.random.default_rng([seed, clients])
+    left, _, right = np.linalg.svd(rng.standard_normal((clients, columns)), full_matrices=False)
+    values = np.where(np.arange(columns) < components, LARGE_SINGULAR, SMALL_SINGULAR) * np.sqrt(clients)
+    return np.asarray(np.clip(left * values @ right, -1, 1))
+
+
+def ridge_problem(clients: int, alpha: float = ALPHA) -> RidgeProblem:
+    """The population of Figures 3 and 4."""
+    return RidgeProblem(regression(clients), alpha, radius=RADIUS)
+
+
+def low_rank_problem(clients: int) -> LowRankProblem:
+    """The population of Figure 2."""
+    return LowRankProblem(gapped(clients), COMPONENTS, radius=RADIUS)
+
+
+def sweep(
+    title: str, problem: Callable[[int], Problem], epsilon: float, runs: int, sizes: Sequence[int] = SIZES
+) -> Panel:
+    """Measure all competitors at all sizes; beyond 300,000 clients with at most six runs."""
+    panel = Panel(title)
+    for size in sizes:
+        repeated = runs if size <= LARGE else min(runs, LARGE_RUNS)
+        choices = {"rows": ROWS, "sparsity": SPARSITY, "exponents": EXPONENTS}
+        panel.add(size, compare(problem(size), epsilon, repeated, **choices))
+    return panel
