@@ -7,15 +7,26 @@ import pytest
 
 from dpmpc.bounds import clip_ball
 from dpmpc.datasets import (
+    BIKE_BOUNDS,
     DEMO_BOUNDS,
     DEMO_FEATURES,
     DEMO_RADIUS,
     DEMO_TARGET,
+    ELEVATION_BOUNDS,
+    ETHYLENE_TARGET,
     POWER_BOUNDS,
     POWER_TARGET,
+    SGEMM_BOUNDS,
+    SGEMM_TARGET,
+    SONGS_NAMES,
     data_folder,
     demo_population,
+    load_bike,
+    load_elevation,
+    load_ethylene,
     load_power,
+    load_sgemm,
+    load_songs,
 )
 from dpmpc.errors import InputError
 
@@ -71,6 +82,93 @@ def test_a_missing_folder_or_file_says_how_to_get_the_data(tmp_path, monkeypatch
     monkeypatch.setenv("DPMPC_DATA", str(tmp_path))
     with pytest.raises(InputError, match=r"neither household_power\.parquet nor.*uci\.edu/dataset/235"):
         load_power()
+
+
+# The other data sets
+
+BIKE_LINES = """instant,dteday,season,yr,mnth,hr,holiday,weekday,workingday,weathersit,temp,atemp,hum,windspeed,casual,\
+registered,cnt
+1,2011-01-01,1,0,1,0,0,6,0,1,0.24,0.2879,0.81,0.0,3,13,16
+"""
+SGEMM_LINES = """MWG,NWG,KWG,MDIMC,NDIMC,MDIMA,NDIMB,KWI,VWM,VWN,STRM,STRN,SA,SB,Run1 (ms),Run2 (ms),Run3 (ms),Run4 (ms)
+16,16,16,8,8,8,8,2,1,1,0,0,0,0,100.0,110.0,120.0,130.0
+"""
+
+
+def test_bike_as_it_comes_from_uci_is_read(tmp_path, monkeypatch):
+    (tmp_path / "hour.csv").write_text(BIKE_LINES)
+    monkeypatch.setenv("DPMPC_DATA", str(tmp_path))
+    table = load_bike()
+    assert table.names == BIKE_BOUNDS.names
+    assert table.values.tolist() == [[1, 0, 1, 0, 0, 6, 0, 1, 0.24, 0.2879, 0.81, 0, 16]]
+
+
+def test_sgemm_as_it_comes_from_uci_is_read(tmp_path, monkeypatch):
+    (tmp_path / "sgemm_product.csv").write_text(SGEMM_LINES)
+    monkeypatch.setenv("DPMPC_DATA", str(tmp_path))
+    table = load_sgemm()
+    assert table.names == SGEMM_BOUNDS.names
+    assert table.column(SGEMM_TARGET)[0] == pytest.approx(np.log(115))
+    assert table.values[0, :14].tolist() == [16, 16, 16, 8, 8, 8, 8, 2, 1, 1, 0, 0, 0, 0]
+
+
+@pytest.mark.skipif(not os.environ.get("DPMPC_DATA"), reason="DPMPC_DATA does not name the folder with the data sets")
+@pytest.mark.parametrize(
+    ("load", "bounds", "clients"), [(load_bike, BIKE_BOUNDS, 17_379), (load_sgemm, SGEMM_BOUNDS, 241_600)]
+)
+def test_whole_data_sets_fit_their_bounds(load, bounds, clients):
+    table = load()
+    assert table.values.shape == (clients, len(bounds))
+    assert bounds.clipped_fraction(table.values).max() == 0
+
+
+def test_songs_as_they_come_from_uci_are_read(tmp_path):
+    path = tmp_path / "YearPredictionMSD.txt"
+    path.write_text(",".join(["2001", *(f"{number}.5" for number in range(90))]) + "\n")
+    table = load_songs(path)
+    assert table.names == SONGS_NAMES
+    assert table.values.tolist() == [[2001, *(number + 0.5 for number in range(90))]]
+
+
+def test_elevation_as_it_comes_from_uci_is_read(tmp_path):
+    path = tmp_path / "3D_spatial_network.txt"
+    path.write_text("144552912,9.3498486,56.7408757,17.0527715677876\n144552912,9.3501884,56.7406785,17.61484\n")
+    table = load_elevation(path)
+    assert table.names == ELEVATION_BOUNDS.names
+    assert table.values[0].tolist() == [9.3498486, 56.7408757, 17.0527715677876]
+
+
+def test_ethylene_as_it_comes_from_uci_is_read(tmp_path):
+    path = tmp_path / "ethylene_methane.txt"
+    header = "Time (seconds), Methane conc (ppm), Ethylene conc (ppm), sensor readings (16 channels)\n"
+    path.write_text(header + "0.01   0.00   1.50  " + "  ".join(f"{number}.25" for number in range(16)) + "\n")
+    table = load_ethylene(path)
+    assert table.values.shape == (1, 19)
+    assert table.column("ethylene_ppm")[0] == 1.5
+    assert table.column(ETHYLENE_TARGET)[0] == 15.25
+
+
+@pytest.mark.parametrize(("load", "number"), [(load_songs, 203), (load_elevation, 246), (load_ethylene, 322)])
+def test_a_missing_or_wrong_file_says_where_to_get_it(load, number, tmp_path):
+    with pytest.raises(InputError, match=f"path: .*none.txt given, an existing file.*uci.edu/dataset/{number}"):
+        load(tmp_path / "none.txt")
+    for content in ("1,2\n3,4\n", "a b\nc d\n", "1 2\n3 nan\n"):
+        (tmp_path / "wrong.txt").write_text(content)
+        with pytest.raises(InputError, match=f"wrong.txt: .* numbers in each line expected.*uci.edu/dataset/{number}"):
+            load(tmp_path / "wrong.txt")
+
+
+@pytest.mark.parametrize(("load", "number"), [(load_bike, 275), (load_sgemm, 440)])
+def test_a_folder_without_the_data_says_where_to_get_it(load, number, tmp_path, monkeypatch):
+    monkeypatch.setenv("DPMPC_DATA", str(tmp_path))
+    with pytest.raises(InputError, match=f"holds neither .*uci.edu/dataset/{number}"):
+        load()
+
+
+def test_numbers_that_are_not_finite_are_refused(tmp_path):
+    (tmp_path / "roads.txt").write_text("1,9.3,56.7,17\n2,9.3,nan,17\n")
+    with pytest.raises(InputError, match="row 2: nan given, a finite number expected"):
+        load_elevation(tmp_path / "roads.txt")
 
 
 # The generated population
