@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpmpc.bench import charts, synthetic
-from dpmpc.bench.utility import DELTA
+from dpmpc.bench.utility import DELTA, RUNS
 
 TITLE = "Figure 2: low-rank approximation, synthetic data"
 NOTE = (
@@ -16,7 +16,7 @@ NOTE = (
 
 def main(arguments: Sequence[str]) -> None:
     """Measure, print and write the figure."""
-    options = charts.options_of("figure2", TITLE, arguments, synthetic.RUNS)
+    options = charts.options_of("figure2", TITLE, arguments, RUNS)
     sizes = synthetic.QUICK_SIZES if options.quick else synthetic.SIZES
     panels = [
         synthetic.sweep(f"ε = {epsilon:g}", synthetic.low_rank_problem, epsilon, options.runs, sizes)

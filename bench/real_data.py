@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 from dpmpc.bench.charts import Chart, Panel, finish, options_of
-from dpmpc.bench.utility import DELTA, GAUSS, LAPLACE, LOCAL, SUM, TRIVIAL, Problem, compare
+from dpmpc.bench.utility import DELTA, GAUSS, LAPLACE, LOCAL, RUNS, SUM, TRIVIAL, Problem, compare
 from numpy.typing import NDArray
 
 from dpmpc import datasets
@@ -22,7 +22,7 @@ from dpmpc.bounds import Schema
 from dpmpc.tables import Table
 
 EPSILONS = (0.01, 0.03, 0.05, 0.1, 0.5)
-RUNS, QUICK_ROWS = 20, 2000
+QUICK_ROWS = 2000
 NOTE = (
     f"delta = {DELTA:g}, 0 for Laplace noise; k as `dpmpc plan` recommends for each noise; s = 4, 1 for Laplace noise. "
     "Elevation is its first 5,000 rows, a smoke test, unless the data folder holds UCI's file."

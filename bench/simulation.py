@@ -1,15 +1,16 @@
 """What the servers open, without clients and shares: one draw of noise for each released number.
 
 Row r of the opened sketch is (S q)_r plus the sum of the N_r shares of noise that the copies in it carry
-(docs/mathematics.md, section 1). Secret shares cancel, so a release has the law of the exact integer sum plus one
+(docs/mathematics.md, section 6). Secret shares cancel, so a release has the law of the exact integer sum plus one
 variable with the law of N_r shares of noise, independent between entries:
 
 - discrete Gaussian shares of parameter sigma add up to a discrete Gaussian of parameter sigma sqrt(N_r), up to the
   smoothing slack of `dpmpc.privacy.integer_noise`, which is below 1e-20 in the log-ratio of probabilities;
 - N_r shares NB(1/m, q) - NB(1/m, q) add up to NB(N_r/m, q) - NB(N_r/m, q), exactly.
 
-Noise is seeded and, for discrete Laplace, NumPy's: this is for experiments and protects nobody. Calibration, the
-public matrix, encoding and the overflow proof are the product's own.
+Where servers add the noise, N_r is their number. Clients who send one copy for several rows are refused: rows are then
+not independent. Noise is seeded and, for discrete Laplace, NumPy's: this is for experiments and protects nobody.
+Calibration, the public matrix, encoding and the overflow proof are the product's own.
 """
 
 from __future__ import annotations
@@ -40,12 +41,19 @@ def exact_sums(task: Task, rows: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def opened(task: Task, sums: NDArray[np.int64], seed: int) -> Release:
-    """Add to the exact sums what the clients' noise adds up to, drawn from a seed."""
+    """Add to the exact sums what the noise in them adds up to, drawn from a seed.
+
+    Raises
+    ------
+    InputError
+        If one copy of a client's noise reaches several rows.
+    """
+    if task.noising.reaches_several_rows(task.sketch):
+        raise InputError("copies: one for several rows given, one for each expected in a simulation")
     noisy = sums.copy()
-    occupancy = task.sketch.occupancy()
     stream = Stream.from_seed(seed)
-    for count in np.unique(occupancy[occupancy > 0]):
-        rows = np.flatnonzero(occupancy == count)
+    for count in np.unique(task.noise_terms[task.noise_terms > 0]):
+        rows = np.flatnonzero(task.noise_terms == count)
         noisy[rows] += total_noise(task.noise, int(count), (len(rows), task.width), stream)
     return Release(dataclasses.replace(task, simulation=True), noisy)
 

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 ROWS, SPARSITY = 64, 4  # k and s of every sketch
 RADIUS = 2.2
-RUNS, LARGE, LARGE_RUNS = 20, 300_000, 6
 SIZES = tuple(int(size) for size in np.geomspace(2**10, 2**20, 17).round())
 QUICK_SIZES = (2**10, 2**12)
 REGIMES = (0.1, 0.5)
@@ -56,10 +55,9 @@ def low_rank_problem(clients: int) -> LowRankProblem:
 def sweep(
     title: str, problem: Callable[[int], Problem], epsilon: float, runs: int, sizes: Sequence[int] = SIZES
 ) -> Panel:
-    """Measure all competitors at all sizes; beyond 300,000 clients with at most six runs."""
+    """Measure all competitors at all sizes."""
     panel = Panel(title)
     for size in sizes:
-        repeated = runs if size <= LARGE else min(runs, LARGE_RUNS)
         choices = {"rows": ROWS, "sparsity": SPARSITY, "exponents": EXPONENTS}
-        panel.add(size, compare(problem(size), epsilon, repeated, **choices))
+        panel.add(size, compare(problem(size), epsilon, runs, **choices))
     return panel

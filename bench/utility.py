@@ -34,6 +34,7 @@ EXPONENTS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # p of the paper's interpolatio
 DELTA = 1e-7  # the paper's is lost; below 1/n for every n here
 GAUSS, LAPLACE, PRINTED, SUM = "LTM Gauss", "LTM Laplace", "LTM Laplace as printed", "Sum release"
 LAPLACE_BITS = 10  # of the encoding: the noise of small budgets has to stay within the sampler's range
+RUNS, LARGE, LARGE_RUNS = 20, 300_000, 6
 LOCAL, NOISELESS, TRIVIAL = "local Gaussian", "sketch without noise", "trivial predictor"
 
 
@@ -201,7 +202,7 @@ def compare(
     epsilon, delta : float
         The budget of each; delta is 0 for Laplace noise.
     runs : int
-        Repetitions: fresh public matrix, fresh noise, same rows.
+        Repetitions: fresh public matrix, fresh noise, same rows; at most six beyond 300,000 clients.
     rows : int, optional
         k; by default what `design` recommends for each noise.
     sparsity : int
@@ -217,8 +218,8 @@ def compare(
     found: dict[str, list[float]] = {}
     total = problem.design(epsilon, delta, sketch="sum")
     moments = exact_sums(total, problem.rows)
-    for seed in range(runs):
-        sparse = problem.design(epsilon, delta, sketch="osnap", rows=rows, sparsity=sparsity, seed=seed)
+    for seed in range(min(runs, LARGE_RUNS) if len(problem.rows) > LARGE else runs):
+        sparse = problem.design(epsilon, delta, sketch="osnap", rows=rows, sparsity=sparsity, copies="each", seed=seed)
         single: dict[str, Any] = {"sketch": "countsketch", "rows": rows, "noise": "discrete-laplace", "seed": seed}
         single["fractional_bits"] = LAPLACE_BITS
         pure = problem.design(epsilon, 0.0, **single)

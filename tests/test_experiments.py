@@ -30,6 +30,7 @@ CHOICES = [
     {"sketch": "countsketch", "rows": 12, "noise": "discrete-laplace", "delta": 0.0},
     {"sketch": "countsketch", "rows": 12, "noise": "discrete-laplace", "delta": 0.0, "calibration": "paper"},
     {"sketch": "sum"},
+    {"sketch": "osnap", "rows": 12, "sparsity": 3, "noise_by": "servers"},
 ]
 
 
@@ -37,8 +38,8 @@ def rows_of(clients=600, columns=3, seed=0):
     return np.random.default_rng(seed).uniform(-1, 1, (clients, columns))
 
 
-def task_of(clients=600, delta=1e-6, **choices):
-    return design(Schema.unit(["a", "b", "y"]), clients, 1.0, delta, seed=7, **choices)
+def task_of(clients=600, delta=1e-6, copies="each", **choices):
+    return design(Schema.unit(["a", "b", "y"]), clients, 1.0, delta, copies=copies, seed=7, **choices)
 
 
 # The law of a release
@@ -61,7 +62,7 @@ def test_an_opened_release_has_the_law_of_one_that_clients_made(choices):
     """
     task, rows = task_of(**choices), rows_of()
     sums = exact_sums(task, rows)
-    spread = np.sqrt(task.sketch.occupancy() * task.noise.variance)[:, None]
+    spread = np.sqrt(task.noise_terms * task.noise.variance)[:, None]
     fast = np.array([(opened(task, sums, seed).sums - sums) / spread for seed in range(RUNS)]).ravel()
     slow = [model.run(task, rows, stream=Stream.from_seed(seed)).sums for seed in range(RUNS, 2 * RUNS)]
     slow = np.array([(made - sums) / spread for made in slow]).ravel()
@@ -78,6 +79,12 @@ def test_every_run_draws_its_own_noise():
     assert (opened(task, sums, 1).sums != opened(task, sums, 2).sums).any()
     assert (noiseless(task, sums).sums == sums).all()
     assert opened(task, sums, 1).guarantee.simulation
+
+
+def test_noise_that_reaches_several_rows_is_refused():
+    task = task_of(copies="one", **CHOICES[0])
+    with pytest.raises(InputError, match="copies: one for several rows given, one for each expected"):
+        opened(task, exact_sums(task, rows_of()), 1)
 
 
 def test_sums_of_other_noises_are_refused():
@@ -127,7 +134,7 @@ def test_phi_is_the_cost_over_the_least():
 def test_psi_is_the_excess_risk():
     rows = synthetic.gapped(3000)
     problem = LowRankProblem(rows, 3)
-    task = problem.design(5.0, 1e-6, sketch="osnap", rows=64, seed=1)
+    task = problem.design(5.0, 1e-6, sketch="osnap", rows=64, copies="each", seed=1)
     release = opened(task, exact_sums(task, rows), 1)
     components = LowRankApproximation(3).fit_release(release).components_
     assert problem.judge(release) == pytest.approx(excess_risk(components, rows), rel=1e-6)
