@@ -103,7 +103,7 @@ class Chart:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
-        columns = min(len(self.panels), 3)
+        columns = 2 if len(self.panels) in (2, 4) else min(len(self.panels), 3)
         lines = -(-len(self.panels) // columns)
         figure = Figure(figsize=(1 + 5.2 * columns, 1.4 + 4.4 * lines), layout="constrained")
         FigureCanvasAgg(figure)

@@ -21,7 +21,7 @@ from dpmpc import datasets
 from dpmpc.bounds import Schema
 from dpmpc.tables import Table
 
-EPSILONS = (0.01, 0.03, 0.05, 0.1, 0.5)
+EPSILONS = (0.01, 0.03, 0.05, 0.1, 0.5, 5.0, 20.0)  # the last two are ours: see what sketches of few clients need
 QUICK_ROWS = 2000
 NOTE = (
     f"delta = {DELTA:g}, 0 for Laplace noise; k as `dpmpc plan` recommends for each noise; s = 4, 1 for Laplace noise. "
