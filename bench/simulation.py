@@ -1,7 +1,7 @@
 """What the servers open, without clients and shares: one draw of noise for each released number.
 
 Row r of the opened sketch is (S q)_r plus the sum of the N_r shares of noise that the copies in it carry
-(docs/mathematics.md, section 6). Secret shares cancel, so a release has the law of the exact integer sum plus one
+(docs/mathematics.md, section 7). Secret shares cancel, so a release has the law of the exact integer sum plus one
 variable with the law of N_r shares of noise, independent between entries:
 
 - discrete Gaussian shares of parameter sigma add up to a discrete Gaussian of parameter sigma sqrt(N_r), up to the
