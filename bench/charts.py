@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from dpmpc.bench.harness import RESULTS, machine, markdown, summary, write
-from dpmpc.bench.utility import EXPONENTS, GAUSS, LAPLACE, LOCAL, NOISELESS, PRINTED, SUM, TRIVIAL, exponent_name
+from dpmpc.bench.utility import DENSE, EXPONENTS, GAUSS, LAPLACE, LOCAL, NOISELESS, PRINTED, SUM, TRIVIAL, exponent_name
 
 from dpmpc.errors import InputError
 
 _MARKERS = "osv^D<>"
 _INTERPOLATED = [exponent_name(exponent) for exponent in EXPONENTS]
 # Colours that the eye, colour-blind or not, tells apart; the interpolation runs from grey to red.
-_COLOURS = {LAPLACE: "#cc79a7", PRINTED: "#882255", SUM: "#009e73", LOCAL: "#8c510a"}
+_COLOURS = {LAPLACE: "#cc79a7", DENSE: "#e69f00", PRINTED: "#882255", SUM: "#009e73", LOCAL: "#8c510a"}
 _GREYS = {NOISELESS: ("black", ":"), TRIVIAL: ("dimgrey", "--")}
 _CENTRAL = ("#0072b2", "#56b4e9")
 

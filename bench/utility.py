@@ -9,6 +9,7 @@ Noise comes from `dpmpc.privacy.calibrate` by way of `dpmpc.planning.design`; re
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,7 +33,9 @@ from dpmpc.task import Task
 
 EXPONENTS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # p of the paper's interpolation
 DELTA = 1e-7  # the paper's is lost; below 1/n for every n here
-GAUSS, LAPLACE, PRINTED, SUM = "LTM Gauss", "LTM Laplace", "LTM Laplace as printed", "Sum release"
+GAUSS, LAPLACE, SUM = "LTM Gauss", "LTM Laplace", "Sum release"
+DENSE, PRINTED = "LTM Laplace, dense", "LTM Laplace as printed"
+DENSE_CHOICES: dict[str, Any] = {"sketch": "rademacher", "share_limit": math.inf}  # shares are never made
 LAPLACE_BITS = 10  # of the encoding: the noise of small budgets has to stay within the sampler's range
 RUNS, LARGE, LARGE_RUNS = 20, 300_000, 6
 LOCAL, NOISELESS, TRIVIAL = "local Gaussian", "sketch without noise", "trivial predictor"
@@ -206,7 +209,8 @@ def compare(
     rows : int, optional
         k; by default what `design` recommends for each noise.
     sparsity : int
-        s of the Gaussian sketch; Laplace noise has s = 1, which is best for it.
+        s of the Gaussian sketch; Laplace noise has s = 1, which is best for it, and once s = k: the dense matrix of
+        Theorem 4.8, as many rows as the Gaussian sketch has.
     exponents : sequence of float
         p of the interpolation, from 0 to 1.
 
@@ -224,10 +228,12 @@ def compare(
         single["fractional_bits"] = LAPLACE_BITS
         pure = problem.design(epsilon, 0.0, **single)
         printed = problem.design(epsilon, 0.0, calibration="paper", **single)
+        full = problem.design(epsilon, 0.0, **{**single, **DENSE_CHOICES, "rows": sparse.sketch.rows})
         sums, single_sums = exact_sums(sparse, problem.rows), exact_sums(pure, problem.rows)
         measured = {
             **{exponent_name(p): problem.judge(opened(interpolated(sparse, p), sums, 2 * seed)) for p in exponents},
             LAPLACE: problem.judge(opened(pure, single_sums, 2 * seed)),
+            DENSE: problem.judge(opened(full, exact_sums(full, problem.rows), 2 * seed)),
             PRINTED: problem.judge(opened(printed, single_sums, 2 * seed + 1)),
             SUM: problem.judge(opened(total, moments, 2 * seed + 1)),
             LOCAL: problem.local(epsilon, delta, seed),

@@ -367,7 +367,7 @@ BAD_INPUT = {
     "sparse countsketch": (csv(GOOD), ["--sketch", "countsketch", "--rows", "5", "--sparsity", "2"], "sparsity: 2"),
     "dense without rows": (csv(GOOD), ["--sketch", "rademacher"], "rows: None"),
     "too many copies": (
-        csv(GOOD),
+        csv(GOOD + 4 * GOOD.partition("\n")[2]),
         ["--sketch", "rademacher", "--rows", "9", "--copies", "each", "--share-limit", "6e-7"],
         "share_limit: 600 given",
     ),

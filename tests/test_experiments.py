@@ -176,7 +176,9 @@ def test_a_quick_run_writes_three_files(name, tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out == page
     assert content["machine"]["versions"]["dpmpc"]
     for panel in content["panels"]:
-        assert {utility.GAUSS, utility.LAPLACE, utility.PRINTED, utility.SUM, utility.LOCAL} < set(panel["series"])
+        assert {utility.GAUSS, utility.LAPLACE, utility.DENSE, utility.PRINTED, utility.SUM, utility.LOCAL} < set(
+            panel["series"]
+        )
         assert any(series.startswith("central") for series in panel["series"])
         for series in panel["series"].values():
             assert [entry["runs"] for entry in series] == [2] * len(panel["x"])
