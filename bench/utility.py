@@ -36,6 +36,7 @@ DELTA = 1e-7  # the paper's is lost; below 1/n for every n here
 GAUSS, LAPLACE, SUM = "LTM Gauss", "LTM Laplace", "Sum release"
 DENSE, PRINTED = "LTM Laplace, dense", "LTM Laplace as printed"
 DENSE_CHOICES: dict[str, Any] = {"sketch": "rademacher", "share_limit": math.inf}  # shares are never made
+DENSE_ROWS = 64  # at most: work, noise and upload of a dense matrix grow with its rows
 LAPLACE_BITS = 10  # of the encoding: the noise of small budgets has to stay within the sampler's range
 RUNS, LARGE, LARGE_RUNS = 20, 300_000, 6
 LOCAL, NOISELESS, TRIVIAL = "local Gaussian", "sketch without noise", "trivial predictor"
@@ -210,7 +211,7 @@ def compare(
         k; by default what `design` recommends for each noise.
     sparsity : int
         s of the Gaussian sketch; Laplace noise has s = 1, which is best for it, and once s = k: the dense matrix of
-        Theorem 4.8, as many rows as the Gaussian sketch has.
+        Theorem 4.8, with as many rows as the Gaussian sketch but at most 64.
     exponents : sequence of float
         p of the interpolation, from 0 to 1.
 
@@ -228,7 +229,7 @@ def compare(
         single["fractional_bits"] = LAPLACE_BITS
         pure = problem.design(epsilon, 0.0, **single)
         printed = problem.design(epsilon, 0.0, calibration="paper", **single)
-        full = problem.design(epsilon, 0.0, **{**single, **DENSE_CHOICES, "rows": sparse.sketch.rows})
+        full = problem.design(epsilon, 0.0, **{**single, **DENSE_CHOICES, "rows": min(sparse.sketch.rows, DENSE_ROWS)})
         sums, single_sums = exact_sums(sparse, problem.rows), exact_sums(pure, problem.rows)
         measured = {
             **{exponent_name(p): problem.judge(opened(interpolated(sparse, p), sums, 2 * seed)) for p in exponents},
