@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, RegressorMixin
 
 from dpmpc import model
+from dpmpc.baselines import LinearModel
 from dpmpc.bounds import Bounds, Schema, check_table, schema
 from dpmpc.errors import InputError
 from dpmpc.planning import design
@@ -170,6 +171,27 @@ class PrivateLinearModel(PrivateEstimator):
         """As `PrivateEstimator.release`; a constant column is an error."""
         check_table(table)
         return super().release(table)
+
+
+class LinearPredictor(RegressorMixin):  # type: ignore[misc]
+    """Prediction with `coef_` (d,) and `intercept_`, both in the units of the columns."""
+
+    coef_: NDArray[np.float64]
+    intercept_: float
+
+    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Predict the target, in its units, for rows (m, d) of the features."""
+        values = np.asarray(X, dtype=np.float64)
+        if values.ndim != 2 or values.shape[1] != len(self.coef_):
+            raise InputError(f"X: shape {values.shape} given, (m, {len(self.coef_)}) expected")
+        return np.asarray(values @ self.coef_ + self.intercept_)
+
+
+def in_units(model: LinearModel, schema: Schema, target: int) -> tuple[NDArray[np.float64], float]:
+    """Coefficients (d,) and intercept of a normalised model of one of the schema's columns, in the columns' units."""
+    linear, shift = unit_map(schema, target)
+    units = linear @ np.array([model.intercept, *model.weights]) + shift
+    return units[1:], float(units[0])
 
 
 def table_of(X: ArrayLike, y: ArrayLike, target: str = "y") -> Table:

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import RegressorMixin
 
 from dpmpc.baselines import LinearModel, optimal_ridge, ridge_cost, solve_ridge, trivial_predictor
 from dpmpc.errors import InputError
-from dpmpc.estimators.base import PrivateLinearModel, column_index, table_of, unit_map
+from dpmpc.estimators.base import LinearPredictor, PrivateLinearModel, column_index, in_units, table_of
 from dpmpc.estimators.inference import Inference, infer
 from dpmpc.estimators.penalty import choose_alpha
 from dpmpc.release import GramRelease, NoisyGram, Release
@@ -20,7 +19,7 @@ AUTO = "auto"
 _CHOSEN_MARGIN = 0.5  # the estimated risk itself shies from a singular matrix, so that half the usual margin is safe
 
 
-class RidgeRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
+class RidgeRegression(LinearPredictor, PrivateLinearModel):
     """Differentially private ridge regression by secure sketching.
 
     `fit` simulates clients and servers in this process and then calls `fit_release`; `fit_release` alone is
@@ -172,13 +171,6 @@ class RidgeRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
             errors=errors,
         )
 
-    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Predict the target, in its units, for rows (m, d) of the features."""
-        values = np.asarray(X, dtype=np.float64)
-        if values.ndim != 2 or values.shape[1] != self.n_features_in_:
-            raise InputError(f"X: shape {values.shape} given, (m, {self.n_features_in_}) expected")
-        return np.asarray(values @ self.coef_ + self.intercept_)
-
     def approximation_factor(self, X: ArrayLike, y: ArrayLike, model: LinearModel | None = None) -> float:
         """Phi = cost of this fit / least cost, on data at hand (not private; Burkhardt et al. 2025, section 6.2).
 
@@ -210,9 +202,7 @@ class RidgeRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
 
     def in_units(self, model: LinearModel) -> tuple[NDArray[np.float64], float]:
         """Coefficients (d,) and intercept of a normalised model in the columns' units."""
-        linear, shift = unit_map(self.release_.task.schema, self.release_.columns.index(self.target_))
-        units = linear @ np.array([model.intercept, *model.weights]) + shift
-        return units[1:], float(units[0])
+        return in_units(model, self.release_.task.schema, self.release_.columns.index(self.target_))
 
     def normalised(self, X: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return features (n, d) and target (n,) mapped to [-1, 1] by the release's public bounds, and clipped to

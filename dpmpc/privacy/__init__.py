@@ -2,7 +2,8 @@
 
 `gaussian` holds the tight curve of the Gaussian mechanism, `integer_noise` what integers cost beside it,
 `accountants` one family of noise each, `exposure` who may collude, `noising` who adds the noise, `leverage` what one
-noisy copy of a row is worth, `calibration` the mechanism of secure sketching, `guarantee` the words.
+noisy copy of a row is worth, `calibration` the mechanism of secure sketching, `guarantee` the words, `mixing` both for
+parties with different columns.
 """
 
 from dpmpc.privacy.accountants import NOISES, is_pure, released_sd
@@ -17,6 +18,7 @@ from dpmpc.privacy.gaussian import (
     mu_of_budget,
 )
 from dpmpc.privacy.guarantee import REPLACE_ONE, Guarantee
+from dpmpc.privacy.mixing import MixingGuarantee, account_parties, calibrate_parties, party_noise_sd
 from dpmpc.privacy.noising import NOISED_BY, Noising
 from dpmpc.privacy.paper import occupancy_failure
 
@@ -28,12 +30,15 @@ __all__ = [
     "REPLACE_ONE",
     "Exposure",
     "Guarantee",
+    "MixingGuarantee",
     "Noising",
     "RowExposure",
     "Trust",
     "account",
+    "account_parties",
     "analytic_gaussian_sigma",
     "calibrate",
+    "calibrate_parties",
     "check_budget",
     "classical_gaussian_sigma",
     "delta_of_mu",
@@ -41,5 +46,6 @@ __all__ = [
     "is_pure",
     "mu_of_budget",
     "occupancy_failure",
+    "party_noise_sd",
     "released_sd",
 ]

@@ -1,0 +1,29 @@
+"""Parties with different columns of the same people release them together, and anybody can regress any on the others.
+
+Paper: Wu et al., Differentially Private Multi-Party Data Release for Linear Regression (UAI 2022). The parties agree on
+a `MixingTask`, everything public about the release; each `Party` turns its own columns into noisy integers; a
+`MixedRelease` puts those side by side; `DGM`, `BGM` and `RMGM` are the paper's three regressions, which read one or
+make one from data at hand.
+
+Promised: what `dpmpc.privacy.mixing` says, for every matrix of signs. Not promised: that the fit is any good. With few
+subjects all three are worse than the predictor 0, which is what BGM comes down to (docs/mathematics.md, section 7.4).
+"""
+
+from dpmpc.mixing.estimators import BGM, DGM, RMGM
+from dpmpc.mixing.party import Party, mixing_of
+from dpmpc.mixing.release import MixedRelease
+from dpmpc.mixing.rows import choose_rows, expected_error
+from dpmpc.mixing.task import MixingTask, design
+
+__all__ = [
+    "BGM",
+    "DGM",
+    "RMGM",
+    "MixedRelease",
+    "MixingTask",
+    "Party",
+    "choose_rows",
+    "design",
+    "expected_error",
+    "mixing_of",
+]

@@ -1,0 +1,274 @@
+"""Noise for parties with different columns of the same people, and what it promises.
+
+Paper: Wu et al., Differentially Private Multi-Party Data Release for Linear Regression (UAI 2022). Party j releases
+B D^j + R^j, where D^j (n x d_j) are its encoded columns, R^j is noise that it draws alone, and B is a k x n matrix of
+signs that all parties know, or the identity. Everything is said *given* B. Replacing one subject's row at party j moves
+B D^j by at most 2 sqrt(s d_j) in units of the bounds, with s = k rows that a subject reaches, or 1 without mixing. All
+parties add noise of the same standard deviation sigma, hence
+
+    mu_party = 2 sqrt(s d_max) / sigma,    mu_joint = 2 sqrt(s (d + 1)) / sigma = sqrt((d + 1)/d_max) mu_party,
+    (docs/mathematics.md, section 7.2)
+
+where d_max is the largest d_j and d + 1 their sum, the label among them. The paper's (epsilon, delta) is the first. A
+person whose row spans all parties has only the second, so both are computed, whichever was asked for.
+
+Promised: the tight curve of the Gaussian, for integer noise with its slack. Not promised: more than the sum of
+budgets when the same columns are released again, each time with fresh noise.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from dpmpc.encoding import FixedPoint
+from dpmpc.errors import GuaranteeError, InputError
+from dpmpc.noise import DiscreteGaussian, Gaussian, Noise
+from dpmpc.privacy import gaussian
+from dpmpc.privacy.accountants import accountant_of
+from dpmpc.privacy.exposure import RowExposure
+from dpmpc.privacy.guarantee import REPLACE_ONE
+
+PROTECTED = ("party", "subject")
+PARTY_CALIBRATIONS = ("analytic", "paper")
+PARTY_NOISES: dict[str, type[DiscreteGaussian] | type[Gaussian]] = {
+    noise.name: noise for noise in (DiscreteGaussian, Gaussian)
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class MixingGuarantee:
+    """What parties with different columns promise, for the columns of one of them and for a whole row.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        What is promised.
+    protects : {"party", "subject"}
+        Whether that holds for the columns of a subject at one party, as in the paper, or at all parties together.
+    party_epsilon, subject_epsilon : float
+        What the noise gives at this delta for the columns at one party, at most d_max, and for all columns.
+    party_mu, subject_mu : float
+        The Gaussian-DP parameters; the second is sqrt((d + 1)/d_max) times the first.
+    mechanism : str
+        The noise, in words.
+    subjects : int
+        n, public.
+    columns : tuple of int
+        d_j of each party, public.
+    slack : float
+        Pure epsilon paid for integer noise for a whole row, already inside both epsilons.
+    calibration : {"analytic", "paper"}
+        How the noise was chosen.
+    neighbouring : str
+        "replace-one": a subject's row becomes any other within the public bounds, at one party or at all.
+    assumptions, sources : tuple of str
+        What the promise rests on, and where it is proven.
+    simulation : bool
+        True if seeded or floating-point noise was used: then nobody is protected.
+    """
+
+    epsilon: float
+    delta: float
+    protects: str
+    party_epsilon: float
+    subject_epsilon: float
+    party_mu: float
+    subject_mu: float
+    mechanism: str
+    subjects: int
+    columns: tuple[int, ...]
+    slack: float
+    calibration: str
+    neighbouring: str = REPLACE_ONE
+    assumptions: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    simulation: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain numbers, strings and lists."""
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in vars(self).items()}
+
+    def __str__(self) -> str:
+        what = {
+            "party": f"the columns of each of {self.subjects:,} subjects at any one party",
+            "subject": f"the whole row of each of {self.subjects:,} subjects, over all parties",
+        }
+        at = f"at delta = {self.delta:g} epsilon ="
+        lines = [
+            f"({self.epsilon:g}, {self.delta:g})-differential privacy for {what[self.protects]}",
+            f"  neighbouring: {_NEIGHBOURING[self.protects]}",
+            f"  noise: {self.mechanism}",
+            f"  one party's columns (at most {max(self.columns)}): {at} {self.party_epsilon:.6g} (mu = "
+            f"{self.party_mu:.6g})",
+            f"  a subject's row at all {len(self.columns)} parties ({sum(self.columns)} columns): {at} "
+            f"{self.subject_epsilon:.6g} (mu = {self.subject_mu:.6g})",
+            "  the first holds even if the public and all other parties pool all they see; the second against the "
+            "public, and against parties as far as columns are not their own",
+        ]
+        lines += [f"  assumes: {assumption}" for assumption in self.assumptions]
+        lines += [f"  source: {source}" for source in self.sources]
+        if self.simulation:
+            lines.insert(0, "SIMULATION: the randomness can be repeated from a seed, so nobody is protected by it.")
+        return "\n".join(lines)
+
+
+_WITHIN = "replaced by any other within the public bounds"
+_NEIGHBOURING = {
+    "party": f"one subject's columns at one party are {_WITHIN}",
+    "subject": f"one subject's whole row, its columns at every party, is {_WITHIN}",
+}
+
+
+def party_noise_sd(columns: Sequence[int], epsilon: float, delta: float, protects: str, calibration: str) -> float:
+    """Return the standard deviation of the noise in a released entry, for columns in [-1, 1] and B / sqrt(k).
+
+    Parameters
+    ----------
+    columns : sequence of int
+        d_j of each party.
+    epsilon, delta : float
+        The budget.
+    protects : {"party", "subject"}
+        Whose budget it is: that of a subject's columns at one party, or of its whole row.
+    calibration : {"analytic", "paper"}
+        The tight curve, or the paper's sigma = sqrt(2 ln(1.25/delta))/epsilon, which is proven up to epsilon = 1 only.
+
+    Returns
+    -------
+    float
+        2 sqrt(d_max) sigma, or 2 sqrt(d + 1) sigma for a whole row.
+
+    Raises
+    ------
+    GuaranteeError
+        If the paper's calibration is asked for beyond epsilon = 1.
+    """
+    return 2 * math.sqrt(_protected_columns(columns, protects)) * _sigma(epsilon, delta, calibration)
+
+
+def calibrate_parties(
+    columns: Sequence[int],
+    rows: int,
+    encoding: FixedPoint,
+    epsilon: float,
+    delta: float,
+    *,
+    protects: str = "party",
+    calibration: str = "analytic",
+    noise: str = "discrete-gaussian",
+) -> Noise:
+    """Find the noise that each party adds to each entry of B D^j, in integer units.
+
+    Parameters are those of `party_noise_sd`, and
+
+    rows : int
+        s, the rows of the release that one subject reaches: k, or 1 without mixing.
+    encoding : FixedPoint
+        How columns become integers.
+    noise : {"discrete-gaussian", "gaussian"}
+        The family; "gaussian" is for simulations only.
+    """
+    if noise not in PARTY_NOISES:
+        raise InputError(f"noise: {noise!r} given, one of {', '.join(PARTY_NOISES)} expected")
+    sensitivity = encoding.sensitivity(_protected_columns(columns, protects))
+    if calibration == "paper":
+        return PARTY_NOISES[noise](math.sqrt(rows) * sensitivity.l2 * _sigma(epsilon, delta, calibration))
+    _check("calibration", calibration, PARTY_CALIBRATIONS)
+    return accountant_of(noise).least(_exposure(rows), sensitivity, epsilon, delta)
+
+
+def account_parties(
+    noise: Noise,
+    columns: Sequence[int],
+    subjects: int,
+    rows: int,
+    encoding: FixedPoint,
+    epsilon: float,
+    delta: float,
+    *,
+    protects: str = "party",
+    calibration: str = "analytic",
+    simulation: bool = False,
+) -> MixingGuarantee:
+    """Say what `noise` guarantees, recomputed from public facts alone; parameters as for `calibrate_parties`.
+
+    Raises
+    ------
+    GuaranteeError
+        If the noise is too small for the budget; the message holds both epsilons.
+    """
+    gaussian.check_budget(epsilon, delta)
+    _check("calibration", calibration, PARTY_CALIBRATIONS)
+    if noise.name not in PARTY_NOISES:
+        raise InputError(f"noise: {noise.name!r} given, one of {', '.join(PARTY_NOISES)} expected")
+    accountant, exposure = accountant_of(noise.name), _exposure(rows)
+    achieved, mu = {}, {}
+    for whose in PROTECTED:
+        sensitivity = encoding.sensitivity(_protected_columns(columns, whose))
+        achieved[whose] = accountant.epsilon(noise, exposure, sensitivity, delta)
+        mu[whose] = accountant.mu(noise, exposure, sensitivity) or 0.0
+    _check("guarantee", protects, PROTECTED)
+    if achieved[protects] > epsilon:
+        raise GuaranteeError(
+            f"epsilon: {epsilon:g} promised for each {protects}, but {noise.name} noise of variance "
+            f"{noise.variance:g} gives epsilon = {achieved[protects]:.6g} at delta = {delta:g}"
+        )
+    return MixingGuarantee(
+        epsilon=epsilon,
+        delta=delta,
+        protects=protects,
+        party_epsilon=achieved["party"],
+        subject_epsilon=achieved["subject"],
+        party_mu=mu["party"],
+        subject_mu=mu["subject"],
+        mechanism=f"{noise.name} of standard deviation {math.sqrt(noise.variance):.6g} (integers) from each party in "
+        "every entry that it releases",
+        subjects=subjects,
+        columns=tuple(columns),
+        slack=accountant.slack(noise, exposure, encoding.sensitivity(sum(columns))),
+        calibration=calibration,
+        assumptions=(
+            *(["the signs were drawn before anybody looked at the data; they may be known"] if rows > 1 else []),
+            "each party follows the protocol and keeps its noise and its columns to itself",
+            "each release of the same columns has noise of its own, and the budgets of all releases add up",
+            "AES-128 in counter mode is a pseudorandom generator",
+            *accountant.assumptions,
+        ),
+        sources=(
+            "Wu et al. 2022, sections 4.1 and 4.2 (the releases); docs/mathematics.md, section 7.2 (whole rows)",
+            *accountant.sources,
+        ),
+        simulation=simulation or noise.simulation_only,
+    )
+
+
+def _sigma(epsilon: float, delta: float, calibration: str) -> float:
+    """Return sigma at sensitivity 1."""
+    _check("calibration", calibration, PARTY_CALIBRATIONS)
+    if calibration == "analytic":
+        return gaussian.analytic_gaussian_sigma(epsilon, delta)
+    if epsilon > 1:
+        raise GuaranteeError(
+            f"epsilon: {epsilon:g} given, at most 1 expected with calibration='paper': the classical Gaussian is not "
+            "proven beyond; use calibration='analytic'"
+        )
+    return gaussian.classical_gaussian_sigma(epsilon, delta)
+
+
+def _protected_columns(columns: Sequence[int], protects: str) -> int:
+    """Columns that move together: d_max, or d + 1."""
+    _check("guarantee", protects, PROTECTED)
+    return max(columns) if protects == "party" else sum(columns)
+
+
+def _exposure(rows: int) -> RowExposure:
+    """Return the exposure of a subject that reaches `rows` rows, each of which has one draw of the noise."""
+    return RowExposure(leverage=float(rows), leverage_of_squares=float(rows), fewest=1, most=1, sparsity=rows)
+
+
+def _check(name: str, value: str, expected: tuple[str, ...]) -> None:
+    if value not in expected:
+        raise InputError(f"{name}: {value!r} given, one of {', '.join(expected)} expected")
