@@ -6,14 +6,21 @@ a `MixingTask`, everything public about the release; each `Party` turns its own 
 make one from data at hand.
 
 Promised: what `dpmpc.privacy.mixing` says, for every matrix of signs. Not promised: that the fit is any good. With few
-subjects all three are worse than the predictor 0, which is what BGM comes down to (docs/mathematics.md, section 7.4).
+subjects all three are worse than the predictor 0, which is what BGM comes down to (docs/mathematics.md, section 8.4).
 """
 
-from dpmpc.mixing.estimators import BGM, DGM, RMGM
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from dpmpc.mixing.party import Party, mixing_of
 from dpmpc.mixing.release import MixedRelease
 from dpmpc.mixing.rows import choose_rows, expected_error
 from dpmpc.mixing.task import MixingTask, design
+
+if TYPE_CHECKING:
+    from dpmpc.mixing.estimators import BGM, DGM, RMGM
 
 __all__ = [
     "BGM",
@@ -27,3 +34,10 @@ __all__ = [
     "expected_error",
     "mixing_of",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the estimators when they are first used: a party needs none of scikit-learn."""
+    if name in ("BGM", "DGM", "RMGM"):
+        return getattr(importlib.import_module("dpmpc.mixing.estimators"), name)
+    raise AttributeError(f"module 'dpmpc.mixing' has no attribute {name!r}")

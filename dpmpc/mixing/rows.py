@@ -1,6 +1,6 @@
 """How many rows k of signs to mix with: a public choice, from public numbers.
 
-Few rows keep little of the data; many rows take much noise, which shrinks the fit (docs/mathematics.md, section 7.3).
+Few rows keep little of the data; many rows take much noise, which shrinks the fit (docs/mathematics.md, section 8.3).
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ def expected_error(
     signal: float = EXPLAINED,
     residual: float = (1 - EXPLAINED) * SECOND_MOMENT,
 ) -> NDArray[np.float64]:
-    """Return E ||w - w*||^2 of RMGM for k rows, infinite up to k = d + 1 (docs/mathematics.md, section 7.3).
+    """Return E ||w - w*||^2 of RMGM for k rows, infinite up to k = d + 1 (docs/mathematics.md, section 8.3).
 
     Uncorrelated features of second moment h make every row of the release nearly Gaussian, with second moment
-    c = n h/k + v and a regression that is shrunk by lambda = (n h/k)/c:
+    c = n h/k + tau^2 and a regression that is shrunk by lambda = (n h/k)/c:
 
-        (1 - lambda)^2 ||w*||^2 + d s^2 / ((k - d - 1) c),    s^2 = v + n tau^2/k + lambda v ||w*||^2.
+        (1 - lambda)^2 ||w*||^2 + d s^2 / ((k - d - 1) c),    s^2 = tau^2 + n rho^2/k + lambda tau^2 ||w*||^2.
 
     Parameters
     ----------
@@ -80,9 +80,9 @@ def expected_error(
     subjects, features : int
         n and d.
     noise_variance : float
-        v, of a released entry.
+        tau^2, of a released entry.
     second_moment, signal, residual : float
-        h, ||w*||^2 and tau^2, the label's variance about the best fit.
+        h, ||w*||^2 and rho^2, the label's variance about the best fit.
     """
     k = np.asarray(rows, np.float64)
     kept = subjects * second_moment / k
