@@ -126,6 +126,7 @@ def test_a_budget_for_whole_rows_is_met_for_whole_rows():
     assert guarantee.subject_epsilon == pytest.approx(1.0, rel=1e-6)
     assert guarantee.party_epsilon < 0.75
     assert "whole row, its columns at every party" in str(guarantee)
+    assert json.loads(json.dumps(guarantee.to_dict()))["columns"] == [2, 1, 3]
 
 
 def test_integer_noise_costs_next_to_nothing():
