@@ -1,0 +1,252 @@
+"""Least squares on noisy rows, and on a secret Gaussian projection of them (Showkatbakhsh et al. 2018, section III).
+
+A trusted curator releases rows to whoever trains; `coef_` is computed from that release and from nothing else, and
+belongs to normalised columns without an intercept, as in the paper.
+
+Promised: what `guarantee_` says. Not promised: privacy of y. Neither mechanism adds noise to it: `AdditiveNoise` hands
+it out as it is, `RandomProjection` as Sy. Noise is floating-point, hence for simulations only.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+from numbers import Real
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+
+from dpmpc.bounds import Bounds, schema
+from dpmpc.errors import GuaranteeError, InputError
+from dpmpc.noise import Gaussian
+from dpmpc.projection.calibration import (
+    CALIBRATIONS,
+    check_rows,
+    hidden_variance,
+    paper_variance,
+    smallest_spread,
+    sound_variance,
+)
+from dpmpc.projection.guarantee import MutualInformationGuarantee
+from dpmpc.projection.information import additive_variance, check_bits
+from dpmpc.randomness import Stream, stream_for
+from dpmpc.tables import Table
+
+_BLOCK_CELLS = 1 << 22  # cells of S that are drawn at once; part of what a seed draws
+_PAPER = "Showkatbakhsh, Karakus and Diggavi 2018"
+_Y_KNOWN = "y is no secret: it is released without noise of its own, and counts as known"
+
+Matrix = NDArray[np.float64]
+
+
+class NoisyRegression(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore[misc]
+    """Base of the two mechanisms: least squares without an intercept on released rows.
+
+    Attributes
+    ----------
+    released_X_, released_y_ : ndarray of float64
+        The release, rows of normalised columns and targets.
+    coef_ : ndarray of float64, shape (d,)
+        Least squares of `released_y_` on `released_X_`.
+    sigma_ : float
+        Standard deviation of the noise.
+    guarantee_ : MutualInformationGuarantee
+        What is promised.
+    """
+
+    epsilon: float
+    bounds: Bounds
+    seed: int | None
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Release the rows X (n, d) within their bounds, with targets y (n,), and fit the release.
+
+        Raises
+        ------
+        InputError
+            If an argument is not as described, or a value without bounds lies outside [-1, 1].
+        GuaranteeError
+            If the data are outside the class that a public floor stands for.
+        """
+        check_bits(self.epsilon)
+        rows = self._normalised(X)
+        self.released_X_, self.released_y_ = self._release(rows, _targets(y, len(rows)), stream_for(self.seed))
+        self.coef_ = np.asarray(np.linalg.lstsq(self.released_X_, self.released_y_, rcond=None)[0])
+        return self
+
+    def predict(self, X: ArrayLike) -> Matrix:
+        """Predict the targets of rows (m, d), in the units of X that `fit` has seen."""
+        return self._normalised(X) @ self.coef_
+
+    def _normalised(self, X: ArrayLike) -> Matrix:
+        table = Table.from_any(X)
+        return schema(self.bounds, table.names).normalise(table.values)
+
+    @abc.abstractmethod
+    def _release(self, X: Matrix, y: Matrix, stream: Stream) -> tuple[Matrix, Matrix]:
+        """Return what is released of normalised rows; set `sigma_` and `guarantee_`."""
+
+
+class AdditiveNoise(NoisyRegression):
+    """X + sigma_AN N: independent Gaussian noise on every entry (Equations 8 to 10).
+
+    Parameters
+    ----------
+    epsilon : float
+        Bits about one entry of X.
+    bounds : None, pair, dict, Schema, str or Path
+        Public bounds of the columns of X, see `dpmpc.bounds.schema`; None: X is in [-1, 1].
+    seed : int, optional
+        Makes the noise repeatable.
+
+    Notes
+    -----
+    See `NoisyRegression` for the attributes.
+    """
+
+    def __init__(self, epsilon: float = 1.0, *, bounds: Bounds = None, seed: int | None = None):
+        self.epsilon = epsilon
+        self.bounds = bounds
+        self.seed = seed
+
+    def _release(self, X: Matrix, y: Matrix, stream: Stream) -> tuple[Matrix, Matrix]:
+        self.sigma_ = math.sqrt(additive_variance(self.epsilon))
+        self.guarantee_ = MutualInformationGuarantee(
+            self.epsilon,
+            f"Gaussian of standard deviation {self.sigma_:.6g} on every entry",
+            "sound",
+            proven=True,
+            rows=len(X),
+            assumptions=(_Y_KNOWN,),
+            sources=(f"{_PAPER}, Lemma 1",),
+        )
+        return X + Gaussian(self.sigma_).sample(X.shape, stream=stream), y
+
+
+class RandomProjection(NoisyRegression):
+    """(SX + sigma_RP N, Sy) with a secret Gaussian matrix S of n' rows (Equations 12 to 14).
+
+    Parameters
+    ----------
+    epsilon : float
+        Bits about one entry of X.
+    rows : int
+        n', at least d.
+    calibration : {"sound", "paper"}
+        "sound": sigma^2 = n'/(2^(2 epsilon) - 1) - floor, proven. "paper": Equation 13, whose proof is wrong from two
+        columns on, and from one where y is released (`dpmpc.projection.calibration`).
+    floor : float, "data" or None
+        The variance that mixing is counted on for, a public lower bound on v - sigma^2 ("sound") or on f^2 ("paper").
+        None stands for 0 with "sound", which any data satisfy, and for "data" with "paper". "data" computes it from
+        the data: sigma then depends on the entries that it protects, which no theorem covers.
+    bounds : None, pair, dict, Schema, str or Path
+        Public bounds of the columns of X, see `dpmpc.bounds.schema`; None: X is in [-1, 1].
+    seed : int, optional
+        Makes S and the noise repeatable, and S no secret.
+
+    Notes
+    -----
+    See `NoisyRegression` for the attributes. Where `floor` is "data", `sigma_` is a secret of the curator.
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        rows: int,
+        calibration: Literal["sound", "paper"] = "sound",
+        floor: float | Literal["data"] | None = None,
+        bounds: Bounds = None,
+        seed: int | None = None,
+    ):
+        self.epsilon = epsilon
+        self.rows = rows
+        self.calibration = calibration
+        self.floor = floor
+        self.bounds = bounds
+        self.seed = seed
+
+    def _release(self, X: Matrix, y: Matrix, stream: Stream) -> tuple[Matrix, Matrix]:
+        if check_rows(self.rows) < X.shape[1]:
+            raise InputError(f"rows: {self.rows} given, at least {X.shape[1]} expected: one for each column of X")
+        floor = self._checked_floor()
+        self.sigma_ = math.sqrt(self._variance(X, y, floor))
+        self.guarantee_ = self._guarantee(floor)
+        projected = _project(np.column_stack([X, y]), self.rows, stream)
+        if self.sigma_ > 0:
+            projected[:, :-1] += Gaussian(self.sigma_).sample((self.rows, X.shape[1]), stream=stream)
+        return projected[:, :-1], projected[:, -1]
+
+    def _checked_floor(self) -> float | Literal["data"]:
+        if self.calibration not in CALIBRATIONS:
+            raise InputError(f"calibration: {self.calibration!r} given, one of {', '.join(CALIBRATIONS)} expected")
+        if self.floor is None:
+            return "data" if self.calibration == "paper" else 0.0
+        if self.floor == "data":
+            return "data"
+        if not (isinstance(self.floor, Real) and 0 <= self.floor < math.inf):
+            raise InputError(f"floor: {self.floor!r} given, a finite number >= 0, 'data' or None expected")
+        return float(self.floor)
+
+    def _variance(self, X: Matrix, y: Matrix, floor: float | Literal["data"]) -> float:
+        """sigma^2; refuse data that are not what a public floor says they are."""
+        sound = self.calibration == "sound"
+        if floor == "data":
+            if sound:
+                return sound_variance(X, y, self.rows, self.epsilon)
+            return paper_variance(self.rows, self.epsilon, smallest_spread(X))
+        variance = paper_variance(self.rows, self.epsilon, floor)
+        if floor > 0:
+            reached = hidden_variance(X, y, variance) - variance if sound else smallest_spread(X)
+            needed = min(floor, paper_variance(self.rows, self.epsilon))
+            if reached < needed:
+                raise GuaranteeError(
+                    f"floor: {floor:g} given, but in these data mixing hides an entry behind a variance of {reached:g} "
+                    f"where {needed:g} is counted on; a smaller floor, 0 at least, expected"
+                )
+        return variance
+
+    def _guarantee(self, floor: float | Literal["data"]) -> MutualInformationGuarantee:
+        assumptions = [_Y_KNOWN, "S stays secret and is used once"]
+        noise = f"Gaussian of standard deviation {self.sigma_:.6g} on every entry of SX"
+        if floor == "data":
+            noise = "Gaussian on every entry of SX, with a standard deviation that depends on the data and stays secret"
+            assumptions.append("sigma tells nothing, though it depends on the data (unproven)")
+        elif floor > 0:
+            assumptions.append(f"the data are known to hide every entry behind a variance of {floor:g} when mixed")
+        if self.calibration == "paper" and floor != 0:
+            assumptions.append("columns of the release are conditionally independent (false: they share S)")
+            source = f"{_PAPER}, Lemma 2, whose proof has a gap: see docs/mathematics.md, section 8.2"
+        else:
+            source = "docs/mathematics.md, section 8.3" + (", for a sigma fixed beforehand" if floor == "data" else "")
+        return MutualInformationGuarantee(
+            self.epsilon,
+            noise,
+            self.calibration,
+            proven=floor == 0 or (floor != "data" and self.calibration == "sound"),
+            rows=self.rows,
+            assumptions=tuple(assumptions),
+            sources=(source,),
+        )
+
+
+def _targets(y: ArrayLike, count: int) -> Matrix:
+    target = np.asarray(y, dtype=np.float64)
+    if target.shape != (count,):
+        raise InputError(f"y: shape {target.shape} given, ({count},) expected: one value for each row of X")
+    if not np.isfinite(target).all():
+        row = int(np.argmin(np.isfinite(target)))
+        raise InputError(f"y: row {row + 1}: {target[row]} given, a finite number expected")
+    return target
+
+
+def _project(values: Matrix, rows: int, stream: Stream) -> Matrix:
+    """S values, with S of independent N(0, 1) entries drawn a block of rows at a time."""
+    projected = np.empty((rows, values.shape[1]))
+    step = max(1, _BLOCK_CELLS // len(values))
+    for start in range(0, rows, step):
+        block = projected[start : start + step]
+        np.matmul(Gaussian(1.0).sample((len(block), len(values)), stream=stream), values, out=block)
+    return projected

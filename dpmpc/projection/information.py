@@ -1,0 +1,75 @@
+"""Bits: mutual information, the noise that keeps it low, and what it means as differential privacy.
+
+A mechanism is epsilon-MI-DP if I(D_i; release | all other entries) <= epsilon bits for every entry i and every
+distribution of the data (Showkatbakhsh et al. 2018, Definition 1, after Cuff and Yu 2016). Here an entry is one number
+X_ij in [-1, 1], logarithms have base 2, and 2^(2 epsilon) - 1 is the signal-to-noise ratio that epsilon bits allow.
+"""
+
+from __future__ import annotations
+
+import math
+
+from scipy.optimize import brentq
+
+from dpmpc.errors import InputError
+
+MOST_BITS = 500.0  # 2^(2 epsilon) still is a double
+
+
+def check_bits(epsilon: float) -> float:
+    """Return epsilon, or refuse what is no amount of information.
+
+    Raises
+    ------
+    InputError
+        Unless it lies in (0, 500].
+    """
+    if not (math.isfinite(epsilon) and 0 < epsilon <= MOST_BITS):
+        raise InputError(f"epsilon: {epsilon} given, a number of bits in (0, {MOST_BITS:g}] expected")
+    return float(epsilon)
+
+
+def additive_variance(epsilon: float) -> float:
+    """sigma_AN^2 = 1/(2^(2 epsilon) - 1), the noise that hides an entry in [-1, 1] (Equation 9).
+
+    Parameters
+    ----------
+    epsilon : float
+        Bits.
+
+    Returns
+    -------
+    float
+        6.725024, 3.129813, 1 and 0.333333 at 0.1, 0.2, 0.5 and 1 bit.
+    """
+    return 1 / math.expm1(2 * math.log(2) * check_bits(epsilon))
+
+
+def bits(ratio: float) -> float:
+    """1/2 log2(1 + ratio), the capacity of a Gaussian channel with this signal-to-noise ratio (Equation 19)."""
+    return math.log1p(ratio) / (2 * math.log(2))
+
+
+def pinsker_delta(epsilon: float) -> float:
+    """Delta = sqrt(2 epsilon ln 2): epsilon-MI-DP implies (0, delta)-DP (Proposition 2, by Pinsker's inequality).
+
+    At most 1, which promises nothing: reached at 0.72 bits.
+    """
+    return min(1.0, math.sqrt(2 * check_bits(epsilon) * math.log(2)))
+
+
+def delta_of_bits(epsilon: float) -> float:
+    """Return the smallest delta that epsilon-MI-DP implies by Fano's inequality: 1 - h((1 - delta)/2) = epsilon.
+
+    Let an entry take either of two values with probability 1/2. Who sees the release errs with probability
+    (1 - TV)/2 at best, TV the total variation distance of the two releases, so that it tells at least
+    1 - h((1 - TV)/2) bits, h the binary entropy. Never above `pinsker_delta`; 1 from one bit on.
+    """
+    if check_bits(epsilon) >= 1:
+        return 1.0
+    return float(brentq(lambda delta: 1 - binary_entropy((1 - delta) / 2) - epsilon, 0.0, 1.0, xtol=1e-13))
+
+
+def binary_entropy(probability: float) -> float:
+    """h(p) = -p log2 p - (1 - p) log2(1 - p), in bits."""
+    return -sum(p * math.log2(p) for p in (probability, 1 - probability) if p > 0)
