@@ -25,6 +25,7 @@ PLANNED = ("ridge", "low-rank")
 BENCHES = (
     *("table3", "table4", "table5", "table6", "table7", "table8", "figure2", "figure3", "figure4"),
     *("sum_ssp", "noising", "dense", "coverage", "unopened"),
+    *("midp_attack", "midp_figures"),
 )
 SHARE_LIMIT_GB = 4.0
 INTEGER_NOISES = ("discrete-gaussian", "skellam", "discrete-laplace")

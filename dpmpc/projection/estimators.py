@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import abc
 import math
-from numbers import Real
 from typing import Literal, Self
 
 import numpy as np
@@ -186,9 +185,10 @@ class RandomProjection(NoisyRegression):
             return "data" if self.calibration == "paper" else 0.0
         if self.floor == "data":
             return "data"
-        if not (isinstance(self.floor, Real) and 0 <= self.floor < math.inf):
+        number: object = self.floor
+        if not (isinstance(number, (int, float, np.integer, np.floating)) and 0 <= number < math.inf):
             raise InputError(f"floor: {self.floor!r} given, a finite number >= 0, 'data' or None expected")
-        return float(self.floor)
+        return float(number)
 
     def _variance(self, X: Matrix, y: Matrix, floor: float | Literal["data"]) -> float:
         """sigma^2; refuse data that are not what a public floor says they are."""
