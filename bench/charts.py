@@ -67,6 +67,8 @@ class Chart:
         From left to right.
     findings : list of str
         Sentences that follow from the numbers.
+    styles : dict
+        Competitor -> arguments of ``errorbar``, where it is none of `dpmpc.bench.utility`.
     """
 
     name: str
@@ -76,6 +78,7 @@ class Chart:
     y_label: str
     panels: list[Panel]
     findings: list[str] = dataclasses.field(default_factory=list)
+    styles: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
 
     def markdown(self) -> str:
         """The Markdown page: one table for each panel."""
@@ -124,13 +127,14 @@ class Chart:
         for name, values in panel.series.items():
             means = [entry["mean"] for entry in values]
             if name in _GREYS:
-                colour, style = _GREYS[name]
-                axis.plot(panel.x, means, style, color=colour, label=name, linewidth=1.4)
+                colour, line = _GREYS[name]
+                axis.plot(panel.x, means, line, color=colour, label=name, linewidth=1.4)
                 continue
             # An error bar that reached below zero would leave a logarithmic axis: it ends at a tenth of the mean.
             below = [min(entry["sd"], 0.9 * entry["mean"]) for entry in values]
             above = [entry["sd"] for entry in values]
-            axis.errorbar(panel.x, means, (below, above), label=name, capsize=2, markersize=4, **_style(name, central))
+            style = self.styles.get(name) or _style(name, central)
+            axis.errorbar(panel.x, means, (below, above), label=name, capsize=2, markersize=4, **style)
         axis.set(xscale="log", yscale="log", xlabel=self.x_label, ylabel=self.y_label, title=panel.title)
         axis.grid(which="major", color="gainsboro", linewidth=0.6)
 
