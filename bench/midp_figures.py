@@ -31,7 +31,7 @@ EPSILONS = (0.05, 0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0)
 STEP_OF_EPSILONS = 10
 PIXELS, TRAINING, MNIST_UNIT = 300, 0.8, 1000
 MNIST_STEPS = (1, 2, 3, 5, 7, 9)
-RUNS = 10
+RUNS = 20
 
 ADDITIVE, REPAIRED_ON_DATA = "additive noise", "log, repaired on the data (unproven)"
 _COLOURS = {"log": "#0072b2", "linear": "#e69f00", "full": "#cc79a7"}
