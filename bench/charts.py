@@ -118,7 +118,8 @@ class Chart:
         handles = {
             label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
         }
-        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(4, 2 * columns), frameon=False)
+        across = min(4, 2 * columns)
+        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=across, frameon=False)
         figure.suptitle(self.title)
         figure.savefig(path, dpi=110)
 

@@ -141,14 +141,14 @@ def brightest(images: Matrix) -> Matrix:
 def main(arguments: Sequence[str]) -> None:
     """Measure, print and write the three figures."""
     options = options_of("midp_figures", "Figures 1 to 3 of the paper on mutual information", arguments, RUNS)
+    images, labels = load_mnist_4_9()
+    images = brightest(images)
     steps, epsilons = (STEPS[:2], EPSILONS[3:5]) if options.quick else (STEPS, EPSILONS)
     first, second, third = Panel(f"ε = {EPSILON:g} bits"), Panel(f"n = {UNIT * STEP_OF_EPSILONS}"), Panel("4 against 9")
     for k in steps:
         first.add(UNIT * k, _repeat(options.runs, partial(random_data, k, EPSILON)))
     for epsilon in epsilons:
         second.add(epsilon, _repeat(options.runs, partial(random_data, STEP_OF_EPSILONS, epsilon)))
-    images, labels = load_mnist_4_9()
-    images = brightest(images)
     for k in MNIST_STEPS[:1] if options.quick else MNIST_STEPS:
         third.add(MNIST_UNIT * k, _repeat(options.runs, partial(digits, images, labels, k)))
     charts = (

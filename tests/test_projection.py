@@ -133,6 +133,40 @@ def test_the_sound_form_is_monotone_and_keeps_its_bound():
         assert paper_variance(rows, 0.4, smallest_spread(X)) <= variance <= paper_variance(rows, 0.4)
 
 
+def told_about_a_bit(X, y, rows, variance, draws=20_000):
+    """I(X_11; release) in bits for a fair X_11 in {-1, 1}, by simulation of the likelihoods, and its standard error."""
+    generator = np.random.default_rng(5)
+    forms = []
+    for entry in (-1.0, 1.0):
+        M = np.column_stack([X, y])
+        M[0, 0] = entry
+        forms.append(M.T @ M + np.diag([variance] * X.shape[1] + [0]))
+    told = []
+    for true, other in (forms, forms[::-1]):
+        Z = generator.standard_normal((draws, rows, len(true))) @ np.linalg.cholesky(true).T
+        surplus = np.einsum("tri,ij,trj->t", Z, np.linalg.inv(true) - np.linalg.inv(other), Z) / 2
+        surplus += rows * (np.linalg.slogdet(true)[1] - np.linalg.slogdet(other)[1]) / 2
+        told.append(1 - np.logaddexp(0, surplus) / math.log(2))  # log2 of the true likelihood over the mixture's
+    return np.mean(told), np.std(told) / math.sqrt(2 * draws)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("variance", [0.2, 4.0, 20.0])
+def test_the_information_about_a_bit_is_below_the_repaired_bound(variance):
+    """Fixed seed. Simulated information less five standard errors: false alarms below 1e-6."""
+    for X, y in (copied_columns(60, 1.0, np.random.default_rng(0)), regression(60, 2), regression(6, 2)):
+        told, error = told_about_a_bit(X, y, 4, variance)
+        assert told - 5 * error <= leak_bound(X, y, 4, variance)
+
+
+@pytest.mark.statistical
+def test_the_information_about_a_bit_exceeds_what_the_paper_proves():
+    """Fixed seed; five standard errors, false alarms below 1e-6."""
+    X, y = copied_columns(60, 1.0, np.random.default_rng(0))
+    told, error = told_about_a_bit(X, y, 4, 0.2)
+    assert told - 5 * error > 2 * bits(4 / (0.2 + smallest_spread(X)))
+
+
 # The mechanisms
 
 
@@ -360,6 +394,18 @@ def test_the_largest_projection_wins_at_a_bit_and_additive_noise_at_three():
         runs = [midp_figures.random_data(10, epsilon, np.random.default_rng(seed)) for seed in range(6)]
         names = ["additive noise", *(f"{size}, as printed" for size in ("log", "linear", "full"))]
         assert min(names, key=lambda name: np.mean([run[name] for run in runs])) == best
+
+
+def test_a_quick_run_writes_the_three_figures(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("matplotlib")
+    generator = np.random.default_rng(0)
+    stand_in = generator.uniform(0, 1, (1400, 310)), generator.choice([-1.0, 1.0], 1400)
+    monkeypatch.setattr(midp_figures, "load_mnist_4_9", lambda: stand_in)
+    midp_figures.main(["--quick", "--out", str(tmp_path)])
+    for number in (1, 2, 3):
+        assert (tmp_path / f"midp_figure{number}.png").stat().st_size > 1000
+        assert "| log, sound |" in (tmp_path / f"midp_figure{number}.md").read_text()
+    capsys.readouterr()
 
 
 def test_sizes_of_projections_are_the_papers():
