@@ -218,7 +218,7 @@ class RandomProjection(NoisyRegression):
             assumptions.append(f"the data are known to hide every entry behind a variance of {floor:g} when mixed")
         if self.calibration == "paper" and floor != 0:
             assumptions.append("columns of the release are conditionally independent (false: they share S)")
-            source = f"{_PAPER}, Lemma 2, whose proof has a gap: see docs/mathematics.md, section 9.2"
+            source = f"{_PAPER}, Lemma 2, which is false: docs/mathematics.md, section 9.2"
         else:
             source = "docs/mathematics.md, section 9.3" + (", for a sigma fixed beforehand" if floor == "data" else "")
         return MutualInformationGuarantee(
