@@ -1,7 +1,11 @@
-"""What all private estimators share: the budget, the public choices, and the way from data to a release."""
+"""What all private estimators share: the budget, the public choices, and the way from data to a release.
+
+They are data classes, so that a parameter stands in one place: its fields are what scikit-learn calls parameters.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -18,6 +22,7 @@ from dpmpc.release import Release
 from dpmpc.tables import Table
 
 
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     """Base of the estimators that read a release, or make one from data at hand.
 
@@ -45,38 +50,20 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         Simulations only: repeats sketch, noise and shares; the guarantee then says that nobody is protected.
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        bounds: Bounds = None,
-        noise: str = "discrete-gaussian",
-        servers: int = 3,
-        sharing: str = "additive",
-        noise_by: str = "clients",
-        copies: str = "auto",
-        corrupt_clients: int = 0,
-        dropouts: int = 0,
-        coalition: str = "adaptive",
-        calibration: str = "joint",
-        threads: int = 1,
-        seed: int | None = None,
-    ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.noise = noise
-        self.servers = servers
-        self.sharing = sharing
-        self.noise_by = noise_by
-        self.copies = copies
-        self.corrupt_clients = corrupt_clients
-        self.dropouts = dropouts
-        self.coalition = coalition
-        self.calibration = calibration
-        self.threads = threads
-        self.seed = seed
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    bounds: Bounds = None
+    noise: str = "discrete-gaussian"
+    servers: int = 3
+    sharing: str = "additive"
+    noise_by: str = "clients"
+    copies: str = "auto"
+    corrupt_clients: int = 0
+    dropouts: int = 0
+    coalition: str = "adaptive"
+    calibration: str = "joint"
+    threads: int = 1
+    seed: int | None = None
 
     def task_choices(self, public: Schema) -> dict[str, Any]:
         """Return what `dpmpc.planning.design` has to be told about this estimator, beyond budget and trust."""
@@ -105,6 +92,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return model.run(task, table.values, stream=stream_for(self.seed), threads=self.threads)
 
 
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class PrivateLinearModel(PrivateEstimator):
     """Base of the estimators that read the Gram matrix of a release of rows or second moments.
 
@@ -120,48 +108,10 @@ class PrivateLinearModel(PrivateEstimator):
         Those of `PrivateEstimator`.
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        bounds: Bounds = None,
-        sketch: str = "auto",
-        rows: int | None = None,
-        sparsity: int | None = None,
-        noise: str = "discrete-gaussian",
-        radius: float | None = None,
-        servers: int = 3,
-        sharing: str = "additive",
-        noise_by: str = "clients",
-        copies: str = "auto",
-        corrupt_clients: int = 0,
-        dropouts: int = 0,
-        coalition: str = "adaptive",
-        calibration: str = "joint",
-        threads: int = 1,
-        seed: int | None = None,
-    ):
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            bounds=bounds,
-            noise=noise,
-            servers=servers,
-            sharing=sharing,
-            noise_by=noise_by,
-            copies=copies,
-            corrupt_clients=corrupt_clients,
-            dropouts=dropouts,
-            coalition=coalition,
-            calibration=calibration,
-            threads=threads,
-            seed=seed,
-        )
-        self.sketch = sketch
-        self.rows = rows
-        self.sparsity = sparsity
-        self.radius = radius
+    sketch: str = "auto"
+    rows: int | None = None
+    sparsity: int | None = None
+    radius: float | None = None
 
     def task_choices(self, public: Schema) -> dict[str, Any]:
         """Return the public matrix and the clipping norm."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from dpmpc.release import GramRelease, Release
 from dpmpc.tables import Table
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class LowRankApproximation(TransformerMixin, PrivateLinearModel):  # type: ignore[misc]
     """Differentially private low-rank approximation by secure sketching.
 
@@ -45,50 +47,7 @@ class LowRankApproximation(TransformerMixin, PrivateLinearModel):  # type: ignor
         What the servers opened; any other rank can be had from it at no cost.
     """
 
-    def __init__(
-        self,
-        n_components: int = 3,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        bounds: Any = None,
-        sketch: str = "auto",
-        rows: int | None = None,
-        sparsity: int | None = None,
-        noise: str = "discrete-gaussian",
-        radius: float | None = None,
-        servers: int = 3,
-        sharing: str = "additive",
-        noise_by: str = "clients",
-        copies: str = "auto",
-        corrupt_clients: int = 0,
-        dropouts: int = 0,
-        coalition: str = "adaptive",
-        calibration: str = "joint",
-        threads: int = 1,
-        seed: int | None = None,
-    ):
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            bounds=bounds,
-            sketch=sketch,
-            rows=rows,
-            sparsity=sparsity,
-            noise=noise,
-            radius=radius,
-            servers=servers,
-            sharing=sharing,
-            noise_by=noise_by,
-            copies=copies,
-            corrupt_clients=corrupt_clients,
-            dropouts=dropouts,
-            coalition=coalition,
-            calibration=calibration,
-            threads=threads,
-            seed=seed,
-        )
-        self.n_components = n_components
+    n_components: int = 3
 
     def fit(self, X: ArrayLike, y: object = None) -> LowRankApproximation:
         """Make a release of X under the estimator's budget and fit it.

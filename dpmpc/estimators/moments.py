@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -21,6 +22,7 @@ DEFAULT_ROWS = 256
 FRACTIONAL_BITS = 24  # n rounding errors of 2^-25 stay below the noise for n up to 10^8
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class FrequencyMoment(PrivateEstimator):
     """Differentially private moments of what the clients hold, each one number or one item.
 
@@ -57,46 +59,10 @@ class FrequencyMoment(PrivateEstimator):
         What the servers opened.
     """
 
-    def __init__(
-        self,
-        order: int = 2,
-        *,
-        of: str = "values",
-        rows: int | None = None,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        bounds: Any = None,
-        noise: str = "discrete-gaussian",
-        servers: int = 3,
-        sharing: str = "additive",
-        noise_by: str = "clients",
-        copies: str = "auto",
-        corrupt_clients: int = 0,
-        dropouts: int = 0,
-        coalition: str = "adaptive",
-        calibration: str = "joint",
-        threads: int = 1,
-        seed: int | None = None,
-    ):
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            bounds=bounds,
-            noise=noise,
-            servers=servers,
-            sharing=sharing,
-            noise_by=noise_by,
-            copies=copies,
-            corrupt_clients=corrupt_clients,
-            dropouts=dropouts,
-            coalition=coalition,
-            calibration=calibration,
-            threads=threads,
-            seed=seed,
-        )
-        self.order = order
-        self.of = of
-        self.rows = rows
+    order: int = 2
+    _: dataclasses.KW_ONLY
+    of: str = "values"
+    rows: int | None = None
 
     def fit(self, X: ArrayLike, y: object = None) -> FrequencyMoment:
         """Make a release of one column under the estimator's budget and fit it.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +19,7 @@ AUTO = "auto"
 _CHOSEN_MARGIN = 0.5  # the estimated risk itself shies from a singular matrix, so that half the usual margin is safe
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class RidgeRegression(LinearPredictor, PrivateLinearModel):
     """Differentially private ridge regression by secure sketching.
 
@@ -58,54 +59,10 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         The fit in normalised units.
     """
 
-    def __init__(
-        self,
-        alpha: float | str = 1.0,
-        *,
-        fit_intercept: bool = True,
-        debias: str = "guarded",
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        bounds: Any = None,
-        sketch: str = "auto",
-        rows: int | None = None,
-        sparsity: int | None = None,
-        noise: str = "discrete-gaussian",
-        radius: float | None = None,
-        servers: int = 3,
-        sharing: str = "additive",
-        noise_by: str = "clients",
-        copies: str = "auto",
-        corrupt_clients: int = 0,
-        dropouts: int = 0,
-        coalition: str = "adaptive",
-        calibration: str = "joint",
-        threads: int = 1,
-        seed: int | None = None,
-    ):
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            bounds=bounds,
-            sketch=sketch,
-            rows=rows,
-            sparsity=sparsity,
-            noise=noise,
-            radius=radius,
-            servers=servers,
-            sharing=sharing,
-            noise_by=noise_by,
-            copies=copies,
-            corrupt_clients=corrupt_clients,
-            dropouts=dropouts,
-            coalition=coalition,
-            calibration=calibration,
-            threads=threads,
-            seed=seed,
-        )
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.debias = debias
+    alpha: float | str = 1.0
+    _: dataclasses.KW_ONLY
+    fit_intercept: bool = True
+    debias: str = "guarded"
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> RidgeRegression:
         """Make a release of (X, y) under the estimator's budget and fit it.
