@@ -24,6 +24,7 @@ _WORD = 8
 _RELEASED = {
     "rows": "a sketch of their rows",
     "second-moments": "the sum of their second moments",
+    "whitened-products": "the sum of their whitened products",
     "power-sum": "the sum of a power of their numbers",
     "item-sketch": "a sketch of how many hold each item",
 }

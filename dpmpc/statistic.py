@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dpmpc.bounds import Column, clip_ball, largest_squared_norm
 from dpmpc.encoding import FixedPoint, Sensitivity
@@ -28,6 +28,7 @@ from dpmpc.randomness import seed_bytes
 from dpmpc.sketching import CountSketch
 
 MOST_ORDER = 32
+_LARGEST_WEIGHT = 1e100
 MOST_ITEMS = 1 << 24  # everybody holds a table of the public matrix, nine bytes an item
 
 
@@ -177,6 +178,69 @@ class SecondMoments(_RowStatistic):
         return gram
 
 
+class WhitenedProducts(Statistic):
+    """Upper triangle of w w^T, for w = z M clipped to the unit ball: a covariance step of CoinPress.
+
+    Entries off the diagonal are multiplied by sqrt(2), so that the L2 norm of the contribution is the Frobenius norm of
+    the matrix. With `triangle` they are not, as CoinPress has it: then they get sqrt(2) times the noise. Either way two
+    contributions differ by at most sqrt(2), which orthogonal rows of norm 1 attain: without the factor, by
+    (||D||_F^2 + ||diag D||^2) / 2 <= ||D||_F^2 for the difference D of the matrices.
+
+    Parameters
+    ----------
+    matrix : array_like of float, shape (p, p)
+        M, public.
+    triangle : bool
+        Whether each entry of the upper triangle counts once.
+    """
+
+    name = "whitened-products"
+
+    def __init__(self, matrix: ArrayLike, triangle: bool = False):
+        self.matrix = np.array(matrix, dtype=np.float64)
+        if self.matrix.ndim != 2 or self.matrix.shape[0] != self.matrix.shape[1]:
+            raise InputError(f"matrix: shape {self.matrix.shape} given, a square matrix expected")
+        if not np.all(np.abs(self.matrix) <= _LARGEST_WEIGHT):  # a NaN fails too
+            raise InputError(f"matrix: entries of magnitude at most {_LARGEST_WEIGHT:g} expected")
+        self.triangle = bool(triangle)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the matrix, as nested lists, and how entries count."""
+        return {"matrix": self.matrix.tolist(), "triangle": self.triangle}
+
+    def width(self, columns: int) -> int:
+        """Return p (p + 1) / 2."""
+        if columns != len(self.matrix):
+            raise InputError(f"columns: {columns} given, {len(self.matrix)} expected by the whitening matrix")
+        return columns * (columns + 1) // 2
+
+    def encode(self, rows: NDArray[np.float64], encoding: FixedPoint) -> NDArray[np.int64]:
+        """Encode the products of the whitened, clipped rows."""
+        whitened = clip_ball(rows @ self.matrix, 1.0)
+        first, second = np.triu_indices(len(self.matrix))
+        return encoding.encode(whitened[:, first] * whitened[:, second] * self._weights())
+
+    def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
+        """sqrt(2) in units of 2^-f, plus what rounding each entry to the nearest integer can add."""
+        width = self.width(columns)
+        l2 = moment_sensitivity(1.0) * 2.0**encoding.fractional_bits + math.sqrt(width) + 1
+        return Sensitivity(l1=math.sqrt(width) * l2, l2=l2, linf=2 * self.largest_entry(encoding), columns=width)
+
+    def largest_entry(self, encoding: FixedPoint) -> int:
+        """2^f, the encoding of 1."""
+        return 1 << encoding.fractional_bits
+
+    def symmetric(self, moments: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Put released moments (width,) back into the symmetric matrix (p, p)."""
+        upper = np.zeros(self.matrix.shape)
+        upper[np.triu_indices(len(upper))] = moments / self._weights()
+        return np.asarray(upper + np.triu(upper, 1).T)
+
+    def _weights(self) -> NDArray[np.float64]:
+        first, second = np.triu_indices(len(self.matrix))
+        return np.where((first == second) | self.triangle, 1.0, math.sqrt(2))
+
+
 class PowerSum(Statistic):
     """A power of one number x, in units of its largest magnitude: u^k with u = x / max(|lower|, |upper|).
 
@@ -318,7 +382,9 @@ def moment_sensitivity(squared_norm: float) -> float:
     return math.sqrt(2) * squared_norm
 
 
-_STATISTICS: dict[str, type[Statistic]] = {kind.name: kind for kind in (Rows, SecondMoments, PowerSum, ItemSketch)}
+_STATISTICS: dict[str, type[Statistic]] = {
+    kind.name: kind for kind in (Rows, SecondMoments, WhitenedProducts, PowerSum, ItemSketch)
+}
 
 
 def statistic_from(description: Mapping[str, Any]) -> Statistic:

@@ -2,12 +2,13 @@
 
 `gaussian` holds the tight curve of the Gaussian mechanism, `integer_noise` what integers cost beside it,
 `accountants` one family of noise each, `exposure` who may collude, `noising` who adds the noise, `leverage` what one
-noisy copy of a row is worth, `calibration` the mechanism of secure sketching, `guarantee` the words, `mixing` both for
-parties with different columns.
+noisy copy of a row is worth, `calibration` the mechanism of secure sketching, `concentrated` zCDP and its ledger,
+`guarantee` the words, `mixing` noise and words for parties with different columns.
 """
 
 from dpmpc.privacy.accountants import NOISES, is_pure, released_sd
 from dpmpc.privacy.calibration import CALIBRATIONS, account, calibrate
+from dpmpc.privacy.concentrated import Ledger, epsilon_of_rho, rho_of_sum
 from dpmpc.privacy.exposure import COALITIONS, Exposure, RowExposure, Trust
 from dpmpc.privacy.gaussian import (
     analytic_gaussian_sigma,
@@ -30,6 +31,7 @@ __all__ = [
     "REPLACE_ONE",
     "Exposure",
     "Guarantee",
+    "Ledger",
     "MixingGuarantee",
     "Noising",
     "RowExposure",
@@ -43,9 +45,11 @@ __all__ = [
     "classical_gaussian_sigma",
     "delta_of_mu",
     "epsilon_of_mu",
+    "epsilon_of_rho",
     "is_pure",
     "mu_of_budget",
     "occupancy_failure",
     "party_noise_sd",
     "released_sd",
+    "rho_of_sum",
 ]

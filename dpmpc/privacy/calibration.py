@@ -37,6 +37,7 @@ from dpmpc.privacy.noising import Noising
 from dpmpc.sketching import PublicMatrix
 
 CALIBRATIONS = ("joint", "paper")
+ONE_RELEASE = "each row of data enters one release only, with noise drawn once"  # where clients noise what they send
 
 
 def calibrate(
@@ -146,7 +147,7 @@ def account(
             "the servers follow the protocol (semi-honest) and at least "
             f"{trust.honest_servers} of them keep their shares to themselves",
             exposure.assumption() + (f" after {trust.lost} are taken away" if trust.lost and by_clients else ""),
-            *(["each row of data enters one release only, with noise drawn once"] if by_clients else []),
+            *([ONE_RELEASE] if by_clients else []),
             "AES-128 in counter mode is a pseudorandom generator",
             *accountant.assumptions,
         ),

@@ -1,0 +1,179 @@
+"""The algorithms of CoinPress and of its extension to linear regression, written for any way to sum.
+
+MVMRec and MVCRec are those of Biswas et al. 2020; Algorithms 1 to 5 those of Ediger 2021, with two repairs: whitening
+matrices are multiplied in the order in which they act, and all of the budget is spent (the printed shares of Algorithm
+3, .1, .45 and .45 for two mechanisms, leave .45 unspent).
+
+Promised: privacy for rows of any law. Not promised: accuracy where rows are not Gaussian, or the prior (center and
+radius, upper bound) is wrong; z = x y is not Gaussian even where x and y are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from dpmpc.coinpress import steps
+from dpmpc.coinpress.rounds import center_from, covariance_round, mean_round, moments_from
+from dpmpc.coinpress.steps import Reals
+from dpmpc.coinpress.summation import Summation
+
+LARGEST = 1e100  # rows are clipped to it before anything is computed from them, so that nothing overflows
+
+
+@dataclasses.dataclass(frozen=True)
+class Covariance:
+    """An estimate of a covariance matrix.
+
+    Parameters
+    ----------
+    matrix : ndarray of float64, shape (d, d)
+        Symmetric, without negative eigenvalues.
+    whitening, whitened : ndarray of float64, shape (d, d)
+        A and Z of the last round: matrix = A^-T Z A^-1.
+    deviation : float
+        Standard deviation of the noise in the diagonal of Z.
+    """
+
+    matrix: Reals
+    whitening: Reals
+    whitened: Reals
+    deviation: float
+
+    def inverse_root(self) -> Reals:
+        """Sigma^(-1/2), the eigenvalues of Z being raised to the operator norm of its noise, 2 sd sqrt(d)."""
+        floor = 2 * self.deviation * math.sqrt(len(self.whitened))
+        return steps.inverse_root(steps.unwhitened(self.whitening, steps.positive(self.whitened, floor)))
+
+
+def bounded(values: Reals) -> Reals:
+    """Clip to what arithmetic bears; a copy."""
+    return np.clip(values, -LARGEST, LARGEST)
+
+
+def mean(
+    total: Summation, rows: Reals, names: Sequence[str], center: Reals, radius: float, shares: Sequence[float]
+) -> tuple[Reals, float]:
+    """MVMRec: the mean of rows whose covariance is at most I, known to lie within `radius` of `center`.
+
+    Parameters
+    ----------
+    total : Summation
+        Who sums.
+    rows : ndarray of float64, shape (n, d)
+        One for each client; left unchanged.
+    names : sequence of str
+        Of the columns.
+    center, radius : ndarray of float64, shape (d,); float
+        The prior: c and r.
+    shares : sequence of float
+        rho of each round.
+
+    Returns
+    -------
+    center : ndarray of float64, shape (d,)
+    radius : float
+        Within which the mean lies, but for a failure probability of .01 a round, if rows are Gaussian.
+    """
+    for share in shares:
+        published = mean_round(names, center, radius, share)
+        averaged = total(published, rows)
+        center, deviation = center_from(published, averaged)
+        radius = steps.next_radius(len(names), averaged.clients, deviation)
+    return center, radius
+
+
+def covariance(
+    total: Summation,
+    rows: Reals,
+    names: Sequence[str],
+    upper: float,
+    shares: Sequence[float],
+    *,
+    triangle: bool = False,
+) -> Covariance:
+    """MVCRec: the covariance of rows with mean 0 and covariance at most `upper` I.
+
+    Parameters
+    ----------
+    total, rows, names, shares
+        See `mean`.
+    upper : float
+        u.
+    triangle : bool
+        Whether noise is as printed; see `dpmpc.statistic.WhitenedProducts`.
+    """
+    following = np.eye(len(names)) / math.sqrt(upper)
+    for share in shares:
+        whitening = following
+        published = covariance_round(names, whitening, upper, share, triangle=triangle)
+        averaged = total(published, rows)
+        noisy, deviation = moments_from(published, averaged)
+        Z = steps.positive(noisy)
+        following = steps.next_whitening(whitening, Z, averaged.clients)
+    return Covariance(steps.unwhitened(whitening, Z), whitening, Z, deviation)
+
+
+@dataclasses.dataclass(frozen=True)
+class Prior:
+    """What is known beforehand about a regression with residuals of variance 1.
+
+    Parameters
+    ----------
+    radius : float
+        r: ||E[x y]|| is at most r.
+    label_upper : float
+        Upper bound on the variance of the label.
+    upper : float or None
+        u: upper bound on the features' covariance, which is estimated; None where it is known to be I.
+    """
+
+    radius: float
+    label_upper: float
+    upper: float | None = None
+
+
+def regression(
+    total: Summation,
+    X: Reals,
+    y: Reals,
+    names: Sequence[str],
+    prior: Prior,
+    *,
+    rho: float,
+    norm_share: float,
+    rounds: int,
+    triangle: bool = False,
+) -> tuple[Reals, float, Covariance | None]:
+    """Algorithm 3, and Algorithm 5 where the features' covariance is not known.
+
+    Algorithm 5: a third of rho for Sigma, then Algorithm 3 on x Sigma^(-1/2), whose answer Sigma^(-1/2) maps back.
+    Algorithm 3: `norm_share` of what remains for ||beta||^2 (Algorithm 2), the rest for the mean of z = x y, divided by
+    sqrt(2 ||beta||^2 + 1) (Algorithm 1; Lemma 3.1).
+
+    Returns
+    -------
+    coefficients : ndarray of float64, shape (d,)
+    squared_norm : float
+        The estimate of ||beta||^2, or of ||Sigma^(1/2) beta||^2.
+    covariance : Covariance or None
+        Of the features, where it was estimated.
+    """
+    X, y = bounded(X), bounded(y)
+    found, back = None, np.eye(X.shape[1])
+    if prior.upper is not None:
+        found = covariance(total, X, names, prior.upper, steps.split(rho / 3, rounds), triangle=triangle)
+        back = found.inverse_root()
+        rho *= 2 / 3
+    shares = steps.split(norm_share * rho, rounds)
+    variance = covariance(total, y[:, None], ["y"], prior.label_upper, shares).matrix[0, 0]
+    squared_norm = max(0.0, float(variance) - 1)
+    spread = math.sqrt(2 * squared_norm + 1)
+    z = bounded((X @ back) * (y[:, None] / spread))
+    products = [f"{name} y" for name in names]
+    shares = steps.split((1 - norm_share) * rho, rounds)
+    scaled, _ = mean(total, z, products, np.zeros(len(names)), prior.radius / spread, shares)
+    return back @ (scaled * spread), squared_norm, found

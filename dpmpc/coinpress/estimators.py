@@ -1,0 +1,371 @@
+"""CoinPress as scikit-learn estimators: mean, covariance and linear regression under a budget of zCDP.
+
+`servers=None` is a trusted curator; a number runs every round among that many servers, so that nobody is trusted with
+a row. `guarantee_` says which. Rows are never changed; a row that is not finite is refused.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+
+from dpmpc import model
+from dpmpc.coinpress import algorithms, steps
+from dpmpc.coinpress.summation import Curator, Runner, Servers, Summation
+from dpmpc.errors import InputError
+from dpmpc.privacy import Guarantee, Ledger
+from dpmpc.tables import Table
+
+CALIBRATIONS = ("joint", "paper")
+MEAN_RADIUS, COVARIANCE_UPPER, REGRESSION_RADIUS, LABEL_UPPER = 10.0, 10.0, 100.0, 100.0
+COVARIANCES = ("identity", "estimate")
+
+
+class CoinPress(BaseEstimator):  # type: ignore[misc]
+    """Base of the estimators.
+
+    Parameters
+    ----------
+    rho : float
+        Budget of `fit`, in zCDP; neighbouring rows are replaced, n is public.
+    rounds : int
+        t: the earlier rounds share a quarter of the budget, the last one has the rest.
+    delta : float
+        Where epsilon is read off, below 1/n.
+    servers : int, optional
+        Number of servers; a trusted curator by default.
+    sharing, noise_by, corrupt_clients
+        Among servers; see `dpmpc.planning.design`.
+    run : callable, optional
+        How servers run a task: by default in this process; ``dpmpc.protocols.coinpress.run`` is among real ones.
+    seed : int, optional
+        Simulations only: repeats the noise; the guarantee then says that nobody is protected.
+
+    Attributes
+    ----------
+    guarantee_ : Guarantee
+        Of all rounds together.
+    ledger_ : Ledger
+        What each round spent.
+    """
+
+    guarantee_: Guarantee
+    ledger_: Ledger
+
+    def __init__(
+        self,
+        rho: float = 0.5,
+        rounds: int = 2,
+        *,
+        delta: float = 1e-6,
+        servers: int | None = None,
+        sharing: str = "additive",
+        noise_by: str = "clients",
+        corrupt_clients: int = 0,
+        run: Runner | None = None,
+        seed: int | None = None,
+    ):
+        self.rho = rho
+        self.rounds = rounds
+        self.delta = delta
+        self.servers = servers
+        self.sharing = sharing
+        self.noise_by = noise_by
+        self.corrupt_clients = corrupt_clients
+        self.run = run
+        self.seed = seed
+
+    def _summation(self, clients: int) -> Summation:
+        """Return who sums, with the whole budget unspent."""
+        if self.delta * clients >= 1:
+            raise InputError(
+                f"delta: {self.delta:g} given for {clients} clients, less than 1/n = {1 / clients:g} expected"
+            )
+        if self.servers is None:
+            return Curator(self.rho, self.delta, self.seed)
+        return Servers(
+            self.rho,
+            self.delta,
+            self.seed,
+            servers=self.servers,
+            sharing=self.sharing,
+            noise_by=self.noise_by,
+            corrupt_clients=self.corrupt_clients,
+            run=self.run or model.run,
+        )
+
+    def _keep(self, total: Summation, table: Table) -> Self:
+        self.guarantee_, self.ledger_ = total.guarantee(), total.ledger
+        self.feature_names_ = table.names
+        self.n_features_in_ = len(table.names)
+        return self
+
+
+class PrivateMean(CoinPress):
+    """Mean of rows whose covariance is at most the identity (CoinPress, MVMRec).
+
+    Parameters
+    ----------
+    rho, rounds
+        See `CoinPress`.
+    center : array_like of float, shape (d,), optional
+        c, the middle of the ball that is known to hold the mean; the origin by default.
+    radius : float, optional
+        r, its radius; 10 sqrt(d) by default. A public constant: a mean outside is missed, but privacy holds.
+    **options
+        Others of `CoinPress`.
+
+    Attributes
+    ----------
+    mean_ : ndarray of float64, shape (d,)
+        In the columns' units.
+    radius_ : float
+        Norm of the error that Gaussian rows exceed with probability .01 a round.
+    """
+
+    def __init__(
+        self,
+        rho: float = 0.5,
+        rounds: int = 2,
+        *,
+        center: ArrayLike | None = None,
+        radius: float | None = None,
+        delta: float = 1e-6,
+        servers: int | None = None,
+        sharing: str = "additive",
+        noise_by: str = "clients",
+        corrupt_clients: int = 0,
+        run: Runner | None = None,
+        seed: int | None = None,
+    ):
+        super().__init__(
+            rho,
+            rounds,
+            delta=delta,
+            servers=servers,
+            sharing=sharing,
+            noise_by=noise_by,
+            corrupt_clients=corrupt_clients,
+            run=run,
+            seed=seed,
+        )
+        self.center = center
+        self.radius = radius
+
+    def fit(self, X: ArrayLike, y: None = None) -> PrivateMean:
+        """Estimate the mean of X (n, d)."""
+        table = Table.from_any(X)
+        center = _center(self.center, len(table.names))
+        radius = _positive("radius", self.radius, MEAN_RADIUS * math.sqrt(len(table.names)))
+        total = self._summation(len(table))
+        shares = steps.split(self.rho, self.rounds)
+        rows = algorithms.bounded(table.values)
+        self.mean_, self.radius_ = algorithms.mean(total, rows, table.names, center, radius, shares)
+        return self._keep(total, table)
+
+
+class PrivateCovariance(CoinPress):
+    """Covariance of rows with mean 0 (CoinPress, MVCRec).
+
+    Parameters
+    ----------
+    rho, rounds
+        See `CoinPress`.
+    upper : float, optional
+        u: the covariance is at most u I; 10 sqrt(d) by default. A public constant: larger covariances are missed.
+    calibration : {"joint", "paper"}
+        "joint" adds noise to the symmetric matrix as a whole, so that entries off the diagonal have 1/sqrt(2) of the
+        noise that "paper" gives to every entry; the guarantee is the same.
+    **options
+        Others of `CoinPress`.
+
+    Attributes
+    ----------
+    covariance_ : ndarray of float64, shape (d, d)
+        Second moments about 0, without negative eigenvalues, in the columns' units.
+    """
+
+    def __init__(
+        self,
+        rho: float = 0.5,
+        rounds: int = 3,
+        *,
+        upper: float | None = None,
+        calibration: str = "joint",
+        delta: float = 1e-6,
+        servers: int | None = None,
+        sharing: str = "additive",
+        noise_by: str = "clients",
+        corrupt_clients: int = 0,
+        run: Runner | None = None,
+        seed: int | None = None,
+    ):
+        super().__init__(
+            rho,
+            rounds,
+            delta=delta,
+            servers=servers,
+            sharing=sharing,
+            noise_by=noise_by,
+            corrupt_clients=corrupt_clients,
+            run=run,
+            seed=seed,
+        )
+        self.upper = upper
+        self.calibration = calibration
+
+    def fit(self, X: ArrayLike, y: None = None) -> PrivateCovariance:
+        """Estimate the covariance of X (n, d)."""
+        table = Table.from_any(X)
+        upper = _positive("upper", self.upper, COVARIANCE_UPPER * math.sqrt(len(table.names)))
+        triangle = _one_of("calibration", self.calibration, CALIBRATIONS) == "paper"
+        total = self._summation(len(table))
+        shares = steps.split(self.rho, self.rounds)
+        found = algorithms.covariance(
+            total, algorithms.bounded(table.values), table.names, upper, shares, triangle=triangle
+        )
+        self.covariance_ = found.matrix
+        return self._keep(total, table)
+
+
+class CoinPressRegression(RegressorMixin, CoinPress):  # type: ignore[misc]
+    """Linear regression without intercept from private means (Ediger 2021, Algorithms 3 and 5).
+
+    Features are Gaussian with mean 0, residuals have variance 1.
+
+    Parameters
+    ----------
+    rho, rounds
+        See `CoinPress`; `rounds` are those of each mean or covariance.
+    covariance : {"identity", "estimate"}
+        Whether the features' covariance is known to be I (Algorithm 3), or a third of the budget estimates it
+        (Algorithm 5).
+    radius : float, optional
+        r: the norm of E[x y] of whitened features is at most r; 100 sqrt(d) by default.
+    label_upper : float
+        Upper bound on the label's variance.
+    upper : float, optional
+        Upper bound on the features' covariance, where it is estimated; 10 sqrt(d) by default.
+    norm_share : float
+        Part of the budget, after that of the covariance, which estimates ||beta||^2.
+    calibration : {"joint", "paper"}
+        See `PrivateCovariance`.
+    **options
+        Others of `CoinPress`.
+
+    Attributes
+    ----------
+    coef_ : ndarray of float64, shape (d,)
+    squared_norm_ : float
+        Estimate of the variance that the features explain: ||beta||^2 where their covariance is I.
+    covariance_ : ndarray of float64, shape (d, d)
+        Of the features, as used.
+    """
+
+    def __init__(
+        self,
+        rho: float = 0.5,
+        rounds: int = 2,
+        *,
+        covariance: str = "identity",
+        radius: float | None = None,
+        label_upper: float = LABEL_UPPER,
+        upper: float | None = None,
+        norm_share: float = 0.2,
+        calibration: str = "joint",
+        delta: float = 1e-6,
+        servers: int | None = None,
+        sharing: str = "additive",
+        noise_by: str = "clients",
+        corrupt_clients: int = 0,
+        run: Runner | None = None,
+        seed: int | None = None,
+    ):
+        super().__init__(
+            rho,
+            rounds,
+            delta=delta,
+            servers=servers,
+            sharing=sharing,
+            noise_by=noise_by,
+            corrupt_clients=corrupt_clients,
+            run=run,
+            seed=seed,
+        )
+        self.covariance = covariance
+        self.radius = radius
+        self.label_upper = label_upper
+        self.upper = upper
+        self.norm_share = norm_share
+        self.calibration = calibration
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> CoinPressRegression:
+        """Fit features X (n, d) and labels y (n,)."""
+        table = Table.from_any(X)
+        label = np.asarray(y, dtype=np.float64)
+        if label.shape != (len(table),):
+            raise InputError(f"y: shape {label.shape} given, ({len(table)},) expected: one value for each row of X")
+        label = Table.from_any(label[:, None], names=["y"]).values[:, 0]
+        if not 0 < self.norm_share < 1:
+            raise InputError(f"norm_share: {self.norm_share} given, a number strictly between 0 and 1 expected")
+        total = self._summation(len(table))
+        self.coef_, self.squared_norm_, found = algorithms.regression(
+            total,
+            table.values,
+            label,
+            table.names,
+            self._prior(len(table.names)),
+            rho=self.rho,
+            norm_share=self.norm_share,
+            rounds=self.rounds,
+            triangle=_one_of("calibration", self.calibration, CALIBRATIONS) == "paper",
+        )
+        self.covariance_ = np.eye(len(table.names)) if found is None else found.matrix
+        self._keep(total, table)
+        return self
+
+    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Predict the labels of rows (m, d)."""
+        values = np.asarray(X, dtype=np.float64)
+        if values.ndim != 2 or values.shape[1] != self.n_features_in_:
+            raise InputError(f"X: shape {values.shape} given, (m, {self.n_features_in_}) expected")
+        return np.asarray(values @ self.coef_)
+
+    def _prior(self, columns: int) -> algorithms.Prior:
+        """Fill in the defaults, which grow with sqrt(d)."""
+        root = math.sqrt(columns)
+        estimated = _one_of("covariance", self.covariance, COVARIANCES) == "estimate"
+        if self.upper is not None and not estimated:
+            raise InputError(f"upper: {self.upper} given, None expected unless covariance='estimate'")
+        return algorithms.Prior(
+            radius=_positive("radius", self.radius, REGRESSION_RADIUS * root),
+            label_upper=_positive("label_upper", self.label_upper, LABEL_UPPER),
+            upper=_positive("upper", self.upper, COVARIANCE_UPPER * root) if estimated else None,
+        )
+
+
+def _positive(name: str, value: float | None, default: float) -> float:
+    if value is None:
+        return default
+    if not (math.isfinite(value) and value > 0):
+        raise InputError(f"{name}: {value} given, a positive finite number expected")
+    return float(value)
+
+
+def _one_of(name: str, value: str, choices: tuple[str, ...]) -> str:
+    if value not in choices:
+        raise InputError(f"{name}: {value!r} given, one of {', '.join(choices)} expected")
+    return value
+
+
+def _center(center: Any, columns: int) -> NDArray[np.float64]:
+    if center is None:
+        return np.zeros(columns)
+    values = np.array(center, dtype=np.float64)
+    if values.shape != (columns,) or not np.isfinite(values).all():
+        raise InputError(f"center: {center!r} given, {columns} finite numbers expected, one for each column")
+    return values
