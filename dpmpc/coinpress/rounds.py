@@ -79,7 +79,8 @@ def covariance_round(names: Sequence[str], whitening: Reals, upper: float, rho: 
     g = tail_bound(len(names), COVARIANCE_FAILURE)
     box = g * math.sqrt(upper)
     schema = Schema.from_pair(names, (-box, box))
-    return Round("covariance", schema, WhitenedProducts(whitening * (box / g), triangle=triangle), rho)
+    name = f"covariance of {len(names)} columns" if len(names) > 1 else f"variance of {names[0]}"
+    return Round(name, schema, WhitenedProducts(whitening * (box / g), triangle=triangle), rho)
 
 
 def moments_from(published: Round, averaged: Averaged) -> tuple[Reals, float]:

@@ -36,6 +36,7 @@ from dpmpc.task import Task
 FRACTIONAL_BITS = 24
 ROUNDING = 1e-9  # relative part of a round's share that is left for the rounding of epsilon's search
 FRESH = "every round draws fresh noise; n, and who takes part, are the same in all rounds"
+CORRUPT = "corrupt clients are counted over all rounds together"
 SOURCES = (
     "Biswas, Dong, Kamath and Ullman 2020 (CoinPress: clipping to a ball that earlier rounds have found)",
     "Bun and Steinke 2016, Lemma 2.3; Dong, Roth and Su 2022, Corollary 3.3 (adaptive composition)",
@@ -200,4 +201,4 @@ class Servers(Summation):
 
     def _trusted(self, last: Guarantee) -> Guarantee:
         kept = tuple(text for text in last.assumptions if text != ONE_RELEASE)
-        return dataclasses.replace(last, assumptions=(*kept, FRESH))
+        return dataclasses.replace(last, assumptions=(*kept, FRESH, CORRUPT))
