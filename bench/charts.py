@@ -190,6 +190,8 @@ def _style(name: str, central: Sequence[str]) -> dict[str, Any]:
         return {"color": _CENTRAL[central.index(name)], "marker": "*", "linewidth": 1.6}
     if name in _COLOURS:
         return {"color": _COLOURS[name], "marker": "X", "linewidth": 1.6}
+    if name not in _INTERPOLATED:
+        return {"marker": "o", "linewidth": 1.4}
     at = _INTERPOLATED.index(name)
     red = at / (len(_INTERPOLATED) - 1)
     colour = (0.75 + 0.1 * red, 0.75 * (1 - red), 0.75 * (1 - red))

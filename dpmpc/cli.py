@@ -26,6 +26,7 @@ BENCHES = (
     *("table3", "table4", "table5", "table6", "table7", "table8", "figure2", "figure3", "figure4"),
     *("sum_ssp", "noising", "dense", "coverage", "unopened"),
     *("midp_attack", "midp_figures"),
+    "coinpress_figures",
 )
 SHARE_LIMIT_GB = 4.0
 INTEGER_NOISES = ("discrete-gaussian", "skellam", "discrete-laplace")

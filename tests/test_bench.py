@@ -4,7 +4,19 @@ import json
 
 import numpy as np
 import pytest
-from dpmpc.bench import coverage, dense, harness, noising, runtime_tables, sum_ssp, table3, table4, table5, unopened
+from dpmpc.bench import (
+    coinpress_figures,
+    coverage,
+    dense,
+    harness,
+    noising,
+    runtime_tables,
+    sum_ssp,
+    table3,
+    table4,
+    table5,
+    unopened,
+)
 from dpmpc.bench.runtime_tables import Setting
 
 from dpmpc.sketching import Rademacher
@@ -107,3 +119,27 @@ def test_coverage_is_measured_and_told():
     text = coverage.render({"level": 0.95, "delta": 1e-6, "runs": 3, "measured": measured})
     assert "| clipped | 4,000 | 2 | 1 | 1 |" in text
     assert "| infinite | 0.0% |" in text
+
+
+def test_coinpress_is_compared_at_one_guarantee(tmp_path):
+    """Least squares is best, and the trivial predictor has the loss of beta itself."""
+    population = coinpress_figures.Population(3, stretch=4.0)
+    found = coinpress_figures.losses(population, 2000, 0.5, 2)
+    assert min(found, key=lambda name: sum(found[name])) == coinpress_figures.EXACT
+    _, _, beta, root = population.draw(2000, 1)
+    assert found[coinpress_figures.TRIVIAL][1] == pytest.approx(1 + np.sum((root @ beta) ** 2))
+    assert np.linalg.cond(root) == pytest.approx(2)
+    assert set(coinpress_figures.competitors(coinpress_figures.Population(3), 0.5)) == set(found) - {
+        coinpress_figures.EXTENDED
+    }
+    charts = coinpress_figures.charts([300], [0.5], 1)
+    assert [len(chart.panels) for chart in charts] == [3, 3, 2, 4, 2]
+    charts[-1].write(tmp_path)
+    assert (tmp_path / "coinpress_extension.png").stat().st_size > 10_000
+
+
+def test_coinpress_without_a_curator_is_compared_in_standard_errors():
+    content = coinpress_figures.against_curator(2, clients=300, features=2)
+    text = coinpress_figures.render(content)
+    assert "| mean | curator |" in text
+    assert "| regression | three servers, two corrupt clients |" in text

@@ -152,7 +152,7 @@ def test_whitening_whitens_and_the_references_order_does_not():
 
 @pytest.mark.statistical
 def test_the_references_order_costs_accuracy_from_the_third_round_on(monkeypatch):
-    """Twice the error in Mahalanobis norm at least; it is several times as large."""
+    """Update and answer in the reference's order: twice the error in Mahalanobis norm at least; it is seven times."""
     _, root = stretched(10)
     inverse = np.linalg.inv(root)
 

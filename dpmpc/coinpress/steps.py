@@ -40,7 +40,7 @@ def tail_bound(columns: int, failure: float) -> float:
 
 
 def clipping_radius(radius: float, columns: int) -> float:
-    """Radius about c that rows are clipped to, if their mean is within r of c (MVM, line 3).
+    """Radius about c that rows are clipped to, if their mean is within r of c (MVM).
 
     min(sqrt(r^2 + 6 r + g^2), r + g) for g = tail_bound(d, .01).
     """
@@ -49,12 +49,12 @@ def clipping_radius(radius: float, columns: int) -> float:
 
 
 def next_radius(columns: int, clients: int, deviation: float) -> float:
-    """Radius about the noisy mean that holds the mean (MVM, line 5): sqrt(1/n + sd^2) tail_bound(d, .01)."""
+    """Radius about the noisy mean that holds the mean (MVM): sqrt(1/n + sd^2) tail_bound(d, .01)."""
     return math.sqrt(1 / clients + deviation**2) * tail_bound(columns, MEAN_FAILURE)
 
 
 def margin(columns: int, clients: int) -> float:
-    """What is added to whitened second moments before they are inverted: h = (2 sqrt(d/n) + d/n) / 2 (MVC, line 6)."""
+    """What is added to whitened second moments before they are inverted: h = (2 sqrt(d/n) + d/n) / 2 (MVC)."""
     return math.sqrt(columns / clients) + columns / clients / 2
 
 
@@ -71,7 +71,7 @@ def inverse_root(matrix: Reals) -> Reals:
 
 
 def next_whitening(whitening: Reals, Z: Reals, clients: int) -> Reals:
-    """A <- A (Z + h I)^(-1/2), for rows W = X A whose second moments are Z (MVC, line 7).
+    """A <- A (Z + h I)^(-1/2), for rows W = X A whose second moments are Z (MVC).
 
     The factor stands on the right: X A (Z + h I)^(-1/2) is W whitened.
     """
