@@ -41,6 +41,10 @@ SOURCES = (
     "Biswas, Dong, Kamath and Ullman 2020 (CoinPress: clipping to a ball that earlier rounds have found)",
     "Bun and Steinke 2016, Lemma 2.3; Dong, Roth and Su 2022, Corollary 3.3 (adaptive composition)",
 )
+CURATOR_SOURCES = (
+    "Canonne, Kamath and Steinke 2020, Theorem 4 (zCDP of the discrete Gaussian)",
+    "Balle and Wang 2018, Theorem 8 (tight Gaussian curve); rounding bound of dpmpc.privacy.integer_noise",
+)
 
 Runner = Callable[..., Release]
 
@@ -83,9 +87,9 @@ class Summation(abc.ABC):
         """Return what all rounds together promise: mu^2 and rho add up, epsilon is read from mu at delta."""
         mu = math.sqrt(math.fsum(float(released.mu or 0.0) ** 2 for released in self._released))
         slack = math.fsum(released.slack for released in self._released)
-        last = self._released[-1]
+        trusted = self._trusted(self._released[-1])
         return dataclasses.replace(
-            self._trusted(last),
+            trusted,
             epsilon=epsilon_of_rho(self.ledger.budget, self.delta),
             delta=self.delta,
             achieved_epsilon=epsilon_of_mu(mu, self.delta * math.exp(-slack)) + 2 * slack,
@@ -93,7 +97,7 @@ class Summation(abc.ABC):
             mu=mu,
             rho=self.ledger.spent,
             slack=slack,
-            sources=(*last.sources, *SOURCES),
+            sources=(*trusted.sources, *SOURCES),
             simulation=self.seed is not None,
         )
 
@@ -137,6 +141,7 @@ class Curator(Summation):
             corrupt_servers=0,
             corrupt_clients=self._clients - 1,
             assumptions=("the curator, who sees every row, is trusted with them", FRESH),
+            sources=CURATOR_SOURCES,
         )
 
 

@@ -21,7 +21,8 @@ def rho_of_sum(l2: float, sigma: float, terms: int, columns: int) -> float:
 
     rho = Delta_2^2 / (2 m sigma^2) + tau p / 4, tau = 10 sum_{k=1}^{m-1} exp(-2 pi^2 sigma^2 k / (k + 1))
     (Kairouz, Liu and Steinke 2021, on sums of discrete Gaussians). One discrete Gaussian has tau = 0 (Canonne, Kamath
-    and Steinke 2020, Theorem 4, entry by entry). Every term of tau is at most the first, exp(-pi^2 sigma^2), which is what is counted.
+    and Steinke 2020, Theorem 4, entry by entry). Every term of tau is at most the first, exp(-pi^2 sigma^2), and is
+    counted as that much.
 
     Parameters
     ----------
