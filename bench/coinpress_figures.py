@@ -4,9 +4,10 @@ Figures 2 to 5 of Ediger 2021 (whose axes are lost from the text that we have), 
 5.2, and CoinPress among three servers against a trusted curator. Every trial draws new coefficients N(0, 1), new rows
 and new noise. All competitors have one guarantee, the curve of rho-zCDP Gaussian noise, and one neighbouring relation.
 
-The curator's rivals need public bounds: features and label are clipped at 4 deviations, and the normalised row at the
+Rivals need public bounds: features and label are clipped at 4 deviations, and a curator clips the normalised row at the
 tail bound of CoinPress. The label's deviation is what CoinPress is told, 10 ("wide"), or what only the experimenter
-knows, sqrt(1 + d) ("fitting"). The rivals do not use that the features' covariance is the identity.
+knows, sqrt(1 + d) ("fitting"). RMGM has no curator: one party holds the features, another the label. No rival uses that
+the features' covariance is the identity.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from numpy.typing import NDArray
 from dpmpc.baselines import SSP, AdaSSP
 from dpmpc.coinpress import CoinPressRegression, PrivateCovariance, PrivateMean
 from dpmpc.coinpress.steps import COVARIANCE_FAILURE, tail_bound
+from dpmpc.mixing import RMGM
 from dpmpc.privacy import epsilon_of_rho
 
 TITLE = "CoinPress: linear regression"
@@ -38,11 +40,13 @@ LOW, HIGH = (2, 5, 10), (25, 35, 50)
 STRETCH = 10.0  # between the largest and the smallest eigenvalue of the features' covariance in section 5.2
 SPREAD, WIDE_DEVIATION = 4.0, 10.0
 COINPRESS, EXTENDED, EXACT = "CoinPress", "CoinPress extension", "least squares"
+MIXED = "RMGM, wide label bound"
 LOSS = "population loss"
 
 Reals = NDArray[np.float64]
 Fit = Callable[[Reals, Reals, int], Reals]
 Error = Callable[[Reals, Reals], float]
+Rival = Callable[[Reals, Reals, float, int], Reals]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,28 +86,40 @@ def competitors(population: Population, rho: float) -> dict[str, Fit]:
     def coinpress(**options: Any) -> Fit:
         return lambda X, y, seed: CoinPressRegression(rho, delta=DELTA, seed=seed, **options).fit(X, y).coef_
 
-    def bounded(rival: type[SSP] | type[AdaSSP], deviation: float) -> Fit:
+    def bounded(rival: Rival, deviation: float) -> Fit:
         return lambda X, y, seed: _rescaled(rival, X, y, SPREAD * largest, SPREAD * deviation, rho, seed)
 
     return {
         COINPRESS: coinpress(),
         **({EXTENDED: coinpress(covariance="estimate")} if population.stretch > 1 else {}),
-        "SSP, wide label bound": bounded(SSP, WIDE_DEVIATION),
-        "SSP, fitting label bound": bounded(SSP, math.sqrt(1 + population.features)),
-        "AdaSSP, wide label bound": bounded(AdaSSP, WIDE_DEVIATION),
+        "SSP, wide label bound": bounded(_central(SSP), WIDE_DEVIATION),
+        "SSP, fitting label bound": bounded(_central(SSP), math.sqrt(1 + population.features)),
+        "AdaSSP, wide label bound": bounded(_central(AdaSSP), WIDE_DEVIATION),
+        MIXED: bounded(_mixed, WIDE_DEVIATION),
         EXACT: lambda X, y, seed: np.linalg.lstsq(X, y, rcond=None)[0],
         TRIVIAL: lambda X, y, seed: np.zeros(population.features),
     }
 
 
-def _rescaled(
-    rival: type[SSP] | type[AdaSSP], X: Reals, y: Reals, bound: float, label: float, rho: float, seed: int
-) -> Reals:
+def _rescaled(rival: Rival, X: Reals, y: Reals, bound: float, label: float, rho: float, seed: int) -> Reals:
     """Fit a rival, which takes data in [-1, 1], at the same guarantee; return its coefficients in data units."""
-    radius = tail_bound(X.shape[1] + 1, COVARIANCE_FAILURE) / SPREAD
-    fitted = rival(0.0, epsilon_of_rho(rho, DELTA), DELTA, fit_intercept=False, radius=radius, seed=seed)
-    fitted.fit(np.clip(X / bound, -1, 1), np.clip(y / label, -1, 1))
-    return np.asarray(fitted.coef_ * label / bound)
+    found = rival(np.clip(X / bound, -1, 1), np.clip(y / label, -1, 1), epsilon_of_rho(rho, DELTA), seed)
+    return np.asarray(found * label / bound)
+
+
+def _central(kind: type[SSP] | type[AdaSSP]) -> Rival:
+    """A curator's rival, whose rows are clipped at the tail bound."""
+
+    def fit(X: Reals, y: Reals, epsilon: float, seed: int) -> Reals:
+        radius = tail_bound(X.shape[1] + 1, COVARIANCE_FAILURE) / SPREAD
+        return kind(0.0, epsilon, DELTA, fit_intercept=False, radius=radius, seed=seed).fit(X, y).coef_
+
+    return fit
+
+
+def _mixed(X: Reals, y: Reals, epsilon: float, seed: int) -> Reals:
+    """RMGM of two parties, one with the features and one with the label; the guarantee is that of a whole row."""
+    return RMGM(epsilon, DELTA, guarantee="subject", seed=seed).fit([X, y[:, None]]).coef_
 
 
 def losses(
