@@ -1,14 +1,15 @@
 """Data to try things on: public data sets of the papers and a generated population.
 
 Bounds, where a data set has them here, follow from devices, contracts and definitions, never from the rows. Real data
-sets are not part of the package. `data_folder` says where Power, Bike and SGEMM are looked for; the others are read
-from the path of UCI's own file. Songs and Ethylene come without bounds: nobody publishes the range of a timbre or of a
-sensor's conductance, and whoever releases them has to decide on one without looking. The generated population describes
-nobody: for one version of NumPy it depends on its seed and on nothing else.
+sets are not part of the package. `data_folder` says where Power, Bike, SGEMM, Insurance and Superconduct are looked
+for; the others are read from the path of UCI's own file. Songs and Ethylene come without bounds: nobody publishes the
+range of a timbre or of a sensor's conductance, and whoever releases them has to decide on one without looking. The
+generated population describes nobody: for one version of NumPy it depends on its seed and on nothing else.
 """
 
 from __future__ import annotations
 
+import csv
 import math
 import os
 from pathlib import Path
@@ -91,6 +92,54 @@ SGEMM_BOUNDS = Schema(
     )
 )
 _SGEMM_RUNS = tuple(f"Run{run} (ms)" for run in range(1, 5))
+
+INSURANCE_TARGET = "charges"
+INSURANCE_REGIONS = ("northeast", "northwest", "southeast", "southwest")
+#: Public bounds of a beneficiary: adults below the age of Medicare, body mass indices that are compatible with life,
+#: children, truth values, and 100,000 dollars a year for the most that is charged.
+INSURANCE_BOUNDS = Schema(
+    (
+        Column("age", 18, 64),
+        Column("male", 0, 1),
+        Column("bmi", 10, 60),
+        Column("children", 0, 10),
+        Column("smoker", 0, 1),
+        *(Column(region, 0, 1) for region in INSURANCE_REGIONS),
+        Column(INSURANCE_TARGET, 0, 100_000),
+    )
+)
+_INSURANCE_COLUMNS = ("age", "sex", "bmi", "children", "smoker", "region", INSURANCE_TARGET)
+
+SUPERCONDUCT_TARGET = "critical_temp"
+#: Property of a chemical element -> the largest value in the periodic table, rounded up, in UCI's units.
+_ELEMENTS = {
+    "atomic_mass": 250,
+    "fie": 2400,
+    "atomic_radius": 300,
+    "Density": 22_650,
+    "ElectronAffinity": 350,
+    "FusionHeat": 120,
+    "ThermalConductivity": 430,
+    "Valence": 8,
+}
+_MOST_ELEMENTS = 10  # in one material
+
+
+def _statistics(name: str, largest: float) -> tuple[Column, ...]:
+    """Bounds of UCI's ten statistics of numbers in [0, largest]: means, entropies, ranges, standard deviations."""
+    entropy = math.log(_MOST_ELEMENTS)
+    bounds = {"mean": largest, "gmean": largest, "entropy": entropy, "range": largest, "std": largest / 2}
+    return tuple(Column(f"{w}{kind}_{name}", 0, upper) for kind, upper in bounds.items() for w in ("", "wtd_"))
+
+
+#: Public bounds of a material: those of the elements' properties, and 210 K for the critical temperature.
+SUPERCONDUCT_BOUNDS = Schema(
+    (
+        Column("number_of_elements", 1, _MOST_ELEMENTS),
+        *(column for name, largest in _ELEMENTS.items() for column in _statistics(name, largest)),
+        Column(SUPERCONDUCT_TARGET, 0, 210),
+    )
+)
 
 ELEVATION_TARGET = "altitude"
 #: Public bounds of North Jutland: its longitudes and latitudes, and 140 m for the highest of its hills.
@@ -234,6 +283,53 @@ def load_sgemm() -> Table:
     table = _from_folder(("sgemm_product.parquet", "sgemm_product.csv"), (*parameters, *_SGEMM_RUNS), how)
     run = np.log(table.select(_SGEMM_RUNS).values.mean(axis=1))
     return Table(SGEMM_BOUNDS.names, np.column_stack([table.select(parameters).values, run]))
+
+
+def load_insurance() -> Table:
+    """Load what a health insurance charges; "Insurance" of Wu et al. (UAI 2022).
+
+    Lantz (2013), *Machine Learning with R*, simulated from census figures: predict `INSURANCE_TARGET`. The folder holds
+    ``insurance.parquet`` or the book's ``insurance.csv``.
+
+    Returns
+    -------
+    Table, shape (1338, 10)
+        The columns of `INSURANCE_BOUNDS`: sex and smoker are truth values, each region is a column of its own.
+
+    Raises
+    ------
+    InputError
+        If there is no such folder or file, or it is not as expected.
+    """
+    folder = data_folder()
+    parquet, text = folder / "insurance.parquet", folder / "insurance.csv"
+    if not (parquet.exists() or text.exists()):
+        raise InputError(
+            f"{FOLDER_VARIABLE}: {folder} holds neither {parquet.name} nor {text.name}. Download {text.name} of Lantz, "
+            "'Machine Learning with R' (https://github.com/stedy/Machine-Learning-with-R-datasets)."
+        )
+    path = parquet if parquet.exists() else text
+    return _insurance_table(path, _text_columns(path, _INSURANCE_COLUMNS))
+
+
+def load_superconduct() -> Table:
+    """Load superconductors and their critical temperatures; "Superconductor" of Wu et al. (UAI 2022).
+
+    Hamidieh (2018), UCI id 464, doi 10.24432/C53P47, licence CC BY 4.0: predict `SUPERCONDUCT_TARGET`. The folder holds
+    ``superconduct.parquet``, or UCI's ``train.csv`` as ``superconduct.csv``. Rows without a temperature are dropped.
+
+    Returns
+    -------
+    Table, shape (n, 82)
+        The columns of `SUPERCONDUCT_BOUNDS`; UCI's n is 21,263.
+
+    Raises
+    ------
+    InputError
+        If there is no such folder or file, or it is not as expected.
+    """
+    how = _uci("Superconductivty Data", 464, "train.csv")
+    return _from_folder(("superconduct.parquet", "superconduct.csv"), SUPERCONDUCT_BOUNDS.names, how, missing=True)
 
 
 def load_elevation(path: str | Path) -> Table:
@@ -395,14 +491,51 @@ def load_mnist_4_9() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return images / 255.0, np.where(digits == 4, 1.0, -1.0)
 
 
-def _from_folder(files: tuple[str, str], names: tuple[str, ...], how: str) -> Table:
-    """Read the columns of the Parquet file or the CSV file, whichever is in the folder."""
+def _insurance_table(path: Path, cells: dict[str, list[str]]) -> Table:
+    """Turn the words of the file into numbers."""
+    known = {"sex": ("female", "male"), "smoker": ("no", "yes"), "region": INSURANCE_REGIONS}
+    for name, words in known.items():
+        for word in cells[name]:
+            if word not in words:
+                raise InputError(f"{path}: column {name!r}: {word!r} given, one of {', '.join(words)} expected")
+    try:
+        numbers = {name: np.array(cells[name], np.float64) for name in _INSURANCE_COLUMNS if name not in known}
+    except ValueError as error:
+        raise InputError(f"{path}: numbers expected in columns age, bmi, children and charges ({error})") from error
+    columns = {
+        **numbers,
+        "male": np.array(cells["sex"]) == "male",
+        "smoker": np.array(cells["smoker"]) == "yes",
+        **{region: np.array(cells["region"]) == region for region in INSURANCE_REGIONS},
+    }
+    return Table(INSURANCE_BOUNDS.names, np.column_stack([columns[name] for name in INSURANCE_BOUNDS.names]))
+
+
+def _text_columns(path: Path, names: tuple[str, ...]) -> dict[str, list[str]]:
+    """Read columns of a small Parquet or CSV file as text."""
+    if path.suffix == ".parquet":
+        try:
+            import pyarrow.parquet as pq
+        except ImportError as error:
+            raise InputError(f"path: {path} needs pyarrow to be read: pip install dpmpc[parquet]") from error
+        rows = pq.read_table(path).to_pylist()
+    else:
+        with path.open(newline="", encoding="utf-8-sig") as handle:
+            rows = list(csv.DictReader(handle))
+    try:
+        return {name: [str(row[name]) for row in rows] for name in names}
+    except KeyError as error:
+        raise InputError(f"{path}: no column {error}; columns {', '.join(names)} expected") from error
+
+
+def _from_folder(files: tuple[str, str], names: tuple[str, ...], how: str, *, missing: bool = False) -> Table:
+    """Read the columns of the Parquet file or the CSV file, whichever is in the folder; drop what may be missing."""
     folder = data_folder()
     parquet, text = (folder / file for file in files)
     if parquet.exists():
-        return read_parquet(parquet, names)
+        return read_parquet(parquet, names, drop_missing=missing)
     if text.exists():
-        return read_csv(text, names)
+        return read_csv(text, names, drop_missing=missing)
     raise InputError(f"{FOLDER_VARIABLE}: {folder} holds neither {parquet.name} nor {text.name}. {how}")
 
 
