@@ -14,19 +14,23 @@ from dpmpc.datasets import (
     DEMO_TARGET,
     ELEVATION_BOUNDS,
     ETHYLENE_TARGET,
+    INSURANCE_BOUNDS,
     POWER_BOUNDS,
     POWER_TARGET,
     SGEMM_BOUNDS,
     SGEMM_TARGET,
     SONGS_NAMES,
+    SUPERCONDUCT_BOUNDS,
     data_folder,
     demo_population,
     load_bike,
     load_elevation,
     load_ethylene,
+    load_insurance,
     load_power,
     load_sgemm,
     load_songs,
+    load_superconduct,
 )
 from dpmpc.errors import InputError
 
@@ -114,12 +118,63 @@ def test_sgemm_as_it_comes_from_uci_is_read(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(not os.environ.get("DPMPC_DATA"), reason="DPMPC_DATA does not name the folder with the data sets")
 @pytest.mark.parametrize(
-    ("load", "bounds", "clients"), [(load_bike, BIKE_BOUNDS, 17_379), (load_sgemm, SGEMM_BOUNDS, 241_600)]
+    ("load", "bounds", "clients"),
+    [
+        (load_bike, BIKE_BOUNDS, 17_379),
+        (load_sgemm, SGEMM_BOUNDS, 241_600),
+        (load_insurance, INSURANCE_BOUNDS, 1_338),
+        (load_superconduct, SUPERCONDUCT_BOUNDS, 19_475),
+    ],
 )
 def test_whole_data_sets_fit_their_bounds(load, bounds, clients):
     table = load()
     assert table.values.shape == (clients, len(bounds))
     assert bounds.clipped_fraction(table.values).max() == 0
+
+
+def test_insurance_as_the_book_has_it_is_read(tmp_path, monkeypatch):
+    header = "age,sex,bmi,children,smoker,region,charges\n"
+    (tmp_path / "insurance.csv").write_text(f"{header}19,female,27.9,0,yes,southwest,16884.924\n")
+    monkeypatch.setenv("DPMPC_DATA", str(tmp_path))
+    table = load_insurance()
+    assert table.names == INSURANCE_BOUNDS.names
+    assert table.values.tolist() == [[19, 0, 27.9, 0, 1, 0, 0, 0, 1, 16884.924]]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("19,female,27.9,0,maybe,southwest,1", "column 'smoker': 'maybe' given, one of no, yes expected"),
+        ("19,female,27.9,0,yes,south,1", "column 'region': 'south' given, one of northeast, northwest"),
+        ("19,female,fat,0,yes,southwest,1", "numbers expected in columns age, bmi, children and charges"),
+    ],
+)
+def test_words_that_insurance_does_not_know_are_refused(line, message, tmp_path, monkeypatch):
+    (tmp_path / "insurance.csv").write_text(f"age,sex,bmi,children,smoker,region,charges\n{line}\n")
+    monkeypatch.setenv("DPMPC_DATA", str(tmp_path))
+    with pytest.raises(InputError, match=message):
+        load_insurance()
+
+
+def test_insurance_without_a_column_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "insurance.csv").write_text("age,sex\n19,female\n")
+    monkeypatch.setenv("DPMPC_DATA", str(tmp_path))
+    with pytest.raises(InputError, match="no column 'bmi'"):
+        load_insurance()
+
+
+def test_superconductors_as_they_come_from_uci_are_read(tmp_path, monkeypatch):
+    names = SUPERCONDUCT_BOUNDS.names
+    lines = [
+        ",".join(names),
+        ",".join(["4", *("0.5" for _ in names[1:])]),
+        ",".join(["4", *("1" for _ in names[2:]), ""]),
+    ]
+    (tmp_path / "superconduct.csv").write_text("\n".join(lines) + "\n")
+    monkeypatch.setenv("DPMPC_DATA", str(tmp_path))
+    table = load_superconduct()
+    assert table.values.tolist() == [[4, *(0.5 for _ in names[1:])]]
+    assert table.dropped == 1
 
 
 def test_songs_as_they_come_from_uci_are_read(tmp_path):
@@ -158,11 +213,17 @@ def test_a_missing_or_wrong_file_says_where_to_get_it(load, number, tmp_path):
             load(tmp_path / "wrong.txt")
 
 
-@pytest.mark.parametrize(("load", "number"), [(load_bike, 275), (load_sgemm, 440)])
+@pytest.mark.parametrize(("load", "number"), [(load_bike, 275), (load_sgemm, 440), (load_superconduct, 464)])
 def test_a_folder_without_the_data_says_where_to_get_it(load, number, tmp_path, monkeypatch):
     monkeypatch.setenv("DPMPC_DATA", str(tmp_path))
     with pytest.raises(InputError, match=f"holds neither .*uci.edu/dataset/{number}"):
         load()
+
+
+def test_a_folder_without_insurance_says_where_to_get_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("DPMPC_DATA", str(tmp_path))
+    with pytest.raises(InputError, match=r"holds neither insurance.parquet nor insurance.csv.*Machine Learning with R"):
+        load_insurance()
 
 
 def test_numbers_that_are_not_finite_are_refused(tmp_path):
