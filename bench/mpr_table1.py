@@ -309,10 +309,12 @@ def draw(content: dict[str, Any], path: Path) -> None:
     from matplotlib.figure import Figure
 
     panels = content["data_sets"]
-    figure = Figure(figsize=(1 + 4.6 * len(panels), 5.6), layout="constrained")
+    figure = Figure(figsize=(12, 1 + 4.4 * -(-len(panels) // 2)), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.subplots(1, len(panels), squeeze=False)[0]
-    for axis, data in zip(axes, panels, strict=True):
+    axes = figure.subplots(-(-len(panels) // 2), 2, squeeze=False).ravel()
+    for axis in axes[len(panels) :]:
+        axis.set_visible(False)
+    for axis, data in zip(axes, panels, strict=False):
         budgets = data["budgets"]
         x = [budget["epsilon"] for budget in budgets]
         for name, colour in {**COLOURS, HALF: "#e69f00", MEAN: "black"}.items():
