@@ -16,7 +16,7 @@ from dpmpc.bench.charts import options_of, require_plots
 from dpmpc.bench.harness import machine, markdown, write
 from dpmpc.bench.mpr import BGM, COLOURS, DELTA, DGM, RMGM, Matrix, fit, mixed, noise_sd, releases
 from dpmpc.bench.mpr_population import experiment
-from dpmpc.bench.mpr_table1 import MEASURED
+from dpmpc.bench.mpr_table1 import MEASURED, by_extremes
 
 NAME, TITLE = "mpr_figure3", "Data release, Figure 3: error against the smallest eigenvalue"
 SUBJECTS, QUICK_SUBJECTS = 1_000_000, 10_000
@@ -36,8 +36,7 @@ def main(arguments: Sequence[str]) -> None:
     options = options_of(NAME, TITLE, arguments, RUNS)
     subjects = QUICK_SUBJECTS if options.quick else SUBJECTS
     data = MEASURED[0]
-    lower, upper = (values := data.load().values).min(axis=0), values.max(axis=0)
-    rows = (values - lower) / (upper - lower)
+    rows, _ = by_extremes(data.load().values)
     panels = {
         f"synthetic, n = {subjects:,}": synthetic(subjects, options.runs),
         f"{data.name}, n = {len(rows):,}": real(rows, noise_sd(data.sizes, EPSILON), options.runs),

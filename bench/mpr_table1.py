@@ -138,7 +138,7 @@ def main(arguments: Sequence[str]) -> None:
     options = options_of(NAME, TITLE, arguments, RUNS)
     content: dict[str, Any] = {"machine": machine(), "delta": DELTA, "runs": options.runs, "data_sets": []}
     for data in MEASURED[:1] if options.quick else MEASURED:
-        print(f"{data.name}", file=sys.stderr)
+        print(data.name, file=sys.stderr)
         choices = (QUICK_SUBJECTS, QUICK_ROWS) if options.quick else (None, ROWS)
         content["data_sets"].append(measure(data, options.runs, *choices))
     text = page(content)
@@ -183,9 +183,7 @@ def one_split(data: RealData, values: Matrix, counts: Sequence[int], seed: int) 
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(values))
     train, test = order[: train_size(len(values))], order[train_size(len(values)) :]
-    lower, upper = values.min(axis=0), values.max(axis=0)
-    width = np.where(upper > lower, upper - lower, 1.0)
-    printed = (values - lower) / width
+    printed, width = by_extremes(values)
     bounded = data.bounds.normalise(values)
     unit = float(data.bounds.slope[-1] / width[-1]) ** 2
     features, label = printed[test, :-1], printed[test, -1]
@@ -225,6 +223,13 @@ def _mixed_loss(data: RealData, train: Matrix, test: Matrix, sd: float, seed: in
     mixture = mixed(train, theory_rows(len(train), data.sizes, sd), seed)
     model = fit(mixed_moments(mixture, len(train), sd, rng))
     return mean_square(test[:, :-1], model.weights, test[:, -1])
+
+
+def by_extremes(values: Matrix) -> tuple[Matrix, Matrix]:
+    """Map columns to [0, 1] by their minima and maxima; return them, and the differences of the two."""
+    lower, upper = values.min(axis=0), values.max(axis=0)
+    width = np.where(upper > lower, upper - lower, 1.0)
+    return (values - lower) / width, width
 
 
 def mean_square(features: Matrix, weights: Matrix, label: Matrix) -> float:
