@@ -111,7 +111,7 @@ def parser() -> argparse.ArgumentParser:
     bounds.set_defaults(run=_bounds)
 
     bench = commands.add_parser("bench", help="a table or figure of a paper")
-    bench.add_argument("name", choices=BENCHES)
+    bench.add_argument("name", type=lambda name: name.replace("-", "_"), choices=BENCHES)
     bench.add_argument("arguments", nargs=argparse.REMAINDER)
     bench.set_defaults(run=_bench)
     return top

@@ -1,5 +1,6 @@
 """The benchmark harness on a job too small to measure anything: figures have their meaning, tables their shape."""
 
+import importlib
 import json
 
 import numpy as np
@@ -19,6 +20,7 @@ from dpmpc.bench import (
 )
 from dpmpc.bench.runtime_tables import Setting
 
+from dpmpc.cli import BENCHES, parser
 from dpmpc.sketching import Rademacher
 
 
@@ -143,3 +145,12 @@ def test_coinpress_without_a_curator_is_compared_in_standard_errors():
     text = coinpress_figures.render(content)
     assert "| mean | curator |" in text
     assert "| regression | three servers, two corrupt clients |" in text
+
+
+@pytest.mark.parametrize("name", BENCHES)
+def test_every_bench_can_be_named(name, capsys):
+    assert parser().parse_args(["bench", name.replace("_", "-")]).name == name
+    with pytest.raises(SystemExit) as ended:
+        importlib.import_module(f"dpmpc.bench.{name}").main(["--help"])
+    assert ended.value.code == 0
+    assert name in capsys.readouterr().out
