@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import dpmpc
+from dpmpc import mixing_command
 from dpmpc.errors import DpmpcError, InputError
 
 MODELS = ("ridge", "low-rank", "moment")
@@ -109,6 +110,8 @@ def parser() -> argparse.ArgumentParser:
     bounds.add_argument("--columns", nargs="+", metavar="COL")
     bounds.add_argument("--drop-missing", action="store_true")
     bounds.set_defaults(run=_bounds)
+
+    mixing_command.add_commands(commands)
 
     bench = commands.add_parser("bench", help="a table or figure of a paper")
     bench.add_argument("name", type=lambda name: name.replace("-", "_"), choices=BENCHES)

@@ -40,6 +40,10 @@ class Label(bytes, enum.Enum):
     SUBSTREAM = b"dpmpc v1 substream"
     RADEMACHER = b"dpmpc v1 rademacher"
     BERNOULLI_MIXING = b"dpmpc v1 bernoulli mixing"
+    COIN = b"dpmpc v1 coin"
+    COMMITMENT = b"dpmpc v1 coin commitment"
+    TOSS = b"dpmpc v1 coin toss"
+    ALIGNMENT = b"dpmpc v1 alignment"
 
 
 def derive(key: bytes, label: Label, index: int = 0, length: int = KEY_BYTES) -> bytes:

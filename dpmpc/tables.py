@@ -220,6 +220,67 @@ def read_parquet(path: str | Path, columns: Sequence[str] | None = None, *, drop
     return _complete(chosen, values, drop_missing, str(path), lambda row: f"row {row}")
 
 
+def column_names(path: str | Path) -> tuple[str, ...]:
+    """Return the names of the columns of a CSV or Parquet file, whatever they hold."""
+    return _labels(path, None)[0]
+
+
+def read_labels(path: str | Path, column: str) -> list[str]:
+    """Read a column of text or whole numbers as text, one label for each row, in the order of the rows.
+
+    Spaces around the text of a CSV file are not part of it; whole numbers of a Parquet file are written in decimal.
+
+    Raises
+    ------
+    InputError
+        If there is no such column, a label is missing, or a Parquet column holds anything else. The message names the
+        row and quotes no label.
+    """
+    labels = _labels(path, column)[1]
+    for row, label in enumerate(labels, 1):
+        if label.lower() in MISSING:
+            raise InputError(f"{path}: column {column!r}, row {row}: the label is missing")
+    return labels
+
+
+def _labels(path: str | Path, column: str | None) -> tuple[tuple[str, ...], list[str]]:
+    """Return the names of all columns, and the text of one of them if it is asked for."""
+    try:
+        if Path(path).suffix.lower() == ".parquet":
+            return _parquet_labels(path, column)
+        source = _CsvFile(Path(path), ",")
+        if column is None:
+            return source.header, []
+        position = position_of(column, source.header, "key")
+        return source.header, [cells[position].strip() for _, cells in source._records()]
+    except OSError as error:
+        raise InputError(f"path: {path} cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: byte {error.object[error.start]:#04x} found, UTF-8 text expected") from error
+    except csv.Error as error:
+        raise InputError(f"{path}: not a CSV file: {error}") from error
+
+
+def _parquet_labels(path: str | Path, column: str | None) -> tuple[tuple[str, ...], list[str]]:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise InputError(f"path: {path} needs pyarrow to be read: pip install dpmpc[parquet]") from error
+    try:
+        with pq.ParquetFile(path) as source:
+            names = check_names(source.schema_arrow.names, str(path))
+            if column is None:
+                return names, []
+            kind = source.schema_arrow.types[position_of(column, names, "key")]
+            if not any(test(kind) for test in (pa.types.is_integer, pa.types.is_string, pa.types.is_large_string)):
+                raise InputError(f"{path}: column {column!r} holds {kind}, text or whole numbers expected")
+            values = source.read(columns=[column]).column(column).to_pylist()
+            return names, ["" if value is None else str(value).strip() for value in values]
+    except pa.ArrowInvalid as error:
+        raise InputError(f"{path}: not a Parquet file: {error}") from error
+
+
 def write_csv(path: str | Path, table: Table) -> None:
     """Write a table so that `read_csv` gives the same numbers back, bit for bit.
 

@@ -1,13 +1,21 @@
 """The parties' releases side by side: what anybody may read, and regress any column on the others.
 
-Whatever is computed from a `MixedRelease` is post-processing and costs no further privacy.
+Whatever is computed from a `MixedRelease` is post-processing and costs no further privacy. The file form is a zip of
+`release.json` (the task, its guarantee, where it comes from) and `sums.npy`; the same release gives the same bytes
+everywhere. Loading recomputes the guarantee from the task, so that a file cannot claim more than its noise gives.
+Neither the signs of B nor their seed nor anybody's id is in it.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import io
+import json
+import os
+import zipfile
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +23,9 @@ from numpy.typing import NDArray
 from dpmpc.errors import BatchMismatch, InputError
 from dpmpc.mixing.task import MixingTask
 from dpmpc.privacy import MixingGuarantee
+
+_PUBLIC, _SUMS = "release.json", "sums.npy"
+_NOT_A_RELEASE = (OSError, zipfile.BadZipFile, KeyError, TypeError, ValueError, EOFError)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -27,10 +38,13 @@ class MixedRelease:
         The public facts.
     sums : ndarray of int64, shape (k, d + 1) or (n, d + 1)
         What the parties released, in integer units; float64 in simulations with floating-point noise.
+    provenance : dict
+        Where it comes from, in plain data: for readers, nothing is computed from it.
     """
 
     task: MixingTask
     sums: NDArray[Any]
+    provenance: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         expected = (self.task.released_rows, len(self.task.columns))
@@ -39,7 +53,9 @@ class MixedRelease:
             raise InputError(f"sums: {self.sums.dtype} {self.sums.shape} given, {kind} {expected} expected")
 
     @classmethod
-    def join(cls, task: MixingTask, parts: Sequence[NDArray[Any]]) -> MixedRelease:
+    def join(
+        cls, task: MixingTask, parts: Sequence[NDArray[Any]], provenance: dict[str, Any] | None = None
+    ) -> MixedRelease:
         """Put what the parties released side by side, in the order of the task.
 
         Raises
@@ -55,7 +71,7 @@ class MixedRelease:
                 raise BatchMismatch(
                     f"part of party {number}: shape {part.shape} given, {expected} expected", party=number
                 )
-        return cls(task, np.hstack(list(parts)))
+        return cls(task, np.hstack(list(parts)), provenance or {})
 
     @property
     def guarantee(self) -> MixingGuarantee:
@@ -76,6 +92,48 @@ class MixedRelease:
         """Return (D^pub)^T D^pub / n, float64 (d + 1, d + 1); the noise's share of it is not taken off."""
         rows = self.rows
         return np.asarray(rows.T @ rows / self.task.subjects)
+
+    def to_bytes(self) -> bytes:
+        """Return the content of the file: the same bytes for the same release, on every machine."""
+        public = {"task": self.task.to_dict(), "guarantee": self.guarantee.to_dict(), "provenance": self.provenance}
+        array, file = io.BytesIO(), io.BytesIO()
+        np.lib.format.write_array(array, np.ascontiguousarray(self.sums), allow_pickle=False)
+        with zipfile.ZipFile(file, "w") as archive:
+            for name, content in ((_PUBLIC, json.dumps(public, indent=1).encode()), (_SUMS, array.getvalue())):
+                archive.writestr(zipfile.ZipInfo(name), content)  # dated 1980, like all of them
+        return file.getvalue()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the release to a file, whole or not at all."""
+        target = Path(path)
+        partial = target.with_name(target.name + ".partial")
+        partial.write_bytes(self.to_bytes())
+        partial.replace(target)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a release from a file and recompute its guarantee.
+
+        Raises
+        ------
+        InputError
+            If the file is no release of parties with different columns.
+        GuaranteeError
+            If its noise does not give the guarantee that it claims.
+        """
+        try:
+            with zipfile.ZipFile(path) as archive:
+                public = json.loads(archive.read(_PUBLIC))
+                sums = np.lib.format.read_array(io.BytesIO(archive.read(_SUMS)), allow_pickle=False)
+            release = cls(MixingTask.from_dict(public["task"]).verify(), sums, dict(public["provenance"]))
+            claimed = public["guarantee"]
+        except InputError:
+            raise
+        except _NOT_A_RELEASE as error:
+            raise InputError(f"release: {os.fspath(path)!r} is no release of mixed columns ({error})") from error
+        if claimed != json.loads(json.dumps(release.guarantee.to_dict())):
+            raise InputError(f"release: {os.fspath(path)!r} claims another guarantee than its public facts give")
+        return release
 
     def __repr__(self) -> str:
         height, width = self.sums.shape

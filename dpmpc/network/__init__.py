@@ -11,6 +11,7 @@ that names a party. In the order in which a run uses them:
 `runtime`   MPyC's Runtime (`backend`) with its own start (`connecting`), shutdown and frame exchange
 `links`     one authenticated link, over `sockets` that count
 `frames`    the only messages that our protocols send
+`coins`     a joint coin toss: commit, then open
 `meter`     seconds, bytes and memory of one party
 
 Not promised: privacy against the operating system of a party, availability when a party refuses to take part, and

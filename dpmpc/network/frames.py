@@ -55,6 +55,7 @@ class Kind(enum.IntEnum):
     OPENING = 18
     DIGEST = 19
     RESULT = 20
+    BLINDED = 21
 
 
 class ContentType(enum.IntEnum):

@@ -1,0 +1,271 @@
+"""Data release by parties with different columns (Wu et al. 2022, Algorithms 1 and 2) among real processes.
+
+Data: m parties, each with a file of its own columns of the same n people, and an id for each person.
+Wanted: one public file, from which anybody may regress any column on the others, while each person has (epsilon,
+delta)-differential privacy.
+
+1. The digest of the public facts, bound into every frame, is the same at all parties, or nothing begins.
+2. The parties toss a coin (`dpmpc.network.coins`), from which each derives the key of the next step and the seed of the
+   signs B. Neither is ever sent.
+3. Each sorts its rows by a keyed hash of the id, and they compare a digest of the sorted hashes. If it differs they
+   count by how many rows, without telling which (`dpmpc.protocols.row_alignment`), and the run ends.
+4. Each mixes its rows with B and adds noise of its own (`dpmpc.mixing.Party`).
+5. Each sends what it releases to all others and puts all releases side by side. Digests of the joined file are
+   compared, and **every party ends with the same file**, byte for byte.
+
+Promised: what leaves a party is commitments, coins, digests and its noisy release; where rows differ also blinded ids.
+No file is written before all parties hold the same one. The budget is spent from the moment that a release has left
+its party, whose folder refuses a second run. Not promised: protection against a party that hands in other rows than it
+has, or none; that all parties end with a file if one of them fails at the very end.
+
+Three parties, each a process of this machine, on files of your own, or one party on its own machine::
+
+    dpmpc mix --simulate a.csv b.csv c.csv --key id --epsilon 1 --delta 1e-5 --out release.dpmpc
+    dpmpc mix --party 0 --data a.csv --key id --folder party-0 --out release.dpmpc
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from dpmpc.protocols.row_alignment import align
+from numpy.typing import NDArray
+
+import dpmpc
+from dpmpc.errors import BatchMismatch, InputError
+from dpmpc.mixing import MixedRelease, MixingTask, mixing_of
+from dpmpc.mixing import Party as Owner
+from dpmpc.mixing.alignment import HASH_BYTES, check_unique
+from dpmpc.network.coins import exchange_bytes, toss_coins
+from dpmpc.network.frames import ContentType, Kind
+from dpmpc.network.identity import write_private
+from dpmpc.network.launch import launch
+from dpmpc.network.party import Party
+from dpmpc.network.settings import digest_of
+from dpmpc.randomness import SEED_BYTES, Label, derive, stream_for
+from dpmpc.tables import read_labels, read_table
+
+PROGRAM = "dpmpc.protocols.random_mixing"
+PAPER = "Wu et al., Differentially Private Multi-Party Data Release for Linear Regression (UAI 2022)"
+METHODS = ("rmgm", "dgm", "bgm")
+RELEASE_FILE, SOURCE_FILE, SPENT_FILE = "release.dpmpc", "source.json", "spent"
+
+
+class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a party's rows are: told to that party alone.
+
+    Parameters
+    ----------
+    data : str
+        A CSV or Parquet file.
+    key : str
+        Its column of ids: text or whole numbers.
+    """
+
+    data: str
+    key: str
+
+
+async def main(party: Party) -> dict[str, Any]:
+    """Run one party; it ends with `RELEASE_FILE` in its folder."""
+    task = agreed_task(party)
+    with party.meter.phase("read"):
+        ids, rows = await asyncio.to_thread(own_rows, party.folder, task, party.pid)
+    randomness = stream_for(party.arguments["simulation_seed"])
+    toss = await toss_coins(party, randomness.substream(party.pid, Label.COIN).bytes(SEED_BYTES))
+    with party.meter.phase("align"):
+        order = await align(party, derive(toss, Label.ALIGNMENT, length=SEED_BYTES), ids)
+    if len(order) != task.subjects:
+        raise InputError(f"subjects: {task.subjects} given, {len(order)} expected: as many as all parties have rows")
+    with party.meter.phase("mix"):
+        mixing = mixing_of(task, derive(toss, Label.SKETCH_SEED, length=SEED_BYTES))
+        owner = Owner(task, party.pid, mixing, randomness.substream(party.pid))
+        own = await asyncio.to_thread(owner.release, rows[order], threads=party.arguments["threads"])
+    with party.meter.phase("join"):
+        release = await join(party, task, own)
+    await party.runtime.shutdown()
+    release.save(party.folder / RELEASE_FILE)
+    return {}
+
+
+def agreed_task(party: Party) -> MixingTask:
+    """Step 1: return the verified task, if this party's arguments are those of the digest that all parties compared."""
+    settings = party.runtime.settings
+    if settings.task != digest_of(settings.program, settings.arguments):
+        raise InputError(f"task: {settings.task[:16]}... given, the digest of this party's own arguments expected")
+    refuse_spent(party.folder)
+    task = MixingTask.from_dict(party.arguments["task"])
+    if len(task.parties) != party.servers:
+        raise InputError(f"task: of {len(task.parties)} parties given, {party.servers} expected")
+    if not task.noise.integer:
+        raise InputError(f"noise: {task.noise.name} given, an integer noise expected: frames carry integers")
+    return task.verify()
+
+
+def refuse_spent(folder: Path) -> None:
+    """Refuse a folder from which a release has been sent: another one of the same rows spends further budget."""
+    if (folder / SPENT_FILE).exists():
+        raise InputError(
+            f"folder: {folder.name!r} given, one that was never used expected: a release has left it, and another one of "
+            "the same rows spends further budget"
+        )
+
+
+def own_rows(folder: Path, task: MixingTask, number: int) -> tuple[list[str], NDArray[np.float64]]:
+    """Return ids and rows of a party, in the order of its file; the columns are those that the task expects of it."""
+    source = read_source(folder)
+    ids = read_labels(source.data, source.key)
+    check_unique(ids)
+    return ids, read_table(source.data, task.parties[number].names).values
+
+
+async def join(party: Party, task: MixingTask, own: NDArray[np.int64]) -> MixedRelease:
+    """Step 5: exchange the releases and return all of them side by side, the same at every party."""
+    write_private(party.folder / SPENT_FILE, b"")
+    for peer in party.runtime.peers:
+        await party.runtime.send_frame(peer, party.runtime.frame(Kind.SHARE, own.view(np.uint64)))
+    parts = {party.pid: own}
+    for peer in party.runtime.peers:
+        shape = (task.released_rows, len(task.parties[peer]))
+        parts[peer] = (await party.runtime.receive_frame(peer, Kind.SHARE, ContentType.WORDS, shape)).words.view(
+            np.int64
+        )
+    release = MixedRelease.join(task, [parts[number] for number in sorted(parts)], provenance(party.arguments))
+    digest = hashlib.sha256(release.to_bytes()).digest()
+    for peer, other in enumerate(await exchange_bytes(party, Kind.DIGEST, digest, HASH_BYTES)):
+        if other != digest:
+            raise BatchMismatch(f"party {peer} joined the releases to another file than party {party.pid}", peer)
+    return release
+
+
+def provenance(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Say where the release comes from."""
+    return {
+        "software": f"dpmpc {dpmpc.__version__}",
+        "paper": PAPER,
+        "method": arguments["method"],
+        "parties": arguments["names"],
+        "date": arguments["date"],
+    }
+
+
+def public_arguments(
+    task: MixingTask,
+    names: Sequence[str],
+    method: str = "rmgm",
+    *,
+    date: str | None = None,
+    threads: int = 1,
+    simulation_seed: int | None = None,
+) -> dict[str, Any]:
+    """Return what all parties agree on: the program's arguments, whose digest is in every frame.
+
+    Parameters
+    ----------
+    task : MixingTask
+        The public facts of the release.
+    names : sequence of str
+        What the parties are called in the public file.
+    method : {"rmgm", "dgm", "bgm"}
+        The regression that the release is meant for; "rmgm" needs a task that mixes, the others one that does not.
+    date : str, optional
+        Whatever the public file is to give as its date.
+    threads : int
+        Threads of each party's kernels.
+    simulation_seed : int, optional
+        Repeats coins and noise; needs a task that says it is a simulation.
+    """
+    if method not in METHODS:
+        raise InputError(f"method: {method!r} given, one of {', '.join(METHODS)} expected")
+    if (method == "rmgm") != (task.rows is not None):
+        raise InputError(
+            f"method: {method!r} given, but rows are {'not ' if task.rows is None else ''}mixed by the task"
+        )
+    if len(names) != len(task.parties):
+        raise InputError(f"names: {len(names)} given, one for each of {len(task.parties)} parties expected")
+    if task.simulation != (simulation_seed is not None):
+        raise InputError(
+            f"simulation_seed: {simulation_seed} given, {'a' if task.simulation else 'no'} seed expected by the task"
+        )
+    return {
+        "task": task.to_dict(),
+        "names": list(names),
+        "method": method,
+        "date": date,
+        "threads": threads,
+        "simulation_seed": simulation_seed,
+    }
+
+
+def write_source(folder: Path, source: Source) -> None:
+    """Tell a party where its rows are."""
+    write_private(folder / SOURCE_FILE, msgspec.json.encode(source))
+
+
+def read_source(folder: Path) -> Source:
+    """Return where a party's rows are."""
+    path = folder / SOURCE_FILE
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Source)
+    except (OSError, msgspec.DecodeError) as error:
+        raise InputError(f"{path}: the file and the key column of a party expected: {error}") from error
+
+
+def allowance(task: MixingTask) -> float:
+    """Seconds that slow machines need for their rows, counting included, beyond the deadline of a party."""
+    entries = task.subjects * max(len(party) for party in task.parties)
+    return 1e-3 * task.subjects * len(task.parties) + 1e-8 * entries * (task.rows or 1)
+
+
+def run(
+    arguments: Mapping[str, Any],
+    sources: Sequence[Source],
+    *,
+    program: str = PROGRAM,
+    deadline: float = 30.0,
+) -> MixedRelease:
+    """Run all parties as processes of this machine and return what they publish.
+
+    Parameters
+    ----------
+    arguments : mapping
+        Of `public_arguments`.
+    sources : sequence of Source
+        Where the rows of each party are.
+    program : str
+        This module, or one that does the same and more.
+    deadline : float
+        Seconds that a party may keep others waiting, beyond the time that a slow machine needs.
+
+    Raises
+    ------
+    InputError
+        If a party's file is not what the task expects.
+    BatchMismatch
+        If parties do not have the same rows.
+    ProtocolFailure
+        If a party fails; the error names it.
+    """
+    task = MixingTask.from_dict(arguments["task"])
+    releases: list[MixedRelease] = []
+
+    def collect(party: int, folder: Path) -> None:
+        if party == 0:
+            releases.append(MixedRelease.load(folder / RELEASE_FILE))
+
+    launch(
+        program,
+        len(sources),
+        analyst=False,
+        arguments=arguments,
+        set_up=lambda party, folder: write_source(folder, sources[party]),
+        collect=collect,
+        deadline=deadline + allowance(task),
+    )
+    return releases[0]
