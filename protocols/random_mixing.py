@@ -22,6 +22,8 @@ Three parties, each a process of this machine, on files of your own, or one part
 
     dpmpc mix --simulate a.csv b.csv c.csv --key id --epsilon 1 --delta 1e-5 --out release.dpmpc
     dpmpc mix --party 0 --data a.csv --key id --folder party-0 --out release.dpmpc
+
+Whoever has the file goes on with ``dpmpc learn release.dpmpc --target COLUMN``, or `dpmpc.mixing.RMGM.fit_release`.
 """
 
 from __future__ import annotations
@@ -112,8 +114,8 @@ def refuse_spent(folder: Path) -> None:
     """Refuse a folder from which a release has been sent: another one of the same rows spends further budget."""
     if (folder / SPENT_FILE).exists():
         raise InputError(
-            f"folder: {folder.name!r} given, one that was never used expected: a release has left it, and another one of "
-            "the same rows spends further budget"
+            f"folder: {folder.name!r} given, one that was never used expected: a release has left it, and another one "
+            "of the same rows spends further budget"
         )
 
 

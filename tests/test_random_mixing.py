@@ -1,0 +1,436 @@
+"""Parties with different columns among real processes: one public file, the same at all, or none and a typed error.
+
+Randomness has a fixed seed, so that nothing here fails by chance.
+"""
+
+import hashlib
+import hmac
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from dpmpc.protocols import random_mixing
+from dpmpc.protocols.random_mixing import Source, public_arguments
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpmpc.bounds import Schema
+from dpmpc.cli import main
+from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, MalformedFrame, PartyLost, PartyMissing
+from dpmpc.mixing import RMGM, MixedRelease, Party, design, mixing_of
+from dpmpc.mixing.alignment import Blinding, curve_point, keyed_hashes
+from dpmpc.network.launch import launch
+from dpmpc.network.settings import digest_of
+from dpmpc.randomness import Label, Stream
+from dpmpc.tables import column_names, read_labels
+
+WATCHED = "network_programs.watched_mixing"
+COLUMNS = (("age", "height"), ("income",), ("debt", "score"))
+BOUNDS = {"age": (0, 100), "height": (1, 2), "income": (-3, 3), "debt": (-3, 3), "score": (-3, 3)}
+SUBJECTS, ROWS, SEED = 60, 7, 5
+IDS = [f"person-{number:04d}" for number in range(SUBJECTS)]
+SCHEMA = Schema(tuple(Schema.from_pair([name], pair).columns[0] for name, pair in BOUNDS.items()))
+VALUES = SCHEMA.denormalise(np.random.default_rng(1).uniform(-1, 1, (SUBJECTS, 5)))
+
+
+def columns_of(party):
+    names = [name for party in COLUMNS for name in party]
+    return VALUES[:, [names.index(name) for name in COLUMNS[party]]]
+
+
+def write_party(folder, party, ids=IDS, key="id"):
+    """A file of some of the people in an order of its own; strangers, who are not in IDS, have zeros."""
+    by_id = dict(zip(IDS, columns_of(party).tolist(), strict=True))
+    order = np.random.default_rng(party).permutation(len(ids))
+    lines = [",".join([key, "remark", *COLUMNS[party]])]
+    for name in (ids[position] for position in order):
+        lines.append(
+            ",".join([name, "none of your business", *map(repr, by_id.get(name, [0.0] * len(COLUMNS[party])))])
+        )
+    path = folder / f"party{party}.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return Source(str(path), key)
+
+
+def small_task(seed=SEED, rows=ROWS):
+    return design(COLUMNS, SUBJECTS, 1.0, 1e-5, bounds=BOUNDS, rows=rows, simulation=seed is not None)
+
+
+def arguments_of(seed=SEED, **options):
+    return public_arguments(small_task(seed), ["clinic", "bank", "lender"], simulation_seed=seed, **options)
+
+
+@pytest.fixture(autouse=True)
+def kept(tmp_path, monkeypatch):
+    """Where `watched_mixing` keeps what parties sent and published."""
+    monkeypatch.setenv("KEPT", str(tmp_path))
+    monkeypatch.setenv("PYTHONWARNINGS", "error")
+    return tmp_path
+
+
+def files(tmp_path, **rows):
+    return [write_party(tmp_path, party, **{"ids": rows.get(f"ids{party}", IDS)}) for party in range(3)]
+
+
+def published(kept):
+    return sorted(path.name for path in kept.glob("release-*"))
+
+
+def secrets_of(task, program, arguments):
+    """Alignment key and seed of B, from the definitions: what nobody may send."""
+    digest = bytes.fromhex(digest_of(program, arguments))
+    source = Stream.from_seed(SEED)
+    coins = [source.substream(party, Label.COIN).bytes(32) for party in range(3)]
+    toss = hashlib.sha256(b"dpmpc v1 coin toss" + digest + b"".join(coins)).digest()
+
+    def derived(label):
+        return HKDF(hashes.SHA256(), 32, None, label + bytes(9)).derive(toss)
+
+    return derived(b"dpmpc v1 alignment"), derived(b"dpmpc v1 sketch seed"), toss
+
+
+def expected_release(task, key, seed):
+    """The release that one process makes of all columns, in the common order."""
+    order = sorted(range(SUBJECTS), key=lambda row: hmac.new(key, IDS[row].encode(), "sha256").digest())
+    parts = [
+        Party(task, party, mixing_of(task, seed), Stream.from_seed(SEED).substream(party)).release(
+            columns_of(party)[order]
+        )
+        for party in range(3)
+    ]
+    return MixedRelease.join(task, parts), order
+
+
+def test_three_processes_publish_what_one_process_would(kept):
+    """Bit for bit, the same file at every party, and nothing private in what they sent or published."""
+    arguments = arguments_of(date="2026")
+    release = random_mixing.run(arguments, files(kept), program=WATCHED)
+    key, seed, toss = secrets_of(release.task, WATCHED, arguments)
+    expected, order = expected_release(release.task, key, seed)
+    assert (release.sums == expected.sums).all()
+    assert release.task == expected.task
+    assert release.provenance["parties"] == ["clinic", "bank", "lender"]
+    assert published(kept) == ["release-0", "release-1", "release-2"]
+    assert len({(kept / name).read_bytes() for name in published(kept)}) == 1
+    assert release.to_bytes() == (kept / "release-0").read_bytes()
+
+    private = [toss, key, seed, *(name.encode() for name in IDS), *keyed_hashes(key, IDS)]
+    for party in range(3):
+        sent = (kept / f"frames-{party}").read_bytes()
+        part = np.ascontiguousarray(expected.sums[:, slice(*[(0, 2), (2, 3), (3, 5)][party])])
+        assert part.tobytes() in sent, "the release itself is seen, so that what follows can fail"
+        rows = columns_of(party)[order]
+        normal = release.task.parties[party].normalise(rows)
+        encoded = release.task.encoding.encode(normal)
+        mixed = mixing_of(release.task, seed).apply(release.task.encoding.ring.embed(encoded))
+        for numbers in (rows, normal, encoded, mixed):
+            private += [number.tobytes() for number in np.ascontiguousarray(numbers).ravel() if number != 0]
+        for secret in private:
+            assert secret not in sent
+            assert secret not in (kept / "release-0").read_bytes()
+
+
+def test_what_is_published_can_be_learned_from(kept):
+    release = random_mixing.run(arguments_of(), files(kept), program=WATCHED)
+    release.save(kept / "public")
+    loaded = MixedRelease.load(kept / "public")
+    for target in ("score", "age"):
+        fitted = RMGM().fit_release(loaded, target)
+        assert (fitted.coef_ == RMGM().fit_release(release, target).coef_).all()
+    assert [path for path in kept.iterdir() if path.name.endswith(".partial")] == []
+
+
+def test_different_rows_are_counted_and_never_named(kept):
+    """Two of party 0's people are missing at party 1, which has a stranger; party 2 lacks one."""
+    arguments = arguments_of()
+    sources = files(kept, ids1=[*IDS[2:], "stranger-01"], ids2=IDS[:-1])
+    with pytest.raises(BatchMismatch) as failure:
+        random_mixing.run(arguments, sources, program=WATCHED)
+    told = str(failure.value)
+    assert "2 rows of party 0 are missing at party 1 and 1 of party 1 at party 0" in told
+    assert "1 rows of party 0 are missing at party 2 and 0 of party 2 at party 0" in told
+    assert failure.value.party == 1
+    assert published(kept) == []
+    key, _, _ = secrets_of(small_task(), WATCHED, arguments)
+    everybody = [*IDS, "stranger-01"]
+    hashed = keyed_hashes(key, everybody)
+    for party in range(3):
+        sent = (kept / f"frames-{party}").read_bytes()
+        for private in (*(name.encode() for name in everybody), *hashed, *map(curve_point, hashed)):
+            assert private not in sent
+            assert private.hex() not in told
+        assert not any(name in told for name in everybody)
+
+
+def test_the_same_rows_but_another_number_than_agreed(kept):
+    sources = files(kept, ids0=IDS[1:], ids1=IDS[1:], ids2=IDS[1:])
+    with pytest.raises(InputError, match=r"subjects: 60 given, 59 expected"):
+        random_mixing.run(arguments_of(), sources, program=WATCHED)
+    assert published(kept) == []
+
+
+def test_an_id_that_stands_twice_is_refused_without_being_named(kept):
+    with pytest.raises(InputError, match=r"party 2: key: 1 of 60 rows repeat the id") as failure:
+        random_mixing.run(arguments_of(), files(kept, ids2=[*IDS[1:], IDS[1]]), program=WATCHED)
+    assert "person" not in str(failure.value)
+    assert published(kept) == []
+
+
+def test_a_file_without_a_column_of_the_schema(kept):
+    sources = files(kept)
+    path = Path(sources[1].data)
+    path.write_text(path.read_text().replace("income", "wealth"))
+    with pytest.raises(InputError, match=r"party 1: columns: no column 'income'"):
+        random_mixing.run(arguments_of(), sources, program=WATCHED)
+    assert published(kept) == []
+
+
+@pytest.mark.parametrize("admits_it", [True, False])
+def test_a_party_with_another_schema_does_not_begin(kept, admits_it):
+    """Its digest differs; or it claims the others' digest, and then not even its own program goes on."""
+    sources = files(kept)
+
+    def set_up(party, folder):
+        random_mixing.write_source(folder, sources[party])
+        if party == 1:
+            settings = json.loads((folder / "party.json").read_text())
+            settings["arguments"]["task"]["parties"][1]["columns"][0]["upper"] = 4
+            if admits_it:
+                settings["task"] = digest_of(settings["program"], settings["arguments"])
+            (folder / "party.json").write_text(json.dumps(settings))
+
+    error, said = (BatchMismatch, "task") if admits_it else (InputError, "party 1: task: ")
+    with pytest.raises(error, match=said):
+        launch(WATCHED, 3, analyst=False, arguments=arguments_of(), set_up=set_up)
+    assert published(kept) == []
+
+
+def test_a_missing_party_is_named(kept):
+    sources = files(kept)
+    with pytest.raises(PartyMissing, match="party 2") as failure:
+        launch(
+            WATCHED,
+            3,
+            analyst=False,
+            arguments=arguments_of(),
+            set_up=lambda party, folder: random_mixing.write_source(folder, sources[party]),
+            absent=[2],
+            connect_deadline=1,
+        )
+    assert failure.value.party == 2
+    assert published(kept) == []
+
+
+@pytest.mark.parametrize(
+    ("deed", "error", "said"),
+    [
+        ("open another coin", MalformedFrame, "not the coin that it committed to"),
+        ("die before it releases", PartyLost, "SIGKILL"),
+        ("send a wrong shape", MalformedFrame, "shape"),
+        ("tell two stories", BatchMismatch, "another file"),
+    ],
+)
+def test_a_party_that_breaks_the_protocol_leaves_no_release(kept, monkeypatch, deed, error, said):
+    monkeypatch.setenv("DEED_1", deed)
+    with pytest.raises(error, match=said) as failure:
+        random_mixing.run(arguments_of(), files(kept), program=WATCHED)
+    if deed != "tell two stories":  # party 0, which was told the other story, looks no better than party 1
+        assert failure.value.party == 1
+    assert published(kept) == []
+
+
+def test_points_of_small_order_are_refused(kept, monkeypatch):
+    monkeypatch.setenv("DEED_1", "send points of small order")
+    with pytest.raises(MalformedFrame, match="BLINDED") as failure:
+        random_mixing.run(arguments_of(), files(kept, ids1=IDS[1:]), program=WATCHED)
+    assert failure.value.party == 1
+
+
+# Alignment
+
+
+@given(st.sets(st.text(max_size=5), max_size=6), st.sets(st.text(max_size=5), max_size=6))
+def test_blindings_commute_and_keep_only_the_number_in_common(here, there):
+    ours, theirs = Blinding(), Blinding()
+    points = [[curve_point(hashed) for hashed in keyed_hashes(b"key", sorted(names))] for names in (here, there)]
+    ours_twice = theirs.blind(ours.blind(points[0]))
+    theirs_twice = ours.blind(theirs.blind(points[1]))
+    assert len(set(ours_twice) & set(theirs_twice)) == len(here & there)
+
+
+def test_points_are_on_the_curve_and_not_on_its_twist():
+    """RFC 7748: s = u^3 + 486662 u^2 + u is a square just if s^((p + 3)/8) squares to s or -s, for p = 5 (mod 8)."""
+    p = 2**255 - 19
+    for hashed in keyed_hashes(b"key", IDS):
+        u = int.from_bytes(curve_point(hashed), "little")
+        square = (u**3 + 486662 * u**2 + u) % p
+        root = pow(square, (p + 3) // 8, p)
+        assert root * root % p in (square, p - square)
+
+
+# Files
+
+
+def test_labels_are_text_whatever_the_file(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    (tmp_path / "a.csv").write_text("id,x\n 7 ,1\n\n08,2\n")
+    pq.write_table(pa.table({"id": [7, 8], "x": [1.0, 2.0]}), tmp_path / "a.parquet")
+    assert read_labels(tmp_path / "a.csv", "id") == ["7", "08"]
+    assert read_labels(tmp_path / "a.parquet", "id") == ["7", "8"]
+    assert column_names(tmp_path / "a.csv") == column_names(tmp_path / "a.parquet") == ("id", "x")
+    with pytest.raises(InputError, match="'x' holds double, text or whole numbers expected"):
+        read_labels(tmp_path / "a.parquet", "x")
+    with pytest.raises(InputError, match="key: no column 'name'; there are id, x"):
+        read_labels(tmp_path / "a.csv", "name")
+    (tmp_path / "a.csv").write_text("id,x\n7,1\n,2\n")
+    with pytest.raises(InputError, match="row 2: the label is missing"):
+        read_labels(tmp_path / "a.csv", "id")
+
+
+def test_a_file_cannot_claim_more_than_its_noise_gives(tmp_path):
+    task = small_task(seed=None)
+    release = MixedRelease(task, np.zeros((ROWS, 5), np.int64), {"method": "rmgm"})
+    path = tmp_path / "release"
+    for change, error in (({"epsilon": 0.5}, GuaranteeError), ({"rows": ROWS + 1}, InputError), ({"x": 1}, InputError)):
+        changed = release.task.to_dict() | change
+        release.save(path)
+        content = path.read_bytes()
+        assert MixedRelease.load(path).sums.shape == (ROWS, 5)
+        rewrite(path, changed)
+        with pytest.raises(error):
+            MixedRelease.load(path)
+        path.write_bytes(content[: len(content) // 2])
+        with pytest.raises(InputError, match="is no release of mixed columns"):
+            MixedRelease.load(path)
+
+
+def rewrite(path, task):
+    """Put another task into a file."""
+    import zipfile
+
+    with zipfile.ZipFile(path) as archive:
+        public, sums = json.loads(archive.read("release.json")), archive.read("sums.npy")
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("release.json", json.dumps(public | {"task": task}))
+        archive.writestr("sums.npy", sums)
+
+
+# The command
+
+
+@pytest.fixture
+def command_files(tmp_path):
+    files(tmp_path)
+    for party, names in enumerate(COLUMNS):
+        (tmp_path / f"bounds{party}.toml").write_text(SCHEMA.select(names).to_toml())
+    return tmp_path
+
+
+PLAN = ["--epsilon", "1", "--delta", "1e-5"]
+
+
+def bounds_of(folder):
+    return ["--bounds", *(str(folder / f"bounds{party}.toml") for party in range(3))]
+
+
+def simulate(folder, *more):
+    data = [str(folder / f"party{party}.csv") for party in range(3)]
+    return main(["mix", "--simulate", *data, "--key", "id", *bounds_of(folder), *PLAN, *map(str, more)])
+
+
+def test_simulate_and_learn(command_files, capsys):
+    out = command_files / "public"
+    assert simulate(command_files, "--rows", ROWS, "--out", out, "--simulation-seed", SEED, "--json") == 0
+    fields = json.loads(capsys.readouterr().out)
+    assert fields["columns"] == [name for party in COLUMNS for name in party]
+    assert (fields["rows"], fields["provenance"]["parties"]) == (ROWS, ["party0", "party1", "party2"])
+    assert fields["privacy"]["simulation"]
+    release = MixedRelease.load(out)
+    key, seed, _ = secrets_of(
+        release.task,
+        random_mixing.PROGRAM,
+        public_arguments(release.task, ["party0", "party1", "party2"], simulation_seed=SEED),
+    )
+    assert (release.sums == expected_release(release.task, key, seed)[0].sums).all()
+    assert main(["learn", str(out), "--target", "income", "--json"]) == 0
+    learned = json.loads(capsys.readouterr().out)
+    fitted = RMGM().fit_release(release, "income")
+    assert list(learned["coefficients"].values()) == pytest.approx(list(fitted.coef_), rel=1e-12)
+    assert main(["learn", str(out), "--target", "income", "--method", "dgm"]) == 2
+    assert "7 mixed rows given, one row for each subject expected" in capsys.readouterr().err
+    assert simulate(command_files, "--out", out) == 2
+    assert "exists already" in capsys.readouterr().err
+
+
+def test_parties_on_machines_of_their_own(command_files, capsys, unused_ports):
+    prepared = command_files / "prepared"
+    plan = ["--rows", str(ROWS), "--subjects", str(SUBJECTS), *PLAN, *bounds_of(command_files)]
+    assert main(["mix", "--prepare", str(prepared), "--addresses", *unused_ports, *plan]) == 0
+    assert "60 subjects at any one party" in capsys.readouterr().out
+    started = [
+        subprocess.Popen([sys.executable, "-m", "dpmpc", *party_command(command_files, party)], stdout=subprocess.PIPE)
+        for party in range(3)
+    ]
+    for process in started:
+        output, _ = process.communicate(timeout=60)
+        assert process.returncode == 0
+        assert b"MixedRelease of 60 subjects by 3 parties" in output
+    public = [(command_files / f"public{party}").read_bytes() for party in range(3)]
+    assert public[0] == public[1] == public[2]
+
+    assert main(party_command(command_files, 1, out="again")) == 2
+    assert "spends further budget" in capsys.readouterr().err
+    wrong = [*party_command(command_files, 1, out="again"), "--party", "2"]
+    assert main(wrong) == 2
+    assert "of party 1" in capsys.readouterr().err
+    assert not (command_files / "again").exists()
+
+
+def party_command(folder, party, out=None):
+    return [
+        *("mix", "--party", str(party), "--data", str(folder / f"party{party}.csv"), "--key", "id"),
+        *("--folder", str(folder / "prepared" / f"party-{party}"), "--out", str(folder / (out or f"public{party}"))),
+    ]
+
+
+@pytest.fixture
+def unused_ports():
+    import socket
+
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
+    addresses = [f"127.0.0.1:{listener.getsockname()[1]}" for listener in listeners]
+    for listener in listeners:
+        listener.close()
+    return addresses
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--simulate", "a.csv", "b.csv", *PLAN, "--out", "x"], "key: none given, one expected with --simulate"),
+        (["--party", "0", "--key", "id", "--data", "a", "--folder", "f", "--out", "x", "--epsilon", "1"], "not use it"),
+        (["--prepare", "new", *PLAN, "--subjects", "9", "--addresses", "here", "--bounds", "b"], "HOST:PORT expected"),
+        (["--simulate", "a.csv", "b.csv", "--key", "id", *PLAN, "--out", "no/x"], "is no directory"),
+    ],
+)
+def test_what_a_form_of_the_command_does_not_use_or_lacks(tmp_path, monkeypatch, capsys, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    assert main(["mix", *arguments]) == 2
+    assert said in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_rows_that_differ_end_the_command_with_status_3(command_files, capsys):
+    write_party(command_files, 2, ids=IDS[:-3])
+    assert simulate(command_files, "--out", command_files / "public") == 3
+    told = capsys.readouterr().err
+    assert "BatchMismatch: key: 3 rows of party 0 are missing at party 2" in told
+    assert "person" not in told
+    assert not (command_files / "public").exists()
