@@ -30,10 +30,10 @@ from dpmpc.projection.calibration import (
 )
 from dpmpc.projection.guarantee import MutualInformationGuarantee
 from dpmpc.projection.information import additive_variance, check_bits
-from dpmpc.randomness import Stream, stream_for
+from dpmpc.randomness import SEED_BYTES, Stream, stream_for
+from dpmpc.sketching import GaussianProjection
 from dpmpc.tables import Table
 
-_BLOCK_CELLS = 1 << 22  # cells of S that are drawn at once; part of what a seed draws
 _PAPER = "Showkatbakhsh, Karakus and Diggavi 2018"
 _Y_KNOWN = "y is no secret: it is released without noise of its own, and counts as known"
 
@@ -173,7 +173,8 @@ class RandomProjection(NoisyRegression):
         floor = self._checked_floor()
         self.sigma_ = math.sqrt(self._variance(X, y, floor))
         self.guarantee_ = self._guarantee(floor)
-        projected = _project(np.column_stack([X, y]), self.rows, stream)
+        secret = GaussianProjection(self.rows, len(X), stream.bytes(SEED_BYTES))
+        projected = secret.apply(np.column_stack([X, y]))
         if self.sigma_ > 0:
             projected[:, :-1] += Gaussian(self.sigma_).sample((self.rows, X.shape[1]), stream=stream)
         return projected[:, :-1], projected[:, -1]
@@ -240,13 +241,3 @@ def _targets(y: ArrayLike, count: int) -> Matrix:
         row = int(np.argmin(np.isfinite(target)))
         raise InputError(f"y: row {row + 1}: {target[row]} given, a finite number expected")
     return target
-
-
-def _project(values: Matrix, rows: int, stream: Stream) -> Matrix:
-    """S values, with S of independent N(0, 1) entries drawn a block of rows at a time."""
-    projected = np.empty((rows, values.shape[1]))
-    step = max(1, _BLOCK_CELLS // len(values))
-    for start in range(0, rows, step):
-        block = projected[start : start + step]
-        np.matmul(Gaussian(1.0).sample((len(block), len(values)), stream=stream), values, out=block)
-    return projected

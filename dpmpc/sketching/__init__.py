@@ -47,6 +47,7 @@ from typing import Any
 
 from dpmpc.errors import InputError
 from dpmpc.sketching.dense import BernoulliMixing, Rademacher
+from dpmpc.sketching.gaussian import GaussianProjection
 from dpmpc.sketching.public_matrix import PIECE, PublicMatrix
 from dpmpc.sketching.sparse import OSNAP, CountSketch, Sum
 
@@ -56,6 +57,7 @@ __all__ = [
     "PIECE",
     "BernoulliMixing",
     "CountSketch",
+    "GaussianProjection",
     "PublicMatrix",
     "Rademacher",
     "Sum",
