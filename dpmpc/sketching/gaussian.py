@@ -22,8 +22,8 @@ BLOCK_CELLS = 1 << 22  # entries of S that are drawn and held at once; part of w
 class GaussianProjection:
     """Independent N(0, 1/k) entries (Johnson and Lindenstrauss 1984; Showkatbakhsh et al. 2018 without the 1/k).
 
-    Entries are drawn by blocks of rows from the AES stream of a key that is derived from the seed. Whether the matrix is
-    public or secret is a matter of who knows the seed.
+    Entries are drawn by blocks of rows from the AES stream of a key that is derived from the seed. Whether the matrix
+    is public or secret is a matter of who knows the seed.
 
     Parameters
     ----------
