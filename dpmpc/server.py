@@ -68,9 +68,7 @@ def transform(
     """
     if share.shape != task.share_shape:
         raise BatchMismatch(f"share: shape {share.shape} given, {task.share_shape} expected by the task")
-    stream = Stream.from_os() if simulation_key is None else Stream(simulation_key, simulation=True)
-    if not task.simulation:
-        require_secret(stream, "transform")
+    stream = noise_stream(task, simulation_key)
     sums = np.zeros((task.sketch.rows, task.width), np.uint64)
     chunk = max(1, CHUNK_BYTES // (8 * task.copies * task.width))
     if threads > 1:  # the kernel hands out work in pieces of clients
@@ -83,10 +81,23 @@ def transform(
             task.sketch.apply(part, out=sums, first=first, threads=threads, ring=task.encoding.ring)
         if progress is not None:
             progress((first + count) / task.clients)
+    with phase("transform"):
+        return add_noise(task, sums, stream, threads=threads)
+
+
+def noise_stream(task: Task, simulation_key: bytes | None = None) -> Stream:
+    """Return the stream of this server's noise; a seeded one is refused unless the task is a simulation."""
+    stream = Stream.from_os() if simulation_key is None else Stream(simulation_key, simulation=True)
+    if not task.simulation:
+        require_secret(stream, "transform")
+    return stream
+
+
+def add_noise(task: Task, sums: NDArray[np.uint64], stream: Stream, *, threads: int = 1) -> NDArray[np.uint64]:
+    """Add this server's noise to its sums in place, where the task says that servers add any; return the sums."""
     if task.servers_add_noise:
-        with phase("transform"):
-            noise = task.noise.sample(sums.shape, stream=stream, threads=threads)
-            task.encoding.ring.add(sums, task.encoding.ring.embed(noise), out=sums)
+        noise = task.noise.sample(sums.shape, stream=stream, threads=threads)
+        task.encoding.ring.add(sums, task.encoding.ring.embed(noise), out=sums)
     return sums
 
 
