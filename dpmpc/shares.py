@@ -29,6 +29,7 @@ from dpmpc.rings import Home, Words, elements, home
 _NPY_MAGIC = b"\x93NUMPY"
 _LONGEST_SEEDED_FILE = 4096
 _MOST_ELEMENTS = 1 << 60
+_KEPT_BYTES = 1 << 30  # of a file that may stay in the system's page cache: what is read once only drives out the rest
 
 
 class Expansion:
@@ -140,6 +141,8 @@ class FileShare(Share):
     """A share that is the array of a ``.npy`` file, of which only the rows asked for are in memory.
 
     Rows are read, not mapped: mapped pages would count as this process's memory and be fetched one fault at a time.
+    Those of a large file leave the system's page cache at once, which is not only polite: the system then reuses a few
+    pages, in a quarter of the time that it takes to fill its memory with new ones (docs/performance.md).
     """
 
     def __init__(self, path: Path, shape: tuple[int, ...], offset: int, ring: Home):
@@ -149,7 +152,10 @@ class FileShare(Share):
     def _rows(self, first: int, count: int) -> Words:
         width = math.prod(self.shape[1:])
         start = self._offset + 8 * first * width
-        words = np.fromfile(self.path, np.uint64, count * width, offset=start)
+        with self.path.open("rb") as file:
+            words = np.fromfile(file, np.uint64, count * width, offset=start)
+            if 8 * math.prod(self.shape) > _KEPT_BYTES:
+                os.posix_fadvise(file.fileno(), start, words.nbytes, os.POSIX_FADV_DONTNEED)
         if words.size != count * width:
             raise InputError(f"path: {self.path} ended early: rows {first} to {first + count - 1} expected")
         return self.ring.require_canonical(words.reshape(count, *self.shape[1:]), "share")

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import sys
 
 import numpy as np
@@ -377,6 +378,19 @@ def test_a_file_that_shrinks_after_it_was_opened_is_noticed(tmp_path):
     (tmp_path / "share").write_bytes((tmp_path / "share").read_bytes()[:-8])
     with pytest.raises(InputError, match="ended early"):
         opened.rows(0, 3)
+
+
+def test_rows_of_a_large_file_are_dropped_from_the_page_cache(tmp_path, monkeypatch):
+    array = np.arange(40, dtype=np.uint64).reshape(10, 4)
+    save_share(tmp_path / "share", ArrayShare(array))
+    dropped = []
+    monkeypatch.setattr(os, "posix_fadvise", lambda file, *arguments: dropped.append(arguments))
+    share = open_share(tmp_path / "share")
+    share.rows(0, 10)
+    assert not dropped
+    monkeypatch.setattr("dpmpc.shares._KEPT_BYTES", 319)
+    assert (share.rows(2, 3) == array[2:5]).all()
+    assert dropped == [(128 + 2 * 32, 3 * 32, os.POSIX_FADV_DONTNEED)]
 
 
 def test_a_seeded_file_is_one_line_and_a_key(tmp_path):
