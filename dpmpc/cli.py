@@ -28,7 +28,7 @@ BENCHES = (
     *("mpr_figure2", "mpr_figure3", "mpr_table1"),
     *("sum_ssp", "noising", "dense", "coverage", "unopened"),
     *("midp_attack", "midp_figures"),
-    "coinpress_figures",
+    *("coinpress_figures", "scale"),
 )
 SHARE_LIMIT_GB = 4.0
 INTEGER_NOISES = ("discrete-gaussian", "skellam", "discrete-laplace")
@@ -87,7 +87,9 @@ def parser() -> argparse.ArgumentParser:
     _add_run_options(fit)
     fit.set_defaults(run=_fit)
 
-    plan = commands.add_parser("plan", help="before any data: noise, modulus, bytes, expected error, smallest batch")
+    plan = commands.add_parser(
+        "plan", help="before any data: noise, modulus, bytes, cost, expected error, smallest batch"
+    )
     plan.add_argument("--clients", type=int, required=True, metavar="N")
     plan.add_argument("--columns", type=int, metavar="P", help="features and target; or give --bounds")
     plan.add_argument("--bounds", metavar="FILE", help="TOML with the public bounds")
@@ -101,6 +103,15 @@ def parser() -> argparse.ArgumentParser:
         "(default: halfway from R/P, what any R directions have, to 1)",
     )
     plan.add_argument("--spread", type=float, default=0.4, help="assumed standard deviation of a column in [-1, 1]")
+    plan.add_argument(
+        "--prices",
+        type=float,
+        nargs=3,
+        metavar=("CORE_HOUR", "GB_MONTH", "GB_SENT"),
+        help="what a core-hour, 1e9 bytes stored for a month and 1e9 bytes sent cost (default: a cloud's list, USD)",
+    )
+    plan.add_argument("--currency", metavar="NAME", help="currency of --prices (default USD)")
+    plan.add_argument("--days", type=float, default=30.0, help="how long shares are stored (default %(default)g)")
     plan.add_argument("--json", action="store_true", help="print one JSON object")
     _add_task_options(plan)
     plan.set_defaults(run=_plan)
@@ -305,7 +316,7 @@ def _plan(options: argparse.Namespace) -> None:
     task = design(
         schema, options.clients, options.epsilon, options.delta, purpose=aim.purpose, **_task_choices(options)
     )
-    fields = plan_report.plan_fields(task, aim, population)
+    fields = plan_report.plan_fields(task, aim, population, prices=_prices(options), days=options.days)
     _print(fields if options.json else plan_report.plan_parts(task, fields, aim))
 
 
@@ -322,6 +333,18 @@ def _aim(options: argparse.Namespace, columns: int) -> tuple[Any, float]:
     if not 1 <= rank < columns:
         raise InputError(f"components: {rank} given, 1 to {columns - 1} expected with {columns} columns")
     return LowRank(rank), (1 + rank / columns) / 2 if given is None else given
+
+
+def _prices(options: argparse.Namespace) -> Any:
+    """Return the prices that were given, or the default ones."""
+    from dpmpc.cost import Prices
+
+    if options.prices is not None:
+        core_hour, gigabyte_month, gigabyte_sent = options.prices
+        return Prices(core_hour, gigabyte_month, gigabyte_sent, options.currency or "USD")
+    if options.currency is not None:
+        raise InputError(f"currency: {options.currency!r} given without prices, --prices in that currency expected")
+    return Prices()
 
 
 def _bounds(options: argparse.Namespace) -> None:

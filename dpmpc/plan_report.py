@@ -1,4 +1,4 @@
-"""What `dpmpc plan` says before any data: noise, modulus, bytes, expected error, advice; as JSON and for a person."""
+"""What `dpmpc plan` says before any data: noise, modulus, bytes, cost, error, advice; as JSON and for a person."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table as Grid
 
 from dpmpc.advice import Advice, Way, advise, break_even, ways
+from dpmpc.cost import DAYS_OF_A_MONTH, MEASURED, Prices, Workload, estimate
 from dpmpc.prediction import Aim, expected_of, predict
 from dpmpc.randomness import KEY_BYTES
 from dpmpc.report import MEGABYTE, TABLE_STYLE, byte_fields, guarantee_text, task_fields
@@ -19,7 +20,9 @@ from dpmpc.task import Task
 _MEANING = {"phi": "phi (1 = optimal)", "psi": "psi (0 = optimal)"}
 
 
-def plan_fields(task: Task, aim: Aim, population: Population) -> dict[str, Any]:
+def plan_fields(
+    task: Task, aim: Aim, population: Population, *, prices: Prices | None = None, days: float = DAYS_OF_A_MONTH
+) -> dict[str, Any]:
     """Everything that the plan says; what is infinite or impossible is null."""
     setting = Setting.of(task, population)
     prediction = predict(setting, aim)
@@ -36,6 +39,7 @@ def plan_fields(task: Task, aim: Aim, population: Population) -> dict[str, Any]:
             "bits_available": modulus.bits_available,
         },
         "bytes": byte_fields(task),
+        "cost": _cost(task, prices or Prices(), days),
         f"expected_{aim.symbol}": {
             "this_release": expected_of(task, aim, population),
             "sum": _finite(prediction.sum),
@@ -78,6 +82,16 @@ def _noise(task: Task) -> dict[str, Any]:
     }
 
 
+def _cost(task: Task, prices: Prices, days: float) -> dict[str, Any]:
+    """What all servers spend, and the figures that it is computed from."""
+    return {
+        **dataclasses.asdict(estimate(Workload.of(task), prices=prices, days=days)),
+        "days": days,
+        "slopes": dataclasses.asdict(MEASURED),
+        "prices": dataclasses.asdict(prices),
+    }
+
+
 def _option(way: Way) -> dict[str, Any]:
     return {**dataclasses.asdict(way), "expected": _finite(way.expected), "acceptable": way.acceptable}
 
@@ -112,11 +126,18 @@ def _release_grid(fields: dict[str, Any]) -> Grid:
         "client sends": f"{copies}: {size['client_to_last_server']:,} bytes to one server, {other} to each other",
         "servers store": f"{stored[0]} at that server, {stored[1]} at each other",
         "server sends": f"{size['server_to_analyst']:,} bytes to the analyst",
+        "servers cost": _money(fields["cost"]),
     }
     grid = Grid(title="Plan", **TABLE_STYLE, show_header=False)
     for name, text in rows.items():
         grid.add_row(name, text)
     return grid
+
+
+def _money(cost: dict[str, Any]) -> str:
+    parts = ", ".join(f"{name} {cost[name]:.2g}" for name in ("compute", "storage", "transfer"))
+    spent = f"about {cost['core_s']:.2g} core-seconds and {cost['total']:.2g} {cost['prices']['currency']}"
+    return f"{spent} together ({parts}), shares stored for {cost['days']:g} days"
 
 
 def _drawn(noise: dict[str, Any], who: str, where: str) -> str:

@@ -232,6 +232,31 @@ def test_plan_counts_the_bytes_that_each_server_gets(capsys):
     assert size["client_to_all_servers"] == 3 * 8 * 27
 
 
+def test_plan_says_what_the_servers_cost(capsys):
+    osnap = ["--sketch", "osnap", "--rows", "60", "--sparsity", "4", "--copies", "one"]
+    cost, size = (plan(capsys, *osnap)[name] for name in ("cost", "bytes"))
+    assert cost["uploaded_bytes"] == size["spool_of_last_server"] + 2 * size["spool_of_other_servers"]
+    assert cost["sent_bytes"] == 3 * size["server_to_analyst"]
+    assert (cost["days"], cost["prices"]["currency"]) == (30, "USD")
+    own = plan(capsys, *osnap, "--prices", "1", "2", "3", "--currency", "EUR", "--days", "15")["cost"]
+    assert own["core_s"] == cost["core_s"]
+    assert own["compute"] == pytest.approx(1 * cost["core_s"] / 3600)
+    assert own["storage"] == pytest.approx(2 * cost["uploaded_bytes"] / 1e9 / 2)
+    assert own["transfer"] == pytest.approx(3 * cost["sent_bytes"] / 1e9)
+    assert own["total"] == pytest.approx(own["compute"] + own["storage"] + own["transfer"])
+    arguments = ["plan", "--clients", "200000", "--columns", "6", *BUDGET, "--prices", "1", "2", "3"]
+    printed = " ".join(run(capsys, *arguments, "--currency", "EUR")[1].split())
+    assert "EUR together" in printed
+    for bad, message in (
+        (["--currency", "EUR"], "currency: 'EUR' given without prices"),
+        (["--prices", "1", "-2", "3"], "gigabyte_month: -2.0 given"),
+        (["--days", "nan"], "days: nan given"),
+    ):
+        status, _, told = run(capsys, "plan", "--clients", "200000", "--columns", "6", *BUDGET, *bad)
+        assert status == 2
+        assert message in told
+
+
 def test_plan_names_the_coalition(capsys):
     arguments = ["plan", "--clients", "200000", "--columns", "6", *BUDGET, "--sketch", "countsketch", "--rows", "60"]
     assert "2 of 3 servers, 0 clients " in run(capsys, *arguments)[1]
