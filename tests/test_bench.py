@@ -1,5 +1,6 @@
 """The benchmark harness on a job too small to measure anything: figures have their meaning, tables their shape."""
 
+import dataclasses
 import importlib
 import json
 
@@ -12,6 +13,7 @@ from dpmpc.bench import (
     harness,
     noising,
     runtime_tables,
+    scale,
     sum_ssp,
     table3,
     table4,
@@ -21,6 +23,9 @@ from dpmpc.bench import (
 from dpmpc.bench.runtime_tables import Setting
 
 from dpmpc.cli import BENCHES, parser
+from dpmpc.cost import Prices
+from dpmpc.errors import InputError
+from dpmpc.sharing import open_share
 from dpmpc.sketching import Rademacher
 
 
@@ -145,6 +150,47 @@ def test_coinpress_without_a_curator_is_compared_in_standard_errors():
     text = coinpress_figures.render(content)
     assert "| mean | curator |" in text
     assert "| regression | three servers, two corrupt clients |" in text
+
+
+def test_a_server_needs_no_more_memory_for_ten_times_the_clients(tmp_path):
+    measured = scale.measure([100_000, 1_000_000], 1, tmp_path)
+    for few, many in measured.values():
+        assert (few["clients"], many["clients"]) == (100_000, 1_000_000)
+        assert many["peak_rss_mb"] - few["peak_rss_mb"] < 8  # the files differ by 72 MB
+    slopes = scale.slopes_of(measured)
+    content = {
+        "machine": harness.machine(),
+        "runs": 1,
+        "measured": measured,
+        "exponents": {way: scale.exponents(entries) for way, entries in measured.items()},
+        "slopes": dataclasses.asdict(slopes),
+        "prices": dataclasses.asdict(Prices()),
+        "modelled": scale.modelled(slopes),
+    }
+    text = scale.render(content)
+    assert "| 1,000,000 | 0.08 |" in text
+    assert "| sketch, one copy | 3 | 112 | 0.24 |" in text
+
+
+def test_a_share_of_random_words_is_a_share(tmp_path):
+    path = tmp_path / "array"
+    scale.write_words(path, 1000)
+    whole = np.load(path)
+    assert whole.shape == (1000, 1, 10)
+    assert len(np.unique(whole)) == whole.size
+    shape = scale.cut(path, 300)
+    assert open_share(path).shape == shape == (300, 1, 10)
+    assert (np.load(path) == whole[:300]).all()
+    with pytest.raises(InputError, match=r"clients: 1000000000000 given, .* free"):
+        scale.write_words(path, 10**12)
+
+
+def test_exponents_are_those_of_the_power():
+    entries = [
+        {"clients": n, "read_cpu_s": {"median": n * 1e-8}, "transform_cpu_s": {"median": n**1.5}}
+        for n in (10, 99, 1000)
+    ]
+    assert scale.exponents(entries) == pytest.approx({"read": 1, "transform": 1.5})
 
 
 @pytest.mark.parametrize("name", BENCHES)
