@@ -11,9 +11,11 @@ from dpmpc import model
 from dpmpc.analyses import RidgeAnalysis
 from dpmpc.bounds import Schema
 from dpmpc.cli import main
+from dpmpc.client import Client
 from dpmpc.errors import PartyLost, PartyMissing
 from dpmpc.planning import design
 from dpmpc.randomness import Stream
+from dpmpc.report import byte_fields
 from dpmpc.tables import Table, write_csv
 
 CLIENTS, WIDTH, ROWS = 4000, 3, 50
@@ -83,6 +85,27 @@ def test_bytes_sent_are_the_sketch_plus_a_constant():
     for small, large in zip(*sent.values(), strict=True):
         payload = 8 * (4000 - 8) * WIDTH
         assert payload <= large - small <= 1.01 * payload
+
+
+def test_a_server_sends_its_sketch_and_less_than_one_per_cent_more():
+    """After set-up, at the papers' d = 10 and k = 1000; set-up is a few thousand bytes whatever the sketch."""
+    names = [f"x{column}" for column in range(10)]
+    task = design(Schema.unit(names), CLIENTS, 1.0, 1e-6, sketch="countsketch", rows=1000, seed=3)
+    networked = linear_transform.run(task, np.zeros((CLIENTS, 10)))
+    sketch = 8 * 1000 * 10
+    for report in networked.servers:
+        assert sketch < report.bytes_sent - report.setup_bytes_sent <= 1.01 * sketch
+        assert report.setup_bytes_sent < 6000
+
+
+@pytest.mark.parametrize(("copies", "count"), [("one", 1), ("each", 4)])
+def test_a_client_sends_its_words_to_one_server_and_a_key_to_each_other(copies, count):
+    task = task_of(servers=5, copies=copies)
+    client = Client(task, Stream.from_seed(8))
+    keys, last = task.scheme.split_seeded(client.randomize(rows()[:1]), client.stream)
+    size = byte_fields(task)
+    assert last.nbytes == size["client_to_last_server"] == 8 * WIDTH * count
+    assert [len(key) for key in keys] == [size["client_to_other_servers"]] * 4 == [16] * 4
 
 
 @pytest.fixture
