@@ -1,8 +1,10 @@
 """A server's transform on a Dask cluster: the bits of the one machine, from every kind of share, noise drawn once."""
 
+import os
 import sys
 from contextlib import contextmanager
 
+import cloudpickle
 import dask.array as da
 import numpy as np
 import pyarrow as pa
@@ -115,6 +117,30 @@ def test_noise_is_drawn_once_and_here(client, monkeypatch):
     sums = cluster.transform(task, share, client=client, chunk=CHUNK, simulation_key=KEY, deadline=60)
     assert len(drawn) == 1
     assert (sums.view(np.int64) == drawn[0]).all()
+
+
+class Fatal(ArrayShare):
+    """A share that kills the first worker that reads it."""
+
+    def __init__(self, array, ring, trace):
+        super().__init__(array, ring)
+        self.trace = trace
+
+    def _rows(self, first, count):
+        if first and not self.trace.exists():
+            self.trace.touch()
+            os._exit(1)
+        return super()._rows(first, count)
+
+
+def test_a_lost_worker_changes_nothing(client, tmp_path):
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import tests
+    task = task_of(noise_by="servers")
+    share = shares_of(task)[-1]
+    fatal = Fatal(share.array, share.ring, tmp_path / "died")
+    sums = cluster.transform(task, fatal, client=client, chunk=CHUNK, simulation_key=KEY, deadline=60)
+    assert fatal.trace.exists()
+    assert (sums == server.transform(task, share, simulation_key=KEY)).all()
 
 
 def test_a_cluster_that_does_not_finish_is_a_protocol_failure():
