@@ -13,6 +13,7 @@ share, so all of it belongs to **one** server: two servers that use one cluster 
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,12 +24,12 @@ from numpy.typing import NDArray
 
 from dpmpc.errors import BatchMismatch, InputError, ProtocolFailure
 from dpmpc.rings import Home
-from dpmpc.server import add_noise, noise_stream
+from dpmpc.server import CHUNK_BYTES, add_noise, noise_stream
 from dpmpc.sharing import Share, open_share
 from dpmpc.sketching import PublicMatrix
 from dpmpc.task import Task
 
-BLOCK_BYTES = 1 << 26  # of a share, for one worker's thread at a time: its reading outlasts Dask's work on it by far
+BLOCK_BYTES = 1 << 27  # of a share, for one call of a worker: its reading outlasts Dask's work on it by far
 FAN_IN = 16  # results that are added up at once
 
 Words = NDArray[np.uint64]
@@ -55,7 +56,7 @@ def transform(
     client : distributed.Client, optional
         The cluster; by default whatever Dask's configuration says, which is threads of this process if it says nothing.
     chunk : int, optional
-        Clients of a chunk, by default those of 64 MiB; a dask.array.Array has chunks of its own.
+        Clients of a chunk, by default those of 128 MiB; a dask.array.Array has chunks of its own.
     simulation_key : bytes, optional
         As in `dpmpc.server.transform`.
     deadline : float, optional
@@ -149,7 +150,12 @@ def _of_array(dask: Any, task: Task, array: Any, chunk: int | None) -> list[Any]
 
 
 def _sketch_rows(sketch: PublicMatrix, ring: Home, share: Share, first: int, count: int) -> Words:
-    return sketch.apply(share.rows(first, count), first=first, ring=ring)
+    sums = np.zeros((sketch.rows, share.shape[-1]), np.uint64)
+    step = max(1, CHUNK_BYTES // (8 * math.prod(share.shape[1:])))
+    for begin in range(first, first + count, step):
+        part = share.rows(begin, min(step, first + count - begin))
+        sketch.apply(part, out=sums, first=begin, ring=ring)
+    return sums
 
 
 def _sketch_block(sketch: PublicMatrix, ring: Home, block: Words, first: int) -> Words:

@@ -84,7 +84,9 @@ def test_a_cluster_gives_the_bits_of_one_machine(choices, client, tmp_path):
 
 
 @pytest.mark.parametrize("chunk", [None, 1, CLIENTS - 1, CLIENTS])
-def test_the_result_does_not_depend_on_chunks(chunk):
+@pytest.mark.parametrize("piece", [1, 1000, cluster.CHUNK_BYTES])
+def test_the_result_does_not_depend_on_chunks(chunk, piece, monkeypatch):
+    monkeypatch.setattr(cluster, "CHUNK_BYTES", piece)
     task = task_of(sketch="sum", rows=None, sparsity=None)
     share = shares_of(task)[-1]
     assert (cluster.transform(task, share, chunk=chunk) == server.transform(task, share)).all()
