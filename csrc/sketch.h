@@ -179,6 +179,14 @@ static int sketch_entries(const struct sketch_body *body, const struct sketch_ma
     return SKETCH_DONE;
 }
 
+/* Make every word of Y canonical. */
+static void sketch_finish(enum sketch_kind kind, int64_t words, uint64_t *Y)
+{
+    if (kind == SKETCH_FIELD)
+        for (int64_t i = 0; i < words; i++)
+            Y[i] -= MERSENNE61 & -((Y[i] + 1) >> 61);
+}
+
 /* Y += S[:, first .. first + count] X, with Y canonical before and after. */
 static int sketch_scatter(const struct sketch_body *body, const struct sketch_matrix *S, enum sketch_kind kind,
                           uint64_t first, int64_t count, int64_t width, int shared, const uint64_t *X, uint64_t *Y)
@@ -195,11 +203,19 @@ static int sketch_scatter(const struct sketch_body *body, const struct sketch_ma
         if (!body->scatter(kind, shared, width, S->copies, clients, block.stride, entries, X, Y))
             status = SKETCH_NOT_CANONICAL;
     }
-    if (kind == SKETCH_FIELD)
-        for (int64_t i = 0; i < S->rows * width; i++)
-            Y[i] -= MERSENNE61 & -((Y[i] + 1) >> 61);
+    sketch_finish(kind, S->rows * width, Y);
     sketch_block_free(&block);
     return status;
+}
+
+/* The same for clients whose packed entries, [copy][client], were drawn before. */
+static int sketch_scatter_stored(const struct sketch_body *body, const struct sketch_matrix *S, enum sketch_kind kind,
+                                 const uint32_t *entries, int64_t count, int64_t width, int shared, const uint64_t *X,
+                                 uint64_t *Y)
+{
+    const int canonical = body->scatter(kind, shared, width, S->copies, count, count, entries, X, Y);
+    sketch_finish(kind, S->rows * width, Y);
+    return canonical ? SKETCH_DONE : SKETCH_NOT_CANONICAL;
 }
 
 #endif

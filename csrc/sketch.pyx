@@ -4,6 +4,7 @@ Buffers in, buffers out, the GIL released. What a caller could get wrong about l
 length would write outside of memory; everything else is checked by `dpmpc.sketching`.
 """
 
+from cython.view cimport array
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 
@@ -39,6 +40,9 @@ cdef extern from "sketch.h" nogil:
     int sketch_entries(const sketch_body *body, const sketch_matrix *S, uint64_t first, int64_t count, uint32_t *out)
     int sketch_scatter(const sketch_body *body, const sketch_matrix *S, sketch_kind kind, uint64_t first, int64_t count,
                        int64_t width, bint shared, const uint64_t *X, uint64_t *Y)
+    int sketch_scatter_stored(const sketch_body *body, const sketch_matrix *S, sketch_kind kind,
+                              const uint32_t *entries, int64_t count, int64_t width, bint shared, const uint64_t *X,
+                              uint64_t *Y)
 
 
 cdef const sketch_body *_bodies[SKETCH_BODIES]
@@ -68,6 +72,13 @@ def philox(counter, key):
     keys[:] = key
     _body.philox(words, keys)
     return words[0], words[1], words[2], words[3]
+
+
+cdef bint _shared(const sketch_matrix *S, const Py_ssize_t *X, const Py_ssize_t *Y) except -1:
+    """Whether rows of X are for all copies, given the shapes of X and Y."""
+    if Y[0] != S.rows or X[1] not in (Y[1], Y[1] * S.copies):
+        raise ValueError("X and Y: shapes that belong together expected")
+    return X[1] == Y[1]
 
 
 cdef class Matrix:
@@ -103,13 +114,38 @@ cdef class Matrix:
         """
         cdef int status = SKETCH_DONE
         cdef int64_t count = X.shape[0], width = Y.shape[1]
-        cdef bint shared = X.shape[1] == width
+        cdef bint shared = _shared(&self._matrix, X.shape, Y.shape)
         cdef sketch_kind how = _KINDS[kind]
-        if Y.shape[0] != self._matrix.rows or not (shared or X.shape[1] == width * self._matrix.copies):
-            raise ValueError("X and Y: shapes that belong together expected")
         if count and width:
             with nogil:
                 status = sketch_scatter(_body, &self._matrix, how, first, count, width, shared, &X[0, 0], &Y[0, 0])
         if status == SKETCH_NO_MEMORY:
             raise MemoryError
+        return status != SKETCH_NOT_CANONICAL
+
+
+cdef class Stored:
+    """The entries of a matrix's first clients, drawn once: to measure what drawing them costs."""
+
+    cdef Matrix _of
+    cdef uint32_t[:, ::1] _entries
+
+    def __cinit__(self, Matrix of, int64_t count):
+        if count < 1:
+            raise ValueError("count: at least one client expected")
+        self._of = of
+        self._entries = array(shape=(of._matrix.copies, count), itemsize=sizeof(uint32_t), format="I")
+        of.entries(0, self._entries)
+
+    def scatter(self, str kind, const uint64_t[:, ::1] X, uint64_t[:, ::1] Y):
+        """Y += S[:, :m] X for the m clients that are stored; see `Matrix.scatter`."""
+        cdef int status
+        cdef int64_t count = self._entries.shape[1], width = Y.shape[1]
+        cdef sketch_kind how = _KINDS[kind]
+        cdef bint shared = _shared(&self._of._matrix, X.shape, Y.shape)
+        if X.shape[0] != count or not width:
+            raise ValueError("X and Y: a row of X for each client and columns expected")
+        with nogil:
+            status = sketch_scatter_stored(_body, &self._of._matrix, how, &self._entries[0, 0], count, width, shared,
+                                           &X[0, 0], &Y[0, 0])
         return status != SKETCH_NOT_CANONICAL

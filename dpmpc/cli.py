@@ -26,7 +26,7 @@ PLANNED = ("ridge", "low-rank")
 BENCHES = (
     *("table3", "table4", "table5", "table6", "table7", "table8", "figure2", "figure3", "figure4"),
     *("mpr_figure2", "mpr_figure3", "mpr_table1"),
-    *("sum_ssp", "noising", "dense", "coverage", "unopened"),
+    *("sum_ssp", "noising", "dense", "kernels", "coverage", "unopened"),
     *("midp_attack", "midp_figures"),
     *("coinpress_figures", "scale"),
 )

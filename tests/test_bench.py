@@ -11,6 +11,7 @@ from dpmpc.bench import (
     coverage,
     dense,
     harness,
+    kernels,
     noising,
     runtime_tables,
     scale,
@@ -26,7 +27,7 @@ from dpmpc.cli import BENCHES, parser
 from dpmpc.cost import Prices
 from dpmpc.errors import InputError
 from dpmpc.sharing import open_share
-from dpmpc.sketching import Rademacher
+from dpmpc.sketching import OSNAP, Rademacher
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +116,32 @@ def test_dense_products_agree():
             np.testing.assert_allclose(ways[rival](), ways["ours"](), atol=1e-11, rtol=0)
     content = {"machine": harness.machine(), "runs": 2, "measured": [dense.measure(300, 20, 3, 2)]}
     assert "| 300 | 20 | 3 | mersenne61 |" in dense.render(content)
+
+
+@pytest.mark.parametrize("balanced", [False, True])
+def test_peers_of_the_kernel_agree_with_it(balanced):
+    setting = kernels.Setting(700, 3, 20, 2)
+    found = kernels.ways(setting, balanced)
+    for way in set(found) - {"read"}:
+        np.testing.assert_array_equal(found[way](), found["ours"](), err_msg=way)
+    S, X = OSNAP(20, 700, 2, seed=1, balanced=balanced), kernels.words(700, 3)
+    found = kernels.headline_ways(S, X, kernels.unsigned_csc(S).tocsr())
+    for way in ("scipy csr", "one thread (wall)", "two threads (wall)"):
+        np.testing.assert_array_equal(found[way](), S.apply(X), err_msg=way)
+
+
+def test_targets_of_the_kernel_are_judged():
+    setting = kernels.Setting(700, 3, 20, 2)
+    entries = [kernels.measure(setting, balanced, 2) for balanced in (False, True)]
+    seconds = {"ours": {"median": 2.0}, "scipy csc": {"median": 5.0}}
+    entries[1] = {**entries[1], "seconds": seconds}
+    more, less = (kernels.Target(setting, "scipy csc", "ours", 3.0, most=most) for most in (False, True))
+    assert kernels.target_row(more, entries)[4:6] == ["scipy csc / ours", "≥ 3.0"]
+    assert kernels.target_row(more, entries)[-1] == "2.50 (missed)"
+    assert kernels.target_row(less, entries)[-1] == "2.50"
+    assert kernels.ratio(kernels.Target(setting, "numba", "ours", 1.0), entries[1]) is None
+    content = {"machine": harness.machine(), "runs": 2, "measured": entries[:1]}
+    assert "| 700 | 3 | 20 | 2 | independent | ours, S stored |" in kernels.render(content)
 
 
 def test_coverage_is_measured_and_told():

@@ -216,6 +216,20 @@ def test_any_memory_layout_is_taken(kind):
     np.testing.assert_array_equal(S.apply(np.asfortranarray(X3), ring=ring_of(kind)), expected)
 
 
+@pytest.mark.parametrize("kind", ["ring64", "mersenne61"])
+@pytest.mark.parametrize("copies", [False, True])
+def test_stored_entries_give_the_same_sums(instruction_set, kind, copies):
+    S = OSNAP(30, 1500, 3, seed=2)
+    X = numbers(kind, (1500, 9 if copies else 3))
+    Y = np.zeros((30, 3), np.uint64)
+    stored = kernel.Stored(S._matrix, 1500)
+    assert stored.scatter(kind, X, Y)
+    np.testing.assert_array_equal(Y, S.apply(X.reshape(1500, -1, 3), ring=kind))
+    for shape, sums in (((1499, 3), Y), ((1500, 2), Y), ((1500, 3), Y[:29])):
+        with pytest.raises(ValueError, match="X and Y"):
+            stored.scatter(kind, np.zeros(shape, np.uint64), sums)
+
+
 def test_rings_are_taken_by_name_and_as_objects():
     S = CountSketch(5, 30, seed=6)
     X = numbers("mersenne61", (30, 2))
