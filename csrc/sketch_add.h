@@ -55,3 +55,49 @@ INLINE void NAME(add_row)(enum sketch_kind kind, int64_t width, uint64_t *restri
     for (; i < width; i++)
         NAME(add1)(kind, y + i, x + i, flip);
 }
+
+#if LANES == 4
+/* A row of X with fewer than 12 words, or its negative: small enough for the registers. */
+typedef struct {
+    sketch_words4 four[2];
+    sketch_words2 two;
+    uint64_t one;
+} NAME(row);
+
+/* What x stands for with the sign that `flip` says; see add1. */
+#define SIGNED(x) (kind == SKETCH_RING ? ((x) ^ flip) - flip : (x) ^ flip)
+
+INLINE void NAME(load_row)(enum sketch_kind kind, int64_t width, const uint64_t *x, uint64_t flip, NAME(row) *row)
+{
+    for (int64_t v = 0; v < width / 4; v++) {
+        memcpy(&row->four[v], x + 4 * v, sizeof row->four[v]);
+        row->four[v] = SIGNED(row->four[v]);
+    }
+    if (width & 2) {
+        memcpy(&row->two, x + (width & ~INT64_C(3)), sizeof row->two);
+        row->two = SIGNED(row->two);
+    }
+    if (width & 1)
+        row->one = SIGNED(x[width - 1]);
+}
+#undef SIGNED
+
+/* One of two rows onto a row of Y: `negative` is 0 or 1. */
+INLINE void NAME(add_either)(enum sketch_kind kind, int64_t width, uint64_t *y, const NAME(row) *plus,
+                             const NAME(row) *minus, uint32_t negative)
+{
+    static const uint64_t masks[2] = {0, UINT64_MAX};
+    const __m256i mask4 = (__m256i)((sketch_words4){0} + masks[negative]);
+    const __m128i mask2 = (__m128i)((sketch_words2){0} + masks[negative]);
+    for (int64_t v = 0; v < width / 4; v++) {
+        const __m256i term = _mm256_blendv_epi8((__m256i)plus->four[v], (__m256i)minus->four[v], mask4);
+        NAME(add4)(kind, y + 4 * v, (const uint64_t *)&term, 0);
+    }
+    if (width & 2) {
+        const __m128i term = _mm_blendv_epi8((__m128i)plus->two, (__m128i)minus->two, mask2);
+        NAME(add2)(kind, y + (width & ~INT64_C(3)), (const uint64_t *)&term, 0);
+    }
+    if (width & 1)
+        NAME(add1)(kind, y + width - 1, negative ? &minus->one : &plus->one, 0);
+}
+#endif

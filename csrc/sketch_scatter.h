@@ -15,7 +15,7 @@ INLINE void NAME(add_copies)(enum sketch_kind kind, int shared, int64_t width, u
 }
 
 /* Scatter `count` clients; say whether all words of a field were below p. Always inlined: what callers pass as
- * constants becomes straight-line code, and four copies together keep x in registers. */
+ * constants becomes straight-line code. A short row that all copies take is loaded and negated once. */
 INLINE int NAME(scatter_as)(enum sketch_kind kind, int shared, int64_t width, uint32_t copies, int64_t count,
                             int64_t stride, const uint32_t *restrict entries, const uint64_t *restrict X,
                             uint64_t *restrict Y)
@@ -29,6 +29,17 @@ INLINE int NAME(scatter_as)(enum sketch_kind kind, int shared, int64_t width, ui
         if (kind == SKETCH_FIELD)
             for (int64_t i = 0; i < step; i++)
                 seen |= X[i] | (X[i] + 1); /* some bit above the 60th is set if X[i] >= p */
+#if LANES == 4
+        if (shared && width < 12 && copies > 1) {
+            NAME(row) plus, minus;
+            NAME(load_row)(kind, width, X, 0, &plus);
+            NAME(load_row)(kind, width, X, NAME(minus)(kind), &minus);
+            for (; copy < copies; copy++) {
+                const uint32_t entry = entries[copy * stride + c];
+                NAME(add_either)(kind, width, Y + (size_t)(entry >> 1) * (size_t)width, &plus, &minus, entry & 1);
+            }
+        }
+#endif
         for (; copy + 4 <= copies; copy += 4)
             NAME(add_copies)(kind, shared, width, 4, copy, stride, entries + c, X, Y);
         for (; copy < copies; copy++)
