@@ -82,22 +82,22 @@ INLINE void NAME(load_row)(enum sketch_kind kind, int64_t width, const uint64_t 
 }
 #undef SIGNED
 
-/* One of two rows onto a row of Y: `negative` is 0 or 1. */
+/* The row that an entry's sign asks for onto a row of Y. The sign is moved to the top of every lane: blendv reads it. */
 INLINE void NAME(add_either)(enum sketch_kind kind, int64_t width, uint64_t *y, const NAME(row) *plus,
-                             const NAME(row) *minus, uint32_t negative)
+                             const NAME(row) *minus, uint32_t entry)
 {
-    static const uint64_t masks[2] = {0, UINT64_MAX};
-    const __m256i mask4 = (__m256i)((sketch_words4){0} + masks[negative]);
-    const __m128i mask2 = (__m128i)((sketch_words2){0} + masks[negative]);
+    const __m256d sign = (__m256d)_mm256_slli_epi32(_mm256_set1_epi32((int)entry), 31);
     for (int64_t v = 0; v < width / 4; v++) {
-        const __m256i term = _mm256_blendv_epi8((__m256i)plus->four[v], (__m256i)minus->four[v], mask4);
+        const sketch_words4 term =
+            (sketch_words4)_mm256_blendv_pd((__m256d)plus->four[v], (__m256d)minus->four[v], sign);
         NAME(add4)(kind, y + 4 * v, (const uint64_t *)&term, 0);
     }
     if (width & 2) {
-        const __m128i term = _mm_blendv_epi8((__m128i)plus->two, (__m128i)minus->two, mask2);
+        const sketch_words2 term =
+            (sketch_words2)_mm_blendv_pd((__m128d)plus->two, (__m128d)minus->two, _mm256_castpd256_pd128(sign));
         NAME(add2)(kind, y + (width & ~INT64_C(3)), (const uint64_t *)&term, 0);
     }
     if (width & 1)
-        NAME(add1)(kind, y + width - 1, negative ? &minus->one : &plus->one, 0);
+        NAME(add1)(kind, y + width - 1, entry & 1 ? &minus->one : &plus->one, 0);
 }
 #endif

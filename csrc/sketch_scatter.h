@@ -36,7 +36,7 @@ INLINE int NAME(scatter_as)(enum sketch_kind kind, int shared, int64_t width, ui
             NAME(load_row)(kind, width, X, NAME(minus)(kind), &minus);
             for (; copy < copies; copy++) {
                 const uint32_t entry = entries[copy * stride + c];
-                NAME(add_either)(kind, width, Y + (size_t)(entry >> 1) * (size_t)width, &plus, &minus, entry & 1);
+                NAME(add_either)(kind, width, Y + (size_t)(entry >> 1) * (size_t)width, &plus, &minus, entry);
             }
         }
 #endif
