@@ -20,6 +20,7 @@
 #include "bodies.h"
 
 #define SKETCH_TILE 128     /* entries that are checked together; a multiple of every body's STEP */
+#define SKETCH_PART 16      /* entries among which a refused one is looked for */
 #define SKETCH_ENTRIES 8192 /* entries of a block of S, about: they stay in the first-level cache */
 #define SKETCH_CLIENTS 2048 /* clients of a block, at most */
 #define SKETCH_AHEAD 8192   /* bytes between what is read of X and what is prefetched */

@@ -17,7 +17,7 @@ typedef struct {
     NAME(philox_key) key;
     uint32_t nonce[2];
     uint32_t stream;   /* the counter's word 1: purpose and copy */
-    uint32_t rows;     /* rows are uniform below this, at most 2^31 */
+    uint32_t rows;     /* rows are uniform below this */
     uint32_t rejected; /* 2 (2^31 mod rows): what lies below is rejected */
 } NAME(source);
 
@@ -32,11 +32,11 @@ static void NAME(open_source)(NAME(source) *source, const struct sketch_matrix *
     source->rejected = (UINT32_C(1) << 31) % rows << 1;
 }
 
-/* Draw the packed entries of STEP indices, given the Philox block number of each four.
+/* Draw STEP words, given the Philox block number of each four; make packed entries of them, unless they are wanted `raw`.
  *
  * Lemire's multiply-shift, exactly uniform ("Fast random integer generation in an interval", ACM TOMACS 2019), on the
  * word's upper 31 bits x: (2 x) rows has the row in its upper half and twice Lemire's remainder in its lower one. */
-INLINE void NAME(draw_step)(const NAME(source) *source, const NAME(lanes) blocks[GROUPS], uint32_t attempt,
+INLINE void NAME(draw_step)(const NAME(source) *source, const NAME(lanes) blocks[GROUPS], uint32_t attempt, int raw,
                             uint32_t *out)
 {
     const NAME(lanes) zero = {0}, rows = zero + source->rows;
@@ -49,7 +49,7 @@ INLINE void NAME(draw_step)(const NAME(source) *source, const NAME(lanes) blocks
     }
     NAME(philox)(counter, &source->key);
     for (int g = 0; g < GROUPS; g++) {
-        for (int w = 0; w < 4; w++) {
+        for (int w = 0; w < 4 && !raw; w++) {
             const NAME(lanes) word = counter[g][w];
             const NAME(lanes) product = MULTIPLY_LOW(word & ~UINT64_C(1), rows);
             const NAME(lanes) margin = (product & 0xFFFFFFFFu) - source->rejected; /* upper half all ones: rejected */
@@ -59,8 +59,8 @@ INLINE void NAME(draw_step)(const NAME(source) *source, const NAME(lanes) blocks
     }
 }
 
-/* First attempts of indices first .. first + count: first a multiple of 4, count of SKETCH_TILE. */
-static void NAME(draw_first)(const NAME(source) *source, uint64_t first, int64_t count, uint32_t *out)
+/* First attempts, or raw words, of indices first .. first + count: first a multiple of 4, count of SKETCH_TILE. */
+INLINE void NAME(draw_first)(const NAME(source) *source, uint64_t first, int64_t count, int raw, uint32_t *out)
 {
     uint64_t numbers[STEP / 4];
     NAME(lanes) blocks[GROUPS];
@@ -68,10 +68,19 @@ static void NAME(draw_first)(const NAME(source) *source, uint64_t first, int64_t
         numbers[i] = (first >> 2) + (uint64_t)i;
     memcpy(blocks, numbers, sizeof blocks);
     for (int64_t i = 0; i < count; i += STEP) {
-        NAME(draw_step)(source, blocks, 0, out + i);
+        NAME(draw_step)(source, blocks, 0, raw, out + i);
         for (int g = 0; g < GROUPS; g++)
             blocks[g] += STEP / 4;
     }
+}
+
+/* The least of `count` differences. */
+INLINE uint32_t NAME(least)(const uint32_t *differences, int count)
+{
+    uint32_t least = UINT32_MAX;
+    for (int i = 0; i < count; i++)
+        least = least < differences[i] ? least : differences[i];
+    return least;
 }
 
 /* List the refused entries of one copy: those rejected by Lemire and those on an earlier copy's row. */
@@ -81,7 +90,6 @@ static int64_t NAME(list_refused)(const uint32_t *out, int64_t stride, uint32_t 
     for (int64_t tile = 0; tile < count; tile += SKETCH_TILE) {
         const uint32_t *entries = out + copy * stride + tile;
         uint32_t refused[SKETCH_TILE]; /* least difference from all ones and from earlier copies; below 2: refused */
-        uint32_t closest = UINT32_MAX; /* least difference in the tile; below 2: refused */
         for (int i = 0; i < SKETCH_TILE; i++)
             refused[i] = ~entries[i];
         for (uint32_t other = 0; other < copy; other++) {
@@ -91,13 +99,16 @@ static int64_t NAME(list_refused)(const uint32_t *out, int64_t stride, uint32_t 
                 refused[i] = refused[i] < difference ? refused[i] : difference;
             }
         }
-        for (int i = 0; i < SKETCH_TILE; i++)
-            closest = closest < refused[i] ? closest : refused[i];
-        if (closest < 2)
-            for (int i = 0; i < SKETCH_TILE; i++) {
+        if (NAME(least)(refused, SKETCH_TILE) >= 2)
+            continue;
+        for (int part = 0; part < SKETCH_TILE; part += SKETCH_PART) {
+            if (NAME(least)(refused + part, SKETCH_PART) >= 2)
+                continue;
+            for (int i = part; i < part + SKETCH_PART; i++) {
                 pending[waiting] = (uint32_t)(tile + i);
                 waiting += refused[i] < 2;
             }
+        }
     }
     return waiting;
 }
@@ -115,7 +126,7 @@ static int64_t NAME(redraw)(const NAME(source) *source, uint32_t copy, uint32_t 
         for (int i = 0; i < live; i++)
             numbers[i] = (first + pending[start + i]) >> 2;
         memcpy(blocks, numbers, sizeof blocks);
-        NAME(draw_step)(source, blocks, attempt, words);
+        NAME(draw_step)(source, blocks, attempt, 0, words);
         for (int i = 0; i < live; i++) {
             const uint32_t index = pending[start + i], entry = words[4 * i + (int)(index & 3)];
             int refused = entry == UINT32_MAX;
@@ -136,7 +147,7 @@ static void NAME(draw_distinct)(const struct sketch_matrix *S, enum sketch_purpo
     NAME(source) source;
     NAME(open_source)(&source, S, purpose, S->rows);
     for (uint32_t copy = 0; copy < S->copies; copy++, source.stream++) {
-        NAME(draw_first)(&source, first, count, out + copy * stride);
+        NAME(draw_first)(&source, first, count, 0, out + copy * stride);
         int64_t waiting = NAME(list_refused)(out, stride, copy, count, pending);
         for (uint32_t attempt = 1; waiting; attempt++)
             waiting = NAME(redraw)(&source, copy, attempt, first, stride, out, pending, waiting);
@@ -150,14 +161,14 @@ static void NAME(draw_balanced)(const struct sketch_matrix *S, uint64_t first, i
     const uint32_t rows = S->rows;
     const uint64_t first_batch = first / rows & ~UINT64_C(3), last_batch = (first + (uint64_t)count - 1) / rows;
     NAME(source) source;
-    NAME(open_source)(&source, S, SKETCH_CLIENT, UINT32_C(1) << 31); /* entries are the words themselves */
+    NAME(open_source)(&source, S, SKETCH_CLIENT, rows);
     NAME(draw_distinct)(S, SKETCH_BATCH, first_batch, sketch_whole_tiles(last_batch - first_batch + 1),
                         block->shift_stride, block->shifts, block->pending);
     for (uint32_t copy = 0; copy < S->copies; copy++, source.stream++) {
         uint32_t *entries = block->entries + copy * block->stride;
         const uint32_t *shift = block->shifts + copy * block->shift_stride + (first / rows - first_batch);
         uint32_t place = (uint32_t)(first % rows);
-        NAME(draw_first)(&source, first, count, entries);
+        NAME(draw_first)(&source, first, count, 1, entries);
         for (int64_t i = 0; i < count; shift++, place = 0) {
             const int64_t end = rows - place < count - i ? i + (rows - place) : count;
             for (uint32_t row = place + (*shift >> 1); i < end; i++, row++)
