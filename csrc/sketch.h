@@ -118,7 +118,8 @@ static const struct sketch_body sketch_sse2 = {"sse2", philox_once_sse2, draw_ss
 #pragma GCC pop_options
 static const struct sketch_body sketch_avx2 = {"avx2", philox_once_avx2, draw_avx2, scatter_avx2};
 
-/* Wider vectors help to draw; rows of X and Y are not aligned, and 64-byte words of them straddle cache lines. */
+/* Wider vectors help to draw. Rows of X and Y are not aligned, and 64-byte words of them would straddle cache lines:
+ * they are still added 32 bytes at a time, but more registers and a minimum of words help there, too. */
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw,prefer-vector-width=512")
 #define SET avx512
@@ -128,9 +129,10 @@ static const struct sketch_body sketch_avx2 = {"avx2", philox_once_avx2, draw_av
 #define INTERLEAVE_LOWER {0, 8, 1, 9, 2, 10, 3, 11}
 #define INTERLEAVE_UPPER {4, 12, 5, 13, 6, 14, 7, 15}
 #include "sketch_draw.h"
+#include "sketch_scatter.h"
 #include "sketch_end.h"
 #pragma GCC pop_options
-static const struct sketch_body sketch_avx512 = {"avx512", philox_once_avx512, draw_avx512, scatter_avx2};
+static const struct sketch_body sketch_avx512 = {"avx512", philox_once_avx512, draw_avx512, scatter_avx512};
 #endif
 
 /* List the bodies that this processor can run, the fastest one last, and return their number. */

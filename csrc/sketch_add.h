@@ -1,8 +1,17 @@
 /* Adding a row of X to a row of Y, for one instruction set. */
 
+#define FOLD(v) (((v) & MERSENNE61) + ((v) >> 61))
+#if LANES > 4 /* the lesser of v and v - p, which wraps around if v < p */
+#define FOLD2(v) ((sketch_words2)_mm_min_epu64((__m128i)(v), (__m128i)((v) - MERSENNE61)))
+#define FOLD4(v) ((sketch_words4)_mm256_min_epu64((__m256i)(v), (__m256i)((v) - MERSENNE61)))
+#else
+#define FOLD2(v) FOLD(v)
+#define FOLD4(v) FOLD(v)
+#endif
+
 /* y += +-x for the 64-bit words of one `word`. `flip` is 0 for +; for - it is what turns x into -x: all ones in the
  * ring (-x = (x ^ flip) + 1), p in the field (-x = x ^ p), the sign bit of a double. */
-#define DEFINE_ADD(add, word, real)                                                                                    \
+#define DEFINE_ADD(add, word, real, fold)                                                                              \
     INLINE void add(enum sketch_kind kind, uint64_t *restrict y, const uint64_t *restrict x, uint64_t flip)            \
     {                                                                                                                  \
         word sum, term;                                                                                                \
@@ -14,7 +23,7 @@
             sum += term - flip;                                                                                        \
         } else if (kind == SKETCH_FIELD) {                                                                             \
             sum += term; /* at most (p + 1) + p: the fold leaves at most p + 1 */                                      \
-            sum = (sum & MERSENNE61) + (sum >> 61);                                                                    \
+            sum = fold(sum);                                                                                           \
         } else {                                                                                                       \
             memcpy(&a, &sum, sizeof a);                                                                                \
             memcpy(&b, &term, sizeof b);                                                                               \
@@ -24,14 +33,17 @@
         memcpy(y, &sum, sizeof sum);                                                                                   \
     }
 
-DEFINE_ADD(NAME(add1), uint64_t, double)
+DEFINE_ADD(NAME(add1), uint64_t, double, FOLD)
 #if LANES > 1
-DEFINE_ADD(NAME(add2), sketch_words2, sketch_reals2)
+DEFINE_ADD(NAME(add2), sketch_words2, sketch_reals2, FOLD2)
 #endif
 #if LANES > 2
-DEFINE_ADD(NAME(add4), sketch_words4, sketch_reals4)
+DEFINE_ADD(NAME(add4), sketch_words4, sketch_reals4, FOLD4)
 #endif
 #undef DEFINE_ADD
+#undef FOLD
+#undef FOLD2
+#undef FOLD4
 
 /* What `flip` is for -. */
 INLINE uint64_t NAME(minus)(enum sketch_kind kind)
@@ -56,7 +68,7 @@ INLINE void NAME(add_row)(enum sketch_kind kind, int64_t width, uint64_t *restri
         NAME(add1)(kind, y + i, x + i, flip);
 }
 
-#if LANES == 4
+#if LANES > 2
 /* A row of X with fewer than 12 words, or its negative: small enough for the registers. */
 typedef struct {
     sketch_words4 four[2];
@@ -82,7 +94,7 @@ INLINE void NAME(load_row)(enum sketch_kind kind, int64_t width, const uint64_t 
 }
 #undef SIGNED
 
-/* The row that an entry's sign asks for onto a row of Y. The sign is moved to the top of every lane: blendv reads it. */
+/* Add the row that an entry's sign asks for. The sign is moved to the top of every lane, where blendv reads it. */
 INLINE void NAME(add_either)(enum sketch_kind kind, int64_t width, uint64_t *y, const NAME(row) *plus,
                              const NAME(row) *minus, uint32_t entry)
 {

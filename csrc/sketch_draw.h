@@ -32,7 +32,7 @@ static void NAME(open_source)(NAME(source) *source, const struct sketch_matrix *
     source->rejected = (UINT32_C(1) << 31) % rows << 1;
 }
 
-/* Draw STEP words, given the Philox block number of each four; make packed entries of them, unless they are wanted `raw`.
+/* Draw STEP words, given the Philox block number of each four; unless `raw`, make packed entries of them.
  *
  * Lemire's multiply-shift, exactly uniform ("Fast random integer generation in an interval", ACM TOMACS 2019), on the
  * word's upper 31 bits x: (2 x) rows has the row in its upper half and twice Lemire's remainder in its lower one. */

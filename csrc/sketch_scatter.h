@@ -29,7 +29,7 @@ INLINE int NAME(scatter_as)(enum sketch_kind kind, int shared, int64_t width, ui
         if (kind == SKETCH_FIELD)
             for (int64_t i = 0; i < step; i++)
                 seen |= X[i] | (X[i] + 1); /* some bit above the 60th is set if X[i] >= p */
-#if LANES == 4
+#if LANES > 2
         if (shared && width < 12 && copies > 1) {
             NAME(row) plus, minus;
             NAME(load_row)(kind, width, X, 0, &plus);
