@@ -1,6 +1,6 @@
 /* Y += S X for a sparse public matrix S that is derived while it is used and never stored.
  *
- * Clients are taken in blocks. A block's part of S is drawn into a small buffer that stays in the first-level cache
+ * Clients are taken in blocks. A block's part of S is drawn into a small buffer that stays in the cache
  * (sketch_draw.h); then the rows of X are read once, in order, and added to rows of Y, which for common shapes fits
  * the second-level cache (sketch_scatter.h). These two are included once per instruction set, after
  *   SET                      the suffix of every name in them
@@ -21,8 +21,8 @@
 
 #define SKETCH_TILE 128     /* entries that are checked together; a multiple of every body's STEP */
 #define SKETCH_PART 16      /* entries among which a refused one is looked for */
-#define SKETCH_ENTRIES 8192 /* entries of a block of S, about: they stay in the first-level cache */
-#define SKETCH_CLIENTS 2048 /* clients of a block, at most */
+#define SKETCH_ENTRIES 16384 /* entries of a block of S, about: few enough for the second-level cache */
+#define SKETCH_CLIENTS 4096  /* clients of a block, at most */
 #define SKETCH_AHEAD 8192   /* bytes between what is read of X and what is prefetched */
 #define SKETCH_BODIES 4
 

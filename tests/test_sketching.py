@@ -135,7 +135,7 @@ def test_long_draws_agree_between_instruction_sets_and_starts(rows, sparsity, ba
 @pytest.mark.parametrize("copies", [False, True])
 @pytest.mark.parametrize(("rows", "sparsity"), [(1, 1), (2, 2), (7, 3), (64, 4), (50, 8), (1000, 1)])
 def test_apply_equals_the_oracle(instruction_set, kind, copies, rows, sparsity):
-    clients = 2111  # more than a block, no multiple of anything
+    clients = 4211  # more than a block, no multiple of anything
     for width in (1, 2, 3, 6, 7, 10, 11, 16, 29):
         S = OSNAP(rows, clients, sparsity, seed=width, balanced=width % 2 == 0)
         X = numbers(kind, (clients, sparsity, width) if copies else (clients, width), seed=width)
