@@ -19,11 +19,11 @@
 
 #include "bodies.h"
 
-#define SKETCH_TILE 128     /* entries that are checked together; a multiple of every body's STEP */
-#define SKETCH_PART 16      /* entries among which a refused one is looked for */
+#define SKETCH_TILE 128      /* entries that are checked together; a multiple of every body's STEP */
+#define SKETCH_PART 16       /* entries among which a refused one is looked for */
 #define SKETCH_ENTRIES 16384 /* entries of a block of S, about: few enough for the second-level cache */
 #define SKETCH_CLIENTS 4096  /* clients of a block, at most */
-#define SKETCH_AHEAD 8192   /* bytes between what is read of X and what is prefetched */
+#define SKETCH_AHEAD 8192    /* bytes between what is read of X and what is prefetched */
 #define SKETCH_BODIES 4
 
 /* Who draws; the top bit of the counter's word 1. */
