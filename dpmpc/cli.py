@@ -29,6 +29,7 @@ BENCHES = (
     *("sum_ssp", "noising", "dense", "kernels", "coverage", "unopened"),
     *("midp_attack", "midp_figures"),
     *("coinpress_figures", "scale"),
+    *("clients", "end_to_end"),
 )
 SHARE_LIMIT_GB = 4.0
 INTEGER_NOISES = ("discrete-gaussian", "skellam", "discrete-laplace")
