@@ -24,6 +24,19 @@ cdef extern from "arithmetic_fixed.h" nogil:
         const double *z, size_t rows, size_t columns, double scale, int64_t radius, int64_t *q)
 
 
+cdef extern from "arithmetic_rows.h" nogil:
+    ctypedef struct Bounds:
+        const double *offset
+        const double *slope
+        const double *least
+        const double *most
+        size_t period
+
+    bint c_normalise_rows "normalise_rows"(const double *x, size_t n, const Bounds *bounds, double *z)
+    bint c_encode_rows "encode_rows"(const double *x, size_t n, const Bounds *bounds, double scale, int64_t *q)
+    void c_second_moments "second_moments"(const double *z, size_t rows, size_t columns, double weight, double *out)
+
+
 def any_not_canonical(const uint64_t[::1] a):
     """Whether some element is not below p = 2^61 - 1."""
     cdef bint found
@@ -92,3 +105,34 @@ def encode_ball(const double[:, ::1] z, double scale, int64_t radius, int64_t[:,
     with nogil:
         refused = c_encode_ball(&z[0, 0], z.shape[0], z.shape[1], scale, radius, &out[0, 0])
     return refused
+
+
+cdef Bounds bounds_of(const double[:, ::1] bounds):
+    return Bounds(&bounds[0, 0], &bounds[1, 0], &bounds[2, 0], &bounds[3, 0], bounds.shape[1])
+
+
+def normalise_rows(const double[::1] x, const double[:, ::1] bounds, double[::1] out):
+    """out = clip((x - offset) / slope, -1, 1), the columns of `bounds` (offset, slope, least, most) repeating along x.
+
+    Returns whether some x is not finite or lies outside [least, most].
+    """
+    cdef Bounds public = bounds_of(bounds)
+    cdef bint refused
+    with nogil:
+        refused = c_normalise_rows(&x[0], x.shape[0], &public, &out[0])
+    return refused
+
+
+def encode_rows(const double[::1] x, const double[:, ::1] bounds, double scale, int64_t[::1] out):
+    """out = round(scale z) for the z of `normalise_rows`, half to even; returns what that returns."""
+    cdef Bounds public = bounds_of(bounds)
+    cdef bint refused
+    with nogil:
+        refused = c_encode_rows(&x[0], x.shape[0], &public, scale, &out[0])
+    return refused
+
+
+def second_moments(const double[:, ::1] z, double weight, double[:, ::1] out):
+    """Rows of the upper triangle of (1, z)(1, z)^T without its corner, entries off the diagonal times `weight`."""
+    with nogil:
+        c_second_moments(&z[0, 0], z.shape[0], z.shape[1], weight, &out[0, 0])

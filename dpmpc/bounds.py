@@ -9,6 +9,7 @@ Source: the local clipping of Burkhardt, Keller, Orlandi and Schwiegelshohn (ICM
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
@@ -23,9 +24,11 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpmpc._kernels import arithmetic
 from dpmpc.errors import InputError
 from dpmpc.tables import Table, check_finite, check_names, expect_columns, numeric_matrix, position_of
 
+_PERIOD = 256  # bounds are repeated to at least this many elements, so that the kernel's inner loop is long
 _BLOCK_CELLS = 1 << 15  # a block of rows and its result stay in the processor's cache
 _RADIUS_RANGE = (1e-100, 1e100)  # squares of these neither vanish nor overflow
 _LEAST_WIDTH, _LEAST_RELATIVE_WIDTH = 1e-300, 1e-12  # below, rounding would swallow the differences between rows
@@ -188,13 +191,15 @@ class Schema:
         chosen = check_names(names, "names")
         return Schema(tuple(self.columns[self.index(name)] for name in chosen), self.outside)
 
-    def normalise(self, X: ArrayLike) -> NDArray[np.float64]:
+    def normalise(self, X: ArrayLike, *, first: int = 0) -> NDArray[np.float64]:
         """Map every column affinely to [-1, 1] and clip to this box.
 
         Parameters
         ----------
         X : array_like of numbers, shape (n, p)
             Rows in the columns' own units. Left unchanged.
+        first : int
+            How many rows came before these; errors count them.
 
         Returns
         -------
@@ -206,23 +211,28 @@ class Schema:
         InputError
             If a value is NaN or infinite, or lies outside bounds that refuse it; with its column and row.
         """
-        matrix = self._matrix("X", X)
+        matrix = self.matrix("X", X)
+        reals = np.ascontiguousarray(matrix, np.float64)
         Z = np.empty(matrix.shape)
-        offset, slope = self.offset, self.slope
-        for rows in _row_blocks(matrix):
-            block, out = matrix[rows], Z[rows]
-            check_finite("X", block, self.names, rows.start)
-            if self.outside == "refuse":
-                self._refuse_outside(block, rows.start)
-            with np.errstate(over="ignore"):  # an infinite quotient is clipped like any other
-                np.subtract(block, offset, out=out)
-                np.divide(out, slope, out=out)
-            np.clip(out, -1.0, 1.0, out=out)
+        if Z.size and arithmetic.normalise_rows(reals.reshape(-1), self.periods, Z.reshape(-1)):
+            self.refuse(reals, first)
         return Z
+
+    @property
+    def periods(self) -> NDArray[np.float64]:
+        """What the kernels know of the bounds: offset, slope, least and most accepted value, shape (4, m p)."""
+        return _periods(self)
+
+    def refuse(self, matrix: NDArray[np.float64], first: int = 0) -> None:
+        """Raise the error that names the value which a kernel refused; `first` rows came before the matrix."""
+        for rows in _row_blocks(matrix):
+            check_finite("X", matrix[rows], self.names, first + rows.start)
+            if self.outside == "refuse":
+                self._refuse_outside(matrix[rows], first + rows.start)
 
     def denormalise(self, Z: ArrayLike) -> NDArray[np.float64]:
         """Map [-1, 1] back to the columns' own units: ``offset + slope * Z``, float64, shape (n, p)."""
-        X = self._matrix("Z", Z) * self.slope
+        X = self.matrix("Z", Z) * self.slope
         X += self.offset
         return X
 
@@ -231,14 +241,15 @@ class Schema:
 
         Not private: an exact statistic of the data, for simulations where all rows are at hand. Never release it.
         """
-        matrix = self._matrix("X", X)
+        matrix = self.matrix("X", X)
         counts = np.zeros(len(self.columns), np.int64)
         for rows in _row_blocks(matrix):
             check_finite("X", matrix[rows], self.names, rows.start)
             counts += np.count_nonzero(self._outside(matrix[rows]), axis=0)
         return counts / max(len(matrix), 1)
 
-    def _matrix(self, where: str, X: ArrayLike) -> NDArray[Any]:
+    def matrix(self, where: str, X: ArrayLike) -> NDArray[Any]:
+        """Return `X` as a matrix with one column of real numbers for each of these, or refuse it."""
         matrix = numeric_matrix(where, X)
         expect_columns(where, matrix, self.names)
         return matrix
@@ -421,6 +432,17 @@ def _fields(where: str, entry: Any, required: Set[str], optional: Set[str] = fro
 def _toml_key(name: str) -> str:
     # Names are printable, so that the quoted strings of JSON and of TOML are the same.
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
+
+
+@functools.lru_cache(maxsize=64)
+def _periods(public: Schema) -> NDArray[np.float64]:
+    """Return `Schema.periods`, made once."""
+    ends = (-math.inf, math.inf)
+    pairs = [(column.lower, column.upper) if public.outside == "refuse" else ends for column in public.columns]
+    columns = np.array([public.offset, public.slope, *zip(*pairs, strict=True)])
+    periods = np.tile(columns, -(-_PERIOD // len(pairs)))
+    periods.setflags(write=False)
+    return periods
 
 
 def _row_blocks(matrix: NDArray[Any]) -> Iterator[slice]:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from dpmpc.errors import InputError
 from dpmpc.randomness import Stream, require_secret
-from dpmpc.sharing import AdditiveSharing, ArrayShare, SeededShare, Share, expand
+from dpmpc.sharing import AdditiveSharing, ArrayShare, SeededShare, Share, in_parallel
 from dpmpc.task import Task
 
 BLOCK = 1 << 15  # clients randomized at once: bounds the memory of a simulation
@@ -53,19 +53,29 @@ class Client:
         if not task.simulation:
             require_secret(self.stream, "Client")
 
-    def encode(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Clip, normalise and encode rows (m, p) in the units of the schema; integers (m, width)."""
-        return self.task.statistic.encode(self.task.schema.normalise(rows), self.task.encoding)
+    def encode(self, rows: NDArray[np.float64], *, first: int = 0, threads: int = 1) -> NDArray[np.int64]:
+        """Clip, normalise and encode rows (m, p) in the units of the schema; integers (m, width).
 
-    def randomize(self, rows: NDArray[np.float64], *, threads: int = 1) -> NDArray[np.uint64]:
+        Errors count the `first` rows that came before these.
+        """
+        task = self.task
+        encoded = np.empty((len(rows), task.width), np.int64)
+
+        def part(begin: int, end: int) -> None:
+            task.statistic.encode_raw(rows[begin:end], task.schema, task.encoding, encoded[begin:end], first + begin)
+
+        in_parallel(part, len(rows), threads)
+        return encoded
+
+    def randomize(self, rows: NDArray[np.float64], *, first: int = 0, threads: int = 1) -> NDArray[np.uint64]:
         """Return the copies (m, copies, width) as ring or field elements, still secret, noisy if clients add noise."""
-        encoded = self.encode(rows)[:, None, :]
-        if self.task.noising.by == "servers":
-            return self.task.encoding.ring.embed(encoded)
-        shape = (len(encoded), self.task.copies, self.task.width)
-        noisy = self.task.noise.sample(shape, stream=self.stream, threads=threads)
-        noisy += encoded
-        return self.task.encoding.ring.embed(noisy)
+        copies = self.encode(rows, first=first, threads=threads)[:, None, :]
+        if self.task.noising.by == "clients":
+            shape = (len(rows), self.task.copies, self.task.width)
+            noisy = self.task.noise.sample(shape, stream=self.stream, threads=threads)
+            noisy += copies
+            copies = noisy
+        return self.task.encoding.ring.embed(copies, out=copies.view(np.uint64))
 
     def report(self, rows: NDArray[np.float64]) -> list[NDArray[np.uint64]]:
         """Randomize rows and split them: one array of shares for each server."""
@@ -97,7 +107,7 @@ def share_batch(
         ``storage(server)`` returns the uint64 array of ``task.share_shape`` that a server's share is written to, for
         example a memory-mapped file; by default memory.
     threads : int
-        Threads of the noise sampler.
+        Threads of every step; the shares do not depend on them.
     progress : callable, optional
         Called with the fraction done.
 
@@ -112,19 +122,15 @@ def share_batch(
     place = storage or (lambda server: np.empty(task.share_shape, np.uint64))
     scheme = task.scheme
     servers = task.trust.servers
-    seeded = isinstance(scheme, AdditiveSharing)
-    keys = [client.stream.bytes(16) for _ in range(servers - 1)] if seeded else []
+    keys = [client.stream.bytes(16) for _ in range(servers - 1)] if isinstance(scheme, AdditiveSharing) else []
     arrays = {server: place(server) for server in range(len(keys), servers)}
     step = min(BLOCK, max(1, BLOCK_WORDS // (task.copies * task.width)))
     for first in range(0, task.clients, step):
-        noisy = client.randomize(rows[first : first + step], threads=threads)
+        noisy = client.randomize(rows[first : first + step], first=first, threads=threads)
         block = slice(first, first + len(noisy))
-        if seeded:
-            ring = task.encoding.ring
-            for key in keys:
-                mask = expand(key, noisy.shape, ring, first=first)
-                noisy = ring.subtract(noisy, mask, out=noisy)
-            arrays[servers - 1][block] = noisy
+        if isinstance(scheme, AdditiveSharing):
+            before = first * task.copies * task.width
+            scheme.mask(noisy, keys, arrays[servers - 1][block], first=before, threads=threads)
         else:
             for server, part in enumerate(scheme.split(noisy, stream=client.stream)):
                 arrays[server][block] = part

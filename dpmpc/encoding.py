@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpmpc._kernels import arithmetic
+from dpmpc.bounds import Schema
 from dpmpc.errors import InputError, OverflowRisk
 from dpmpc.rings import Home, Integers, Mersenne61, Ring64, home, integers
 
@@ -127,6 +128,33 @@ class FixedPoint:
         if arithmetic.encode_box(reals.reshape(-1), self._scale, _repeat(low), _repeat(high), out.reshape(-1)):
             raise _not_finite(reals)
         return out
+
+    def encode_within(self, rows: ArrayLike, schema: Schema, out: Integers, first: int = 0) -> None:
+        """Overwrite `out` with ``encode(schema.normalise(rows))``, in one pass.
+
+        Parameters
+        ----------
+        rows : array_like of numbers, shape (m, p)
+            In the units of the schema, at least one.
+        schema : Schema
+            Public bounds of the columns.
+        out : ndarray of int64, shape (m, p), C-contiguous
+            Overwritten.
+        first : int
+            How many rows came before these; errors count them.
+
+        Raises
+        ------
+        InputError
+            If a value is not finite or is refused by the bounds; with its column and row.
+        """
+        matrix = schema.matrix("X", rows)
+        if out.dtype != np.int64 or out.shape != matrix.shape or not out.flags.c_contiguous:
+            expected = f"C-contiguous int64 of shape {matrix.shape}"
+            raise InputError(f"out: {out.dtype} of shape {out.shape} given, {expected} expected")
+        reals = np.ascontiguousarray(matrix, np.float64)
+        if arithmetic.encode_rows(reals.reshape(-1), schema.periods, self._scale, out.reshape(-1)):
+            schema.refuse(reals, first)
 
     def encode_ball(self, z: ArrayLike, radius: float) -> Integers:
         """Encode vectors so that ||q||_2 <= floor(2^f radius), exactly.

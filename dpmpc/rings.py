@@ -61,10 +61,13 @@ class Home(abc.ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
-    def embed(self, values: Integers) -> Words:
-        """Return the elements that stand for signed integers; one beyond +-(modulus - 1)/2 is refused."""
+    def embed(self, values: Integers, out: Words | None = None) -> Words:
+        """Return the elements that stand for signed integers; one beyond +-(modulus - 1)/2 is refused.
+
+        `out` may be ``values.view(np.uint64)``, or memory apart from it.
+        """
         signed = integers(values, "values")
-        out = np.empty(signed.shape, np.uint64)
+        out = output(out, signed.shape)
         self._embed(signed.reshape(-1), out.reshape(-1))
         return out
 
@@ -188,7 +191,8 @@ class Ring64(Home):
         return False
 
     def _embed(self, values: Integers, out: Words) -> None:
-        np.copyto(out, values.view(np.uint64))
+        if not np.may_share_memory(values, out):
+            np.copyto(out, values.view(np.uint64))
 
     def _lift(self, a: Words, out: Integers) -> None:
         np.copyto(out, a.view(np.int64))

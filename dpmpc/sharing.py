@@ -92,6 +92,27 @@ class AdditiveSharing:
         self._subtract_masks(x, keys, None, last, threads)
         return keys, last
 
+    def mask(self, x: Words, keys: Sequence[bytes], out: Words, *, first: int = 0, threads: int = 1) -> None:
+        """Overwrite `out` with elements `first` and up of the last share that belongs to M - 1 keys.
+
+        Blocks of a secret, masked one after the other, make up the last share of `split_seeded`.
+
+        Parameters
+        ----------
+        x : ndarray of uint64
+            These elements of the secret, canonical.
+        keys : sequence of bytes
+            What the other servers get.
+        out : ndarray of uint64, the shape of `x`
+            May be `x`.
+        first : int
+            How many elements of the secret came before these.
+        threads : int
+            They release the GIL.
+        """
+        x = self.ring.require_canonical(x, "x")
+        self._subtract_masks(x, keys, None, output(out, x.shape), threads, first)
+
     def combine(self, shares: Sequence[Words]) -> Words:
         """Return the secret.
 
@@ -105,14 +126,20 @@ class AdditiveSharing:
         return self.ring.sum_of(shares, name="shares")
 
     def _subtract_masks(
-        self, x: Words, keys: Sequence[bytes], masks: Sequence[Words] | None, last: Words, threads: int
+        self,
+        x: Words,
+        keys: Sequence[bytes],
+        masks: Sequence[Words] | None,
+        last: Words,
+        threads: int,
+        first: int = 0,
     ) -> None:
         """Overwrite `last` with x minus the expansions of the keys, which are kept in `masks` where it is given."""
         secret, remainder = x.reshape(-1), last.reshape(-1)
         kept = None if masks is None else [mask.reshape(-1) for mask in masks]
 
         def part(begin: int, end: int) -> None:
-            expansions = [Expansion(Stream(key), self.ring, begin) for key in keys]
+            expansions = [Expansion(Stream(key), self.ring, first + begin) for key in keys]
             scratch = np.empty(min(_BLOCK, end - begin), np.uint64)
             for block in _blocks(begin, end):
                 value = secret[block]
@@ -121,7 +148,7 @@ class AdditiveSharing:
                     expansion.read(mask)
                     value = self.ring.subtract(value, mask, out=remainder[block])
 
-        _in_parallel(part, x.size, threads)
+        in_parallel(part, x.size, threads)
 
 
 class ShamirSharing:
@@ -173,7 +200,7 @@ class ShamirSharing:
                 for party, share in enumerate(flat):
                     self._evaluate([secret[block], *coefficients], party + 1, share[block])
 
-        _in_parallel(part, x.size, threads)
+        in_parallel(part, x.size, threads)
         return shares
 
     def combine(self, shares: Sequence[Words] | Mapping[int, Words]) -> Words:
@@ -277,7 +304,7 @@ def _blocks(begin: int, end: int) -> Iterator[slice]:
         yield slice(first, min(first + _BLOCK, end))
 
 
-def _in_parallel(part: Callable[[int, int], None], size: int, threads: int) -> None:
+def in_parallel(part: Callable[[int, int], None], size: int, threads: int) -> None:
     """Call ``part(begin, end)`` for ranges that make up ``range(size)``, one range per thread."""
     if threads < 1:
         raise InputError(f"threads: {threads} given, at least 1 expected")

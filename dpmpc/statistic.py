@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpmpc.bounds import Column, clip_ball, largest_squared_norm
+from dpmpc._kernels import arithmetic
+from dpmpc.bounds import Column, Schema, clip_ball, largest_squared_norm
 from dpmpc.encoding import FixedPoint, Sensitivity
 from dpmpc.errors import InputError
 from dpmpc.randomness import seed_bytes
@@ -29,6 +30,7 @@ from dpmpc.sketching import CountSketch
 
 MOST_ORDER = 32
 _LARGEST_WEIGHT = 1e100
+_BLOCK_CELLS = 1 << 16  # entries that are encoded at once: with what they are made of they stay in the cache
 MOST_ITEMS = 1 << 24  # everybody holds a table of the public matrix, nine bytes an item
 
 
@@ -51,6 +53,23 @@ class Statistic(abc.ABC):
     @abc.abstractmethod
     def encode(self, rows: NDArray[np.float64], encoding: FixedPoint) -> NDArray[np.int64]:
         """Encode normalised rows (m, p) as integers (m, width)."""
+
+    def encode_raw(
+        self,
+        rows: NDArray[np.float64],
+        schema: Schema,
+        encoding: FixedPoint,
+        out: NDArray[np.int64],
+        first: int = 0,
+    ) -> None:
+        """Overwrite `out` (m, width) with ``encode(schema.normalise(rows), encoding)``, by blocks that stay in cache.
+
+        Errors count the `first` rows that came before these.
+        """
+        step = max(1, _BLOCK_CELLS // max(1, *out.shape[1:], *rows.shape[1:]))
+        for start in range(0, len(rows), step):
+            block = slice(start, start + step)
+            out[block] = self.encode(schema.normalise(rows[block], first=first + start), encoding)
 
     @abc.abstractmethod
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
@@ -116,6 +135,20 @@ class Rows(_RowStatistic):
             return encoding.encode(rows)
         return encoding.encode_ball(rows, self.radius)
 
+    def encode_raw(
+        self,
+        rows: NDArray[np.float64],
+        schema: Schema,
+        encoding: FixedPoint,
+        out: NDArray[np.int64],
+        first: int = 0,
+    ) -> None:
+        """As in `Statistic`; a box is encoded in one pass over the rows."""
+        if self.radius is None and len(rows):
+            encoding.encode_within(rows, schema, out, first)
+        else:
+            super().encode_raw(rows, schema, encoding, out, first)
+
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
         """Replace-one sensitivity of the box, or of the ball where that is smaller."""
         if self.radius is None or self.radius >= math.sqrt(columns):
@@ -142,16 +175,10 @@ class SecondMoments(_RowStatistic):
 
     def encode(self, rows: NDArray[np.float64], encoding: FixedPoint) -> NDArray[np.int64]:
         """Encode the products of the clipped rows."""
-        clipped = self._clipped(rows)
-        columns = rows.shape[1]
-        features = np.empty((len(rows), self.width(columns)))
-        np.multiply(clipped, math.sqrt(2), out=features[:, :columns])
-        at = columns
-        for column in range(columns):
-            products = features[:, at : at + columns - column]
-            np.multiply(clipped[:, column:], clipped[:, column, None], out=products)
-            products[:, 1:] *= math.sqrt(2)
-            at += columns - column
+        clipped = np.ascontiguousarray(self._clipped(rows), np.float64)
+        features = np.empty((len(rows), self.width(rows.shape[1])))
+        if features.size:
+            arithmetic.second_moments(clipped, math.sqrt(2), features)
         return encoding.encode(features, -math.sqrt(2), math.sqrt(2))
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
