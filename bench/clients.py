@@ -14,13 +14,14 @@ import importlib.util
 import sys
 import time
 from collections.abc import Callable, Sequence
+from importlib import metadata
 from typing import Any
 
 import numpy as np
 from dpmpc.bench.harness import cpu_seconds, machine, markdown, summary, write
 
 from dpmpc.bounds import Schema
-from dpmpc.client import Client, share_batch
+from dpmpc.client import share_batch
 from dpmpc.noise import DiscreteGaussian, DiscreteLaplace, Noise, Skellam
 from dpmpc.planning import design
 from dpmpc.randomness import Stream
@@ -78,6 +79,7 @@ def main(arguments: Sequence[str]) -> None:
         "columns": COLUMNS,
         "servers": SERVERS,
         "threads": chosen.threads,
+        "opendp": metadata.version("opendp") if importlib.util.find_spec("opendp") else None,
         **{group: measure(ways, chosen.runs, chosen.threads) for group, ways in groups.items()},
     }
     text = render(content)
@@ -91,25 +93,31 @@ def row_ways(clients: int) -> list[Way]:
     rows = np.random.default_rng(0).uniform(-1, 1, (clients, COLUMNS))
     secret = Stream.from_seed(1).words(rows.size).reshape(rows.shape)
     elements = Mersenne61().uniform(Stream.from_seed(2), rows.shape)
-    reused = [np.zeros_like(secret) for _ in range(SERVERS)]
+    reused = [np.ones_like(secret) for _ in range(SERVERS)]
     tasks = {"box": task_of(clients), "ball": task_of(clients, radius=RADIUS), "field": task_of(clients, "mersenne61")}
-    encoders = {name: Client(task, Stream.from_seed(3)) for name, task in tasks.items()}
-    moments = Client(task_of(clients, sketch="sum"), Stream.from_seed(3))
+    moments = task_of(clients, sketch="sum")
     ring, field = AdditiveSharing(SERVERS), AdditiveSharing(SERVERS, "mersenne61")
+
+    def encode(task: Task) -> Callable[[int], object]:
+        def job(threads: int) -> None:
+            task.statistic.encode_raw(rows, task.schema, task.encoding, encoded)
+
+        encoded = np.ones((clients, task.width), np.int64)  # memory that the first run need not touch first
+        return job
 
     def whole(name: str) -> Callable[[int], object]:
         def share(threads: int) -> object:
             stream = Stream.from_seed(4)
             return share_batch(tasks[name], rows, stream=stream, storage=lambda server: last, threads=threads)
 
-        last = np.zeros(tasks[name].share_shape, np.uint64)
+        last = np.ones(tasks[name].share_shape, np.uint64)
         return share
 
     jobs: dict[str, tuple[Callable[[int], object], bool]] = {
         READ: (lambda threads: rows.max(), False),
-        "clip and encode, box": (lambda threads: encoders["box"].encode(rows), False),
-        "clip and encode, ball": (lambda threads: encoders["ball"].encode(rows), False),
-        "clip and encode, second moments": (lambda threads: moments.encode(rows), False),
+        "clip and encode, box": (encode(tasks["box"]), False),
+        "clip and encode, ball": (encode(tasks["ball"]), False),
+        "clip and encode, second moments": (encode(moments), False),
         "clip, encode, share as keys, Z_2^64": (whole("box"), True),
         "clip, encode, share as keys, ball": (whole("ball"), True),
         "clip, encode, share as keys, Z_p": (whole("field"), True),
@@ -187,7 +195,7 @@ def measure(ways: Sequence[Way], runs: int, threads: int) -> list[dict[str, Any]
     for number in range(runs):
         print(f"clients: run {number + 1} of {runs}", file=sys.stderr)
         for way in ways:
-            cpu[way.name].append(cpu_seconds(lambda job=way.job: job(1)))  # type: ignore[misc]
+            cpu[way.name].append(cpu_seconds(lambda job=way.job: job(1)))
             if way.name in wall:
                 wall[way.name].append(_wall_seconds(way, threads))
     medians = {way.name: summary(cpu[way.name])["median"] / way.amount for way in ways}
@@ -220,7 +228,8 @@ def render(content: dict[str, Any]) -> str:
             "",
             f"n = {content['clients']:,} rows of d = {content['columns']} columns, {content['servers']} servers; one "
             f"thread, CPU time, medians of {content['runs']} interleaved runs, and {wall}, the least of them. "
-            f"{where['cpu']}, {where['cores']} cores, NumPy {where['versions']['numpy']}, {where['date']}.",
+            f"{where['cpu']}, {where['cores']} cores, NumPy {where['versions']['numpy']}, "
+            f"OpenDP {content['opendp'] or 'not installed'}, {where['date']}.",
             "",
             markdown(["rows", "GB/s of rows", "of read speed", f"GB/s, {wall}"], _lines(content["rows"], 1e9, 2)),
             "",

@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,7 @@ def main(arguments: Sequence[str]) -> None:
         "runs": chosen.runs,
         "clients": chosen.clients,
         "features": FEATURES,
+        "peers": {package: metadata.version(package) for package in ("pyarrow", "scikit-learn")},
         "stages": {name: stages(found) for name, found in runs.items()},
         "busiest": profiles,
     }
@@ -185,12 +187,12 @@ def _profile(arguments: Sequence[str]) -> list[dict[str, Any]]:
     profile.runcall(_command, arguments)
     rows = pstats.Stats(profile, stream=io.StringIO()).stats.items()  # type: ignore[attr-defined]
     busiest = sorted(rows, key=lambda item: item[1][2], reverse=True)[:BUSIEST]
-    most = max(calls for _, (_, calls, *_) in rows)
+    most, caller = max((calls, name) for (_, _, name), (_, calls, *_) in rows)
     told = [
         {"function": f"{Path(file).name}:{name}", "calls": calls, "own_s": own, "with_callees_s": cumulative}
         for (file, _, name), (_, calls, own, cumulative, _) in busiest
     ]
-    return [*told, {"function": "most calls of any function", "calls": most}]
+    return [*told, {"function": f"most calls of any function: {caller}", "calls": most}]
 
 
 def _command(arguments: Sequence[str]) -> dict[str, Any]:
@@ -266,7 +268,7 @@ def render(content: dict[str, Any]) -> str:
 def _stage_table(name: str, found: dict[str, dict[str, float]]) -> str:
     whole = found["wall"]["median"]
     rows = [[stage, f"{of['median']:.3f}", f"{of['median'] / whole:.1%}"] for stage, of in found.items()]
-    return f"## {name}\n\n" + markdown(["stage", "s", "share"], rows)
+    return "\n\n".join([f"## {name}", markdown(["stage", "s", "share"], rows)])
 
 
 def _profile_table(name: str, found: Sequence[dict[str, Any]]) -> str:
@@ -275,7 +277,7 @@ def _profile_table(name: str, found: Sequence[dict[str, Any]]) -> str:
         for entry in found[:-1]
     ]
     rows.append([found[-1]["function"], f"{found[-1]['calls']:,}", "", ""])
-    return f"## Profile: {name}\n\n" + markdown(["function", "calls", "own s", "with callees s"], rows)
+    return "\n\n".join([f"## Profile: {name}", markdown(["function", "calls", "own s", "with callees s"], rows)])
 
 
 if __name__ == "__main__":

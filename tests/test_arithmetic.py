@@ -206,3 +206,13 @@ def test_field_elements_are_redrawn_from_the_words_that_follow():
 
 def test_uniform_words_of_the_ring_are_the_stream():
     assert (Ring64().uniform(Stream.from_seed(5), (2, 2)).reshape(-1) == Stream.from_seed(5).words(4)).all()
+
+
+def test_integers_are_embedded_where_they_lie(ring):
+    values = np.array([[0, 1, -1], [1 << 59, -(1 << 59), 7]])
+    expected = [[v % ring.modulus for v in row] for row in values.tolist()]
+    apart = np.empty(values.shape, np.uint64)
+    assert ring.embed(values, out=apart) is apart
+    assert apart.tolist() == expected
+    assert ring.embed(values, out=values.view(np.uint64)).tolist() == expected
+    assert values.view(np.uint64).tolist() == expected

@@ -3,13 +3,16 @@
 import dataclasses
 import importlib
 import json
+import time
 
 import numpy as np
 import pytest
 from dpmpc.bench import (
+    clients,
     coinpress_figures,
     coverage,
     dense,
+    end_to_end,
     harness,
     kernels,
     noising,
@@ -218,6 +221,40 @@ def test_exponents_are_those_of_the_power():
         for n in (10, 99, 1000)
     ]
     assert scale.exponents(entries) == pytest.approx({"read": 1, "transform": 1.5})
+
+
+def test_the_client_side_is_compared_with_its_peers(capsys):
+    clients.main(["--runs", "1", "--clients", "3000", "--draws", "500"])
+    lines = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines()]
+    told = {line[0]: line for line in lines}
+    assert told["read the rows"][2].strip() == "1.00"
+    assert all(len(told[name]) == 4 for name in ("clip and encode, box", "clip, encode, share as keys, Z_p"))
+    assert float(told["Skellam, variance 100"][2]) > 0
+
+
+def test_speed_is_told_over_the_peers():
+    ways = [clients.Way("slow", "", 10, lambda threads: time.sleep(0)), clients.Way("ours", "slow", 20, lambda t: None)]
+    entry = clients.measure(ways, 1, 1)[1]
+    assert entry["peer"] == "slow"
+    assert entry["wall_s"] is None
+
+
+def test_stages_of_a_fit_add_up_to_its_wall_clock(tmp_path):
+    data = tmp_path / "people.parquet"
+    end_to_end.write_population(data, 3000)
+    found = end_to_end.in_process("fit", data, ["--simulation-seed", "1"])
+    assert sum(seconds for stage, seconds in found.items() if stage != "wall") == pytest.approx(found["wall"], abs=0.01)
+    assert min(found[stage] for stage in ("noise", "clip and encode", "TLS", "read the file")) > 0
+    peer = end_to_end.in_process("peer", data, [])
+    runs = {end_to_end.PEER: [peer], **{name: [found] for name in end_to_end.SETTINGS}}
+    stages = {name: end_to_end.stages(entries) for name, entries in runs.items()}
+    ratios = end_to_end.ratios(stages)
+    assert ratios["sum"]["processes"] == pytest.approx((found["wall"] - found["noise"]) / peer["wall"])
+    busiest = [{"function": "f", "calls": 3, "own_s": 1.0, "with_callees_s": 1.0}, {"function": "most", "calls": 3}]
+    content = {"machine": harness.machine(), "runs": 1, "clients": 3000, "features": 10, "stages": stages}
+    text = end_to_end.render(content | {"ratios": ratios, "busiest": {"sum": busiest}})
+    assert "| noise |" in text
+    assert "| f | 3 | 1.000 | 1.000 |" in text
 
 
 @pytest.mark.parametrize("name", BENCHES)

@@ -355,3 +355,31 @@ def test_a_file_that_is_no_text_is_refused(tmp_path):
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(InputError, match="is not a TOML file"):
         Schema.from_toml(path)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 11, 300])
+@pytest.mark.parametrize("outside", ["clip", "refuse"])
+def test_the_kernel_normalises_as_numpy_does(columns, outside):
+    """Bit for bit, beyond one period of the kernel's bounds, and for the largest floats."""
+    rng = np.random.default_rng(columns)
+    lower = rng.normal(size=columns)
+    upper = lower + rng.uniform(0.1, 9, columns)
+    public = Schema(tuple(Column(f"c{j}", *pair) for j, pair in enumerate(zip(lower, upper, strict=True))), outside)
+    X = rng.uniform(lower, upper, (97, columns))
+    if outside == "clip":
+        X[::3] *= 10
+        X[5], X[6] = 1.7e308, -1.7e308
+    with np.errstate(over="ignore"):
+        expected = np.clip((X - public.offset) / public.slope, -1, 1)
+    assert public.normalise(X).tobytes() == expected.tobytes()
+
+
+def test_refused_rows_are_counted_from_the_first_of_all():
+    public = Schema.unit(["a", "b"])
+    X = np.zeros((40_000, 2))
+    X[39_999, 1] = 1.5
+    with pytest.raises(InputError, match=r"column 'b', row 40007: 1\.5 lies outside"):
+        public.normalise(X, first=7)
+    X[39_998, 0] = np.nan
+    with pytest.raises(InputError, match="column 'a', row 39999: nan given"):
+        public.normalise(X)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
+from dpmpc.bounds import Column, Schema
 from dpmpc.encoding import FixedPoint, Mersenne61, ModulusPlan, Ring64, Sensitivity, plan_modulus
 from dpmpc.errors import InputError, OverflowRisk
 
@@ -309,3 +310,31 @@ def test_plan_needs_the_scale_of_a_discrete_laplace(scale):
 def test_plan_names_a_bad_argument(argument, value):
     with pytest.raises(InputError, match=f"{argument}: {value!r} given"):
         plan(**{argument: value})
+
+
+@pytest.mark.parametrize("columns", [1, 3, 11, 300])
+@pytest.mark.parametrize("bits", [0, 20, 50])
+def test_rows_are_encoded_in_one_pass_as_in_two(columns, bits):
+    rng = np.random.default_rng(columns + bits)
+    public = Schema(tuple(Column(f"c{j}", -1.5 - j, 2.25) for j in range(columns)))
+    rows = rng.normal(scale=3, size=(101, columns))
+    rows[7], rows[8], rows[9] = 1.7e308, -1.7e308, public.offset  # clipped from beyond float64, and exactly 0
+    encoding, out = FixedPoint(bits), np.empty(rows.shape, np.int64)
+    encoding.encode_within(rows, public, out)
+    assert (out == encoding.encode(public.normalise(rows))).all()
+    assert np.abs(out).max() == 1 << bits
+    assert (out[9] == 0).all()
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1.0000001])
+def test_one_pass_refuses_and_counts_from_the_first_row(value):
+    rows = np.zeros((60, 3))
+    rows[41, 2] = value
+    with pytest.raises(InputError, match=f"column 'c', row 142: {value} "):
+        FixedPoint().encode_within(rows, Schema.unit(["a", "b", "c"]), np.empty((60, 3), np.int64), first=100)
+
+
+@pytest.mark.parametrize("out", [np.empty((2, 2), np.int64), np.empty((2, 3)), np.empty((3, 2), np.int64).T])
+def test_one_pass_wants_memory_that_fits(out):
+    with pytest.raises(InputError, match="C-contiguous int64 of shape"):
+        FixedPoint().encode_within(np.zeros((2, 3)), Schema.unit(["a", "b", "c"]), out)

@@ -379,3 +379,42 @@ def test_release_sums_have_to_match_the_task(release):
         Release(release.task, release.sums[:3])
     with pytest.raises(InputError, match="sums"):
         Release(release.task, release.sums.astype(float))
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 11])
+def test_second_moments_are_numpys_products(columns):
+    """Bit for bit: the kernel multiplies in the order of the formula."""
+    z = np.random.default_rng(columns).uniform(-1, 1, (50, columns))
+    first, second = np.triu_indices(columns)
+    products = z[:, first] * z[:, second]
+    products[:, first != second] *= np.sqrt(2)
+    expected = FixedPoint(50).encode(np.hstack([z * np.sqrt(2), products]), -np.sqrt(2), np.sqrt(2))
+    assert (SecondMoments().encode(z, FixedPoint(50)) == expected).all()
+
+
+@pytest.mark.parametrize("statistic", [Rows(), Rows(0.7), SecondMoments(), SecondMoments(0.7)])
+def test_raw_rows_are_encoded_block_by_block_as_at_once(statistic):
+    schema = Schema.from_pair(["a", "b", "c"], (-2.0, 1.0))
+    rows = np.random.default_rng(1).normal(size=(30_000, 3))
+    out = np.empty((30_000, statistic.width(3)), np.int64)
+    statistic.encode_raw(rows, schema, FixedPoint(20), out)
+    assert (out == statistic.encode(schema.normalise(rows), FixedPoint(20))).all()
+
+
+@pytest.mark.parametrize("choices", [{}, {"sketch": "sum", "rows": None, "sparsity": None}, {"noise_by": "servers"}])
+def test_shares_do_not_depend_on_threads(choices):
+    task = task_of(clients=BLOCK + 5000, **choices)
+    rows = rows_of(task.clients)
+    one, three = (share_batch(task, rows, stream=Stream.from_seed(4), threads=threads) for threads in (1, 3))
+    for first, second in zip(one, three, strict=True):
+        assert (first.rows(0, task.clients) == second.rows(0, task.clients)).all()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("choices", [{}, {"sketch": "sum", "rows": None, "sparsity": None}])
+def test_a_bad_row_is_counted_over_the_whole_batch(choices, threads):
+    task = task_of(clients=2 * BLOCK, **choices)
+    rows = rows_of(task.clients)
+    rows[BLOCK + 30_000, 1] = np.nan
+    with pytest.raises(InputError, match=f"row {BLOCK + 30_001}: nan given"):
+        share_batch(task, rows, stream=Stream.from_seed(4), threads=threads)

@@ -473,3 +473,16 @@ def test_a_damaged_file_is_a_share_or_an_input_error(tmp_path, kind, at, noise):
     except InputError:
         return
     assert share.rows(0, min(3, share.shape[0])).dtype == np.uint64
+
+
+@pytest.mark.parametrize("ring", ["ring64", "mersenne61"])
+@pytest.mark.parametrize("cut", [1, 4097, 50_001])
+def test_blocks_of_a_secret_are_masked_as_the_whole(ring, cut):
+    scheme = AdditiveSharing(4, ring)
+    secret = scheme.ring.uniform(Stream.from_seed(1), 120_001)
+    keys, last = scheme.split_seeded(secret, Stream.from_seed(2))
+    for threads in (1, 3):
+        masked = secret.copy()
+        scheme.mask(masked[:cut], keys, masked[:cut], threads=threads)
+        scheme.mask(secret[cut:], keys, masked[cut:], first=cut, threads=threads)
+        assert (masked == last).all()

@@ -32,6 +32,8 @@ from dpmpc.network.verdict import Ending, root_cause
 LOOPBACK = "127.0.0.1"
 GRACE_SECONDS = 1.5
 ENDING_SECONDS = 1.0
+# Of the linear algebra in every party: on one machine they would otherwise wait for one another's spinning threads.
+ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 FolderCallback = Callable[[int, Path], None]
 ProgressCallback = Callable[[int, float | str], None]
@@ -194,7 +196,7 @@ def launch(
 def _running(parties: list[int], folders: list[Path], listeners: list[socket.socket]) -> Iterator[list[_Child]]:
     """Start the parties; whatever happens in the body, none of them outlives it."""
     search_path = [os.path.abspath(entry) for entry in sys.path]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(search_path)}
+    environment = ONE_THREAD | os.environ | {"PYTHONPATH": os.pathsep.join(search_path)}
     children: list[_Child] = []
     try:
         for party in parties:
