@@ -27,7 +27,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaincinv, ndtri
 
 from dpmpc._kernels import samplers
 from dpmpc._poisson import MAX_MEAN, PoissonPlan, poisson_plan
@@ -308,6 +307,8 @@ class Gaussian(Noise):
         return self.sigma**2
 
     def _fill(self, out: NDArray[Any], stream: Stream) -> None:
+        from scipy.special import ndtri  # only simulations need SciPy
+
         np.multiply(ndtri(_uniform(stream, out.size)), self.sigma, out=out)
 
 
@@ -343,6 +344,8 @@ class GammaLaplace(Noise):
         return 2 * self.scale**2 / self.shares
 
     def _fill(self, out: NDArray[Any], stream: Stream) -> None:
+        from scipy.special import gammaincinv  # only simulations need SciPy
+
         minuend, subtrahend = (gammaincinv(1 / self.shares, _uniform(stream, out.size)) for _ in range(2))
         np.multiply(minuend - subtrahend, self.scale, out=out)
 

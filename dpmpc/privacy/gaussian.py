@@ -11,8 +11,6 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import log_ndtr
 
 from dpmpc.errors import InputError
 
@@ -51,6 +49,9 @@ def delta_of_mu(mu: float, epsilon: float) -> float:
     """
     if mu == 0:
         return 0.0
+
+    from scipy.special import log_ndtr  # a server that only sketches starts without SciPy
+
     log_first = float(log_ndtr(mu / 2 - epsilon / mu))
     log_second = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
     if log_second >= log_first:
@@ -62,6 +63,8 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
     """Smallest epsilon such that mu-GDP implies (epsilon, delta)-DP; the inverse of `delta_of_mu`."""
     if delta_of_mu(mu, 0.0) <= delta:
         return 0.0
+    from scipy.optimize import brentq
+
     upper = 1.0
     while delta_of_mu(mu, upper) > delta:
         upper *= 2
@@ -77,6 +80,8 @@ def mu_of_budget(epsilon: float, delta: float) -> float:
     InputError
         If epsilon or delta is no privacy budget.
     """
+    from scipy.optimize import brentq
+
     check_budget(epsilon, delta)
 
     def excess(mu: float) -> float:

@@ -12,15 +12,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 
 from dpmpc.errors import InputError
 from dpmpc.rings import Home, Mersenne61, Words, home
 from dpmpc.sketching import overlaps
+
+if TYPE_CHECKING:
+    import scipy.sparse
 
 Reals = NDArray[np.float64]
 Kind = Literal["ring64", "mersenne61", "float64"]
@@ -170,6 +172,8 @@ class PublicMatrix(abc.ABC):
 
     def to_csc(self) -> scipy.sparse.csc_matrix:
         """Return sqrt(s) S, entries +-1, as a scipy.sparse.csc_matrix of int8: for small n."""
+        import scipy.sparse  # a server that only sketches starts without SciPy
+
         stored = self.columns * self.sparsity
         if stored > np.iinfo(np.int32).max:
             raise InputError(f"columns, sparsity: {stored} entries, at most {np.iinfo(np.int32).max} expected")
