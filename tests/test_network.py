@@ -382,3 +382,12 @@ def test_settings_are_checked(lone_party, change, named):
 def test_launch_refuses_what_it_cannot_do(arguments, named):
     with pytest.raises(InputError, match=f"^{named}: "):
         launch(SUM, **arguments)
+
+
+@pytest.mark.parametrize(("told", "expected"), [(None, "1"), ("3", "3")])
+def test_linear_algebra_of_a_party_has_one_thread_unless_told(monkeypatch, told, expected):
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    if told is not None:
+        monkeypatch.setenv("OPENBLAS_NUM_THREADS", told)
+    outcomes = launch("network_programs.thread_limit", 2)
+    assert [outcome.result for outcome in outcomes] == [{"threads": expected}] * 3

@@ -188,3 +188,10 @@ def test_the_products_never_wrap_around(clients):
     finer = dataclasses.replace(task, encoding=FixedPoint(task.encoding.fractional_bits + 12, "mersenne61"))
     with pytest.raises(OverflowRisk, match="fewer fractional bits"):
         unopened_ridge.check(finer)
+
+
+def test_a_server_starts_without_scipy():
+    """SciPy takes half of a party's start, and only calibration and simulations need it."""
+    script = "import dpmpc.network.party, dpmpc.protocols.ridge_regression, sys; print('scipy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "False\n"
