@@ -99,7 +99,7 @@ def in_process(kind: str, data: Path, options: Sequence[str]) -> dict[str, Any]:
     """Do one job in a process of its own; returns what it says, with its wall-clock seconds."""
     began = time.perf_counter()
     command = [sys.executable, "-m", "dpmpc.bench.end_to_end", kind, repr(began), str(data), *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=True)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=_TIMEOUT, check=True)
     ended = time.perf_counter()
     told: dict[str, Any] = json.loads(done.stdout)
     last = told.pop("ended")

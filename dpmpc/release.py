@@ -26,6 +26,7 @@ from dpmpc.statistic import Rows, SecondMoments
 from dpmpc.task import Task
 
 _TASK, _SUMS = "release.json", "sums.npy"
+_ROUNDING = 1e-9  # relative, of what a guarantee computes with linear algebra
 _CLEARLY = 3.0  # so many fluctuations of the noise above it, the smallest eigenvalue is safe to debias
 
 
@@ -132,7 +133,7 @@ class Release:
         except (OSError, zipfile.BadZipFile, KeyError, TypeError, json.JSONDecodeError, EOFError) as error:
             raise InputError(f"release: {os.fspath(path)!r} is no release file ({error})") from error
         claimed: dict[str, Any] = fields["guarantee"]
-        if claimed != json.loads(json.dumps(release.guarantee.to_dict())):
+        if not _alike(claimed, json.loads(json.dumps(release.guarantee.to_dict()))):
             raise InputError(f"release: {os.fspath(path)!r} claims another guarantee than its public facts give")
         return release
 
@@ -140,6 +141,18 @@ class Release:
         rows, width = self.sums.shape
         family, epsilon = self.task.sketch.family, self.task.epsilon
         return f"<Release of {self.clients:,} clients: {family} {rows} x {width}, epsilon={epsilon:g}>"
+
+
+def _alike(claimed: Any, found: dict[str, Any]) -> bool:
+    """Whether two guarantees agree, up to the rounding of linear algebra on another machine or by other threads."""
+    if not isinstance(claimed, dict) or claimed.keys() != found.keys():
+        return False
+    return all(
+        math.isclose(claimed[name], value, rel_tol=_ROUNDING)
+        if isinstance(value, float) and isinstance(claimed[name], float)
+        else claimed[name] == value
+        for name, value in found.items()
+    )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
