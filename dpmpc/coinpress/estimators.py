@@ -6,6 +6,7 @@ a row. `guarantee_` says which. Rows are never changed; a row that is not finite
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any, Self
 
@@ -25,6 +26,7 @@ MEAN_RADIUS, COVARIANCE_UPPER, REGRESSION_RADIUS, LABEL_UPPER = 10.0, 10.0, 100.
 COVARIANCES = ("identity", "estimate")
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class CoinPress(BaseEstimator):  # type: ignore[misc]
     """Base of the estimators.
 
@@ -53,31 +55,16 @@ class CoinPress(BaseEstimator):  # type: ignore[misc]
         What each round spent.
     """
 
-    guarantee_: Guarantee
-    ledger_: Ledger
-
-    def __init__(
-        self,
-        rho: float = 0.5,
-        rounds: int = 2,
-        *,
-        delta: float = 1e-6,
-        servers: int | None = None,
-        sharing: str = "additive",
-        noise_by: str = "clients",
-        corrupt_clients: int = 0,
-        run: Runner | None = None,
-        seed: int | None = None,
-    ):
-        self.rho = rho
-        self.rounds = rounds
-        self.delta = delta
-        self.servers = servers
-        self.sharing = sharing
-        self.noise_by = noise_by
-        self.corrupt_clients = corrupt_clients
-        self.run = run
-        self.seed = seed
+    rho: float = 0.5
+    rounds: int = 2
+    _: dataclasses.KW_ONLY
+    delta: float = 1e-6
+    servers: int | None = None
+    sharing: str = "additive"
+    noise_by: str = "clients"
+    corrupt_clients: int = 0
+    run: Runner | None = None
+    seed: int | None = None
 
     def _summation(self, clients: int) -> Summation:
         """Return who sums, with the whole budget unspent."""
@@ -99,12 +86,14 @@ class CoinPress(BaseEstimator):  # type: ignore[misc]
         )
 
     def _keep(self, total: Summation, table: Table) -> Self:
-        self.guarantee_, self.ledger_ = total.guarantee(), total.ledger
+        self.guarantee_: Guarantee = total.guarantee()
+        self.ledger_: Ledger = total.ledger
         self.feature_names_ = table.names
         self.n_features_in_ = len(table.names)
         return self
 
 
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class PrivateMean(CoinPress):
     """Mean of rows whose covariance is at most the identity (CoinPress, MVMRec).
 
@@ -127,34 +116,8 @@ class PrivateMean(CoinPress):
         Norm of the error that Gaussian rows exceed with probability .01 a round.
     """
 
-    def __init__(
-        self,
-        rho: float = 0.5,
-        rounds: int = 2,
-        *,
-        center: ArrayLike | None = None,
-        radius: float | None = None,
-        delta: float = 1e-6,
-        servers: int | None = None,
-        sharing: str = "additive",
-        noise_by: str = "clients",
-        corrupt_clients: int = 0,
-        run: Runner | None = None,
-        seed: int | None = None,
-    ):
-        super().__init__(
-            rho,
-            rounds,
-            delta=delta,
-            servers=servers,
-            sharing=sharing,
-            noise_by=noise_by,
-            corrupt_clients=corrupt_clients,
-            run=run,
-            seed=seed,
-        )
-        self.center = center
-        self.radius = radius
+    center: ArrayLike | None = None
+    radius: float | None = None
 
     def fit(self, X: ArrayLike, y: None = None) -> PrivateMean:
         """Estimate the mean of X (n, d)."""
@@ -168,6 +131,7 @@ class PrivateMean(CoinPress):
         return self._keep(total, table)
 
 
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class PrivateCovariance(CoinPress):
     """Covariance of rows with mean 0 (CoinPress, MVCRec).
 
@@ -189,34 +153,9 @@ class PrivateCovariance(CoinPress):
         Second moments about 0, without negative eigenvalues, in the columns' units.
     """
 
-    def __init__(
-        self,
-        rho: float = 0.5,
-        rounds: int = 3,
-        *,
-        upper: float | None = None,
-        calibration: str = "joint",
-        delta: float = 1e-6,
-        servers: int | None = None,
-        sharing: str = "additive",
-        noise_by: str = "clients",
-        corrupt_clients: int = 0,
-        run: Runner | None = None,
-        seed: int | None = None,
-    ):
-        super().__init__(
-            rho,
-            rounds,
-            delta=delta,
-            servers=servers,
-            sharing=sharing,
-            noise_by=noise_by,
-            corrupt_clients=corrupt_clients,
-            run=run,
-            seed=seed,
-        )
-        self.upper = upper
-        self.calibration = calibration
+    rounds: int = dataclasses.field(default=3, kw_only=False)
+    upper: float | None = None
+    calibration: str = "joint"
 
     def fit(self, X: ArrayLike, y: None = None) -> PrivateCovariance:
         """Estimate the covariance of X (n, d)."""
@@ -232,6 +171,7 @@ class PrivateCovariance(CoinPress):
         return self._keep(total, table)
 
 
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class CoinPressRegression(RegressorMixin, CoinPress):  # type: ignore[misc]
     """Linear regression without intercept from private means (Ediger 2021, Algorithms 3 and 5).
 
@@ -266,42 +206,12 @@ class CoinPressRegression(RegressorMixin, CoinPress):  # type: ignore[misc]
         Of the features, as used.
     """
 
-    def __init__(
-        self,
-        rho: float = 0.5,
-        rounds: int = 2,
-        *,
-        covariance: str = "identity",
-        radius: float | None = None,
-        label_upper: float = LABEL_UPPER,
-        upper: float | None = None,
-        norm_share: float = 0.2,
-        calibration: str = "joint",
-        delta: float = 1e-6,
-        servers: int | None = None,
-        sharing: str = "additive",
-        noise_by: str = "clients",
-        corrupt_clients: int = 0,
-        run: Runner | None = None,
-        seed: int | None = None,
-    ):
-        super().__init__(
-            rho,
-            rounds,
-            delta=delta,
-            servers=servers,
-            sharing=sharing,
-            noise_by=noise_by,
-            corrupt_clients=corrupt_clients,
-            run=run,
-            seed=seed,
-        )
-        self.covariance = covariance
-        self.radius = radius
-        self.label_upper = label_upper
-        self.upper = upper
-        self.norm_share = norm_share
-        self.calibration = calibration
+    covariance: str = "identity"
+    radius: float | None = None
+    label_upper: float = LABEL_UPPER
+    upper: float | None = None
+    norm_share: float = 0.2
+    calibration: str = "joint"
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> CoinPressRegression:
         """Fit features X (n, d) and labels y (n,)."""
