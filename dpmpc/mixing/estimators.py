@@ -9,6 +9,7 @@ public bounds to [-1, 1], and 0, the middle of the bounds, is predicted where al
 from __future__ import annotations
 
 import abc
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any, Self
@@ -29,6 +30,7 @@ from dpmpc.randomness import stream_for
 from dpmpc.tables import Table, numeric_matrix
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class MixingRegression(LinearPredictor, BaseEstimator, abc.ABC):  # type: ignore[misc]
     """Base of the regressions on what parties with different columns release.
 
@@ -73,28 +75,16 @@ class MixingRegression(LinearPredictor, BaseEstimator, abc.ABC):  # type: ignore
         What the parties published; any other target can be fitted from it at no cost.
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        *,
-        ridge: float = 1e-5,
-        guarantee: str = "party",
-        calibration: str = "analytic",
-        bounds: Any = None,
-        noise: str = "discrete-gaussian",
-        threads: int = 1,
-        seed: int | None = None,
-    ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.ridge = ridge
-        self.guarantee = guarantee
-        self.calibration = calibration
-        self.bounds = bounds
-        self.noise = noise
-        self.threads = threads
-        self.seed = seed
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    _: dataclasses.KW_ONLY
+    ridge: float = 1e-5
+    guarantee: str = "party"
+    calibration: str = "analytic"
+    bounds: Any = None
+    noise: str = "discrete-gaussian"
+    threads: int = 1
+    seed: int | None = None
 
     def fit(self, parties: Sequence[Any], target: str | int = -1) -> Self:
         """Have simulated parties make a release under the estimator's budget and fit it.
@@ -221,6 +211,7 @@ class DGM(MixingRegression):
         return release.moments() - release.task.noise_variance * np.eye(len(release.columns))
 
 
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class RMGM(MixingRegression):
     """Random mixing prior to the Gaussian mechanism (Wu et al. 2022, Algorithm 2), and ordinary least squares.
 
@@ -236,32 +227,7 @@ class RMGM(MixingRegression):
         Those of `MixingRegression`.
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        *,
-        rows: int | str = "theory",
-        ridge: float = 1e-5,
-        guarantee: str = "party",
-        calibration: str = "analytic",
-        bounds: Any = None,
-        noise: str = "discrete-gaussian",
-        threads: int = 1,
-        seed: int | None = None,
-    ):
-        super().__init__(
-            epsilon,
-            delta,
-            ridge=ridge,
-            guarantee=guarantee,
-            calibration=calibration,
-            bounds=bounds,
-            noise=noise,
-            threads=threads,
-            seed=seed,
-        )
-        self.rows = rows
+    rows: int | str = "theory"
 
     def hessian(self, release: MixedRelease) -> NDArray[np.float64]:
         """(1/n) (D^rmgm)^T D^rmgm: the noise's share vanishes as k/n does."""
