@@ -32,6 +32,34 @@ class SimulationOnly(InputError):
     """Seeded randomness or a floating-point sampler was handed to code that protects real people."""
 
 
+class TooFewClients(GuaranteeError):
+    """A batch is smaller than the least that a collection promised its clients."""
+
+
+class AlreadyReleased(GuaranteeError):
+    """A server has opened something of these reports before; a second release would undo the noise of the first."""
+
+
+class CollectionClosed(InputError):
+    """A collection does not take reports now, or is not to be released now: it has not begun, has ended or expired."""
+
+
+class ReportRejected(InputError):
+    """An upload is no list of reports to this server for this collection; nothing of it was stored."""
+
+
+class ReportConflict(ReportRejected):
+    """A report id was used for two different reports."""
+
+
+class VerificationFailed(InputError):
+    """A release file claims what its public facts do not bear out."""
+
+
+class SpoolError(DpmpcError):
+    """A server's store of shares cannot be used, or its disk is full; nothing was acknowledged."""
+
+
 class ProtocolFailure(DpmpcError):
     """A run among several parties broke.
 

@@ -38,6 +38,7 @@ class Label(bytes, enum.Enum):
     SHARE = b"dpmpc v1 share"
     SHARE_REDRAW = b"dpmpc v1 share redraw"
     SUBSTREAM = b"dpmpc v1 substream"
+    SIGNATURE = b"dpmpc v1 signature"
     GAUSSIAN_PROJECTION = b"dpmpc v1 gaussian projection"
     RADEMACHER = b"dpmpc v1 rademacher"
     BERNOULLI_MIXING = b"dpmpc v1 bernoulli mixing"

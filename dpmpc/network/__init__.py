@@ -6,7 +6,7 @@ that names a party. In the order in which a run uses them:
 
 `settings`  what one party is told, and what it leaves behind: party.json and outcome.json
 `launch`    one operating-system process for each party on this machine; `verdict` names the cause when a run fails
-`identity`  a throw-away certificate authority and TLS 1.3 with certificates on both sides
+`identity`  TLS 1.3 with certificates on both sides, of a throw-away authority or pinned; signatures
 `party`     the process of one party: ``python -m dpmpc.network.party FOLDER``
 `runtime`   MPyC's Runtime (`backend`) with its own start (`connecting`), shutdown and frame exchange
 `links`     one authenticated link, over `sockets` that count

@@ -1,11 +1,19 @@
-"""Who a party is: one certificate each, from an authority that lives for one run.
+"""Who a party is: one certificate each, which names ``party-i`` and nothing else.
 
-The certificate of party i names ``party-i`` and nothing else. Both ends of every link present theirs, and TLS 1.3 is
-the only protocol spoken. The authority's private key never leaves the memory of the process that made it, and a
-certificate is valid for a day. Parties on different machines bring certificates of an authority that they agreed on;
-the file names and the subject alternative name are all that is asked of it.
+Both ends of every link present theirs, and TLS 1.3 is the only protocol spoken. A party believes the certificates in
+its ca.crt, which come about in one of two ways:
 
-Not promised: revocation. A stolen key speaks for its party until the certificate expires.
+- `Authority`: an authority for one run issues a certificate to each party, valid for a day. Its private key never
+  leaves the memory of the process that made it. Parties on different machines bring certificates of an authority that
+  they agreed on; the file names and the subject alternative name are all that is asked of it.
+- `write_identity` and `pin`: each party makes its own key and certificate, for weeks, and all pin the certificates of
+  all. There is no authority, and no pinned key can vouch for another name.
+
+With the same key a party signs what it stands by (`sign`); anybody who holds its certificate can check that.
+
+Promised: a private key that others than its owner may read is refused. Not promised: revocation. A stolen key speaks
+for its party until the certificate expires, or is no longer pinned. `check_certificate` and `verify_signature` do not
+ask for the date: a signature outlives the certificate.
 """
 
 from __future__ import annotations
@@ -13,18 +21,23 @@ from __future__ import annotations
 import datetime
 import os
 import ssl
+import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from dpmpc.errors import InputError
+from dpmpc.errors import InputError, VerificationFailed
+from dpmpc.randomness import Label
 
 AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE = "ca.crt", "party.crt", "party.key"
 CLOCK_SKEW = datetime.timedelta(minutes=5)
 LIFETIME = datetime.timedelta(days=1)
+_ECDSA = ec.ECDSA(hashes.SHA256())
 
 
 def party_name(party: int) -> str:
@@ -40,7 +53,7 @@ class Authority:
         self._name = _name("dpmpc run authority")
         identifier = x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
         self._certificate = (
-            _builder(self._name, self._name, self._key.public_key())
+            _builder(self._name, self._name, self._key.public_key(), LIFETIME)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(_key_usage(signs_certificates=True), critical=True)
             .add_extension(identifier, critical=False)
@@ -51,21 +64,117 @@ class Authority:
         """Write a fresh identity of `party` into its private folder: ca.crt, party.crt, party.key (mode 0600)."""
         key = ec.generate_private_key(ec.SECP256R1())
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
-        both_ends = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
         certificate = (
-            _builder(_name(party_name(party)), self._name, key.public_key())
-            .add_extension(x509.SubjectAlternativeName([x509.DNSName(party_name(party))]), critical=False)
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(_key_usage(signs_certificates=False), critical=True)
-            .add_extension(both_ends, critical=False)
+            _party_builder(party, self._name, key.public_key(), LIFETIME)
             .add_extension(issuer, critical=False)
             .sign(self._key, hashes.SHA256())
         )
-        pem = serialization.Encoding.PEM
-        unencrypted = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-        write_private(folder / AUTHORITY_FILE, self._certificate.public_bytes(pem))
-        write_private(folder / CERTIFICATE_FILE, certificate.public_bytes(pem))
-        write_private(folder / KEY_FILE, unencrypted)
+        write_private(folder / AUTHORITY_FILE, self._certificate.public_bytes(serialization.Encoding.PEM))
+        _write_pair(folder, certificate, key)
+
+
+def write_identity(folder: Path, party: int, lifetime: datetime.timedelta) -> bytes:
+    """Make a key and a certificate that it signs itself: party.crt and party.key, mode 0600.
+
+    Parameters
+    ----------
+    folder : Path
+        Private folder, made with mode 0700 if there is none.
+    party : int
+        The number that the certificate binds the key to.
+    lifetime : timedelta
+        How long others believe the certificate, from now on.
+
+    Returns
+    -------
+    bytes
+        The certificate (PEM), for the others to `pin`.
+
+    Raises
+    ------
+    InputError
+        If the folder holds a key already: nothing brings back one that was overwritten.
+    """
+    if lifetime <= datetime.timedelta(0):
+        raise InputError(f"lifetime: {lifetime} given, a positive duration expected")
+    if (folder / KEY_FILE).exists():
+        raise InputError(f"folder: {folder} given, one without a {KEY_FILE} expected")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = _name(party_name(party))
+    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    certificate = (
+        _party_builder(party, name, key.public_key(), lifetime)
+        .add_extension(identifier, critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    _write_pair(folder, certificate, key)
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def pin(folder: Path, certificates: Sequence[bytes]) -> None:
+    """Make the party of this folder believe these certificates (PEM), in party order, and no other."""
+    for party, certificate in enumerate(certificates):
+        check_certificate(certificate, party)
+    write_private(folder / AUTHORITY_FILE, b"".join(certificates))
+
+
+def check_certificate(pem: bytes, party: int) -> None:
+    """Check that a certificate can be pinned for a party.
+
+    Parameters
+    ----------
+    pem : bytes
+        One certificate: self-signed, EC P-256, for signatures, of no authority, with ``party-i`` as its only name.
+    party : int
+        The number i.
+
+    Raises
+    ------
+    InputError
+        If it is anything else. The dates are not looked at.
+    """
+    certificate = _parse(pem)
+    given = f"certificate of party {party}"
+    expected_name = x509.SubjectAlternativeName([x509.DNSName(party_name(party))])
+    try:
+        extensions = certificate.extensions
+        names = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        is_authority = extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+        usage = extensions.get_extension_for_class(x509.KeyUsage).value
+        certificate.verify_directly_issued_by(certificate)
+    except (ValueError, TypeError, x509.ExtensionNotFound, x509.DuplicateExtension) as error:
+        raise InputError(f"{given}: a self-signed one with names, constraints and usage expected: {error}") from error
+    except InvalidSignature:
+        raise InputError(f"{given}: one that its own key has signed expected") from None
+    if names != expected_name:
+        raise InputError(f"{given}: names {[name.value for name in names]} given, {[party_name(party)]} expected")
+    if is_authority or usage.key_cert_sign or not usage.digital_signature:
+        raise InputError(f"{given}: the certificate of an authority given, one for signatures only expected")
+
+
+def sign(folder: Path, message: bytes) -> bytes:
+    """Sign a message with a party's key: ECDSA over SHA-256(label || message), DER.
+
+    The label keeps it apart from whatever else the key signs, in TLS for one.
+    """
+    return _load_key(folder).sign(Label.SIGNATURE.value + message, _ECDSA)
+
+
+def verify_signature(certificate: bytes, message: bytes, signature: bytes) -> None:
+    """Check a signature of `sign` against the certificate (PEM) of the party that is said to have made it.
+
+    Raises
+    ------
+    VerificationFailed
+        If the key of this certificate has not signed this message.
+    """
+    key = _parse(certificate).public_key()
+    assert isinstance(key, ec.EllipticCurvePublicKey)
+    try:
+        key.verify(signature, Label.SIGNATURE.value + message, _ECDSA)
+    except InvalidSignature:
+        raise VerificationFailed("signature: not that of the certificate's key over this message") from None
 
 
 def write_private(path: Path, content: bytes) -> None:
@@ -100,7 +209,9 @@ def _context(folder: Path, protocol: int) -> ssl.SSLContext:
     context = ssl.SSLContext(protocol)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.verify_mode = ssl.CERT_REQUIRED
-    context.verify_flags |= ssl.VERIFY_X509_STRICT
+    # A pinned certificate is believed as it stands; older OpenSSL would look for an authority above it.
+    context.verify_flags |= ssl.VERIFY_X509_STRICT | ssl.VERIFY_X509_PARTIAL_CHAIN
+    _require_private(folder)
     try:
         context.load_verify_locations(folder / AUTHORITY_FILE)
         context.load_cert_chain(folder / CERTIFICATE_FILE, folder / KEY_FILE)
@@ -111,11 +222,71 @@ def _context(folder: Path, protocol: int) -> ssl.SSLContext:
     return context
 
 
+def _require_private(folder: Path) -> None:
+    """Refuse a private key that anybody but its owner may read or change."""
+    path = folder / KEY_FILE
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except OSError as error:
+        raise InputError(f"identity: {KEY_FILE} expected in {folder}: {error}") from error
+    if mode & 0o077:
+        raise InputError(f"identity: mode {mode:04o} of {path} given, 0600 expected: a key is for its owner alone")
+
+
+def _load_key(folder: Path) -> ec.EllipticCurvePrivateKey:
+    _require_private(folder)
+    try:
+        key = serialization.load_pem_private_key((folder / KEY_FILE).read_bytes(), password=None)
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"identity: an unencrypted PEM key expected in {folder / KEY_FILE}: {error}") from error
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
+        raise InputError(f"identity: another key given in {folder / KEY_FILE}, one on the curve P-256 expected")
+    return key
+
+
+def _write_pair(folder: Path, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
+    pem = serialization.Encoding.PEM
+    unencrypted = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    write_private(folder / CERTIFICATE_FILE, certificate.public_bytes(pem))
+    write_private(folder / KEY_FILE, unencrypted)
+
+
+def _parse(pem: bytes) -> x509.Certificate:
+    """Read a PEM file that holds one certificate on P-256 and nothing else."""
+    objects = pem.count(b"-----BEGIN")
+    if objects != 1:
+        raise InputError(f"certificate: {objects} PEM objects given, one certificate expected")
+    try:
+        certificate = x509.load_pem_x509_certificate(pem)
+        key = certificate.public_key()
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise InputError(f"certificate: a readable one expected: {error}") from error
+    if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
+        raise InputError("certificate: another key given, one on the curve P-256 expected")
+    return certificate
+
+
 def _name(common_name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+def _party_builder(
+    party: int, issuer: x509.Name, key: ec.EllipticCurvePublicKey, lifetime: datetime.timedelta
+) -> x509.CertificateBuilder:
+    """Begin the certificate of a party, for both ends of a link."""
+    both_ends = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
+    return (
+        _builder(_name(party_name(party)), issuer, key, lifetime)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(party_name(party))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_key_usage(signs_certificates=False), critical=True)
+        .add_extension(both_ends, critical=False)
+    )
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, lifetime: datetime.timedelta
+) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder()
@@ -124,7 +295,7 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicK
         .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - CLOCK_SKEW)
-        .not_valid_after(now + LIFETIME)
+        .not_valid_after(now + lifetime)
     )
 
 
