@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import dpmpc
-from dpmpc import mixing_command
+from dpmpc import intake_command, mixing_command
 from dpmpc.errors import DpmpcError, InputError
+from dpmpc.release_options import add_release_options, release_choices
 
 MODELS = ("ridge", "low-rank", "moment")
 PLANNED = ("ridge", "low-rank")
@@ -31,8 +32,6 @@ BENCHES = (
     *("coinpress_figures", "scale"),
     *("clients", "end_to_end"),
 )
-SHARE_LIMIT_GB = 4.0
-INTEGER_NOISES = ("discrete-gaussian", "skellam", "discrete-laplace")
 Progress = Callable[[str, float], None]
 
 
@@ -124,6 +123,7 @@ def parser() -> argparse.ArgumentParser:
     bounds.set_defaults(run=_bounds)
 
     mixing_command.add_commands(commands)
+    intake_command.add_commands(commands)
 
     bench = commands.add_parser("bench", help="a table or figure of a paper")
     bench.add_argument("name", type=lambda name: name.replace("-", "_"), choices=BENCHES)
@@ -160,40 +160,8 @@ def _penalty(text: str) -> float | str:
 
 
 def _add_task_options(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--epsilon", type=float, required=True)
-    command.add_argument("--delta", type=float, required=True, help="0 with discrete-laplace noise")
+    add_release_options(command)
     command.add_argument("-M", "--servers", type=int, default=3, metavar="M")
-    command.add_argument(
-        "--sketch",
-        choices=["auto", "osnap", "countsketch", "rademacher", "sum"],
-        default="auto",
-        help="the public matrix; with rademacher every client hits every row (default %(default)s)",
-    )
-    command.add_argument("--rows", type=int, metavar="K", help="rows of the sketch")
-    command.add_argument("--sparsity", type=int, metavar="S", help="rows that each client hits")
-    command.add_argument(
-        "--share-limit",
-        type=float,
-        default=SHARE_LIMIT_GB,
-        metavar="GB",
-        help="most that --sketch rademacher may make one server's share take (default %(default)g)",
-    )
-    command.add_argument("--radius", type=float, metavar="C", help="clip normalised rows to this L2 norm")
-    command.add_argument("--noise", choices=INTEGER_NOISES, default="discrete-gaussian")
-    command.add_argument("--sharing", choices=["additive", "shamir"], default="additive")
-    command.add_argument("--ring", choices=["ring64", "mersenne61"], help="where shares live")
-    command.add_argument(
-        "--noise-by", choices=["clients", "servers"], default="clients", help="who adds the noise (default %(default)s)"
-    )
-    command.add_argument(
-        "--copies", choices=["auto", "one", "each"], default="auto", help="noisy copies of a row that a client sends"
-    )
-    command.add_argument("--corrupt-clients", type=int, default=0, metavar="T")
-    command.add_argument("--dropouts", type=int, default=0, metavar="N")
-    command.add_argument(
-        "--coalition", choices=["adaptive", "static"], default="adaptive", help="when corrupt clients are chosen"
-    )
-    command.add_argument("--calibration", choices=["joint", "paper"], default="joint")
     _add_simulation_seed(command)
 
 
@@ -208,24 +176,7 @@ def _add_run_options(command: argparse.ArgumentParser) -> None:
 
 
 def _task_choices(options: argparse.Namespace) -> dict[str, Any]:
-    return {
-        "sketch": options.sketch,
-        "rows": options.rows,
-        "sparsity": options.sparsity,
-        "share_limit": options.share_limit * 1e9,
-        "noise": options.noise,
-        "radius": options.radius,
-        "sharing": options.sharing,
-        "ring": options.ring,
-        "servers": options.servers,
-        "noise_by": options.noise_by,
-        "copies": options.copies,
-        "corrupt_clients": options.corrupt_clients,
-        "dropouts": options.dropouts,
-        "coalition": options.coalition,
-        "calibration": options.calibration,
-        "seed": options.simulation_seed,
-    }
+    return {**release_choices(options), "servers": options.servers, "seed": options.simulation_seed}
 
 
 def _fit(options: argparse.Namespace) -> None:

@@ -46,6 +46,9 @@ class Label(bytes, enum.Enum):
     COMMITMENT = b"dpmpc v1 coin commitment"
     TOSS = b"dpmpc v1 coin toss"
     ALIGNMENT = b"dpmpc v1 alignment"
+    COLLECTION = b"dpmpc v1 collection"
+    REPORT = b"dpmpc v1 report"
+    REPORT_SHARE = b"dpmpc v1 report share"
 
 
 def derive(key: bytes, label: Label, index: int = 0, length: int = KEY_BYTES) -> bytes:

@@ -1,0 +1,11 @@
+"""A real collection: clients upload for weeks, servers keep their shares, and one release comes of it.
+
+In the order in which a report travels:
+
+`collection`  the file that everybody agrees on before the first upload; its digest is bound into all that follows
+`reports`     the bytes of an upload, one record for each report
+
+Promised: what a server has acknowledged is in its spool, once; nothing is opened of a batch that is too small, that the
+servers do not agree on, or that holds a report of an earlier release. Not promised: that reports are true, that a
+server lets a client through, or that a release comes about when servers refuse (docs/security.md).
+"""

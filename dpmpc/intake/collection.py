@@ -1,0 +1,367 @@
+"""The task file of a collection: everything that clients, servers and readers agree on before the first upload.
+
+The noise of a client is in its report before anybody knows how many reports there will be, or the public matrix, whose
+seed the servers toss after closing. So a collection fixes the noise for its *minimum batch*, and `Collection.task`
+recomputes the guarantee for the batch and the matrix that there are in the end: a matrix that gives less than was
+promised is drawn again, a batch that cannot give it is refused.
+
+The file is TOML: what a `Task` says but for the number of clients and the seed of the matrix, the times, the sizes, and
+the servers with their certificates. It holds no secret. Its digest is that of the content, not of spaces and comments.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import functools
+import hashlib
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from dpmpc.bounds import Schema
+from dpmpc.encoding import plan_modulus
+from dpmpc.errors import CollectionClosed, GuaranteeError, InputError, TooFewClients
+from dpmpc.network.identity import check_certificate
+from dpmpc.noise import noise_from
+from dpmpc.planning import design
+from dpmpc.randomness import SEED_BYTES, Label, derive
+from dpmpc.sketching import Sum
+from dpmpc.task import Task
+
+FORMAT = 1
+ATTEMPTS = 16  # matrices that are drawn from one toss before a batch is refused
+MATRIX_MARGIN = 1.02  # of the noise of one copy: the leverages of matrices that are drawn later differ a little
+_HTTPS = "https://"
+
+
+class ServerEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One server of a collection.
+
+    Parameters
+    ----------
+    url : str
+        Where clients upload: ``https://HOST[:PORT]``.
+    release : str
+        Where the other servers reach it for the release: ``HOST:PORT``.
+    certificate : str
+        Its certificate in PEM, which clients and servers pin. It names the server as ``party-NUMBER``, wherever it runs.
+    """
+
+    url: str
+    release: str
+    certificate: str
+
+    @property
+    def release_address(self) -> tuple[str, int]:
+        """Host and port for the other servers."""
+        host, _, port = self.release.rpartition(":")
+        return host, int(port)
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The fields of the TOML file."""
+
+    format: Literal[1]
+    name: str
+    opens: datetime.datetime
+    closes: datetime.datetime
+    expires: datetime.datetime
+    minimum_batch: int
+    largest_batch: int
+    authenticated: bool
+    task: dict[str, Any]
+    servers: list[ServerEntry]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Collection:
+    """What everybody agrees on before the first upload.
+
+    Parameters
+    ----------
+    name : str
+        For people.
+    opens, closes : datetime
+        When reports are taken; with a time zone.
+    expires : datetime
+        After this time nothing is released any more, and the servers may delete what they have.
+    minimum_batch : int
+        Fewer reports than these are never opened; the noise is chosen for so many.
+    largest_batch : int
+        More reports than these are not taken; the sums are proven not to wrap around for so many.
+    authenticated : bool
+        Whether only clients of a roster may contribute, each once.
+    template : dict
+        The fields of a `Task` without the number of clients and the seed of the matrix.
+    servers : tuple of ServerEntry
+        In party order.
+
+    Raises
+    ------
+    InputError
+        If a field is not what it has to be.
+    """
+
+    name: str
+    opens: datetime.datetime
+    closes: datetime.datetime
+    expires: datetime.datetime
+    minimum_batch: int
+    largest_batch: int
+    authenticated: bool
+    template: dict[str, Any]
+    servers: tuple[ServerEntry, ...]
+
+    def __post_init__(self) -> None:
+        for name in ("opens", "closes", "expires"):
+            if getattr(self, name).tzinfo is None:
+                raise InputError(f"{name}: {getattr(self, name)} given, a time with its time zone expected")
+        if not self.opens < self.closes < self.expires:
+            times = f"{self.opens}, {self.closes}, {self.expires}"
+            raise InputError(f"opens, closes, expires: {times} given, each later than the one before expected")
+        if not 1 <= self.minimum_batch <= self.largest_batch:
+            raise InputError(
+                f"minimum_batch, largest_batch: {self.minimum_batch}, {self.largest_batch} given, "
+                "1 <= minimum_batch <= largest_batch expected"
+            )
+        for party, server in enumerate(self.servers):
+            _check_server(party, server)
+        if len({server.certificate for server in self.servers}) < len(self.servers):
+            raise InputError("servers: two with one certificate given, different ones expected")
+        task = self.plan
+        if len(self.servers) != task.trust.servers:
+            raise InputError(f"servers: {len(self.servers)} given, {task.trust.servers} expected by the task")
+        if task.simulation:
+            raise InputError("task: simulation = true given, false expected: a collection protects real people")
+        if task.delta * self.largest_batch >= 1:
+            raise InputError(
+                f"delta: {task.delta:g} given for up to {self.largest_batch} clients, less than 1/n = "
+                f"{1 / self.largest_batch:g} expected"
+            )
+
+    @functools.cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of the canonical JSON form, 32 bytes."""
+        return hashlib.sha256(self._canonical).digest()
+
+    @functools.cached_property
+    def plan(self) -> Task:
+        """The task of a minimum batch with a matrix that everybody can draw: what reports are made for."""
+        return self._task_of(self.minimum_batch, hashlib.sha256(Label.COLLECTION.value + self._canonical).digest())
+
+    @property
+    def record_shape(self) -> tuple[int, int]:
+        """Shape of a report's words: copies, entries."""
+        return (self.plan.copies, self.plan.width)
+
+    def verify(self) -> Collection:
+        """Recompute what a minimum batch is promised, and that the sums of the largest do not wrap around.
+
+        Raises
+        ------
+        GuaranteeError, OverflowRisk
+            If not.
+        """
+        task = self.plan.verify()
+        draws = self.largest_batch + task.trust.servers
+        plan_modulus(
+            task.encoding.ring,
+            self.largest_batch,  # at most so many contributions meet in a row
+            task.statistic.largest_entry(task.encoding),
+            math.sqrt(draws * task.noise.variance),
+            task.sketch.rows * task.width,
+            noise=task.noise.name,
+            scale=getattr(task.noise, "scale", None),
+        )
+        return self
+
+    def task(self, clients: int, toss: bytes) -> Task:
+        """Return the verified task of the batch that was collected.
+
+        Parameters
+        ----------
+        clients : int
+            n, the reports that all servers hold.
+        toss : bytes
+            32 bytes that the servers tossed after closing. Matrix a, for a = 0, 1, .., has the seed ``derive(toss,
+            Label.SKETCH_SEED, a, 32)``; the first that gives the promised guarantee is taken.
+
+        Raises
+        ------
+        TooFewClients
+            If there are fewer than the minimum batch.
+        GuaranteeError
+            If none of `ATTEMPTS` matrices gives what was promised.
+        """
+        if clients < self.minimum_batch:
+            raise TooFewClients(
+                f"clients: {clients} given, at least {self.minimum_batch} expected by the collection {self.name!r}"
+            )
+        if clients > self.largest_batch:
+            raise InputError(f"clients: {clients} given, at most {self.largest_batch} expected by the collection")
+        for attempt in range(ATTEMPTS):
+            seed = derive(toss, Label.SKETCH_SEED, attempt, SEED_BYTES)
+            try:
+                return self._task_of(clients, seed).verify()
+            except GuaranteeError:
+                if attempt == ATTEMPTS - 1 or self.template["sketch"]["family"] == Sum.family:
+                    raise
+        raise AssertionError("unreachable")
+
+    def require_open(self, now: datetime.datetime) -> None:
+        """Refuse a report that comes too early or too late."""
+        if not self.opens <= now < self.closes:
+            raise CollectionClosed(
+                f"collection {self.name!r}: takes reports from {self.opens.isoformat()} until "
+                f"{self.closes.isoformat()}; it is {now.isoformat(timespec='seconds')}"
+            )
+
+    def require_unexpired(self, now: datetime.datetime) -> None:
+        """Refuse a release that comes too late."""
+        if now >= self.expires:
+            raise CollectionClosed(
+                f"collection {self.name!r}: expired at {self.expires.isoformat()}; it is "
+                f"{now.isoformat(timespec='seconds')}"
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields of the file as plain data; times stay times."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        template = fields.pop("template")
+        servers = [msgspec.structs.asdict(server) for server in fields.pop("servers")]
+        return {"format": FORMAT, **fields, "task": template, "servers": servers}
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Collection:
+        """Rebuild a collection from `to_dict`; times may be texts. A missing, unknown or mistyped field is an error."""
+        try:
+            read = msgspec.structs.asdict(msgspec.convert(fields, _File))
+        except msgspec.ValidationError as error:
+            raise InputError(f"collection: {error}") from error
+        del read["format"]
+        return cls(template=read.pop("task"), servers=tuple(read.pop("servers")), **read)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Collection:
+        """Read the TOML file.
+
+        Raises
+        ------
+        InputError
+            If it cannot be read or a field is missing, unknown or not what it has to be.
+        """
+        try:
+            fields = msgspec.toml.decode(Path(path).read_bytes())
+        except OSError as error:
+            raise InputError(f"collection: {path} cannot be read: {error.strerror}") from error
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise InputError(f"collection: {path} is no TOML file: {error}") from error
+        return cls.from_dict(fields)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the TOML file, a new one."""
+        try:
+            text = msgspec.toml.encode(self.to_dict())
+        except ImportError as error:
+            raise InputError("collection: the tomli-w package is needed: pip install 'dpmpc[intake]'") from error
+        try:
+            with Path(path).open("xb") as file:
+                file.write(text)
+        except OSError as error:
+            raise InputError(f"collection: {path} cannot be written: {error.strerror}") from error
+
+    @functools.cached_property
+    def _canonical(self) -> bytes:
+        plain = msgspec.to_builtins(
+            {**self.to_dict(), **{name: _utc(getattr(self, name)) for name in ("opens", "closes", "expires")}}
+        )
+        return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+    def _task_of(self, clients: int, seed: bytes) -> Task:
+        sketch = {**self.template["sketch"], "columns": clients}
+        if sketch["family"] != Sum.family:
+            sketch["seed"] = seed.hex()
+        try:
+            return Task.from_dict({**self.template, "sketch": sketch})
+        except (KeyError, TypeError) as error:
+            raise InputError(f"task: {error} is missing, unknown or of the wrong type") from error
+
+
+def design_collection(
+    name: str,
+    schema: Schema,
+    servers: tuple[ServerEntry, ...],
+    epsilon: float,
+    delta: float,
+    *,
+    opens: datetime.datetime,
+    closes: datetime.datetime,
+    expires: datetime.datetime,
+    minimum_batch: int,
+    largest_batch: int,
+    authenticated: bool = False,
+    **options: Any,
+) -> Collection:
+    """Make a collection whose noise protects a minimum batch.
+
+    Parameters
+    ----------
+    name, opens, closes, expires, minimum_batch, largest_batch, authenticated, servers
+        See `Collection`.
+    schema : Schema
+        Columns and public bounds.
+    epsilon, delta : float
+        The budget of the one release.
+    **options
+        Of `dpmpc.planning.design`.
+
+    Returns
+    -------
+    Collection
+        Verified.
+    """
+    task = design(schema, minimum_batch, epsilon, delta, servers=len(servers), **options)
+    fields = _without_none(task.to_dict())
+    for derived in ("columns", "seed"):
+        fields["sketch"].pop(derived, None)
+    if task.noising.reaches_several_rows(task.sketch):
+        fields["noise"]["sigma"] *= MATRIX_MARGIN
+        fields["noise"] = noise_from(fields["noise"]).describe()
+    return Collection(
+        name=name,
+        opens=opens,
+        closes=closes,
+        expires=expires,
+        minimum_batch=minimum_batch,
+        largest_batch=largest_batch,
+        authenticated=authenticated,
+        template=fields,
+        servers=servers,
+    ).verify()
+
+
+def _check_server(party: int, server: ServerEntry) -> None:
+    host, _, port = server.release.rpartition(":")
+    if not server.url.startswith(_HTTPS) or server.url.endswith("/"):
+        raise InputError(f"servers: url {server.url!r} of server {party} given, https://HOST[:PORT] expected")
+    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        raise InputError(f"servers: release {server.release!r} of server {party} given, HOST:PORT expected")
+    check_certificate(server.certificate.encode(), party)
+
+
+def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what is None, which TOML cannot say; all of it is optional and None by default."""
+    return {
+        name: _without_none(value) if isinstance(value, dict) else value
+        for name, value in fields.items()
+        if value is not None
+    }
+
+
+def _utc(time: datetime.datetime) -> str:
+    return time.astimezone(datetime.UTC).isoformat()

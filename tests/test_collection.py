@@ -1,0 +1,228 @@
+"""The task file of a collection, and the records of its uploads."""
+
+import datetime
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpmpc.bounds import Schema
+from dpmpc.client import Client
+from dpmpc.errors import CollectionClosed, GuaranteeError, InputError, ReportRejected, TooFewClients
+from dpmpc.intake.collection import Collection, ServerEntry, design_collection
+from dpmpc.intake.reports import ReportFormat, make_reports
+from dpmpc.network.identity import write_identity
+from dpmpc.randomness import Stream
+
+UTC = datetime.UTC
+OPENS = datetime.datetime(2027, 1, 1, tzinfo=UTC)
+CLOSES = datetime.datetime(2027, 2, 1, tzinfo=UTC)
+EXPIRES = datetime.datetime(2027, 3, 1, tzinfo=UTC)
+TOSS = bytes(range(32))
+
+
+@pytest.fixture(scope="module")
+def entries(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("identities")
+    certificates = [write_identity(folder / str(party), party, datetime.timedelta(days=2)) for party in range(4)]
+    return tuple(
+        ServerEntry(f"https://server-{party}.example", f"server-{party}.example:7000", certificate.decode())
+        for party, certificate in enumerate(certificates)
+    )
+
+
+def designed(entries, servers=3, **options):
+    fields = {"opens": OPENS, "closes": CLOSES, "expires": EXPIRES, "minimum_batch": 2000, "largest_batch": 100_000}
+    fields |= options
+    schema = Schema.from_pair(["a", "b", "y"], (0.0, 10.0))
+    return design_collection("a trial", schema, entries[:servers], 1.0, 1e-6, **fields)
+
+
+@pytest.fixture(scope="module")
+def sketched(entries):
+    return designed(entries, sketch="osnap", rows=50, sparsity=4)
+
+
+@pytest.fixture(scope="module", params=["one copy", "each copy", "sum", "shamir", "servers", "field"])
+def collection(request, entries):
+    options = {
+        "one copy": {"sketch": "osnap", "rows": 50, "copies": "one"},
+        "each copy": {"sketch": "osnap", "rows": 50, "copies": "each"},
+        "sum": {},
+        "shamir": {"sharing": "shamir"},
+        "servers": {"noise_by": "servers", "sketch": "countsketch", "rows": 20},
+        "field": {"ring": "mersenne61"},
+    }
+    return designed(entries, servers=4 if request.param == "shamir" else 3, **options[request.param])
+
+
+def test_the_file_says_it_all(collection, tmp_path):
+    collection.save(tmp_path / "collection.toml")
+    again = Collection.load(tmp_path / "collection.toml")
+    assert again == collection
+    assert again.digest == collection.digest
+    assert again.plan.digest == collection.plan.digest
+    again.verify()
+
+
+def test_the_digest_is_that_of_the_content(sketched, tmp_path):
+    sketched.save(tmp_path / "collection.toml")
+    text = (tmp_path / "collection.toml").read_text()
+    (tmp_path / "commented.toml").write_text("# a comment\n" + text)
+    assert Collection.load(tmp_path / "commented.toml").digest == sketched.digest
+    (tmp_path / "moved.toml").write_text(text.replace("2027-02-01 00:00:00+00:00", "2027-02-01 01:00:00+01:00"))
+    moved = Collection.load(tmp_path / "moved.toml")
+    assert moved.closes.utcoffset() == datetime.timedelta(hours=1)
+    assert moved.digest == sketched.digest  # the same moment
+    (tmp_path / "later.toml").write_text(text.replace("2027-02-01", "2027-02-02"))
+    assert Collection.load(tmp_path / "later.toml").digest != sketched.digest
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"format": 2}, "format"),
+        ({"minimum_batch": 0}, "minimum_batch"),
+        ({"largest_batch": 10}, "largest_batch"),
+        ({"largest_batch": 2_000_000}, "delta"),
+        ({"closes": "2026-01-01T00:00:00Z"}, "closes"),
+        ({"opens": "2026-01-01T00:00:00"}, "time zone"),
+        ({"extra": 1}, "extra"),
+        ({"servers": []}, "servers"),
+        ({"authenticated": "no"}, "authenticated"),
+    ],
+)
+def test_a_wrong_field_is_named(sketched, change, told):
+    fields = json.loads(json.dumps(sketched.to_dict(), default=lambda time: time.isoformat()))
+    with pytest.raises(InputError, match=told):
+        Collection.from_dict({**fields, **change})
+
+
+def test_a_certificate_stands_for_its_server_only(sketched):
+    fields = sketched.to_dict()
+    fields["servers"] = [fields["servers"][0]] * 3
+    with pytest.raises(InputError, match="party-0"):
+        Collection.from_dict(fields)
+
+
+def test_a_simulation_is_refused(sketched):
+    fields = sketched.to_dict()
+    fields["task"] = {**fields["task"], "simulation": True}
+    with pytest.raises(InputError, match="simulation"):
+        Collection.from_dict(fields)
+
+
+def test_too_little_noise_is_refused(sketched):
+    fields = sketched.to_dict()
+    noise = fields["task"]["noise"]
+    fields["task"] = {**fields["task"], "noise": {**noise, "sigma": noise["sigma"] * 0.9}}
+    with pytest.raises(GuaranteeError):
+        Collection.from_dict(fields).verify()
+
+
+def test_the_batch_decides_the_task(collection):
+    task = collection.task(2500, TOSS)
+    assert task.clients == 2500
+    assert task.noise == collection.plan.noise
+    assert task.guarantee.achieved_epsilon <= 1.0
+    assert collection.task(2500, TOSS).digest == task.digest
+    if task.sketch.rows > 1:
+        assert collection.task(2500, bytes(32)).digest != task.digest
+
+
+def test_too_few_and_too_many_clients_are_refused(collection):
+    with pytest.raises(TooFewClients, match=r"1999 given, at least 2000"):
+        collection.task(1999, TOSS)
+    with pytest.raises(InputError, match="100001"):
+        collection.task(100_001, TOSS)
+
+
+def test_times_are_kept(sketched):
+    minute = datetime.timedelta(minutes=1)
+    sketched.require_open(OPENS)
+    sketched.require_open(CLOSES - minute)
+    for moment in (OPENS - minute, CLOSES):
+        with pytest.raises(CollectionClosed):
+            sketched.require_open(moment)
+    sketched.require_unexpired(EXPIRES - minute)
+    with pytest.raises(CollectionClosed, match="expired"):
+        sketched.require_unexpired(EXPIRES)
+
+
+def some_reports(collection, count=5):
+    rows = np.linspace(0, 10, 3 * count).reshape(count, 3)
+    ids = [bytes([index]) * 16 for index in range(count)]
+    return ids, rows, make_reports(Client(collection.plan, Stream.from_os()), collection, rows, ids)
+
+
+def test_servers_decode_shares_of_the_rows(collection):
+    ids, rows, records = some_reports(collection)
+    decoded = [ReportFormat(collection, server).decode(b"".join(own)) for server, own in enumerate(records)]
+    assert all(found == ids for found, _ in decoded)
+    task = collection.plan
+    opened = task.encoding.ring.lift(task.scheme.combine([words for _, words in decoded]))
+    exact = Client(task).encode(rows)[:, None, :]
+    noise = opened - exact
+    assert np.abs(noise).max() < 20 * task.noise.sigma
+    assert noise.any() if task.noising.by == "clients" else not noise.any()
+
+
+def test_a_key_server_receives_48_bytes(collection):
+    _, _, records = some_reports(collection)
+    copies, width = collection.record_shape
+    sizes = [len(own[0]) for own in records]
+    words = 32 + 8 * copies * width
+    assert sizes == ([words] * 4 if collection.plan.sharing == "shamir" else [48, 48, words])
+
+
+def test_what_is_not_for_this_server_is_rejected(sketched, entries):
+    _, _, records = some_reports(sketched)
+    other = designed(entries, sketch="osnap", rows=50, sparsity=4, closes=CLOSES + datetime.timedelta(days=1))
+    with pytest.raises(ReportRejected, match="record 0"):
+        ReportFormat(sketched, 1).decode(records[0][0])
+    with pytest.raises(ReportRejected, match="record 0"):
+        ReportFormat(other, 0).decode(records[0][0])
+    with pytest.raises(ReportRejected, match="record 1"):
+        ReportFormat(sketched, 0).decode(records[0][0] + records[0][1][:-1] + b"!")
+
+
+def test_words_that_are_not_canonical_are_rejected(entries):
+    field = designed(entries, ring="mersenne61")
+    form = ReportFormat(field, 2)
+    payload = np.full(field.record_shape, 2**61 - 1, "<u8").tobytes()
+    with pytest.raises(ReportRejected, match="canonical"):
+        form.decode(form.encode(bytes(16), payload))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_a_changed_upload_is_rejected(sketched, data):
+    server = data.draw(st.integers(0, 2))
+    _, _, records = some_reports(sketched, 2)
+    body = bytearray(b"".join(records[server]))
+    if data.draw(st.booleans()):
+        index = data.draw(st.integers(0, len(body) - 1))
+        body[index] ^= data.draw(st.integers(1, 255))
+    else:
+        del body[data.draw(st.integers(1, len(body) - 1)) :]
+        if len(body) % ReportFormat(sketched, server).record_bytes == 0:
+            return
+    with pytest.raises(ReportRejected):
+        ReportFormat(sketched, server).decode(bytes(body))
+
+
+def test_known_answers():
+    """A record decodes alike everywhere; tests/reference_reports.py computes the vectors another way."""
+    vectors = json.loads((Path(__file__).parent / "vectors" / "reports.json").read_text())
+    collection = Collection.from_dict(vectors["collection"])
+    assert collection.digest.hex() == vectors["digest"]
+    for case in vectors["good"]:
+        ids, words = ReportFormat(collection, case["server"]).decode(bytes.fromhex(case["body"]))
+        assert [found.hex() for found in ids] == case["ids"]
+        assert words.tolist() == case["words"]
+    for case in vectors["bad"]:
+        with pytest.raises(ReportRejected):
+            ReportFormat(collection, case["server"]).decode(bytes.fromhex(case["body"]))
