@@ -49,7 +49,7 @@ class ServerEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     release : str
         Where the other servers reach it for the release: ``HOST:PORT``.
     certificate : str
-        Its certificate in PEM, which clients and servers pin. It names the server as ``party-NUMBER``, wherever it runs.
+        Its certificate in PEM, which clients and servers pin. It names the server as ``party-NUMBER``, not its host.
     """
 
     url: str
