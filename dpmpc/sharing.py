@@ -3,20 +3,22 @@
 Both schemes are linear: a server that adds, or scales by a public number, applies it to its share alone.
 
 Promised: fewer shares than a scheme needs are independent of the secret, if AES is a pseudorandom permutation and the
-stream is secret; the shares depend on the secret and the stream only, not on blocks or threads. Not promised: that an
-additive share was not tampered with. A simulation stream is accepted and hides nothing; code that protects real people
-refuses it (`dpmpc.randomness.require_secret`).
+stream is secret; the shares depend on the secret and the stream only, not on blocks or threads; Shamir shares that are
+wrong are noticed, and corrected up to a number of them (`ShamirSharing.correct`). Not promised: that an additive share
+was not tampered with, or that a wrong share is its holder's fault. A simulation stream is accepted and hides nothing;
+code that protects real people refuses it (`dpmpc.randomness.require_secret`).
 """
 
 from __future__ import annotations
 
-import math
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from dpmpc.errors import InconsistentShares, InputError
+from dpmpc.interpolation import lagrange, outliers
 from dpmpc.randomness import KEY_BYTES, Stream
 from dpmpc.rings import Home, Mersenne61, Words, home, output
 from dpmpc.shares import ArrayShare, Expansion, FileShare, SeededShare, Share, expand, open_share, save_share
@@ -24,6 +26,7 @@ from dpmpc.shares import ArrayShare, Expansion, FileShare, SeededShare, Share, e
 __all__ = [
     "AdditiveSharing",
     "ArrayShare",
+    "Corrected",
     "FileShare",
     "SeededShare",
     "ShamirSharing",
@@ -151,6 +154,22 @@ class AdditiveSharing:
         in_parallel(part, x.size, threads)
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class Corrected:
+    """A secret, and whose shares of it were wrong.
+
+    Attributes
+    ----------
+    secret : ndarray of uint64
+        Interpolated from the other shares, all of which agree.
+    wrong : tuple of int
+        Those parties, in order.
+    """
+
+    secret: Words
+    wrong: tuple[int, ...]
+
+
 class ShamirSharing:
     """Points of a random polynomial of degree t through the secret: any t + 1 shares give it, any t tell nothing.
 
@@ -160,6 +179,9 @@ class ShamirSharing:
     A linear computation, such as a sketch, works for every t < M. With t = M - 1 the secret is as safe as with additive
     shares and as fragile: every server is needed. With 2 t < M, an honest majority, M - t - 1 servers may be missing,
     the shares that are not needed reveal a lie, and MPyC can go on to multiply them.
+
+    Shares are a Reed-Solomon code of distance m - t where m of them are present: up to m - t - 1 wrong ones are noticed
+    by `combine`, and up to floor((m - t - 1) / 2) corrected by `correct`. A share is wrong if any entry of it is.
 
     Parameters
     ----------
@@ -216,15 +238,43 @@ class ShamirSharing:
         InputError
             If there are too few shares, an unknown party, differing shapes, a wrong dtype or an element not canonical.
         InconsistentShares
-            If they do not lie on one polynomial. Names the party at fault where t + 3 shares or more single it out.
+            If they do not lie on one polynomial: always so with 1 to m - t - 1 wrong shares of m. Names those that
+            `correct` would correct.
         """
         by_party = self._by_party(shares)
-        if not self._on_one_polynomial(by_party):
-            liar = self._liar(by_party)
-            blame = "which of them are wrong is unknown" if liar is None else f"that of party {liar} is wrong"
-            message = f"shares of parties {sorted(by_party)} do not lie on one polynomial of degree {self.threshold}"
-            raise InconsistentShares(f"{message}: {blame}", party=liar)
+        if self._first_disagreement(by_party) is not None:
+            raise self._inconsistent(by_party, self._wrong(by_party))
         return self._interpolate(by_party, 0)
+
+    def correct(self, shares: Sequence[Words] | Mapping[int, Words]) -> Corrected:
+        """Return the secret although some of the shares may be wrong, and say which were.
+
+        Of m shares up to floor((m - t - 1) / 2) may be wrong in any of their entries: one where m >= t + 3. The secret
+        and the parties are then right, whoever chose the wrong shares and however. With more wrong shares than that,
+        and fewer than m - t, there is an error, or those who chose them together make honest parties appear wrong and
+        the secret another; whoever would rather stop than be deceived by so many uses `combine`.
+
+        A wrong share need not be the fault of the party that holds it: so it is where a dealer has dealt points that
+        are on no polynomial.
+
+        Parameters
+        ----------
+        shares : sequence of M arrays, or mapping from party to array
+            At least t + 1; with t + 1 or t + 2 nothing can be corrected.
+
+        Raises
+        ------
+        InputError
+            As `combine`.
+        InconsistentShares
+            If more shares are wrong than can be corrected.
+        """
+        by_party = self._by_party(shares)
+        wrong = self._wrong(by_party)
+        if wrong is None:
+            raise self._inconsistent(by_party, None)
+        good = {party: share for party, share in by_party.items() if party not in wrong}
+        return Corrected(self._interpolate(good, 0), tuple(sorted(wrong)))
 
     def _evaluate(self, coefficients: Sequence[Words], point: int, out: Words) -> None:
         """Overwrite `out` with sum_j coefficients[j] point^j, by Horner's rule."""
@@ -256,35 +306,47 @@ class ShamirSharing:
         """Return f(at) from the first t + 1 shares: a weighted sum with Lagrange's coefficients."""
         chosen = list(shares)[: self.threshold + 1]
         value = np.zeros(shares[chosen[0]].shape, np.uint64)
-        for party, weight in zip(
-            chosen, _lagrange([party + 1 for party in chosen], at, self.ring.modulus), strict=True
-        ):
+        for party, weight in zip(chosen, lagrange([party + 1 for party in chosen], at, self.ring.modulus), strict=True):
             value = self.ring.multiply_add(shares[party], weight, value, out=value)
         return value
 
-    def _on_one_polynomial(self, shares: Mapping[int, Words]) -> bool:
-        spare = list(shares)[self.threshold + 1 :]
-        return all(np.array_equal(self._interpolate(shares, party + 1), shares[party]) for party in spare)
-
-    def _liar(self, shares: Mapping[int, Words]) -> int | None:
-        """Return the one party without whom the others agree, where their agreeing is no coincidence."""
-        if len(shares) < self.threshold + 3:
-            return None
-        for party in shares:
-            if self._on_one_polynomial({other: shares[other] for other in shares if other != party}):
-                return party
+    def _first_disagreement(self, shares: Mapping[int, Words]) -> int | None:
+        """Return the flat index of an entry whose shares are on no polynomial of degree t; None if there is none."""
+        for party in list(shares)[self.threshold + 1 :]:
+            differing = self._interpolate(shares, party + 1) != shares[party]
+            if differing.any():
+                return int(differing.argmax())
         return None
 
+    def _wrong(self, shares: Mapping[int, Words]) -> set[int] | None:
+        """Return the parties without whom the others agree, or None if there are more than can be corrected.
 
-def _lagrange(points: Sequence[int], at: int, modulus: int) -> list[int]:
-    """Weights w with f(at) = sum_j w_j f(points[j]) for every polynomial f of degree below the number of points."""
-    weights = []
-    for point in points:
-        others = [other for other in points if other != point]
-        numerator = math.prod(at - other for other in others)
-        denominator = math.prod(point - other for other in others)
-        weights.append(numerator * pow(denominator, -1, modulus) % modulus)
-    return weights
+        An entry where shares disagree is decoded and tells of at least one more wrong party. If there are no more than
+        can be corrected, each entry has no more, so that nobody is taken for wrong who is not.
+        """
+        most = (len(shares) - self.threshold - 1) // 2
+        wrong: set[int] = set()
+        parties = list(shares)
+        while len(wrong) <= most:
+            others = {party: share for party, share in shares.items() if party not in wrong}
+            entry = self._first_disagreement(others)
+            if entry is None:
+                return wrong
+            values = [int(shares[party].flat[entry]) for party in parties]
+            found = outliers([party + 1 for party in parties], values, self.threshold, self.ring.modulus)
+            if found is None:
+                return None
+            wrong |= {parties[index] for index in found}
+        return None
+
+    def _inconsistent(self, shares: Mapping[int, Words], wrong: set[int] | None) -> InconsistentShares:
+        message = f"shares of parties {sorted(shares)} do not lie on one polynomial of degree {self.threshold}"
+        if wrong is None:
+            return InconsistentShares(f"{message}: which of them are wrong is unknown")
+        if len(wrong) == 1:
+            (liar,) = wrong
+            return InconsistentShares(f"{message}: that of party {liar} is wrong", party=liar)
+        return InconsistentShares(f"{message}: those of parties {sorted(wrong)} are wrong")
 
 
 def _draw_keys(stream: Stream | None, count: int) -> list[bytes]:
