@@ -2,22 +2,35 @@
 
 The analyst receives one transformed share from each server, adds them up (or interpolates) and learns the noisy sketch
 and nothing else. What follows, the analysis A of the paper, is an estimator that reads the `Release`.
+
+Promised: with Shamir shares a wrong one is noticed, and `open_robustly` goes on without servers that are missing or
+wrong, within the bounds of `ShamirSharing.correct`. Not promised: that a wrong additive share is noticed, or that a
+server whose share is wrong is to blame: a client may have dealt it shares that fit no secret.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.errors import BatchMismatch
+from dpmpc.errors import BatchMismatch, InconsistentShares, InputError, PartyMissing
 from dpmpc.release import Release
+from dpmpc.sharing import ShamirSharing
 from dpmpc.task import Task
 
 
+class Opened(NamedTuple):
+    """A release, and the servers whose shares it was made without because they were wrong."""
+
+    release: Release
+    wrong: tuple[int, ...]
+
+
 def open_sums(task: Task, shares: Sequence[NDArray[np.uint64]]) -> Release:
-    """Combine the servers' transformed shares.
+    """Combine the servers' transformed shares, all of which have to be there and right.
 
     Parameters
     ----------
@@ -34,6 +47,8 @@ def open_sums(task: Task, shares: Sequence[NDArray[np.uint64]]) -> Release:
     ------
     BatchMismatch
         If a share is missing or of another shape.
+    InconsistentShares
+        If Shamir shares do not belong to one secret.
     """
     expected = (task.sketch.rows, task.width)
     if len(shares) != task.trust.servers:
@@ -43,4 +58,63 @@ def open_sums(task: Task, shares: Sequence[NDArray[np.uint64]]) -> Release:
             raise BatchMismatch(
                 f"share of server {server}: shape {share.shape} given, {expected} expected", party=server
             )
-    return Release(task=task, sums=task.encoding.ring.lift(task.scheme.combine(list(shares))))
+    return _release(task, task.scheme.combine(list(shares)))
+
+
+def open_robustly(task: Task, shares: Mapping[int, NDArray[np.uint64]]) -> Opened:
+    """Combine the transformed shares of the servers that are there, and name those whose shares are wrong.
+
+    Parameters
+    ----------
+    task : Task
+        The public facts.
+    shares : mapping from server to ndarray of uint64
+        With additive sharing from every server. A Shamir share that is no array of field elements of shape (k, width)
+        counts as wrong.
+
+    Returns
+    -------
+    Opened
+
+    Raises
+    ------
+    PartyMissing
+        If fewer servers are there than the scheme needs.
+    BatchMismatch
+        If an additive share is of another shape.
+    InconsistentShares
+        If more Shamir shares are wrong than can be corrected.
+    """
+    scheme = task.scheme
+    servers = range(task.trust.servers)
+    for server in shares:
+        if server not in servers:
+            raise InputError(f"shares: server {server!r} given, a number from 0 to {servers[-1]} expected")
+    missing = [server for server in servers if server not in shares]
+    needed = scheme.threshold + 1 if isinstance(scheme, ShamirSharing) else task.trust.servers
+    if len(shares) < needed:
+        raise PartyMissing(
+            f"shares: those of servers {missing} are missing; {task.sharing} sharing needs {needed} of {len(servers)}",
+            missing[0],
+        )
+    if not isinstance(scheme, ShamirSharing):
+        return Opened(open_sums(task, [shares[server] for server in servers]), ())
+    usable = {server: share for server, share in shares.items() if _is_usable(task, share)}
+    unusable = sorted(set(shares) - set(usable))
+    if len(usable) < needed:
+        raise InconsistentShares(
+            f"shares: those of servers {unusable} are no sums of this task, {len(usable)} others given, "
+            f"at least {needed} expected",
+            unusable[0],
+        )
+    corrected = scheme.correct(usable)
+    return Opened(_release(task, corrected.secret), tuple(sorted({*unusable, *corrected.wrong})))
+
+
+def _is_usable(task: Task, share: NDArray[np.uint64]) -> bool:
+    shape = (task.sketch.rows, task.width)
+    return share.dtype == np.uint64 and share.shape == shape and task.encoding.ring.is_canonical(share)
+
+
+def _release(task: Task, sums: NDArray[np.uint64]) -> Release:
+    return Release(task=task, sums=task.encoding.ring.lift(sums))
