@@ -3,6 +3,8 @@
 A failure has to be one typed error that names the party at fault, within seconds, with no process and no file left.
 """
 
+import datetime
+import hashlib
 import json
 import os
 import shutil
@@ -27,12 +29,14 @@ from dpmpc.errors import (
     PartyMissing,
     ProtocolFailure,
 )
-from dpmpc.network.identity import Authority
+from dpmpc.network.coins import commitment
+from dpmpc.network.identity import Authority, dialling_context, pin, write_identity
 from dpmpc.network.launch import launch
 from dpmpc.network.settings import PartySettings, read_outcome, read_settings, write_settings
 from dpmpc.network.sockets import ByteCount, kernel_count
 
 SUM, MISBEHAVE, INSIDE_MPYC = (f"network_programs.{name}" for name in ("sum_shares", "misbehave", "inside_mpyc"))
+ROBUST = "network_programs.robust_opening"
 LENGTH = 10_000
 EMPTY_FRAMES_BYTES = 1_000  # far more than party number and empty frames take, far less than a share
 
@@ -208,6 +212,142 @@ def test_a_party_that_never_comes_up_is_named(absent):
     assert failure.value.party == absent
 
 
+@pytest.mark.parametrize(
+    ("servers", "threshold", "without"),
+    [(4, 1, [2]), (5, 2, []), (5, 2, [0]), (5, 2, [3, 1]), (3, 1, [2])],
+)
+def test_servers_go_on_without_one_that_is_left_out(servers, threshold, without):
+    outcomes = launch(ROBUST, servers, analyst=False, arguments={"threshold": threshold}, without=without)
+    present = [server for server in range(servers) if server not in without]
+    assert [outcome.party for outcome in outcomes] == present
+    (toss,) = {outcome.result.pop("toss") for outcome in outcomes}
+    assert len(bytes.fromhex(toss)) == 32
+    assert all(outcome.result == {"present": present, "wrong": [], "right": True} for outcome in outcomes)
+    for outcome in outcomes:
+        assert set(outcome.report.peers) == set(present) - {outcome.party}
+
+
+def test_a_server_is_left_out_and_another_lies():
+    outcomes = launch(ROBUST, 5, analyst=False, arguments={"threshold": 1, "liar": 3}, without=[0])
+    assert [outcome.result["wrong"] for outcome in outcomes] == [[3]] * 4
+    assert all(outcome.result["right"] for outcome in outcomes)
+
+
+def test_the_analyst_too_goes_on_without_a_server():
+    outcomes = launch("network_programs.who_is_there", 3, without=[1])
+    assert [outcome.result for outcome in outcomes] == [{"peers": [2, 3]}, {"peers": [0, 3]}, {"peers": [0, 2]}]
+
+
+def test_a_missing_server_that_is_not_left_out_is_still_named():
+    with pytest.raises(PartyMissing, match="never started") as failure:
+        launch(ROBUST, 4, analyst=False, arguments={"threshold": 1}, without=[2], absent=[1], connect_deadline=1)
+    assert failure.value.party == 1
+
+
+def test_mpyc_does_not_compute_without_a_server():
+    with pytest.raises(InputError, match=r"servers \(3,\) left out"):
+        launch("network_programs.mpyc_only", 4, analyst=False, without=[3])
+
+
+def call_as(folder, number, claimed, address, answers):
+    """Call a party with the certificate of another; keep what it answers: nothing, and the end."""
+    plain = socket.create_connection(address)
+    with dialling_context(folder).wrap_socket(plain, server_hostname=f"party-{number}") as link:
+        link.sendall(claimed.to_bytes(2, "little"))
+        try:
+            answers.append(link.recv(1))
+        except ConnectionResetError:
+            answers.append(b"")
+
+
+@pytest.mark.parametrize("claimed", [2, 0], ids=["in its own name", "in the name of another"])
+def test_a_server_that_is_left_out_is_turned_away_and_ends_nothing(tmp_path, claimed):
+    """It calls before the others do, with a certificate that they believe."""
+    authority, answers, callers = Authority(), [], []
+    left_out = tmp_path / "left-out"
+    left_out.mkdir()
+    authority.issue(left_out, 2)
+
+    def set_up(party, folder):
+        authority.issue(folder, party)
+        if party in (1, 3):
+            address = tuple(read_settings(folder).addresses[party])
+            callers.append(threading.Thread(target=call_as, args=(left_out, party, claimed, address, answers)))
+            callers[-1].start()
+
+    outcomes = launch(ROBUST, 4, analyst=False, arguments={"threshold": 1}, without=[2], set_up=set_up)
+    for caller in callers:
+        caller.join(10)
+    assert answers == [b"", b""]
+    assert all(outcome.result["right"] for outcome in outcomes)
+
+
+def test_all_have_to_go_on_without_the_same_servers():
+    """Party 1 has not been told, and waits for party 2 in vain."""
+
+    def set_up(party, folder):
+        if party == 1:
+            settings = json.loads((folder / "party.json").read_text())
+            (folder / "party.json").write_text(json.dumps(settings | {"without": []}))
+
+    with pytest.raises(PartyMissing) as failure:
+        launch(ROBUST, 3, analyst=False, arguments={"threshold": 1}, without=[2], set_up=set_up, connect_deadline=1)
+    assert failure.value.party == 2
+
+
+def test_a_commitment_is_to_a_party_its_company_a_task_and_a_coin():
+    task, coin = bytes(32), bytes(range(32))
+    first = commitment(0, [0, 1, 3], task, coin)
+    others = [
+        commitment(1, [0, 1, 3], task, coin),
+        commitment(0, [0, 1, 2], task, coin),
+        commitment(0, [0, 1], task, coin),
+        commitment(0, [0, 1, 3], b"\1" + task[1:], coin),
+        commitment(0, [0, 1, 3], task, coin[::-1]),
+    ]
+    assert len({first, *others}) == 6
+    assert (
+        first
+        == hashlib.sha256(b"dpmpc v1 coin commitment" + np.array([0, 0, 1, 3], "<u4").tobytes() + task + coin).digest()
+    )
+
+
+def pinned_by(tmp_path, servers):
+    """Make each party a folder with a certificate of its own making; return a set-up that puts it in place."""
+    made = [tmp_path / f"own-{party}" for party in range(servers)]
+    certificates = [write_identity(folder, party, datetime.timedelta(days=30)) for party, folder in enumerate(made)]
+    for folder in made:
+        pin(folder, certificates)
+    return lambda party, folder: copy_identity(made[party], folder)
+
+
+def test_parties_with_pinned_certificates_of_their_own(tmp_path):
+    outcomes = launch(ROBUST, 3, analyst=False, arguments={"threshold": 1}, set_up=pinned_by(tmp_path, 3))
+    assert all(outcome.result["right"] for outcome in outcomes)
+
+
+@pytest.mark.parametrize(("impostor", "victim"), [(0, 2), (2, 0)], ids=["dials", "is dialled"])
+def test_a_party_with_the_pinned_certificate_of_another_is_refused(tmp_path, impostor, victim):
+    in_place = pinned_by(tmp_path, 3)
+
+    def set_up(party, folder):
+        in_place(victim if party == impostor else party, folder)
+
+    with pytest.raises(PartyImpersonated) as failure:
+        launch(ROBUST, 3, analyst=False, arguments={"threshold": 1}, set_up=set_up)
+    assert failure.value.party == impostor
+
+
+@pytest.mark.parametrize("servers", [[0], [1, 2]])
+def test_a_key_that_others_may_read_ends_the_run(servers):
+    def set_up(party, folder):
+        if party in servers:
+            (folder / "party.key").chmod(0o644)
+
+    with pytest.raises(InputError, match="0600 expected"):
+        launch(ROBUST, 3, analyst=False, arguments={"threshold": 1}, set_up=set_up)
+
+
 def copy_identity(source, target):
     for name in ("ca.crt", "party.crt", "party.key"):
         shutil.copy(source / name, target / name)
@@ -364,6 +504,9 @@ def test_a_party_without_its_key_ends_with_status_2(lone_party):
         ({"connect_deadline": float("inf")}, "connect_deadline"),
         ({"frame_limit": 0}, "frame_limit"),
         ({"program": "os; print()"}, "program"),
+        ({"without": (1,)}, "without"),
+        ({"without": (2,)}, "without"),
+        ({"without": (0,)}, "without"),
         ({"task": "AB" * 32}, "task"),
         ({"task": "ab"}, "task"),
     ],
@@ -377,7 +520,11 @@ def test_settings_are_checked(lone_party, change, named):
 
 @pytest.mark.parametrize(
     ("arguments", "named"),
-    [({"servers": 1}, "servers"), ({"servers": 2, "arguments": {"x": object()}}, "arguments")],
+    [
+        ({"servers": 1}, "servers"),
+        ({"servers": 2, "arguments": {"x": object()}}, "arguments"),
+        ({"servers": 3, "without": [3]}, "without"),
+    ],
 )
 def test_launch_refuses_what_it_cannot_do(arguments, named):
     with pytest.raises(InputError, match=f"^{named}: "):

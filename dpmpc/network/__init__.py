@@ -14,6 +14,6 @@ that names a party. In the order in which a run uses them:
 `coins`     a joint coin toss: commit, then open
 `meter`     seconds, bytes and memory of one party
 
-Not promised: privacy against the operating system of a party, availability when a party refuses to take part, and
-correctness of what a malicious party computes.
+Not promised: privacy against the operating system of a party, and correctness of what a malicious party computes. A run
+in which a party refuses to take part fails; all the others may agree on another one without it.
 """

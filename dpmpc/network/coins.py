@@ -3,7 +3,8 @@
 Each party commits to a coin of 32 random bytes by SHA-256 over a label, its number, the task and the coin; when all
 commitments are there, all open. The toss is SHA-256 of all coins. It is uniform, and unknown to whoever is not a
 party, as long as one party draws its coin at random (SHA-256 as a random oracle). A commitment holds the number of its
-party, so that a copy of another's cannot be opened.
+party, so that a copy of another's cannot be opened, and the numbers of all who take part: parties that go on without
+different servers do not agree on a toss.
 
 Not promised: that the toss comes to an end. The last party to open knows it before the others and may break off.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from collections.abc import Sequence
 
 from dpmpc.errors import MalformedFrame
 from dpmpc.network.frames import ContentType, Kind
@@ -22,31 +24,34 @@ COIN_BYTES = 32
 
 
 async def toss_coins(party: Party, coin: bytes) -> bytes:
-    """Take part in a toss among all servers with a coin of one's own; return the 32 bytes of the toss.
+    """Take part in a toss among all parties with a coin of one's own; return the 32 bytes of the toss.
 
     Raises
     ------
     MalformedFrame
-        If a party opens another coin than it has committed to.
+        If a party opens another coin than it has committed to, or did so among other parties.
     """
-    task = party.runtime.settings.task_digest
-    commitments = await exchange_bytes(party, Kind.COMMITMENT, commitment(party.pid, task, coin), COIN_BYTES)
+    task, members = party.runtime.settings.task_digest, party.runtime.settings.members
+    commitments = await exchange_bytes(party, Kind.COMMITMENT, commitment(party.pid, members, task, coin), COIN_BYTES)
     coins = await exchange_bytes(party, Kind.OPENING, coin, COIN_BYTES)
-    for number, (committed, opened) in enumerate(zip(commitments, coins, strict=True)):
-        if not hmac.compare_digest(committed, commitment(number, task, opened)):
+    for number, committed, opened in zip(members, commitments, coins, strict=True):
+        if not hmac.compare_digest(committed, commitment(number, members, task, opened)):
             raise MalformedFrame(
-                f"party {number} sent no valid OPENING frame: not the coin that it committed to", number
+                f"party {number} sent no valid OPENING frame: not the coin that it committed to among "
+                f"parties {members}",
+                number,
             )
     return hashlib.sha256(Label.TOSS.value + task + b"".join(coins)).digest()
 
 
-def commitment(party: int, task: bytes, coin: bytes) -> bytes:
-    """Return SHA-256(label || party, 4 bytes LE || task || coin)."""
-    return hashlib.sha256(Label.COMMITMENT.value + party.to_bytes(4, "little") + task + coin).digest()
+def commitment(party: int, members: Sequence[int], task: bytes, coin: bytes) -> bytes:
+    """Return SHA-256(label || party || members || task || coin), each number being 4 bytes LE."""
+    numbers = b"".join(number.to_bytes(4, "little") for number in (party, *members))
+    return hashlib.sha256(Label.COMMITMENT.value + numbers + task + coin).digest()
 
 
 async def exchange_bytes(party: Party, kind: Kind, own: bytes, length: int) -> list[bytes]:
-    """Send the same bytes to all other servers and return everybody's, one's own included, in party order."""
+    """Send the same bytes to all other parties and return everybody's, in the order of `PartySettings.members`."""
     for peer in party.runtime.peers:
         await party.runtime.send_frame(peer, party.runtime.frame(kind, own))
     received = {party.pid: own}

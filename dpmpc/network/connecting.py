@@ -2,7 +2,7 @@
 
 Each connection is TLS 1.3 with certificates on both sides. A party that is dialled and shows a wrong certificate
 ends the run; a caller without a valid certificate is a stranger, who is turned away and noted, and cannot end the
-run. Only the address that the roster gives is bound.
+run. So is a server that this run goes on without. Only the address that the roster gives is bound.
 """
 
 from __future__ import annotations
@@ -40,13 +40,14 @@ class Connector:
     def __init__(self, runtime: PartyRuntime, folder: Path):
         self._runtime = runtime
         self._settings = runtime.settings
+        self._callers = [peer for peer in runtime.peers if peer < runtime.pid]
         self._listening, self._dialling = listening_context(folder), dialling_context(folder)
         self._began = 0.0
         self._admitted = asyncio.Event()
         self._obstacles: dict[str, str] = {}
 
     async def connect(self) -> None:
-        """Return when there is a link to every other party.
+        """Return when there is a link to every other party that takes part.
 
         Raises
         ------
@@ -58,9 +59,10 @@ class Connector:
         loop.add_signal_handler(signal.SIGTERM, self._tell_who_is_missing)
         try:
             async with asyncio.timeout(self._settings.connect_deadline), asyncio.TaskGroup() as group:
-                for peer in range(self._runtime.pid + 1, len(self._settings.addresses)):
-                    group.create_task(self._dial(peer))
-                if self._runtime.pid > 0:
+                for peer in self._runtime.peers:
+                    if peer > self._runtime.pid:
+                        group.create_task(self._dial(peer))
+                if self._callers:
                     accepting = group.create_task(self._accept())
                     await self._admitted.wait()
                     accepting.cancel()
@@ -130,7 +132,7 @@ class Connector:
         finally:
             if link.transport is not None and not link.introduced.done():
                 link.transport.abort()
-        if all(peer in self._runtime.links for peer in range(self._runtime.pid)):
+        if all(peer in self._runtime.links for peer in self._callers):
             self._admitted.set()
 
     async def _listener(self) -> CountingSocket:

@@ -110,6 +110,7 @@ def launch(
     connect_deadline: float = 30.0,
     timeout: float = 3600.0,
     absent: Collection[int] = (),
+    without: Collection[int] = (),
 ) -> list[Outcome]:
     """Run a program among parties on this machine, and return how it ended for each.
 
@@ -139,11 +140,13 @@ def launch(
         Seconds that the whole run may take.
     absent : collection of int
         Parties that are not started, to see what the others make of it.
+    without : collection of int
+        Servers that all the others know to go on without; nothing is done for them.
 
     Returns
     -------
     list of Outcome
-        In party order.
+        In party order, of those that take part.
 
     Raises
     ------
@@ -160,7 +163,8 @@ def launch(
         root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dpmpc-", ignore_cleanup_errors=True)))
         folders = [root / f"party-{party}" for party in range(parties)]
         authority = Authority()
-        for party, folder in enumerate(folders):
+        members = {party: folder for party, folder in enumerate(folders) if party not in without}
+        for party, folder in members.items():
             settings = PartySettings(
                 party=party,
                 servers=servers,
@@ -172,21 +176,22 @@ def launch(
                 connect_deadline=connect_deadline,
                 listener=listeners[party].fileno(),
                 supervised=True,
+                without=tuple(sorted(without)),
             )
             folder.mkdir(mode=0o700)
             authority.issue(folder, party)
             write_settings(folder, settings)
-        for party, folder in enumerate(folders):
+        for party, folder in members.items():
             if set_up is not None:
                 set_up(party, folder)
-        present = [party for party in range(parties) if party not in absent]
+        present = [party for party in members if party not in absent]
         with _running(present, folders, listeners) as children:
             _watch(children, timeout, on_progress)
         endings = [child.ending() for child in children]
         error = root_cause([*endings, *(Ending(party, None) for party in absent)])
         if error is not None:
             raise error
-        for party, folder in enumerate(folders):
+        for party, folder in members.items():
             if collect is not None:
                 collect(party, folder)
         return [ending.outcome for ending in endings if ending.outcome is not None]

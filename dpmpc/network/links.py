@@ -147,6 +147,10 @@ class Link(asyncoro.MessageExchanger):  # type: ignore[misc]
             return
         claimed = int.from_bytes(self.bytes[:_PARTY_NUMBER_BYTES], "little")
         names = certified_names(self.transport.get_extra_info("peercert"))
+        if names in [[party_name(server)] for server in self.runtime.settings.without]:
+            self.introduced.set_exception(ConnectionRefusedError(f"{names[0]} called, but is left out of this run"))
+            self.transport.abort()
+            return
         if names != [party_name(claimed)]:
             raise PartyImpersonated(f"a peer with the certificate of {names} claimed to be party {claimed}", claimed)
         if claimed >= self.runtime.pid or claimed in self.runtime.links:

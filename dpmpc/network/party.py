@@ -59,6 +59,11 @@ class Party:
         return self.runtime.settings.servers
 
     @property
+    def present(self) -> list[int]:
+        """The numbers of the servers that take part: all but those that this run goes on without."""
+        return self.runtime.settings.present
+
+    @property
     def analyst(self) -> int | None:
         """The analyst's number, M, where there is an analyst."""
         return self.runtime.settings.analyst

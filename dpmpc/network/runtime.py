@@ -6,7 +6,8 @@ part in MPyC's secret sharing. Additive shares travel as frames, of which MPyC k
 
 Promised: a peer is the party whose certificate it holds; every wait for a peer ends, at the latest when its deadline
 does; the first failure ends the run as one typed error that names a party. Not promised: that a run succeeds when any
-party fails, or that MPyC's own protocols, which are passively secure, notice a wrong share.
+party fails, or that MPyC's own protocols, which are passively secure, notice a wrong share. A run without some of the
+servers (`PartySettings.without`) exchanges frames; MPyC's protocols need them all.
 
 There is one runtime in a process, because MPyC's secure types compute on a global one.
 """
@@ -101,8 +102,8 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
 
     @property
     def peers(self) -> list[int]:
-        """The numbers of all other parties."""
-        return [number for number in range(len(self.settings.addresses)) if number != self.pid]
+        """The numbers of all other parties that take part."""
+        return [number for number in self.settings.members if number != self.pid]
 
     def traffic(self) -> dict[int, Traffic]:
         """Return what has passed over the link to each peer, until the links closed."""
@@ -299,6 +300,8 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
         """Share secrets among the servers, where MPyC's sharing keeps them secret."""
         if self.pid == self.settings.analyst:
             raise InputError(f"input: called by party {self.pid}, a server expected: the analyst holds no share")
+        if self.settings.without:
+            raise InputError(f"input: servers {self.settings.without} left out, all expected where MPyC computes")
         if self.threshold == 0:
             raise InputError(
                 f"input: {len(self.parties)} servers given, at least 3 expected: fewer keep no secret in MPyC"

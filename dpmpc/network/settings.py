@@ -48,6 +48,8 @@ class PartySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         File descriptor of a listening socket that the launcher hands over.
     supervised : bool
         Whether the end of standard input means that the launcher is gone: the party then removes its folder and ends.
+    without : tuple of int
+        Servers that all the others have agreed to go on without. They are not called or waited for, and turned away.
     """
 
     party: int
@@ -61,6 +63,7 @@ class PartySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     frame_limit: int = FRAME_LIMIT
     listener: int | None = None
     supervised: bool = False
+    without: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         parties = len(self.addresses)
@@ -76,6 +79,9 @@ class PartySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         _require(self.frame_limit > 0, "frame_limit", self.frame_limit, "a positive number of bytes")
         names = self.program.split(".")
         _require(all(name.isidentifier() for name in names), "program", self.program, "the dotted name of a module")
+        others = set(range(self.servers)) - {self.party}
+        _require(set(self.without) <= others, "without", self.without, "numbers of other servers")
+        _require(len(self.present) >= 2, "without", self.without, "at least 2 servers to remain")
         digits = len(self.task) == 2 * TASK_BYTES and set(self.task) <= set("0123456789abcdef")
         _require(digits, "task", self.task, f"{2 * TASK_BYTES} hexadecimal digits")
 
@@ -83,6 +89,16 @@ class PartySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def analyst(self) -> int | None:
         """The analyst's number, where there is an analyst."""
         return self.servers if len(self.addresses) > self.servers else None
+
+    @property
+    def present(self) -> list[int]:
+        """The numbers of the servers that take part."""
+        return [server for server in range(self.servers) if server not in self.without]
+
+    @property
+    def members(self) -> list[int]:
+        """The numbers of all parties that take part, this one included."""
+        return self.present if self.analyst is None else [*self.present, self.analyst]
 
     @property
     def task_digest(self) -> bytes:

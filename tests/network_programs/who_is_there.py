@@ -1,0 +1,5 @@
+"""Every party says whom it is linked to."""
+
+
+async def main(party):
+    return {"peers": party.runtime.peers}
