@@ -62,6 +62,14 @@ class AdditiveSharing:
     def __repr__(self) -> str:
         return f"AdditiveSharing(servers={self.servers}, ring={self.ring!r})"
 
+    @property
+    def conduct(self) -> str:
+        """What is assumed of the servers' conduct, in words."""
+        return (
+            "the servers follow the protocol (semi-honest): an altered share goes unnoticed, and all "
+            f"{self.servers} are needed"
+        )
+
     def split(
         self, x: Words, stream: Stream | None = None, threads: int = 1, out: Sequence[Words] | None = None
     ) -> list[Words]:
@@ -202,6 +210,16 @@ class ShamirSharing:
 
     def __repr__(self) -> str:
         return f"ShamirSharing(servers={self.servers}, threshold={self.threshold})"
+
+    @property
+    def conduct(self) -> str:
+        """What is assumed of the servers' conduct, and what becomes of those who lie or are missing, in words."""
+        spare = self.servers - self.threshold - 1
+        return (
+            f"at most {self.threshold} of the {self.servers} servers depart from the protocol: up to {spare} wrong "
+            f"shares are noticed, or up to {spare // 2} corrected and named (more are then not always noticed); up to "
+            f"{spare} servers may be missing, each for one wrong share less that is noticed"
+        )
 
     def split(
         self, x: Words, stream: Stream | None = None, threads: int = 1, out: Sequence[Words] | None = None

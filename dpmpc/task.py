@@ -144,6 +144,7 @@ class Task:
             noising=self.noising,
             calibration=self.calibration,
             simulation=self.simulation,
+            conduct=self.scheme.conduct,
         )
 
     @functools.cached_property

@@ -241,6 +241,14 @@ def test_tasks_with_wrong_fields_are_refused(change, message):
         Task.from_dict(fields)
 
 
+@pytest.mark.parametrize("sharing", ["additive", "shamir"])
+def test_the_guarantee_says_what_is_assumed_of_the_servers_conduct(sharing):
+    task = task_of(sharing=sharing, servers=5)
+    assert f"assumes: {task.scheme.conduct}\n" in str(task.guarantee)
+    assert ("semi-honest" in str(task.guarantee)) == (sharing == "additive")
+    assert f"at least {task.trust.honest_servers} of the servers keep their shares" in str(task.guarantee)
+
+
 def test_shares_of_another_shape_are_refused():
     task, other = task_of(), task_of(clients=601)
     shares = share_batch(other, rows_of(601), stream=Stream.from_seed(1))

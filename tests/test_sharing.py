@@ -384,6 +384,20 @@ def searched(points, values, degree, modulus):
     return None
 
 
+def test_conduct_is_said_in_plain_words():
+    assert "semi-honest" in AdditiveSharing(3).conduct
+    assert "unnoticed, and all 3 are needed" in AdditiveSharing(3).conduct
+    words = ShamirSharing(7, 2).conduct
+    assert "semi-honest" not in words
+    for said in (
+        "at most 2 of the 7",
+        "up to 4 wrong",
+        "up to 2 corrected and named",
+        "up to 4 servers may be missing",
+    ):
+        assert said in words
+
+
 @pytest.mark.parametrize(("servers", "threshold"), [(3, 1), (5, 2), (7, 3)])
 def test_shamir_shares_are_those_of_mpyc(monkeypatch, servers, threshold):
     monkeypatch.setattr(sys, "argv", sys.argv[:1])  # MPyC parses the command line when it is imported

@@ -37,6 +37,7 @@ from dpmpc.privacy.noising import Noising
 from dpmpc.sketching import PublicMatrix
 
 CALIBRATIONS = ("joint", "paper")
+SEMI_HONEST = "the servers follow the protocol (semi-honest)"
 ONE_RELEASE = "each row of data enters one release only, with noise drawn once"  # where clients noise what they send
 
 
@@ -104,10 +105,12 @@ def account(
     noising: Noising | None = None,
     calibration: str = "joint",
     simulation: bool = False,
+    conduct: str = SEMI_HONEST,
 ) -> Guarantee:
     """Say what `noise` guarantees, recomputed from public facts alone.
 
-    Parameters are those of `calibrate`, with the noise itself in place of its family's name.
+    Parameters are those of `calibrate`, with the noise itself in place of its family's name, and `conduct`: what is
+    assumed of the servers' conduct, as the secret sharing scheme says it.
 
     Raises
     ------
@@ -144,8 +147,8 @@ def account(
         slack=accountant.slack(noise, exposure, sensitivity),
         calibration=calibration,
         assumptions=(
-            "the servers follow the protocol (semi-honest) and at least "
-            f"{trust.honest_servers} of them keep their shares to themselves",
+            conduct,
+            f"at least {trust.honest_servers} of the servers keep their shares to themselves",
             exposure.assumption() + (f" after {trust.lost} are taken away" if trust.lost and by_clients else ""),
             *([ONE_RELEASE] if by_clients else []),
             "AES-128 in counter mode is a pseudorandom generator",
