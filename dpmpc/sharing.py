@@ -214,11 +214,15 @@ class ShamirSharing:
     @property
     def conduct(self) -> str:
         """What is assumed of the servers' conduct, and what becomes of those who lie or are missing, in words."""
+        assumed = f"at most {self.threshold} of the {self.servers} servers depart from the protocol"
         spare = self.servers - self.threshold - 1
+        if spare == 0:
+            return f"{assumed}: an altered share goes unnoticed, and all are needed"
+        corrected = f"corrected and named (up to {spare // 2}, and more are then not always noticed)"
         return (
-            f"at most {self.threshold} of the {self.servers} servers depart from the protocol: up to {spare} wrong "
-            f"shares are noticed, or up to {spare // 2} corrected and named (more are then not always noticed); up to "
-            f"{spare} servers may be missing, each for one wrong share less that is noticed"
+            f"{assumed}: wrong shares are noticed (up to {spare})"
+            + (f", or {corrected}" if spare > 1 else ", but not corrected")
+            + f"; servers may be missing (up to {spare}), each for one wrong share less that is noticed"
         )
 
     def split(

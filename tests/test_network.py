@@ -16,6 +16,7 @@ import threading
 import time
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from network_programs import sum_shares
@@ -249,35 +250,49 @@ def test_mpyc_does_not_compute_without_a_server():
         launch("network_programs.mpyc_only", 4, analyst=False, without=[3])
 
 
-def call_as(folder, number, claimed, address, answers):
-    """Call a party with the certificate of another; keep what it answers: nothing, and the end."""
-    plain = socket.create_connection(address)
+def call_as(folder, number, claimed, address):
+    """Call a party with the certificate of another; return what it answers: nothing, and the end."""
+    plain = socket.create_connection(address, timeout=20)
     with dialling_context(folder).wrap_socket(plain, server_hostname=f"party-{number}") as link:
         link.sendall(claimed.to_bytes(2, "little"))
         try:
-            answers.append(link.recv(1))
+            return link.recv(1)
         except ConnectionResetError:
-            answers.append(b"")
+            return b""
 
 
 @pytest.mark.parametrize("claimed", [2, 0], ids=["in its own name", "in the name of another"])
 def test_a_server_that_is_left_out_is_turned_away_and_ends_nothing(tmp_path, claimed):
-    """It calls before the others do, with a certificate that they believe."""
-    authority, answers, callers = Authority(), [], []
+    """It calls with a certificate that is believed. Party 0 gets its settings when both that it calls have answered."""
+    authority, answers, threads = Authority(), [], []
     left_out = tmp_path / "left-out"
     left_out.mkdir()
     authority.issue(left_out, 2)
 
+    def call(settings, path):
+        answers.extend(call_as(left_out, party, claimed, tuple(settings.addresses[party])) for party in (1, 3))
+        path.write_bytes(msgspec.json.encode(settings))
+
     def set_up(party, folder):
         authority.issue(folder, party)
-        if party in (1, 3):
-            address = tuple(read_settings(folder).addresses[party])
-            callers.append(threading.Thread(target=call_as, args=(left_out, party, claimed, address, answers)))
-            callers[-1].start()
+        if party == 0:
+            settings, path = read_settings(folder), folder / "party.json"
+            path.unlink()
+            os.mkfifo(path)
+            threads.append(threading.Thread(target=call, args=(settings, path), daemon=True))
+            threads[0].start()
 
-    outcomes = launch(ROBUST, 4, analyst=False, arguments={"threshold": 1}, without=[2], set_up=set_up)
-    for caller in callers:
-        caller.join(10)
+    outcomes = launch(
+        ROBUST,
+        4,
+        analyst=False,
+        arguments={"threshold": 1},
+        without=[2],
+        set_up=set_up,
+        timeout=40,
+        connect_deadline=20,
+    )
+    threads[0].join(10)
     assert answers == [b"", b""]
     assert all(outcome.result["right"] for outcome in outcomes)
 
