@@ -4,6 +4,8 @@ In the order in which a report travels:
 
 `collection`  the file that everybody agrees on before the first upload; its digest is bound into all that follows
 `reports`     the bytes of an upload, one record for each report
+`spool`       where a server keeps its shares until the release: words in `segments`, an index in SQLite (`database`)
+`ledger`      what a server has ever opened, so that it opens nothing of a report twice
 
 Promised: what a server has acknowledged is in its spool, once; nothing is opened of a batch that is too small, that the
 servers do not agree on, or that holds a report of an earlier release. Not promised: that reports are true, that a

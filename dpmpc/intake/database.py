@@ -1,0 +1,88 @@
+"""SQLite as a server's stores use it: commits that last, files for their owner alone, errors of this package.
+
+Promised: what a transaction has committed survives a crash of the process, of the system, and a loss of power, because
+the write-ahead log is synced before a commit returns (WAL, synchronous=FULL) and directory entries are synced when
+files appear. A transaction is in the file as a whole or not at all. Not promised: anything on a disk that says "synced"
+before it is, or on a file system that others mount too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from dpmpc.errors import SpoolError
+
+_PATIENCE_S = 60.0  # for another process's transaction, the longest of which writes a whole batch
+_CACHE_KIB = 32 << 10
+_LOG_PAGES = 8192  # of 4 KiB: pages that many commits touch are written back once
+
+
+def private_folder(folder: Path) -> None:
+    """Make a folder of mode 0700, or refuse one that others may look into."""
+    try:
+        folder.mkdir(mode=0o700)
+        sync_folder(folder.absolute().parent)
+    except FileExistsError:
+        mode = stat.S_IMODE(folder.stat().st_mode)
+        if mode & 0o077:
+            raise SpoolError(f"folder: mode {mode:04o} of {folder} given, 0700 expected: for its owner alone") from None
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names of a folder's files last."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def connect(path: Path, *, create: bool) -> sqlite3.Connection:
+    """Open a database in a private folder; one that is not there is made (mode 0600) or refused.
+
+    Threads may take turns on the connection.
+    """
+    if create:
+        # An existing file is left alone: closing it would drop the locks that this process may hold on it.
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        sync_folder(path.parent)
+    elif not path.is_file():
+        raise SpoolError(f"folder: no {path.name} in {path.parent}")
+    connection = sqlite3.connect(path, timeout=_PATIENCE_S, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+@contextlib.contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Commit what is done inside, or nothing of it; no other process writes meanwhile."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+@contextlib.contextmanager
+def typed_errors(place: Path) -> Iterator[None]:
+    """Turn what SQLite and the system report of a place into a `SpoolError`."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise SpoolError(f"{place}: {error}") from error
