@@ -12,9 +12,9 @@ import sys
 import threading
 import time
 
+import intake_processes
 import numpy as np
 import pytest
-import spool_writer
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -25,7 +25,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from spool_writer import DIGEST, SEGMENT_ROWS, SHAPE, open_spool, upload_of, words_of
+from intake_processes import DIGEST, SEGMENT_ROWS, SHAPE, open_spool, upload_of, words_of
 
 from dpmpc.errors import CollectionClosed, InputError, ReportConflict, SpoolError
 from dpmpc.intake import segments, spool
@@ -257,7 +257,7 @@ def test_there_is_one_writer(folder):
     with open_spool(folder) as store:
         with pytest.raises(SpoolError, match="one writer expected"):
             open_spool(folder)
-        elsewhere = f"import spool_writer; spool_writer.open_spool({str(folder)!r})"
+        elsewhere = f"import intake_processes; intake_processes.open_spool({str(folder)!r})"
         second = subprocess.run([sys.executable, "-c", elsewhere], cwd="tests", capture_output=True, text=True)
         assert "SpoolError" in second.stderr
         with open_spool(folder, writer=False) as reader:
@@ -373,7 +373,7 @@ def test_an_index_that_is_full_acknowledges_nothing_and_the_spool_goes_on(folder
 
 FULL_DISK = """
 import resource, sys
-from spool_writer import SEGMENT_ROWS, open_spool, upload_of
+from intake_processes import SEGMENT_ROWS, open_spool, upload_of
 from dpmpc.errors import SpoolError
 from dpmpc.intake import spool
 spool._SEGMENT_BYTES = 48 * SEGMENT_ROWS
@@ -446,11 +446,11 @@ def test_kill_at_any_time(folder):
     """A writer is killed 25 times: every upload that was acknowledged is there once, and no other one in part."""
     draw = random.Random(5)
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["spool_writer"])
+    context.set_forkserver_preload(["intake_processes"])
     present, uploads = set(), 0
     for seed in range(KILLS):
         hears, tells = context.Pipe(duplex=False)
-        writer = context.Process(target=spool_writer.main, args=(folder, seed, tells))
+        writer = context.Process(target=intake_processes.add_reports, args=(folder, seed, tells))
         writer.start()
         tells.close()
         sent = [hears.recv_bytes()]

@@ -1,11 +1,13 @@
-"""A process that adds reports to a spool and tells of every upload that was acknowledged, until it is killed."""
+"""Processes that use a spool or a ledger and tell of all that was acknowledged to them, until they are killed."""
 
 import hashlib
 import random
 
 import numpy as np
 
+from dpmpc.errors import AlreadyReleased
 from dpmpc.intake import spool
+from dpmpc.intake.ledger import Ledger
 
 DIGEST = bytes(range(32))
 SHAPE = (2, 3)
@@ -25,7 +27,7 @@ def open_spool(folder, **options):
     return spool.Spool(folder, DIGEST, 1, SHAPE, **options)
 
 
-def main(folder, seed, announced):
+def add_reports(folder, seed, announced):
     """Announce each upload's ids before `add`, then say how many of them are stored for good."""
     spool._SEGMENT_BYTES = SEGMENT_ROWS * 48
     draw = random.Random(seed)
@@ -39,3 +41,25 @@ def main(folder, seed, announced):
             assert added == (len(ids), len(again))
             acknowledged += ids
             announced.send_bytes(b"stored")
+
+
+def digest(name):
+    return hashlib.sha256(name.encode()).digest()
+
+
+def batch(*names):
+    return np.frombuffer(b"".join(name.to_bytes(16, "big") for name in sorted(names)), np.uint8).reshape(-1, 16)
+
+
+def open_releases(folder, seed, tells):
+    """Tell name and batch of each release before it is sealed, then what may be sent of it, or None if it is refused."""
+    draw = random.Random(seed)
+    with Ledger(folder) as ledger:
+        while True:
+            name, ids = str(draw.randrange(1 << 60)), draw.sample(range(20_000), 3)
+            tells.send((name, ids))
+            try:
+                ledger.seal(digest(name), name, batch(*ids))
+                tells.send(ledger.begin_opening(digest(name), np.array([draw.randrange(1 << 60)], np.uint64)).tolist())
+            except AlreadyReleased:
+                tells.send(None)

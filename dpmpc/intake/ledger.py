@@ -1,0 +1,274 @@
+"""What a server has ever opened, by report: it opens anything of a report in one release only.
+
+A client's noise lies in its report. Two releases that differ by one report, or two sketches of the same reports,
+subtract to nearly raw data, whatever the seed. So a release passes through three states, each durable before the next:
+
+- *sealed*: batch and toss are agreed, nothing has been sent, another release of the same reports may take its place;
+- *opening*: this server is about to send its share of the sums, or has. Its reports belong to this release for good;
+- *opened*: the release exists.
+
+Promised:
+
+- A release is not sealed if any of its reports belongs to another one that is opening or opened, in whatever
+  collection, under whatever seed. That holds across restarts and for a copied spool, because ids are remembered here.
+- `begin_opening` has recorded all reports durably before it returns, through a crash or a loss of power, and returns
+  the same sums whenever it is repeated: no second draw of this server's noise ever leaves.
+- Of several processes that open a ledger, one acts at a time.
+
+Not promised: anything for a ledger that was deleted, replaced by an older copy, or kept by a server that lies. Every
+server keeps its own, and one honest one is enough to refuse.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import enum
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.errors import AlreadyReleased, InputError, SpoolError
+from dpmpc.intake.database import connect, private_folder, transaction, typed_errors
+from dpmpc.intake.spool import ID_BYTES, INDEX_FILE, sorted_ids
+from dpmpc.rings import Words, elements
+
+LEDGER_FILE = "ledger.sqlite"
+_VERSION = 1
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS releases (number INTEGER PRIMARY KEY, digest BLOB UNIQUE, manifest TEXT, state TEXT, "
+    "since TEXT, ids_digest BLOB, shape TEXT, sums BLOB)",
+    "CREATE TABLE IF NOT EXISTS reports (id BLOB PRIMARY KEY, release INTEGER) WITHOUT ROWID",
+)
+_OVERLAPS = (
+    "SELECT number, digest, state, since, count(*) FROM temp.batch CROSS JOIN reports USING (id) "
+    "JOIN releases ON number = release GROUP BY number"
+)
+
+
+class State(enum.StrEnum):
+    """How far a release has come at this server."""
+
+    SEALED = "sealed"
+    OPENING = "opening"
+    OPENED = "opened"
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """A release that the ledger knows.
+
+    Attributes
+    ----------
+    manifest_digest : bytes
+        32 bytes.
+    manifest : str
+        The manifest, JSON.
+    state : State
+        How far it has come.
+    since : str
+        When it got there, UTC.
+    sums : ndarray of uint64, optional
+        What this server sends; None while the release is only sealed.
+    """
+
+    manifest_digest: bytes
+    manifest: str
+    state: State
+    since: str
+    sums: Words | None
+
+
+class Ledger:
+    """A server's memory of its releases.
+
+    Parameters
+    ----------
+    folder : path
+        A place of its own, apart from the spool; made, with mode 0700, if there is none.
+
+    Raises
+    ------
+    SpoolError
+        If the folder cannot be used, others may look into it, or it holds a spool.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]):
+        self.folder = Path(folder)
+        self._turns = threading.Lock()
+        with typed_errors(self.folder):
+            private_folder(self.folder)
+            if (self.folder / INDEX_FILE).exists():
+                raise SpoolError(f"folder: {self.folder} holds a spool, a place of its own expected for the ledger")
+            self._database = connect(self.folder / LEDGER_FILE, create=True)
+            try:
+                self._begin()
+            except BaseException:
+                self._database.close()
+                raise
+
+    def _begin(self) -> None:
+        with transaction(self._database):
+            (version,) = self._database.execute("PRAGMA user_version").fetchone()
+            if version not in (0, _VERSION):
+                raise SpoolError(f"folder: a ledger of version {version} in {self.folder}, version {_VERSION} expected")
+            for table in _TABLES:
+                self._database.execute(table)
+            self._database.execute(f"PRAGMA user_version = {_VERSION}")
+        self._database.execute("CREATE TEMP TABLE batch (id BLOB PRIMARY KEY) WITHOUT ROWID")
+
+    def seal(self, manifest_digest: bytes, manifest: str, ids: NDArray[np.uint8]) -> Entry:
+        """Record a release that was agreed on; sealed ones that share a report with it are forgotten.
+
+        Parameters
+        ----------
+        manifest_digest : bytes
+            32 bytes, different for every batch and toss.
+        manifest : str
+            JSON.
+        ids : ndarray of uint8, shape (n, 16)
+            All report ids of the batch, ascending, none twice.
+
+        Returns
+        -------
+        Entry
+            The release as it stands. One that was sealed before with the same manifest and ids stays as it is,
+            however far it has come.
+
+        Raises
+        ------
+        AlreadyReleased
+            If a report belongs to another release that is opening or opened; nothing is recorded.
+        """
+        if len(manifest_digest) != 32:
+            raise InputError(f"manifest_digest: {len(manifest_digest)} bytes given, 32 expected")
+        batch = sorted_ids(ids)
+        if not len(batch):
+            raise InputError("ids: none given, at least one expected")
+        ids_digest = hashlib.sha256(batch.data).digest()
+        with self._turns, typed_errors(self.folder), transaction(self._database):
+            query = "SELECT manifest, ids_digest FROM releases WHERE digest = ?"
+            known = self._database.execute(query, (manifest_digest,)).fetchone()
+            if known is None:
+                self._seal(manifest_digest, manifest, ids, ids_digest)
+            elif known != (manifest, ids_digest):
+                raise InputError(f"manifest_digest: {manifest_digest.hex()} given for another manifest or batch before")
+            return self._entry(manifest_digest)
+
+    def begin_opening(self, manifest_digest: bytes, sums: Words) -> Words:
+        """Bind the reports of a sealed release to it for good, then return what to send.
+
+        Parameters
+        ----------
+        manifest_digest : bytes
+            Of a release that was sealed.
+        sums : ndarray of uint64
+            This server's share of the noisy sums.
+
+        Returns
+        -------
+        ndarray of uint64
+            The sums of the first call, whatever is given afterwards.
+        """
+        sums = elements(sums, "sums")
+        with self._turns, typed_errors(self.folder), transaction(self._database):
+            if self._entry(manifest_digest).state is State.SEALED:
+                self._database.execute(
+                    "UPDATE releases SET state = ?, since = ?, shape = ?, sums = ? WHERE digest = ?",
+                    (State.OPENING, _now(), json.dumps(sums.shape), sums.astype("<u8").tobytes(), manifest_digest),
+                )
+            kept = self._entry(manifest_digest).sums
+        assert kept is not None
+        return kept
+
+    def finish(self, manifest_digest: bytes) -> None:
+        """Record that a release was opened; one that was opened before stays as it is."""
+        with self._turns, typed_errors(self.folder), transaction(self._database):
+            state = self._entry(manifest_digest).state
+            if state is State.SEALED:
+                raise InputError(f"manifest_digest: the release {manifest_digest.hex()} is sealed, opening expected")
+            if state is State.OPENING:
+                self._database.execute(
+                    "UPDATE releases SET state = ?, since = ? WHERE digest = ?",
+                    (State.OPENED, _now(), manifest_digest),
+                )
+
+    def find(self, manifest_digest: bytes) -> Entry | None:
+        """Return a release, or None if the ledger does not know it (or has forgotten it, sealed)."""
+        with self._turns, typed_errors(self.folder):
+            return self._find(manifest_digest)
+
+    def close(self) -> None:
+        """Let go of the files."""
+        with self._turns:
+            self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _seal(self, manifest_digest: bytes, manifest: str, ids: NDArray[np.uint8], ids_digest: bytes) -> None:
+        database = self._database
+        database.execute("DELETE FROM temp.batch")
+        database.executemany("INSERT INTO temp.batch VALUES (?)", _each(ids))
+        overlaps = database.execute(_OVERLAPS).fetchall()
+        self._refuse([overlap[1:] for overlap in overlaps if overlap[2] != State.SEALED], len(ids))
+        for number, *_ in overlaps:
+            database.execute("DELETE FROM reports WHERE release = ?", (number,))
+            database.execute("DELETE FROM releases WHERE number = ?", (number,))
+        (number,) = database.execute("SELECT coalesce(max(number), 0) + 1 FROM releases").fetchone()
+        database.execute(
+            "INSERT INTO releases VALUES (?, ?, ?, ?, ?, ?, NULL, NULL)",
+            (number, manifest_digest, manifest, State.SEALED, _now(), ids_digest),
+        )
+        database.execute("INSERT INTO reports SELECT id, ? FROM temp.batch", (number,))
+        database.execute("DELETE FROM temp.batch")
+
+    @staticmethod
+    def _refuse(earlier: list[tuple[bytes, str, str, int]], count: int) -> None:
+        if earlier:
+            where = "; ".join(
+                f"{shared} in the release {digest.hex()} ({state} since {since})"
+                for digest, state, since, shared in earlier
+            )
+            raise AlreadyReleased(f"ids: of {count} reports, none expected in an earlier release: {where}")
+
+    def _find(self, manifest_digest: bytes) -> Entry | None:
+        row = self._database.execute(
+            "SELECT manifest, state, since, shape, sums FROM releases WHERE digest = ?", (manifest_digest,)
+        ).fetchone()
+        if row is None:
+            return None
+        manifest, state, since, shape, content = row
+        sums = None if content is None else np.frombuffer(content, "<u8").astype(np.uint64).reshape(json.loads(shape))
+        return Entry(manifest_digest, manifest, State(state), since, sums)
+
+    def _entry(self, manifest_digest: bytes) -> Entry:
+        entry = self._find(manifest_digest)
+        if entry is None:
+            raise InputError(
+                f"manifest_digest: {manifest_digest.hex()} given, a sealed release expected in {self.folder}"
+            )
+        return entry
+
+
+def _each(ids: NDArray[np.uint8]) -> Iterator[tuple[bytes]]:
+    content = ids.tobytes()
+    for first in range(0, len(content), ID_BYTES):
+        yield (content[first : first + ID_BYTES],)
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
