@@ -52,7 +52,7 @@ def batch(*names):
 
 
 def open_releases(folder, seed, tells):
-    """Tell name and batch of each release before it is sealed, then what may be sent of it, or None if it is refused."""
+    """Tell name and batch of each release before sealing it, then what may be sent of it: None if it is refused."""
     draw = random.Random(seed)
     with Ledger(folder) as ledger:
         while True:
