@@ -5,6 +5,7 @@ import os
 import random
 import shutil
 import stat
+import threading
 
 import intake_processes
 import numpy as np
@@ -140,6 +141,27 @@ def test_what_is_given_must_fit_what_was_given(folder):
         with pytest.raises(InputError, match="sums: float64"):
             ledger.begin_opening(bytes(32), SUMS.astype(float))
         assert ledger.find(bytes(32)).state is State.SEALED
+
+
+def test_of_two_releases_at_the_same_time_one_is_opened(folder):
+    outcomes = {}
+
+    def attempt(name, report):
+        with Ledger(folder) as ledger:
+            try:
+                ledger.seal(digest(name), "{}", batch(report))
+                outcomes[name, report] = ledger.begin_opening(digest(name), SUMS)
+            except InputError:  # opened by the other, or replaced before it was opened
+                outcomes[name, report] = None
+
+    for report in range(20):
+        threads = [threading.Thread(target=attempt, args=(f"{report}{name}", report)) for name in ("a", "bb")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(outcomes) == 40
+    assert sum(sums is not None for sums in outcomes.values()) == 20
 
 
 def test_a_copied_spool_does_not_help(tmp_path):

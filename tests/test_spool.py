@@ -74,7 +74,9 @@ def test_what_was_added_is_there_after_reopening(folder, count):
     with open_spool(folder) as store:
         assert holds(store, ids)
         assert store.add(*upload_of(ids)) == (0, count)
-        assert holds(store, ids)
+        more = reports(5, seed=2)
+        store.add(*upload_of(more))
+        assert holds(store, ids + more)
 
 
 def test_ids_with_zeros_and_large_bytes_are_in_the_order_of_their_bytes(folder):
@@ -218,8 +220,11 @@ def test_batches_that_the_spool_does_not_have(folder):
     ids = reports(3)
     with open_spool(folder) as store:
         store.add(*upload_of(ids[:2]))
-        with pytest.raises(InputError, match="1 of 3 are not in the spool"):
-            store.share(as_array(ids))
+        for missing in (ids[2], bytes(16), b"\xff" * 16):
+            with pytest.raises(InputError, match="1 of 3 are not in the spool"):
+                store.share(as_array([*ids[:2], missing]))
+            with pytest.raises(InputError, match="1 of 1 are not in the spool"):
+                store.share(as_array([missing]))
         for wrong in (as_array(ids[:2])[::-1], as_array([ids[0], ids[0]])):
             with pytest.raises(InputError, match="ascending and distinct"):
                 store.share(wrong)

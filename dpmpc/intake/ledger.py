@@ -221,7 +221,6 @@ class Ledger:
 
     def _seal(self, manifest_digest: bytes, manifest: str, ids: NDArray[np.uint8], ids_digest: bytes) -> None:
         database = self._database
-        database.execute("DELETE FROM temp.batch")
         database.executemany("INSERT INTO temp.batch VALUES (?)", _each(ids))
         overlaps = database.execute(_OVERLAPS).fetchall()
         self._refuse([overlap[1:] for overlap in overlaps if overlap[2] != State.SEALED], len(ids))
