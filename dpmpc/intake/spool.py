@@ -43,7 +43,7 @@ _VERSION = 1
 _CHECKSUM_BYTES = 8
 _SEGMENT_BYTES = 1 << 28
 _BLOCK_BYTES = 1 << 26  # of a batch's words that are in memory while it is read
-_ROWS_AT_ONCE = 1 << 14  # of the index
+_ROWS_AT_ONCE = 1 << 14  # of the index, or compared with it
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS about (version INTEGER, digest TEXT, server INTEGER, copies INTEGER, width INTEGER, "
     "ring TEXT, segment_rows INTEGER, closed INTEGER)",
@@ -341,11 +341,11 @@ class SpoolShare(Share):
     def _load(self, first: int, count: int) -> None:
         self._first, self._block = first, self._block[:0].copy()  # the old block's memory goes to the new one
         block = self._segments.read(self._positions[first : first + count])
-        expected = self._checksums[first : first + count].tobytes()
-        if b"".join(map(_checksum, block)) != expected:
-            raise SpoolError(
-                f"segments: rows {first} to {first + len(block) - 1} of the batch are not as they were added"
-            )
+        for start in range(0, len(block), _ROWS_AT_ONCE):
+            rows = slice(start, start + _ROWS_AT_ONCE)
+            if b"".join(map(_checksum, block[rows])) != self._checksums[first:][: len(block)][rows].tobytes():
+                where = f"rows from {first + start} on, of {len(self._positions)} in the batch,"
+                raise SpoolError(f"segments: {where} are not as they were added")
         self._block = block
 
     def write(self, file: IO[bytes]) -> None:
