@@ -29,8 +29,8 @@ unit: .venv/tested
 coverage: .venv/tested
 	$(BIN)/python -m pytest --cov=dpmpc --cov-branch --cov-report=term-missing:skip-covered
 
-bench: .venv/tested  ## a short form of the paper's tables, under five minutes
-	$(BIN)/dpmpc bench table3 --short
+bench: .venv/tested  ## short forms of the benches of speed, under five minutes; `dpmpc bench all` is the full set
+	$(BIN)/dpmpc bench short
 
 vectors: .venv/tested  ## write the known-answer vectors again from the slow references in tests/
 	for reference in tests/reference_*.py; do $(BIN)/python $$reference; done

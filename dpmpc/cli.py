@@ -1,13 +1,12 @@
 """The `dpmpc` command.
 
-Results go to standard output, progress to standard error. Exit status: 0 done, 2 bad input or a guarantee that cannot
-be met, 3 a protocol failure. Whatever is written appears whole or not at all.
+Results go to standard output, progress to standard error. Exit status: 0 done, 1 a bench of several failed, 2 bad
+input or a guarantee that cannot be met, 3 a protocol failure. Whatever is written appears whole or not at all.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import os
 import sys
@@ -18,20 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import dpmpc
-from dpmpc import intake_command, mixing_command
+from dpmpc import bench_command, intake_command, mixing_command
 from dpmpc.errors import DpmpcError, InputError
 from dpmpc.release_options import add_release_options, release_choices
 
 MODELS = ("ridge", "low-rank", "moment")
 PLANNED = ("ridge", "low-rank")
-BENCHES = (
-    *("table3", "table4", "table5", "table6", "table7", "table8", "figure2", "figure3", "figure4"),
-    *("mpr_figure2", "mpr_figure3", "mpr_table1"),
-    *("sum_ssp", "noising", "dense", "kernels", "coverage", "unopened"),
-    *("midp_attack", "midp_figures"),
-    *("coinpress_figures", "scale"),
-    *("clients", "end_to_end"),
-)
 Progress = Callable[[str, float], None]
 
 
@@ -125,10 +116,7 @@ def parser() -> argparse.ArgumentParser:
     mixing_command.add_commands(commands)
     intake_command.add_commands(commands)
 
-    bench = commands.add_parser("bench", help="a table or figure of a paper")
-    bench.add_argument("name", type=lambda name: name.replace("-", "_"), choices=BENCHES)
-    bench.add_argument("arguments", nargs=argparse.REMAINDER)
-    bench.set_defaults(run=_bench)
+    bench_command.add_command(commands)
     return top
 
 
@@ -306,10 +294,6 @@ def _bounds(options: argparse.Namespace) -> None:
     table = read_table(options.data, options.columns, drop_missing=options.drop_missing)
     print("# Suggested from the data itself, which is NOT private: replace each pair by what is publicly known.")
     print(suggest(table).to_toml(), end="")
-
-
-def _bench(options: argparse.Namespace) -> None:
-    importlib.import_module(f"dpmpc.bench.{options.name}").main(options.arguments)
 
 
 def _new_directory(path: str) -> Path:

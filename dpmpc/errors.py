@@ -2,7 +2,8 @@
 
 `InputError` says that what was asked cannot be done as asked (status 2): it names the argument, its value
 and what was expected. `ProtocolFailure` says that a run among several parties broke (status 3): it names
-the party. Nothing is retried silently and nothing weaker is done instead.
+the party. `BenchFailed` (status 1) names the benches, of several, that ended with an error. Nothing is
+retried silently and nothing weaker is done instead.
 """
 
 from __future__ import annotations
@@ -58,6 +59,10 @@ class VerificationFailed(InputError):
 
 class SpoolError(DpmpcError):
     """A server's store of shares cannot be used, or its disk is full; nothing was acknowledged."""
+
+
+class BenchFailed(DpmpcError):
+    """Some benches of several that were asked for ended with an error; the others ran."""
 
 
 class ProtocolFailure(DpmpcError):

@@ -1,7 +1,6 @@
 """The benchmark harness on a job too small to measure anything: figures have their meaning, tables their shape."""
 
 import dataclasses
-import importlib
 import json
 
 import numpy as np
@@ -25,7 +24,6 @@ from dpmpc.bench import (
 )
 from dpmpc.bench.runtime_tables import Setting
 
-from dpmpc.cli import BENCHES, parser
 from dpmpc.cost import Prices
 from dpmpc.errors import InputError
 from dpmpc.sharing import open_share
@@ -260,12 +258,3 @@ def test_stages_of_a_fit_add_up_to_its_wall_clock(tmp_path):
     text = end_to_end.render(content | {"ratios": ratios, "busiest": {"sum": busiest}})
     assert "| noise |" in text
     assert "| f | 3 | 1.000 | 1.000 |" in text
-
-
-@pytest.mark.parametrize("name", BENCHES)
-def test_every_bench_can_be_named(name, capsys):
-    assert parser().parse_args(["bench", name.replace("_", "-")]).name == name
-    with pytest.raises(SystemExit) as ended:
-        importlib.import_module(f"dpmpc.bench.{name}").main(["--help"])
-    assert ended.value.code == 0
-    assert name in capsys.readouterr().out

@@ -1,0 +1,72 @@
+"""Every bench, in the order of `dpmpc bench all`: what it repeats, with whom it compares, and its short form.
+
+Nothing is imported here but what describes a bench, for the command's help is drawn from it. A short form measures too
+little to be kept: it prints its page and writes none.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Bench:
+    """One module of this folder.
+
+    Attributes
+    ----------
+    about : str
+        What it repeats or measures.
+    peers : str
+        With what it compares in the same run.
+    short : tuple of str
+        Arguments of its short form.
+    brief : bool
+        Whether `dpmpc bench short` runs it: a matter of speed, and seconds long.
+    """
+
+    about: str
+    peers: str
+    short: tuple[str, ...] = ("--quick",)
+    brief: bool = False
+
+
+_SAMPLE = ("--clients", "200000")
+BENCHES = {
+    "kernels": Bench(
+        "the kernel of sparse matrices, and its targets",
+        "scipy.sparse, scikit-learn, Numba, the speed of reading",
+        ("--runs", "3"),
+        brief=True,
+    ),
+    "clients": Bench(
+        "the client side: encode, share, noise",
+        "the speed of reading, NumPy, OpenDP",
+        ("--runs", "2", *_SAMPLE, "--draws", "200000"),
+        brief=True,
+    ),
+    "dense": Bench("the dense sketch", "BLAS through NumPy", ("--runs", "2"), brief=True),
+    "table3": Bench("Table 3: run time and bytes, three servers", "scipy.sparse, plain MPyC", ("--short",), brief=True),
+    "table4": Bench("Table 4: two servers", "scipy.sparse, plain MPyC", ("--short",)),
+    "table5": Bench("Table 5: two, three and five servers", "scipy.sparse, plain MPyC", ("--short",)),
+    "noising": Bench("who adds the noise, and to what", "the paper's s copies", ("--runs", "1", *_SAMPLE), brief=True),
+    "unopened": Bench("F_2 of a sketch that stays closed", "the opened sketch", ("--short",), brief=True),
+    "scale": Bench("one server, 10^6 to 10^8 clients", "itself at other n", ("--short",), brief=True),
+    "end_to_end": Bench(
+        "stages of `dpmpc fit`", "pyarrow and scikit-learn's Ridge", ("--runs", "1", *_SAMPLE), brief=True
+    ),
+    "table6": Bench("Table 6: real data sets", "the paper's sizes"),
+    "table7": Bench("Table 7: low-rank approximation, real data", "local noise, central MOD-SULQ"),
+    "table8": Bench("Table 8: ridge regression, real data", "local noise, central SSP"),
+    "figure2": Bench("Figure 2: low-rank approximation against n", "local noise, central Analyze Gauss"),
+    "figure3": Bench("Figure 3: ridge regression against n", "local noise, central SSP"),
+    "figure4": Bench("Figure 4: ridge regression, several penalties", "local noise, central SSP"),
+    "sum_ssp": Bench("summed moments without a curator", "central SSP", ("--runs", "2")),
+    "coverage": Bench("coverage of confidence intervals", "the nominal level", ("--runs", "3")),
+    "mpr_figure2": Bench("data release: Figure 2", "DGM, BGM, the non-private optimum"),
+    "mpr_figure3": Bench("data release: Figure 3", "DGM, BGM, the non-private optimum"),
+    "mpr_table1": Bench("data release: Table 1, real data", "DGM, BGM, the non-private optimum"),
+    "midp_attack": Bench("mutual information: an attack on the printed noise", "sound noise", ("--trials", "5")),
+    "midp_figures": Bench("mutual information: Figures 1 to 3", "additive noise, random projections"),
+    "coinpress_figures": Bench("CoinPress: regression, Figures 2 to 5", "SSP, RMGM, a trusted curator"),
+}
