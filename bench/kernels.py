@@ -202,7 +202,7 @@ def target_row(target: Target, measured: Sequence[dict[str, Any]]) -> list[str]:
     for entry in (entry for entry in measured if shape.items() <= entry.items()):
         value = ratio(target, entry)
         reached = value is not None and (value <= target.value if target.most else value >= target.value)
-        cells.append("-" if value is None else f"{value:.2f}" + ("" if reached else " (missed)"))
+        cells.append("not installed" if value is None else f"{value:.2f}" + ("" if reached else " (missed)"))
     limit = f"{'≤' if target.most else '≥'} {target.value}"
     return [*(f"{number:,}" for number in shape.values()), f"{target.slow} / {target.fast}", limit, *cells]
 

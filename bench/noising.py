@@ -66,12 +66,14 @@ def render(content: dict[str, Any]) -> str:
             plus_minus(entry["server_cpu_s"]),
             plus_minus(entry["transform_cpu_s"]),
             f"{entry['server_sent_mb']['mean']:.4f}",
+            *(f"{entry[time]['median'] / first[time]['median']:.2f}" for time in ("clients_s", "server_cpu_s")),
         ]
         for way, entry in content["ways"].items()
     ]
     headings = (
         *("noise", "variance of a row (ratio)", "client sends (bytes)", "last server stores (MB)"),
         *("clients (s)", "server CPU (s)", "transform CPU (s)", "server sends (MB)"),
+        *("clients' time (ratio)", "server CPU (ratio)"),
     )
     where = content["machine"]
     return "\n".join(
@@ -79,8 +81,8 @@ def render(content: dict[str, Any]) -> str:
             "# Who adds the noise, and to what",
             "",
             f"n = {content['clients']:,}, d = {COLUMNS}, k = {ROWS}, s = {SPARSITY}, (1, 1e-7), three servers; "
-            f"mean ± sd over {content['runs']} interleaved runs and the servers. {where['cpu']}, "
-            f"{where['cores']} cores, {where['date']}.",
+            f"mean ± sd over {content['runs']} interleaved runs and the servers. Ratios of medians are to the first "
+            f"line. {where['cpu']}, {where['cores']} cores, {where['date']}.",
             "",
             markdown(headings, rows),
         ]

@@ -152,14 +152,15 @@ def plain_mpyc(
 
 
 def ratios(measured: Sequence[dict[str, Any]], mpyc: dict[str, Any]) -> dict[str, float]:
-    """Peers' CPU time divided by ours, from this run: medians."""
+    """Peers' CPU time divided by ours, from this run: medians. Plain MPyC has three parties whatever a row has."""
     found: dict[str, float] = {}
     for entry in measured:
         ours = entry["phases"]["transform"]["cpu_s"]["median"]
         for name, peer in entry["peers_cpu_s"].items():
             found[f"{name} / networked transform (n={entry['clients']})"] = peer["median"] / ours
         if entry["clients"] == mpyc["clients"] and entry["sparsity"] == PEER_SPARSITY:
-            found[f"plain MPyC / networked transform (n={entry['clients']})"] = mpyc["transform_cpu_s"] / ours
+            name = f"plain MPyC / networked transform (n={entry['clients']}, {entry['servers']} servers)"
+            found[name] = mpyc["transform_cpu_s"] / ours
     return found
 
 

@@ -85,6 +85,7 @@ def figures(reports: Sequence[Report], analyst: int) -> dict[str, Any]:
 
 def render(content: dict[str, Any]) -> str:
     """The Markdown page."""
+    peers = {(entry["servers"], entry["rows"]): entry for entry in content["measured"] if entry["program"] == "opened"}
     rows = [
         [
             str(entry["servers"]),
@@ -94,6 +95,7 @@ def render(content: dict[str, Any]) -> str:
             plus_minus(entry["time_s"]),
             *(plus_minus(entry["phases_s"][phase], 4) if phase in entry["phases_s"] else "" for phase in PHASES),
             plus_minus(entry["cpu_s"]),
+            f"{entry['cpu_s']['median'] / peers[entry['servers'], entry['rows']]['cpu_s']['median']:.2f}",
             f"{entry['sent_bytes']['mean']:.0f}",
             str(entry["payload_to_analyst"]),
             str(entry["payload_to_servers"]),
@@ -102,7 +104,7 @@ def render(content: dict[str, Any]) -> str:
     ]
     headings = (
         *("servers", "k", "sketch", "rounds", "time (s)", "read (s)", "transform (s)", "multiply (s)", "open (s)"),
-        *("CPU (s)", "sent (bytes)", "payload to analyst", "payload to servers"),
+        *("CPU (s)", "CPU / opened", "sent (bytes)", "payload to analyst", "payload to servers"),
     )
     where = content["machine"]
     return "\n".join(
