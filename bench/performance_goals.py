@@ -16,7 +16,7 @@ from dpmpc.bench import kernels
 from dpmpc.errors import InputError
 
 SOURCES = (
-    *("kernels", "clients", "dense", "end_to_end", "scale", "noising", "unopened"),
+    *("kernels", "clients", "projections", "dense", "end_to_end", "scale", "noising", "unopened"),
     *("table3", "table4", "table5", "mp_spdz"),
 )
 READ_SPEED, SKELLAM_SPEED, SPLIT_GB, FIT_TIMES = 0.25, 1.0, 4.0, 10.0

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dpmpc.bench import kernels, runtime_tables, scale
+from dpmpc.bench import kernels, projections, runtime_tables, scale
 from dpmpc.bench.charts import require_plots
 from dpmpc.bench.harness import RESULTS, markdown, plus_minus
 from dpmpc.bench.performance_goals import Goal, Results, all_goals, client_goals, fit_goals, kernel_goals, read_results
@@ -67,6 +67,7 @@ def blocks(results: Results) -> dict[str, str]:
         "targets": _targets,
         "kernels": _kernels,
         "kernel-peers": _kernel_peers,
+        "projections": _projections,
         "clients": _clients,
         "noise": _noise,
         "fit": _fit,
@@ -123,6 +124,13 @@ def _kernel_peers(results: Results) -> str:
         for way in both[0]
     ]
     return _table(["way", "ms, independent", "ms, balanced", "times ours, independent", "balanced"], rows)
+
+
+def _projections(results: Results) -> str:
+    content = results["projections"]
+    ours = content["cpu_s"][projections.OURS]
+    rows = [[way, f"{1e3 * _median(of):.1f}", _over(of, ours)] for way, of in content["cpu_s"].items()]
+    return f"{_origin(content, 'projections')}\n\n{_table(['way', 'CPU ms', 'way / ours'], rows)}"
 
 
 def _clients(results: Results) -> str:

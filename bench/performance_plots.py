@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from dpmpc.bench import kernels, runtime_tables, scale
+from dpmpc.bench import kernels, projections, runtime_tables, scale
 from dpmpc.bench.performance_goals import Results, all_goals
 
 TARGETS, PEERS, GROWTH = "performance_targets", "performance_peers", "performance_growth"
@@ -78,6 +78,10 @@ def peer_ratios(results: Results) -> dict[str, float]:
         for way, of in seconds.items()
         if not way.startswith(("ours", "read")) and not way.endswith("(wall)")
     }
+    real = results["projections"]["cpu_s"]
+    for way, of in real.items():
+        if way != projections.OURS:
+            found[f"real numbers: {way}"] = of["median"] / real[projections.OURS]["median"]
     for entry in results["dense"]["measured"]:
         for kind, ways in entry["cpu_s"].items():
             name = f"dense kernel, k = {entry['rows']}: GEMM, {kind}"

@@ -34,13 +34,19 @@ class Bench:
 BENCHES = {
     "kernels": Bench(
         "the kernel of sparse matrices, and its targets",
-        "scipy.sparse, scikit-learn, Numba, the speed of reading",
+        "scipy.sparse, Numba, the speed of reading",
         ("--runs", "5"),
         brief=True,
     ),
     "clients": Bench(
         "the client side: encode, share, noise",
         "the speed of reading, NumPy, OpenDP",
+        ("--runs", "2"),
+        brief=True,
+    ),
+    "projections": Bench(
+        "the sparse sketch of real numbers",
+        "scipy.sparse, scikit-learn's SparseRandomProjection, NumPy",
         ("--runs", "2"),
         brief=True,
     ),

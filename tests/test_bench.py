@@ -14,6 +14,7 @@ from dpmpc.bench import (
     harness,
     kernels,
     noising,
+    projections,
     runtime_tables,
     scale,
     sum_ssp,
@@ -116,6 +117,17 @@ def test_dense_products_agree():
             np.testing.assert_allclose(ways[rival](), ways["ours"](), atol=1e-11, rtol=0)
     content = {"machine": harness.machine(), "runs": 2, "measured": [dense.measure(300, 20, 3, 2)]}
     assert "| 300 | 20 | 3 | mersenne61 |" in dense.render(content)
+
+
+def test_projections_of_real_numbers_agree(capsys):
+    S, X = OSNAP(20, 300, 2, seed=1), np.random.default_rng(0).normal(size=(300, 3))
+    fitted = projections.SparseRandomProjection(20, density=0.1, random_state=0).fit(X.T)
+    found = projections.products(S, X, fitted)
+    for way, product in found.items():
+        np.testing.assert_allclose(product(), S.to_csc() @ X, atol=1e-12, rtol=0, err_msg=way)
+    projections.main(["--runs", "1", "--clients", "3000"])
+    told = capsys.readouterr().out
+    assert all(f"| {way} |" in told for way in (*found, projections.FIT))
 
 
 @pytest.mark.parametrize("balanced", [False, True])

@@ -130,5 +130,5 @@ def test_the_command_draws_page_and_plots(tmp_path, capsys):
 
 def test_results_that_are_missing_are_named(tmp_path):
     shutil.copy(RESULTS / "kernels.json", tmp_path)
-    with pytest.raises(InputError, match=r"without clients, dense, .*mp_spdz"):
+    with pytest.raises(InputError, match=r"without clients, projections, .*mp_spdz"):
         read_results(tmp_path)
