@@ -31,6 +31,7 @@ class Bench:
     brief: bool = False
 
 
+_SAMPLE = ("--clients", "200000")
 BENCHES = {
     "kernels": Bench(
         "the kernel of sparse matrices, and its targets",
@@ -54,10 +55,12 @@ BENCHES = {
     "table3": Bench("Table 3: run time and bytes, three servers", "scipy.sparse, plain MPyC", ("--short",), brief=True),
     "table4": Bench("Table 4: two servers", "scipy.sparse, plain MPyC", ("--short",)),
     "table5": Bench("Table 5: two, three and five servers", "scipy.sparse, plain MPyC", ("--short",)),
-    "noising": Bench("who adds the noise, and to what", "the paper's s copies", ("--runs", "3"), brief=True),
+    "noising": Bench("who adds the noise, and to what", "the paper's s copies", ("--runs", "1"), brief=True),
     "unopened": Bench("F_2 of a sketch that stays closed", "the opened sketch", ("--short",), brief=True),
     "scale": Bench("one server, 10^6 to 10^8 clients", "itself at other n", ("--short",), brief=True),
-    "end_to_end": Bench("stages of `dpmpc fit`", "pyarrow and scikit-learn's Ridge", ("--runs", "1"), brief=True),
+    "end_to_end": Bench(
+        "stages of `dpmpc fit`", "pyarrow and scikit-learn's Ridge", ("--runs", "1", *_SAMPLE), brief=True
+    ),
     "table6": Bench("Table 6: real data sets", "the paper's sizes"),
     "table7": Bench("Table 7: low-rank approximation, real data", "local noise, central MOD-SULQ"),
     "table8": Bench("Table 8: ridge regression, real data", "local noise, central SSP"),
