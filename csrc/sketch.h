@@ -19,7 +19,7 @@
 
 #include "bodies.h"
 
-#define SKETCH_TILE 128      /* entries that are checked together; a multiple of every body's STEP */
+#define SKETCH_TILE 128      /* clients whose words are those of 32 Philox blocks; a multiple of every body's STEP */
 #define SKETCH_PART 16       /* entries among which a refused one is looked for */
 #define SKETCH_ENTRIES 16384 /* entries of a block of S, about: few enough for the second-level cache */
 #define SKETCH_CLIENTS 4096  /* clients of a block, at most */
@@ -157,7 +157,7 @@ static int sketch_bodies(const struct sketch_body *bodies[SKETCH_BODIES])
 static const uint32_t *sketch_block_at(const struct sketch_body *body, const struct sketch_matrix *S, uint64_t start,
                                        uint64_t end, struct sketch_block *block, int64_t *clients)
 {
-    const uint64_t base = start & ~UINT64_C(3), left = end - base, stride = (uint64_t)block->stride;
+    const uint64_t base = start / SKETCH_TILE * SKETCH_TILE, left = end - base, stride = (uint64_t)block->stride;
     const uint64_t count = left < stride ? left : stride;
     body->draw(S, base, sketch_whole_tiles(count), block);
     *clients = (int64_t)(base + count - start);

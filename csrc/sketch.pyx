@@ -65,7 +65,7 @@ def use_instruction_set(str name):
 
 
 def philox(counter, key):
-    """Philox4x32-10 of one counter (four words) under a key (two words), for the published known answers."""
+    """Philox4x32-7 of one counter (four words) under a key (two words), for the published known answers."""
     cdef uint32_t words[4]
     cdef uint32_t keys[2]
     words[:] = counter

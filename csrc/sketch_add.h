@@ -51,6 +51,38 @@ INLINE uint64_t NAME(minus)(enum sketch_kind kind)
     return kind == SKETCH_RING ? UINT64_MAX : kind == SKETCH_FIELD ? MERSENNE61 : UINT64_C(1) << 63;
 }
 
+/* The words that went by, or-ed with their successors: some bit above the 60th is set if one was p or more. */
+typedef struct {
+#if LANES > 2
+    sketch_words4 four;
+#endif
+    uint64_t one;
+} NAME(seen);
+
+INLINE void NAME(see_row)(int64_t width, const uint64_t *x, NAME(seen) *seen)
+{
+    int64_t i = 0;
+#if LANES > 2
+    for (; i + 4 <= width; i += 4) {
+        sketch_words4 word;
+        memcpy(&word, x + i, sizeof word);
+        seen->four |= word | (word + 1);
+    }
+#endif
+    for (; i < width; i++)
+        seen->one |= x[i] | (x[i] + 1);
+}
+
+INLINE int NAME(all_canonical)(const NAME(seen) *seen)
+{
+    uint64_t any = seen->one;
+#if LANES > 2
+    for (int i = 0; i < 4; i++)
+        any |= seen->four[i];
+#endif
+    return any >> 61 == 0;
+}
+
 /* A row of X, `width` words, onto a row of Y. */
 INLINE void NAME(add_row)(enum sketch_kind kind, int64_t width, uint64_t *restrict y, const uint64_t *restrict x,
                           uint64_t flip)

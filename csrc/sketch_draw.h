@@ -4,43 +4,52 @@
 
 #if LANES > 1
 typedef uint64_t NAME(lanes) __attribute__((vector_size(8 * LANES)));
+typedef uint32_t NAME(halves) __attribute__((vector_size(8 * LANES)));
 #else
 typedef uint64_t NAME(lanes);
 #endif
 
 #include "philox.h"
 
-#define STEP (4 * GROUPS * LANES) /* entries that the generator yields at once */
+#define STEP (4 * GROUPS * LANES) /* words that the generator yields at once */
 
 /* What all draws of one copy share. */
 typedef struct {
     NAME(philox_key) key;
     uint32_t nonce[2];
     uint32_t stream;   /* the counter's word 1: purpose and copy */
-    uint32_t rows;     /* rows are uniform below this */
-    uint32_t rejected; /* 2 (2^31 mod rows): what lies below is rejected */
+    uint32_t span;     /* 2 k: packed entries are uniform below this */
+    uint32_t rejected; /* 2^32 mod 2 k: remainders below it are rejected */
 } NAME(source);
 
-static void NAME(open_source)(NAME(source) *source, const struct sketch_matrix *S, enum sketch_purpose purpose,
-                              uint32_t rows)
+static void NAME(open_source)(NAME(source) *source, const struct sketch_matrix *S, enum sketch_purpose purpose)
 {
     NAME(expand_key)(&source->key, S->key);
     source->nonce[0] = S->nonce[0];
     source->nonce[1] = S->nonce[1];
     source->stream = (uint32_t)purpose << 31;
-    source->rows = rows;
-    source->rejected = (UINT32_C(1) << 31) % rows << 1;
+    source->span = 2 * S->rows;
+    source->rejected = -source->span % source->span;
 }
 
-/* Draw STEP words, given the Philox block number of each four; unless `raw`, make packed entries of them.
- *
- * Lemire's multiply-shift, exactly uniform ("Fast random integer generation in an interval", ACM TOMACS 2019), on the
- * word's upper 31 bits x: (2 x) rows has the row in its upper half and twice Lemire's remainder in its lower one. */
-INLINE void NAME(draw_step)(const NAME(source) *source, const NAME(lanes) blocks[GROUPS], uint32_t attempt, int raw,
-                            uint32_t *out)
+/* Spread the numbers of STEP / 4 Philox blocks over lanes: even ones to even groups, odd ones to odd groups. */
+INLINE void NAME(load_numbers)(const uint32_t *numbers, NAME(lanes) blocks[GROUPS])
 {
-    const NAME(lanes) zero = {0}, rows = zero + source->rows;
-    NAME(lanes) counter[GROUPS][4];
+#if LANES == 1
+    blocks[0] = numbers[0];
+#else
+    for (int g = 0; g < GROUPS; g += 2) {
+        memcpy(&blocks[g], numbers + g * LANES, sizeof blocks[g]); /* what is in upper halves does not matter */
+        blocks[g + 1] = blocks[g] >> 32;
+    }
+#endif
+}
+
+/* Encrypt the counters of some blocks; counter[g][w] then holds word w of those in group g. */
+INLINE void NAME(draw_words)(const NAME(source) *source, const NAME(lanes) blocks[GROUPS], uint32_t attempt,
+                             NAME(lanes) counter[GROUPS][4])
+{
+    const NAME(lanes) zero = {0};
     for (int g = 0; g < GROUPS; g++) {
         counter[g][0] = blocks[g];
         counter[g][1] = zero + source->stream;
@@ -48,30 +57,50 @@ INLINE void NAME(draw_step)(const NAME(source) *source, const NAME(lanes) blocks
         counter[g][3] = zero + source->nonce[1];
     }
     NAME(philox)(counter, &source->key);
-    for (int g = 0; g < GROUPS; g++) {
-        for (int w = 0; w < 4 && !raw; w++) {
-            const NAME(lanes) word = counter[g][w];
-            const NAME(lanes) product = MULTIPLY_LOW(word & ~UINT64_C(1), rows);
-            const NAME(lanes) margin = (product & 0xFFFFFFFFu) - source->rejected; /* upper half all ones: rejected */
-            counter[g][w] = (product >> 31 & ~UINT64_C(1)) | (word & 1) | margin >> 32;
-        }
-        NAME(store_words)(counter[g], out + g * 4 * LANES);
-    }
 }
 
-/* First attempts, or raw words, of indices first .. first + count: first a multiple of 4, count of SKETCH_TILE. */
-INLINE void NAME(draw_first)(const NAME(source) *source, uint64_t first, int64_t count, int raw, uint32_t *out)
+/* Draw packed entries for some blocks that load_numbers spread, `apart` entries from word to word. All ones: rejected.
+ *
+ * Lemire's multiply-shift, exactly uniform ("Fast random integer generation in an interval", ACM TOMACS 2019): a word
+ * times 2 k has the packed entry in its upper half and the remainder in its lower one. */
+INLINE void NAME(draw_step)(const NAME(source) *source, const NAME(lanes) blocks[GROUPS], uint32_t attempt, int apart,
+                            uint32_t *out)
 {
-    uint64_t numbers[STEP / 4];
-    NAME(lanes) blocks[GROUPS];
-    for (int i = 0; i < STEP / 4; i++)
-        numbers[i] = (first >> 2) + (uint64_t)i;
-    memcpy(blocks, numbers, sizeof blocks);
-    for (int64_t i = 0; i < count; i += STEP) {
-        NAME(draw_step)(source, blocks, 0, raw, out + i);
-        for (int g = 0; g < GROUPS; g++)
-            blocks[g] += STEP / 4;
+    NAME(lanes) counter[GROUPS][4];
+    NAME(draw_words)(source, blocks, attempt, counter);
+#if LANES == 1
+    for (int w = 0; w < 4; w++) {
+        const uint64_t product = MULTIPLY_LOW(counter[0][w], source->span);
+        out[w * apart] = (uint32_t)(product >> 32) | -(uint32_t)((uint32_t)product < source->rejected);
     }
+#else
+    const NAME(halves) rejected = (NAME(halves)){0} + source->rejected;
+    for (int w = 0; w < 4; w++)
+        for (int g = 0; g < GROUPS; g += 2) {
+            const NAME(lanes) even = MULTIPLY_LOW(counter[g][w], source->span);
+            const NAME(lanes) odd = MULTIPLY_LOW(counter[g + 1][w], source->span);
+            const NAME(halves) remainder = (NAME(halves))((even & UINT32_MAX) | odd << 32);
+            NAME(halves) entry = (NAME(halves))(even >> 32 | (odd & ~(uint64_t)UINT32_MAX));
+            entry |= (NAME(halves))(remainder < rejected);
+            memcpy(out + w * apart + g * LANES, &entry, sizeof entry);
+        }
+#endif
+}
+
+/* First attempts for indices first .. first + count, whole tiles. Block 32 t + r has indices 128 t + r + 32 w. */
+INLINE void NAME(draw_first)(const NAME(source) *source, uint64_t first, int64_t count, uint32_t *out)
+{
+    uint32_t numbers[STEP / 4];
+    NAME(lanes) blocks[GROUPS];
+    for (uint32_t i = 0; i < STEP / 4; i++)
+        numbers[i] = (uint32_t)(first >> 2) + i;
+    NAME(load_numbers)(numbers, blocks);
+    for (int64_t tile = 0; tile < count; tile += SKETCH_TILE)
+        for (int64_t i = 0; i < SKETCH_TILE / 4; i += STEP / 4) {
+            NAME(draw_step)(source, blocks, 0, SKETCH_TILE / 4, out + tile + i);
+            for (int g = 0; g < GROUPS; g++)
+                blocks[g] += STEP / 4;
+        }
 }
 
 /* The least of `count` differences. */
@@ -120,15 +149,17 @@ static int64_t NAME(redraw)(const NAME(source) *source, uint32_t copy, uint32_t 
     int64_t still = 0;
     for (int64_t start = 0; start < waiting; start += STEP / 4) {
         const int live = waiting - start < STEP / 4 ? (int)(waiting - start) : STEP / 4;
-        uint64_t numbers[STEP / 4] = {0};
-        uint32_t words[STEP];
+        uint32_t numbers[STEP / 4] = {0}, drawn[STEP];
         NAME(lanes) blocks[GROUPS];
-        for (int i = 0; i < live; i++)
-            numbers[i] = (first + pending[start + i]) >> 2;
-        memcpy(blocks, numbers, sizeof blocks);
-        NAME(draw_step)(source, blocks, attempt, 0, words);
         for (int i = 0; i < live; i++) {
-            const uint32_t index = pending[start + i], entry = words[4 * i + (int)(index & 3)];
+            const uint64_t index = first + pending[start + i];
+            numbers[i] = (uint32_t)(index / SKETCH_TILE * (SKETCH_TILE / 4) + index % (SKETCH_TILE / 4));
+        }
+        NAME(load_numbers)(numbers, blocks);
+        NAME(draw_step)(source, blocks, attempt, STEP / 4, drawn);
+        for (int i = 0; i < live; i++) {
+            const uint32_t index = pending[start + i], word = index % SKETCH_TILE / (SKETCH_TILE / 4);
+            const uint32_t entry = drawn[word * (STEP / 4) + (uint32_t)i];
             int refused = entry == UINT32_MAX;
             for (uint32_t other = 0; other < copy; other++)
                 refused |= (entry ^ out[other * stride + index]) < 2;
@@ -140,44 +171,67 @@ static int64_t NAME(redraw)(const NAME(source) *source, uint32_t copy, uint32_t 
     return still;
 }
 
-/* Entries with distinct rows for indices first .. first + count, copy after copy, by sequential rejection. */
+/* Entries with distinct rows for indices first .. first + count, whole tiles, copy after copy, by sequential
+ * rejection. */
 static void NAME(draw_distinct)(const struct sketch_matrix *S, enum sketch_purpose purpose, uint64_t first,
                                 int64_t count, int64_t stride, uint32_t *out, uint32_t *pending)
 {
     NAME(source) source;
-    NAME(open_source)(&source, S, purpose, S->rows);
+    NAME(open_source)(&source, S, purpose);
     for (uint32_t copy = 0; copy < S->copies; copy++, source.stream++) {
-        NAME(draw_first)(&source, first, count, 0, out + copy * stride);
+        NAME(draw_first)(&source, first, count, out + copy * stride);
         int64_t waiting = NAME(list_refused)(out, stride, copy, count, pending);
         for (uint32_t attempt = 1; waiting; attempt++)
             waiting = NAME(redraw)(&source, copy, attempt, first, stride, out, pending, waiting);
     }
 }
 
-/* Balanced entries: client i of batch b = i / k takes row (i mod k + shift of b) mod k and the sign of its own word. */
+/* The signs of clients first .. first + count, whole tiles, as 0 and 1: a Philox block has a bit for each of a tile. */
+static void NAME(draw_signs)(const NAME(source) *source, uint64_t first, int64_t count, uint32_t *out)
+{
+    const int64_t step = STEP / 4 * SKETCH_TILE;
+    for (int64_t start = 0; start < count; start += step) {
+        const int64_t end = start + step < count ? start + step : count;
+        uint64_t numbers[STEP / 4];
+        uint32_t words[STEP], *word = words;
+        NAME(lanes) blocks[GROUPS], counter[GROUPS][4];
+        for (int i = 0; i < STEP / 4; i++)
+            numbers[i] = (first + (uint64_t)start) / SKETCH_TILE + (uint64_t)i;
+        memcpy(blocks, numbers, sizeof blocks);
+        NAME(draw_words)(source, blocks, 0, counter);
+        for (int g = 0; g < GROUPS; g++)
+            NAME(store_words)(counter[g], words + g * 4 * LANES);
+        for (int64_t i = start; i < end; i += 32, word++)
+            for (int bit = 0; bit < 32; bit++)
+                out[i + bit] = *word >> bit & 1;
+    }
+}
+
+/* Balanced entries: client i of batch b = i / k takes row (i mod k + shift of b) mod k and the sign of its own bit. */
 static void NAME(draw_balanced)(const struct sketch_matrix *S, uint64_t first, int64_t count,
                                 struct sketch_block *block)
 {
     const uint32_t rows = S->rows;
-    const uint64_t first_batch = first / rows & ~UINT64_C(3), last_batch = (first + (uint64_t)count - 1) / rows;
+    const uint64_t first_batch = first / rows / SKETCH_TILE * SKETCH_TILE;
+    const uint64_t last_batch = (first + (uint64_t)count - 1) / rows;
     NAME(source) source;
-    NAME(open_source)(&source, S, SKETCH_CLIENT, rows);
+    NAME(open_source)(&source, S, SKETCH_CLIENT);
     NAME(draw_distinct)(S, SKETCH_BATCH, first_batch, sketch_whole_tiles(last_batch - first_batch + 1),
                         block->shift_stride, block->shifts, block->pending);
     for (uint32_t copy = 0; copy < S->copies; copy++, source.stream++) {
         uint32_t *entries = block->entries + copy * block->stride;
         const uint32_t *shift = block->shifts + copy * block->shift_stride + (first / rows - first_batch);
         uint32_t place = (uint32_t)(first % rows);
-        NAME(draw_first)(&source, first, count, 1, entries);
+        NAME(draw_signs)(&source, first, count, entries);
         for (int64_t i = 0; i < count; shift++, place = 0) {
             const int64_t end = rows - place < count - i ? i + (rows - place) : count;
             for (uint32_t row = place + (*shift >> 1); i < end; i++, row++)
-                entries[i] = (row < rows ? row : row - rows) << 1 | (entries[i] & 1);
+                entries[i] |= (row < rows ? row : row - rows) << 1;
         }
     }
 }
 
-/* Draw the entries of clients first .. first + count: first a multiple of 4, count of SKETCH_TILE. */
+/* Draw the entries of clients first .. first + count, whole tiles. */
 static void NAME(draw)(const struct sketch_matrix *S, uint64_t first, int64_t count, struct sketch_block *block)
 {
     if (S->family == SKETCH_INDEPENDENT)

@@ -21,14 +21,13 @@ INLINE int NAME(scatter_as)(enum sketch_kind kind, int shared, int64_t width, ui
                             uint64_t *restrict Y)
 {
     const int64_t step = shared ? width : width * copies;
-    uint64_t seen = 0;
+    NAME(seen) seen = {0};
     for (int64_t c = 0; c < count; c++, X += step) {
         uint32_t copy = 0;
         for (int64_t i = 0; i < step; i += 8)
             PREFETCH((uintptr_t)(X + i) + SKETCH_AHEAD);
         if (kind == SKETCH_FIELD)
-            for (int64_t i = 0; i < step; i++)
-                seen |= X[i] | (X[i] + 1); /* some bit above the 60th is set if X[i] >= p */
+            NAME(see_row)(step, X, &seen);
 #if LANES > 2
         if (shared && width < 12 && copies > 1) {
             NAME(row) plus, minus;
@@ -45,7 +44,7 @@ INLINE int NAME(scatter_as)(enum sketch_kind kind, int shared, int64_t width, ui
         for (; copy < copies; copy++)
             NAME(add_copies)(kind, shared, width, 1, copy, stride, entries + c, X, Y);
     }
-    return seen >> 61 == 0;
+    return NAME(all_canonical)(&seen);
 }
 
 #define SCATTER(width, copies) NAME(scatter_as)(kind, shared, width, copies, count, stride, entries, X, Y)

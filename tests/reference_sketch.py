@@ -17,18 +17,18 @@ CLIENT, BATCH = 0, 1
 LABELS = {"rademacher": b"rademacher", "bernoulli-mixing": b"bernoulli mixing"}
 MODULUS = {"ring64": 1 << 64, "mersenne61": (1 << 61) - 1}
 
-# Random123's own known answers for Philox4x32-10 (kat_vectors): counter, key, result.
+# Random123's own known answers for Philox4x32-7 (kat_vectors): counter, key, result.
 PHILOX = [
-    ("00000000 00000000 00000000 00000000", "00000000 00000000", "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
-    ("ffffffff ffffffff ffffffff ffffffff", "ffffffff ffffffff", "408f276d 41c83b0e a20bc7c6 6d5451fd"),
-    ("243f6a88 85a308d3 13198a2e 03707344", "a4093822 299f31d0", "d16cfe09 94fdcceb 5001e420 24126ea1"),
+    ("00000000 00000000 00000000 00000000", "00000000 00000000", "5f6fb709 0d893f64 4f121f81 4f730a48"),
+    ("ffffffff ffffffff ffffffff ffffffff", "ffffffff ffffffff", "5207ddc2 45165e59 4d8ee751 8c52f662"),
+    ("243f6a88 85a308d3 13198a2e 03707344", "a4093822 299f31d0", "4dfccaba 190a87f0 c47362ba b6b5242a"),
 ]
 
 
 def philox4x32(counter, key):
     c0, c1, c2, c3 = counter
     k0, k1 = key
-    for _ in range(10):
+    for _ in range(7):
         left, right = 0xD2511F53 * c0, 0xCD9E8D57 * c2
         c0, c1, c2, c3 = (right >> 32) ^ c1 ^ k0, right & MASK, (left >> 32) ^ c3 ^ k1, left & MASK
         k0, k1 = (k0 + 0x9E3779B9) & MASK, (k1 + 0xBB67AE85) & MASK
@@ -46,20 +46,25 @@ class Reference:
         self.k0, self.k1, self.n0, self.n1 = (int.from_bytes(derived[4 * i : 4 * i + 4], "little") for i in range(4))
         self.rows, self.sparsity, self.balanced = rows, sparsity, balanced
 
+    def block(self, number, purpose, copy, attempt):
+        counter = (number, copy + (purpose << 31), self.n0 ^ attempt, self.n1)
+        return philox4x32(counter, (self.k0, self.k1))
+
     def word(self, purpose, index, copy, attempt):
-        counter = (index // 4, copy + (purpose << 31), self.n0 ^ attempt, self.n1)
-        return philox4x32(counter, (self.k0, self.k1))[index % 4]
+        tile, place = divmod(index, 128)
+        return self.block(32 * tile + place % 32, purpose, copy, attempt)[place // 32]
 
     def distinct(self, purpose, index):
-        """(row, word) of each copy: sequential rejection."""
+        """(row, 1 if negative else 0) of each copy: sequential rejection."""
         drawn = []
         for copy in range(self.sparsity):
             attempt = 0
             while True:
                 word = self.word(purpose, index, copy, attempt)
-                row, rest = divmod((word // 2) * self.rows, 1 << 31)
-                if rest >= (1 << 31) % self.rows and row not in [earlier for earlier, _ in drawn]:
-                    drawn.append((row, word))
+                entry, rest = divmod(word * 2 * self.rows, 1 << 32)
+                row, negative = divmod(entry, 2)
+                if rest >= (1 << 32) % (2 * self.rows) and row not in [earlier for earlier, _ in drawn]:
+                    drawn.append((row, negative))
                     break
                 attempt += 1
         return drawn
@@ -67,12 +72,16 @@ class Reference:
     def client(self, index):
         """(row, sign) of each copy."""
         if not self.balanced:
-            return [(row, -1 if word & 1 else 1) for row, word in self.distinct(CLIENT, index)]
+            return [(row, -1 if negative else 1) for row, negative in self.distinct(CLIENT, index)]
         batch, place = divmod(index, self.rows)
         return [
-            ((place + shift) % self.rows, -1 if self.word(CLIENT, index, copy, 0) & 1 else 1)
+            ((place + shift) % self.rows, self.sign(index, copy))
             for copy, (shift, _) in enumerate(self.distinct(BATCH, batch))
         ]
+
+    def sign(self, index, copy):
+        word = self.block(index // 128, CLIENT, copy, 0)[index // 32 % 4]
+        return -1 if word >> index % 32 & 1 else 1
 
     def sums(self, first, X, modulus):
         """X: one list of p integers for each client."""

@@ -12,14 +12,17 @@ section 2; OSNAP: Nelson and Nguyen, OSNAP: Faster Numerical Linear Algebra Algo
 Derivation
 ----------
 ``derive(seed, Label.SKETCH, length=16)`` gives four little-endian 32-bit words: the Philox key k0, k1 and a nonce n0,
-n1. The word of index i, copy j, attempt a, for purpose q, is word ``i mod 4`` of Philox4x32-10 (Salmon et al. 2011)
-under that key on the counter::
+n1. Block c of copy j, attempt a, for purpose q, is Philox4x32-7 under that key on the counter::
 
-    (floor(i / 4),  j + 2^31 q,  n0 xor a,  n1)
+    (c,  j + 2^31 q,  n0 xor a,  n1)
 
-A word w gives the sign, -1 if w is odd and +1 otherwise, and x = floor(w / 2), which is uniform on 31 bits. The number
-below k is ``floor(x k / 2^31)``; the word is rejected if ``x k mod 2^31 < 2^31 mod k`` (Lemire 2019), which makes the
-number exactly uniform.
+Seven rounds are the fewest that pass BigCrush (Salmon et al., Parallel random numbers: as easy as 1, 2, 3, SC 2011,
+table 2). More would buy nothing here: S is public, and what it does to privacy is computed from the S that was drawn.
+
+The word of index i is word ``floor(r / 32)`` of block ``32 floor(i / 128) + r mod 32``, where r = i mod 128: words of
+consecutive indices then stand side by side in the vectors that compute them. A word w gives the number
+``e = floor(2 k w / 2^32)`` below 2 k; it is rejected if ``2 k w mod 2^32 < 2^32 mod 2 k`` (Lemire 2019), which makes e
+exactly uniform. The row is floor(e / 2); the sign is -1 if e is odd and +1 otherwise.
 
 *Independent* (``balanced=False``, the paper's OSNAP). Client i's row in copy j comes from its words for purpose 0: the
 first attempt a = 0, 1, .. that is not rejected and whose row is none of the client's rows in copies below j. The sign
@@ -27,13 +30,14 @@ comes from the same word. Every S_j is marginally uniform.
 
 *Balanced* (``balanced=True``). Client i is number i mod k of batch b = floor(i / k). Copy j of batch b has a shift,
 drawn for index b and purpose 1 as rows are above, distinct among the copies of the batch. The client's row in copy j is
-``(i + shift) mod k``; its sign is that of its word for purpose 0 and attempt 0. In each S_j every row then has
-floor(n/k) or ceil(n/k) clients, two clients of one batch never meet, and two of different batches meet with
-probability 1/k, over the draw of the seed.
+``(i + shift) mod k``. Its sign is -1 if bit i mod 32, counted from the lowest, of word ``floor(i / 32) mod 4`` of block
+floor(i / 128), for purpose 0 and attempt 0, is set, and +1 otherwise. In each S_j every row then has floor(n/k) or
+ceil(n/k) clients, two clients of one batch never meet, and two of different batches meet with probability 1/k, over the
+draw of the seed.
 
 *Dense* (`Rademacher`, `BernoulliMixing`). Key and nonce are derived as above, but under ``Label.RADEMACHER`` and
 ``Label.BERNOULLI_MIXING``, so that no draw is shared with another family. The signs of row r for clients 32 w, ..,
-32 w + 31 are word ``w mod 4`` of Philox4x32-10 on the counter::
+32 w + 31 are word ``w mod 4`` of Philox4x32-7 on the counter::
 
     (floor(w / 4),  r,  n0,  n1)
 
