@@ -1,7 +1,7 @@
 """The kernel of sparse public matrices against its peers, and against the speed of reading its input.
 
 The kernel draws S while it applies it. Its peers are given S for nothing: `scipy.sparse` (CSC and CSR) on the same
-uint64 words, and a loop compiled by Numba, if that is installed. "Read" is the largest word of the same input, which
+uint64 words, a loop compiled by Numba and scikit-learn's random projection, if they are installed. "Read" is the largest word of the same input, which
 NumPy finds at about the speed of memory. "Stored" is the kernel itself with the entries of S drawn beforehand. Every
 way is run once per round, in turn, and takes one thread; figures are CPU seconds of the process. Only two threads
 against one are measured by the clock on the wall, and mean something only while a second core is free.
@@ -128,7 +128,7 @@ def ways(setting: Setting, balanced: bool) -> Ways:
 def headline_ways(S: OSNAP, X: Words, csr: scipy.sparse.csr_matrix) -> Ways:
     """What is measured of the main shape alone."""
     copies = words(len(X), S.sparsity, X.shape[1])
-    return {
+    found: Ways = {
         "scipy csr": lambda: csr @ X,
         "ours, Mersenne61": lambda: S.apply(X, ring="mersenne61"),
         "ours, s copies": lambda: S.apply(copies),
@@ -136,6 +136,21 @@ def headline_ways(S: OSNAP, X: Words, csr: scipy.sparse.csr_matrix) -> Ways:
         "one thread (wall)": lambda: S.apply(X),
         "two threads (wall)": lambda: S.apply(X, threads=2),
     }
+    if importlib.util.find_spec("sklearn"):
+        found["scikit-learn transform (float64, fit not counted)"] = projection(S, X)
+    return found
+
+
+def projection(S: OSNAP, X: Words) -> Callable[[], object]:
+    """scikit-learn's sparse random projection of as many rows and, on average, as many entries; clients are features.
+
+    It knows floats alone. Its fit draws the matrix, which takes seconds, before the clock starts.
+    """
+    from sklearn.random_projection import SparseRandomProjection
+
+    features = X.T.astype(np.float64)
+    fitted = SparseRandomProjection(S.rows, density=S.sparsity / S.rows, random_state=0).fit(features)
+    return lambda: fitted.transform(features)
 
 
 def words(*shape: int) -> Words:

@@ -140,6 +140,7 @@ def test_peers_of_the_kernel_agree_with_it(balanced):
     found = kernels.headline_ways(S, X, kernels.unsigned_csc(S).tocsr())
     for way in ("scipy csr", "one thread (wall)", "two threads (wall)"):
         np.testing.assert_array_equal(found[way](), S.apply(X), err_msg=way)
+    assert found["scikit-learn transform (float64, fit not counted)"]().shape == (3, 20)
 
 
 def test_targets_of_the_kernel_are_judged():
