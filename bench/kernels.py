@@ -1,10 +1,11 @@
 """The kernel of sparse public matrices against its peers, and against the speed of reading its input.
 
 The kernel draws S while it applies it. Its peers are given S for nothing: `scipy.sparse` (CSC and CSR) on the same
-uint64 words, a loop compiled by Numba and scikit-learn's random projection, if they are installed. "Read" is the largest word of the same input, which
-NumPy finds at about the speed of memory. "Stored" is the kernel itself with the entries of S drawn beforehand. Every
-way is run once per round, in turn, and takes one thread; figures are CPU seconds of the process. Only two threads
-against one are measured by the clock on the wall, and mean something only while a second core is free.
+uint64 words, a loop compiled by Numba and scikit-learn's random projection, if they are installed. "Read" is the
+largest word of the same input, which NumPy finds at about the speed of memory. "Stored" is the kernel itself with the
+entries of S drawn beforehand. Every way is run once per round, in turn, and takes one thread; figures are CPU seconds
+of the process. Only two threads against one are measured by the clock on the wall, and mean something only while a
+second core is free.
 
 Each ratio has a target. A ratio of this table is comparable with others of the same run only.
 """
