@@ -1,8 +1,8 @@
 /* Exact integer samplers that read uniform 64-bit words: discrete Gaussian, Poisson, and shares of a discrete Laplace.
  *
- * The first two are rejection samplers from a discrete Laplace distribution, after Canonne, Kamath and Steinke, "The
- * Discrete Gaussian for Differential Privacy" (2020), cited below as CKS; the third thins a Poisson process. There is no
- * floating-point number in this file.
+ * The first is a rejection sampler from a discrete Laplace distribution, after Canonne, Kamath and Steinke, "The
+ * Discrete Gaussian for Differential Privacy" (2020), cited below as CKS; the second is one from a histogram; the third thins
+ * a Poisson process. There is no floating-point number in this file.
  *
  * An *attempt* proposes one value and accepts or rejects it. When the words run out in the middle of an attempt, the
  * attempt is forgotten and its words count as unread, so that the values drawn depend on the words alone and not on how
@@ -67,13 +67,11 @@ static inline int coin(Words *words, uint128 numerator, uint128 denominator)
     return below(words, (uint64_t)denominator) < numerator;
 }
 
-/* The first 256 binary digits of exp(-1) and exp(-1/2). */
+/* The first 256 binary digits of exp(-1). */
 static const uint64_t EXP_MINUS_ONE[4] = {
     0x5e2d58d8b3bcdf1a, 0xbadec7829054f90d, 0xda9805aab56c7733, 0x3024b9d0a507daed};
-static const uint64_t EXP_MINUS_HALF[4] = {
-    0x9b4597e37cb04ff3, 0xd675a35530cdd767, 0xe347bf8ad0e80abb, 0xce4ae95861014318};
 
-/* Bernoulli(constant): a uniform real, read word by word until it differs from the constant. The constants end after 256
+/* Bernoulli(constant): a uniform real, read word by word until it differs from the constant. The constant ends after 256
  * digits, so each such coin is biased by less than 2^-256. */
 static inline int constant_coin(Words *words, const uint64_t constant[4])
 {
@@ -164,107 +162,118 @@ static inline size_t draw_gaussian(Words *words, uint64_t scale, int shift, int6
 /* ---- Poisson ------------------------------------------------------------------------------------------------------- */
 
 #define FRACTION_BITS 52 /* exponents are held in units of 2^-52 */
+#define GUIDE_BITS 12
 
-/* A centred Poisson variable Y = Poisson(mean) - mean, by rejection from the discrete Laplace distribution of scale t:
- * accept y with probability exp(-E(y)), E(y) = ln(p(0) / p(y)) - |y| / t + c, where p(y) = P(Y = y) and c makes E positive.
- * E is computed where the plan is made (dpmpc/_poisson.py) and reaches this file as a table or as two polynomials. */
+/* A centred Poisson variable Y = Poisson(mean) - mean, by rejection from a histogram: f(y) = P(Y = y) / P(Y = 0), times a
+ * public integer, the peak, lies below steps that are 2^width_bits wide and of integer height. The areas of the steps add up
+ * to less than 2^64, so that one word is a point of that plane: which step, which y, and how high. It is accepted where it
+ * lies below peak f(y). Steps of width 1 lie within one unit of it.
+ *
+ * The plan is made in dpmpc/_poisson.py, together with the series that evaluate f within wider steps. */
 typedef struct {
-    uint64_t mean, scale;
-    int limit_bits;           /* proposals with |y| >= 2^limit_bits are rejected */
-    uint64_t slack;           /* |E(y) as evaluated here - E(y)| <= slack, in units of 2^-52 */
-    const int64_t *table;     /* E(y) at table[2^limit_bits + y]; or NULL, and then */
-    const int64_t *series[2]; /* the coefficients of E in powers of |y| / 2^limit_bits, for y >= 0 and for y < 0 */
-    int degree;
+    uint64_t start; /* the first word of the step */
+    uint64_t sure;  /* what lies lower is accepted: at most peak f(y) at the step's outer edge, y itself for width 1 */
+} Step;
+
+typedef struct {
+    const Step *steps; /* and one more, which starts where all is rejected */
+    const uint32_t *guide; /* the step of the word c 2^52, for c = 0, 1, ..., and the number of steps */
+    uint64_t count, peak;
+    int64_t first; /* the deviate with which the first step begins */
+    int width_bits;
+    uint64_t slack;           /* |L(y) as evaluated here - L(y)| <= slack, in units of 2^-52, for L = -ln f */
+    const int64_t *series;    /* the coefficients of L in powers of -y / 2^limit_bits */
+    int degree, limit_bits;   /* degree -1 where there is no series */
 } PoissonPlan;
 
-/* An acceptance that the evaluated exponent could not settle: is the uniform real that starts with the 64 bits of `word`
- * below (E(deviate) - halves / 2) / round? */
+/* What could not be settled here: is a uniform real in [height, height + 1) below peak f(deviate)? */
 typedef struct {
     int64_t deviate;
-    uint64_t halves, round, word;
+    uint64_t height;
 } Unsettled;
 
-/* E(y) in units of 2^-52, within the plan's slack.
+/* L(y) in units of 2^-52, within the plan's slack.
  *
- * Horner's rule with w = |y| / 2^limit_bits < 1, exact in 63 fractional bits. Each of the `degree` steps truncates once, an
- * error in [0, 1) unit that later steps multiply by w < 1: together below `degree` units. The errors of the coefficients
+ * Horner's rule with w = -y / 2^limit_bits, |w| < 1, exact in 63 fractional bits. Each of the `degree` steps truncates once,
+ * an error in [0, 1) unit that later steps multiply by |w| < 1: together below `degree` units. The errors of the coefficients
  * and of cutting the series are counted by the plan. The plan has checked that the absolute coefficients sum to less than
  * 2^10 (2^62 units), so that nothing overflows. */
-static inline int64_t poisson_exponent(const PoissonPlan *plan, uint64_t magnitude, int negative)
+static inline int64_t poisson_exponent(const PoissonPlan *plan, int64_t deviate)
 {
-    if (plan->table)
-        return plan->table[((int64_t)1 << plan->limit_bits) + (negative ? -(int64_t)magnitude : (int64_t)magnitude)];
-    const int64_t *coefficient = plan->series[negative];
-    int64_t w = (int64_t)(magnitude << (63 - plan->limit_bits));
-    int64_t sum = coefficient[plan->degree];
+    int64_t w = -deviate * ((int64_t)1 << (63 - plan->limit_bits));
+    int64_t sum = plan->series[plan->degree];
     for (int k = plan->degree - 1; k >= 0; k--)
-        sum = coefficient[k] + (int64_t)(((__int128)sum * w) >> 63);
+        sum = plan->series[k] + (int64_t)(((__int128)sum * w) >> 63);
     return sum;
 }
 
-/* Bernoulli(exp(-E)) with E known up to slack: exp(-1/2) coins while E exceeds 1/2, then CKS Algorithm 1 on the rest.
+/* exp(-x / 2^52) in units of 2^-62, for 0 <= x < 2^50. The series is cut at (1/4)^14 / 14! < 2^-64; each step truncates twice
+ * and the next multiplies that by less than 1/4: the error is below 4 units. */
+static inline uint64_t exp_minus(uint64_t x)
+{
+    const uint64_t one = (uint64_t)1 << 62;
+    uint64_t sum = one;
+    for (unsigned k = 13; k > 0; k--)
+        sum = one - (uint64_t)(((uint128)sum * (x << 10)) >> 62) / k;
+    return sum;
+}
+
+/* A point above the sure part of its step: below or above peak f(y) = peak f(edge) exp(-(L(y) - L(edge))), for the step's
+ * edge towards 0? The plan's steps are so narrow that the difference of the exponents is below 1/4.
  *
- * The number of halves is floor(2 (E - 2^-40)): the margin exceeds every slack, so the rest lies in [0, 1/2 + 2^-39], where
- * CKS Algorithm 1 is right whichever way E was rounded. In round k its coin asks whether a uniform real U is below
- * rest / k. U lies in [word, word + 1) 2^-64, and rest in [low, high] 2^-52: the coin is decided when these intervals, the
- * first one times k, do not overlap, and handed back as UNSETTLED otherwise: probability at most 2 slack 2^-52 + 2^-64. */
-#define HALF_MARGIN ((int64_t)1 << (FRACTION_BITS - 40))
-
-static inline int accept_poisson(Words *words, const PoissonPlan *plan, int64_t exponent, Unsettled *unsettled)
+ * peak f(edge) is `top` or up to 2 more. The difference is wrong by at most 2 slack units, hence the product by less than
+ * slack 2^-50 of itself: twice that, which covers exp_minus, too. */
+static inline int settle_poisson(const PoissonPlan *plan, uint64_t step, int64_t deviate, uint64_t height)
 {
-    uint64_t halves = exponent > HALF_MARGIN ? (uint64_t)(exponent - HALF_MARGIN) >> (FRACTION_BITS - 1) : 0;
-    for (uint64_t i = 0; i < halves; i++)
-        if (!constant_coin(words, EXP_MINUS_HALF))
-            return REJECTED;
-
-    int64_t rest = exponent - (int64_t)(halves << (FRACTION_BITS - 1));
-    int64_t low = rest - (int64_t)plan->slack;
-    uint128 high = (uint128)(uint64_t)(rest + (int64_t)plan->slack) << (64 - FRACTION_BITS);
-    uint128 sure = (uint128)(uint64_t)(low > 0 ? low : 0) << (64 - FRACTION_BITS);
-    uint64_t round = 1;
-    for (; !words->dry; round++) {
-        uint64_t word = next_word(words);
-        uint128 product = (uint128)word * round;
-        if (product >= high)
-            break;
-        if (product + round > sure) {
-            unsettled->halves = halves;
-            unsettled->round = round;
-            unsettled->word = word;
-            return UNSETTLED;
-        }
-    }
-    return round & 1 ? ACCEPTED : REJECTED;
+    if (step == plan->count)
+        return REJECTED;
+    if (plan->degree < 0)
+        return UNSETTLED;
+    int64_t left = plan->first + (int64_t)(step << plan->width_bits);
+    int64_t edge = left < 0 ? left + ((int64_t)1 << plan->width_bits) : left;
+    uint64_t top = edge == 0 ? plan->peak : plan->steps[left < 0 ? step + 1 : step - 1].sure;
+    int64_t fall = poisson_exponent(plan, deviate) - poisson_exponent(plan, edge);
+    uint64_t value = (uint64_t)(((uint128)top * exp_minus(fall > 0 ? (uint64_t)fall : 0)) >> 62);
+    uint64_t margin = (uint64_t)(((uint128)top * plan->slack) >> (FRACTION_BITS - 2)) + 3;
+    if (height + margin < value)
+        return ACCEPTED;
+    return height >= value + margin ? REJECTED : UNSETTLED;
 }
 
-/* One attempt at a centred Poisson variable. `mean` <= 2^52 and `scale` <= 2^26, so X < 2^32. */
-static inline int attempt_poisson(Words *words, const PoissonPlan *plan, int64_t *out, Unsettled *unsettled)
-{
-    uint64_t magnitude = geometric(words, plan->scale);
-    int negative = is_negative(words);
-    if (magnitude >= MAX_SCALES * plan->scale || magnitude >> plan->limit_bits)
-        return REJECTED;
-    if (negative && (magnitude == 0 || magnitude > plan->mean))
-        return REJECTED;
-    *out = unsettled->deviate = negative ? -(int64_t)magnitude : (int64_t)magnitude;
-    return accept_poisson(words, plan, poisson_exponent(plan, magnitude, negative), unsettled);
-}
-
-/* Draw up to `count` values; returns how many before the words ran out or an acceptance was unsettled (`*stopped`). */
+/* Draw up to `count` values, one word an attempt; returns how many before the words ran out or an acceptance was unsettled
+ * (`*stopped`). */
 static inline size_t draw_poisson(
     Words *words, const PoissonPlan *plan, int64_t *out, size_t count, Unsettled *unsettled, int *stopped)
 {
+    const Step *steps = plan->steps;
+    const uint32_t *guide = plan->guide;
+    const int width_bits = plan->width_bits;
+    const uint64_t inside = ((uint64_t)1 << width_bits) - 1;
     size_t drawn = 0;
     *stopped = 0;
-    while (drawn < count && !*stopped) {
-        const uint64_t *start = words->next;
-        int outcome = attempt_poisson(words, plan, out + drawn, unsettled);
-        if (words->dry) {
-            words->next = start;
+    while (drawn < count && words->next < words->end) {
+        uint64_t word = *words->next++;
+        uint64_t step = guide[word >> (64 - GUIDE_BITS)], last = guide[(word >> (64 - GUIDE_BITS)) + 1];
+        while (step < last) { /* the last step that starts at the word or before */
+            uint64_t middle = (step + last + 1) / 2;
+            if (steps[middle].start <= word)
+                step = middle;
+            else
+                last = middle - 1;
+        }
+        uint64_t offset = word - steps[step].start, height = offset >> width_bits;
+        int64_t deviate = plan->first + (int64_t)((step << width_bits) | (offset & inside));
+        int outcome = ACCEPTED;
+        if (height >= steps[step].sure)
+            outcome = settle_poisson(plan, step, deviate, height);
+        out[drawn] = deviate;
+        drawn += outcome == ACCEPTED;
+        if (outcome == UNSETTLED) {
+            unsettled->deviate = deviate;
+            unsettled->height = height;
+            *stopped = 1;
             break;
         }
-        drawn += outcome == ACCEPTED;
-        *stopped = outcome == UNSETTLED;
     }
     return drawn;
 }

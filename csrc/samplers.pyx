@@ -4,7 +4,7 @@ Every function reads ``words`` from the start, writes (or adds) to ``out`` from 
 says how many words it has read and how many values it has written.
 """
 
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 
 cdef extern from "samplers.h" nogil:
@@ -13,17 +13,22 @@ cdef extern from "samplers.h" nogil:
         const uint64_t *end
         int dry
 
+    ctypedef struct Step:
+        pass
+
     ctypedef struct PoissonPlan:
-        uint64_t mean, scale
-        int limit_bits
+        const Step *steps
+        const uint32_t *guide
+        uint64_t count, peak
+        int64_t first
+        int width_bits
         uint64_t slack
-        const int64_t *table
-        const int64_t *series[2]
-        int degree
+        const int64_t *series
+        int degree, limit_bits
 
     ctypedef struct Unsettled:
         int64_t deviate
-        uint64_t halves, round, word
+        uint64_t height
 
     ctypedef struct LaplacePlan:
         uint64_t scale
@@ -33,7 +38,8 @@ cdef extern from "samplers.h" nogil:
     size_t draw_gaussian(Words *words, uint64_t scale, int shift, int64_t *out, size_t count)
     size_t draw_poisson(Words *words, const PoissonPlan *plan, int64_t *out, size_t count, Unsettled *unsettled, int *stopped)
     size_t add_laplace(Words *words, const LaplacePlan *plan, int64_t *out, size_t count)
-    int64_t poisson_exponent(const PoissonPlan *plan, uint64_t magnitude, int negative)
+    int64_t poisson_exponent(const PoissonPlan *plan, int64_t deviate)
+    const int GUIDE_BITS
 
 
 cdef Words reader(const uint64_t[::1] words):
@@ -75,48 +81,49 @@ def discrete_laplace(
 
 
 cdef class CentredPoisson:
-    """Poisson(mean) - mean. `table` holds E(y) for every y, or is empty, and then `series` holds two polynomials."""
+    """Poisson(mean) - mean. `steps` holds pairs (start, sure), `series` a polynomial, which may be empty."""
 
     cdef PoissonPlan plan
-    cdef const int64_t[::1] table
-    cdef const int64_t[:, ::1] series
+    cdef const uint64_t[:, ::1] steps
+    cdef const uint32_t[::1] guide
+    cdef const int64_t[::1] series
 
     def __init__(
         self,
-        uint64_t mean,
-        uint64_t scale,
-        int limit_bits,
+        const uint64_t[:, ::1] steps,
+        const uint32_t[::1] guide,
+        uint64_t peak,
+        int64_t first,
+        int width_bits,
         uint64_t slack,
-        const int64_t[::1] table,
-        const int64_t[:, ::1] series,
+        const int64_t[::1] series,
+        int limit_bits,
     ):
-        if table.shape[0] != 2 << limit_bits and not (table.shape[0] == 0 and series.shape[0] == 2 and series.shape[1] > 0):
-            raise ValueError("either a table of 2^(limit_bits + 1) entries or two polynomials are expected")
-        self.table, self.series = table, series  # keeps the memory alive that the plan points to
-        self.plan.mean, self.plan.scale = mean, scale
-        self.plan.limit_bits, self.plan.slack = limit_bits, slack
-        self.plan.table = &table[0] if table.shape[0] else NULL
-        if not table.shape[0]:
-            self.plan.series[0], self.plan.series[1] = &series[0, 0], &series[1, 0]
-            self.plan.degree = series.shape[1] - 1
+        if steps.shape[0] == 0 or steps.shape[1] != 2 or guide.shape[0] != (1 << GUIDE_BITS) + 1:
+            raise ValueError("steps of shape (n + 1, 2) and a guide of length 2^12 + 1 are expected")
+        self.steps, self.guide, self.series = steps, guide, series  # keeps the memory alive that the plan points to
+        self.plan.steps, self.plan.guide = <const Step *>&steps[0, 0], &guide[0]
+        self.plan.count, self.plan.peak = steps.shape[0] - 1, peak
+        self.plan.first, self.plan.width_bits = first, width_bits
+        self.plan.slack, self.plan.limit_bits = slack, limit_bits
+        self.plan.degree = series.shape[0] - 1
+        self.plan.series = &series[0] if series.shape[0] else NULL
 
     def draw(self, const uint64_t[::1] words, int64_t[::1] out):
-        """Draw; returns (words read, values written, what is unsettled as (deviate, halves, round, word), or None)."""
+        """Draw; returns (words read, values written, what is unsettled as (deviate, height), or None)."""
         if words.shape[0] == 0 or out.shape[0] == 0:
             return 0, 0, None
         cdef Words source = reader(words)
-        cdef Unsettled open_question = Unsettled(0, 0, 0, 0)
+        cdef Unsettled open_question = Unsettled(0, 0)
         cdef size_t drawn
         cdef int stopped
         with nogil:
             drawn = draw_poisson(&source, &self.plan, &out[0], out.shape[0], &open_question, &stopped)
-        if not stopped:
-            return source.next - &words[0], drawn, None
-        question = (open_question.deviate, open_question.halves, open_question.round, open_question.word)
+        question = (open_question.deviate, open_question.height) if stopped else None
         return source.next - &words[0], drawn, question
 
     def exponent(self, int64_t deviate):
-        """Return E(deviate) in units of 2^-52 as the sampler evaluates it, for |deviate| < 2^limit_bits."""
-        if abs(deviate) >> self.plan.limit_bits:
+        """Return L(deviate) in units of 2^-52 as the sampler evaluates it, for |deviate| < 2^limit_bits."""
+        if self.plan.degree < 0 or abs(deviate) >> self.plan.limit_bits:
             raise ValueError("deviate out of range")
-        return poisson_exponent(&self.plan, abs(deviate), deviate < 0)
+        return poisson_exponent(&self.plan, deviate)

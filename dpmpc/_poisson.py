@@ -1,13 +1,17 @@
-"""The exponent of the exact Poisson sampler, and the decision where its evaluation in fixed point cannot decide.
+"""The histogram of the exact Poisson sampler, and the decision where its evaluation in fixed point cannot decide.
 
-The kernel (csrc/samplers.h) proposes y from the discrete Laplace distribution of scale t and accepts it as a value of
-Poisson(m) - m with probability exp(-E(y)), where
+The kernel (csrc/samplers.h) takes one word for a point of a plane, in which
 
-    E(y) = L(y) - |y| / t + c,        L(y) = ln p(0) - ln p(y) = ln (m + y)! - ln m! - y ln m,
+    C f(y),        f(y) = p(y) / p(0),        p(y) = P(Poisson(m) = m + y),
 
-and c makes E positive everywhere. It knows E to about 2^-46 only. When that does not settle a comparison with a random
-word, it hands the question back, and `PoissonPlan.finish` answers it with as many digits and as many further random
-words as it takes. So what is sampled is exactly the Poisson distribution, cut off where its mass is below 2^-128.
+lies below steps of integer height: floor(C f) + 1 at the edge of the step that is nearest to y = 0, where f is largest.
+A point below C f is accepted. C is an integer such that the areas of the steps add up to less than 2^64, and the steps
+are 2^b wide: b = 0 for small means, where a step is one y, and about a hundredth of a standard deviation for large ones.
+
+The kernel knows C f to about 2^-43 of itself within a wide step, and to an integer otherwise. When that does not settle
+whether a point lies below, it hands the question back, and `PoissonPlan.finish` answers it with as many digits and as
+many further random words as it takes. So what is sampled is exactly the Poisson distribution, cut off where its mass is
+below 2^-139.
 """
 
 from __future__ import annotations
@@ -29,12 +33,15 @@ FRACTION_BITS = 52
 
 MAX_MEAN = 1 << 52
 SERIES_FROM = 1 << 16
-"""Below this mean the exponent is tabulated, from it on it is a polynomial."""
+"""From this mean on steps are wide, and L = -ln f is a polynomial."""
 
 _MAX_COEFFICIENTS = 1 << 10
-_DIGITS = 60
-_TABLE_DIGITS = 30
-_GUARD_DIGITS = 40
+_GUIDE_BITS = 12
+_GUARD_DIGITS = 60
+_HEIGHT_BITS = 160  # f is held in units of 2^-160 while the steps are made
+_HEIGHT_DIGITS = 60
+_EXPONENT_BITS = 140
+_HEIGHT_ERROR = 1 << 52  # in these units: f(y) is at most so much larger than the number held
 
 
 class PoissonPlan:
@@ -50,125 +57,153 @@ class PoissonPlan:
 
     Attributes
     ----------
-    scale : int
-        t, the least integer with t^2 >= mean: nearly the best proposal (CKS 2020, section 5.3).
-    offset : int
-        c in units of 2^-52.
-    limit_bits : int
-        Values with |y| >= 2^limit_bits are never drawn.
+    peak : int
+        C.
+    limit : int
+        Values with |y| > limit are of no account: less than 2^-139 of the mass.
+    width_bits : int
+        b.
     """
 
     def __init__(self, mean: int, slack: int | None = None):
         self.mean = mean
-        self.scale = math.isqrt(mean - 1) + 1
-        # Bernstein: P(|Y| >= y) <= 2 exp(-y^2 / (2 (m + y / 3))), below 2^-140 from y = 64 + 14 sqrt(m) on. (The kernel
-        # also rejects |y| >= 64 t, which is less only for mean 1, where 2^-131 remains.)
-        self.limit_bits = (64 + 14 * self.scale).bit_length()
-        self.offset = self._offset()
-        table, series, bound = self._tabulate() if mean < SERIES_FROM else self._expand()
+        scale = math.isqrt(mean - 1) + 1
+        # Bernstein: P(|Y| >= y) <= 2 exp(-y^2 / (2 (m + y / 3))), below 2^-140 from y = 64 + 14 sqrt(m) on.
+        self.limit = 64 + 14 * scale
+        self.width_bits = max(0, scale.bit_length() - 7) if mean >= SERIES_FROM else 0
+        self._limit_bits = (self.limit + (1 << self.width_bits)).bit_length()
+        if mean < SERIES_FROM:
+            series, bound = np.zeros(0, np.int64), 0
+            first, inner, outer = self._single()
+        else:
+            series, bound = self._series()
+            first, inner, outer = self._wide()
         self.slack = bound if slack is None else slack
-        self.kernel = CentredPoisson(mean, self.scale, self.limit_bits, self.slack, table, series)
+        room = ((1 << 64) - 1 >> self.width_bits) - 2 * len(inner)
+        self.peak = (room << _HEIGHT_BITS) // (sum(inner) + len(inner) * _HEIGHT_ERROR)
+        steps = self._steps(inner, outer)
+        guide = np.searchsorted(steps[:, 0], np.arange(1 << _GUIDE_BITS, dtype=np.uint64) << np.uint64(52), "right") - 1
+        self.kernel = CentredPoisson(
+            steps,
+            np.append(guide, len(inner)).astype(np.uint32),
+            self.peak,
+            first,
+            self.width_bits,
+            self.slack,
+            series,
+            self._limit_bits,
+        )
 
     def enclose(self, deviate: int, bits: int) -> tuple[int, int]:
-        """Return integers (low, high) with low <= 2^bits E(deviate) <= high and high - low <= 3."""
+        """Return integers (low, high) with low <= 2^bits C f(deviate) <= high and high - low <= 3."""
         with localcontext() as context:
-            # Every intermediate is below 10^18 and rounded correctly: 22 digits of the guard remain after the last sum.
+            # Every intermediate of L is below 10^18 and rounded correctly, and C is below 10^20: 20 digits of the guard
+            # remain after the last product.
             context.prec = bits * 3 // 10 + bits // 500 + 1 + _GUARD_DIGITS
-            exponent = self._log_ratio(deviate) - Decimal(abs(deviate)) / self.scale
-            scaled = math.floor(exponent * (1 << bits) + Decimal(self.offset << bits) / (1 << FRACTION_BITS))
+            scaled = math.floor((-self._log_ratio(deviate)).exp() * (self.peak << bits))
         return scaled - 1, scaled + 2
 
-    def finish(self, deviate: int, halves: int, round_: int, word: int, words: Iterator[int]) -> bool:
-        """Bring an unsettled acceptance to its end: CKS 2020, Algorithm 1, from the coin of `round_` on.
+    def finish(self, deviate: int, height: int, words: Iterator[int]) -> bool:
+        """Whether a uniform real in [height, height + 1) is below C f(deviate).
 
         Parameters
         ----------
-        deviate, halves, round_, word : int
-            The question as the kernel left it: is a uniform real that starts with the 64 bits `word` below
-            (E(deviate) - halves / 2) / round_?
+        deviate, height : int
+            The question as the kernel left it.
         words : Iterator[int]
-            The random words that follow.
+            The random words that follow: the binary digits of the real.
         """
-        while self._coin(deviate, halves, round_, word, words):
-            round_ += 1
-            word = next(words)
-        return round_ % 2 == 1
-
-    def _coin(self, deviate: int, halves: int, round_: int, uniform: int, words: Iterator[int]) -> bool:
-        bits = 64
+        bits, uniform = 0, height
         while True:
-            # 32 bits finer than the uniform, whose next word is then hardly ever read for want of digits of E.
-            low, high = (bound - (halves << (bits + 31)) for bound in self.enclose(deviate, bits + 32))
-            if (uniform + 1) * round_ << 32 <= low:
+            # 32 bits finer than the uniform, whose next word is then hardly ever read for want of digits of f.
+            low, high = self.enclose(deviate, bits + 32)
+            if (uniform + 1) << 32 <= low:
                 return True
-            if uniform * round_ << 32 >= high:
+            if uniform << 32 >= high:
                 return False
             uniform = uniform << 64 | next(words)
             bits += 64
 
     def _log_ratio(self, deviate: int) -> Decimal:
-        """L(deviate), to the precision of the current decimal context less the size of ln m!."""
+        """L(y) = ln p(0) - ln p(y) = ln (m + y)! - ln m! - y ln m, to the context's precision less the size of ln m!."""
         return _log_factorial(self.mean + deviate) - _log_factorial(self.mean) - deviate * Decimal(self.mean).ln()
 
-    def _offset(self) -> int:
-        # L is convex, with steps ln(1 + y/m) from y - 1 to y > 0 and -ln(1 - (y-1)/m) from -(y-1) to -y, so that
-        # |y| / t - L(y) is largest at the last y whose step is at most 1/t. One unit more covers rounding at 60 digits.
-        with localcontext() as context:
-            context.prec = _DIGITS
-            slope = 1 / Decimal(self.scale)
-            above = math.floor(self.mean * (slope.exp() - 1))
-            below = math.floor(self.mean * (1 - (-slope).exp())) + 1
-            largest = max(above * slope - self._log_ratio(above), below * slope - self._log_ratio(-below))
-            return math.floor(largest * (1 << FRACTION_BITS)) + 1
+    def _single(self) -> tuple[int, list[int], list[int]]:
+        """The first deviate, and f at every deviate from there on, by p(y) = p(y - 1) m / (m + y), rounded down.
 
-    def _tabulate(self) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-        """Round E(y) down for every y: one unit of error."""
-        limit = 1 << self.limit_bits
-        table = np.zeros(2 * limit, np.int64)
-        with localcontext() as context:
-            context.prec = _TABLE_DIGITS
-            first = max(self.mean - limit, 1)
-            logarithm = [Decimal(n).ln() for n in range(first, self.mean + limit)]
-            ln_mean = Decimal(self.mean).ln()
-            for sign, farthest in ((1, limit - 1), (-1, min(limit - 1, self.mean))):
-                ratio = Decimal(0)
-                for y in range(farthest + 1):
-                    exponent = ratio - Decimal(y) / self.scale
-                    table[limit + sign * y] = math.floor(exponent * (1 << FRACTION_BITS)) + self.offset
-                    step = y + 1 if sign > 0 else -y
-                    if y < farthest:
-                        ratio += sign * (logarithm[self.mean + step - first] - ln_mean)
-        return table, np.zeros((2, 0), np.int64), 1
+        A factor is at most 1, so that each of fewer than 2^12 steps adds at most one unit of error.
+        """
+        m, one = self.mean, 1 << _HEIGHT_BITS
+        above, below = [one], [one]
+        for y in range(1, self.limit + 1):
+            above.append(above[-1] * m // (m + y))
+        for y in range(min(m, self.limit)):
+            below.append(below[-1] * (m - y) // m)
+        heights = below[:0:-1] + above
+        return 1 - len(below), heights, heights
 
-    def _expand(self) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-        """Expand E in powers of w = |y| / 2^limit_bits, once for y >= 0 and once for y < 0.
+    def _wide(self) -> tuple[int, list[int], list[int]]:
+        """The first deviate, and f at the inner and at the outer edge of every step."""
+        edges = -(-self.limit >> self.width_bits) + 1
+        above, below = ([self._height(sign * edge << self.width_bits) for edge in range(edges)] for sign in (1, -1))
+        return -(edges - 1) << self.width_bits, below[-2::-1] + above[:-1], below[:0:-1] + above[1:]
+
+    def _height(self, deviate: int) -> int:
+        """Return f in units of 2^-160, too low by at most 2^51.
+
+        L is known to 2^-112: Stirling's remainder is 2^-114, rounding and Horner's rule add a few units of 2^-140.
+        """
+        total = 0
+        for coefficient in reversed(self._coefficients):
+            total = coefficient + (total * -deviate >> self._limit_bits)
+        with localcontext() as context:
+            context.prec = _HEIGHT_DIGITS
+            height = (Decimal(-total) / (1 << _EXPONENT_BITS)).exp()
+            return max(0, math.floor(height * (1 << _HEIGHT_BITS)) - (1 << 50))
+
+    def _steps(self, inner: list[int], outer: list[int]) -> NDArray[np.uint64]:
+        """Where every step starts, and up to which height it is sure; then where the last one ends."""
+        steps, area = [], 0
+        for high, low in zip(inner, outer, strict=True):
+            sure = self.peak * low >> _HEIGHT_BITS
+            doubt = self.peak * low * self.slack >> (_HEIGHT_BITS + FRACTION_BITS - 2) if not self.width_bits else 0
+            steps.append((area, max(0, sure - doubt)))
+            area += ((self.peak * (high + _HEIGHT_ERROR) >> _HEIGHT_BITS) + 1) << self.width_bits
+        if area >= 1 << 64:
+            raise AssertionError(f"mean {self.mean}: the steps do not fit 64 bits")
+        return np.array([*steps, (area, 0)], np.uint64)
+
+    def _series(self) -> tuple[NDArray[np.int64], int]:
+        """Expand L in powers of -y / 2^limit_bits; return the kernel's coefficients and the slack they leave.
 
         Stirling's series for both factorials gives, with u = y / m,
 
             L(y) = m ((1 + u) ln(1 + u) - u) + ln(1 + u) / 2 + ((1 + u)^-1 - 1) / (12 m) - ((1 + u)^-3 - 1) / (360 m^3)
+                   + ((1 + u)^-5 - 1) / (1260 m^5)
                  = sum over k >= 1 of (-u)^k b_k,
-            b_k  = [k >= 2] m / (k (k - 1)) - 1 / (2 k) + 1 / (12 m) - binomial(k + 2, 2) / (360 m^3),
+            b_k  = [k >= 2] m / (k (k - 1)) - 1 / (2 k) + 1 / (12 m) - binomial(k + 2, 2) / (360 m^3)
+                   + binomial(k + 4, 4) / (1260 m^5),
 
-        up to 1 / (1260 n^5) at n = m + y > 2^15 and n = m, together below 2^-84. Here |u| < 2^limit_bits / m < 1/8.
+        up to 1 / (1680 n^7) at n = m + y > 2^15 and n = m, together below 2^-114. Here |u| < 2^limit_bits / m < 1/8.
         """
-        limit, m = 1 << self.limit_bits, self.mean
-        series: list[list[int]] = [[self.offset], [self.offset]]
+        limit, m = 1 << self._limit_bits, self.mean
+        self._coefficients = [0]
         for k in count(1):
             b = Fraction(m, k * (k - 1)) if k > 1 else Fraction(0)
             b += Fraction(1, 12 * m) - Fraction(1, 2 * k) - Fraction(math.comb(k + 2, 2), 360 * m**3)
-            coefficient = b * Fraction(limit, m) ** k * (1 << FRACTION_BITS)
-            linear = Fraction(limit << FRACTION_BITS, self.scale) if k == 1 else 0
-            series[0].append(round((-1) ** k * coefficient - linear))
-            series[1].append(round(coefficient - linear))
+            b += Fraction(math.comb(k + 4, 4), 1260 * m**5)
+            self._coefficients.append(round(b * Fraction(limit, m) ** k * (1 << _EXPONENT_BITS)))
             # The terms fall by u < 1/8 and more from one to the next: what is cut off is below a seventh of this one.
-            if k > 1 and abs(coefficient) < 1:
+            if k > 1 and self._coefficients[-1] == 0:
                 break
-        for polynomial in series:
-            if sum(map(abs, polynomial)) + 2 * k >= _MAX_COEFFICIENTS << FRACTION_BITS:
-                raise AssertionError(f"mean {m}: the exponent does not fit 64 bits")
-        # Units of error: k from Horner's rule, half of one from each of the k rounded coefficients (the offset is an
-        # integer), and less than one from cutting the series, Stirling's included.
-        return np.zeros(0, np.int64), np.array(series, np.int64), k + (k + 1) // 2 + 1
+        rounded = [round(Fraction(c, 1 << (_EXPONENT_BITS - FRACTION_BITS))) for c in self._coefficients]
+        series = np.trim_zeros(np.array(rounded, np.int64), "b")
+        degree = len(series) - 1
+        if sum(map(abs, rounded)) + 2 * degree >= _MAX_COEFFICIENTS << FRACTION_BITS:
+            raise AssertionError(f"mean {m}: the exponent does not fit 64 bits")
+        # Units of error: one for each step of Horner's rule, half of one for each rounded coefficient, and less than
+        # one for cutting the series, Stirling's included.
+        return series, degree + (degree + 1) // 2 + 1
 
 
 @lru_cache(maxsize=64)

@@ -181,7 +181,7 @@ class DiscreteGaussian(Noise):
         return 2 * sum(x * x * p for x, p in enumerate(mass)) / (2 * sum(mass) - 1)
 
     def _fill(self, out: NDArray[Any], stream: Stream) -> None:
-        words, drawn = _Words(stream, out.size), 0
+        words, drawn = _Words(stream, 12 * out.size), 0  # about 11 words make a draw
         while drawn < out.size:
             used, more = samplers.discrete_gaussian(words.unread, out[drawn:], self._scale, self._shift)
             words.skip(used)
@@ -220,7 +220,7 @@ class Skellam(Noise):
 
     def _fill(self, out: NDArray[Any], stream: Stream) -> None:
         plan = poisson_plan(self._mean)
-        words = _Words(stream, 2 * out.size)
+        words = _Words(stream, 2 * out.size + out.size // 16)  # of 64 words at most one or two are rejected
         subtrahend = np.empty_like(out)
         _fill_centred_poisson(out, plan, words)
         _fill_centred_poisson(subtrahend, plan, words)
@@ -267,7 +267,7 @@ class DiscreteLaplace(Noise):
     def _fill(self, out: NDArray[Any], stream: Stream) -> None:
         # Few shares are cut into parts, in each of which the kernel expects half a point or less.
         parts = -(-4 * self._levels // self.shares)
-        words = _Words(stream, out.size)
+        words = _Words(stream, 12 * out.size)
         out[:] = 0
         for _ in range(parts):
             drawn = 0
@@ -385,11 +385,10 @@ def noise_from(description: Mapping[str, Any]) -> Noise:
 class _Words(Iterator[int]):
     """The words of a stream, in a buffer for the kernels and one by one for what they leave unsettled."""
 
-    def __init__(self, stream: Stream, draws: int):
+    def __init__(self, stream: Stream, expected: int):
         self._stream = stream
-        # About 11 words make a draw. There must be room for all the words of one attempt: more than 1000 are
-        # far less probable than 2^-128.
-        size = min(max(12 * draws, _LEAST_BUFFER_WORDS), _BUFFER_WORDS)
+        # There must be room for all the words of one attempt: more than 1000 are far less probable than 2^-128.
+        size = min(max(expected, _LEAST_BUFFER_WORDS), _BUFFER_WORDS)
         self._buffer = np.empty(size, np.uint64)
         self._next = size
         self.refill()

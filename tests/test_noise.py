@@ -131,13 +131,12 @@ def cut(
     return position, out.tolist()
 
 
-@pytest.mark.parametrize(("name", "power"), [("EXP_MINUS_ONE", "-1"), ("EXP_MINUS_HALF", "-0.5")])
-def test_constants_have_their_digits(name: str, power: str) -> None:
-    source = re.search(name + r"\[4\] = \{(.*?)\}", (CSRC / "samplers.h").read_text(), re.DOTALL)
+def test_constant_has_its_digits() -> None:
+    source = re.search(r"EXP_MINUS_ONE\[4\] = \{(.*?)\}", (CSRC / "samplers.h").read_text(), re.DOTALL)
     assert source is not None
     with localcontext() as context:
         context.prec = 100
-        digits = math.floor(Decimal(power).exp() * (1 << 256))
+        digits = math.floor(Decimal(-1).exp() * (1 << 256))
     assert [int(word, 16) for word in source[1].split(",")] == [digits >> s & (2**64 - 1) for s in (192, 128, 64, 0)]
 
 
@@ -169,57 +168,90 @@ def test_kernels_take_empty_arrays() -> None:
     assert poisson.draw(words, no_draws) == (0, 0, None)
 
 
-# The exponent of the Poisson sampler
+# The histogram of the Poisson sampler
 
 
 def interesting_deviates(plan: PoissonPlan) -> list[int]:
-    farthest = (1 << plan.limit_bits) - 1
-    grid = np.linspace(-min(plan.mean, farthest), farthest, 41).astype(int).tolist()
-    return sorted({*grid, 0, 1, -1, plan.scale, -plan.scale})
+    grid = np.linspace(-min(plan.mean, plan.limit), plan.limit, 41).astype(int).tolist()
+    return sorted({*grid, 0, 1, -1, 1 << plan.width_bits, -1 << plan.width_bits})
 
 
-@pytest.mark.parametrize("mean", MEANS)
+def evaluate(plan: PoissonPlan, deviate: int) -> Decimal:
+    """L as the plan encloses it."""
+    low, _ = plan.enclose(deviate, 300)
+    with localcontext() as context:
+        context.prec = 100
+        return (Decimal(plan.peak << 300) / low).ln()
+
+
+@pytest.mark.parametrize("mean", [mean for mean in MEANS if mean >= SERIES_FROM])
 def test_evaluated_exponent_is_within_its_proven_error(mean: int) -> None:
     plan = PoissonPlan(mean)
-    assert plan.slack < 1 << 7
+    assert 0 < plan.slack < 1 << 7
     for deviate in interesting_deviates(plan):
-        low, high = plan.enclose(deviate, 100)
-        assert low > 0
-        evaluated = plan.kernel.exponent(deviate) << (100 - FRACTION_BITS)
-        error = plan.slack << (100 - FRACTION_BITS)
-        assert evaluated - error <= low
-        assert high <= evaluated + error
+        assert abs(plan.kernel.exponent(deviate) - evaluate(plan, deviate) * (1 << FRACTION_BITS)) <= plan.slack
 
 
 @pytest.mark.parametrize("mean", SMALL_MEANS)
-def test_enclosures_hold_the_exponent_of_the_reference(mean: int) -> None:
+def test_enclosures_hold_the_heights_of_the_reference(mean: int) -> None:
     plan = PoissonPlan(mean)
     with localcontext() as context:
         context.prec = reference.DIGITS
-        for deviate in (y for y in interesting_deviates(plan) if abs(y) < 4096):
-            exact = reference.exponent(mean, deviate)
-            for bits in (60, 160):
+        width, *_, heights = reference.poisson_steps(mean)
+        assert width == 1 << plan.width_bits
+        for deviate in (y for y in interesting_deviates(plan) if y in heights):
+            for bits in (0, 60, 160):
                 low, high = plan.enclose(deviate, bits)
-                assert low <= exact * (1 << bits) <= high <= low + 3
+                assert low <= heights[deviate] * (1 << bits) <= high <= low + 3
 
 
 @pytest.mark.parametrize("mean", MEANS)
 def test_enclosures_are_nested(mean: int) -> None:
     plan = PoissonPlan(mean)
-    for deviate in (-min(mean, plan.scale), 0, 1, 3 * plan.scale):
+    for deviate in (-min(mean, plan.limit // 14), 0, 1, plan.limit // 4):
         coarse_low, coarse_high = plan.enclose(deviate, 100)
         low, high = plan.enclose(deviate, 1000)
         assert coarse_low << 900 <= low
         assert high <= coarse_high << 900
 
 
+@pytest.mark.parametrize("mean", [1, 2, 900, SERIES_FROM - 1, SERIES_FROM, 80_023, 10**6])
+def test_every_step_covers_the_distribution(mean: int) -> None:
+    """Words at both ends of every step, and within it: accepted just where they lie below C f(y)."""
+    with localcontext() as context:
+        context.prec = reference.DIGITS
+        width, first, starts, heights = reference.poisson_steps(mean)
+    plan = PoissonPlan(mean)
+    checked = range(0, len(starts) - 1, max(1, len(starts) // 500))
+    for step in checked:
+        height = (starts[step + 1] - starts[step]) // width
+        for place in {0, width - 1}:
+            y = first + step * width + place
+            for level in {0, height // 2, max(0, math.floor(heights[y]) - 4), height - 1}:
+                out = np.zeros(1, np.int64)
+                word = np.array([starts[step] + level * width + place], np.uint64)
+                used, drawn, question = plan.kernel.draw(word, out)
+                assert used == 1
+                if question is None:
+                    assert drawn == (level < heights[y])
+                    assert out[0] == y
+                else:
+                    assert question == (y, level)
+                    assert abs(level - heights[y]) < 5 + heights[y] / 2**43
+
+
+def test_words_beyond_the_last_step_are_rejected() -> None:
+    plan, out = PoissonPlan(5), np.zeros(3, np.int64)
+    assert plan.kernel.draw(np.array([2**64 - 1, 2**64 - 1], np.uint64), out) == (2, 0, None)
+
+
 @pytest.mark.parametrize("mean", [2, 900, 80_023, 5 * 10**9])
 def test_what_the_kernel_leaves_unsettled_changes_no_sample(mean: int, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = Skellam(2 * mean).sample(400, Stream.from_seed(8))
-    doubtful = CountingPlan(mean, slack=1 << (FRACTION_BITS - 5))
+    doubtful = CountingPlan(mean, slack=1 << (FRACTION_BITS - 6))
     monkeypatch.setattr(dpmpc.noise, "poisson_plan", lambda _: doubtful)
     assert Skellam(2 * mean).sample(400, Stream.from_seed(8)).tolist() == expected.tolist()
-    assert doubtful.finished > 20
+    assert doubtful.finished > (20 if mean < SERIES_FROM else 0)
 
 
 class CountingPlan(PoissonPlan):
@@ -230,30 +262,36 @@ class CountingPlan(PoissonPlan):
         return super().finish(*question)
 
 
-@pytest.mark.parametrize(("deviate", "halves", "round_"), [(31, 0, 1), (-20, 0, 1), (100, 3, 1), (45, 0, 2)])
-@pytest.mark.parametrize("ties", [1, 3])
-def test_finish_reads_on_until_the_comparison_is_decided(deviate: int, halves: int, round_: int, ties: int) -> None:
-    """A uniform real that agrees with the threshold in its first `ties` words, and then lies just below or above it."""
+@pytest.mark.parametrize("deviate", [31, -20, 0, 100, 430])
+@pytest.mark.parametrize("ties", [0, 1, 3])
+def test_finish_reads_on_until_the_comparison_is_decided(deviate: int, ties: int) -> None:
+    """A uniform real that agrees with C f in its first `ties` words, and then lies just below or above it."""
     plan = PoissonPlan(1000)
     low, _ = plan.enclose(deviate, 600)
-    threshold = Fraction(low - (halves << 599), round_ << 600)
-    assert 0 < threshold < 1
-    digits = [math.floor(threshold * 2 ** (64 * i)) % 2**64 for i in range(1, 5)]
+    threshold = Fraction(low, 1 << 600)
+    height, *digits = (math.floor(threshold * 2 ** (64 * i)) % 2 ** (64 if i else 80) for i in range(5))
+    if deviate == 0:  # C f is an integer: every real from it on lies above
+        assert plan.finish(deviate, plan.peak - 1, iter([1 << 60]))
+        assert not plan.finish(deviate, plan.peak, iter([1 << 60]))
+        return
     for last, below in ((digits[ties] - 1, True), (digits[ties] + 1, False)):
-        words: Iterator[int] = iter([*digits[1:ties], last, 2**64 - 1])
-        accepted = plan.finish(deviate, halves, round_, digits[0], words)
-        # A coin that succeeds is followed by another, which 2^64 - 1 makes fail: the parity of the round tells.
-        assert accepted == ((round_ + below) % 2 == 1)
-        assert len(list(words)) == (0 if below else 1)
+        words: Iterator[int] = iter([*digits[:ties], last, 7])
+        assert plan.finish(deviate, height, words) == below
+        assert list(words) == [7]
 
 
 def test_kernel_refuses_an_inconsistent_plan() -> None:
-    with pytest.raises(ValueError, match="expected"):
-        samplers.CentredPoisson(5, 3, 7, 1, np.zeros(255, np.int64), np.zeros((2, 0), np.int64))
+    for steps, guide in (((3, 3), 4097), ((3, 2), 4096), ((0, 2), 4097)):
+        with pytest.raises(ValueError, match="expected"):
+            samplers.CentredPoisson(
+                np.zeros(steps, np.uint64), np.zeros(guide, np.uint32), 5, 0, 0, 0, np.zeros(0, np.int64), 7
+            )
     with pytest.raises(ValueError, match="half a point"):
         samplers.discrete_laplace(np.zeros(1, np.uint64), np.zeros(1, np.int64), 5, 0, 10, 39)
     with pytest.raises(ValueError, match="out of range"):
-        PoissonPlan(5).kernel.exponent(1 << 7)
+        PoissonPlan(5).kernel.exponent(1)
+    with pytest.raises(ValueError, match="out of range"):
+        PoissonPlan(SERIES_FROM).kernel.exponent(1 << 12)
 
 
 def test_no_float_enters_the_kernels() -> None:
@@ -307,6 +345,22 @@ def test_poisson_has_its_probabilities(mean: int) -> None:
     _, drawn, unsettled = PoissonPlan(mean).kernel.draw(Stream.from_seed(23).words(20 * draws.size), draws)
     assert (drawn, unsettled) == (draws.size, None)
     assert chi_square(draws, lambda x: stats.poisson.cdf(x + mean, mean), 60) > ALPHA
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("mean", [50, 700, SERIES_FROM - 1, SERIES_FROM, 10**6])
+def test_poisson_has_its_tails(mean: int) -> None:
+    """The numbers of draws beyond 3, 4 and 5 standard deviations on either side are binomial."""
+    count, draws = 3_000_000, np.empty(3_000_000, np.int64)
+    _, drawn, unsettled = PoissonPlan(mean).kernel.draw(Stream.from_seed(27).words(count + count // 32), draws)
+    assert (drawn, unsettled) == (count, None)
+    for deviations in (3, 4, 5):
+        edge = math.ceil(deviations * math.sqrt(mean))
+        for beyond, p in (
+            (draws >= edge, stats.poisson.sf(mean + edge - 1, mean)),
+            (draws <= -edge, stats.poisson.cdf(mean - edge, mean)),
+        ):
+            assert stats.binomtest(int(np.count_nonzero(beyond)), count, p).pvalue > ALPHA / 6
 
 
 @pytest.mark.statistical

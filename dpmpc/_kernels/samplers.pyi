@@ -9,14 +9,14 @@ def discrete_laplace(
 class CentredPoisson:
     def __init__(
         self,
-        mean: int,
-        scale: int,
-        limit_bits: int,
+        steps: NDArray[np.uint64],
+        guide: NDArray[np.uint32],
+        peak: int,
+        first: int,
+        width_bits: int,
         slack: int,
-        table: NDArray[np.int64],
         series: NDArray[np.int64],
+        limit_bits: int,
     ) -> None: ...
-    def draw(
-        self, words: NDArray[np.uint64], out: NDArray[np.int64]
-    ) -> tuple[int, int, tuple[int, int, int, int] | None]: ...
+    def draw(self, words: NDArray[np.uint64], out: NDArray[np.int64]) -> tuple[int, int, tuple[int, int] | None]: ...
     def exponent(self, deviate: int) -> int: ...
