@@ -10,11 +10,17 @@ cdef extern from "arithmetic_m61.h" nogil:
     bint m61_any_not_canonical(const uint64_t *a, size_t n)
     void m61_add(const uint64_t *a, const uint64_t *b, uint64_t *out, size_t n)
     void m61_subtract(const uint64_t *a, const uint64_t *b, uint64_t *out, size_t n)
+    void m61_subtract_two(const uint64_t *x, const uint64_t *a, const uint64_t *b, uint64_t *out, size_t n)
     void m61_multiply(const uint64_t *a, const uint64_t *b, uint64_t *out, size_t n)
     void m61_multiply_add(const uint64_t *a, uint64_t factor, const uint64_t *b, uint64_t *out, size_t n)
     bint m61_embed(const int64_t *values, uint64_t *out, size_t n)
     void m61_lift(const uint64_t *a, int64_t *out, size_t n)
     bint m61_mask(uint64_t *words, size_t n)
+
+
+cdef extern from "arithmetic_ring.h" nogil:
+    void c_ring_subtract_two "ring_subtract_two"(
+        const uint64_t *x, const uint64_t *a, const uint64_t *b, uint64_t *out, size_t n)
 
 
 cdef extern from "arithmetic_fixed.h" nogil:
@@ -34,6 +40,12 @@ cdef extern from "arithmetic_rows.h" nogil:
 
     bint c_normalise_rows "normalise_rows"(const double *x, size_t n, const Bounds *bounds, double *z)
     bint c_encode_rows "encode_rows"(const double *x, size_t n, const Bounds *bounds, double scale, int64_t *q)
+    bint c_encode_ball_rows "encode_ball_rows"(
+        const double *x, size_t rows, size_t columns, const Bounds *bounds, double scale, int64_t radius, double *scratch,
+        size_t chunk, int64_t *q)
+    bint c_encode_moment_rows "encode_moment_rows"(
+        const double *x, size_t rows, size_t columns, const Bounds *bounds, double scale, double weight,
+        const double *lower, const double *upper, size_t width, double *scratch, size_t chunk, int64_t *q)
     void c_second_moments "second_moments"(const double *z, size_t rows, size_t columns, double weight, double *out)
 
 
@@ -55,6 +67,18 @@ def subtract(const uint64_t[::1] a, const uint64_t[::1] b, uint64_t[::1] out):
     """out = a - b mod p."""
     with nogil:
         m61_subtract(&a[0], &b[0], &out[0], out.shape[0])
+
+
+def subtract_two(const uint64_t[::1] x, const uint64_t[::1] a, const uint64_t[::1] b, uint64_t[::1] out):
+    """out = x - a - b mod p."""
+    with nogil:
+        m61_subtract_two(&x[0], &a[0], &b[0], &out[0], out.shape[0])
+
+
+def ring_subtract_two(const uint64_t[::1] x, const uint64_t[::1] a, const uint64_t[::1] b, uint64_t[::1] out):
+    """out = x - a - b mod 2^64."""
+    with nogil:
+        c_ring_subtract_two(&x[0], &a[0], &b[0], &out[0], out.shape[0])
 
 
 def multiply(const uint64_t[::1] a, const uint64_t[::1] b, uint64_t[::1] out):
@@ -136,3 +160,46 @@ def second_moments(const double[:, ::1] z, double weight, double[:, ::1] out):
     """Rows of the upper triangle of (1, z)(1, z)^T without its corner, entries off the diagonal times `weight`."""
     with nogil:
         c_second_moments(&z[0, 0], z.shape[0], z.shape[1], weight, &out[0, 0])
+
+
+def encode_ball_rows(
+    const double[:, ::1] x,
+    const double[:, ::1] bounds,
+    double scale,
+    int64_t radius,
+    double[:, ::1] scratch,
+    int64_t[:, ::1] out,
+):
+    """Apply `encode_ball` to rows of `normalise_rows`, as many at a time as `scratch` has; returns what that returns."""
+    cdef Bounds public = bounds_of(bounds)
+    cdef bint refused
+    with nogil:
+        refused = c_encode_ball_rows(
+            &x[0, 0], x.shape[0], x.shape[1], &public, scale, radius, &scratch[0, 0], scratch.shape[0], &out[0, 0]
+        )
+    return refused
+
+
+def encode_moment_rows(
+    const double[:, ::1] x,
+    const double[:, ::1] bounds,
+    double scale,
+    double weight,
+    const double[::1] lower,
+    const double[::1] upper,
+    double[:, ::1] scratch,
+    int64_t[:, ::1] out,
+):
+    """Apply `encode_box` to `second_moments` of rows of `normalise_rows`; returns what that returns.
+
+    `scratch` has as many rows as are encoded at a time, each of x.shape[1] + out.shape[1] entries; `lower` and `upper`
+    have one entry for each of out's in so many rows.
+    """
+    cdef Bounds public = bounds_of(bounds)
+    cdef bint refused
+    with nogil:
+        refused = c_encode_moment_rows(
+            &x[0, 0], x.shape[0], x.shape[1], &public, scale, weight, &lower[0], &upper[0], out.shape[1],
+            &scratch[0, 0], scratch.shape[0], &out[0, 0]
+        )
+    return refused

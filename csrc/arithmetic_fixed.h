@@ -55,33 +55,49 @@ static void pull_into_ball(int64_t *q, size_t columns, int64_t radius) {
   }
 }
 
+/* Whether the norm is so far below the radius that rounding cannot matter: the sum errs by 2^-53 for each column, and rows
+   of 2^20 columns stay below the margin. */
+static int surely_in_ball(const int64_t *q, size_t columns, int64_t radius) {
+  double squares = 0;
+  for (size_t j = 0; j < columns; j++) squares += (double)q[j] * (double)q[j];
+  return squares < (double)radius * (double)radius * (1 - 0x1p-30);
+}
+
 /* Each row of `columns` reals: scale to integer units, pull onto the ball of `radius` <= 2^51 if outside, truncate
-   toward zero. Truncation only shortens a vector; what floating point adds is removed by `pull_into_ball`. Norms are
-   taken relative to the largest coordinate, so that no finite input overflows. Returns non-zero if some z is not
-   finite. */
+   toward zero. Truncation only shortens a vector; what floating point adds is removed by `pull_into_ball`. Norms of
+   rows whose squares might leave the range of doubles are taken relative to the largest coordinate, so that no finite
+   input overflows. Returns non-zero if some z is not finite. No clones: fused multiplications would round otherwise. */
 static int encode_ball(const double *z, size_t rows, size_t columns, double scale, int64_t radius, int64_t *q) {
-  uint64_t refused = 0;
+  const uint64_t smallest = bits_of(0x1p-400), largest = bits_of(0x1p400), infinite = bits_of(INFINITY);
+  int refused = 0;
   for (size_t i = 0; i < rows; i++, z += columns, q += columns) {
-    double peak = 0, squares = 0;
-    uint64_t row_refused = 0;
+    uint64_t peak_bits = 0; /* without their signs, doubles are in the order of their bits */
     for (size_t j = 0; j < columns; j++) {
-      row_refused |= not_finite(z[j]);
-      if (fabs(z[j]) > peak) peak = fabs(z[j]);
+      const uint64_t bits = bits_of(z[j]) & (UINT64_MAX >> 1);
+      peak_bits = bits > peak_bits ? bits : peak_bits;
     }
-    refused |= row_refused;
-    if (row_refused || peak == 0) {
+    if (peak_bits >= infinite || peak_bits == 0) {
+      refused |= peak_bits != 0;
       memset(q, 0, columns * sizeof *q);
       continue;
     }
-    for (size_t j = 0; j < columns; j++) squares += (z[j] / peak) * (z[j] / peak);
-    const double length = sqrt(squares), reach = (double)radius / length;
-    if (peak * scale > reach)
-      for (size_t j = 0; j < columns; j++) q[j] = (int64_t)(z[j] / peak * reach);
-    else
+    double peak = 1, squares = 0;
+    if (peak_bits >= smallest && peak_bits <= largest) {
+      for (size_t j = 0; j < columns; j++) squares += z[j] * z[j];
+    } else {
+      memcpy(&peak, &peak_bits, sizeof peak);
+      for (size_t j = 0; j < columns; j++) squares += (z[j] / peak) * (z[j] / peak);
+    }
+    const double reach = (double)radius / sqrt(squares);
+    if (!(peak * scale > reach))
       for (size_t j = 0; j < columns; j++) q[j] = (int64_t)(z[j] * scale);
-    pull_into_ball(q, columns, radius);
+    else if (peak == 1)
+      for (size_t j = 0; j < columns; j++) q[j] = (int64_t)(z[j] * reach);
+    else
+      for (size_t j = 0; j < columns; j++) q[j] = (int64_t)(z[j] / peak * reach);
+    if (!surely_in_ball(q, columns, radius)) pull_into_ball(q, columns, radius);
   }
-  return refused != 0;
+  return refused;
 }
 
 #endif

@@ -45,6 +45,15 @@ CLONES static void m61_subtract(const uint64_t *a, const uint64_t *b, uint64_t *
   }
 }
 
+/* out = x - a - b: one addition of p for each of the two borrows. */
+CLONES static void m61_subtract_two(const uint64_t *x, const uint64_t *a, const uint64_t *b, uint64_t *out, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    uint64_t first = x[i] - a[i];
+    uint64_t second = first + (M61 & (0 - (first >> 63))) - b[i];
+    out[i] = second + (M61 & (0 - (second >> 63)));
+  }
+}
+
 static void m61_multiply(const uint64_t *a, const uint64_t *b, uint64_t *out, size_t n) {
   for (size_t i = 0; i < n; i++) out[i] = m61_product(a[i], b[i]);
 }

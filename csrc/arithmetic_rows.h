@@ -61,4 +61,34 @@ static void second_moments(const double *z, size_t rows, size_t columns, double 
   }
 }
 
+/* The next two work on `chunk` rows at a time, so that what is in between stays in `scratch`, in the first-level cache. */
+
+/* `encode_ball` of what `normalise_rows` makes of the rows; returns what that returns. `scratch` holds `chunk` rows. */
+static int encode_ball_rows(const double *x, size_t rows, size_t columns, const Bounds *bounds, double scale,
+                            int64_t radius, double *scratch, size_t chunk, int64_t *q) {
+  int refused = 0;
+  for (size_t i = 0; i < rows; i += chunk) {
+    const size_t count = rows - i < chunk ? rows - i : chunk;
+    refused |= normalise_rows(x + i * columns, count * columns, bounds, scratch);
+    encode_ball(scratch, count, columns, scale, radius, q + i * columns);
+  }
+  return refused;
+}
+
+/* `encode_box`, from -limit to limit, of the `second_moments` of what `normalise_rows` makes of the rows; returns what that
+   returns. `scratch` holds `chunk` rows of `columns`, then of `width` entries; `lower` and `upper` hold a chunk, too. */
+static int encode_moment_rows(const double *x, size_t rows, size_t columns, const Bounds *bounds, double scale,
+                              double weight, const double *lower, const double *upper, size_t width, double *scratch,
+                              size_t chunk, int64_t *q) {
+  double *moments = scratch + chunk * columns;
+  int refused = 0;
+  for (size_t i = 0; i < rows; i += chunk) {
+    const size_t count = rows - i < chunk ? rows - i : chunk;
+    refused |= normalise_rows(x + i * columns, count * columns, bounds, scratch);
+    second_moments(scratch, count, columns, weight, moments);
+    encode_box(moments, count * width, scale, lower, upper, chunk * width, q + i * width);
+  }
+  return refused;
+}
+
 #endif

@@ -6,7 +6,8 @@ The kernel (csrc/samplers.h) takes one word for a point of a plane, in which
 
 lies below steps of integer height: floor(C f) + 1 at the edge of the step that is nearest to y = 0, where f is largest.
 A point below C f is accepted. C is an integer such that the areas of the steps add up to less than 2^64, and the steps
-are 2^b wide: b = 0 for small means, where a step is one y, and about a hundredth of a standard deviation for large ones.
+are 2^b wide: b = 0 for small means, where a step is one y, and about a hundredth of a standard deviation for large
+ones.
 
 The kernel knows C f to about 2^-43 of itself within a wide step, and to an integer otherwise. When that does not settle
 whether a point lies below, it hands the question back, and `PoissonPlan.finish` answers it with as many digits and as
@@ -125,7 +126,7 @@ class PoissonPlan:
             bits += 64
 
     def _log_ratio(self, deviate: int) -> Decimal:
-        """L(y) = ln p(0) - ln p(y) = ln (m + y)! - ln m! - y ln m, to the context's precision less the size of ln m!."""
+        """L(y) = ln p(0) - ln p(y) = ln (m + y)! - ln m! - y ln m, to the context's precision less the size of ln m!"""
         return _log_factorial(self.mean + deviate) - _log_factorial(self.mean) - deviate * Decimal(self.mean).ln()
 
     def _single(self) -> tuple[int, list[int], list[int]]:

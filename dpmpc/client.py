@@ -22,11 +22,12 @@ from numpy.typing import NDArray
 
 from dpmpc.errors import InputError
 from dpmpc.randomness import Stream, require_secret
-from dpmpc.sharing import AdditiveSharing, ArrayShare, SeededShare, Share, in_parallel
+from dpmpc.sharing import AdditiveSharing, ArrayShare, Masks, SeededShare, Share, in_parallel
 from dpmpc.task import Task
 
 BLOCK = 1 << 15  # clients randomized at once: bounds the memory of a simulation
 BLOCK_WORDS = 1 << 23  # and no more words than these, of clients that send many copies
+_CACHED_WORDS = 1 << 15  # encoded and masked at once by each thread, so that all of it stays in the cache
 
 
 class Client:
@@ -70,12 +71,18 @@ class Client:
     def randomize(self, rows: NDArray[np.float64], *, first: int = 0, threads: int = 1) -> NDArray[np.uint64]:
         """Return the copies (m, copies, width) as ring or field elements, still secret, noisy if clients add noise."""
         copies = self.encode(rows, first=first, threads=threads)[:, None, :]
-        if self.task.noising.by == "clients":
-            shape = (len(rows), self.task.copies, self.task.width)
-            noisy = self.task.noise.sample(shape, stream=self.stream, threads=threads)
+        noisy = self.noise(len(rows), threads)
+        if noisy is not None:
             noisy += copies
             copies = noisy
         return self.task.encoding.ring.embed(copies, out=copies.view(np.uint64))
+
+    def noise(self, count: int, threads: int = 1) -> NDArray[np.int64] | None:
+        """Draw what `count` clients add to their copies (count, copies, width); None if clients add no noise."""
+        if self.task.noising.by != "clients":
+            return None
+        shape = (count, self.task.copies, self.task.width)
+        return self.task.noise.sample(shape, stream=self.stream, threads=threads)
 
     def report(self, rows: NDArray[np.float64]) -> list[NDArray[np.uint64]]:
         """Randomize rows and split them: one array of shares for each server."""
@@ -125,18 +132,51 @@ def share_batch(
     keys = [client.stream.bytes(16) for _ in range(servers - 1)] if isinstance(scheme, AdditiveSharing) else []
     arrays = {server: place(server) for server in range(len(keys), servers)}
     step = min(BLOCK, max(1, BLOCK_WORDS // (task.copies * task.width)))
+    if isinstance(scheme, AdditiveSharing) and task.noising.by != "clients":
+        step = max(1, BLOCK_WORDS // task.width)  # no client's noise has to be held
     for first in range(0, task.clients, step):
-        noisy = client.randomize(rows[first : first + step], first=first, threads=threads)
-        block = slice(first, first + len(noisy))
+        block = slice(first, first + step)
         if isinstance(scheme, AdditiveSharing):
-            before = first * task.copies * task.width
-            scheme.mask(noisy, keys, arrays[servers - 1][block], first=before, threads=threads)
+            _mask_rows(client, rows[block], keys, arrays[servers - 1][block], first, threads)
         else:
+            noisy = client.randomize(rows[block], first=first, threads=threads)
             for server, part in enumerate(scheme.split(noisy, stream=client.stream)):
                 arrays[server][block] = part
         if progress is not None:
-            progress((first + len(noisy)) / task.clients)
+            progress(min(first + step, task.clients) / task.clients)
     return [*_seeded(task, keys), *(ArrayShare(array, task.encoding.ring) for array in arrays.values())]
+
+
+def _mask_rows(
+    client: Client,
+    rows: NDArray[np.float64],
+    keys: Sequence[bytes],
+    out: NDArray[np.uint64],
+    first: int,
+    threads: int,
+) -> None:
+    """Overwrite `out` with the last server's share of rows; `first` rows came before these.
+
+    What `Client.randomize` and `AdditiveSharing.mask` do, in blocks that stay in the cache.
+    """
+    task = client.task
+    ring, words = task.encoding.ring, task.copies * task.width
+    noise = client.noise(len(rows), threads)
+
+    def part(begin: int, end: int) -> None:
+        masks = Masks(ring, keys, (first + begin) * words)
+        scratch = np.empty((min(end - begin, max(1, _CACHED_WORDS // words)), task.width), np.int64)
+        for start in range(begin, end, len(scratch)):
+            block = slice(start, min(start + len(scratch), end))
+            encoded = scratch[: block.stop - start]
+            task.statistic.encode_raw(rows[block], task.schema, task.encoding, encoded, first + start)
+            copies = encoded[:, None, :]
+            if noise is not None:
+                copies = np.add(noise[block], copies, out=noise[block])
+            elements = ring.embed(copies, out=copies.view(np.uint64))
+            masks.subtract(elements.reshape(-1), out[block].reshape(-1))
+
+    in_parallel(part, len(rows), threads)
 
 
 def _seeded(task: Task, keys: Sequence[bytes]) -> list[Share]:

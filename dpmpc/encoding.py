@@ -40,6 +40,7 @@ Neighbouring = Literal["replace-one", "zero-out"]
 LARGEST_INTEGER = 1 << 51  # the kernels round exactly up to here
 MAX_FRACTIONAL_BITS = 50
 _LEAST_SCALE = 2.0**-10  # of discrete Laplace noise
+_CHUNK_CELLS = 1 << 10  # of rows that are encoded in several steps: they stay in the first-level cache
 _PERIOD = 256  # bounds are repeated to at least this many elements, so that the kernel's inner loop is long
 
 
@@ -129,7 +130,9 @@ class FixedPoint:
             raise _not_finite(reals)
         return out
 
-    def encode_within(self, rows: ArrayLike, schema: Schema, out: Integers, first: int = 0) -> None:
+    def encode_within(
+        self, rows: ArrayLike, schema: Schema, out: Integers, first: int = 0, radius: float | None = None
+    ) -> None:
         """Overwrite `out` with ``encode(schema.normalise(rows))``, in one pass.
 
         Parameters
@@ -142,19 +145,49 @@ class FixedPoint:
             Overwritten.
         first : int
             How many rows came before these; errors count them.
+        radius : float, optional
+            `encode_ball` with this radius in place of `encode`.
 
         Raises
         ------
         InputError
             If a value is not finite or is refused by the bounds; with its column and row.
         """
-        matrix = schema.matrix("X", rows)
-        if out.dtype != np.int64 or out.shape != matrix.shape or not out.flags.c_contiguous:
-            expected = f"C-contiguous int64 of shape {matrix.shape}"
-            raise InputError(f"out: {out.dtype} of shape {out.shape} given, {expected} expected")
-        reals = np.ascontiguousarray(matrix, np.float64)
-        if arithmetic.encode_rows(reals.reshape(-1), schema.periods, self._scale, out.reshape(-1)):
+        reals = self._rows(rows, schema, out, len(schema))
+        if radius is None:
+            refused = arithmetic.encode_rows(reals.reshape(-1), schema.periods, self._scale, out.reshape(-1))
+        else:
+            scratch = np.empty((_chunk(len(schema)), len(schema)))
+            limit = self._radius(radius)
+            refused = arithmetic.encode_ball_rows(reals, schema.periods, self._scale, limit, scratch, out)
+        if refused:
             schema.refuse(reals, first)
+
+    def encode_moments_within(
+        self, rows: ArrayLike, schema: Schema, weight: float, out: Integers, first: int = 0
+    ) -> None:
+        """Overwrite `out` with the upper triangle of (1, z)(1, z)^T, without its corner, for ``z = normalise(rows)``.
+
+        Entries off the diagonal are multiplied by `weight`, and all are encoded by `encode` with bounds +-weight.
+        Parameters and errors are those of `encode_within`; `out` has p + p (p + 1) / 2 columns.
+        """
+        columns = len(schema)
+        width = columns + columns * (columns + 1) // 2
+        reals = self._rows(rows, schema, out, width)
+        chunk = _chunk(width)
+        lower, upper = (np.repeat(self._bounds(end, 1, "weight"), chunk * width) for end in (-weight, weight))
+        scratch = np.empty((chunk, columns + width))
+        if arithmetic.encode_moment_rows(reals, schema.periods, self._scale, weight, lower, upper, scratch, out):
+            schema.refuse(reals, first)
+
+    def _rows(self, rows: ArrayLike, schema: Schema, out: Integers, width: int) -> Reals:
+        """Return rows that fit the schema and `out`, as the kernels want them."""
+        matrix = schema.matrix("X", rows)
+        expected = (len(matrix), width)
+        if out.dtype != np.int64 or out.shape != expected or not out.flags.c_contiguous:
+            found = f"{out.dtype} of shape {out.shape} given"
+            raise InputError(f"out: {found}, C-contiguous int64 of shape {expected} expected")
+        return np.ascontiguousarray(matrix, np.float64)
 
     def encode_ball(self, z: ArrayLike, radius: float) -> Integers:
         """Encode vectors so that ||q||_2 <= floor(2^f radius), exactly.
@@ -359,6 +392,11 @@ def _reals(z: ArrayLike) -> Reals:
     if array.dtype.kind not in "fiu":
         raise InputError(f"z: {array.dtype} given, real numbers expected")
     return np.require(array, np.float64, "C")
+
+
+def _chunk(width: int) -> int:
+    """Return how many rows the kernels hold at a time."""
+    return max(1, _CHUNK_CELLS // width)
 
 
 def _repeat(bounds: Reals) -> Reals:

@@ -25,7 +25,7 @@ from dpmpc.errors import InputError, SimulationOnly
 KEY_BYTES = 16
 SEED_BYTES = 32
 BLOCK_BYTES = 16
-_ZEROS = memoryview(bytes(1 << 16))
+_ZEROS = memoryview(bytes(1 << 18))  # encrypted at once: more would leave the cache
 
 
 class Label(bytes, enum.Enum):

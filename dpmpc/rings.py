@@ -86,6 +86,19 @@ class Home(abc.ABC):
         """Return a - b."""
         return self._binary(self._subtract, a, b, out)
 
+    def mask(self, x: Words, masks: Sequence[Words], out: Words) -> None:
+        """Overwrite `out`, which may be `x`, with x minus one or more masks.
+
+        All are flat, contiguous, of one length and known to be canonical: nothing is checked. For blocks that stay in
+        the cache, masks are subtracted two at a time.
+        """
+        value = x
+        for first, second in zip(masks[::2], masks[1::2], strict=False):
+            self._subtract_two(value, first, second, out)
+            value = out
+        if len(masks) % 2:
+            self._subtract(value, masks[-1], out)
+
     def multiply(self, a: Words, b: Words, out: Words | None = None) -> Words:
         """Return the elementwise product of a and b."""
         return self._binary(self._multiply, a, b, out)
@@ -172,6 +185,8 @@ class Home(abc.ABC):
     @abc.abstractmethod
     def _subtract(self, a: Words, b: Words, out: Words) -> None: ...
     @abc.abstractmethod
+    def _subtract_two(self, x: Words, a: Words, b: Words, out: Words) -> None: ...
+    @abc.abstractmethod
     def _multiply(self, a: Words, b: Words, out: Words) -> None: ...
     @abc.abstractmethod
     def _multiply_add(self, a: Words, factor: int, b: Words, out: Words) -> None: ...
@@ -202,6 +217,9 @@ class Ring64(Home):
 
     def _subtract(self, a: Words, b: Words, out: Words) -> None:
         np.subtract(a, b, out=out)
+
+    def _subtract_two(self, x: Words, a: Words, b: Words, out: Words) -> None:
+        arithmetic.ring_subtract_two(x, a, b, out)
 
     def _multiply(self, a: Words, b: Words, out: Words) -> None:
         np.multiply(a, b, out=out)
@@ -243,6 +261,9 @@ class Mersenne61(Home):
 
     def _subtract(self, a: Words, b: Words, out: Words) -> None:
         arithmetic.subtract(a, b, out)
+
+    def _subtract_two(self, x: Words, a: Words, b: Words, out: Words) -> None:
+        arithmetic.subtract_two(x, a, b, out)
 
     def _multiply(self, a: Words, b: Words, out: Words) -> None:
         arithmetic.multiply(a, b, out)

@@ -150,14 +150,10 @@ class AdditiveSharing:
         kept = None if masks is None else [mask.reshape(-1) for mask in masks]
 
         def part(begin: int, end: int) -> None:
-            expansions = [Expansion(Stream(key), self.ring, first + begin) for key in keys]
-            scratch = np.empty(min(_BLOCK, end - begin), np.uint64)
+            reader = Masks(self.ring, keys, first + begin)
             for block in _blocks(begin, end):
-                value = secret[block]
-                for index, expansion in enumerate(expansions):
-                    mask = scratch[: value.size] if kept is None else kept[index][block]
-                    expansion.read(mask)
-                    value = self.ring.subtract(value, mask, out=remainder[block])
+                parts = None if kept is None else [mask[block] for mask in kept]
+                reader.subtract(secret[block], remainder[block], parts)
 
         in_parallel(part, x.size, threads)
 
@@ -176,6 +172,43 @@ class Corrected:
 
     secret: Words
     wrong: tuple[int, ...]
+
+
+class Masks:
+    """The expansions of the keys of all servers but the last, read and subtracted block by block.
+
+    Parameters
+    ----------
+    ring : Home
+        Ring or field of the elements.
+    keys : sequence of bytes
+        One for each of these servers.
+    first : int
+        Element to begin with.
+    """
+
+    def __init__(self, ring: Home, keys: Sequence[bytes], first: int):
+        self._ring = ring
+        self._expansions = [Expansion(Stream(key), ring, first) for key in keys]
+        self._scratch = np.empty((len(keys), 0), np.uint64)
+
+    def subtract(self, x: Words, out: Words, masks: Sequence[Words] | None = None) -> None:
+        """Overwrite `out` with the flat, canonical `x` minus the next elements of all keys.
+
+        Parameters
+        ----------
+        x, out : ndarray of uint64, shape (m,)
+            May be the same. Blocks of about 2^15 elements are the fastest.
+        masks : sequence of arrays like `out`, optional
+            Overwritten with what is subtracted.
+        """
+        if masks is None:
+            if x.size > self._scratch.shape[1]:
+                self._scratch = np.empty((len(self._expansions), x.size), np.uint64)
+            masks = [row[: x.size] for row in self._scratch]
+        for expansion, mask in zip(self._expansions, masks, strict=True):
+            expansion.read(mask)
+        self._ring.mask(x, masks, out)
 
 
 class ShamirSharing:

@@ -143,11 +143,9 @@ class Rows(_RowStatistic):
         out: NDArray[np.int64],
         first: int = 0,
     ) -> None:
-        """As in `Statistic`; a box is encoded in one pass over the rows."""
-        if self.radius is None and len(rows):
-            encoding.encode_within(rows, schema, out, first)
-        else:
-            super().encode_raw(rows, schema, encoding, out, first)
+        """As in `Statistic`, in one pass over the rows."""
+        if len(rows):
+            encoding.encode_within(rows, schema, out, first, self.radius)
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
         """Replace-one sensitivity of the box, or of the ball where that is smaller."""
@@ -180,6 +178,20 @@ class SecondMoments(_RowStatistic):
         if features.size:
             arithmetic.second_moments(clipped, math.sqrt(2), features)
         return encoding.encode(features, -math.sqrt(2), math.sqrt(2))
+
+    def encode_raw(
+        self,
+        rows: NDArray[np.float64],
+        schema: Schema,
+        encoding: FixedPoint,
+        out: NDArray[np.int64],
+        first: int = 0,
+    ) -> None:
+        """As in `Statistic`; without a radius in one pass over the rows."""
+        if self.radius is None and len(rows):
+            encoding.encode_moments_within(rows, schema, math.sqrt(2), out, first)
+        else:
+            super().encode_raw(rows, schema, encoding, out, first)
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
         """sqrt(2)(1 + C^2) in units of 2^-f, plus what rounding each entry to the nearest integer can add."""
