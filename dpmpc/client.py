@@ -27,7 +27,7 @@ from dpmpc.task import Task
 
 BLOCK = 1 << 15  # clients randomized at once: bounds the memory of a simulation
 BLOCK_WORDS = 1 << 23  # and no more words than these, of clients that send many copies
-_CACHED_WORDS = 1 << 15  # encoded and masked at once by each thread, so that all of it stays in the cache
+_CACHED_WORDS = 1 << 17  # encoded and masked at once by each thread, so that all of it stays in the cache
 
 
 class Client:

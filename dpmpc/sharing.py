@@ -36,7 +36,8 @@ __all__ = [
     "save_share",
 ]
 
-_BLOCK = 1 << 15  # elements that are split at once: a block of every share stays in the cache
+_BLOCK = 1 << 16  # elements that are split at once: a block of every share stays in the cache
+_LEAST_PARALLEL = 1 << 15  # less than this is done sooner than threads are started
 
 
 class AdditiveSharing:
@@ -198,7 +199,7 @@ class Masks:
         Parameters
         ----------
         x, out : ndarray of uint64, shape (m,)
-            May be the same. Blocks of about 2^15 elements are the fastest.
+            May be the same. Blocks of about 2^16 elements are the fastest.
         masks : sequence of arrays like `out`, optional
             Overwritten with what is subtracted.
         """
@@ -425,7 +426,7 @@ def in_parallel(part: Callable[[int, int], None], size: int, threads: int) -> No
     """Call ``part(begin, end)`` for ranges that make up ``range(size)``, one range per thread."""
     if threads < 1:
         raise InputError(f"threads: {threads} given, at least 1 expected")
-    if threads == 1 or size <= _BLOCK:
+    if threads == 1 or size <= _LEAST_PARALLEL:
         part(0, size)
         return
     length = -(-size // threads)

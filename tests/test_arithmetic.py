@@ -56,6 +56,17 @@ def test_out_may_be_an_operand(ring, name, operand):
     assert (result == expected).all()
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_masks_are_subtracted(ring, count):
+    a, b = pairs(ring)
+    masks = [b, a[::-1], b[::-1], a][:count]
+    expected = [(x - sum(values)) % ring.modulus for x, *values in zip(a, *masks, strict=True)]
+    for out in (words(a), np.zeros(len(a), np.uint64)):
+        x = out if out.any() else words(a)
+        ring.mask(x, [words(mask) for mask in masks], out)
+        assert out.tolist() == expected
+
+
 @pytest.mark.parametrize("factor", [*range(-9, 10), 1 << 61, (1 << 61) - 2, 1 << 64, 3**50, -(5**40)])
 def test_public_factors(ring, factor):
     a, b = pairs(ring)

@@ -16,6 +16,7 @@ from scipy import stats
 from dpmpc.bounds import Column, Schema
 from dpmpc.encoding import FixedPoint, Mersenne61, ModulusPlan, Ring64, Sensitivity, plan_modulus
 from dpmpc.errors import InputError, OverflowRisk
+from dpmpc.statistic import SecondMoments
 
 VECTORS = json.loads((reference.VECTORS / "encoding.json").read_text())
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -338,3 +339,47 @@ def test_one_pass_refuses_and_counts_from_the_first_row(value):
 def test_one_pass_wants_memory_that_fits(out):
     with pytest.raises(InputError, match="C-contiguous int64 of shape"):
         FixedPoint().encode_within(np.zeros((2, 3)), Schema.unit(["a", "b", "c"]), out)
+
+
+@pytest.mark.parametrize("columns", [1, 3, 10, 700, 1500])
+def test_balls_and_moments_in_one_pass_are_those_in_several(columns):
+    """More rows than the kernels hold at a time, and rows wider than what they hold."""
+    public = Schema.from_pair([f"x{column}" for column in range(columns)], (-2.0, 1.0))
+    rows = np.random.default_rng(columns).normal(size=(40 if columns > 100 else 1100, columns))
+    out = np.empty(rows.shape, np.int64)
+    FixedPoint(20).encode_within(rows, public, out, radius=1.25)
+    assert (out == FixedPoint(20).encode_ball(public.normalise(rows), 1.25)).all()
+    if columns <= 10:
+        moments = SecondMoments().encode(public.normalise(rows), FixedPoint(20))
+        out = np.empty(moments.shape, np.int64)
+        FixedPoint(20).encode_moments_within(rows, public, np.sqrt(2), out)
+        assert (out == moments).all()
+
+
+@pytest.mark.parametrize("radius", [None, 1.0])
+def test_values_refused_in_one_pass_are_named(radius):
+    rows = np.zeros((600, 3))
+    rows[500, 1] = np.nan
+    with pytest.raises(InputError, match="row 601: nan given"):
+        FixedPoint().encode_within(rows, Schema.unit(["a", "b", "c"]), np.empty((600, 3), np.int64), 100, radius)
+    with pytest.raises(InputError, match="row 601: nan given"):
+        FixedPoint().encode_moments_within(rows, Schema.unit(["a", "b", "c"]), 1.5, np.empty((600, 9), np.int64), 100)
+    rows[500, 1] = -1.5
+    with pytest.raises(InputError, match=r"row 501: -1\.5 lies outside"):
+        FixedPoint().encode_within(rows, Schema.unit(["a", "b", "c"]), np.empty((600, 3), np.int64), 0, radius)
+    with pytest.raises(InputError, match=r"out: int64 of shape \(600, 8\) given"):
+        FixedPoint().encode_moments_within(rows, Schema.unit(["a", "b", "c"]), 1.5, np.empty((600, 8), np.int64))
+
+
+@pytest.mark.parametrize("power", [-1000, -401, -399, 0, 399, 401, 1000])
+def test_balls_take_any_magnitude(power):
+    """Both ways of computing the norm, and what lies next to where they change."""
+    z = np.random.default_rng(5).normal(size=(200, 7))
+    q = FixedPoint(30).encode_ball(z * 2.0**power, 1.0)
+    assert (np.einsum("ij,ij->i", q, q) <= 1 << 60).all()
+    if power < 0:
+        assert not q.any()
+    else:
+        within = 2.0 ** min(power, 399)  # farther out the ball's point is the same
+        expected = np.array([reference.encode_ball((row * within).tolist(), 30, 1.0) for row in z])
+        assert abs(q - expected).max() <= 1
