@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from dpmpc.errors import InputError
 from dpmpc.randomness import Stream, require_secret
-from dpmpc.sharing import AdditiveSharing, ArrayShare, Masks, SeededShare, Share, in_parallel
+from dpmpc.sharing import AdditiveSharing, ArrayShare, FileShare, Masks, SeededShare, Share, in_parallel
 from dpmpc.task import Task
 
 BLOCK = 1 << 15  # clients randomized at once: bounds the memory of a simulation
@@ -94,7 +94,7 @@ def share_batch(
     rows: NDArray[np.float64],
     *,
     stream: Stream | None = None,
-    storage: Callable[[int], NDArray[np.uint64]] | None = None,
+    storage: Callable[[int], NDArray[np.uint64] | FileShare] | None = None,
     threads: int = 1,
     progress: Callable[[float], None] | None = None,
 ) -> list[Share]:
@@ -111,8 +111,8 @@ def share_batch(
     stream : Stream, optional
         As in `Client`.
     storage : callable, optional
-        ``storage(server)`` returns the uint64 array of ``task.share_shape`` that a server's share is written to, for
-        example a memory-mapped file; by default memory.
+        ``storage(server)`` returns what a server's share of ``task.share_shape`` is written to, block by block: an
+        array of uint64, or a `FileShare`, so that no more than a block is in memory. By default a new array.
     threads : int
         Threads of every step; the shares do not depend on them.
     progress : callable, optional
@@ -130,21 +130,28 @@ def share_batch(
     scheme = task.scheme
     servers = task.trust.servers
     keys = [client.stream.bytes(16) for _ in range(servers - 1)] if isinstance(scheme, AdditiveSharing) else []
-    arrays = {server: place(server) for server in range(len(keys), servers)}
+    places = {server: place(server) for server in range(len(keys), servers)}
     step = min(BLOCK, max(1, BLOCK_WORDS // (task.copies * task.width)))
-    if isinstance(scheme, AdditiveSharing) and task.noising.by != "clients":
+    last = places[servers - 1]
+    if isinstance(scheme, AdditiveSharing) and isinstance(last, np.ndarray) and task.noising.by != "clients":
         step = max(1, BLOCK_WORDS // task.width)  # no client's noise has to be held
+    buffer = np.empty((step, task.copies, task.width) if isinstance(last, FileShare) else 0, np.uint64)
     for first in range(0, task.clients, step):
-        block = slice(first, first + step)
+        block = slice(first, min(first + step, task.clients))
         if isinstance(scheme, AdditiveSharing):
-            _mask_rows(client, rows[block], keys, arrays[servers - 1][block], first, threads)
+            masked = last[block] if isinstance(last, np.ndarray) else buffer[: block.stop - first]
+            _mask_rows(client, rows[block], keys, masked, first, threads)
+            if isinstance(last, FileShare):
+                last[block] = masked
         else:
             noisy = client.randomize(rows[block], first=first, threads=threads)
             for server, part in enumerate(scheme.split(noisy, stream=client.stream)):
-                arrays[server][block] = part
+                places[server][block] = part
         if progress is not None:
-            progress(min(first + step, task.clients) / task.clients)
-    return [*_seeded(task, keys), *(ArrayShare(array, task.encoding.ring) for array in arrays.values())]
+            progress(block.stop / task.clients)
+    ring = task.encoding.ring
+    written = [kept if isinstance(kept, FileShare) else ArrayShare(kept, ring) for kept in places.values()]
+    return [*(SeededShare(key, task.share_shape, ring) for key in keys), *written]
 
 
 def _mask_rows(
@@ -177,7 +184,3 @@ def _mask_rows(
             masks.subtract(elements.reshape(-1), out[block].reshape(-1))
 
     in_parallel(part, len(rows), threads)
-
-
-def _seeded(task: Task, keys: Sequence[bytes]) -> list[Share]:
-    return [SeededShare(key, task.share_shape, task.encoding.ring) for key in keys]

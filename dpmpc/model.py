@@ -45,8 +45,8 @@ def run(
     -------
     Release
     """
+    keys = simulation_keys(task, stream)
     shares = share_batch(task, rows, stream=stream, threads=threads, progress=progress)
-    keys = simulation_keys(stream, len(shares))
     transformed = [
         transform(task, share, simulation_key=key, threads=threads) for share, key in zip(shares, keys, strict=True)
     ]

@@ -101,8 +101,13 @@ def add_noise(task: Task, sums: NDArray[np.uint64], stream: Stream, *, threads: 
     return sums
 
 
-def simulation_keys(stream: Stream | None, servers: int) -> list[bytes | None]:
-    """Draw the keys of the servers' noise from a simulation's seeded stream; None stands for secret noise."""
-    if stream is None or not stream.simulation:
+def simulation_keys(task: Task, stream: Stream | None) -> list[bytes | None]:
+    """Draw the keys of the servers' noise, if they add any, from a simulation's seeded stream.
+
+    None stands for secret noise. They are the first that is drawn from the stream: servers are told before any client
+    begins.
+    """
+    servers = task.trust.servers
+    if stream is None or not stream.simulation or not task.servers_add_noise:
         return [None] * servers
     return [stream.bytes(KEY_BYTES) for _ in range(servers)]

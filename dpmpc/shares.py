@@ -27,6 +27,7 @@ from dpmpc.randomness import KEY_BYTES, Label, Stream
 from dpmpc.rings import Home, Words, elements, home
 
 _NPY_MAGIC = b"\x93NUMPY"
+_WORD = "<u8"
 _LONGEST_SEEDED_FILE = 4096
 _MOST_ELEMENTS = 1 << 60
 _KEPT_BYTES = 1 << 30  # of a file that may stay in the system's page cache: what is read once only drives out the rest
@@ -149,6 +150,45 @@ class FileShare(Share):
         self.path, self.shape, self.ring = path, shape, ring
         self._offset = offset
 
+    @classmethod
+    def create(
+        cls, path: str | os.PathLike[str], shape: tuple[int, ...], ring: Home | type[Home] | str = "ring64"
+    ) -> FileShare:
+        """Make a file of zeros, readable by its owner only (0600), whose rows are then written in blocks.
+
+        Its space is taken at once: a disk that is too small is noticed before any client has done its work.
+
+        Parameters
+        ----------
+        path : path
+            What was there is replaced.
+        shape : tuple of int
+            Shape of the whole share; the first axis is the clients'.
+        ring : Home, class or name
+            Ring or field of the elements.
+        """
+        with _private_file(path) as file:
+            header = {"descr": _WORD, "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(file, header)
+            offset = file.tell()
+            file.flush()
+            size = offset + 8 * math.prod(shape)
+            try:
+                os.posix_fallocate(file.fileno(), 0, size)
+            except OSError as error:
+                raise InputError(f"path: {path} cannot take {size} bytes: {error.strerror}") from error
+        return cls(Path(path), shape, offset, home(ring))
+
+    def __setitem__(self, rows: slice, block: Words) -> None:
+        """Write consecutive rows."""
+        first, last, _ = rows.indices(self.shape[0])
+        expected = (last - first, *self.shape[1:])
+        if block.shape != expected:
+            raise InputError(f"block: shape {block.shape} given, {expected} expected for rows {first} to {last - 1}")
+        with self.path.open("r+b") as file:
+            file.seek(self._offset + 8 * first * math.prod(self.shape[1:]))
+            elements(block, "block").astype(_WORD, copy=False).tofile(file)
+
     def _rows(self, first: int, count: int) -> Words:
         width = math.prod(self.shape[1:])
         start = self._offset + 8 * first * width
@@ -200,9 +240,7 @@ def save_share(path: str | os.PathLike[str], share: Share) -> None:
     An array is written as ``.npy``. A seeded share is one line of JSON, ``{"format", "version", "ring", "shape"}``, and
     the 16 bytes of the key.
     """
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(descriptor, "wb") as file:
-        os.fchmod(descriptor, 0o600)  # a file that was there kept its mode
+    with _private_file(path) as file:
         share.write(file)
 
 
@@ -231,6 +269,13 @@ def open_share(path: str | os.PathLike[str], ring: Home | type[Home] | str = "ri
     if start.startswith(_NPY_MAGIC):
         return _open_array(path, expected)
     return _read_seeded(path, start, expected)
+
+
+def _private_file(path: str | os.PathLike[str]) -> IO[bytes]:
+    """Open an empty file for writing that only its owner may read."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.fchmod(descriptor, 0o600)  # a file that was there kept its mode
+    return open(descriptor, "wb")
 
 
 def _open_array(path: Path, ring: Home) -> FileShare:

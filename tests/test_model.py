@@ -21,6 +21,7 @@ from dpmpc.planning import design
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
 from dpmpc.server import simulation_keys, transform
+from dpmpc.sharing import FileShare
 from dpmpc.statistic import Rows, SecondMoments, statistic_from
 from dpmpc.task import Task
 
@@ -91,12 +92,27 @@ def test_shares_of_blocks_open_to_the_same_release(servers, chunk, ring):
     task = task_of(clients=700, servers=servers, ring=ring)
     rows = rows_of(700)
     stream = Stream.from_seed(5)
+    keys = simulation_keys(task, stream)
     shares = share_batch(task, rows, stream=stream)
-    keys = simulation_keys(stream, servers)
     parts = [transform(task, share, simulation_key=key, threads=2) for share, key in zip(shares, keys, strict=True)]
     whole = open_sums(task, parts)
     again = model.run(task, rows, stream=Stream.from_seed(5), threads=2)
     assert (whole.sums == again.sums).all()
+
+
+@pytest.mark.parametrize("sharing", ["additive", "shamir"])
+def test_shares_of_blocks_may_go_straight_to_files(tmp_path, sharing):
+    task = task_of(clients=BLOCK + 11, sharing=sharing, copies="each")
+    rows = rows_of(task.clients)
+    in_memory = share_batch(task, rows, stream=Stream.from_seed(6))
+
+    def storage(server):
+        return FileShare.create(tmp_path / f"share-{server}", task.share_shape, task.encoding.ring)
+
+    in_files = share_batch(task, rows, stream=Stream.from_seed(6), storage=storage)
+    assert len(list(tmp_path.iterdir())) == (3 if sharing == "shamir" else 1)
+    for one, other in zip(in_memory, in_files, strict=True):
+        assert (one.rows(0, task.clients) == other.rows(0, task.clients)).all()
 
 
 def test_a_batch_of_several_blocks_is_seamless():

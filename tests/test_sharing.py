@@ -544,6 +544,36 @@ def test_a_saved_share_is_opened_again(tmp_path, make, shape, ring):
     assert (tmp_path / "copy").read_bytes() == path.read_bytes()
 
 
+@pytest.mark.parametrize("shape", [(0, 3), (5,), (700, 2, 3)])
+def test_a_share_written_in_blocks_is_the_file_of_the_whole(tmp_path, shape):
+    whole = expand(KEY, shape)
+    save_share(tmp_path / "whole", ArrayShare(whole))
+    (tmp_path / "blocks").write_bytes(bytes(100_000))
+    (tmp_path / "blocks").chmod(0o644)
+    share = FileShare.create(tmp_path / "blocks", shape)
+    assert (open_share(tmp_path / "blocks").rows(0, shape[0]) == 0).all()
+    for first in (0, 300, 200, 100, 400, 500, 600):
+        share[first : first + 100] = whole[first : first + 100]
+    assert (share.rows(0, shape[0]) == whole).all()
+    assert (tmp_path / "blocks").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert (tmp_path / "blocks").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_block_of_another_shape_is_refused(tmp_path):
+    share = FileShare.create(tmp_path / "share", (5, 2))
+    for rows, block in ((slice(0, 5), np.ones((4, 2), np.uint64)), (slice(4, 6), np.ones((2, 2), np.uint64))):
+        with pytest.raises(InputError, match="block: shape"):
+            share[rows] = block
+    with pytest.raises(InputError, match="block: int64 given"):
+        share[0:1] = np.ones((1, 2), np.int64)
+    assert (share.rows(0, 5) == 0).all()
+
+
+def test_a_share_that_the_disk_cannot_hold_is_refused_at_once(tmp_path):
+    with pytest.raises(InputError, match=r"share cannot take \d+ bytes"):
+        FileShare.create(tmp_path / "share", (1 << 58,))
+
+
 def test_a_file_that_shrinks_after_it_was_opened_is_noticed(tmp_path):
     save_share(tmp_path / "share", SAMPLES["array"])
     opened = open_share(tmp_path / "share")
