@@ -17,15 +17,23 @@ On a file of your own: ``dpmpc fit FILE --model moment --column COLUMN -M3 ...``
 
 from __future__ import annotations
 
+import importlib
 import sys
 from typing import Any
 
 from dpmpc.protocols.linear_transform import analyst, server
 
 from dpmpc.network.party import Party
+from dpmpc.network.settings import PartySettings
 from dpmpc.task import Task
 
 PROGRAM = "dpmpc.protocols.frequency_moments"
+
+
+def prepare(settings: PartySettings) -> None:
+    """Import what only the analyst needs, while clients are at work."""
+    if settings.party == settings.analyst:
+        importlib.import_module("dpmpc.estimators")
 
 
 async def main(party: Party) -> dict[str, Any]:

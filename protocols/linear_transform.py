@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -36,11 +37,13 @@ from dpmpc.network.party import Party
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
 from dpmpc.server import simulation_keys, transform
-from dpmpc.sharing import Share, open_share, save_share
+from dpmpc.sharing import FileShare, Share, open_share, save_share
 from dpmpc.task import Task
 
 PROGRAM = "dpmpc.protocols.linear_transform"
 RELEASE_FILE = "release.dpmpc"
+
+Placement = Callable[[Sequence[Path]], None]
 
 
 async def main(party: Party) -> dict[str, Any]:
@@ -100,7 +103,8 @@ class Run:
     analyst : Report
         What the analyst spent.
     clients_s, servers_s : float
-        Wall-clock seconds of all the simulated clients, and of the parties from their start to their end.
+        Wall-clock seconds until all the simulated clients' shares are with the servers, and from there until the
+        parties have ended. The parties start while the clients are at work.
     """
 
     answer: dict[str, Any]
@@ -166,26 +170,57 @@ def run(
     ProtocolFailure
         If a party fails; the error names it.
     """
-    tell = on_progress or (lambda stage, fraction: None)
-    began = time.perf_counter()
-    shares = share_batch(task, rows, stream=stream, threads=threads, progress=lambda done: tell("clients", done))
-    clients_s = time.perf_counter() - began
-    networked = run_servers(
+    return run_servers(
         task,
-        shares,
+        clients(task, rows, stream=stream, threads=threads, on_progress=on_progress),
         program=program,
         arguments=arguments,
         stream=stream,
         threads=threads,
         deadline=deadline,
-        on_progress=tell,
+        on_progress=on_progress,
     )
-    return dataclasses.replace(networked, clients_s=clients_s)
+
+
+def clients(
+    task: Task,
+    rows: NDArray[np.float64],
+    *,
+    stream: Stream | None = None,
+    threads: int = 1,
+    on_progress: Callable[[str, float], None] | None = None,
+) -> Placement:
+    """Return what plays all the clients and writes each server's share straight into its folder."""
+
+    def place(folders: Sequence[Path]) -> None:
+        shares = share_batch(
+            task,
+            rows,
+            stream=stream,
+            storage=lambda server: FileShare.create(share_file(folders[server]), task.share_shape, task.encoding.ring),
+            threads=threads,
+            progress=on_progress and functools.partial(on_progress, "clients"),
+        )
+        for server, share in enumerate(shares):
+            if not isinstance(share, FileShare):
+                save_share(share_file(folders[server]), share)
+
+    return place
+
+
+def stored(shares: Sequence[Share]) -> Placement:
+    """Return what writes the shares that the servers have into their folders."""
+
+    def place(folders: Sequence[Path]) -> None:
+        for server, share in enumerate(shares):
+            save_share(share_file(folders[server]), share)
+
+    return place
 
 
 def run_servers(
     task: Task,
-    shares: Sequence[Share],
+    shares: Sequence[Share] | Placement,
     *,
     program: str | None = None,
     arguments: Mapping[str, Any] | None = None,
@@ -198,7 +233,7 @@ def run_servers(
     released: list[Release] = []
 
     def collect(party: int, folder: Path) -> None:
-        if party == len(shares):
+        if party == task.trust.servers:
             released.append(Release.load(folder / RELEASE_FILE))
 
     done = run_parties(
@@ -218,7 +253,7 @@ def run_servers(
 def run_parties(
     program: str,
     task: Task,
-    shares: Sequence[Share],
+    shares: Sequence[Share] | Placement,
     *,
     arguments: Mapping[str, Any] | None = None,
     collect: FolderCallback | None = None,
@@ -231,27 +266,33 @@ def run_parties(
 
     Parameters
     ----------
+    shares : sequence of Share, or callable
+        One for each server; or what puts them into the parties' folders while these start, as `clients` does.
     collect : callable, optional
         ``collect(party, folder)`` may read what a party left in its folder.
     """
     tell = on_progress or (lambda stage, fraction: None)
+    place = shares if callable(shares) else stored(shares)
+    clients_s = 0.0
+
+    def timed(folders: Sequence[Path]) -> None:
+        nonlocal clients_s
+        began = time.perf_counter()
+        place(folders)
+        clients_s = time.perf_counter() - began
+
     began = time.perf_counter()
-
-    def set_up(party: int, folder: Path) -> None:
-        if party < len(shares):
-            save_share(share_file(folder), shares[party])
-
     outcomes = launch(
         program,
         task.trust.servers,
         arguments={
             "task": task.to_dict(),
             "threads": threads,
-            "simulation_keys": [key and key.hex() for key in simulation_keys(stream, len(shares))],
+            "simulation_keys": [key and key.hex() for key in simulation_keys(task, stream)],
             **(arguments or {}),
         },
         task=task.digest,
-        set_up=set_up,
+        meanwhile=timed,
         collect=collect,
         on_progress=lambda party, done: tell(f"server {party}", float(done)),
         deadline=deadline + transform_allowance(task),
@@ -261,8 +302,8 @@ def run_parties(
         answer=outcomes[-1].result,
         servers=tuple(reports[:-1]),
         analyst=reports[-1],
-        clients_s=0.0,
-        servers_s=time.perf_counter() - began,
+        clients_s=clients_s,
+        servers_s=time.perf_counter() - began - clients_s,
     )
 
 

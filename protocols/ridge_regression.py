@@ -17,18 +17,26 @@ On a file of your own: ``dpmpc fit FILE --model ridge --target COLUMN -M3 ...``,
 
 from __future__ import annotations
 
+import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
 from dpmpc.protocols.linear_transform import analyst, server
 
 from dpmpc.network.party import Party
+from dpmpc.network.settings import PartySettings
 from dpmpc.task import Task
 
 if TYPE_CHECKING:
     from dpmpc.estimators import RidgeRegression
 
 PROGRAM = "dpmpc.protocols.ridge_regression"
+
+
+def prepare(settings: PartySettings) -> None:
+    """Import what only the analyst needs, while clients are at work."""
+    if settings.party == settings.analyst:
+        importlib.import_module("dpmpc.estimators")
 
 
 async def main(party: Party) -> dict[str, Any]:

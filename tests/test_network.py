@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from network_programs import sum_shares
+from network_programs import late_file, sum_shares
 
 from dpmpc.errors import (
     BatchMismatch,
@@ -553,3 +553,45 @@ def test_linear_algebra_of_a_party_has_one_thread_unless_told(monkeypatch, told,
         monkeypatch.setenv("OPENBLAS_NUM_THREADS", told)
     outcomes = launch("network_programs.thread_limit", 2)
     assert [outcome.result for outcome in outcomes] == [{"threads": expected}] * 3
+
+
+def wait_for(paths):
+    """Wait until all files are there, but not for ever."""
+    ends_at = time.monotonic() + 20
+    while not all(path.exists() for path in paths):
+        assert time.monotonic() < ends_at, "not all parties got ready"
+        time.sleep(0.02)
+
+
+def test_files_may_come_while_the_parties_start(tmp_path):
+    """The parties get ready meanwhile, and do not count the time: no deadline for set-up is running."""
+
+    def meanwhile(folders):
+        wait_for([late_file.mark(tmp_path, party) for party in range(3)])
+        time.sleep(1.0)
+        for party, folder in enumerate(folders):
+            (folder / "late").write_text(f"for {party}")
+
+    arguments = {"marks": str(tmp_path)}
+    outcomes = launch("network_programs.late_file", 2, arguments=arguments, meanwhile=meanwhile, connect_deadline=0.9)
+    assert [outcome.result["late"] for outcome in outcomes] == ["for 0", "for 1", "for 2"]
+
+
+def test_parties_end_when_what_they_wait_for_fails(tmp_path):
+    def meanwhile(folders):
+        wait_for([late_file.mark(tmp_path, party) for party in range(3)])
+        raise InputError("rows: none given, some expected")
+
+    with pytest.raises(InputError, match="rows: none given"):
+        launch("network_programs.late_file", 2, arguments={"marks": str(tmp_path)}, meanwhile=meanwhile)
+
+
+def test_a_party_that_fails_while_it_gets_ready_is_named(tmp_path):
+    """It ends before it is told to go on."""
+
+    def meanwhile(folders):
+        wait_for([folder / "outcome.json" for folder in folders])
+        time.sleep(0.3)
+
+    with pytest.raises(ProtocolFailure, match="FileNotFoundError"):
+        launch("network_programs.late_file", 2, arguments={"marks": str(tmp_path / "none")}, meanwhile=meanwhile)

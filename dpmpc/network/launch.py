@@ -19,14 +19,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from dpmpc.network.identity import Authority
-from dpmpc.network.settings import LOG_FILE, Outcome, PartySettings, digest_of, read_outcome, write_settings
+from dpmpc.network.settings import GO, LOG_FILE, Outcome, PartySettings, digest_of, read_outcome, write_settings
 from dpmpc.network.verdict import Ending, root_cause
 
 LOOPBACK = "127.0.0.1"
@@ -75,6 +75,11 @@ class _Child:
         *lines, self._unfinished_line = (self._unfinished_line + data).split(b"\n")
         return [msgspec.json.decode(line)["progress"] for line in lines]
 
+    def go_on(self) -> None:
+        """Let the party link itself to the others; one that has ended already is noticed by its end."""
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._lifeline.fileno(), GO)
+
     def end(self) -> None:
         """End the process, if it is still there."""
         for end in (self._process.terminate, self._process.kill):
@@ -104,6 +109,7 @@ def launch(
     arguments: Mapping[str, Any] | None = None,
     task: bytes | None = None,
     set_up: FolderCallback | None = None,
+    meanwhile: Callable[[Sequence[Path]], None] | None = None,
     collect: FolderCallback | None = None,
     on_progress: ProgressCallback | None = None,
     deadline: float = 30.0,
@@ -128,6 +134,9 @@ def launch(
         32 bytes, the digest of the task; that of program and arguments by default.
     set_up : callable, optional
         ``set_up(party, folder)`` may put files into a party's private folder before any party starts.
+    meanwhile : callable, optional
+        ``meanwhile(folders)`` may put more files there while the parties start: they wait for its end before they link
+        themselves to one another. No deadline is running.
     collect : callable, optional
         ``collect(party, folder)`` may read what a party left there, after all have succeeded.
     on_progress : callable, optional
@@ -186,6 +195,10 @@ def launch(
                 set_up(party, folder)
         present = [party for party in members if party not in absent]
         with _running(present, folders, listeners) as children:
+            if meanwhile is not None:
+                meanwhile(folders)
+            for child in children:
+                child.go_on()
             _watch(children, timeout, on_progress)
         endings = [child.ending() for child in children]
         error = root_cause([*endings, *(Ending(party, None) for party in absent)])

@@ -1,9 +1,10 @@
 """The process of one party: ``python -m dpmpc.network.party FOLDER``.
 
-The private folder holds party.json, the party's identity, and whatever the program reads. The process links itself to
-the other parties, runs ``await main(party)`` of the program's module, takes leave, and writes outcome.json: what the
-program returned and what the run cost, or a typed error. The exit status is 0, 2 for an `InputError`, 3 for anything
-else.
+The private folder holds party.json, the party's identity, and whatever the program reads. The process imports the
+program, which may get ready in a function ``prepare(settings)``. If it has a launcher, it then waits until everything
+that the program reads is there. It links itself to the other parties, runs ``await main(party)`` of the program's
+module, takes leave, and writes outcome.json: what the program returned and what the run cost, or a typed error. The
+exit status is 0, 2 for an `InputError`, 3 for anything else.
 
 Progress goes to standard output, one JSON object a line; everything else that is printed, and every traceback, goes
 to standard error, which a launcher keeps as the party's log.
@@ -27,7 +28,7 @@ import msgspec
 from dpmpc.errors import DpmpcError, InputError, ProtocolFailure
 from dpmpc.network.meter import Meter
 from dpmpc.network.runtime import PartyRuntime
-from dpmpc.network.settings import ErrorRecord, Outcome, PartySettings, read_settings, write_outcome
+from dpmpc.network.settings import GO, ErrorRecord, Outcome, PartySettings, read_settings, write_outcome
 
 _logger = logging.getLogger(__name__)
 
@@ -84,7 +85,7 @@ class Party:
         self._progress.flush()
 
 
-def run_party(settings: PartySettings, folder: Path, progress: TextIO) -> int:
+def run_party(settings: PartySettings, folder: Path, progress: TextIO, launched: threading.Event | None = None) -> int:
     """Take part in a run; write the outcome and return the exit status.
 
     Parameters
@@ -95,9 +96,14 @@ def run_party(settings: PartySettings, folder: Path, progress: TextIO) -> int:
         The party's private folder.
     progress : text file
         Where progress is reported.
+    launched : threading.Event, optional
+        What to wait for before anybody else is contacted.
     """
     try:
-        write_outcome(folder, _run(settings, folder, progress))
+        program = _program(settings)
+        if launched is not None:
+            launched.wait()
+        write_outcome(folder, _run(program, settings, folder, progress))
         return 0
     except DpmpcError as error:
         _logger.exception("the run failed")
@@ -112,10 +118,17 @@ def run_party(settings: PartySettings, folder: Path, progress: TextIO) -> int:
     return failure.exit_status
 
 
-def _run(settings: PartySettings, folder: Path, progress: TextIO) -> Outcome:
+def _program(settings: PartySettings) -> Any:
+    """Import the program and let it get ready."""
     program = importlib.import_module(settings.program)
     if not hasattr(program, "main"):
         raise InputError(f"program: {settings.program} given, a module with a coroutine main(party) expected")
+    if hasattr(program, "prepare"):
+        program.prepare(settings)
+    return program
+
+
+def _run(program: Any, settings: PartySettings, folder: Path, progress: TextIO) -> Outcome:
     runtime = PartyRuntime(settings, folder)
     party = Party(runtime, folder, progress)
 
@@ -128,10 +141,10 @@ def _run(settings: PartySettings, folder: Path, progress: TextIO) -> Outcome:
     return runtime.run_program(take_part())
 
 
-def _end_with_launcher(folder: Path) -> None:
-    """Wait for the end of standard input, which the launcher holds open while it lives; then leave nothing behind."""
-    while os.read(sys.stdin.fileno(), 1):
-        pass
+def _follow_launcher(folder: Path, launched: threading.Event) -> None:
+    """Pass the launcher's word on; at the end of standard input, which it holds open, leave nothing behind."""
+    while os.read(sys.stdin.fileno(), len(GO)):
+        launched.set()
     shutil.rmtree(folder, ignore_errors=True)
     with contextlib.suppress(OSError):  # the last party to leave removes the folder of the run
         folder.parent.rmdir()
@@ -160,10 +173,12 @@ def main() -> int:
     except InputError as error:
         print(error, file=sys.stderr)
         return error.exit_status
+    launched = None
     if settings.supervised:
-        threading.Thread(target=_end_with_launcher, args=(folder,), daemon=True).start()
+        launched = threading.Event()
+        threading.Thread(target=_follow_launcher, args=(folder, launched), daemon=True).start()
     with _progress_channel() as progress:
-        return run_party(settings, folder, progress)
+        return run_party(settings, folder, progress, launched)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from dpmpc.network.meter import Report
 
 SETTINGS_FILE, OUTCOME_FILE, LOG_FILE = "party.json", "outcome.json", "party.log"
 FRAME_LIMIT = 1 << 28
+GO = b"\n"  # what a launcher writes to a party's standard input once everything is in its folder
 
 
 class PartySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,7 +48,8 @@ class PartySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     listener : int, optional
         File descriptor of a listening socket that the launcher hands over.
     supervised : bool
-        Whether the end of standard input means that the launcher is gone: the party then removes its folder and ends.
+        Whether a launcher holds standard input. The party gets ready, and waits for `GO` before it links itself to
+        others; the end of standard input means that the launcher is gone: the party then removes its folder and ends.
     without : tuple of int
         Servers that all the others have agreed to go on without. They are not called or waited for, and turned away.
     """
