@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import RenderableType
 
-from dpmpc.baselines import optimal_ridge
 from dpmpc.bounds import Schema, check_table
 from dpmpc.errors import InputError
 from dpmpc.estimators import FrequencyMoment, LowRankApproximation, PrivateEstimator, RidgeRegression
@@ -135,35 +134,29 @@ class RidgeAnalysis(Analysis):
     def optimum(self, table: Table) -> NDArray[np.float64]:
         """Return the coefficients that the data itself would give; not private."""
         fitted = self.estimator
-        features, label = self._split(table)
-        best = optimal_ridge(*fitted.normalised(features, label), fitted.cost_alpha, fit_intercept=fitted.fit_intercept)
-        return fitted.in_units(best)[0]
+        return fitted.in_units(fitted.compare(table.values).best)[0]
 
     def error(self) -> float:
         """Return the relative distance of the coefficients from the truth, in L2 norm."""
         assert self.truth is not None
         return float(np.linalg.norm(self.estimator.coef_ - self.truth) / np.linalg.norm(self.truth))
 
-    def _split(self, table: Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        fitted = self.estimator
-        return table.select(fitted.feature_names_).values, table.column(fitted.target_)
-
     def judge(self, table: Table, answer: dict[str, Any]) -> Findings:
         """Compare coefficients and phi with the optimum and with the trivial predictor."""
         fitted = self.estimator
-        features, label = self._split(table)
+        compared = fitted.compare(table.values)
         found = None if isinstance(fitted.release_, GramRelease) else fitted.inference(LEVEL)
         result = {
             **answer,
             **({} if found is None else inference_fields(found)),
-            "approximation_factor": fitted.approximation_factor(features, label),
-            "trivial_factor": fitted.trivial_factor(features, label),
+            "approximation_factor": compared.approximation_factor,
+            "trivial_factor": compared.trivial_factor,
             "largest_clipped_fraction": _clipped(fitted.release_.task.schema, table),
         }
         columns: dict[str, Sequence[float]] = {} if self.truth is None else {"truth": list(self.truth)}
         columns |= {
             "private": list(answer["coefficients"].values()),
-            "not private": list(self.optimum(table)),
+            "not private": list(fitted.in_units(compared.best)[0]),
             "trivial": [0.0] * len(fitted.coef_),
         }
         lines = [

@@ -11,6 +11,7 @@ from dpmpc import RidgeRegression, model
 from dpmpc.baselines import SSP, LinearModel, exact_gram, optimal_ridge, ridge_cost, solve_ridge, trivial_predictor
 from dpmpc.bounds import Schema
 from dpmpc.errors import InputError
+from dpmpc.estimators import ridge
 from dpmpc.planning import design
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
@@ -156,6 +157,31 @@ def test_a_noisy_sum_is_lifted_out_of_the_noise():
     fitted = RidgeRegression(0.0, epsilon=0.2, seed=1).fit(X, y)
     assert fitted.alpha_ > 0
     assert np.linalg.norm(fitted.coef_) < 5
+
+
+@pytest.mark.parametrize("target", [0, 1, 3])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_a_fit_is_compared_block_by_block_as_all_at_once(monkeypatch, target, intercept):
+    rows = np.random.default_rng(3).uniform(-1.2, 1.2, (1000, 4))
+    schema = Schema.from_pair([f"x{i}" for i in range(4)], (-1.1, 0.9))
+    task = design(schema, 1000, 5.0, 1e-6, sketch="sum", seed=1)
+    release = model.run(task, rows, stream=Stream.from_seed(1))
+    fitted = RidgeRegression(3.0, fit_intercept=intercept).fit_release(release, target=target)
+    monkeypatch.setattr(ridge, "_BLOCK", 77)
+    compared = fitted.compare(rows)
+    Z = schema.normalise(rows)
+    X, y = np.delete(Z, target, axis=1), Z[:, target]
+    best = optimal_ridge(X, y, 3.0, fit_intercept=intercept)
+    least = ridge_cost(best, X, y, 3.0)
+    np.testing.assert_allclose(compared.best.weights, best.weights, rtol=1e-9)
+    assert compared.best.intercept == pytest.approx(best.intercept, rel=1e-9)
+    assert compared.approximation_factor == pytest.approx(ridge_cost(fitted.model_, X, y, 3.0) / least, rel=1e-12)
+    trivial = trivial_predictor(3, y, fit_intercept=intercept)
+    assert compared.trivial_factor == pytest.approx(ridge_cost(trivial, X, y, 3.0) / least, rel=1e-12)
+    split = np.delete(rows, target, axis=1), rows[:, target]
+    assert fitted.approximation_factor(*split) == compared.approximation_factor
+    assert fitted.trivial_factor(*split) == compared.trivial_factor
+    assert fitted.approximation_factor(*split, best) == pytest.approx(1, rel=1e-12)
 
 
 def test_trivial_predictor_and_costs():

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpmpc.baselines import LinearModel, optimal_ridge, ridge_cost, solve_ridge, trivial_predictor
+from dpmpc.baselines import LinearModel, exact_gram, solve_ridge
 from dpmpc.errors import InputError
 from dpmpc.estimators.base import LinearPredictor, PrivateLinearModel, column_index, in_units, table_of
 from dpmpc.estimators.inference import Inference, infer
@@ -16,7 +17,25 @@ from dpmpc.release import GramRelease, NoisyGram, Release
 
 DEBIAS = ("guarded", "never")
 AUTO = "auto"
+_BLOCK = 1 << 14  # rows that are judged at once: they stay in the cache
 _CHOSEN_MARGIN = 0.5  # the estimated risk itself shies from a singular matrix, so that half the usual margin is safe
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """What a fit is worth on rows at hand; not private.
+
+    Attributes
+    ----------
+    best : LinearModel
+        The fit with the least cost, in normalised units.
+    approximation_factor, trivial_factor : float
+        Cost over the least cost, of the fit and of the predictor that ignores the features.
+    """
+
+    best: LinearModel
+    approximation_factor: float
+    trivial_factor: float
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -138,19 +157,47 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         model : LinearModel, optional
             Another model to judge, in normalised units.
         """
-        Z, label = self.normalised(X, y)
-        best = optimal_ridge(Z, label, self.cost_alpha, fit_intercept=self.fit_intercept)
-        least = ridge_cost(best, Z, label, self.cost_alpha)
-        if least == 0:
-            raise InputError("y: the optimal fit is exact, so the approximation factor is undefined")
-        return ridge_cost(model or self.model_, Z, label, self.cost_alpha) / least
+        return self.compare(self._rows(X, y), model).approximation_factor
 
     def trivial_factor(self, X: ArrayLike, y: ArrayLike) -> float:
         """Phi of the predictor that ignores the features and knows the target's mean."""
-        _, label = self.normalised(X, y)
-        return self.approximation_factor(
-            X, y, trivial_predictor(self.n_features_in_, label, fit_intercept=self.fit_intercept)
-        )
+        return self.compare(self._rows(X, y)).trivial_factor
+
+    def compare(self, rows: NDArray[np.float64], model: LinearModel | None = None) -> Comparison:
+        """Set this fit beside the best and the trivial one on rows at hand; not private.
+
+        Parameters
+        ----------
+        rows : ndarray of float64, shape (n, p)
+            All columns of the release in their order, in their units. They are normalised twice, a block at a time,
+            which is quicker than to keep what they become.
+        model : LinearModel, optional
+            Another model to judge, in normalised units.
+
+        Raises
+        ------
+        InputError
+            If the best fit is exact, so that phi is undefined.
+        """
+        target = self.release_.columns.index(self.target_)
+
+        def blocks() -> Iterator[NDArray[np.float64]]:
+            for first in range(0, len(rows), _BLOCK):
+                yield self.release_.task.schema.normalise(rows[first : first + _BLOCK], first=first)
+
+        gram = np.sum([exact_gram(Z) for Z in blocks()], axis=0)
+        best = solve_ridge(gram, target, self.cost_alpha, fit_intercept=self.fit_intercept)
+        mean = float(gram[0, target + 1] / gram[0, 0]) if self.fit_intercept else 0.0
+        models = (best, model or self.model_, LinearModel(np.zeros_like(best.weights), mean))
+        weights = np.insert(np.column_stack([each.weights for each in models]), target, -1.0, axis=0)
+        intercepts = np.array([each.intercept for each in models])
+        costs = self.cost_alpha * np.array([each.weights @ each.weights for each in models])
+        for Z in blocks():
+            costs += np.square(Z @ weights + intercepts).sum(axis=0)
+        least, own, trivial = costs.tolist()
+        if least == 0:
+            raise InputError("y: the optimal fit is exact, so the approximation factor is undefined")
+        return Comparison(best, own / least, trivial / least)
 
     @property
     def cost_alpha(self) -> float:
@@ -161,21 +208,17 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         """Coefficients (d,) and intercept of a normalised model in the columns' units."""
         return in_units(model, self.release_.task.schema, self.release_.columns.index(self.target_))
 
-    def normalised(self, X: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return features (n, d) and target (n,) mapped to [-1, 1] by the release's public bounds, and clipped to
-        them.
-        """
-        schema = self.release_.task.schema
-        features = schema.select(self.feature_names_).normalise(np.asarray(X, dtype=np.float64))
-        label = schema.select([self.target_]).normalise(np.asarray(y, dtype=np.float64)[:, None])[:, 0]
-        return features, label
-
     def check_parameters(self) -> None:
         """Refuse parameters that no fit can use, before any data is touched."""
         if self.alpha != AUTO and (isinstance(self.alpha, str) or not (np.isfinite(self.alpha) and self.alpha >= 0)):
             raise InputError(f"alpha: {self.alpha} given, a finite number >= 0 or {AUTO!r} expected")
         if self.debias not in DEBIAS:
             raise InputError(f"debias: {self.debias!r} given, one of {', '.join(DEBIAS)} expected")
+
+    def _rows(self, X: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
+        """Put features and target together as the release has them."""
+        target = self.release_.columns.index(self.target_)
+        return np.insert(np.asarray(X, dtype=np.float64), target, np.asarray(y, dtype=np.float64), axis=1)
 
     def _penalty(self, release: Release | GramRelease, gram: NoisyGram, target: int) -> float:
         """Return the penalty asked for, or the chosen one, and no less than is safe."""
