@@ -43,7 +43,8 @@ HOOKS = {
     "dpmpc.client:Client.encode": "clip and encode",
     "dpmpc.noise:Noise.sample": "noise",
     "dpmpc.protocols.linear_transform:share_batch": "share",
-    "dpmpc.protocols.linear_transform:save_share": "store shares",
+    "dpmpc.shares:FileShare.create": "store shares",
+    "dpmpc.shares:FileShare.__setitem__": "store shares",
     "dpmpc.protocols.linear_transform:launch": "parties",
     "dpmpc.analyses:RidgeAnalysis.judge": "compare with the data",
 }
