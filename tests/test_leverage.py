@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -53,7 +54,7 @@ def shares(S, lost):
     """The bounds on lambda_max(S_T^T G^-1 S_T), by name."""
     products = module._products(S)
     return {
-        "leverages": module.trace_bound(S.leverage(), lost),
+        "leverages": module.heaviest([S.leverage()], lost).sum(),
         "overlaps": module.overlap_bound(S, lost, S.overlap_range()[0]),
         "pairs": module.pairwise_bound(products, lost),
         "rows": S.sparsity * lost / S.overlap_range()[0],
@@ -116,6 +117,24 @@ def test_many_clients_come_in_pieces():
     np.testing.assert_allclose(S.leverage(), forms(matrix, G), rtol=1e-10)
     wide = CountSketch(1 << 15, PIECE + 77, seed=1)
     np.testing.assert_array_equal(wide.leverage(), 1 / (wide.occupancy()[wide.entries(0, PIECE + 77)[0][:, 0]] + 1))
+
+
+@given(st.lists(st.lists(st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.5, 1.0]), max_size=9), max_size=9), st.integers(1, 12))
+def test_the_heaviest_of_pieces_are_the_heaviest_of_all(pieces, count):
+    found = module.heaviest([np.array(piece) for piece in pieces], count)
+    assert found.tolist() == sorted(itertools.chain(*pieces), reverse=True)[:count]
+
+
+@pytest.mark.parametrize("lost", [0, 50])
+def test_measuring_many_clients_takes_the_memory_of_few(lost):
+    """All their leverages would take 8 MB."""
+    peaks = []
+    for clients in (1 << 17, 1 << 20):
+        tracemalloc.start()
+        exposure(OSNAP(100, clients, 2, seed=1), lost)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < peaks[0] + (1 << 20)
 
 
 @pytest.mark.parametrize("S", FAMILIES[:4], ids=repr)
@@ -184,7 +203,7 @@ def test_shared_pairs_help_against_large_coalitions():
     """Against 20 of 20000 clients the trace and s t / lambda_min prove nothing, s + t - 1 + P does."""
     S = OSNAP(1000, 20_000, 4, seed=1, balanced=True)
     smallest = S.overlap_range()[0]
-    assert module.trace_bound(S.leverage(), 20) > 1
+    assert module.heaviest([S.leverage()], 20).sum() > 1
     assert 4 * 20 / smallest > 1
     assert module.overlap_bound(S, 20, smallest) == (4 + 19 + S.shared_pairs()) / smallest < 1
     assert module.overlap_bound(S, 1, smallest) == 4 / smallest

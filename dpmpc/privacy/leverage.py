@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,23 +117,24 @@ def _measured(sketch: PublicMatrix, lost: int, in_a_row: int) -> tuple[float, fl
 
     docs/one-copy.md, section 5.
     """
-    low, high = sketch.overlap_range()
+    G = sketch.overlaps()
+    low, high = sketch.overlap_range(G)
     unit = sketch.rows * float(np.finfo(np.float64).eps)
     error = sketch.sparsity * unit * high / low**2
     smallest = max(low - unit * high, 1.0)
-    leverage = sketch.leverage() + error
+    leaders = heaviest(sketch.leverages(G), max(lost, 1)) + error
     if lost == 0:
-        return float(leverage.max()), smallest
+        return float(leaders[0]), smallest
     products = _products(sketch) + error if sketch.columns <= MOST_PAIRWISE else None
     g = {
-        "leverages": trace_bound(leverage, lost),
+        "leverages": float(leaders.sum()),
         "overlaps": overlap_bound(sketch, lost, smallest),
         "rows": sketch.sparsity * in_a_row / smallest,
     }
     if products is not None:
         g["pairs"] = pairwise_bound(products, lost)
     share = _provable(g, sketch, lost)
-    largest = float(leverage.max()) / (1 - share)
+    largest = float(leaders[0]) / (1 - share)
     if products is not None:
         largest = min(largest, pairwise_leverage(products, lost, share))
     return largest, (1 - share) * smallest
@@ -151,9 +153,18 @@ def _provable(g: dict[str, float], sketch: PublicMatrix, lost: int) -> float:
     )
 
 
-def trace_bound(leverage: Reals, lost: int) -> float:
-    """lambda_max(S_T^T G^-1 S_T) <= its trace <= the sum of the largest leverages."""
-    return float(_largest(leverage, lost))
+def heaviest(pieces: Iterable[Reals], count: int) -> Reals:
+    """Return the `count` largest values of all pieces, the largest first, in memory of them and of a piece.
+
+    The sum of the t largest leverages bounds lambda_max(S_T^T G^-1 S_T), because it bounds the trace.
+    """
+    leaders, least = np.empty(0), -math.inf
+    for piece in pieces:
+        leaders = np.concatenate([leaders, piece[piece > least]])
+        if len(leaders) > 2 * count:  # seldom: few values pass once the least of the leaders is large
+            leaders = np.partition(leaders, -count)[-count:]
+            least = float(leaders[0])
+    return np.sort(leaders)[::-1][:count]
 
 
 def overlap_bound(sketch: PublicMatrix, lost: int, smallest: float) -> float:

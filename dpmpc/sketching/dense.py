@@ -88,9 +88,8 @@ class Rademacher(PublicMatrix):
             G += signs.T @ signs
         return G
 
-    def quadratic_forms(self, K: Reals) -> Reals:
-        """Return s_i^T K s_i of every client; see `PublicMatrix.quadratic_forms`."""
-        return np.concatenate([np.einsum("ir,ir->i", signs @ K, signs) for signs in self._real_pieces()])
+    def _quadratic_forms(self, K: Reals) -> Iterator[Reals]:
+        return (np.einsum("ir,ir->i", signs @ K, signs) for signs in self._real_pieces())
 
     def shared_pairs(self) -> int:
         """Return k (k - 1)/2 (n - 1): every client hits every row; see `PublicMatrix.shared_pairs`."""

@@ -222,28 +222,50 @@ class PublicMatrix(abc.ABC):
         G[np.diag_indices(self.rows)] = self.occupancy() + 1
         return G
 
-    def overlap_range(self) -> tuple[float, float]:
-        """Return the smallest and the largest eigenvalue of G, to rounding: both at least 1."""
+    def overlap_range(self, G: Reals | None = None) -> tuple[float, float]:
+        """Return the smallest and the largest eigenvalue of G, to rounding: both at least 1.
+
+        Parameters
+        ----------
+        G : ndarray of float64, shape (k, k), optional
+            The result of `overlaps`, where it is at hand.
+        """
         if self.sparsity == 1:
             occupancy = self.occupancy()
             return float(occupancy.min() + 1), float(occupancy.max() + 1)
-        eigenvalues = np.linalg.eigvalsh(self.overlaps())
+        eigenvalues = np.linalg.eigvalsh(self.overlaps() if G is None else G)
         return max(1.0, float(eigenvalues[0])), float(eigenvalues[-1])
 
     def leverage(self) -> Reals:
         """Return l_i = s_i^T G^-1 s_i of every client, float64 (n,), for the unscaled S and G = S S^T + I.
 
         It is at most s/(1 + s), and below k/n on average: how far client i's row stands out of the noise of all
-        (docs/one-copy.md). Memory of G, its inverse and the result; of the result alone where s is 1.
+        (docs/one-copy.md). Memory of G, its inverse and the result; of the result alone where s is 1. For many clients,
+        `leverages` gives the same numbers in pieces.
+        """
+        leverage = np.empty(self.columns)
+        first = 0
+        for piece in self.leverages():
+            leverage[first : first + len(piece)] = piece
+            first += len(piece)
+        return leverage
+
+    def leverages(self, G: Reals | None = None) -> Iterator[Reals]:
+        """Return `leverage` a piece of clients at a time: memory of G, its inverse and a piece, whatever n.
+
+        Parameters
+        ----------
+        G : ndarray of float64, shape (k, k), optional
+            The result of `overlaps`, where it is at hand.
         """
         if self.sparsity == 1:
             reciprocals = 1.0 / (self.occupancy() + 1)
-            return np.concatenate([reciprocals[rows[:, 0]] for rows, _ in self._pieces()])
-        return self.quadratic_forms(np.asarray(np.linalg.inv(self.overlaps()), np.float64))
+            return (reciprocals[rows[:, 0]] for rows, _ in self._pieces())
+        return self._quadratic_forms(np.asarray(np.linalg.inv(self.overlaps() if G is None else G), np.float64))
 
-    def quadratic_forms(self, K: Reals) -> Reals:
-        """Return s_i^T K s_i of every client, float64 (n,), for symmetric K (k, k) and the unscaled S."""
-        return np.concatenate(list(overlaps.quadratic_forms(self._pieces(), K)))
+    def _quadratic_forms(self, K: Reals) -> Iterator[Reals]:
+        """Return s_i^T K s_i, for symmetric K (k, k) and the unscaled S, of the clients of each piece."""
+        return overlaps.quadratic_forms(self._pieces(), K)
 
     def shared_pairs(self) -> int:
         """Return max_j of the sum, over the pairs of rows that client j hits, of the other clients that hit both."""

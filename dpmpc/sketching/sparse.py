@@ -109,10 +109,6 @@ class Sum(SparseMatrix):
         """Return the one weight; see `PublicMatrix.heaviest_client`."""
         return float(weights_from(weights, 1)[0])
 
-    def leverage(self) -> Reals:
-        """Return 1/(n + 1) for every client; see `PublicMatrix.leverage`."""
-        return np.full(self.columns, 1.0 / (self.columns + 1))
-
     @cached_property
     def _tally(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         return np.array([self.columns]), np.array([0])
