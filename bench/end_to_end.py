@@ -1,10 +1,11 @@
 """Where the time of `dpmpc fit` goes, on a Parquet file of a million rows, and how it compares with a fit in the clear.
 
 The peer reads the same file with pyarrow and fits `sklearn.linear_model.Ridge`. Both are processes of their own, from
-their start to their end, run in turn; wall-clock seconds, medians. The command plays all the clients and starts three
-servers and an analyst as processes linked by TLS, and compares the result with the optimum of the data. Stages are
-timed by the functions that enter them, each without what it calls of another stage. One more run under `cProfile` says
-how often the busiest functions were called: none of them once for each row.
+their start to their end, run in turn; wall-clock seconds, medians. The command starts three servers and an analyst as
+processes, plays all the clients while they start, lets them link themselves by TLS, and compares the result with the
+optimum of the data. The parties' start counts as far as it is waited for; the rest hides behind the clients, noise
+included, where a core is free. Stages are timed by the functions that enter them, each without what it calls of another
+stage. One more run under `cProfile` says how often the busiest functions were called: none of them once for each row.
 """
 
 from __future__ import annotations
@@ -48,7 +49,10 @@ HOOKS = {
     "dpmpc.protocols.linear_transform:launch": "parties",
     "dpmpc.analyses:RidgeAnalysis.judge": "compare with the data",
 }
-IMPORT, END, PARTIES, NOISE = "start and import", "end", "parties", "noise"
+IMPORT, END, PARTIES, NOISE, TLS, STARTS = (
+    *("start and import", "end", "parties", "noise"),
+    *("TLS", "processes' start and end"),
+)
 BUSIEST = 12
 _TIMEOUT = 600
 
@@ -78,6 +82,7 @@ def main(arguments: Sequence[str]) -> None:
         "busiest": profiles,
     }
     content["ratios"] = ratios(content["stages"])
+    content["shares"] = {name: shares(content["stages"][name]) for name in SETTINGS}
     text = render(content)
     print(text)
     if (chosen.runs, chosen.clients) == (RUNS, CLIENTS):
@@ -128,6 +133,14 @@ def ratios(measured: dict[str, dict[str, dict[str, float]]]) -> dict[str, dict[s
     }
 
 
+def shares(found: dict[str, dict[str, float]]) -> dict[str, float]:
+    """Shares of a fit's seconds that are not the work itself."""
+    whole = found["wall"]["median"]
+    parts = {"noise": (NOISE,), "start-up": (IMPORT, STARTS, END), "TLS": (TLS,)}
+    told = {part: sum(found[stage]["median"] for stage in of) / whole for part, of in parts.items()}
+    return told | {"the rest": 1 - sum(told.values())}
+
+
 def child(kind: str, began: float, data: str, options: Sequence[str]) -> None:
     """What one process does: fit in the clear, or run the command with its stages timed or profiled."""
     if kind == "peer":
@@ -173,14 +186,14 @@ def _of_parties(wall: float, timing: dict[str, Any]) -> dict[str, float]:
     """Split the parties' wall-clock time by the reports of the servers, which work at the same time.
 
     Whoever is the last to be there waits for nobody, so that the least set-up is that of TLS; the slowest server counts
-    in the other phases.
+    in the other phases. What the clients do while the parties start is not part of `wall`.
     """
     servers = timing["per_server"]
-    found = {"TLS": min(server["setup_s"] for server in servers)}
+    found = {TLS: min(timing["analyst_setup_s"], *(server["setup_s"] for server in servers))}
     for phase in ("read", "transform", "open"):
         found[f"servers: {phase}"] = max(server[f"{phase}_s"] for server in servers)
     found["analyst: fit"] = timing["analysis_s"]
-    return found | {"processes' start and end": wall - sum(found.values())}
+    return found | {STARTS: wall - sum(found.values())}
 
 
 def _profile(arguments: Sequence[str]) -> list[dict[str, Any]]:
@@ -260,6 +273,11 @@ def render(content: dict[str, Any]) -> str:
                     [name, f"{found['processes']:.1f}", f"{found['without imports']:.1f}"]
                     for name, found in content["ratios"].items()
                 ],
+            ),
+            "## Shares of the wall-clock time",
+            markdown(
+                ["fit", *next(iter(content["shares"].values()))],
+                [[name, *(f"{share:.1%}" for share in found.values())] for name, found in content["shares"].items()],
             ),
             *(_profile_table(name, found) for name, found in content["busiest"].items()),
         ]

@@ -109,6 +109,7 @@ def fit_fields(
         "timing": {
             "per_server": [server_fields(report) for report in run.servers],
             "clients_s": run.clients_s,
+            "analyst_setup_s": run.analyst.setup_s,
             "analysis_s": run.analyst.phases["fit"].wall_s,
             "wall_s": wall_s,
         },
