@@ -268,6 +268,9 @@ def test_stages_of_a_fit_add_up_to_its_wall_clock(tmp_path):
     assert ratios["sum"]["processes"] == pytest.approx((found["wall"] - found["noise"]) / peer["wall"])
     busiest = [{"function": "f", "calls": 3, "own_s": 1.0, "with_callees_s": 1.0}, {"function": "most", "calls": 3}]
     content = {"machine": harness.machine(), "runs": 1, "clients": 3000, "features": 10, "stages": stages}
-    text = end_to_end.render(content | {"ratios": ratios, "busiest": {"sum": busiest}})
-    assert "| noise |" in text
+    shares = {"sum": end_to_end.shares(stages["sum"])}
+    assert sum(shares["sum"].values()) == pytest.approx(1)
+    assert shares["sum"]["TLS"] == pytest.approx(found["TLS"] / found["wall"])
+    text = end_to_end.render(content | {"ratios": ratios, "shares": shares, "busiest": {"sum": busiest}})
+    assert "| fit | noise | start-up | TLS | the rest |" in text
     assert "| f | 3 | 1.000 | 1.000 |" in text
