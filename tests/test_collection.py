@@ -123,6 +123,17 @@ def test_too_little_noise_is_refused(sketched):
         Collection.from_dict(fields).verify()
 
 
+@pytest.mark.parametrize(
+    "options", [{"rows": 12, "sparsity": 2, "copies": "each"}, {"rows": 8, "copies": "one"}], ids=["each", "one"]
+)
+def test_noise_suffices_for_other_matrices_too(entries, options):
+    """Matrices of few clients differ: noise for the first one alone would not do for every fourth."""
+    for name in range(12):
+        opens = OPENS + datetime.timedelta(minutes=name)
+        collection = designed(entries, sketch="osnap", minimum_batch=200, opens=opens, **options)
+        assert collection.task(200, bytes([name]) * 32).guarantee.achieved_epsilon <= 1.0
+
+
 def test_the_batch_decides_the_task(collection):
     task = collection.task(2500, TOSS)
     assert task.clients == 2500
