@@ -1,4 +1,4 @@
-"""The commands of a real collection: `dpmpc identity`, `collection`.
+"""The commands of a real collection: `dpmpc identity`, `collection`, `roster`, `serve`, `submit`.
 
 Keys stand in files that their owner alone may read; none is ever given on a command line.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +51,58 @@ def add_commands(commands: Any) -> None:
     collection.add_argument("--authenticated", action="store_true", help="only clients of a roster, each once")
     add_release_options(collection)
     collection.set_defaults(run=_collection)
+    _add_roster(commands)
+    _add_serve(commands)
+    _add_submit(commands)
+
+
+def _add_roster(commands: Any) -> None:
+    roster = commands.add_parser("roster", help="draw tickets for known clients, and tell each server what to accept")
+    roster.add_argument("collection", metavar="COLLECTION", help="the task file, with authenticated = true")
+    who = roster.add_mutually_exclusive_group(required=True)
+    who.add_argument("--clients", type=int, metavar="N", help="how many, named 1 to N")
+    who.add_argument("--names", metavar="FILE", help="what the clients are called, a name on each line")
+    roster.add_argument("--out", required=True, metavar="DIR", help="a new directory: tickets.csv, roster-0, ..")
+    roster.set_defaults(run=_roster)
+
+
+def _add_serve(commands: Any) -> None:
+    serve = commands.add_parser("serve", help="take reports of a collection until SIGTERM")
+    serve.add_argument("collection", metavar="COLLECTION", help="the task file")
+    serve.add_argument("--server", type=int, required=True, metavar="I", help="this server's number")
+    serve.add_argument("--folder", required=True, metavar="DIR", help="this server's folder, with identity/ in it")
+    serve.add_argument(
+        "--listen", type=_address, default=("127.0.0.1", 8443), metavar="HOST:PORT", help="default 127.0.0.1:8443"
+    )
+    serve.add_argument("--rate", type=float, metavar="R", help="reports a second that an address may send")
+    serve.add_argument("--max-body", type=int, metavar="BYTES", help="longest request")
+    serve.add_argument("--max-waiting", type=int, metavar="BYTES", help="most that requests may hold together")
+    serve.add_argument("--metrics-for-all", action="store_true", help="answer /metrics to every address")
+    serve.set_defaults(run=_serve)
+
+
+def _add_submit(commands: Any) -> None:
+    submit = commands.add_parser("submit", help="send rows to all servers of a collection; safe to repeat")
+    submit.add_argument("collection", metavar="COLLECTION", help="the task file")
+    submit.add_argument("data", nargs="?", metavar="DATA", help="CSV or Parquet, a report for each row")
+    submit.add_argument("--row", nargs="+", metavar="COL=X", help="one row instead of a file")
+    submit.add_argument("--rows", nargs=2, type=int, metavar=("FIRST", "LAST"), help="these rows only, counted from 1")
+    submit.add_argument("--tickets", metavar="FILE", help="CSV of tickets, one for each row")
+    submit.add_argument(
+        "--state", metavar="FILE", help="keeps what is not acknowledged (default: submission-DIGEST.state)"
+    )
+    submit.add_argument("--concurrency", type=int, default=8, metavar="N", help="requests to a server at a time")
+    submit.add_argument("--batch", type=int, default=1, metavar="N", help="reports of a request (default %(default)s)")
+    submit.add_argument("--seconds", type=float, default=3600.0, help="longest time for all (default %(default)g)")
+    submit.set_defaults(run=_submit)
+
+
+def _address(text: str) -> tuple[str, int]:
+    """HOST:PORT; an IPv6 address stands in brackets."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or int(port) >= 1 << 16:
+        raise argparse.ArgumentTypeError(f"{text!r} given, HOST:PORT expected")
+    return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def _time(text: str) -> datetime.datetime:
@@ -96,6 +150,119 @@ def _collection(options: argparse.Namespace) -> None:
     collection.save(options.file)
     print(f"{options.file}: collection {collection.digest.hex()}")
     print(collection.plan.guarantee)
+
+
+def _roster(options: argparse.Namespace) -> None:
+    from dpmpc.intake.collection import Collection
+    from dpmpc.intake.roster import draw_tickets, write_roster, write_tickets
+
+    collection = Collection.load(options.collection)
+    tickets = draw_tickets(_names(options))
+    out = Path(options.out)
+    try:
+        out.mkdir(mode=0o700)
+    except OSError as error:
+        raise InputError(f"out: {out} cannot be made: {error.strerror}") from error
+    for server in range(len(collection.servers)):
+        write_roster(out / f"roster-{server}", collection, server, tickets)
+        print(f"{out / f'roster-{server}'}: for server {server}, as the file 'roster' of its folder")
+    write_tickets(out / "tickets.csv", tickets)
+    print(f"{out / 'tickets.csv'}: secret: one line for each of {len(tickets)} clients, for that client alone")
+
+
+def _names(options: argparse.Namespace) -> list[str]:
+    if options.names is None:
+        if options.clients < 1:
+            raise InputError(f"clients: {options.clients} given, at least 1 expected")
+        return [str(number + 1) for number in range(options.clients)]
+    try:
+        names = Path(options.names).read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"names: {options.names} cannot be read: {error}") from error
+    found = [name.strip() for name in names if name.strip()]
+    if not found or len(set(found)) < len(found):
+        raise InputError(f"names: {len(found)} given, {len(set(found))} of them different; different ones expected")
+    return found
+
+
+def _serve(options: argparse.Namespace) -> None:
+    import logging
+
+    from dpmpc.intake.admission import Limits
+    from dpmpc.intake.collection import Collection
+    from dpmpc.intake.server_folder import ServerFolder
+    from dpmpc.intake.serving import serve
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    collection = Collection.load(options.collection)
+    host, port = options.listen
+    given = {"rate": options.rate, "body_bytes": options.max_body, "waiting_bytes": options.max_waiting}
+
+    def tell(bound: int) -> None:
+        print(f"server {options.server} of collection {collection.digest.hex()} listens on {host}:{bound}", flush=True)
+
+    serve(
+        collection,
+        options.server,
+        ServerFolder(Path(options.folder)),
+        host,
+        port,
+        limits=Limits(**{name: value for name, value in given.items() if value is not None}),
+        metrics_for_all=options.metrics_for_all,
+        on_listening=tell,
+    )
+
+
+def _submit(options: argparse.Namespace) -> None:
+    import numpy as np
+
+    from dpmpc.intake.collection import Collection
+    from dpmpc.intake.roster import read_tickets
+    from dpmpc.intake.submission import Submission
+
+    collection = Collection.load(options.collection)
+    names = collection.plan.schema.names
+    if (options.data is None) == (options.row is None):
+        raise InputError("data, row: give a file or --row, one of the two")
+    rows = _read_rows(options, names) if options.row is None else np.array([_read_row(options.row, names)])
+    submission = Submission(
+        collection=collection,
+        state=options.state or f"submission-{collection.digest.hex()[:16]}.state",
+        tickets=None if options.tickets is None else read_tickets(options.tickets),
+        batch=options.batch,
+        concurrency=options.concurrency,
+        seconds=options.seconds,
+    )
+    done = submission.run(rows)
+    print(f"{done.reports} reports: every server has acknowledged all of them")
+
+
+def _read_rows(options: argparse.Namespace, names: Sequence[str]) -> Any:
+    from dpmpc.tables import read_table
+
+    table = read_table(options.data, names)
+    first, last = options.rows or (1, len(table))
+    if not 1 <= first <= last <= len(table):
+        raise InputError(f"rows: {first} to {last} given, rows within 1 to {len(table)} expected")
+    return table.values[first - 1 : last]
+
+
+def _read_row(cells: Sequence[str], names: Sequence[str]) -> list[float]:
+    """Read COL=X for each column, in any order."""
+    values: dict[str, float] = {}
+    for cell in cells:
+        name, _, text = cell.rpartition("=")
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if name not in names or name in values or not math.isfinite(value):
+            raise InputError(f"row: {cell!r} given, COLUMN=NUMBER expected, each once of {', '.join(names)}")
+        values[name] = value
+    if len(values) < len(names):
+        missing = [name for name in names if name not in values]
+        raise InputError(f"row: none given for {', '.join(missing)}, a number for each column expected")
+    return [values[name] for name in names]
 
 
 def _text(path: str) -> str:

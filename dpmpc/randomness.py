@@ -49,6 +49,7 @@ class Label(bytes, enum.Enum):
     COLLECTION = b"dpmpc v1 collection"
     REPORT = b"dpmpc v1 report"
     REPORT_SHARE = b"dpmpc v1 report share"
+    CLIENT_TOKEN = b"dpmpc v1 client token"
 
 
 def derive(key: bytes, label: Label, index: int = 0, length: int = KEY_BYTES) -> bytes:

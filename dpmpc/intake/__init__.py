@@ -4,6 +4,8 @@ In the order in which a report travels:
 
 `collection`  the file that everybody agrees on before the first upload; its digest is bound into all that follows
 `reports`     the bytes of an upload, one record for each report
+`submission`  how a client makes, keeps (`pending`) and sends them
+`serving`     the server process: `service` (HTTP), `admission`, `roster`, `group_commit`, `metrics`
 `spool`       where a server keeps its shares until the release: words in `segments`, an index in SQLite (`database`)
 `ledger`      what a server has ever opened, so that it opens nothing of a report twice
 

@@ -198,6 +198,29 @@ def dialling_context(folder: Path) -> ssl.SSLContext:
     return _context(folder, ssl.PROTOCOL_TLS_CLIENT)
 
 
+def public_context(folder: Path) -> ssl.SSLContext:
+    """Return the TLS context of a server that anybody may connect to: it shows its certificate and asks for none."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.num_tickets = 0
+    _load_pair(context, folder)
+    return context
+
+
+def pinning_context(certificate: bytes) -> ssl.SSLContext:
+    """Return the TLS context of somebody without a certificate, who believes one (PEM) and no other."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.verify_flags |= ssl.VERIFY_X509_STRICT | ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.load_verify_locations(cadata=certificate.decode("ascii"))
+    return context
+
+
+def same_certificate(pem: bytes, other: bytes) -> bool:
+    """Whether two PEM files hold the same certificate, however their lines are broken."""
+    return _parse(pem) == _parse(other)
+
+
 def certified_names(certificate: dict[str, object] | None) -> list[str]:
     """Return the DNS names in a peer's verified certificate, as `ssl.SSLSocket.getpeercert` gives it."""
     names = (certificate or {}).get("subjectAltName", ())
@@ -211,15 +234,20 @@ def _context(folder: Path, protocol: int) -> ssl.SSLContext:
     context.verify_mode = ssl.CERT_REQUIRED
     # A pinned certificate is believed as it stands; older OpenSSL would look for an authority above it.
     context.verify_flags |= ssl.VERIFY_X509_STRICT | ssl.VERIFY_X509_PARTIAL_CHAIN
-    _require_private(folder)
     try:
         context.load_verify_locations(folder / AUTHORITY_FILE)
+    except (OSError, ssl.SSLError) as error:
+        raise InputError(f"identity: {AUTHORITY_FILE} expected in {folder}: {error}") from error
+    _load_pair(context, folder)
+    return context
+
+
+def _load_pair(context: ssl.SSLContext, folder: Path) -> None:
+    _require_private(folder)
+    try:
         context.load_cert_chain(folder / CERTIFICATE_FILE, folder / KEY_FILE)
     except (OSError, ssl.SSLError) as error:
-        raise InputError(
-            f"identity: {AUTHORITY_FILE}, {CERTIFICATE_FILE}, {KEY_FILE} expected in {folder}: {error}"
-        ) from error
-    return context
+        raise InputError(f"identity: {CERTIFICATE_FILE}, {KEY_FILE} expected in {folder}: {error}") from error
 
 
 def _require_private(folder: Path) -> None:

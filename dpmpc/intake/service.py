@@ -1,0 +1,234 @@
+"""What a server answers: the HTTP side of a collection.
+
+===============================================  ==========================================================
+``POST /v1/collections/DIGEST/reports``          body: records (`reports`); header ``Authorization: Bearer
+                                                 TOKEN`` where the collection asks for it
+``GET /v1/collection``                           the task file as JSON
+``GET /healthz``                                 200 while uploads are stored, 503 after
+``GET /metrics``                                 to loopback addresses, unless an option says otherwise
+===============================================  ==========================================================
+
+An upload is answered with 200 and ``{"stored": m, "duplicates": q}`` when its reports are durable, and not before.
+Every other answer is ``{"error": NAME, "message": TEXT}``, and nothing of the upload was stored by it:
+
+====  ====================================================================================================
+400   ReportRejected: no list of reports to this server for this collection
+401   Unauthenticated: a token is needed
+403   Unknown: the roster does not know this token with this report
+404   there is no such collection, or no such page
+409   ReportConflict: a report id was used for another report
+410   CollectionClosed: after closing, or there are as many reports as the collection takes
+411   LengthRequired
+413   TooLarge
+408   TooSlow: the body did not come in time
+425   TooEarly: before opening
+429   TooMany: more reports a second than an address may send; ``Retry-After`` says when to come back
+503   Busy, SpoolError: no memory or no disk, now; ``Retry-After`` too
+====  ====================================================================================================
+
+Promised: nothing that a client sends is logged, and no answer holds anything but public facts and what the client has
+itself sent. Not promised: that a client whose connection broke knows whether it was heard. It sends the same bytes
+again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import ipaddress
+import json
+import logging
+import math
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from dpmpc.errors import CollectionClosed, InputError, ReportConflict, ReportRejected, SpoolError
+from dpmpc.intake.admission import Admission, Limits, Refusal
+from dpmpc.intake.collection import Collection
+from dpmpc.intake.group_commit import GroupCommit
+from dpmpc.intake.reports import ID_BYTES, ReportFormat
+from dpmpc.intake.roster import Roster
+from dpmpc.intake.spool import Added, Spool
+
+try:
+    from aiohttp import web
+except ImportError as error:
+    raise InputError("dpmpc.intake needs aiohttp: pip install 'dpmpc[intake]'") from error
+
+from dpmpc.intake.metrics import Metrics
+
+LOGGER = logging.getLogger("dpmpc.intake")
+UPLOADS = "/v1/collections/{digest}/reports"
+_BEARER = "Bearer "
+_RETRY_SECONDS = 30.0  # a full disk is not mended at once
+_STATUS: tuple[tuple[type[InputError], int], ...] = (
+    (ReportConflict, 409),
+    (ReportRejected, 400),
+    (CollectionClosed, 410),
+)
+
+Handler = Callable[[Any], Awaitable[Any]]
+
+
+class Service:
+    """The requests of one server of one collection; to be made in the event loop that serves them.
+
+    Parameters
+    ----------
+    collection : Collection
+        The public facts.
+    server : int
+        The number of the server.
+    spool : Spool
+        Open for writing.
+    roster : Roster, optional
+        Who may contribute; required where the collection is authenticated, and nowhere else.
+    limits : Limits, optional
+        How much is taken.
+    metrics_for_all : bool
+        Whether ``/metrics`` is answered to others than loopback addresses.
+    now : callable, optional
+        The time of day, with its zone.
+    """
+
+    def __init__(
+        self,
+        collection: Collection,
+        server: int,
+        spool: Spool,
+        *,
+        roster: Roster | None = None,
+        limits: Limits | None = None,
+        metrics_for_all: bool = False,
+        now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
+    ):
+        if collection.authenticated != (roster is not None):
+            given = "none" if roster is None else "one"
+            raise InputError(f"roster: {given} given for a collection with authenticated = {collection.authenticated}")
+        self.collection, self.limits = collection, limits or Limits()
+        self.connections: Callable[[], int] = lambda: 0
+        self._server, self._roster, self._metrics_for_all, self._now = server, roster, metrics_for_all, now
+        self._form = ReportFormat(collection, server)
+        self._admission = Admission(self._form, self.limits, now)
+        self._metrics = Metrics(
+            lambda: self._commits.stored, lambda: self._admission.waiting, lambda: self.connections()
+        )
+        self._commits = GroupCommit(self._form, spool, self._metrics.observe_group)
+        self._public = json.dumps(collection.to_dict(), default=datetime.datetime.isoformat).encode()
+
+    def application(self) -> Any:
+        """Return the aiohttp application."""
+        application = web.Application(client_max_size=self._admission.longest, middlewares=[_answer_errors])
+        application.router.add_post(UPLOADS, self._upload)
+        application.router.add_get("/v1/collection", self._describe)
+        application.router.add_get("/healthz", self._health)
+        application.router.add_get("/metrics", self._measure)
+        return application
+
+    async def close(self) -> None:
+        """Store what waits, then take no more."""
+        await self._commits.close()
+
+    async def _upload(self, request: Any) -> Any:
+        try:
+            added, length = await self._take(request)
+        except Refusal as refusal:
+            self._metrics.rejected.labels(refusal.reason).inc()
+            return _refused(refusal.status, refusal.reason, str(refusal), refusal.retry_after)
+        except (ReportRejected, CollectionClosed) as error:
+            self._metrics.rejected.labels(type(error).__name__).inc()
+            status = next(status for kind, status in _STATUS if isinstance(error, kind))
+            return _refused(status, type(error).__name__, str(error))
+        except SpoolError as error:
+            LOGGER.error("SpoolError: %s", error)
+            self._metrics.rejected.labels("SpoolError").inc()
+            return _refused(503, "SpoolError", "nothing was stored; try again later", _RETRY_SECONDS)
+        self._metrics.accepted.inc(added.stored)
+        self._metrics.duplicates.inc(added.duplicates)
+        self._metrics.bytes.inc(length)
+        return _json(200, {"stored": added.stored, "duplicates": added.duplicates})
+
+    async def _take(self, request: Any) -> tuple[Added, int]:
+        if request.match_info["digest"] != self.collection.digest.hex():
+            raise Refusal(404, "NotFound", f"collection: {self.collection.digest.hex()} expected")
+        length = request.content_length
+        self._admission.check(request.remote, length)
+        token = None if self._roster is None else _token(request.headers.get("Authorization", ""))
+        with self._admission.room(length):
+            try:
+                async with asyncio.timeout(self.limits.read_seconds):
+                    body = await request.read()
+            except TimeoutError:
+                request.protocol.force_close()
+                raise Refusal(408, "TooSlow", f"body: not there in {self.limits.read_seconds:g} s") from None
+            if self._roster is not None and token is not None:
+                _authenticate(self._roster, self._form, token, body)
+            return await self._commits.commit(body), length
+
+    async def _describe(self, request: Any) -> Any:
+        return web.Response(body=self._public, content_type="application/json")
+
+    async def _health(self, request: Any) -> Any:
+        healthy = self._commits.alive
+        now = self._now()
+        state = {
+            "healthy": healthy,
+            "server": self._server,
+            "collection": self.collection.digest.hex(),
+            "open": self.collection.opens <= now < self.collection.closes,
+        }
+        return _json(200 if healthy else 503, state)
+
+    async def _measure(self, request: Any) -> Any:
+        if not self._metrics_for_all and not _is_loopback(request.remote):
+            return _refused(403, "Forbidden", "metrics: only for loopback addresses")
+        return web.Response(body=self._metrics.text(), headers={"Content-Type": "text/plain; version=0.0.4"})
+
+
+def _token(header: str) -> bytes:
+    """Return the token of a header, or refuse a request without one."""
+    try:
+        if not header.startswith(_BEARER):
+            raise ValueError
+        return bytes.fromhex(header[len(_BEARER) :])
+    except ValueError:
+        raise Refusal(401, "Unauthenticated", "Authorization: 'Bearer TOKEN' with 64 digits expected") from None
+
+
+def _authenticate(roster: Roster, form: ReportFormat, token: bytes, body: bytes) -> None:
+    if len(body) != form.record_bytes:
+        raise ReportRejected(f"body: {len(body)} bytes given, one report of {form.record_bytes} expected with a token")
+    if not roster.admits(body[:ID_BYTES], token):
+        raise Refusal(403, "Unknown", "Authorization: no token of the client whose report this is")
+
+
+@web.middleware  # type: ignore[untyped-decorator, unused-ignore]
+async def _answer_errors(request: Any, handler: Handler) -> Any:
+    """Answer in JSON whatever happens, and log what should not."""
+    try:
+        return await handler(request)
+    except web.HTTPException as error:
+        return _refused(error.status, type(error).__name__, error.reason)
+    except (ConnectionError, asyncio.CancelledError):
+        raise
+    except Exception:
+        LOGGER.exception("an upload failed")
+        return _refused(500, "InternalError", "nothing is known about this upload; try again later")
+
+
+def _json(status: int, content: dict[str, Any]) -> Any:
+    return web.Response(status=status, body=json.dumps(content).encode(), content_type="application/json")
+
+
+def _refused(status: int, name: str, message: str, retry_after: float | None = None) -> Any:
+    response = _json(status, {"error": name, "message": message})
+    if retry_after is not None:
+        response.headers["Retry-After"] = str(math.ceil(retry_after))
+    return response
+
+
+def _is_loopback(address: str | None) -> bool:
+    try:
+        return ipaddress.ip_address(address or "").is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,285 @@
+"""A client's side of a collection: make reports, keep them, send them until every server has acknowledged them.
+
+Promised: records are on the client's disk before the first byte leaves (`pending`), so a submission can be repeated
+after whatever has happened, and counts once. Only a server with the pinned certificate is spoken to. What may pass, a
+broken connection, a full queue, a server that restarts, is tried again with growing, random delays, until time is over;
+then, and when a server refuses for good, the error says which server. Not promised: that a report is in the release. A
+server may be down until the collection closes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import math
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.client import Client
+from dpmpc.errors import (
+    CollectionClosed,
+    InputError,
+    PartyImpersonated,
+    PartyMissing,
+    ProtocolFailure,
+    ReportConflict,
+    ReportRejected,
+)
+from dpmpc.intake.collection import Collection
+from dpmpc.intake.pending import Pending, Record, digest_of
+from dpmpc.intake.reports import ID_BYTES, make_reports
+from dpmpc.intake.roster import Ticket
+from dpmpc.network.identity import party_name, pinning_context
+from dpmpc.randomness import Stream
+
+try:
+    import aiohttp
+except ImportError as error:
+    raise InputError("dpmpc.intake needs aiohttp: pip install 'dpmpc[intake]'") from error
+
+SECONDS = 3600.0
+ATTEMPT_SECONDS = 30.0
+FIRST_DELAY, LONGEST_DELAY = 0.2, 60.0
+_ANSWER_BYTES = 1 << 14
+_BLOCK_WORDS = 1 << 20  # of the reports that are made at once
+_PASSING = frozenset({408, 429, 500, 502, 503, 504})
+_PERMANENT: dict[object, type[InputError]] = {
+    "ReportRejected": ReportRejected,
+    "ReportConflict": ReportConflict,
+    "CollectionClosed": CollectionClosed,
+    "TooEarly": CollectionClosed,
+    "TooLarge": InputError,
+}
+_SPREAD = secrets.SystemRandom()
+
+
+@dataclasses.dataclass(frozen=True)
+class Submitted:
+    """What became of a submission.
+
+    Parameters
+    ----------
+    reports : int
+        All of it.
+    stored, duplicates : tuple of int
+        For each server, what it stored in this run, and what it had already.
+    """
+
+    reports: int
+    stored: tuple[int, ...]
+    duplicates: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Submission:
+    """Rows of one client, or of many whose reports somebody collects for them.
+
+    Parameters
+    ----------
+    collection : Collection
+        The public facts; verified before anything is sent.
+    state : path
+        File that keeps the reports until all servers have acknowledged them. Give it again to send again.
+    tickets : sequence of Ticket, optional
+        One for each row, where the collection asks who its clients are.
+    batch : int
+        Reports of one request; 1 with tickets.
+    concurrency : int
+        Requests to one server at a time.
+    seconds : float
+        Longest time for all of it.
+    client : Client, optional
+        Who randomizes the rows; of ``collection.plan``.
+    """
+
+    collection: Collection
+    state: str | os.PathLike[str]
+    tickets: Sequence[Ticket] | None = None
+    batch: int = 1
+    concurrency: int = 8
+    seconds: float = SECONDS
+    client: Client | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("batch", "concurrency", "seconds"):
+            if not getattr(self, name) > 0:
+                raise InputError(f"{name}: {getattr(self, name)} given, a positive number expected")
+        if self.collection.authenticated != (self.tickets is not None):
+            given = "none" if self.tickets is None else f"{len(self.tickets)}"
+            raise InputError(f"tickets: {given} given for a collection with authenticated = {self.tickets is None}")
+        if self.tickets is not None and self.batch > 1:
+            raise InputError(f"batch: {self.batch} given, 1 expected with tickets: each report has its own token")
+
+    def run(self, rows: NDArray[np.float64]) -> Submitted:
+        """Send one report for each row, and wait until every server has acknowledged all.
+
+        Parameters
+        ----------
+        rows : ndarray of float64, shape (m, p)
+            In the units of the schema.
+
+        Raises
+        ------
+        PartyMissing
+            If a server did not acknowledge in time. Run again with the same state and rows.
+        ReportRejected, ReportConflict, CollectionClosed, PartyImpersonated, ProtocolFailure
+            If a server refuses for good, or is another than the collection names. Other servers may have stored reports
+            by then; a batch holds only what all have.
+        """
+        return asyncio.run(self.send(rows))
+
+    async def send(self, rows: NDArray[np.float64]) -> Submitted:
+        """Do what `run` does, in an event loop."""
+        self.collection.verify()
+        with self.open(rows) as pending:
+            reports = pending.reports
+            tokens = None if self.tickets is None else {ticket.report: ticket for ticket in self.tickets}
+            uploads = [_Uploader(self, server, pending, tokens) for server in range(len(self.collection.servers))]
+            try:
+                async with asyncio.TaskGroup() as group:
+                    counts = [group.create_task(upload.run()) for upload in uploads]
+            except* (InputError, ProtocolFailure) as failures:
+                raise _first(failures) from None
+        stored, duplicates = zip(*(count.result() for count in counts), strict=True)
+        return Submitted(reports, stored, duplicates)
+
+    def open(self, rows: NDArray[np.float64]) -> Pending:
+        """Make the reports of these rows unless the state has them; return what is still to be sent, open."""
+        if self.tickets is not None and len(self.tickets) != len(rows):
+            raise InputError(f"tickets: {len(self.tickets)} given, one for each of {len(rows)} rows expected")
+        return Pending(self.state, self.collection, self._digest(rows), self._reports(rows))
+
+    def _digest(self, rows: NDArray[np.float64]) -> bytes:
+        ids = [] if self.tickets is None else [ticket.report for ticket in self.tickets]
+        return digest_of([np.ascontiguousarray(rows, "<f8").tobytes(), *ids])
+
+    def _reports(self, rows: NDArray[np.float64]) -> Iterator[list[list[bytes]]]:
+        client = self.client or Client(self.collection.plan)
+        step = max(1, _BLOCK_WORDS // math.prod(self.collection.record_shape))
+        ids = Stream.from_os()
+        for first in range(0, len(rows), step):
+            block = rows[first : first + step]
+            if self.tickets is None:
+                names = [ids.bytes(ID_BYTES) for _ in block]
+            else:
+                names = [ticket.report for ticket in self.tickets[first : first + step]]
+            yield make_reports(client, self.collection, block, names)
+
+
+class _Uploader:
+    """Sends one server what it has not acknowledged."""
+
+    def __init__(
+        self, submission: Submission, server: int, pending: Pending, tickets: dict[bytes, Ticket] | None
+    ) -> None:
+        entry = submission.collection.servers[server]
+        self._submission, self._server, self._pending, self._tickets = submission, server, pending, tickets
+        self._url = f"{entry.url}/v1/collections/{submission.collection.digest.hex()}/reports"
+        self._context = pinning_context(entry.certificate.encode())
+        self._stored = self._duplicates = 0
+
+    async def run(self) -> tuple[int, int]:
+        """Return how many were stored, and how many were there already."""
+        self._deadline = asyncio.get_running_loop().time() + self._submission.seconds
+        batch, concurrency = self._submission.batch, self._submission.concurrency
+        connector = aiohttp.TCPConnector(limit=concurrency, ssl=self._context)
+        timeout = aiohttp.ClientTimeout(total=ATTEMPT_SECONDS)
+        jar = aiohttp.DummyCookieJar()
+        async with aiohttp.ClientSession(connector=connector, timeout=timeout, cookie_jar=jar) as self._http:
+            for window in self._pending.records(self._server, 16 * batch * concurrency):
+                requests = iter([window[start : start + batch] for start in range(0, len(window), batch)])
+                try:
+                    async with asyncio.TaskGroup() as group:
+                        for _ in range(concurrency):
+                            group.create_task(self._send_all(requests))
+                except* (InputError, ProtocolFailure) as failures:
+                    raise _first(failures) from None
+                self._pending.acknowledge(self._server, [record.position for record in window])
+        return self._stored, self._duplicates
+
+    async def _send_all(self, requests: Iterator[list[Record]]) -> None:
+        for records in requests:
+            await self._send(records)
+
+    async def _send(self, records: list[Record]) -> None:
+        """Send until the server acknowledges or refuses for good."""
+        body = b"".join(record.content for record in records)
+        headers = {"Content-Type": "application/octet-stream"}
+        if self._tickets is not None:
+            token = self._tickets[body[:ID_BYTES]].token(self._server)
+            headers["Authorization"] = f"Bearer {token.hex()}"
+        delay = FIRST_DELAY
+        while True:
+            wait, why = await self._attempt(body, headers)
+            if why is None:
+                return
+            pause = max(wait, delay * _SPREAD.uniform(0.5, 1.5))
+            loop = asyncio.get_running_loop()
+            if loop.time() + pause > self._deadline:
+                raise PartyMissing(
+                    f"server {self._server}: no acknowledgement within {self._submission.seconds:g} s; last: {why}",
+                    self._server,
+                )
+            await asyncio.sleep(pause)
+            delay = min(LONGEST_DELAY, 2 * delay)
+
+    async def _attempt(self, body: bytes, headers: dict[str, str]) -> tuple[float, str | None]:
+        """Send once; return how long the server asks to wait, and why it was in vain."""
+        try:
+            async with self._http.post(
+                self._url,
+                data=body,
+                headers=headers,
+                server_hostname=party_name(self._server),
+                allow_redirects=False,
+            ) as response:
+                content = await response.content.read(_ANSWER_BYTES)
+                status, retry_after = response.status, response.headers.get("Retry-After", "")
+        except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
+            raise PartyImpersonated(
+                f"server {self._server}: the certificate that the collection names expected: {error}", self._server
+            ) from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            return 0.0, f"{type(error).__name__}: {error}"
+        answer = _decoded(content)
+        if status == 200:
+            self._count(answer)
+            return 0.0, None
+        why = f"{status} {answer.get('error')}: {answer.get('message')}"
+        if status in _PASSING:
+            return float(retry_after) if retry_after.isdecimal() else 0.0, why
+        kind = _PERMANENT.get(answer.get("error"))
+        if kind is not None:
+            raise kind(f"server {self._server}: {answer.get('message')}")
+        raise ProtocolFailure(f"server {self._server}: {why}", self._server)
+
+    def _count(self, answer: dict[str, Any]) -> None:
+        try:
+            stored, duplicates = int(answer["stored"]), int(answer["duplicates"])
+        except (KeyError, TypeError, ValueError):
+            raise ProtocolFailure(f"server {self._server}: an answer without counts", self._server) from None
+        self._stored += stored
+        self._duplicates += duplicates
+
+
+def _decoded(content: bytes) -> dict[str, Any]:
+    """Return the object that an answer is, or an empty one."""
+    try:
+        answer = json.loads(content)
+    except ValueError:
+        return {}
+    return answer if isinstance(answer, dict) else {}
+
+
+def _first(failures: BaseExceptionGroup[Exception]) -> BaseException:
+    """Return the first of the errors in a group of groups."""
+    error: BaseException = failures
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
