@@ -1,8 +1,9 @@
 """Crashes: servers are killed at random points while clients upload; what they acknowledged must be there, once.
 
 Client processes upload reports and remember what they sent: the ids, and the sum of their encoded rows with noise. A
-random server is killed with SIGKILL and started again, over and over, some before they listen. When every server has acknowledged every report, the spools are compared with what the clients remember: the same ids in each, none
-missing, none twice, and the shares' sums, opened, equal to the clients' sum exactly.
+random server is killed with SIGKILL and started again, over and over, some before they listen. When every server has
+acknowledged every report, the spools are compared with what the clients remember: the same ids in each, none missing,
+none twice, and the shares' sums, opened, equal to the clients' sum exactly.
 """
 
 from __future__ import annotations
@@ -149,6 +150,7 @@ def crash(folder: Path, uploads: int, clients: int, kills: int, seed: int, **fie
         finally:
             for process in processes:
                 process.kill()
+                process.wait()
         seconds = time.monotonic() - start
         if any(process.returncode for process in processes):
             raise ProtocolFailure(f"crash: a client gave up: {(folder / 'clients.log').read_text()}")
@@ -158,7 +160,8 @@ def crash(folder: Path, uploads: int, clients: int, kills: int, seed: int, **fie
 def _launch(folder: Path, number: int, count: int, kills: int) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "dpmpc", "bench", "crash", "client", str(folder)]
     command += [str(number), str(count), str(kills)]
-    return subprocess.Popen(command, stderr=(folder / "clients.log").open("a"))
+    with (folder / "clients.log").open("a") as log:
+        return subprocess.Popen(command, stderr=log)
 
 
 def _client(folder: str, number: str, count: str, kills: str) -> None:

@@ -87,17 +87,11 @@ class Servers:
     def launch(self, server: int) -> None:
         """Start a server, without waiting for it."""
         host, port = self.address(server)
-        self.processes[server] = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "dpmpc", "serve", str(self.folder / "collection.toml")),
-                *("--server", str(server), "--folder", str(self.folder / f"server-{server}")),
-                *("--listen", f"{host}:{port}"),
-                *self.options,
-            ],
-            stdout=subprocess.PIPE,
-            stderr=(self.folder / f"server-{server}.log").open("a"),
-            text=True,
-        )
+        command = [sys.executable, "-m", "dpmpc", "serve", str(self.folder / "collection.toml")]
+        command += ["--server", str(server), "--folder", str(self.folder / f"server-{server}")]
+        command += ["--listen", f"{host}:{port}", *self.options]
+        with (self.folder / f"server-{server}.log").open("a") as log:
+            self.processes[server] = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
 
     def start(self, *servers: int) -> Self:
         """Start servers, all by default, and wait until they listen."""

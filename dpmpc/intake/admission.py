@@ -152,7 +152,9 @@ class Admission:
         collection = self._form.collection
         now = self._now()
         if now < collection.opens:
-            raise Refusal(425, "TooEarly", f"opens: {collection.opens.isoformat()}; it is {now.isoformat()}")
+            raise Refusal(
+                425, "TooEarly", f"opens: {collection.opens.isoformat()}; it is {now.isoformat(timespec='seconds')}"
+            )
         collection.require_open(now)
         if length is None:
             raise Refusal(411, "LengthRequired", "body: no Content-Length given, one expected")

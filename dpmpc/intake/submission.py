@@ -15,8 +15,8 @@ import json
 import math
 import os
 import secrets
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from dpmpc.client import Client
 from dpmpc.errors import (
     CollectionClosed,
+    DpmpcError,
     InputError,
     PartyImpersonated,
     PartyMissing,
@@ -56,6 +57,7 @@ _PERMANENT: dict[object, type[InputError]] = {
     "TooEarly": CollectionClosed,
     "TooLarge": InputError,
 }
+Result = TypeVar("Result")
 _SPREAD = secrets.SystemRandom()
 
 
@@ -141,12 +143,8 @@ class Submission:
             reports = pending.reports
             tokens = None if self.tickets is None else {ticket.report: ticket for ticket in self.tickets}
             uploads = [_Uploader(self, server, pending, tokens) for server in range(len(self.collection.servers))]
-            try:
-                async with asyncio.TaskGroup() as group:
-                    counts = [group.create_task(upload.run()) for upload in uploads]
-            except* (InputError, ProtocolFailure) as failures:
-                raise _first(failures) from None
-        stored, duplicates = zip(*(count.result() for count in counts), strict=True)
+            counts = await _all(upload.run() for upload in uploads)
+        stored, duplicates = zip(*counts, strict=True)
         return Submitted(reports, stored, duplicates)
 
     def open(self, rows: NDArray[np.float64]) -> Pending:
@@ -194,18 +192,17 @@ class _Uploader:
         async with aiohttp.ClientSession(connector=connector, timeout=timeout, cookie_jar=jar) as self._http:
             for window in self._pending.records(self._server, 16 * batch * concurrency):
                 requests = iter([window[start : start + batch] for start in range(0, len(window), batch)])
-                try:
-                    async with asyncio.TaskGroup() as group:
-                        for _ in range(concurrency):
-                            group.create_task(self._send_all(requests))
-                except* (InputError, ProtocolFailure) as failures:
-                    raise _first(failures) from None
+                await _all(self._send_all(requests) for _ in range(concurrency))
                 self._pending.acknowledge(self._server, [record.position for record in window])
         return self._stored, self._duplicates
 
     async def _send_all(self, requests: Iterator[list[Record]]) -> None:
         for records in requests:
-            await self._send(records)
+            try:
+                await self._send(records)
+            except DpmpcError:
+                list(requests)  # nothing more is begun
+                raise
 
     async def _send(self, records: list[Record]) -> None:
         """Send until the server acknowledges or refuses for good."""
@@ -277,9 +274,12 @@ def _decoded(content: bytes) -> dict[str, Any]:
     return answer if isinstance(answer, dict) else {}
 
 
-def _first(failures: BaseExceptionGroup[Exception]) -> BaseException:
-    """Return the first of the errors in a group of groups."""
-    error: BaseException = failures
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
+async def _all(jobs: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
+    """Let all jobs end, then return their results or raise the first error: a connection is not cut off half-made."""
+    outcomes = await asyncio.gather(*jobs, return_exceptions=True)
+    results = []
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome
+        results.append(outcome)
+    return results
