@@ -1,7 +1,7 @@
 """What a server takes: uploads a second, CPU time and memory, beside an aiohttp handler that does nothing.
 
-One client process sends single reports, 48 bytes each, to a server that gets keys, over TLS 1.3 and connections that are
-kept alive. In turn it sends the same requests to a bare handler of aiohttp, in a process of its own with the same
+One client process sends single reports, 48 bytes each, to a server that gets keys, over TLS 1.3 and connections that
+are kept alive. In turn it sends the same requests to a bare handler of aiohttp, in a process of its own with the same
 certificate, that reads the body and answers 200 at once. CPU time is that of the server's process, so the client's work
 does not count, nor what else the machine does.
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import functools
 import os
 import ssl
 import subprocess
@@ -170,7 +171,7 @@ async def _wire(port: int, path: str, context: ssl.SSLContext, bodies: Sequence[
     for body in bodies:
         before = sent, received
         request = _request(path, body)
-        await pump(lambda request=request: link.write(request))
+        await pump(functools.partial(link.write, request))
         await pump(lambda: link.read(1 << 14))
     writer.close()
     await writer.wait_closed()

@@ -16,6 +16,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 from dpmpc.bench.crash import crash
+from dpmpc.bench.fuzz import fuzz
 from dpmpc.bench.intake_servers import Servers, free_ports
 
 from dpmpc.client import Client
@@ -239,6 +240,18 @@ def test_only_tls_1_3_with_the_pinned_certificate_is_spoken(running, collection,
     certificate = write_identity(tmp_path / "other", 0, datetime.timedelta(days=1))
     with socket.create_connection((host, port), timeout=10) as plain, pytest.raises(ssl.SSLCertVerificationError):
         pinning_context(certificate).wrap_socket(plain, server_hostname="party-0")
+
+
+def test_a_request_that_is_none_is_refused_and_not_logged(running, collection):
+    host, port = running.address(0)
+    context = pinning_context(collection.servers[0].certificate.encode())
+    with (
+        socket.create_connection((host, port), timeout=10) as plain,
+        context.wrap_socket(plain, server_hostname="party-0") as link,
+    ):
+        link.sendall(b"POST /v1 HTTP/1.1\r\nAuthorization Bearer 00112233\r\n\r\n")
+        assert b" 400 " in link.recv(1000)[:20]
+    assert "00112233" not in running.log(0)
 
 
 def test_a_client_believes_the_pinned_certificate_only(running, collection, tmp_path):
@@ -581,3 +594,13 @@ def test_the_commands(running, tmp_path):
     assert len_of(running, 2) == before + 3
     for wrong in (["--row", "y=1"], ["--row", "y=1", "a=x", "b=3"], ["data.csv", "--rows", "0", "2"], []):
         assert submit(*wrong).returncode == 2
+
+
+def test_mutated_input_is_refused(tmp_path):
+    """The bench has more of it; seed 5, nothing statistical."""
+    results = fuzz(tmp_path, 10_000, seed=5)
+    assert sum(result["inputs"] for result in results) >= 10_000
+    assert [result["malformed_accepted"] for result in results] == [0] * len(results)
+    assert [result["crashes"] for result in results] == [0] * len(results)
+    assert all(result["accepted"] and result["refused"] for result in results)  # both branches are reached
+    assert sum(result["grown_mb"] for result in results) < 50

@@ -97,21 +97,8 @@ async def _listen(
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    application = service.application()
     guard = Guard(service.limits)
-    application.middlewares.append(guard.middleware)
-    runner = web.AppRunner(
-        application,
-        access_log=None,
-        logger=_SILENT,
-        auto_decompress=False,  # a body is as long as its header says
-        keepalive_timeout=service.limits.read_seconds,
-        lingering_time=LINGER_SECONDS,
-        shutdown_timeout=GRACE_SECONDS,
-    )
-    await runner.setup()
-    guard.http = runner.server
-    service.connections = lambda: len(runner.server.connections)
+    runner = await start_http(service, guard)
     try:
         try:
             listener = await loop.create_server(
@@ -133,6 +120,25 @@ async def _listen(
         sweeping.cancel()
     finally:
         await runner.cleanup()
+
+
+async def start_http(service: Service, guard: Guard) -> Any:
+    """Return aiohttp's runner of a service, set up; ``guard.protocol`` handles connections now."""
+    application = service.application()
+    application.middlewares.append(guard.middleware)
+    runner = web.AppRunner(
+        application,
+        access_log=None,
+        logger=_SILENT,
+        auto_decompress=False,  # a body is as long as its header says
+        keepalive_timeout=service.limits.read_seconds,
+        lingering_time=LINGER_SECONDS,
+        shutdown_timeout=GRACE_SECONDS,
+    )
+    await runner.setup()
+    guard.http = runner.server
+    service.connections = lambda: len(runner.server.connections)
+    return runner
 
 
 class Guard:
