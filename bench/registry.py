@@ -61,6 +61,9 @@ BENCHES = {
     "end_to_end": Bench(
         "stages of `dpmpc fit`", "pyarrow and scikit-learn's Ridge", ("--runs", "1", *_SAMPLE), brief=True
     ),
+    "intake": Bench("uploads to one server of a collection", "a bare aiohttp handler", ("--short",), brief=True),
+    "crash": Bench("servers killed while clients upload", "what the clients remember", ("--short",)),
+    "fuzz": Bench("mutated uploads, frames and requests", "the valid ones", ("--count", "10000")),
     "table6": Bench("Table 6: real data sets", "the paper's sizes"),
     "table7": Bench("Table 7: low-rank approximation, real data", "local noise, central MOD-SULQ"),
     "table8": Bench("Table 8: ridge regression, real data", "local noise, central SSP"),

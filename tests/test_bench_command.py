@@ -15,7 +15,17 @@ from dpmpc.cli import main, parser
 from dpmpc.errors import BenchFailed
 
 #: Modules of bench/ that are parts of benches.
-PARTS = {"__init__", "charts", "harness", "mpr", "mpr_population", "plain_mpyc", "real_data", "registry"}
+PARTS = {
+    "__init__",
+    "charts",
+    "harness",
+    "intake_servers",
+    "mpr",
+    "mpr_population",
+    "plain_mpyc",
+    "real_data",
+    "registry",
+}
 PARTS |= {"runtime_tables", "scale_server", "simulation", "synthetic", "utility"}
 
 
