@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import dpmpc
-from dpmpc import bench_command, intake_command, mixing_command
+from dpmpc import bench_command, intake_command, mixing_command, release_command
 from dpmpc.errors import DpmpcError, InputError
 from dpmpc.release_options import add_release_options, release_choices
 
@@ -115,6 +115,7 @@ def parser() -> argparse.ArgumentParser:
 
     mixing_command.add_commands(commands)
     intake_command.add_commands(commands)
+    release_command.add_commands(commands)
 
     bench_command.add_command(commands)
     return top

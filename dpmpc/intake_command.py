@@ -72,7 +72,7 @@ def _add_serve(commands: Any) -> None:
     serve.add_argument("--server", type=int, required=True, metavar="I", help="this server's number")
     serve.add_argument("--folder", required=True, metavar="DIR", help="this server's folder, with identity/ in it")
     serve.add_argument(
-        "--listen", type=_address, default=("127.0.0.1", 8443), metavar="HOST:PORT", help="default 127.0.0.1:8443"
+        "--listen", type=address, default=("127.0.0.1", 8443), metavar="HOST:PORT", help="default 127.0.0.1:8443"
     )
     serve.add_argument("--rate", type=float, metavar="R", help="reports a second that an address may send")
     serve.add_argument("--max-body", type=int, metavar="BYTES", help="longest request")
@@ -97,7 +97,7 @@ def _add_submit(commands: Any) -> None:
     submit.set_defaults(run=_submit)
 
 
-def _address(text: str) -> tuple[str, int]:
+def address(text: str) -> tuple[str, int]:
     """HOST:PORT; an IPv6 address stands in brackets."""
     host, _, port = text.rpartition(":")
     if not host or not port.isdecimal() or int(port) >= 1 << 16:

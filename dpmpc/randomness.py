@@ -50,6 +50,9 @@ class Label(bytes, enum.Enum):
     REPORT = b"dpmpc v1 report"
     REPORT_SHARE = b"dpmpc v1 report share"
     CLIENT_TOKEN = b"dpmpc v1 client token"
+    BATCH = b"dpmpc v1 batch"
+    MANIFEST = b"dpmpc v1 manifest"
+    CERTIFICATE = b"dpmpc v1 release certificate"
 
 
 def derive(key: bytes, label: Label, index: int = 0, length: int = KEY_BYTES) -> bytes:

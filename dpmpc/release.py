@@ -14,6 +14,7 @@ import json
 import math
 import os
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,8 @@ from dpmpc.privacy import Guarantee
 from dpmpc.statistic import Rows, SecondMoments
 from dpmpc.task import Task
 
-_TASK, _SUMS = "release.json", "sums.npy"
-_ROUNDING = 1e-9  # relative, of what a guarantee computes with linear algebra
+TASK_MEMBER, SUMS_MEMBER = "release.json", "sums.npy"
+ROUNDING = 1e-9  # relative, of what a guarantee computes with linear algebra
 _CLEARLY = 3.0  # so many fluctuations of the noise above it, the smallest eigenvalue is safe to debias
 
 
@@ -103,15 +104,16 @@ class Release:
             return NoisyGram(matrix, self.columns, bias=0.0, fluctuation=spread)
         return NoisyGram.of_rows(self.ones, self.sketch, self.noise_variance, self.columns)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the release to a file, whole or not at all."""
+    def save(self, path: str | os.PathLike[str], beside: Mapping[str, bytes] | None = None) -> None:
+        """Write the release to a file, whole or not at all; `beside` are further members of the zip, by name."""
         target = Path(path)
+        about = json.dumps({"task": self.task.to_dict(), "guarantee": self.guarantee.to_dict()}).encode()
         buffer = io.BytesIO()
         np.lib.format.write_array(buffer, self.sums, allow_pickle=False)
         partial = target.with_name(target.name + ".partial")
         with zipfile.ZipFile(partial, "w") as archive:
-            archive.writestr(_TASK, json.dumps({"task": self.task.to_dict(), "guarantee": self.guarantee.to_dict()}))
-            archive.writestr(_SUMS, buffer.getvalue())
+            for name, content in {TASK_MEMBER: about, SUMS_MEMBER: buffer.getvalue(), **(beside or {})}.items():
+                archive.writestr(zipfile.ZipInfo(name), content)  # without a time: the same release is the same file
         partial.replace(target)
 
     @classmethod
@@ -127,13 +129,13 @@ class Release:
         """
         try:
             with zipfile.ZipFile(path) as archive:
-                fields = json.loads(archive.read(_TASK))
-                sums = np.lib.format.read_array(io.BytesIO(archive.read(_SUMS)), allow_pickle=False)
+                fields = json.loads(archive.read(TASK_MEMBER))
+                sums = np.lib.format.read_array(io.BytesIO(archive.read(SUMS_MEMBER)), allow_pickle=False)
             release = cls(task=Task.from_dict(fields["task"]).verify(), sums=sums)
         except (OSError, zipfile.BadZipFile, KeyError, TypeError, json.JSONDecodeError, EOFError) as error:
             raise InputError(f"release: {os.fspath(path)!r} is no release file ({error})") from error
         claimed: dict[str, Any] = fields["guarantee"]
-        if not _alike(claimed, json.loads(json.dumps(release.guarantee.to_dict()))):
+        if not alike(claimed, json.loads(json.dumps(release.guarantee.to_dict()))):
             raise InputError(f"release: {os.fspath(path)!r} claims another guarantee than its public facts give")
         return release
 
@@ -143,12 +145,12 @@ class Release:
         return f"<Release of {self.clients:,} clients: {family} {rows} x {width}, epsilon={epsilon:g}>"
 
 
-def _alike(claimed: Any, found: dict[str, Any]) -> bool:
+def alike(claimed: Any, found: dict[str, Any]) -> bool:
     """Whether two guarantees agree, up to the rounding of linear algebra on another machine or by other threads."""
     if not isinstance(claimed, dict) or claimed.keys() != found.keys():
         return False
     return all(
-        math.isclose(claimed[name], value, rel_tol=_ROUNDING)
+        math.isclose(claimed[name], value, rel_tol=ROUNDING)
         if isinstance(value, float) and isinstance(claimed[name], float)
         else claimed[name] == value
         for name, value in found.items()

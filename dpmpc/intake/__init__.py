@@ -8,6 +8,9 @@ In the order in which a report travels:
 `serving`     the server process: `service` (HTTP), `admission`, `roster`, `group_commit`, `metrics`
 `spool`       where a server keeps its shares until the release: words in `segments`, an index in SQLite (`database`)
 `ledger`      what a server has ever opened, so that it opens nothing of a report twice
+`agreement`   how the servers come to one mind, about the batch for one
+`releasing`   one server of a release; `dpmpc.protocols.collected_release` is the conversation with the others
+`certificate` what all of them signed, in the release file, and its check by anybody
 
 Promised: what a server has acknowledged is in its spool, once; nothing is opened of a batch that is too small, that the
 servers do not agree on, or that holds a report of an earlier release. Not promised: that reports are true, that a

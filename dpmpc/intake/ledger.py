@@ -206,6 +206,32 @@ class Ledger:
         with self._turns, typed_errors(self.folder):
             return self._find(manifest_digest)
 
+    def releases(self) -> list[Entry]:
+        """Return all releases that the ledger knows, the earliest first."""
+        with self._turns, typed_errors(self.folder):
+            digests = self._database.execute("SELECT digest FROM releases ORDER BY number").fetchall()
+            return [self._entry(digest) for (digest,) in digests]
+
+    def batch(self, manifest_digest: bytes) -> NDArray[np.uint8]:
+        """Return the report ids of a release in ascending order, (n, 16)."""
+        query = "SELECT id FROM reports JOIN releases ON number = release WHERE digest = ? ORDER BY id"
+        with self._turns, typed_errors(self.folder):
+            rows = self._database.execute(query, (manifest_digest,)).fetchall()
+        return np.frombuffer(b"".join(report for (report,) in rows), np.uint8).reshape(-1, ID_BYTES)
+
+    def require_unreleased(self, ids: NDArray[np.uint8]) -> None:
+        """Refuse what `seal` would refuse, before there is a manifest; nothing is recorded.
+
+        Raises
+        ------
+        AlreadyReleased
+            If a report belongs to a release that is opening or opened.
+        """
+        sorted_ids(ids)
+        with self._turns, typed_errors(self.folder), transaction(self._database):
+            self._refuse(self._overlaps(ids), len(ids))
+            self._database.execute("DELETE FROM temp.batch")
+
     def close(self) -> None:
         """Let go of the files."""
         with self._turns:
@@ -221,9 +247,8 @@ class Ledger:
 
     def _seal(self, manifest_digest: bytes, manifest: str, ids: NDArray[np.uint8], ids_digest: bytes) -> None:
         database = self._database
-        database.executemany("INSERT INTO temp.batch VALUES (?)", _each(ids))
-        overlaps = database.execute(_OVERLAPS).fetchall()
-        self._refuse([overlap[1:] for overlap in overlaps if overlap[2] != State.SEALED], len(ids))
+        overlaps = self._overlaps(ids)
+        self._refuse(overlaps, len(ids))
         for number, *_ in overlaps:
             database.execute("DELETE FROM reports WHERE release = ?", (number,))
             database.execute("DELETE FROM releases WHERE number = ?", (number,))
@@ -235,8 +260,14 @@ class Ledger:
         database.execute("INSERT INTO reports SELECT id, ? FROM temp.batch", (number,))
         database.execute("DELETE FROM temp.batch")
 
+    def _overlaps(self, ids: NDArray[np.uint8]) -> list[tuple[int, bytes, str, str, int]]:
+        """Put the ids into temp.batch; return number, digest, state, since and shared reports of earlier releases."""
+        self._database.executemany("INSERT INTO temp.batch VALUES (?)", _each(ids))
+        return self._database.execute(_OVERLAPS).fetchall()
+
     @staticmethod
-    def _refuse(earlier: list[tuple[bytes, str, str, int]], count: int) -> None:
+    def _refuse(overlaps: list[tuple[int, bytes, str, str, int]], count: int) -> None:
+        earlier = [overlap[1:] for overlap in overlaps if overlap[2] != State.SEALED]
         if earlier:
             where = "; ".join(
                 f"{shared} in the release {digest.hex()} ({state} since {since})"

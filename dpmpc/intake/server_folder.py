@@ -3,7 +3,7 @@
 ======================  ===============================================================
 ``identity/``           party.crt and party.key, as `dpmpc identity` writes them
 ``spool/``              the shares of the reports
-``ledger.sqlite``       what this server has ever opened; better on another disk
+``ledger/``             what this server has ever opened; better on another disk
 ``roster``              who may contribute, where the collection asks for that
 ======================  ===============================================================
 """
@@ -51,8 +51,8 @@ class ServerFolder:
 
     @property
     def ledger(self) -> Path:
-        """File of what was opened."""
-        return self.path / "ledger.sqlite"
+        """Folder of what was opened."""
+        return self.path / "ledger"
 
     @property
     def roster(self) -> Path:

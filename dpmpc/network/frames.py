@@ -56,6 +56,11 @@ class Kind(enum.IntEnum):
     DIGEST = 19
     RESULT = 20
     BLINDED = 21
+    VERDICT = 22
+    STANDING = 23
+    IDS = 24
+    STATEMENT = 25
+    SIGNATURE = 26
 
 
 class ContentType(enum.IntEnum):

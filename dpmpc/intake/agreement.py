@@ -1,0 +1,210 @@
+"""How the servers of a collection come to one mind: on going on, on the batch, on the bytes that they stand by.
+
+Every server speaks to every other one over its own link, so that a server cannot answer for another one. It can tell
+different servers different things; so whatever is agreed is hashed, and all compare the hash.
+
+Promised: a server goes on only if every other one said that it does; two honest servers go on with the same batch,
+which is part of what each of them holds. Not promised: that a server which lies about its ids, and so drops reports,
+is caught. The others learn how many it says it lacks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc import errors
+from dpmpc.errors import BatchMismatch, DpmpcError, MalformedFrame, ProtocolFailure
+from dpmpc.intake.spool import ID_BYTES
+from dpmpc.network.coins import exchange_bytes
+from dpmpc.network.frames import ContentType, Kind
+from dpmpc.network.party import Party
+from dpmpc.randomness import Label
+
+Result = TypeVar("Result")
+
+IDS_IN_A_FRAME = 1 << 20
+_COUNT_BYTES = 8
+_LONGEST_REASON = 4000  # characters of another server's words that are believed to be a reason
+_REASONS = (
+    *("InputError", "GuaranteeError", "OverflowRisk", "TooFewClients", "AlreadyReleased", "CollectionClosed"),
+    *("VerificationFailed", "SpoolError", "BatchMismatch", "InconsistentShares", "PartyMissing", "MalformedFrame"),
+    *("ProtocolFailure", "DpmpcError"),
+)
+
+
+class _Refusal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Why a server does not go on; `party` is whom it blames, if anybody."""
+
+    type: str
+    message: str
+    party: int | None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Batch:
+    """The reports that all servers hold.
+
+    Attributes
+    ----------
+    ids : ndarray of uint8, shape (n, 16)
+        Ascending.
+    lacked : dict
+        How many of the reports that some server holds each server lacks.
+    """
+
+    ids: NDArray[np.uint8]
+    lacked: dict[int, int]
+
+
+async def unless_refused(party: Party, step: Callable[[], Result]) -> Result:
+    """Take a step of one's own, in a thread, and go on only if it succeeded at every server.
+
+    If it failed anywhere, all take leave of one another first, so that each can tell the reason and not just that a
+    link broke.
+
+    Raises
+    ------
+    DpmpcError
+        This server's own reason, or that of the first server that has one, with its name.
+    """
+    own: DpmpcError | None = None
+    try:
+        result = await asyncio.to_thread(step)
+    except DpmpcError as error:
+        own = error
+    refusal = b"" if own is None else _describe(own)
+    for peer in party.runtime.peers:
+        await party.runtime.send_frame(peer, party.runtime.frame(Kind.VERDICT, refusal))
+    verdicts = {
+        peer: (await party.runtime.receive_frame(peer, Kind.VERDICT, ContentType.BYTES)).raw
+        for peer in party.runtime.peers
+    }
+    told = [_read_refusal(peer, verdict) for peer, verdict in verdicts.items() if verdict]
+    if own is None and not told:
+        return result
+    await party.runtime.shutdown()
+    raise own or told[0]
+
+
+async def confirm(party: Party, digest: bytes, what: str) -> None:
+    """Return when every server has said that it is here with the same digest.
+
+    Raises
+    ------
+    BatchMismatch
+        If one has another digest.
+    """
+    digests = await exchange_bytes(party, Kind.DIGEST, digest, len(digest))
+    for server, other in zip(party.present, digests, strict=True):
+        if other != digest:
+            raise BatchMismatch(f"{what}: server {server} has {other.hex()}, we have {digest.hex()}", server)
+
+
+def batch_digest(ids: NDArray[np.uint8]) -> bytes:
+    """SHA-256(label || number of ids, 8 bytes LE || the ids in ascending order)."""
+    content = np.ascontiguousarray(ids)
+    return hashlib.sha256(Label.BATCH.value + _count(ids) + content.data).digest()
+
+
+async def agree_on_batch(party: Party, ids: NDArray[np.uint8], largest: int) -> Batch:
+    """Find the reports that all servers hold.
+
+    The servers compare hashes. Only if these differ do they send their ids; report ids say nothing about a row.
+
+    Parameters
+    ----------
+    party : Party
+        This server.
+    ids : ndarray of uint8, shape (n, 16)
+        The reports that it holds, ascending.
+    largest : int
+        More ids than these are not accepted from anybody.
+
+    Raises
+    ------
+    BatchMismatch
+        If a server sends other ids than it has announced, or found another intersection.
+    """
+    own = batch_digest(ids) + _count(ids)
+    announced = dict(zip(party.present, await exchange_bytes(party, Kind.DIGEST, own, len(own)), strict=True))
+    if set(announced.values()) == {own}:
+        return Batch(ids, dict.fromkeys(party.present, 0))
+    counts = {server: int.from_bytes(told[-_COUNT_BYTES:], "little") for server, told in announced.items()}
+    for server, count in counts.items():
+        if count > largest:
+            raise BatchMismatch(f"server {server} announced {count} reports, at most {largest} expected", server)
+    held = {party.pid: ids, **await _exchange_ids(party, ids, counts)}
+    for server, theirs in held.items():
+        if batch_digest(theirs) + _count(theirs) != announced[server] or not _ascending(theirs):
+            raise BatchMismatch(f"server {server} sent other report ids than it had announced", server)
+    common, union = ids, ids
+    for server in party.runtime.peers:
+        common = common[_found_in(held[server], common)]
+        union = np.concatenate([union, held[server]])
+    everything = len(np.unique(_strings(union)))
+    await confirm(party, batch_digest(common), "batch: the reports that all hold")
+    return Batch(common, {server: everything - len(held[server]) for server in party.present})
+
+
+async def _exchange_ids(
+    party: Party, ids: NDArray[np.uint8], counts: Mapping[int, int]
+) -> dict[int, NDArray[np.uint8]]:
+    """Send all ids to everybody in parts; the next part goes out when everybody's last one has come in."""
+    received: dict[int, list[bytes]] = {peer: [] for peer in party.runtime.peers}
+    for first in range(0, max(counts.values()), IDS_IN_A_FRAME):
+        part = party.runtime.frame(Kind.IDS, ids[first : first + IDS_IN_A_FRAME].tobytes())
+        for peer in party.runtime.peers:
+            await party.runtime.send_frame(peer, part)
+        for peer, parts in received.items():
+            length = ID_BYTES * min(max(counts[peer] - first, 0), IDS_IN_A_FRAME)
+            frame = await party.runtime.receive_frame(peer, Kind.IDS, ContentType.BYTES, (length,))
+            parts.append(frame.raw)
+    return {peer: np.frombuffer(b"".join(parts), np.uint8).reshape(-1, ID_BYTES) for peer, parts in received.items()}
+
+
+def _found_in(those: NDArray[np.uint8], ids: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Which ids are among those; both ascend."""
+    if not len(those):
+        return np.zeros(len(ids), np.bool_)
+    sought, sorted_ones = _strings(ids), _strings(those)
+    places = np.searchsorted(sorted_ones, sought).clip(max=len(sorted_ones) - 1)
+    return np.asarray(sorted_ones[places] == sought, np.bool_)
+
+
+def _ascending(ids: NDArray[np.uint8]) -> bool:
+    strings = _strings(ids)
+    return bool((strings[:-1] < strings[1:]).all())
+
+
+def _strings(ids: NDArray[np.uint8]) -> NDArray[np.bytes_]:
+    return np.ascontiguousarray(ids).view(f"S{ID_BYTES}")[:, 0]
+
+
+def _count(ids: NDArray[np.uint8]) -> bytes:
+    return len(ids).to_bytes(_COUNT_BYTES, "little")
+
+
+def _describe(error: DpmpcError) -> bytes:
+    blamed = error.party if isinstance(error, ProtocolFailure) else None
+    kind = next(base.__name__ for base in type(error).__mro__ if base.__name__ in _REASONS)
+    return msgspec.json.encode(_Refusal(kind, str(error)[:_LONGEST_REASON], blamed))
+
+
+def _read_refusal(peer: int, content: bytes) -> DpmpcError:
+    try:
+        refusal = msgspec.json.decode(content, type=_Refusal)
+    except msgspec.DecodeError as error:
+        raise MalformedFrame(f"party {peer} sent no valid VERDICT frame: {error}", peer) from error
+    if refusal.type not in _REASONS or len(refusal.message) > _LONGEST_REASON:
+        raise MalformedFrame(f"party {peer} sent no valid VERDICT frame: a {refusal.type[:100]!r}", peer)
+    kind: type[DpmpcError] = getattr(errors, refusal.type)
+    message = f"server {peer} refuses: {refusal.message}"
+    return kind(message, refusal.party) if issubclass(kind, ProtocolFailure) else kind(message)

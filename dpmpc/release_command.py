@@ -1,0 +1,75 @@
+"""The commands at the end of a collection: `dpmpc release`, for each server, and `dpmpc verify`, for everybody."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+import msgspec
+
+from dpmpc.intake_command import address
+
+
+def add_commands(commands: Any) -> None:
+    """Add the commands to the parser's."""
+    release = commands.add_parser(
+        "release",
+        help="one server's part in opening a collection that has closed; it may be repeated if it breaks",
+        description="Status 2: this server or another one refuses, and nothing is opened. Status 3: the run broke.",
+    )
+    release.add_argument("collection", metavar="COLLECTION", help="the task file")
+    release.add_argument("--server", type=int, required=True, metavar="I", help="this server's number")
+    release.add_argument("--folder", required=True, metavar="DIR", help="its identity, spool and ledger")
+    release.add_argument("--out", default="release.dpmpc", metavar="FILE", help="default %(default)s")
+    release.add_argument("--close", action="store_true", help="close this server's intake for good before its time")
+    release.add_argument(
+        "--without", type=int, nargs="+", default=[], metavar="J", help="servers that all others go on without"
+    )
+    release.add_argument(
+        "--listen", type=address, metavar="HOST:PORT", help="where to listen, if not where the others find this server"
+    )
+    release.add_argument("--connect-deadline", type=float, metavar="S", help="seconds until all have to be there")
+    release.add_argument("--deadline", type=float, metavar="S", help="seconds that another server may take for a step")
+    release.add_argument("--threads", type=int, default=1, metavar="N", help="of the transform")
+    release.set_defaults(run=_release)
+
+    verify = commands.add_parser("verify", help="check all that a release file claims, offline")
+    verify.add_argument("file", metavar="FILE", help="the release of a collection")
+    verify.add_argument("--collection", metavar="FILE", help="the task file, from somebody whom you trust")
+    verify.add_argument("--json", action="store_true", help="print one JSON object")
+    verify.set_defaults(run=_verify)
+
+
+def _release(options: argparse.Namespace) -> None:
+    from dpmpc.intake.collection import Collection
+    from dpmpc.intake.releasing import CONNECT_SECONDS, run_release
+
+    certificate = run_release(
+        Collection.load(options.collection),
+        options.server,
+        options.folder,
+        options.out,
+        close=options.close,
+        without=tuple(options.without),
+        listen=options.listen,
+        connect_deadline=CONNECT_SECONDS if options.connect_deadline is None else options.connect_deadline,
+        deadline=options.deadline,
+        threads=options.threads,
+        tell=lambda line: print(line, file=sys.stderr),
+    )
+    print(f"{options.out}: release of {certificate.statement.manifest.clients} reports, signed by all that took part")
+
+
+def _verify(options: argparse.Namespace) -> None:
+    from dpmpc.intake.certificate import verify
+    from dpmpc.intake.collection import Collection
+
+    trusted = None if options.collection is None else Collection.load(options.collection)
+    verified = verify(options.file, trusted)
+    if options.json:
+        statement = msgspec.to_builtins(verified.certificate.statement)
+        print(json.dumps({"verified": True, "checks": list(verified.checks), "statement": statement}))
+    else:
+        print("\n".join(verified.checks))
