@@ -324,3 +324,32 @@ def test_the_ledger_is_a_dictionary(folder):
             max_examples=25, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )
+
+
+def test_the_releases_and_their_batches_can_be_listed(folder):
+    with Ledger(folder) as ledger:
+        assert ledger.releases() == []
+        ledger.seal(digest("a"), "a", batch(*range(10)))
+        release(ledger, "b", batch(*range(10, 13)))
+        assert [(entry.manifest, entry.state) for entry in ledger.releases()] == [
+            ("a", State.SEALED),
+            ("b", State.OPENED),
+        ]
+        np.testing.assert_array_equal(ledger.batch(digest("a")), batch(*range(10)))
+        np.testing.assert_array_equal(ledger.batch(digest("b")), batch(*range(10, 13)))
+        assert ledger.batch(digest("c")).shape == (0, 16)
+
+
+def test_what_would_not_be_sealed_is_refused_before_there_is_a_manifest(folder):
+    with Ledger(folder) as ledger:
+        ledger.seal(digest("a"), "a", batch(*range(10)))
+        for _ in range(2):
+            ledger.require_unreleased(batch(*range(10)))  # only sealed
+        ledger.begin_opening(digest("a"), SUMS)
+        for _ in range(2):
+            with pytest.raises(AlreadyReleased, match="of 2 reports, none expected in an earlier release: 1 in"):
+                ledger.require_unreleased(batch(9, 10))
+        ledger.require_unreleased(batch(10, 11))
+        with pytest.raises(InputError, match="order"):
+            ledger.require_unreleased(batch(9, 10)[::-1])
+        assert ledger.releases()[0].state is State.OPENING
