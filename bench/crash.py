@@ -3,7 +3,8 @@
 Client processes upload reports and remember what they sent: the ids, and the sum of their encoded rows with noise. A
 random server is killed with SIGKILL and started again, over and over, some before they listen. When every server has
 acknowledged every report, the spools are compared with what the clients remember: the same ids in each, none missing,
-none twice, and the shares' sums, opened, equal to the clients' sum exactly.
+none twice, and the shares' sums, opened, equal to the clients' sum exactly. Then the servers release what they hold,
+and the opened sketch has to equal that of the reports exactly.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Any
 import numpy as np
 from dpmpc.bench.harness import machine, markdown, write
 from dpmpc.bench.intake_servers import Servers
+from dpmpc.bench.released import expected_sums, release
 from numpy.typing import NDArray
 
 from dpmpc.client import Client
@@ -67,6 +69,8 @@ class Outcome:
         Acknowledged reports that a spool lacks, and others that it has, over all spools.
     exact : bool
         Whether the opened sum is the clients'.
+    released : bool
+        Whether the release holds every acknowledged report, and its sketch is exactly theirs.
     seconds : float
         Until everything was acknowledged.
     """
@@ -76,12 +80,13 @@ class Outcome:
     missing: int
     surplus: int
     exact: bool
+    released: bool
     seconds: float
 
     @property
     def passed(self) -> bool:
         """Whether nothing was lost and nothing was counted twice."""
-        return self.exact and self.missing == self.surplus == 0
+        return self.exact and self.released and self.missing == self.surplus == 0
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -126,7 +131,7 @@ def crash(folder: Path, uploads: int, clients: int, kills: int, seed: int, **fie
     moments = random.Random(seed)
     counts = [uploads // clients + (number < uploads % clients) for number in range(clients)]
     start = time.monotonic()
-    with Servers.make(folder, "--rate", "1000000", **fields) as servers:
+    with Servers.make(folder, "--rate", "1000000", **{"minimum_batch": uploads, "copies": "each"} | fields) as servers:
         servers.start()
         (folder / KILLED).touch()
         processes = [_launch(folder, number, count, kills) for number, count in enumerate(counts)]
@@ -200,7 +205,9 @@ def _compare(servers: Servers, clients: int, kills: int, seconds: float) -> Outc
         [np.array(client["total"], np.uint64) for client in told], name="totals"
     )
     exact = np.array_equal(servers.opened_sum(), expected)
-    return Outcome(len(acknowledged), kills, missing, surplus, exact, seconds)
+    opened = release(servers).release
+    released = opened.clients == len(acknowledged) and np.array_equal(opened.sums, expected_sums(servers, opened.task))
+    return Outcome(len(acknowledged), kills, missing, surplus, exact, released, seconds)
 
 
 def render(content: dict[str, Any]) -> str:
@@ -214,8 +221,23 @@ def render(content: dict[str, Any]) -> str:
             f"3 servers, {where['cpu']}, {where['cores']} cores, {where['date']}.",
             "",
             markdown(
-                ["reports", "client processes", "kill -9", "missing", "surplus", "sum exact", "seconds"],
-                [[*cells, "yes" if content["exact"] else "no", f"{content['seconds']:.0f}"]],
+                [
+                    "reports",
+                    "client processes",
+                    "kill -9",
+                    "missing",
+                    "surplus",
+                    "sum exact",
+                    "sketch exact",
+                    "seconds",
+                ],
+                [
+                    [
+                        *cells,
+                        *("yes" if content[name] else "no" for name in ("exact", "released")),
+                        f"{content['seconds']:.0f}",
+                    ]
+                ],
             ),
         ]
     )
