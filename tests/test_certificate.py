@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import datetime
+import hashlib
 import io
 import json
 import math
@@ -19,7 +20,8 @@ from dpmpc.analyst import open_robustly
 from dpmpc.cli import main
 from dpmpc.errors import InputError, VerificationFailed
 from dpmpc.intake import certificate as certificates
-from dpmpc.intake.certificate import Certificate, Manifest, manifest_of, require_same, save, state, verify
+from dpmpc.intake.agreement import batch_digest
+from dpmpc.intake.certificate import Certificate, Manifest, Statement, manifest_of, require_same, save, state, verify
 from dpmpc.intake.collection import Collection
 from dpmpc.intake.reports import ReportFormat
 from dpmpc.network.identity import sign, write_identity
@@ -315,3 +317,35 @@ def test_the_command_says_what_was_checked_or_what_is_wrong(certified, tmp_path,
 def test_a_file_that_cannot_be_written_is_an_error(certified, tmp_path):
     with pytest.raises(InputError, match="file"):
         save(certified.release, certified.certificate, tmp_path / "none" / "out")
+
+
+def test_digests_are_what_the_documentation_says():
+    """Computed here from bytes that are written out; two servers have to come to the same ones."""
+    ids = np.arange(32, dtype=np.uint8).reshape(2, 16)
+    content = b"dpmpc v1 batch" + b"\x02" + bytes(7) + bytes(range(32))
+    assert batch_digest(ids) == hashlib.sha256(content).digest()
+    digest = "00" * 32
+    manifest = Manifest(
+        format=1,
+        collection=digest,
+        batch=digest,
+        clients=7,
+        toss=digest,
+        attempt=2,
+        task=digest,
+        time="2027-02-01T00:00:00+00:00",
+    )
+    text = (
+        f'{{"attempt":2,"batch":"{digest}","clients":7,"collection":"{digest}","format":1,"task":"{digest}",'
+        f'"time":"2027-02-01T00:00:00+00:00","toss":"{digest}"}}'
+    )
+    assert manifest.to_json() == text
+    assert manifest.digest == hashlib.sha256(b"dpmpc v1 manifest" + text.encode()).digest()
+    statement = Statement(
+        manifest=manifest, collection={"b": 1}, guarantee={}, noise_variance=[0.5], sums=digest, without=[], wrong={}
+    )
+    assert statement.message == (
+        b'dpmpc v1 release certificate{"collection":{"b":1},"guarantee":{},"manifest":'
+        + text.encode()
+        + f',"noise_variance":[0.5],"sums":"{digest}","without":[],"wrong":{{}}}}'.encode()
+    )
