@@ -1,7 +1,8 @@
 """The `dpmpc` command.
 
-Results go to standard output, progress to standard error. Exit status: 0 done, 1 a bench of several failed, 2 bad
-input or a guarantee that cannot be met, 3 a protocol failure. Whatever is written appears whole or not at all.
+Results go to standard output, progress to standard error. Exit status: 0 done, 1 a bench of several failed or an
+audit refuted a claim, 2 bad input or a guarantee that cannot be met, 3 a protocol failure. Whatever is written appears
+whole or not at all.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import dpmpc
-from dpmpc import bench_command, intake_command, mixing_command, release_command
+from dpmpc import audit_command, bench_command, intake_command, mixing_command, release_command
 from dpmpc.errors import DpmpcError, InputError
 from dpmpc.release_options import add_release_options, release_choices
 
@@ -117,6 +118,7 @@ def parser() -> argparse.ArgumentParser:
     intake_command.add_commands(commands)
     release_command.add_commands(commands)
 
+    audit_command.add_command(commands)
     bench_command.add_command(commands)
     return top
 

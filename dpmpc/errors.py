@@ -2,8 +2,9 @@
 
 `InputError` says that what was asked cannot be done as asked (status 2): it names the argument, its value
 and what was expected. `ProtocolFailure` says that a run among several parties broke (status 3): it names
-the party. `BenchFailed` (status 1) names the benches, of several, that ended with an error. Nothing is
-retried silently and nothing weaker is done instead.
+the party. `BenchFailed` (status 1) names the benches, of several, that ended with an error, `AuditFailed`
+(status 1) the claims of privacy that measurement refutes. Nothing is retried silently and nothing weaker
+is done instead.
 """
 
 from __future__ import annotations
@@ -63,6 +64,10 @@ class SpoolError(DpmpcError):
 
 class BenchFailed(DpmpcError):
     """Some benches of several that were asked for ended with an error; the others ran."""
+
+
+class AuditFailed(DpmpcError):
+    """Releases can be told apart better than a mechanism claims; the message holds claim and lower bound."""
 
 
 class ProtocolFailure(DpmpcError):

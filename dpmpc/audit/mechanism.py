@@ -1,0 +1,204 @@
+"""The audit: what it asks of a mechanism, and what it says of its claim.
+
+Half of the runs train the distinguisher, the other half is counted. From the training runs come, in this order, the
+covariance C of what is seen, the worst-placed candidate, who maximises D^T C^-1 D for the shift D that replacing him
+causes, the direction C^-1 D of the likelihood ratio between Gaussians, and the threshold. C is measured, not computed
+from the calibration's formulas, so that noise which is correlated by mistake is found as well.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.audit.rates import Bound, Scores, least_bits, least_epsilon, least_mu, lower_bound
+from dpmpc.errors import InputError
+from dpmpc.privacy import epsilon_of_mu
+from dpmpc.randomness import Stream
+
+Reals = NDArray[np.float64]
+
+FEWEST_RELEASES = 1000
+METHODS = 2  # bounds that a mechanism gets, at most
+SINGULAR = 1e-9  # relative; directions of so little noise count as having that much
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Claim:
+    """What a mechanism says of itself; None where it says nothing.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        (epsilon, delta)-differential privacy.
+    mu : float, optional
+        mu-GDP, for each pair of neighbouring inputs.
+    bits : float, optional
+        Mutual information about an entry.
+    """
+
+    epsilon: float | None = None
+    delta: float = 0.0
+    mu: float | None = None
+    bits: float | None = None
+
+
+class Mechanism(abc.ABC):
+    """Something to audit: one small task, two worst rows, and candidates for whom they are exchanged.
+
+    Attributes
+    ----------
+    claim : Claim
+        What is audited.
+    shifts : ndarray of float64, shape (candidates, m)
+        By how much exchanging each candidate's row moves the mean of what is observed.
+    """
+
+    claim: Claim
+    shifts: Reals
+
+    @abc.abstractmethod
+    def observe(self, moved: int | None, releases: int, stream: Stream) -> Reals:
+        """Simulate releases, and return what the adversary makes of each.
+
+        Parameters
+        ----------
+        moved : int or None
+            Whose row is exchanged.
+        releases : int
+            How many.
+        stream : Stream
+            Source of all randomness.
+
+        Returns
+        -------
+        ndarray of float64, shape (releases, m)
+            What is opened, without all that the adversary knows: others' rows, and the noise of whom it has corrupted.
+        """
+
+    def scores(self, observed: Reals, shift: Reals, direction: Reals) -> Reals:
+        """Return the distinguisher's score of each release (releases, m): large if the row was exchanged.
+
+        The likelihood ratio of Gaussians grows with it. Overridden where the noise has another shape.
+        """
+        return observed @ direction
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Finding:
+    """A claim beside what was measured; every bound is None where the claim has no such number.
+
+    Parameters
+    ----------
+    mechanism : str
+        Its name.
+    claim : Claim
+        What is claimed.
+    releases : int
+        Simulated releases of each of the two inputs.
+    failure : float
+        Probability that one of the bounds exceeds the truth, at most.
+    by_rates : Bound or None
+        On epsilon at the claim's delta, from (epsilon, delta)-DP alone.
+    by_curve : Bound or None
+        On mu, from mu-GDP: tighter, and it refutes a claim of mu only.
+    by_bits : Bound or None
+        On bits of mutual information.
+    """
+
+    mechanism: str
+    claim: Claim
+    releases: int
+    failure: float
+    by_rates: Bound | None = None
+    by_curve: Bound | None = None
+    by_bits: Bound | None = None
+
+    @property
+    def epsilon_by_curve(self) -> float | None:
+        """The epsilon that the tight curve of the Gaussian gives for the lower bound on mu."""
+        if self.by_curve is None:
+            return None
+        return epsilon_of_mu(self.by_curve.value, self.claim.delta)
+
+    @property
+    def refuted(self) -> tuple[str, ...]:
+        """What of the claim is refuted, in words."""
+        pairs = {
+            "epsilon": (self.claim.epsilon, self.by_rates),
+            "mu": (self.claim.mu, self.by_curve),
+            "bits": (self.claim.bits, self.by_bits),
+        }
+        return tuple(
+            f"{name} of {self.mechanism}: {claimed:.4g} claimed, at least {bound.value:.4g} measured"
+            for name, (claimed, bound) in pairs.items()
+            if claimed is not None and bound is not None and bound.value > claimed
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain numbers, strings and dicts."""
+        return {
+            **dataclasses.asdict(self),
+            "epsilon_by_curve": self.epsilon_by_curve,
+            "refuted": list(self.refuted),
+        }
+
+
+def audit(name: str, mechanism: Mechanism, releases: int, failure: float, stream: Stream) -> Finding:
+    """Measure how well the releases of two neighbouring inputs can be told apart.
+
+    Parameters
+    ----------
+    name : str
+        What the mechanism is called.
+    mechanism : Mechanism
+        The mechanism.
+    releases : int
+        Simulated releases of each input; half of them choose direction and threshold.
+    failure : float
+        Probability that one of the bounds exceeds the truth, at most.
+    stream : Stream
+        Source of all randomness.
+
+    Returns
+    -------
+    Finding
+    """
+    if releases < FEWEST_RELEASES:
+        raise InputError(f"releases: {releases} given, at least {FEWEST_RELEASES} expected")
+    if not 0 < failure < 1:
+        raise InputError(f"failure: {failure} given, a number strictly between 0 and 1 expected")
+    half = releases // 2
+    still = mechanism.observe(None, half, stream)
+    precision = _precision(still)
+    shifts = mechanism.shifts
+    moved = int(np.argmax(np.einsum("cm,mn,cn->c", shifts, precision, shifts)))
+    shift, direction = shifts[moved], precision @ shifts[moved]
+
+    def scores(whose: int | None) -> Reals:
+        return mechanism.scores(mechanism.observe(whose, half, stream), shift, direction)
+
+    training = Scores(mechanism.scores(still, shift, direction), scores(moved))
+    counted = Scores(scores(None), scores(moved))
+    claim, each = mechanism.claim, failure / METHODS
+    dp = claim.epsilon is not None
+    return Finding(
+        mechanism=name,
+        claim=claim,
+        releases=2 * half,
+        failure=failure,
+        by_rates=lower_bound(least_epsilon(claim.delta), training, counted, each) if dp else None,
+        by_curve=lower_bound(least_mu, training, counted, each) if dp and claim.delta > 0 else None,
+        by_bits=None if claim.bits is None else lower_bound(least_bits, training, counted, each),
+    )
+
+
+def _precision(observed: Reals) -> Reals:
+    """Return the inverse of the covariance of the observations (releases, m)."""
+    covariance = np.atleast_2d(np.cov(observed, rowvar=False))
+    least = SINGULAR * max(float(np.trace(covariance)) / len(covariance), 1.0)
+    return np.asarray(np.linalg.inv(covariance + least * np.eye(len(covariance))))

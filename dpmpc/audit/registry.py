@@ -1,0 +1,103 @@
+"""What `dpmpc audit` audits: small tasks of every mechanism, made by the functions that make the large ones.
+
+Tasks are small, so that many releases can be simulated: the calibration is the same code, and a dozen clients have the
+leverages that a formula would have to get right. To add a mechanism, add a function of (epsilon, delta, seed).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from dpmpc import mixing
+from dpmpc.audit.entries import NoisyEntry, ProjectedEntry
+from dpmpc.audit.mechanism import Mechanism
+from dpmpc.audit.parties import Parties
+from dpmpc.audit.sums import Sums
+from dpmpc.bounds import Schema
+from dpmpc.coinpress.rounds import Round, covariance_round, mean_round
+from dpmpc.coinpress.summation import Servers
+from dpmpc.planning import design
+from dpmpc.privacy import mu_of_budget
+
+CLIENTS = 12
+ROWS = 4
+NAMES = ("a", "b")
+CORNERS = ((-1.0, -1.0), (1.0, 1.0))
+
+Factory = Callable[[float, float, int], Mechanism]
+
+
+def sketched(epsilon: float, delta: float, seed: int, **choices: Any) -> Mechanism:
+    """Rows of two columns, in a sketch of four rows."""
+    wanted = {"sketch": "osnap", "rows": ROWS, "sparsity": 2, "copies": "each", "clients": CLIENTS, **choices}
+    return Sums(design(Schema.unit(NAMES), epsilon=epsilon, delta=delta, seed=seed, **wanted), CORNERS)
+
+
+def pure(epsilon: float, delta: float, seed: int, **choices: Any) -> Mechanism:
+    """Discrete Laplace noise, whose delta is 0, in a sketch of one copy; a smaller one, because it is slow to draw."""
+    small = {"clients": 6, "rows": 3, "sparsity": 1, "servers": 2, "fractional_bits": 8}
+    return sketched(epsilon, 0.0, seed, noise="discrete-laplace", **small, **choices)
+
+
+def second_moments(epsilon: float, delta: float, seed: int) -> Mechanism:
+    """Sum of second moments; (1, 1, 1, 1) and (1, 1, -1, -1), each row with its constant, are orthogonal."""
+    task = design(Schema.unit(("a", "b", "c")), CLIENTS, epsilon, delta, sketch="sum", seed=seed)
+    return Sums(task, ((1.0, 1.0, 1.0), (1.0, -1.0, -1.0)))
+
+
+def mixed(epsilon: float, delta: float, seed: int, *, rows: int | None, protects: str = "party") -> Mechanism:
+    """Two parties of two columns and one."""
+    columns = (("a", "b"), ("c",))
+    return Parties(mixing.design(columns, 8, epsilon, delta, rows=rows, protects=protects, simulation=True))
+
+
+def coinpress_mean(epsilon: float, delta: float, seed: int) -> Mechanism:
+    """One round of a mean about (0, 0) among servers."""
+    published = mean_round(NAMES, np.zeros(2), 2.0, _rho(epsilon, delta))
+    reach = float(published.schema.slope[0])
+    return _round(published, delta, seed, ((-reach, 0.0), (reach, 0.0)))
+
+
+def coinpress_covariance(epsilon: float, delta: float, seed: int) -> Mechanism:
+    """One round of a covariance of at most 4 I among servers: two orthogonal rows beyond the clipping norm."""
+    published = covariance_round(NAMES, np.eye(2) / 2, 4.0, _rho(epsilon, delta), triangle=False)
+    box = float(published.schema.slope[0])
+    return _round(published, delta, seed, ((box, 0.0), (0.0, box)))
+
+
+def _round(published: Round, delta: float, seed: int, pair: Any) -> Mechanism:
+    servers = Servers(published.rho, delta, seed)
+    return Sums(servers.task(published, CLIENTS), pair)
+
+
+def _rho(epsilon: float, delta: float) -> float:
+    return mu_of_budget(epsilon, delta) ** 2 / 2
+
+
+MECHANISMS: Mapping[str, Factory] = {
+    "each-copy": sketched,
+    "one-copy": functools.partial(sketched, copies="one"),
+    "by-servers": functools.partial(sketched, noise_by="servers"),
+    "each-copy-corrupt": functools.partial(sketched, corrupt_clients=2),
+    "one-copy-corrupt": functools.partial(sketched, copies="one", corrupt_clients=1),
+    "shamir": functools.partial(sketched, sharing="shamir"),
+    "ball": functools.partial(sketched, radius=1.0),
+    "countsketch": functools.partial(sketched, sketch="countsketch", sparsity=None),
+    "rademacher": functools.partial(sketched, sketch="rademacher", sparsity=None),
+    "second-moments": second_moments,
+    "skellam": functools.partial(sketched, noise="skellam"),
+    "skellam-by-servers": functools.partial(sketched, noise="skellam", noise_by="servers"),
+    "discrete-laplace": pure,
+    "discrete-laplace-by-servers": functools.partial(pure, noise_by="servers"),
+    "dgm": functools.partial(mixed, rows=None),
+    "rmgm": functools.partial(mixed, rows=ROWS),
+    "rmgm-subject": functools.partial(mixed, rows=ROWS, protects="subject"),
+    "coinpress-mean": coinpress_mean,
+    "coinpress-covariance": coinpress_covariance,
+    "additive-noise": lambda epsilon, delta, seed: NoisyEntry(epsilon),
+    "random-projection": lambda epsilon, delta, seed: ProjectedEntry(epsilon),
+}

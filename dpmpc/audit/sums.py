@@ -1,0 +1,162 @@
+"""Audit of what clients, servers and analyst do with a `Task`.
+
+Every line of the real way is run: `Client.randomize`, the task's sharing, `server.transform`, `analyst.open_sums`.
+Many releases are simulated at once, side by side: a contribution is repeated R times (`Replicated`), so that one
+release of R w entries is R releases of w. That is exact, because noise is drawn for each entry and the public matrix
+acts on each column by itself.
+
+The adversary knows the rows of all clients but one, the noise of the task's corrupt clients and what the corrupt
+servers added. The corrupt clients are those who expose somebody most, found by trying all coalitions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpmpc.analyst import open_sums
+from dpmpc.audit.mechanism import Claim, Mechanism
+from dpmpc.client import Client
+from dpmpc.encoding import FixedPoint, Sensitivity
+from dpmpc.noise import DiscreteLaplace
+from dpmpc.randomness import KEY_BYTES, Stream
+from dpmpc.server import add_noise, noise_stream, transform
+from dpmpc.sharing import ArrayShare
+from dpmpc.statistic import Statistic
+from dpmpc.task import Task
+
+Reals = NDArray[np.float64]
+
+NO_CLAIM = 1e300  # epsilon of many releases side by side, of which nothing is promised
+BLOCK_WORDS = 1 << 21  # of all clients' copies that are simulated at once
+
+
+class Replicated(Statistic):
+    """The contribution of another statistic, `times` times side by side.
+
+    Parameters
+    ----------
+    base : Statistic
+        What is repeated.
+    times : int
+        R.
+    """
+
+    name = "replicated"
+
+    def __init__(self, base: Statistic, times: int):
+        self.base, self.times = base, times
+
+    def width(self, columns: int) -> int:
+        """Return R times the width of the base."""
+        return self.times * self.base.width(columns)
+
+    def encode(self, rows: Reals, encoding: FixedPoint) -> NDArray[np.int64]:
+        """Encode once, and repeat."""
+        return np.tile(self.base.encode(rows, encoding), (1, self.times))
+
+    def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
+        """Return the sensitivity of all R contributions, which move together."""
+        one = self.base.sensitivity(columns, encoding)
+        return dataclasses.replace(
+            one, l1=self.times * one.l1, l2=self.times**0.5 * one.l2, columns=self.times * one.columns
+        )
+
+    def largest_entry(self, encoding: FixedPoint) -> int:
+        """Return that of the base."""
+        return self.base.largest_entry(encoding)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the base's description and R."""
+        return {"base": self.base.describe(), "times": self.times}
+
+
+class Sums(Mechanism):
+    """A release of a task.
+
+    Parameters
+    ----------
+    task : Task
+        A small one, of some dozen clients.
+    pair : array_like of float, shape (2, p)
+        Two rows in the units of the schema, as far apart as the statistic allows. All clients hold the first.
+    """
+
+    def __init__(self, task: Task, pair: ArrayLike):
+        guarantee = task.guarantee
+        self.claim = Claim(epsilon=guarantee.achieved_epsilon, delta=guarantee.delta, mu=guarantee.mu)
+        self._task = task
+        self._pair = np.asarray(pair, dtype=np.float64)
+        self._laplace = isinstance(task.noise, DiscreteLaplace)
+        self._coalition = worst_coalition(task)
+        self._honest = np.setdiff1d(np.arange(task.clients), self._coalition)
+        first, second = task.statistic.encode(task.schema.normalise(self._pair), task.encoding)
+        signs = task.sketch.to_csc().toarray().astype(np.float64)
+        self._still = np.outer(signs.sum(axis=1), first)
+        self.shifts = np.stack([np.outer(signs[:, client], second - first).ravel() for client in self._honest])
+
+    def observe(self, moved: int | None, releases: int, stream: Stream) -> Reals:
+        """Run clients, servers and analyst; return the opened sums without what the adversary knows of them."""
+        rows = np.tile(self._pair[0], (self._task.clients, 1))
+        if moved is not None:
+            rows[self._honest[moved]] = self._pair[1]
+        task = self._task
+        times = block_of(releases, BLOCK_WORDS // (task.clients * task.copies * task.width))
+        wide = dataclasses.replace(task, statistic=Replicated(task.statistic, times), epsilon=NO_CLAIM, simulation=True)
+        blocks = [self._releases(wide, rows, stream) for _ in range(-(-releases // times))]
+        return np.concatenate(blocks)[:releases]
+
+    def scores(self, observed: Reals, shift: Reals, direction: Reals) -> Reals:
+        """Score by Laplace variables' likelihood ratio if the noise is theirs: sum |x| - |x - D|."""
+        if not self._laplace:
+            return super().scores(observed, shift, direction)
+        return np.asarray((np.abs(observed) - np.abs(observed - shift)).sum(axis=1))
+
+    def _releases(self, task: Task, rows: Reals, stream: Stream) -> Reals:
+        """Return R releases (R, k w) of these rows, less what all clients' first rows and known noise add to them."""
+        ring = task.encoding.ring
+        client = Client(task, stream)
+        contributions = client.randomize(rows)
+        contributions[self._coalition] = ring.embed(client.encode(rows[self._coalition]))[:, None]
+        shares = task.scheme.split(contributions, stream=stream)
+        keys = [stream.bytes(KEY_BYTES) for _ in shares]
+        sums = open_sums(
+            task,
+            [
+                transform(task, ArrayShare(share, ring), simulation_key=key)
+                for share, key in zip(shares, keys, strict=True)
+            ],
+        ).sums
+        for key in keys[: task.trust.corrupt_servers]:
+            sums = sums - ring.lift(add_noise(task, np.zeros(sums.shape, np.uint64), noise_stream(task, key)))
+        apart = sums.reshape(task.sketch.rows, -1, self._task.width).transpose(1, 0, 2) - self._still
+        return np.asarray(apart, dtype=np.float64).reshape(len(apart), -1)
+
+
+def block_of(releases: int, most: int) -> int:
+    """Return how many releases to simulate at once: at most so many, in blocks of one size."""
+    blocks = -(-releases // max(1, most))
+    return -(-releases // blocks)
+
+
+def worst_coalition(task: Task) -> NDArray[np.int64]:
+    """Return the corrupt clients whose noise, once known, leaves somebody with the largest s_i^T C^-1 s_i."""
+    signs = task.sketch.to_csc().toarray().astype(np.float64)
+    coalitions = itertools.combinations(range(task.clients), task.trust.corrupt_clients)
+    return np.asarray(max(coalitions, key=lambda coalition: _largest_leverage(task, signs, coalition)), dtype=np.int64)
+
+
+def _largest_leverage(task: Task, signs: Reals, coalition: tuple[int, ...]) -> float:
+    honest = np.delete(signs, coalition, axis=1)
+    anchors = task.trust.honest_servers * np.eye(len(signs)) if task.servers_add_noise else 0.0
+    if task.noising.by == "servers":
+        covariance = anchors
+    elif task.noising.reaches_several_rows(task.sketch):
+        covariance = honest @ honest.T + anchors
+    else:
+        covariance = np.diag(np.abs(honest).sum(axis=1))
+    return float(np.einsum("kc,kl,lc->c", honest, np.linalg.inv(covariance), honest).max())
