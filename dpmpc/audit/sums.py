@@ -6,7 +6,8 @@ release of R w entries is R releases of w. That is exact, because noise is drawn
 acts on each column by itself.
 
 The adversary knows the rows of all clients but one, the noise of the task's corrupt clients and what the corrupt
-servers added. The corrupt clients are those who expose somebody most, found by trying all coalitions.
+servers added. The corrupt clients are those who expose somebody most, found by trying all coalitions. Dropouts are
+not simulated.
 """
 
 from __future__ import annotations
