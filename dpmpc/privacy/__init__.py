@@ -3,11 +3,14 @@
 `gaussian` holds the tight curve of the Gaussian mechanism, `integer_noise` what integers cost beside it,
 `accountants` one family of noise each, `exposure` who may collude, `noising` who adds the noise, `leverage` what one
 noisy copy of a row is worth, `calibration` the mechanism of secure sketching, `concentrated` zCDP and its ledger,
-`guarantee` the words, `mixing` noise and words for parties with different columns.
+`guarantee` the words, `mixing` noise and words for parties with different columns, `composition` what several releases
+promise together, `budget` the ledger of them.
 """
 
 from dpmpc.privacy.accountants import NOISES, is_pure, released_sd
+from dpmpc.privacy.budget import BudgetLedger
 from dpmpc.privacy.calibration import CALIBRATIONS, account, calibrate
+from dpmpc.privacy.composition import Cost, composed_epsilon
 from dpmpc.privacy.concentrated import Ledger, epsilon_of_rho, rho_of_sum
 from dpmpc.privacy.exposure import COALITIONS, Exposure, RowExposure, Trust
 from dpmpc.privacy.gaussian import (
@@ -29,6 +32,8 @@ __all__ = [
     "NOISED_BY",
     "NOISES",
     "REPLACE_ONE",
+    "BudgetLedger",
+    "Cost",
     "Exposure",
     "Guarantee",
     "Ledger",
@@ -43,6 +48,7 @@ __all__ = [
     "calibrate_parties",
     "check_budget",
     "classical_gaussian_sigma",
+    "composed_epsilon",
     "delta_of_mu",
     "epsilon_of_mu",
     "epsilon_of_rho",

@@ -1,0 +1,156 @@
+"""A ledger of what was released about the same people, and of the privacy that this costs altogether.
+
+Promised: the ledger never holds more than its limit, by `dpmpc.privacy.composition`. Not promised: that
+everything that was released was entered, nor that releases compose at all. They do where each drew fresh noise. Where
+clients add the noise, it is part of the row that they sent: two sketches of one noisy row, or two releases that
+differ by one client, have that noise in common and subtract to nearly raw data, whatever a ledger says. Such releases
+need reports that were sent, and noised, anew. A release that is merely read again costs nothing and is not entered.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+from dpmpc.errors import GuaranteeError, InputError
+from dpmpc.privacy.composition import Cost, composed_epsilon
+from dpmpc.privacy.gaussian import check_budget
+
+_FORMAT = "dpmpc budget 1"
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """One release in a ledger.
+
+    Parameters
+    ----------
+    what : str
+        In the user's words.
+    cost : Cost
+        What it costs.
+    simulation : bool
+        True if its guarantee says that nobody is protected.
+    """
+
+    what: str
+    cost: Cost
+    simulation: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers and strings."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Entry:
+        """Rebuild an entry from `to_dict`."""
+        return cls(str(fields["what"]), Cost(**fields["cost"]), bool(fields["simulation"]))
+
+
+class BudgetLedger:
+    """What several releases about the same people cost together, within a limit.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The limit: all releases together are to be (epsilon, delta)-differentially private, for one person's row
+        replaced. delta = 0 admits pure releases only.
+
+    Attributes
+    ----------
+    entries : list of Entry
+        What was released, oldest first.
+    """
+
+    def __init__(self, epsilon: float, delta: float):
+        check_budget(epsilon, delta, pure=True)
+        self.limit = float(epsilon)
+        self.delta = float(delta)
+        self.entries: list[Entry] = []
+
+    @property
+    def epsilon(self) -> float:
+        """What is spent: epsilon of all entries together at the limit's delta."""
+        return composed_epsilon([entry.cost for entry in self.entries], self.delta)
+
+    def epsilon_with(self, release: Any) -> float:
+        """Return what would be spent with one more release, of which only the guarantee is needed; spend nothing."""
+        return composed_epsilon([*(entry.cost for entry in self.entries), Cost.of(release)], self.delta)
+
+    def spend(self, release: Any, what: str) -> None:
+        """Enter a release before it is published.
+
+        Parameters
+        ----------
+        release : Release, Guarantee, Cost or (epsilon, delta)
+            See `Cost.of`; ``Cost(mu=...)`` and ``Cost(rho=...)`` stand for Gaussian and for zCDP mechanisms.
+        what : str
+            What is released.
+
+        Raises
+        ------
+        GuaranteeError
+            If the limit would be exceeded; nothing is entered then.
+        """
+        total = self.epsilon_with(release)
+        if not total <= self.limit:
+            together = f"{total:.6g}" if math.isfinite(total) else "no finite epsilon"
+            raise GuaranteeError(
+                f"epsilon: {what} with the {len(self.entries)} releases before it costs {together} at delta = "
+                f"{self.delta:g}, at most {self.limit:g} expected; {self.epsilon:.6g} is spent"
+            )
+        promise = getattr(release, "guarantee", release)
+        self.entries.append(Entry(what, Cost.of(release), bool(getattr(promise, "simulation", False))))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the ledger to a JSON file, whole or not at all. One process at a time may keep a ledger."""
+        target = Path(path)
+        content = {
+            "format": _FORMAT,
+            "epsilon": self.limit,
+            "delta": self.delta,
+            "entries": [entry.to_dict() for entry in self.entries],
+        }
+        partial = target.with_name(target.name + ".partial")
+        partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        partial.replace(target)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> BudgetLedger:
+        """Read a ledger; what is spent is computed anew.
+
+        Raises
+        ------
+        InputError
+            If the file is no ledger.
+        GuaranteeError
+            If its entries cost more than its limit.
+        """
+        where = f"path: {os.fspath(path)}"
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            if content["format"] != _FORMAT:
+                raise InputError(f"{where} has format {content['format']!r}, {_FORMAT!r} expected")
+            ledger = cls(content["epsilon"], content["delta"])
+            ledger.entries = [Entry.from_dict(fields) for fields in content["entries"]]
+        except OSError as error:
+            raise InputError(f"{where} cannot be read: {error.strerror}") from error
+        except (KeyError, TypeError, UnicodeDecodeError, json.JSONDecodeError) as error:
+            raise InputError(f"{where} is no ledger ({error!r})") from error
+        if not ledger.epsilon <= ledger.limit:
+            raise GuaranteeError(
+                f"{where} holds releases that cost {ledger.epsilon:.6g} at delta = {ledger.delta:g}, at most "
+                f"{ledger.limit:g} expected"
+            )
+        return ledger
+
+    def __repr__(self) -> str:
+        simulation = ", SIMULATION" if any(entry.simulation for entry in self.entries) else ""
+        return (
+            f"<BudgetLedger: epsilon = {self.epsilon:.6g} of {self.limit:g} spent at delta = {self.delta:g} by "
+            f"{len(self.entries)} releases{simulation}>"
+        )

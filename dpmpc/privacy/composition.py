@@ -1,0 +1,194 @@
+"""What several releases about the same people promise together.
+
+A release is described by its `Cost`: privacy parameters that are known to hold for it. Costs compose as trade-off
+functions do (Dong, Roth and Su 2022, Theorem 3.2), and where all of them are Gaussian or (epsilon, delta) the result
+is exact for the costs given (docs/mathematics.md, section 11): for Gaussians it is the square root of the sum of the
+mu^2, for (epsilon, delta) the optimal composition of Kairouz, Oh and Viswanath 2015, which never exceeds the
+basic and the advanced one (Dwork, Rothblum and Vadhan 2010), up to the rounding of a grid, which is upwards.
+With zCDP among them everything is added up as zCDP (Bun and Steinke 2016), which is sound and not tight.
+
+Promised: epsilon is never below that of the mechanisms which the costs describe, be each chosen by what earlier
+ones have shown. Not promised: the same where the *costs* of later ones are chosen in that way, unless all costs are
+Gaussian (Smith and Thakurta 2022) or all are zCDP (Feldman and Zrnic 2021).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.errors import InputError
+from dpmpc.privacy.exposure import STATIC_FAILURE
+from dpmpc.privacy.gaussian import epsilon_of_mu
+from dpmpc.privacy.guarantee import REPLACE_ONE, Guarantee
+from dpmpc.privacy.mixing import MixingGuarantee
+
+_GRID = 2**15  # steps that the sum of the pure epsilons is divided into; each epsilon is rounded up to whole steps
+_TOLERANCE = 1e-9  # relative, of the search for epsilon; its upper end is returned
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What is known of one release: it composes no worse than all of these together.
+
+    Parameters
+    ----------
+    mu : float
+        Gaussian differential privacy.
+    rho : float
+        Zero-concentrated differential privacy; where the noise is Gaussian, mu = sqrt(2 rho) says more.
+    epsilon, delta : float
+        (epsilon, delta)-differential privacy.
+    slack : float
+        Pure epsilon by which the laws of the release may differ from those, in one direction.
+
+    Raises
+    ------
+    InputError
+        If a parameter is negative or not finite, delta is 1 or more, or all are 0: no release is free.
+    """
+
+    mu: float = 0.0
+    rho: float = 0.0
+    epsilon: float = 0.0
+    delta: float = 0.0
+    slack: float = 0.0
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, bool) or not (math.isfinite(value) and value >= 0):
+                raise InputError(f"{field.name}: {value!r} given, a finite number >= 0 expected")
+            object.__setattr__(self, field.name, float(value))
+        if self.delta >= 1:
+            raise InputError(f"delta: {self.delta:g} given, less than 1 expected")
+        if not (self.mu or self.rho or self.epsilon or self.delta):
+            raise InputError("cost: nothing given, mu, rho, or epsilon and delta expected")
+
+    @classmethod
+    def of(cls, what: Any) -> Cost:
+        """Return the cost of a release, of its guarantee, or of a pair (epsilon, delta).
+
+        Parameters
+        ----------
+        what : Cost, Guarantee, MixingGuarantee, pair of float, or an object with such a `guarantee`
+            Of parties with different columns, the cost is that of a whole row.
+
+        Raises
+        ------
+        InputError
+            If it is none of these, or promises something else than replace-one differential privacy.
+        """
+        promise = getattr(what, "guarantee", what)
+        if isinstance(promise, Cost):
+            return promise
+        if isinstance(promise, tuple) and len(promise) == 2:
+            return cls(epsilon=promise[0], delta=promise[1])
+        if not isinstance(promise, Guarantee | MixingGuarantee):
+            raise InputError(f"release: {promise!r} given, a release, a guarantee or a pair (epsilon, delta) expected")
+        if promise.neighbouring != REPLACE_ONE:
+            raise InputError(f"release: neighbouring {promise.neighbouring!r} given, {REPLACE_ONE!r} expected")
+        if isinstance(promise, MixingGuarantee):
+            return cls(mu=promise.subject_mu, slack=promise.slack)
+        if promise.mu is None:
+            return cls(epsilon=promise.achieved_epsilon, delta=promise.delta)
+        misplaced = STATIC_FAILURE if promise.coalition == "static" else 0.0
+        return cls(mu=promise.mu, slack=promise.slack, delta=misplaced)
+
+
+def composed_epsilon(costs: Sequence[Cost], delta: float) -> float:
+    """Epsilon, at delta, of all releases together; infinite where no epsilon is proven.
+
+    Parameters
+    ----------
+    costs : sequence of Cost
+        Of releases that drew fresh noise each.
+    delta : float
+        Where epsilon is read off, from 0 to below 1.
+    """
+    if not 0 <= delta < 1:
+        raise InputError(f"delta: {delta} given, a number from 0 to below 1 expected")
+    mu = math.sqrt(math.fsum(cost.mu**2 for cost in costs))
+    rho = math.fsum(cost.rho for cost in costs)
+    slack = math.fsum(cost.slack for cost in costs)
+    pure = [cost.epsilon for cost in costs if cost.epsilon]
+    left = delta * math.exp(-slack) - math.fsum(cost.delta for cost in costs)
+    if left < 0 or (left == 0 and (mu or rho)):
+        return math.inf
+    if rho:
+        return 2 * slack + _with_concentrated(rho + mu**2 / 2, pure, left)
+    basic = epsilon_of_mu(mu, left) + math.fsum(pure)
+    exact = len(pure) + bool(mu) <= 1 or left == 0
+    return 2 * slack + (basic if exact else _least_epsilon(mu, pure, left, basic))
+
+
+def epsilon_of_concentrated(rho: float, delta: float) -> float:
+    """Epsilon that rho-zCDP implies at delta.
+
+    inf over alpha > 1 of rho alpha + ln((alpha - 1)/alpha) - (ln delta + ln alpha)/(alpha - 1) (Canonne, Kamath and
+    Steinke 2020, Proposition 12). Every alpha is a proof, so the search for the best may stop short of it.
+    """
+    from scipy.optimize import minimize_scalar
+
+    def epsilon(logarithm: float) -> float:
+        less_one = math.exp(logarithm)
+        alpha = 1 + less_one
+        return rho * alpha - math.log1p(1 / less_one) - math.log(delta * alpha) / less_one
+
+    start = math.log(math.sqrt(-math.log(delta) / rho))  # the best of the simpler rho alpha - ln(delta)/(alpha - 1)
+    return max(0.0, float(minimize_scalar(epsilon, bounds=(start - 8, start + 8), method="bounded").fun))
+
+
+def _with_concentrated(rho: float, pure: Sequence[float], delta: float) -> float:
+    """The better of two proofs: pure epsilons are added, or counted as (epsilon^2 / 2)-zCDP (Bun and Steinke 2016)."""
+    added = epsilon_of_concentrated(rho, delta) + math.fsum(pure)
+    counted = epsilon_of_concentrated(rho + math.fsum(epsilon**2 for epsilon in pure) / 2, delta)
+    return min(added, counted)
+
+
+def _least_epsilon(mu: float, pure: Sequence[float], delta: float, highest: float) -> float:
+    """Halve the bracket of the epsilon at which delta is what is left (docs/mathematics.md, section 11)."""
+    losses, chances = _pure_losses(pure)
+    low, high = 0.0, highest
+    while high - low > _TOLERANCE * high:
+        middle = (low + high) / 2
+        if chances @ _delta_of_mu(mu, middle - losses) > delta:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _pure_losses(pure: Sequence[float]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Law of the sum of losses +-epsilon_i, + with probability e^epsilon_i / (1 + e^epsilon_i), on a grid.
+
+    Randomised response is the worst mechanism of its epsilon (Kairouz, Oh and Viswanath 2015); every epsilon is rounded
+    up to whole steps of the grid, which makes it only worse.
+    """
+    step = math.fsum(pure) / _GRID
+    chances = np.ones(1)
+    for epsilon in pure:
+        steps = math.ceil(epsilon / step * (1 - 1e-12))
+        likely = 1 / (1 + math.exp(-epsilon))
+        grown = np.zeros(len(chances) + steps)
+        grown[: len(chances)] += (1 - likely) * chances
+        grown[steps:] += likely * chances
+        chances = grown
+    reached = len(chances) - 1
+    return step * (2 * np.arange(reached + 1) - reached), chances
+
+
+def _delta_of_mu(mu: float, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+    """`dpmpc.privacy.gaussian.delta_of_mu` of many epsilons of any sign."""
+    from scipy.special import log_ndtr
+
+    if mu == 0:
+        return np.asarray(-np.expm1(np.minimum(epsilons, 0.0)))
+    log_first = log_ndtr(mu / 2 - epsilons / mu)
+    log_second = epsilons + log_ndtr(-mu / 2 - epsilons / mu)
+    return np.asarray(np.exp(log_first) * -np.expm1(np.minimum(log_second - log_first, 0.0)))
