@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.errors import InputError
+from dpmpc.notebook import facts_html
 from dpmpc.privacy import Guarantee
 from dpmpc.statistic import Rows, SecondMoments
 from dpmpc.task import Task
@@ -141,8 +142,24 @@ class Release:
 
     def __repr__(self) -> str:
         rows, width = self.sums.shape
-        family, epsilon = self.task.sketch.family, self.task.epsilon
-        return f"<Release of {self.clients:,} clients: {family} {rows} x {width}, epsilon={epsilon:g}>"
+        guarantee = self.guarantee
+        return (
+            f"<Release of {self.clients:,} clients: {self.task.sketch.family} {rows} x {width} of "
+            f"{self.task.statistic.name}, epsilon={guarantee.epsilon:g}, delta={guarantee.delta:g}"
+            f"{', SIMULATION' if guarantee.simulation else ''}>"
+        )
+
+    def _repr_html_(self) -> str:
+        rows, width = self.sums.shape
+        sketch = self.task.sketch
+        facts = [
+            ("columns", ", ".join(self.columns)),
+            ("statistic", self.task.statistic.name),
+            ("public matrix", f"{sketch.family}, k = {sketch.rows}, s = {sketch.sparsity}"),
+            ("released", f"{rows:,} x {width:,} numbers"),
+            ("standard deviation of the noise", f"{math.sqrt(self.noise_variance.max()):.6g} in normalised units"),
+        ]
+        return facts_html(f"Release of {self.clients:,} clients", facts, self.guarantee._repr_html_())
 
 
 def alike(claimed: Any, found: dict[str, Any]) -> bool:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from dpmpc.errors import GuaranteeError, InputError
+from dpmpc.notebook import facts_html
 from dpmpc.privacy.composition import Cost, composed_epsilon
 from dpmpc.privacy.gaussian import check_budget
 
@@ -147,6 +148,17 @@ class BudgetLedger:
                 f"{ledger.limit:g} expected"
             )
         return ledger
+
+    def _repr_html_(self) -> str:
+        facts = [
+            (
+                entry.what,
+                f"epsilon = {composed_epsilon([entry.cost], self.delta):.6g} alone"
+                + (", SIMULATION" if entry.simulation else ""),
+            )
+            for entry in self.entries
+        ]
+        return facts_html(repr(self).strip("<>"), facts)
 
     def __repr__(self) -> str:
         simulation = ", SIMULATION" if any(entry.simulation for entry in self.entries) else ""

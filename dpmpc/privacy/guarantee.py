@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from dpmpc.notebook import statement_html
+
 REPLACE_ONE = "replace-one"
 
 
@@ -75,10 +77,21 @@ class Guarantee:
         lists = {key: tuple(value) for key, value in fields.items() if isinstance(value, list)}
         return cls(**{**fields, **lists})
 
-    def __str__(self) -> str:
+    @property
+    def headline(self) -> str:
+        """What is promised to how many, in a few words."""
         budget = f"({self.epsilon:g}, {self.delta:g})" if self.delta else f"pure {self.epsilon:g}"
+        return f"{budget}-differential privacy for each of {self.clients:,} clients"
+
+    def __repr__(self) -> str:
+        return f"<Guarantee: {self.headline}, {self.neighbouring}{', SIMULATION' if self.simulation else ''}>"
+
+    def _repr_html_(self) -> str:
+        return statement_html(str(self))
+
+    def __str__(self) -> str:
         lines = [
-            f"{budget}-differential privacy for each of {self.clients:,} clients",
+            self.headline,
             f"  neighbouring: {_NEIGHBOURING[self.neighbouring]}",
             f"  noise: {self.mechanism}; at delta = {self.delta:g} it gives epsilon = {self.achieved_epsilon:.6g}"
             + (f" (mu = {self.mu:.6g}, rho = {self.rho:.6g})" if self.mu is not None and self.rho is not None else ""),

@@ -26,6 +26,7 @@ from typing import Any
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import DiscreteGaussian, Gaussian, Noise
+from dpmpc.notebook import statement_html
 from dpmpc.privacy import gaussian
 from dpmpc.privacy.accountants import accountant_of
 from dpmpc.privacy.exposure import RowExposure
@@ -90,6 +91,15 @@ class MixingGuarantee:
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain numbers, strings and lists."""
         return {key: list(value) if isinstance(value, tuple) else value for key, value in vars(self).items()}
+
+    def __repr__(self) -> str:
+        return (
+            f"<MixingGuarantee: ({self.epsilon:g}, {self.delta:g})-differential privacy for each of {self.subjects:,} "
+            f"subjects, {self.protects}, {self.neighbouring}{', SIMULATION' if self.simulation else ''}>"
+        )
+
+    def _repr_html_(self) -> str:
+        return statement_html(str(self))
 
     def __str__(self) -> str:
         what = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from dpmpc.notebook import statement_html
 from dpmpc.projection.information import delta_of_bits
 
 ONE_ENTRY = "one-entry"
@@ -58,6 +59,14 @@ class MutualInformationGuarantee:
         """Rebuild a guarantee from `to_dict`."""
         lists = {key: tuple(value) for key, value in fields.items() if isinstance(value, list)}
         return cls(**{**fields, **lists})
+
+    def __repr__(self) -> str:
+        kind = "proven" if self.proven else "UNPROVEN"
+        simulation = ", SIMULATION" if self.simulation else ""
+        return f"<MutualInformationGuarantee: {self.epsilon:g} bits about one entry, {kind}{simulation}>"
+
+    def _repr_html_(self) -> str:
+        return statement_html(str(self))
 
     def __str__(self) -> str:
         verb = "tells at most" if self.proven else "is CLAIMED, WITHOUT PROOF, to tell at most"
