@@ -368,7 +368,7 @@ def check_table(table: Table, target: str | None = None) -> None:
     for name, low, high in zip(table.names, table.values.min(axis=0), table.values.max(axis=0), strict=True):
         if low == high:
             raise InputError(
-                f"column {name!r} is {low} in all {len(table)} rows, at least two different values expected"
+                f"column {name!r} is {low} in all rows (n_samples = {len(table)}), at least two different values expected"
             )
 
 

@@ -1,4 +1,4 @@
-"""Every error that dpmpc raises on purpose, and the exit status that the command line gives it.
+"""Every error and warning that dpmpc raises on purpose, and the exit status that the command line gives an error.
 
 `InputError` says that what was asked cannot be done as asked (status 2): it names the argument, its value
 and what was expected. `ProtocolFailure` says that a run among several parties broke (status 3): it names
@@ -8,6 +8,10 @@ is done instead.
 """
 
 from __future__ import annotations
+
+
+class PrivacyWarning(UserWarning):
+    """What is being done is allowed, and costs more privacy than it may seem to."""
 
 
 class DpmpcError(Exception):

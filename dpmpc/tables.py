@@ -50,6 +50,11 @@ def position_of(name: str, names: Sequence[str], where: str) -> int:
     return names.index(name)
 
 
+def default_names(count: int) -> tuple[str, ...]:
+    """Names that the columns of an array are given."""
+    return tuple(f"x{j}" for j in range(count))
+
+
 @dataclass(frozen=True, eq=False)
 class Table:
     """Named columns of finite numbers.
@@ -127,10 +132,16 @@ class Table:
 
 def numeric_matrix(where: str, X: ArrayLike) -> NDArray[Any]:
     """Return `X` as a two-dimensional array of real numbers of any width, or refuse it; nothing is copied."""
-    matrix = _two_dimensional(where, X)
-    if matrix.dtype.kind not in "biuf":
-        raise InputError(f"{where}: values of type {matrix.dtype} given, real numbers expected")
-    return matrix
+    return _real_numbers(where, _two_dimensional(where, X))
+
+
+def numeric_vector(where: str, values: NDArray[Any]) -> NDArray[np.float64]:
+    """Return finite numbers, shape (n,), as float64; objects are taken if they are real numbers."""
+    if values.dtype.kind == "O":
+        values = _column_values(where, values)
+    vector = _real_numbers(where, values).astype(np.float64, copy=False)
+    check_finite(where, vector[:, None], [where])
+    return vector
 
 
 def expect_columns(where: str, matrix: NDArray[Any], names: Sequence[str]) -> None:
@@ -428,7 +439,9 @@ def _read_frame(X: Any, keys: list[Any]) -> tuple[tuple[str, ...], NDArray[np.fl
 
 def _read_array(X: Any, names: Sequence[str] | None) -> tuple[tuple[str, ...], NDArray[np.float64]]:
     matrix = _two_dimensional("X", X)
-    labels = check_names([f"x{j}" for j in range(matrix.shape[1])] if names is None else names, "names")
+    if names is None and not matrix.shape[1]:
+        raise InputError(f"X: 0 feature(s) (shape={matrix.shape}) while a minimum of 1 is required.")
+    labels = check_names(default_names(matrix.shape[1]) if names is None else names, "names")
     expect_columns("X", matrix, labels)
     if matrix.dtype.kind == "O":
         columns = [_column_values(label, column) for label, column in zip(labels, matrix.T, strict=True)]
@@ -439,10 +452,21 @@ def _read_array(X: Any, names: Sequence[str] | None) -> tuple[tuple[str, ...], N
 def _two_dimensional(where: str, X: Any) -> NDArray[Any]:
     if isinstance(X, np.ma.MaskedArray):
         raise InputError(f"{where}: a masked array given; fill in its missing values first")
+    if hasattr(X, "nnz"):
+        raise InputError(f"{where}: a sparse {type(X).__name__} given, a dense array expected; X.toarray() makes one")
     matrix = np.asarray(X)
     if matrix.ndim != 2:
-        raise InputError(f"{where}: shape {matrix.shape} given, two dimensions (rows, columns) expected")
+        hint = ". Reshape your data with X.reshape(-1, 1), if it is one column" if matrix.ndim == 1 else ""
+        raise InputError(f"{where}: shape {matrix.shape} given, two dimensions (rows, columns) expected{hint}")
     return matrix
+
+
+def _real_numbers(where: str, values: NDArray[Any]) -> NDArray[Any]:
+    if values.dtype.kind == "c":
+        raise InputError(f"{where}: values of type {values.dtype} given, real numbers expected. Complex data not supported")
+    if values.dtype.kind not in "biuf":
+        raise InputError(f"{where}: values of type {values.dtype} given, real numbers expected")
+    return values
 
 
 def _column_values(name: str, column: NDArray[Any]) -> NDArray[np.float64]:
@@ -469,7 +493,7 @@ def _complete(
         row, column = np.argwhere(bad)[0]
         place = f"{where}: column {names[column]!r}, {locate(int(row) + 1)}"
         if np.isnan(values[row, column]):
-            raise InputError(f"{place}: the value is missing; fill it in, or drop such rows with drop_missing")
+            raise InputError(f"{place}: the value is missing (NaN); fill it in, or drop such rows with drop_missing")
         raise InputError(f"{place}: {values[row, column]} given, a finite number expected")
     kept = values[finite.all(axis=1)]
     if not len(kept):

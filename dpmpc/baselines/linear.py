@@ -22,7 +22,9 @@ from dpmpc.errors import InputError
 from dpmpc.noise import Gaussian
 from dpmpc.privacy import mu_of_budget
 from dpmpc.randomness import Stream, stream_for
+from dpmpc.scikit import remember_features, rows_like_fitted, target_of, warn_in_selection
 from dpmpc.statistic import moment_sensitivity
+from dpmpc.tables import Table
 
 ADASSP_SENSITIVITY = 4 / math.sqrt(3)  # of the three releases together, replace-one, in units of B^2, B^2 and B C
 ADASSP_FAILURE = 0.05  # rho: the probability that the noise of X^T X exceeds the penalty (Wang 2018, Algorithm 2)
@@ -138,14 +140,19 @@ class PrivateRidge(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore[misc
         """Fit to normalised data, X (n, d) and y (n,) in [-1, 1]."""
         if not (math.isfinite(self.alpha) and self.alpha >= 0):
             raise InputError(f"alpha: {self.alpha} given, a finite number >= 0 expected")
+        warn_in_selection()
         mu = mu_of_budget(self.epsilon, self.delta)
-        self.model_ = self._fit(normalised_rows(X, y, radius=self.radius), mu, stream_for(self.seed))
+        features = Table.from_any(X).values
+        rows = normalised_rows(features, target_of(self, y, len(features)), radius=self.radius)
+        self.model_ = self._fit(rows, mu, stream_for(self.seed))
         self.coef_, self.intercept_ = self.model_.weights, self.model_.intercept
+        remember_features(self, X)
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """Predict the normalised target of normalised rows (m, d)."""
-        return self.model_.predict(np.asarray(X, dtype=np.float64))
+        rows = rows_like_fitted(self, X)
+        return self.model_.predict(rows)
 
     @abc.abstractmethod
     def _fit(self, Z: NDArray[np.float64], mu: float, stream: Stream) -> LinearModel:

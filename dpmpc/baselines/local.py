@@ -19,6 +19,8 @@ from dpmpc.noise import Gaussian
 from dpmpc.privacy import mu_of_budget
 from dpmpc.randomness import Stream, stream_for
 from dpmpc.release import NoisyGram
+from dpmpc.scikit import remember_features, warn_in_selection
+from dpmpc.tables import Table
 
 
 class LocalGaussian(PrivateRidge):
@@ -61,9 +63,11 @@ class LocalGaussian(PrivateRidge):
         """Fit a ridge regression of y on X, both normalised, or the components of X where there is no y."""
         if y is not None:
             return super().fit(X, y)
-        rows = normalised_rows(X, radius=self.radius)
+        warn_in_selection()
+        rows = normalised_rows(Table.from_any(X).values, radius=self.radius)
         noisy = self._randomize(rows, mu_of_budget(self.epsilon, self.delta), stream_for(self.seed))
         self.components_ = top_components(noisy.T @ noisy, self.n_components)
+        remember_features(self, X)
         return self
 
     def _fit(self, Z: NDArray[np.float64], mu: float, stream: Stream) -> LinearModel:

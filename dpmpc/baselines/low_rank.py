@@ -20,7 +20,9 @@ from dpmpc.bounds import largest_squared_norm
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.privacy import epsilon_of_mu, mu_of_budget
 from dpmpc.randomness import Stream, stream_for
+from dpmpc.scikit import remember_features, warn_in_selection
 from dpmpc.statistic import moment_sensitivity
+from dpmpc.tables import Table
 
 
 def top_components(moments: NDArray[np.float64], count: int) -> NDArray[np.float64]:
@@ -98,9 +100,11 @@ class PrivateComponents(BaseEstimator, abc.ABC):  # type: ignore[misc]
 
     def fit(self, X: ArrayLike, y: None = None) -> Self:
         """Fit to normalised data, X (n, d) in [-1, 1]."""
-        rows = normalised_rows(X, radius=self.radius)
+        warn_in_selection()
+        rows = normalised_rows(Table.from_any(X).values, radius=self.radius)
         moments = self._moments(rows, mu_of_budget(self.epsilon, self.delta), stream_for(self.seed))
         self.components_ = top_components(moments, self.n_components)
+        remember_features(self, X)
         return self
 
     @abc.abstractmethod

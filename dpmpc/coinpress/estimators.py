@@ -19,6 +19,7 @@ from dpmpc.coinpress import algorithms, steps
 from dpmpc.coinpress.summation import Curator, Runner, Servers, Summation
 from dpmpc.errors import InputError
 from dpmpc.privacy import Guarantee, Ledger
+from dpmpc.scikit import remember_features, rows_like_fitted, target_of, warn_in_selection
 from dpmpc.tables import Table
 
 CALIBRATIONS = ("joint", "paper")
@@ -68,6 +69,7 @@ class CoinPress(BaseEstimator):  # type: ignore[misc]
 
     def _summation(self, clients: int) -> Summation:
         """Return who sums, with the whole budget unspent."""
+        warn_in_selection()
         if self.delta * clients >= 1:
             raise InputError(
                 f"delta: {self.delta:g} given for {clients} clients, less than 1/n = {1 / clients:g} expected"
@@ -85,11 +87,11 @@ class CoinPress(BaseEstimator):  # type: ignore[misc]
             run=self.run or model.run,
         )
 
-    def _keep(self, total: Summation, table: Table) -> Self:
+    def _keep(self, total: Summation, table: Table, X: Any) -> Self:
         self.guarantee_: Guarantee = total.guarantee()
         self.ledger_: Ledger = total.ledger
         self.feature_names_ = table.names
-        self.n_features_in_ = len(table.names)
+        remember_features(self, X)
         return self
 
 
@@ -128,7 +130,7 @@ class PrivateMean(CoinPress):
         shares = steps.split(self.rho, self.rounds)
         rows = algorithms.bounded(table.values)
         self.mean_, self.radius_ = algorithms.mean(total, rows, table.names, center, radius, shares)
-        return self._keep(total, table)
+        return self._keep(total, table, X)
 
 
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
@@ -168,7 +170,7 @@ class PrivateCovariance(CoinPress):
             total, algorithms.bounded(table.values), table.names, upper, shares, triangle=triangle
         )
         self.covariance_ = found.matrix
-        return self._keep(total, table)
+        return self._keep(total, table, X)
 
 
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
@@ -216,10 +218,7 @@ class CoinPressRegression(RegressorMixin, CoinPress):  # type: ignore[misc]
     def fit(self, X: ArrayLike, y: ArrayLike) -> CoinPressRegression:
         """Fit features X (n, d) and labels y (n,)."""
         table = Table.from_any(X)
-        label = np.asarray(y, dtype=np.float64)
-        if label.shape != (len(table),):
-            raise InputError(f"y: shape {label.shape} given, ({len(table)},) expected: one value for each row of X")
-        label = Table.from_any(label[:, None], names=["y"]).values[:, 0]
+        label = target_of(self, y, len(table))
         if not 0 < self.norm_share < 1:
             raise InputError(f"norm_share: {self.norm_share} given, a number strictly between 0 and 1 expected")
         total = self._summation(len(table))
@@ -235,15 +234,12 @@ class CoinPressRegression(RegressorMixin, CoinPress):  # type: ignore[misc]
             triangle=_one_of("calibration", self.calibration, CALIBRATIONS) == "paper",
         )
         self.covariance_ = np.eye(len(table.names)) if found is None else found.matrix
-        self._keep(total, table)
+        self._keep(total, table, X)
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """Predict the labels of rows (m, d)."""
-        values = np.asarray(X, dtype=np.float64)
-        if values.ndim != 2 or values.shape[1] != self.n_features_in_:
-            raise InputError(f"X: shape {values.shape} given, (m, {self.n_features_in_}) expected")
-        return np.asarray(values @ self.coef_)
+        return np.asarray(rows_like_fitted(self, X) @ self.coef_)
 
     def _prior(self, columns: int) -> algorithms.Prior:
         """Fill in the defaults, which grow with sqrt(d)."""

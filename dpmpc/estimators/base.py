@@ -19,6 +19,7 @@ from dpmpc.errors import InputError
 from dpmpc.planning import design
 from dpmpc.randomness import stream_for
 from dpmpc.release import Release
+from dpmpc.scikit import rows_like_fitted, target_of, warn_in_selection
 from dpmpc.tables import Table
 
 
@@ -71,6 +72,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def release(self, table: Table) -> Release:
         """Simulate the clients who own the table's rows and the servers, in this process; return what they release."""
+        warn_in_selection()
         public = schema(self.bounds, table.names)
         task = design(
             public,
@@ -124,17 +126,17 @@ class PrivateLinearModel(PrivateEstimator):
 
 
 class LinearPredictor(RegressorMixin):  # type: ignore[misc]
-    """Prediction with `coef_` (d,) and `intercept_`, both in the units of the columns."""
+    """Prediction with `coef_` (d,) and `intercept_`, both in the units of the columns.
+
+    `score`, as scikit-learn defines it, is computed from the rows that it is given: on private rows it is not private.
+    """
 
     coef_: NDArray[np.float64]
     intercept_: float
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Predict the target, in its units, for rows (m, d) of the features."""
-        values = np.asarray(X, dtype=np.float64)
-        if values.ndim != 2 or values.shape[1] != len(self.coef_):
-            raise InputError(f"X: shape {values.shape} given, (m, {len(self.coef_)}) expected")
-        return np.asarray(values @ self.coef_ + self.intercept_)
+        """Predict the target, in its units, for rows (m, d) of the features, an array or a data frame."""
+        return np.asarray(rows_like_fitted(self, X) @ self.coef_ + self.intercept_)
 
 
 def in_units(model: LinearModel, schema: Schema, target: int) -> tuple[NDArray[np.float64], float]:
@@ -144,12 +146,10 @@ def in_units(model: LinearModel, schema: Schema, target: int) -> tuple[NDArray[n
     return units[1:], float(units[0])
 
 
-def table_of(X: ArrayLike, y: ArrayLike, target: str = "y") -> Table:
+def table_of(estimator: BaseEstimator, X: Any, y: Any, target: str = "y") -> Table:
     """Put features and target side by side; the features keep their names, or are called x0, x1, ..."""
     features = Table.from_any(X)
-    label = np.asarray(y, dtype=np.float64)
-    if label.shape != (len(features),):
-        raise InputError(f"y: shape {label.shape} given, ({len(features)},) expected: one value for each row of X")
+    label = target_of(estimator, y, len(features))
     if target in features.names:
         raise InputError(f"X: a column named {target!r} is given, but that is the target's name")
     return Table.from_any(np.column_stack([features.values, label]), names=(*features.names, target))

@@ -7,18 +7,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
 from dpmpc.baselines import check_rank, excess_risk, random_excess_risk, top_components
 from dpmpc.bounds import Schema
 from dpmpc.errors import InputError
 from dpmpc.estimators.base import PrivateLinearModel
 from dpmpc.release import GramRelease, Release
+from dpmpc.scikit import name_features, remember_features, rows_like_fitted
 from dpmpc.tables import Table
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class LowRankApproximation(TransformerMixin, PrivateLinearModel):  # type: ignore[misc]
+class LowRankApproximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateLinearModel):  # type: ignore[misc]
     """Differentially private low-rank approximation by secure sketching.
 
     The r directions that keep most of the rows' squared norm: the top right singular vectors of the noisy sketch, or
@@ -43,6 +45,10 @@ class LowRankApproximation(TransformerMixin, PrivateLinearModel):  # type: ignor
         Orthonormal rows, in normalised units; the most important first.
     feature_names_ : tuple of str
         The columns that the entries of a component belong to.
+    n_features_in_ : int
+        Their number.
+    feature_names_in_ : ndarray of str, shape (d,)
+        The same names, where the columns of X or of the release had names of their own.
     release_ : Release or GramRelease
         What the servers opened; any other rank can be had from it at no cost.
     """
@@ -61,7 +67,9 @@ class LowRankApproximation(TransformerMixin, PrivateLinearModel):  # type: ignor
         """
         table = Table.from_any(X)
         self.check_parameters(len(table.names))
-        return self.fit_release(self.release(table))
+        self.fit_release(self.release(table))
+        remember_features(self, X)
+        return self
 
     def fit_release(self, release: Release | GramRelease) -> LowRankApproximation:
         """Fit a release of rows or of second moments: pure post-processing."""
@@ -69,7 +77,7 @@ class LowRankApproximation(TransformerMixin, PrivateLinearModel):  # type: ignor
         self.components_ = top_components(release.gram().matrix[1:, 1:], self.n_components)
         self.release_ = release
         self.feature_names_ = release.columns
-        self.n_features_in_ = len(release.columns)
+        name_features(self, release.columns)
         return self
 
     def task_choices(self, public: Schema) -> dict[str, Any]:
@@ -78,10 +86,11 @@ class LowRankApproximation(TransformerMixin, PrivateLinearModel):  # type: ignor
 
     def transform(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the coordinates (m, r) of rows (m, d), which are normalised and clipped as the clients do."""
-        return np.asarray(self.normalised(X) @ self.components_.T)
+        return np.asarray(self.normalised(rows_like_fitted(self, X)) @ self.components_.T)
 
     def inverse_transform(self, T: ArrayLike) -> NDArray[np.float64]:
         """Return the rows (m, d), in the columns' units, that have the coordinates (m, r)."""
+        check_is_fitted(self)
         coordinates = np.asarray(T, dtype=np.float64)
         if coordinates.ndim != 2 or coordinates.shape[1] != len(self.components_):
             raise InputError(f"T: shape {coordinates.shape} given, (m, {len(self.components_)}) expected")
@@ -98,6 +107,11 @@ class LowRankApproximation(TransformerMixin, PrivateLinearModel):  # type: ignor
     def normalised(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return rows (n, d) mapped to [-1, 1] by the release's public bounds, and clipped to them."""
         return self.release_.task.schema.normalise(np.asarray(X, dtype=np.float64))
+
+    @property
+    def _n_features_out(self) -> int:
+        """Number of columns that `transform` returns, for scikit-learn's names of them."""
+        return len(self.components_)
 
     def check_parameters(self, columns: int) -> None:
         """Refuse a rank that data with so many columns cannot have, before any is touched."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils import Tags
 
 from dpmpc.bounds import Schema
 from dpmpc.errors import InputError
@@ -99,6 +100,12 @@ class FrequencyMoment(PrivateEstimator):
         self.column_ = column.name
         self.release_ = release
         return self
+
+    def __sklearn_tags__(self) -> Tags:
+        """Say that a vector is expected: one number or item per client."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.one_d_array, tags.input_tags.two_d_array = True, False
+        return tags
 
     def task_choices(self, public: Schema) -> dict[str, Any]:
         """Return the statistic that the clients send, and its encoding."""

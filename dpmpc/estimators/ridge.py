@@ -14,6 +14,7 @@ from dpmpc.estimators.base import LinearPredictor, PrivateLinearModel, column_in
 from dpmpc.estimators.inference import Inference, infer
 from dpmpc.estimators.penalty import choose_alpha
 from dpmpc.release import GramRelease, NoisyGram, Release
+from dpmpc.scikit import name_features, remember_features
 
 DEBIAS = ("guarded", "never")
 AUTO = "auto"
@@ -67,6 +68,10 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         In the target's units.
     feature_names_ : tuple of str
         The columns that `coef_` belongs to.
+    n_features_in_ : int
+        Their number.
+    feature_names_in_ : ndarray of str, shape (d,)
+        The same names, where the columns of X or of the release had names of their own.
     release_ : Release or GramRelease
         What the servers opened; any other target can be fitted from it at no cost.
     debiased_ : bool
@@ -94,8 +99,10 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
             The target; it is called "y" in `bounds`.
         """
         self.check_parameters()
-        table = table_of(X, y)
-        return self.fit_release(self.release(table), target=table.names[-1])
+        table = table_of(self, X, y)
+        self.fit_release(self.release(table), target=table.names[-1])
+        remember_features(self, X)
+        return self
 
     def fit_release(self, release: Release | GramRelease, target: str | int = -1) -> RidgeRegression:
         """Fit a release: pure post-processing.
@@ -117,7 +124,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         self.release_ = release
         self.target_ = release.columns[position]
         self.feature_names_ = tuple(name for name in release.columns if name != self.target_)
-        self.n_features_in_ = len(self.feature_names_)
+        name_features(self, self.feature_names_)
         self.coef_, self.intercept_ = self.in_units(self.model_)
         return self
 

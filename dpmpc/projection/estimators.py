@@ -31,6 +31,7 @@ from dpmpc.projection.calibration import (
 from dpmpc.projection.guarantee import MutualInformationGuarantee
 from dpmpc.projection.information import additive_variance, check_bits
 from dpmpc.randomness import SEED_BYTES, Stream, stream_for
+from dpmpc.scikit import remember_features, rows_like_fitted, target_of, warn_in_selection
 from dpmpc.sketching import GaussianProjection
 from dpmpc.tables import Table
 
@@ -69,19 +70,20 @@ class NoisyRegression(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore[m
         GuaranteeError
             If the data are outside the class that a public floor stands for.
         """
+        warn_in_selection()
         check_bits(self.epsilon)
-        rows = self._normalised(X)
-        self.released_X_, self.released_y_ = self._release(rows, _targets(y, len(rows)), stream_for(self.seed))
+        table = Table.from_any(X)
+        self._schema = schema(self.bounds, table.names)
+        rows = self._schema.normalise(table.values)
+        self.released_X_, self.released_y_ = self._release(rows, target_of(self, y, len(rows)), stream_for(self.seed))
         self.coef_ = np.asarray(np.linalg.lstsq(self.released_X_, self.released_y_, rcond=None)[0])
+        remember_features(self, X)
         return self
 
     def predict(self, X: ArrayLike) -> Matrix:
         """Predict the targets of rows (m, d), in the units of X that `fit` has seen."""
-        return self._normalised(X) @ self.coef_
-
-    def _normalised(self, X: ArrayLike) -> Matrix:
-        table = Table.from_any(X)
-        return schema(self.bounds, table.names).normalise(table.values)
+        rows = rows_like_fitted(self, X)
+        return self._schema.normalise(rows) @ self.coef_
 
     @abc.abstractmethod
     def _release(self, X: Matrix, y: Matrix, stream: Stream) -> tuple[Matrix, Matrix]:
@@ -231,13 +233,3 @@ class RandomProjection(NoisyRegression):
             assumptions=tuple(assumptions),
             sources=(source,),
         )
-
-
-def _targets(y: ArrayLike, count: int) -> Matrix:
-    target = np.asarray(y, dtype=np.float64)
-    if target.shape != (count,):
-        raise InputError(f"y: shape {target.shape} given, ({count},) expected: one value for each row of X")
-    if not np.isfinite(target).all():
-        row = int(np.argmin(np.isfinite(target)))
-        raise InputError(f"y: row {row + 1}: {target[row]} given, a finite number expected")
-    return target
