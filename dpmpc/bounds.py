@@ -367,9 +367,8 @@ def check_table(table: Table, target: str | None = None) -> None:
             raise InputError(f"target: {target!r} is the only column, at least one feature beside it expected")
     for name, low, high in zip(table.names, table.values.min(axis=0), table.values.max(axis=0), strict=True):
         if low == high:
-            raise InputError(
-                f"column {name!r} is {low} in all rows (n_samples = {len(table)}), at least two different values expected"
-            )
+            rows = f"all {len(table)} rows" if len(table) > 1 else "the only row (n_samples = 1)"
+            raise InputError(f"column {name!r} is {low} in {rows}, at least two different values expected")
 
 
 def suggest(table: Table) -> Schema:

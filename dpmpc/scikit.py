@@ -44,7 +44,7 @@ def name_features(estimator: Any, names: Sequence[str]) -> None:
 
 
 def remember_features(estimator: Any, X: Any) -> None:
-    """Set `n_features_in_`, and `feature_names_in_` where all columns have texts as names, from what `fit` was given."""
+    """Set `n_features_in_`, and `feature_names_in_` where all columns are named by texts."""
     if isinstance(X, Table):
         name_features(estimator, X.names)
     else:

@@ -140,7 +140,10 @@ def numeric_vector(where: str, values: NDArray[Any]) -> NDArray[np.float64]:
     if values.dtype.kind == "O":
         values = _column_values(where, values)
     vector = _real_numbers(where, values).astype(np.float64, copy=False)
-    check_finite(where, vector[:, None], [where])
+    finite = np.isfinite(vector)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise InputError(f"{where}: row {row + 1}: {vector[row]} given, a finite number expected")
     return vector
 
 
@@ -462,10 +465,9 @@ def _two_dimensional(where: str, X: Any) -> NDArray[Any]:
 
 
 def _real_numbers(where: str, values: NDArray[Any]) -> NDArray[Any]:
-    if values.dtype.kind == "c":
-        raise InputError(f"{where}: values of type {values.dtype} given, real numbers expected. Complex data not supported")
     if values.dtype.kind not in "biuf":
-        raise InputError(f"{where}: values of type {values.dtype} given, real numbers expected")
+        hint = ". Complex data not supported" if values.dtype.kind == "c" else ""
+        raise InputError(f"{where}: values of type {values.dtype} given, real numbers expected{hint}")
     return values
 
 

@@ -23,7 +23,7 @@ def stub_of(kernel):
 def parameters_of(node):
     """Names of a stubbed function's parameters, all of which have to be plain, typed and without default."""
     given = node.args
-    assert not (given.posonlyargs or given.kwonlyargs or given.vararg or given.kwarg or given.defaults), node.name
+    assert not any((given.posonlyargs, given.kwonlyargs, given.vararg, given.kwarg, given.defaults)), node.name
     names = [argument.arg for argument in given.args]
     assert all(argument.annotation for argument in given.args if argument.arg != "self"), node.name
     assert node.returns, node.name
@@ -78,7 +78,7 @@ def check_constructor(compiled, names):
     assert "keyword" not in str(refused.value)
     assert "argument" not in str(refused.value) or "takes" not in str(refused.value)
     for wrong in ([*names, "surplus"], names[:-1]):
-        with pytest.raises(TypeError, match="takes|unexpected keyword|got multiple"):
+        with pytest.raises(TypeError, match=r"takes|unexpected keyword"):
             compiled(**dict.fromkeys(wrong))
     with pytest.raises(TypeError, match="takes"):
         compiled(*[None] * (len(names) + 1))

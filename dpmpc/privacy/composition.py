@@ -180,7 +180,8 @@ def _pure_losses(pure: Sequence[float]) -> tuple[NDArray[np.float64], NDArray[np
         grown[steps:] += likely * chances
         chances = grown
     reached = len(chances) - 1
-    return step * (2 * np.arange(reached + 1) - reached), chances
+    losses = step * np.arange(-reached, reached + 1, 2, dtype=np.float64)
+    return losses, chances
 
 
 def _delta_of_mu(mu: float, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
