@@ -82,7 +82,7 @@ def test_many_small_epsilons_cost_less_than_advanced_composition():
 
 
 @given(st.lists(st.floats(0.01, 2), min_size=1, max_size=6), st.floats(1e-9, 1e-3))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_composition_lies_between_the_largest_and_the_sum(pure, delta):
     costs = [Cost(epsilon=one, delta=delta / 10) for one in pure]
     together = composed_epsilon(costs, delta)

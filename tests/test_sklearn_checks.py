@@ -3,7 +3,9 @@
 Budgets are huge and noise is seeded, so that what is checked are the habits of the estimators and not their accuracy.
 """
 
+import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -257,3 +259,13 @@ def test_names_come_from_the_release(population):
 def test_bad_targets(population, y, message):
     with pytest.raises(InputError, match=message):
         RidgeRegression(**NO_NOISE).fit(population[0], y)
+
+
+def test_the_example_of_the_documentation_runs(capsys):
+    page = (Path(__file__).parent.parent / "docs" / "scikit-learn.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    scope = {}
+    exec(compile(code, "docs/scikit-learn.md", "exec"), scope)
+    assert scope["model"].score(scope["X"], scope["y"]) > 0.5
+    assert 0.5 < scope["ledger"].epsilon < 1
+    assert "by 2 releases>" in capsys.readouterr().out

@@ -27,6 +27,7 @@ from dpmpc.mixing.release import MixedRelease
 from dpmpc.mixing.task import MixingTask, design
 from dpmpc.planning import public_seed
 from dpmpc.randomness import stream_for
+from dpmpc.scikit import name_features
 from dpmpc.tables import Table, numeric_matrix
 
 
@@ -152,7 +153,7 @@ class MixingRegression(LinearPredictor, BaseEstimator, abc.ABC):  # type: ignore
         self.release_ = release
         self.target_ = release.columns[position]
         self.feature_names_ = tuple(name for name in release.columns if name != self.target_)
-        self.n_features_in_ = len(self.feature_names_)
+        name_features(self, self.feature_names_)
         self.coef_, self.intercept_ = in_units(self.model_, release.task.schema, position)
         return self
 

@@ -5,6 +5,7 @@ everything that was released was entered, nor that releases compose at all. They
 clients add the noise, it is part of the row that they sent: two sketches of one noisy row, or two releases that
 differ by one client, have that noise in common and subtract to nearly raw data, whatever a ledger says. Such releases
 need reports that were sent, and noised, anew. A release that is merely read again costs nothing and is not entered.
+What the ledger says holds under the assumptions of all its releases together.
 """
 
 from __future__ import annotations
