@@ -29,7 +29,8 @@ Progress = Callable[[str, float], None]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; return the exit status."""
-    options = parser().parse_args(argv)
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    options = parser().parse_args(arguments, argparse.Namespace(arguments=arguments))
     return exit_status(lambda: options.run(options))
 
 
@@ -104,6 +105,7 @@ def parser() -> argparse.ArgumentParser:
     )
     plan.add_argument("--currency", metavar="NAME", help="currency of --prices (default USD)")
     plan.add_argument("--days", type=float, default=30.0, help="how long shares are stored (default %(default)g)")
+    plan.add_argument("--plot", metavar="FILE", help="draw the expected error over n and epsilon: .svg or .png")
     plan.add_argument("--json", action="store_true", help="print one JSON object")
     _add_task_options(plan)
     plan.set_defaults(run=_plan)
@@ -188,8 +190,20 @@ def _fit(options: argparse.Namespace) -> None:
     task = design(public, len(table), options.epsilon, options.delta, **choices)
     networked, fields, parts = _run_and_fit(task, table, options, analysis, began=began)
     if out is not None:
-        _write_outputs(out, fields, parts, networked.release)
+        _write_outputs(out, fields, parts, networked.release, _page(networked, fields, analysis, options))
     _print(fields if options.json else parts)
+
+
+def _page(networked: Any, fields: dict[str, Any], analysis: Any, options: argparse.Namespace) -> str:
+    """The report as HTML, with the command as it was given but for the places of files."""
+    from dpmpc.reports import Analysed, command_line, page
+
+    return page(
+        networked.release,
+        analysed=Analysed(analysis.name, analysis.arguments()["model"], fields["result"]),
+        timing=fields["timing"],
+        command=command_line(options.arguments, [options.data, options.bounds, options.out]),
+    )
 
 
 def _demo(options: argparse.Namespace) -> None:
@@ -259,8 +273,19 @@ def _plan(options: argparse.Namespace) -> None:
     task = design(
         schema, options.clients, options.epsilon, options.delta, purpose=aim.purpose, **_task_choices(options)
     )
+    if options.plot is not None:
+        _draw_plan(Path(options.plot), task, aim, population)
     fields = plan_report.plan_fields(task, aim, population, prices=_prices(options), days=options.days)
     _print(fields if options.json else plan_report.plan_parts(task, fields, aim))
+
+
+def _draw_plan(path: Path, task: Any, aim: Any, population: Any) -> None:
+    """Write the plan's plot, or refuse before anything is computed for it."""
+    from dpmpc.plan_plot import write_plot
+    from dpmpc.reports.drawing import check_plot_file
+
+    check_plot_file(path)
+    write_plot(path, task, aim, population)
 
 
 def _aim(options: argparse.Namespace, columns: int) -> tuple[Any, float]:
@@ -309,7 +334,7 @@ def _new_directory(path: str) -> Path:
     return out
 
 
-def _write_outputs(out: Path, fields: dict[str, Any], parts: list[Any], release: Any) -> None:
+def _write_outputs(out: Path, fields: dict[str, Any], parts: list[Any], release: Any, page: str) -> None:
     """Write everything to a directory beside the wanted one, then rename it."""
     import tempfile
 
@@ -320,6 +345,7 @@ def _write_outputs(out: Path, fields: dict[str, Any], parts: list[Any], release:
         partial.mkdir()
         release.save(partial / "release.dpmpc")
         (partial / "result.json").write_text(json.dumps(fields, indent=1, allow_nan=False) + "\n")
+        (partial / "report.html").write_text(page, encoding="utf-8")
         with open(partial / "report.txt", "w") as text:
             console = Console(file=text, width=120)
             _print_parts(console, parts)

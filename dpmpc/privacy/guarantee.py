@@ -83,6 +83,11 @@ class Guarantee:
         budget = f"({self.epsilon:g}, {self.delta:g})" if self.delta else f"pure {self.epsilon:g}"
         return f"{budget}-differential privacy for each of {self.clients:,} clients"
 
+    @property
+    def relation(self) -> str:
+        """The neighbouring relation, in words."""
+        return _NEIGHBOURING[self.neighbouring]
+
     def __repr__(self) -> str:
         return f"<Guarantee: {self.headline}, {self.neighbouring}{', SIMULATION' if self.simulation else ''}>"
 
@@ -92,7 +97,7 @@ class Guarantee:
     def __str__(self) -> str:
         lines = [
             self.headline,
-            f"  neighbouring: {_NEIGHBOURING[self.neighbouring]}",
+            f"  neighbouring: {self.relation}",
             f"  noise: {self.mechanism}; at delta = {self.delta:g} it gives epsilon = {self.achieved_epsilon:.6g}"
             + (f" (mu = {self.mu:.6g}, rho = {self.rho:.6g})" if self.mu is not None and self.rho is not None else ""),
             f"  holds even if the analyst, {self.corrupt_servers} of the {self.servers} servers and "
