@@ -1,7 +1,7 @@
 """`dpmpc plan --plot`: expected error over the number of clients and over epsilon, and where the ways to release cross.
 
 What is drawn is `dpmpc.prediction` for the assumed population. A crossing is where a way to release begins to beat what
-ignores the data, or the local model; those over the clients are exact, those over epsilon within 1 %.
+ignores the data, or the local model; those over the clients are exact, those over epsilon within 0.1 %.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dpmpc.task import Task
 
 POINTS = 61
 _SPAN = 30.0  # epsilon is drawn from a thirtieth to thirty times the plan's
-_CLOSE = 1.01  # ratio of the ends between which a crossing over epsilon lies
+_CLOSE = 1.001  # ratio of the ends between which a crossing over epsilon lies
 _TALLEST, _HEADROOM, _LOWEST = 1e3, 1e2, 1e-8  # times the error of what ignores the data: outside nobody looks
 _LOOKS: Mapping[tuple[str, str], dict[str, Any]] = {
     ("sum", "clients"): {"color": COLOURS["blue"]},
@@ -34,6 +34,7 @@ _MARKS: Mapping[str, dict[str, Any]] = {
     "trivial": {"marker": "o", "markersize": 5},
     "local": {"marker": "o", "markersize": 9, "markerfacecolor": "none", "markeredgewidth": 1.5},
 }
+_PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 1}  # behind numbers that stand on lines
 _SYMBOLS = {"phi": "φ − 1", "psi": "ψ"}
 
 
@@ -183,7 +184,7 @@ def _draw(axis: Any, panel: Panel, aim: Aim) -> None:
     low, high = axis.get_ylim()
     axis.set_ylim(max(low, _LOWEST * worst), min(max(high, _HEADROOM * worst), _TALLEST * worst))
     axis.grid(which="major")
-    place = {"transform": axis.get_xaxis_transform(), "rotation": 90, "ha": "right", "va": "center"}
+    place = {"transform": axis.get_xaxis_transform(), "rotation": 90, "ha": "right", "va": "center", "bbox": _PAPER}
     axis.text(panel.here, 0.45, "this plan", color=COLOURS["muted"], **place)
     for crossing in panel.crossings:
         _mark(axis, panel, crossing, aim)
@@ -210,7 +211,7 @@ def _mark(axis: Any, panel: Panel, crossing: Crossing, aim: Aim) -> None:
         va="bottom" if below else "top",
         color=colour,
         fontsize=9,
-        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
+        bbox=_PAPER,
         zorder=5,
     )
 

@@ -32,8 +32,8 @@ COLOURS = {
     "orange": "#b85300",
     "green": "#007a5a",
     "purple": "#9c4a7e",
-    "sky": "#4f9fd0",
-    "sand": "#c79a3a",
+    "sky": "#3f8fc4",
+    "sand": "#a87c1c",
 }
 FORMATS = (".svg", ".png")
 WIDTH = 3.9  # inches: at this width a plot's text is as large as the page's, on a phone too
@@ -135,9 +135,10 @@ def check_plot_file(path: Path) -> None:
 
 
 def short(name: str, longest: int = _LONGEST) -> str:
-    """A column's name that fits beside a plot; the tables have all of it."""
+    """A column's name that fits beside a plot: its begin and its end; the tables have all of it."""
     words = " ".join(name.split())
-    return words if len(words) <= longest else words[: longest - 1] + "…"
+    end = longest // 3
+    return words if len(words) <= longest else f"{words[: longest - 1 - end]}…{words[-end:]}"
 
 
 def figures(value: float, digits: int = 3, *, smallest: float = 1e-5) -> str:

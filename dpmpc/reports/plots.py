@@ -57,7 +57,8 @@ def coefficients(result: Mapping[str, Any], schema: Schema) -> Plot:
                 axis.plot(ends, [row, row], color=COLOURS["blue"], linewidth=2.4, solid_capstyle="butt")
             axis.plot(best[name] * span[name], row, "o", color=COLOURS["blue"], markersize=5.5)
         _name_rows(axis, names)
-        _label_values(axis, unit)
+        _label_values(axis, "")
+        drawn.supxlabel(unit, fontsize=10)
         said = "; ".join(f"{name} {figures(best[name] * span[name])}" for name in names)
         svg = inline(drawn, "effects", "Effects of the features", f"In {unit}: {said}.")
     bars = f" Bars: {100 * result['confidence_level']:g}\u00a0% confidence intervals." if intervals else ""
@@ -98,7 +99,7 @@ def components(result: Mapping[str, Any]) -> Plot:
     return Plot(
         "Directions that keep most",
         "Each component is a direction of length 1 in the space of the columns mapped to [−1, 1]; columns with long "
-        f"bars of one colour go together. Its sign has no meaning.{more}{rest}",
+        f"bars of one colour go together. The sign of a whole component has no meaning.{more}{rest}",
         svg,
     )
 

@@ -1,0 +1,127 @@
+"""Make the pictures of reports and plans that the documentation shows: ``python docs/screenshots.py``.
+
+The demo's population is fitted with a simulation seed, so that the numbers are always the same, but for seconds.
+Chromium takes the pictures at the width of a desktop and of a phone. It runs with a profile of its own, and reads
+nothing but the files made here. Needs chromium on the PATH, and ``pip install dpmpc[plots]``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from PIL import Image
+
+from dpmpc.cli import main as dpmpc
+from dpmpc.datasets import DEMO_BOUNDS, DEMO_RADIUS, DEMO_TARGET, demo_population
+from dpmpc.tables import write_csv
+
+STATIC = Path(__file__).parent / "_static"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+    "--allow-file-access-from-files",
+)
+DARK = "--blink-settings=preferredColorScheme=0"
+LEAST_WIDTH = 500  # of a window; what is narrower is framed
+SHADES = 96  # colours of a picture: a third of the bytes, and no difference to the eye
+CLIENTS = 100_000
+BUDGET = ("--epsilon", "1", "--delta", "1e-6")
+MODELS = {
+    "ridge": ("--target", DEMO_TARGET, "--radius", str(DEMO_RADIUS)),
+    "low-rank": ("--model", "low-rank", "--components", "2", "--radius", str(DEMO_RADIUS)),
+    "moment": ("--model", "moment", "--column", "schooling_years", "--items"),
+}
+DESKTOP, PHONE = (1280, 900), (360, 800)
+#: Name of the picture -> model, part of its page, size of the window, further flags.
+PAGES: dict[str, tuple[str, str, tuple[int, int], tuple[str, ...]]] = {
+    "report-ridge-desktop": ("ridge", "", DESKTOP, ()),
+    "report-ridge-dark": ("ridge", "cost", DESKTOP, (DARK,)),
+    "report-ridge-phone": ("ridge", "", PHONE, ()),
+    "report-ridge-phone-result": ("ridge", "result", PHONE, ()),
+    "report-low-rank-desktop": ("low-rank", "", DESKTOP, ()),
+    "report-low-rank-phone": ("low-rank", "result", PHONE, ()),
+    "report-moment-desktop": ("moment", "", DESKTOP, ()),
+    "report-moment-phone": ("moment", "result", PHONE, ()),
+}
+PLANS = {
+    "plan-ridge": ("--model", "ridge"),
+    "plan-low-rank": ("--model", "low-rank", "--components", "2"),
+}
+
+
+def main() -> int:
+    """Make all pictures, in their folder or another one."""
+    options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    options.add_argument("--out", type=Path, default=STATIC, metavar="DIR", help="default %(default)s")
+    out = options.parse_args().out
+    browser = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    if browser is None:
+        print(f"screenshots: none of {', '.join(BROWSERS)} is on the PATH; install chromium", file=sys.stderr)
+        return 2
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="dpmpc-pictures-") as name:
+        folder = Path(name)
+        fit_all(folder)
+        for picture, (model, part, size, flags) in PAGES.items():
+            page = (folder / model / "report.html").as_uri() + (part and f"#{part}")
+            take(browser, folder, page, out / f"{picture}.png", size, flags)
+    for picture, arguments in PLANS.items():
+        path = out / f"{picture}.png"
+        run("plan", "--clients", str(CLIENTS), "--columns", "6", *BUDGET, *arguments, "--plot", str(path))
+        shrink(path)
+    return 0
+
+
+def fit_all(folder: Path) -> None:
+    """Write the population, and fit each model to it as a user would."""
+    table, _, _ = demo_population(CLIENTS)
+    write_csv(folder / "people.csv", table)
+    (folder / "bounds.toml").write_text(DEMO_BOUNDS.to_toml())
+    common = ("--bounds", str(folder / "bounds.toml"), *BUDGET, "--simulation-seed", "0")
+    for model, arguments in MODELS.items():
+        run("fit", str(folder / "people.csv"), *arguments, *common, "--out", str(folder / model))
+
+
+def run(*arguments: str) -> None:
+    """Run a `dpmpc` command, or end."""
+    if status := dpmpc(arguments):
+        sys.exit(status)
+
+
+def take(browser: str, folder: Path, page: str, picture: Path, size: tuple[int, int], flags: tuple[str, ...]) -> None:
+    """Take a picture of a page; a frame of that width stands for a phone's window."""
+    width, height = size
+    frame = folder / "frame.html"
+    style = f"border:0;display:block;width:{width}px;height:{height}px"
+    frame.write_text(f'<!doctype html><body style="margin:0"><iframe src="{page}" style="{style}"></iframe>')
+    window = f"--window-size={max(width, LEAST_WIDTH)},{height}"
+    with tempfile.TemporaryDirectory(dir=folder) as profile:
+        where = (f"--user-data-dir={profile}", f"--screenshot={picture.absolute()}")
+        subprocess.run([browser, *FLAGS, *flags, window, *where, frame.as_uri()], check=True, timeout=120)
+    with Image.open(picture) as taken:
+        taken.crop((0, 0, width, height)).save(picture)
+    shrink(picture)
+
+
+def shrink(picture: Path) -> None:
+    """Save a picture with fewer colours, in fewer bytes."""
+    with Image.open(picture) as taken:
+        few = taken.convert("RGB").quantize(SHADES, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    few.save(picture, optimize=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
