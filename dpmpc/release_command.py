@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -22,7 +23,9 @@ def add_commands(commands: Any) -> None:
     release.add_argument("collection", metavar="COLLECTION", help="the task file")
     release.add_argument("--server", type=int, required=True, metavar="I", help="this server's number")
     release.add_argument("--folder", required=True, metavar="DIR", help="its identity, spool and ledger")
-    release.add_argument("--out", default="release.dpmpc", metavar="FILE", help="default %(default)s")
+    release.add_argument(
+        "--out", default="release.dpmpc", metavar="FILE", help="default %(default)s; a report goes to FILE.html"
+    )
     release.add_argument("--close", action="store_true", help="close this server's intake for good before its time")
     release.add_argument(
         "--without", type=int, nargs="+", default=[], metavar="J", help="servers that all others go on without"
@@ -45,6 +48,8 @@ def add_commands(commands: Any) -> None:
 def _release(options: argparse.Namespace) -> None:
     from dpmpc.intake.collection import Collection
     from dpmpc.intake.releasing import CONNECT_SECONDS, run_release
+    from dpmpc.release import Release
+    from dpmpc.reports import write_report
 
     certificate = run_release(
         Collection.load(options.collection),
@@ -59,6 +64,9 @@ def _release(options: argparse.Namespace) -> None:
         threads=options.threads,
         tell=lambda line: print(line, file=sys.stderr),
     )
+    report = Path(f"{options.out}.html")
+    write_report(report, Release.load(options.out), file=Path(options.out).name)
+    print(f"{report}: what was released, for people", file=sys.stderr)
     print(f"{options.out}: release of {certificate.statement.manifest.clients} reports, signed by all that took part")
 
 

@@ -72,6 +72,16 @@ def test_the_release_is_the_sum_of_what_clients_uploaded(released):
     assert [states(released, server) for server in range(3)] == [[State.OPENED]] * 3
 
 
+def test_every_server_writes_a_report_beside_the_file(released):
+    verified = assert_released(released)
+    for server in range(3):
+        page = released.out(server).with_name(f"{released.out(server).name}.html").read_text(encoding="utf-8")
+        assert verified.release.task.digest.hex() in page
+        assert f'<data value="{COUNT}">' in page
+        assert released.out(server).name in page
+        assert str(released.root) not in page
+
+
 def test_estimators_read_the_file_as_any_release(released):
     release = Release.load(released.out(1))
     assert RidgeRegression().fit_release(release).coef_.shape == (1,)

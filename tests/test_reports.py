@@ -216,9 +216,10 @@ def test_without_matplotlib_the_page_says_what_is_left_out(monkeypatch):
 
 def test_a_release_alone_has_a_report(tmp_path):
     release, _ = release_of(noise_by="servers", corrupt_clients=2, dropouts=1)
-    write_report(tmp_path / "report.html", release)
+    write_report(tmp_path / "report.html", release, file="theirs.dpmpc")
     found = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
     assert "Result" not in found.text
+    assert "Release.load('theirs.dpmpc')" in found.text
     assert "Opening the same reports twice" not in found.text
     assert "1 contributions to a row are missing" in found.text
     assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]

@@ -85,6 +85,7 @@ def write_report(
     analysed: Analysed | None = None,
     timing: Mapping[str, Any] | None = None,
     command: str | None = None,
+    file: str = "release.dpmpc",
 ) -> None:
     """Write a report to a file, whole or not at all.
 
@@ -103,9 +104,11 @@ def write_report(
         name. What is missing is not shown.
     command : str, optional
         The command that makes such a release again (`dpmpc.reports.command_line`).
+    file : str
+        Name of the release's file.
     """
     partial = path.with_name(path.name + ".partial")
-    text = page(release, guarantee=guarantee, analysed=analysed, timing=timing, command=command)
+    text = page(release, guarantee=guarantee, analysed=analysed, timing=timing, command=command, file=file)
     partial.write_text(text, encoding="utf-8")
     partial.replace(path)
 
@@ -117,6 +120,7 @@ def page(
     analysed: Analysed | None = None,
     timing: Mapping[str, Any] | None = None,
     command: str | None = None,
+    file: str = "release.dpmpc",
 ) -> str:
     """Return the page that `write_report` writes."""
     task, spent = release.task, timing or {}
@@ -144,7 +148,9 @@ def page(
         costs=[*([_server_table(servers)] if servers else []), _byte_table(release)],
         free=words.free(task, compared=analysed is not None),
         costly=words.costly(task),
-        recipe=None if analysed is None else words.recipe(analysed.model, analysed.parameters, analysed.result),
+        recipe=words.reading(file)
+        if analysed is None
+        else words.recipe(file, analysed.model, analysed.parameters, analysed.result),
         command=command,
         digest=task.digest.hex(),
         versions=versions(),

@@ -76,7 +76,19 @@ def costly(task: Task) -> list[str]:
     return said
 
 
-def recipe(model: str, parameters: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+def reading(file: str) -> str:
+    """The lines of Python that read a release, and recompute what it promises."""
+    return "\n".join(
+        [
+            "from dpmpc.release import Release",
+            "",
+            f"release = Release.load({file!r})",
+            "print(release.guarantee)",
+        ]
+    )
+
+
+def recipe(file: str, model: str, parameters: Mapping[str, Any], result: Mapping[str, Any]) -> str:
     """The lines of Python that compute the result from the release's file."""
     name = _CLASSES[model]
     given = ", ".join(f"{key}={value!r}" for key, value in parameters.items())
@@ -87,7 +99,7 @@ def recipe(model: str, parameters: Mapping[str, Any], result: Mapping[str, Any])
             "from dpmpc.release import Release",
             "",
             f"model = {name}({given})",
-            f'model.fit_release(Release.load("release.dpmpc"){target})',
+            f"model.fit_release(Release.load({file!r}){target})",
         ]
     )
 
