@@ -20,8 +20,8 @@ def promise(guarantee: Guarantee) -> str:
     extra = f", up to an extra probability of {figures(failure)}" if failure else ""
     return (
         f"Had any one of the {guarantee.clients:,} clients sent another row, anything that follows from the release "
-        f"would have been at most exp(ε) = {figures(factor)} times more or less likely{extra}. So nobody learns much "
-        "about one client from it, whatever else they know about that client or about all the others."
+        f"would have been at most exp(ε) = {figures(factor)} times more or less likely{extra}. The nearer that factor "
+        "is to 1, the less anybody learns about one client, whatever else they know about it or about all the others."
     )
 
 
@@ -50,7 +50,9 @@ def terms(guarantee: Guarantee) -> list[tuple[str, list[str]]]:
 
 
 def free(task: Task, *, compared: bool) -> list[str]:
-    """What nobody pays privacy for."""
+    """What nobody pays privacy for; after a simulation there is no privacy to keep."""
+    if task.simulation:
+        return ["Nothing: a simulation protects nobody. Publish it only where the data itself may be published."]
     said = ["Publish the release and this report, and compute anything from them: post-processing keeps the guarantee."]
     if isinstance(task.statistic, Rows | SecondMoments) and len(task.schema) > 1:
         said.append("Predict another column, change the penalty or the rank: one release serves them all.")
