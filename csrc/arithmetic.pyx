@@ -6,6 +6,10 @@ Flat contiguous buffers in, flat contiguous buffers out, the GIL released. Lengt
 from libc.stdint cimport int64_t, uint64_t
 
 
+cdef extern from "arithmetic_clones.h":
+    const char *clones_name()
+
+
 cdef extern from "arithmetic_m61.h" nogil:
     bint m61_any_not_canonical(const uint64_t *a, size_t n)
     void m61_add(const uint64_t *a, const uint64_t *b, uint64_t *out, size_t n)
@@ -47,6 +51,11 @@ cdef extern from "arithmetic_rows.h" nogil:
         const double *x, size_t rows, size_t columns, const Bounds *bounds, double scale, double weight,
         const double *lower, const double *upper, size_t width, double *scratch, size_t chunk, int64_t *q)
     void c_second_moments "second_moments"(const double *z, size_t rows, size_t columns, double weight, double *out)
+
+
+def instruction_set():
+    """Name of the clones of the loops that run on this processor; "portable" where there are none."""
+    return clones_name().decode()
 
 
 def any_not_canonical(const uint64_t[::1] a):

@@ -17,8 +17,8 @@
 #define PREFETCH(address) ((void)(address))
 #endif
 
-/* Wider bodies need GCC's vectors and its target pragma; elsewhere the portable body is alone. */
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__)
+/* Wider bodies need GCC's vectors and its target pragma; elsewhere, and with -DDPMPC_GENERIC, the portable body is alone. */
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(DPMPC_GENERIC)
 #define SKETCH_WIDE_BODIES 1
 #include <immintrin.h>
 typedef uint64_t sketch_words2 __attribute__((vector_size(16)));
