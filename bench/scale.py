@@ -32,6 +32,7 @@ from dpmpc.planning import design
 from dpmpc.sharing import SeededShare, save_share
 from dpmpc.sketching import OSNAP
 from dpmpc.statistic import SecondMoments
+from dpmpc.system import drop_from_cache
 from dpmpc.task import Task
 
 COLUMNS, ROWS, SPARSITY = 10, 1000, 4
@@ -124,7 +125,7 @@ def serve(task: Task, share: Path, folder: Path) -> dict[str, Any]:
     """Run one server over a file that is not in the page cache; return its report."""
     with share.open("rb") as file:
         os.fsync(file.fileno())
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        drop_from_cache(file.fileno(), 0, 0)
     described = folder / "task.json"
     described.write_text(json.dumps(task.to_dict()))
     program = Path(__file__).with_name("scale_server.py")

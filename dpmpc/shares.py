@@ -25,6 +25,7 @@ import numpy as np
 from dpmpc.errors import InputError
 from dpmpc.randomness import KEY_BYTES, Label, Stream
 from dpmpc.rings import Home, Words, elements, home
+from dpmpc.system import drop_from_cache, reserve
 
 _NPY_MAGIC = b"\x93NUMPY"
 _WORD = "<u8"
@@ -174,7 +175,7 @@ class FileShare(Share):
             file.flush()
             size = offset + 8 * math.prod(shape)
             try:
-                os.posix_fallocate(file.fileno(), 0, size)
+                reserve(file.fileno(), size)
             except OSError as error:
                 raise InputError(f"path: {path} cannot take {size} bytes: {error.strerror}") from error
         return cls(Path(path), shape, offset, home(ring))
@@ -195,7 +196,7 @@ class FileShare(Share):
         with self.path.open("rb") as file:
             words = np.fromfile(file, np.uint64, count * width, offset=start)
             if 8 * math.prod(self.shape) > _KEPT_BYTES:
-                os.posix_fadvise(file.fileno(), start, words.nbytes, os.POSIX_FADV_DONTNEED)
+                drop_from_cache(file.fileno(), start, words.nbytes)
         if words.size != count * width:
             raise InputError(f"path: {self.path} ended early: rows {first} to {first + count - 1} expected")
         return self.ring.require_canonical(words.reshape(count, *self.shape[1:]), "share")

@@ -9,17 +9,15 @@ Not promised: that CPU seconds are free of what other threads of the same proces
 
 from __future__ import annotations
 
-import resource
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from pathlib import Path
 
 import msgspec
 
 from dpmpc.network.sockets import ByteCount, Traffic
+from dpmpc.system import peak_rss_mb
 
 
 class PhaseCost(msgspec.Struct):
@@ -130,19 +128,6 @@ class Meter:
 
     def _bytes_sent(self) -> int:
         return sum(traffic.socket.sent for traffic in self._traffic().values())
-
-
-def peak_rss_mb() -> float:
-    """Return the most memory that this process has held, in 1e6 bytes.
-
-    Linux's getrusage passes the peak of the process that forked us on to us; /proc starts anew with each program.
-    """
-    if sys.platform.startswith("linux"):
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024 / 1e6
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
 
 
 def _total(counts: list[ByteCount]) -> ByteCount:

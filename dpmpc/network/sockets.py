@@ -12,12 +12,13 @@ import array
 import fcntl
 import socket
 import struct
-import sys
 import termios
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+from dpmpc.system import counts_tcp_bytes
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
@@ -107,7 +108,7 @@ def kernel_count(link: socket.socket) -> ByteCount | None:
         Bytes that the process wrote and read: what waits in the kernel's receive queue is left out. None where the
         kernel does not tell, or the socket is closed.
     """
-    if not sys.platform.startswith("linux") or link.fileno() < 0:
+    if not counts_tcp_bytes() or link.fileno() < 0:
         return None
     try:
         waiting, grown = -1, _waiting(link)

@@ -1,0 +1,84 @@
+"""What only some operating systems offer, with what is done where they do not; nothing else asks for the platform.
+
+Linux has all of it. Elsewhere results, guarantees and files are the same, and `lacking` says what differs: a server
+over a large file may fill the page cache, a full disk is noticed while shares are written and not before, and some
+figures of a report are missing or less exact.
+
+Not promised: Windows, which has no ``fcntl``.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import sys
+from pathlib import Path
+
+_STATUS = Path("/proc/self/status")
+_PEAK = "VmHWM:"
+
+
+def reserve(descriptor: int, size: int) -> None:
+    """Give a file its size and, where that can be asked for, its place on the disk.
+
+    Raises
+    ------
+    OSError
+        If the disk has no room, or elsewhere if the file may not be so long.
+    """
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, 0, size)
+    else:
+        os.ftruncate(descriptor, size)
+
+
+def drop_from_cache(descriptor: int, start: int, count: int) -> None:
+    """Tell the system that it need not keep these bytes of a file in memory, where it listens."""
+    if hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(descriptor, start, count, os.POSIX_FADV_DONTNEED)
+
+
+def usable_cores() -> int:
+    """Return the number of cores that this process may use, or of all cores where the system does not tell."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def peak_rss_mb() -> float:
+    """Return the most memory that this process has held, in 1e6 bytes.
+
+    Linux's getrusage passes the peak of the process that forked us on to us; /proc starts anew with each program.
+    """
+    kilobytes = _peak_kilobytes()
+    if kilobytes is not None:
+        return kilobytes * 1024 / 1e6
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+
+
+def counts_tcp_bytes() -> bool:
+    """Whether the kernel tells how many bytes passed a TCP socket, in the form of Linux."""
+    return sys.platform.startswith("linux") and hasattr(socket, "TCP_INFO")
+
+
+def lacking() -> list[str]:
+    """Say what this system does not offer, and what that means; empty on Linux."""
+    lacks = {
+        "posix_fallocate: a full disk is noticed only while shares are written": not hasattr(os, "posix_fallocate"),
+        "posix_fadvise: files larger than the memory drive other files out of it": not hasattr(os, "posix_fadvise"),
+        "TCP_INFO: reports have no second count of the bytes": not counts_tcp_bytes(),
+        "VmHWM: the peak memory of a server may include that of the program that started it": (
+            _peak_kilobytes() is None
+        ),
+    }
+    return [what for what, missing in lacks.items() if missing]
+
+
+def _peak_kilobytes() -> int | None:
+    try:
+        lines = _STATUS.read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) for line in lines if line.startswith(_PEAK)), None)
