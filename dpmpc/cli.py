@@ -1,8 +1,8 @@
 """The `dpmpc` command.
 
-Results go to standard output, progress to standard error. Exit status: 0 done, 1 a bench of several failed or an
-audit refuted a claim, 2 bad input or a guarantee that cannot be met, 3 a protocol failure. Whatever is written appears
-whole or not at all.
+Results go to standard output, progress to standard error. Exit status: 0 done, 1 a bench of several failed, an audit
+refuted a claim or the machine is unfit, 2 bad input or a guarantee that cannot be met, 3 a protocol failure. Whatever is
+written appears whole or not at all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import dpmpc
-from dpmpc import audit_command, bench_command, intake_command, mixing_command, release_command
+from dpmpc import (
+    audit_command,
+    bench_command,
+    doctor_command,
+    intake_command,
+    mixing_command,
+    release_command,
+)
 from dpmpc.errors import DpmpcError, InputError
 from dpmpc.release_options import add_release_options, release_choices
 
@@ -121,6 +128,7 @@ def parser() -> argparse.ArgumentParser:
     release_command.add_commands(commands)
 
     audit_command.add_command(commands)
+    doctor_command.add_command(commands)
     bench_command.add_command(commands)
     return top
 

@@ -3,8 +3,8 @@
 `InputError` says that what was asked cannot be done as asked (status 2): it names the argument, its value
 and what was expected. `ProtocolFailure` says that a run among several parties broke (status 3): it names
 the party. `BenchFailed` (status 1) names the benches, of several, that ended with an error, `AuditFailed`
-(status 1) the claims of privacy that measurement refutes. Nothing is retried silently and nothing weaker
-is done instead.
+(status 1) the claims of privacy that measurement refutes, and `MachineUnfit` (status 1) what `dpmpc doctor`
+found. Nothing is retried silently and nothing weaker is done instead.
 """
 
 from __future__ import annotations
@@ -72,6 +72,10 @@ class BenchFailed(DpmpcError):
 
 class AuditFailed(DpmpcError):
     """Releases can be told apart better than a mechanism claims; the message holds claim and lower bound."""
+
+
+class MachineUnfit(DpmpcError):
+    """`dpmpc doctor` found something without which results cannot be had."""
 
 
 class ProtocolFailure(DpmpcError):
