@@ -5,12 +5,15 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 SOURCES := setup.py pyproject.toml $(wildcard csrc/*)
 
-.PHONY: demo test lint format types unit coverage bench vectors wheel clean
+.PHONY: demo test doctor lint format types unit coverage bench vectors wheel clean
 
 demo: .venv/installed  ## the main job: three server processes over TLS, a private ridge regression
 	$(BIN)/dpmpc demo
 
 test: lint types unit  ## lint, types and every test
+
+doctor: .venv/installed  ## what this machine has and lacks
+	$(BIN)/dpmpc doctor --network
 
 lint: .venv/tested
 	$(BIN)/ruff check .
@@ -35,13 +38,13 @@ bench: .venv/tested  ## short forms of the benches of speed, under five minutes;
 vectors: .venv/tested  ## write the known-answer vectors again from the slow references in tests/
 	for reference in tests/reference_*.py; do $(BIN)/python $$reference; done
 
-wheel: .venv/tested  ## build sdist and wheel, then install the wheel in a new environment and run the demo from it
+wheel: .venv/tested  ## build sdist and wheel, then install the wheel in a new environment and run doctor and demo from it
 	$(PIP) install build
 	rm -rf dist build/wheel-check
 	$(BIN)/python -m build
 	$(PYTHON) -m venv build/wheel-check
 	build/wheel-check/bin/python -m pip --disable-pip-version-check --quiet install dist/*.whl
-	cd build/wheel-check && bin/dpmpc demo --clients 20000 --delta 1e-6
+	cd build/wheel-check && bin/dpmpc doctor --network && bin/dpmpc demo --clients 20000 --delta 1e-6
 
 .venv/installed: $(SOURCES) | .venv/bin/python
 	$(PIP) install --editable '.[parquet]'

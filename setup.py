@@ -1,8 +1,8 @@
 """Build the Cython kernels of ``csrc/`` as ``dpmpc._kernels.*``; everything else is in pyproject.toml.
 
 No machine flags: a kernel that gains from a wider instruction set carries one body per set and chooses
-at run time, so that one wheel serves every machine of its platform. Products and sums are never fused, which compilers
-would do for ARM or AVX-512: results are the same bits everywhere. ``CFLAGS=-DDPMPC_GENERIC`` leaves all wider bodies out.
+at run time, so that one wheel serves every machine of its platform. Products and sums are never fused, as compilers
+would do for ARM: results are the same bits everywhere. ``CFLAGS=-DDPMPC_GENERIC`` leaves all wider bodies out.
 """
 
 from pathlib import Path
