@@ -37,9 +37,9 @@ def included(path):
             return True
         if command == "graft" and path.startswith(f"{words[0]}/"):
             return True
-        if command == "recursive-include" and path.startswith(f"{words[0]}/"):
-            if any(fnmatch.fnmatch(path.rpartition("/")[2], pattern) for pattern in words[1:]):
-                return True
+        matches = any(fnmatch.fnmatch(path.rpartition("/")[2], pattern) for pattern in words[1:])
+        if command == "recursive-include" and path.startswith(f"{words[0]}/") and matches:
+            return True
     return False
 
 
@@ -58,7 +58,7 @@ def test_wheels_are_built_for_the_pythons_that_are_promised():
 
 
 def bits(compiler, folder, *flags):
-    """Compile the kernels' headers as setup.py does, with more flags; return what they compute, and with which bodies."""
+    """What the kernels' headers compute, compiled as setup.py does with more flags, and which bodies they have."""
     (usual,) = re.findall(r"extra_compile_args=\[(.*?)\]", (ROOT / "setup.py").read_text())
     program, source = folder / "bits", ROOT / "tests" / "portable_bits.c"
     command = [compiler, *re.findall(r'"(.*?)"', usual), *flags, "-I", str(ROOT / "csrc"), str(source)]
