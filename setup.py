@@ -3,6 +3,7 @@
 No machine flags: a kernel that gains from a wider instruction set carries one body per set and chooses
 at run time, so that one wheel serves every machine of its platform. Products and sums are never fused, as compilers
 would do for ARM: results are the same bits everywhere. ``CFLAGS=-DDPMPC_GENERIC`` leaves all wider bodies out.
+CFLAGS take the place of Python's own flags, so that -fwrapv, which Python is built with, is named here.
 """
 
 from pathlib import Path
@@ -21,7 +22,7 @@ extensions = [
         [source.as_posix()],
         include_dirs=[CSRC.as_posix()],
         depends=[header.as_posix() for header in sorted(CSRC.glob("*.h"))],
-        extra_compile_args=["-O3", "-ffp-contract=off"],
+        extra_compile_args=["-O3", "-fwrapv", "-ffp-contract=off"],
     )
     for source in SOURCES
 ]
