@@ -1,8 +1,8 @@
 """The `dpmpc` command.
 
 Results go to standard output, progress to standard error. Exit status: 0 done, 1 a bench of several failed, an audit
-refuted a claim or the machine is unfit, 2 bad input or a guarantee that cannot be met, 3 a protocol failure. Whatever is
-written appears whole or not at all.
+refuted a claim or the machine is unfit, 2 bad input or a guarantee that cannot be met, 3 a protocol failure. Whatever
+is written appears whole or not at all.
 """
 
 from __future__ import annotations
