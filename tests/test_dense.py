@@ -342,9 +342,9 @@ def test_blocks_of_clients_shrink_with_the_copies(monkeypatch):
     X = np.random.default_rng(0).uniform(-1, 1, (50, 3))
     monkeypatch.setattr(client, "BLOCK_WORDS", 24 * 3 * 7)
     sizes = []
-    randomize = client.Client.randomize
+    noise = client.Client.noise
     monkeypatch.setattr(
-        client.Client, "randomize", lambda self, rows, **options: (sizes.append(len(rows)), randomize(self, rows))[1]
+        client.Client, "noise", lambda self, count, threads: (sizes.append(count), noise(self, count, threads))[1]
     )
     release = model.run(task, X, stream=Stream.from_seed(3))
     assert sizes == [7] * 7 + [1]

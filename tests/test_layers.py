@@ -10,7 +10,7 @@ ROOT = Path(__file__).parent.parent
 
 # From the ground up. Rooms of one line do not use each other.
 LAYERS = (
-    ("errors", "_kernels"),
+    ("errors", "system", "_kernels"),
     ("randomness", "tables", "interpolation", "notebook", "_poisson"),
     ("rings", "bounds", "noise", "scikit"),
     ("datasets",),
@@ -29,11 +29,12 @@ LAYERS = (
     ("audit", "report"),
     ("reports",),
     ("analyses", "plan_report", "plan_plot"),
-    ("demonstrations",),
+    ("demonstrations", "self_test"),
+    ("doctor",),
     ("demo",),
     ("bench",),
     ("release_options",),
-    ("intake_command", "mixing_command", "audit_command", "bench_command"),
+    ("intake_command", "mixing_command", "audit_command", "bench_command", "doctor_command"),
     ("release_command",),
     ("cli",),
     ("__main__",),
