@@ -1,6 +1,7 @@
-"""The commands of a real collection: `dpmpc identity`, `collection`, `roster`, `serve`, `submit`.
+"""The commands of a real collection: `dpmpc identity`, `collection`, `inspect`, `roster`, `serve`, `submit`.
 
-Keys stand in files that their owner alone may read; none is ever given on a command line.
+Keys stand in files that their owner alone may read. Neither a key nor a row is ever given on a command line, which
+everybody on the machine may read.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import math
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -51,6 +53,9 @@ def add_commands(commands: Any) -> None:
     collection.add_argument("--authenticated", action="store_true", help="only clients of a roster, each once")
     add_release_options(collection)
     collection.set_defaults(run=_collection)
+    inspect = commands.add_parser("inspect", help="check a task file; tell what it promises, and whose keys it names")
+    inspect.add_argument("collection", metavar="COLLECTION", help="the task file")
+    inspect.set_defaults(run=_inspect)
     _add_roster(commands)
     _add_serve(commands)
     _add_submit(commands)
@@ -85,7 +90,7 @@ def _add_submit(commands: Any) -> None:
     submit = commands.add_parser("submit", help="send rows to all servers of a collection; safe to repeat")
     submit.add_argument("collection", metavar="COLLECTION", help="the task file")
     submit.add_argument("data", nargs="?", metavar="DATA", help="CSV or Parquet, a report for each row")
-    submit.add_argument("--row", nargs="+", metavar="COL=X", help="one row instead of a file")
+    submit.add_argument("--row", metavar="FILE", help="one row instead: COL=X on each line; - is standard input")
     submit.add_argument("--rows", nargs=2, type=int, metavar=("FIRST", "LAST"), help="these rows only, counted from 1")
     submit.add_argument("--tickets", metavar="FILE", help="CSV of tickets, one for each row")
     submit.add_argument(
@@ -117,15 +122,16 @@ def _time(text: str) -> datetime.datetime:
 
 
 def _identity(options: argparse.Namespace) -> None:
-    from dpmpc.network.identity import CERTIFICATE_FILE, write_identity
+    from dpmpc.network.identity import CERTIFICATE_FILE, fingerprint, write_identity
 
     folder = Path(options.folder)
     try:
         folder.mkdir(mode=0o700)
     except OSError as error:
         raise InputError(f"folder: {folder} cannot be made: {error.strerror}") from error
-    write_identity(folder, options.server, datetime.timedelta(days=options.days))
+    certificate = write_identity(folder, options.server, datetime.timedelta(days=options.days))
     print(f"{folder / CERTIFICATE_FILE}: the certificate, public: give it to whoever writes the task file")
+    print(f"SHA-256 {fingerprint(certificate)}: read this out to them, by another channel")
 
 
 def _collection(options: argparse.Namespace) -> None:
@@ -149,6 +155,22 @@ def _collection(options: argparse.Namespace) -> None:
     )
     collection.save(options.file)
     print(f"{options.file}: collection {collection.digest.hex()}")
+    print(collection.plan.guarantee)
+
+
+def _inspect(options: argparse.Namespace) -> None:
+    from dpmpc.intake.collection import Collection
+    from dpmpc.network.identity import fingerprint
+
+    collection = Collection.load(options.collection).verify()
+    print(f"{options.collection}: collection {collection.digest.hex()}, {collection.name!r}")
+    for name in ("opens", "closes", "expires"):
+        print(f"{name} {getattr(collection, name).isoformat()}")
+    print(f"batch of {collection.minimum_batch} to {collection.largest_batch} reports")
+    print("one report for each client of a roster" if collection.authenticated else "reports of anybody")
+    for number, server in enumerate(collection.servers):
+        print(f"server {number}: {server.url}, {server.release}")
+        print(f"  certificate {fingerprint(server.certificate.encode())}")
     print(collection.plan.guarantee)
 
 
@@ -224,7 +246,7 @@ def _submit(options: argparse.Namespace) -> None:
     names = collection.plan.schema.names
     if (options.data is None) == (options.row is None):
         raise InputError("data, row: give a file or --row, one of the two")
-    rows = _read_rows(options, names) if options.row is None else np.array([_read_row(options.row, names)])
+    rows = _read_rows(options, names) if options.row is None else np.array([_read_row(_lines(options.row), names)])
     submission = Submission(
         collection=collection,
         state=options.state or f"submission-{collection.digest.hex()[:16]}.state",
@@ -247,6 +269,15 @@ def _read_rows(options: argparse.Namespace, names: Sequence[str]) -> Any:
     return table.values[first - 1 : last]
 
 
+def _lines(path: str) -> list[str]:
+    """Return the lines of a file or of standard input, without the empty ones."""
+    try:
+        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"row: {path} cannot be read: {type(error).__name__}") from error
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
 def _read_row(cells: Sequence[str], names: Sequence[str]) -> list[float]:
     """Read COL=X for each column, in any order."""
     values: dict[str, float] = {}
@@ -256,8 +287,8 @@ def _read_row(cells: Sequence[str], names: Sequence[str]) -> list[float]:
             value = float(text)
         except ValueError:
             value = math.nan
-        if name not in names or name in values or not math.isfinite(value):
-            raise InputError(f"row: {cell!r} given, COLUMN=NUMBER expected, each once of {', '.join(names)}")
+        if name not in names or name in values or not math.isfinite(value):  # what it says is nobody's business
+            raise InputError(f"row: COLUMN=NUMBER on each line expected, each once of {', '.join(names)}")
         values[name] = value
     if len(values) < len(names):
         missing = [name for name in names if name not in values]

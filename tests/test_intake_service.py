@@ -584,16 +584,19 @@ def test_the_commands(running, tmp_path):
     (tmp_path / "data.csv").write_text("y,b,a\n1,2,3\n4,5,6\n7,8,9\n")
     collection = str(running.folder / "collection.toml")
 
-    def submit(*arguments):
+    def submit(*arguments, row=None):
         command = [sys.executable, "-m", "dpmpc", "submit", collection, *arguments, "--seconds", "60"]
-        return subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=tmp_path)
+        return subprocess.run(command, input=row, capture_output=True, text=True, timeout=100, cwd=tmp_path)
 
     before = len_of(running, 2)
     assert "2 reports" in submit("data.csv", "--rows", "2", "3").stdout
-    assert "1 reports" in submit("--row", "y=1", "a=2", "b=3", "--state", "one").stdout
+    assert "1 reports" in submit("--row", "-", "--state", "one", row="y=1\na=2\n\nb=3\n").stdout
     assert len_of(running, 2) == before + 3
-    for wrong in (["--row", "y=1"], ["--row", "y=1", "a=x", "b=3"], ["data.csv", "--rows", "0", "2"], []):
-        assert submit(*wrong).returncode == 2
+    (tmp_path / "row").write_text("y=1\na=17x\nb=3\n")
+    for wrong in (["--row", "-"], ["--row", "row"], ["--row", "none"], ["data.csv", "--rows", "0", "2"], []):
+        done = submit(*wrong, row="y=1\n")
+        assert done.returncode == 2
+        assert "17" not in done.stderr  # errors are logged; a row is not
 
 
 def test_mutated_input_is_refused(tmp_path):

@@ -221,6 +221,11 @@ def same_certificate(pem: bytes, other: bytes) -> bool:
     return _parse(pem) == _parse(other)
 
 
+def fingerprint(pem: bytes) -> str:
+    """SHA-256 of a certificate in pairs of digits, as ``openssl x509 -fingerprint -sha256`` tells it."""
+    return _parse(pem).fingerprint(hashes.SHA256()).hex(":").upper()
+
+
 def certified_names(certificate: dict[str, object] | None) -> list[str]:
     """Return the DNS names in a peer's verified certificate, as `ssl.SSLSocket.getpeercert` gives it."""
     names = (certificate or {}).get("subjectAltName", ())
