@@ -63,6 +63,7 @@ BENCHES = {
     ),
     "intake": Bench("uploads to one server of a collection", "a bare aiohttp handler", ("--short",), brief=True),
     "crash": Bench("servers killed while clients upload", "what the clients remember", ("--short",)),
+    "namespaces": Bench("three hosts, a bad network, one cut off; root only", "the sums of uploads", ("--short",)),
     "fuzz": Bench("mutated uploads, frames and requests", "the valid ones", ("--count", "10000")),
     "table6": Bench("Table 6: real data sets", "the paper's sizes"),
     "table7": Bench("Table 7: low-rank approximation, real data", "local noise, central MOD-SULQ"),

@@ -26,7 +26,7 @@ PARTS = {
     "real_data",
     "registry",
 }
-PARTS |= {"runtime_tables", "scale_server", "simulation", "synthetic", "utility"}
+PARTS |= {"runtime_tables", "scale_server", "simulation", "synthetic", "utility", "released", "wire"}
 
 
 @pytest.mark.parametrize("name", BENCHES)
