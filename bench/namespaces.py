@@ -1,6 +1,7 @@
 """A collection on three hosts and a client's, with delay and loss between them, and a host cut off during the release.
 
 Everything is done by the commands of docs/deploy.md: identities, task file, servers, uploads, release, verification.
+The servers go on listening while they release.
 The hosts are network namespaces with addresses of their own (`dpmpc.bench.wire`). When the servers have agreed on a
 batch the last one is taken off the wire; every server has to end by itself, with a typed error, within its deadlines.
 Then it is put back, and the release is repeated: all servers have to write one file, with exactly the sums of what the
@@ -111,21 +112,14 @@ def collect(folder: Path, reports: int, *, delay: float, loss: float, seed: int)
     servers = prepare(folder, reports)
     rows = np.random.default_rng(seed).uniform(0, 10, (reports, 2))
     np.savetxt(folder / "data.csv", rows, delimiter=",", header="a,y", comments="")
-    with Wire(SERVERS + 1, delay=delay, loss=loss, seed=seed) as wire:
-        with serving(wire, folder):
-            start = time.monotonic()
-            submit = ["submit", "collection.toml", "data.csv", "--batch", "10", "--seconds", "300"]
-            _done(wire.command(CLIENT, _dpmpc(*submit)), folder)
-            uploaded = time.monotonic() - start
-        statuses, cut = release_while_cut_off(wire, folder)
+    with Wire(SERVERS + 1, delay=delay, loss=loss, seed=seed) as wire, serving(wire, folder):
         start = time.monotonic()
-        with launched([wire.command(server, _release(server)) for server in range(SERVERS)], folder) as processes:
-            for server, process in enumerate(processes):
-                _, told = process.communicate(timeout=_LONGEST)
-                if process.returncode:
-                    raise ProtocolFailure(f"namespaces: server {server} failed: {told}", server)
-        released = time.monotonic() - start
-        _done(_dpmpc("verify", "release-0.dpmpc", "--collection", "collection.toml"), folder)
+        submit = ["submit", "collection.toml", "data.csv", "--batch", "10", "--seconds", "300"]
+        _done(wire.command(CLIENT, _dpmpc(*submit)), folder)
+        uploaded = time.monotonic() - start
+        statuses, cut = release_while_cut_off(wire, folder)
+        released = release(wire, folder)
+    _done(_dpmpc("verify", "release-0.dpmpc", "--collection", "collection.toml"), folder)
     require_exact(servers, reports)
     return Outcome(reports, uploaded, statuses, cut, released, wire.passed, wire.lost)
 
@@ -193,6 +187,17 @@ def release_while_cut_off(wire: Wire, folder: Path) -> tuple[list[int], float]:
     if set(statuses) - {0, _BROKEN} or _BROKEN not in statuses or not typed:
         raise ProtocolFailure(f"namespaces: statuses {statuses}, some {_BROKEN} and no others but 0 expected: {told}")
     return statuses, seconds
+
+
+def release(wire: Wire, folder: Path) -> float:
+    """Release with everybody there; return the seconds that it took."""
+    start = time.monotonic()
+    with launched([wire.command(server, _release(server)) for server in range(SERVERS)], folder) as processes:
+        for server, process in enumerate(processes):
+            _, told = process.communicate(timeout=_LONGEST)
+            if process.returncode:
+                raise ProtocolFailure(f"namespaces: server {server} failed: {told}", server)
+    return time.monotonic() - start
 
 
 def require_exact(servers: Servers, reports: int) -> None:

@@ -137,8 +137,16 @@ def test_an_open_collection_is_closed_by_all_or_not_opened(tmp_path):
     ended = run(deployment, only={0: ["--close"], 1: ["--close"]})
     assert_refused(deployment, ended, "CollectionClosed", "--close")
     assert "server 2 refuses" in ended[0].told
+    assert [closed(deployment, server) for server in range(3)] == [True, True, False]
     assert {one.status for one in run(deployment, options=["--close"]).values()} == {0}
     assert_released(deployment)
+    assert closed(deployment, 2)
+
+
+def closed(deployment, server):
+    """Whether a server takes no more reports, whatever its clock says."""
+    with ServerFolder(deployment.folder(server)).open_spool(deployment.collection, server, writer=False) as spool:
+        return spool.closed
 
 
 @pytest.mark.parametrize(
