@@ -1,0 +1,52 @@
+"""Pages on security and deployment name what is there: tests that exist, commands that parse, links that lead on."""
+
+import ast
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from dpmpc.cli import parser
+
+ROOT = Path(__file__).parent.parent
+SECURITY = (ROOT / "docs" / "security.md").read_text()
+DEPLOY = (ROOT / "docs" / "deploy.md").read_text()
+UNITS = sorted((ROOT / "docs" / "deploy").glob("*.service"))
+THREATS = re.findall(r"^\*\*(\d+)\. (.*?)(?=^\*\*\d+\. |^###|\Z)", SECURITY, re.MULTILINE | re.DOTALL)
+
+
+def test_threats_are_numbered_and_there_are_enough():
+    assert [int(number) for number, _ in THREATS] == list(range(1, len(THREATS) + 1))
+    assert len(THREATS) >= 15
+
+
+@pytest.mark.parametrize(("number", "text"), THREATS, ids=[number for number, _ in THREATS])
+def test_each_threat_names_tests_that_exist(number, text):
+    named = re.findall(r"`(\w+\.py)::(\w+)`", text)
+    assert named
+    for file, name in named:
+        tree = ast.parse((ROOT / "tests" / file).read_text())
+        assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, f"{file}::{name}"
+
+
+@pytest.mark.parametrize("line", re.findall(r"^dpmpc [^|\n]*", DEPLOY.replace("\\\n", ""), re.MULTILINE))
+def test_the_commands_of_the_walk_through_exist(line):
+    command = re.split(" [<>] ", line)[0]
+    assert parser().parse_args(shlex.split(command, comments=True)[1:]).run is not None
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=[unit.name for unit in UNITS])
+def test_units_start_commands_that_exist(unit, monkeypatch):
+    (command,) = re.findall(r"^ExecStart=/opt/dpmpc/bin/dpmpc (.*)$", unit.read_text(), re.MULTILINE)
+    values = {"${SERVER}": "0", "${LISTEN}": "0.0.0.0:7443", "$OPTIONS": "", "%i": "survey"}
+    for name, value in values.items():
+        command = command.replace(name, value)
+    assert parser().parse_args(shlex.split(command)).run is not None
+
+
+@pytest.mark.parametrize("page", ["security.md", "deploy.md"])
+def test_links_lead_somewhere(page):
+    text = (ROOT / "docs" / page).read_text()
+    for target in re.findall(r"\]\(([^)#]+)", text):
+        assert target.startswith("https://") or (ROOT / "docs" / target).exists(), target
