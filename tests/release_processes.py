@@ -25,6 +25,7 @@ from dpmpc.intake.collection import Collection, ServerEntry, design_collection
 from dpmpc.intake.ledger import Ledger
 from dpmpc.intake.reports import ReportFormat, make_reports
 from dpmpc.intake.server_folder import ServerFolder
+from dpmpc.network import coins
 from dpmpc.network.frames import Kind
 from dpmpc.network.identity import write_identity
 from dpmpc.randomness import Stream
@@ -253,6 +254,19 @@ def send_other_ids():
         return await original(party, wrong, counts)
 
     agreement._exchange_ids = other
+
+
+def open_another_coin():
+    """Open another coin than the one that was committed to, as if the others' coins were known by then."""
+    original = coins.exchange_bytes
+
+    async def other(party, kind, own, length):
+        if kind is not Kind.OPENING:
+            return await original(party, kind, own, length)
+        opened = await original(party, kind, own[::-1], length)
+        return [own if number == party.pid else coin for number, coin in zip(party.present, opened, strict=True)]
+
+    coins.exchange_bytes = other
 
 
 def find_another_batch():

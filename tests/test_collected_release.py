@@ -164,6 +164,15 @@ def test_a_server_that_lies_about_its_reports(tmp_path, deed, kind):
     assert not any(states(deployment, server) for server in range(3))
 
 
+def test_nobody_opens_another_coin_than_it_has_committed_to(tmp_path):
+    deployment = filled(tmp_path / "trial")
+    ended = run(deployment, deeds={2: ("open_another_coin",)})
+    for server in (0, 1):
+        assert ended[server].status == 3
+        assert "not the coin that it committed to" in ended[server].told
+    assert not any(states(deployment, server) for server in range(3))
+
+
 def attack(released, root, count=COUNT - 1, **options):
     """A second collection, of the same servers with their ledgers, that holds reports of the first one."""
     second = deploy(root, ids=released.ids, identities=released, **options)
