@@ -10,6 +10,7 @@ import base64
 import csv
 import os
 import shutil
+import ssl
 import subprocess
 import sys
 import zipfile
@@ -140,6 +141,7 @@ async def misuse(servers, tickets):
         ("GET", "/metrics", None, f"Bearer {token}"),
         ("GET", "/healthz", None, ""),
     ]
+    await knock(*servers.address(0))
     answers = []
     connector = aiohttp.TCPConnector(ssl=pinning_context(entry.certificate.encode()))
     async with aiohttp.ClientSession(connector=connector) as session:
@@ -150,6 +152,16 @@ async def misuse(servers, tickets):
                 answers.append(await response.read())
                 assert (response.status == 200) == (method == "GET")
     return b"\n".join(answers)
+
+
+async def knock(host, port):
+    """Connect without TLS, and without trust in the server's certificate."""
+    _, writer = await asyncio.open_connection(host, port)
+    writer.write(b"GET / HTTP/1.1\r\n\r\n")
+    await writer.drain()
+    writer.close()
+    with pytest.raises(ssl.SSLCertVerificationError):
+        await asyncio.open_connection(host, port, ssl=ssl.create_default_context())
 
 
 def release(seen, folder):
@@ -178,6 +190,11 @@ def test_nobody_sees_a_secret(collected):
     assert b"stopping" in seen.texts["log of server 0"]
     assert b'reason="Unknown"' in seen.texts["answers"]
     assert seen.finding(secrets) == []
+
+
+def test_no_address_is_logged(collected):
+    _, seen, _ = collected
+    assert [place for place, text in seen.texts.items() if place.startswith("log") and b"127.0.0.1" in text] == []
 
 
 def test_a_secret_would_be_seen(collected):
