@@ -156,6 +156,12 @@ def _collection(options: argparse.Namespace) -> None:
     collection.save(options.file)
     print(f"{options.file}: collection {collection.digest.hex()}")
     print(collection.plan.guarantee)
+    if not collection.authenticated and collection.plan.noising.by == "clients":
+        print(
+            "dpmpc collection: without --authenticated one person can be many clients, whose noise protects nobody "
+            "(docs/security.md, threat 11); a roster or --noise-by servers prevents it",
+            file=sys.stderr,
+        )
 
 
 def _inspect(options: argparse.Namespace) -> None:

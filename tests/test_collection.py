@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpmpc.bounds import Schema
+from dpmpc.cli import main
 from dpmpc.client import Client
 from dpmpc.errors import CollectionClosed, GuaranteeError, InputError, ReportRejected, TooFewClients
 from dpmpc.intake.collection import Collection, ServerEntry, design_collection
@@ -237,3 +238,30 @@ def test_known_answers():
     for case in vectors["bad"]:
         with pytest.raises(ReportRejected):
             ReportFormat(collection, case["server"]).decode(bytes.fromhex(case["body"]))
+
+
+def test_the_commands_of_whoever_begins(tmp_path, capsys):
+    (tmp_path / "bounds.toml").write_text("[columns.a]\nlower = 0\nupper = 1\n[columns.y]\nlower = 0\nupper = 1\n")
+    servers = []
+    for party in range(3):
+        assert main(["identity", str(tmp_path / f"{party}"), "--server", str(party)]) == 0
+        certificate = str(tmp_path / f"{party}" / "party.crt")
+        servers += ["--server", f"https://s{party}.example", f"s{party}.example:7444", certificate]
+    times = ["--opens", "2027-01-01T00:00Z", "--closes", "2027-02-01T00:00Z", "--expires", "2027-03-01T00:00Z"]
+    budget = ["--epsilon", "1", "--delta", "1e-6", "--minimum-batch", "1000", "--largest-batch", "100000"]
+    plain = ["--name", "a trial", "--bounds", str(tmp_path / "bounds.toml"), *servers, *times, *budget]
+    capsys.readouterr()
+
+    def write(name, *options):
+        status = main(["collection", str(tmp_path / name), *plain, *options])
+        return status, capsys.readouterr()
+
+    status, told = write("open.toml")
+    assert status == 0
+    assert "(1, 1e-06)-differential privacy for each of 1,000 clients" in told.out
+    assert "one person can be many clients" in told.err
+    assert "many clients" not in write("roster.toml", "--authenticated")[1].err
+    assert "many clients" not in write("servers.toml", "--noise-by", "servers")[1].err
+    assert write("open.toml")[0] == 2  # never overwritten
+    assert main(["inspect", str(tmp_path / "open.toml")]) == 0
+    assert Collection.load(tmp_path / "open.toml").digest.hex() in capsys.readouterr().out
