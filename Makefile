@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 SOURCES := setup.py pyproject.toml $(wildcard csrc/*)
 
-.PHONY: demo test doctor lint format types unit coverage bench vectors wheel clean
+.PHONY: demo test doctor lint format types unit coverage bench docs vectors wheel clean
 
 demo: .venv/installed  ## the main job: three server processes over TLS, a private ridge regression
 	$(BIN)/dpmpc demo
@@ -35,6 +35,9 @@ coverage: .venv/tested
 bench: .venv/tested  ## short forms of the benches of speed, under five minutes; `dpmpc bench all` is the full set
 	$(BIN)/dpmpc bench short
 
+docs: .venv/documented  ## the site, in build/site; every warning is an error
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -d build/doctrees docs build/site
+
 vectors: .venv/tested  ## write the known-answer vectors again from the slow references in tests/
 	for reference in tests/reference_*.py; do $(BIN)/python $$reference; done
 
@@ -53,6 +56,10 @@ wheel: .venv/tested  ## build sdist and wheel, then install the wheel in a new e
 .venv/tested: $(SOURCES) | .venv/bin/python
 	$(PIP) install --editable '.[test]'
 	touch $@ .venv/installed
+
+.venv/documented: $(SOURCES) | .venv/bin/python
+	$(PIP) install --editable '.[test,docs]'
+	touch $@ .venv/tested .venv/installed
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

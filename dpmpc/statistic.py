@@ -281,7 +281,7 @@ class WhitenedProducts(Statistic):
 
 
 class PowerSum(Statistic):
-    """A power of one number x, in units of its largest magnitude: u^k with u = x / max(|lower|, |upper|).
+    """A power of one number x, in units of its largest magnitude: u^k with ``u = x / max(|lower|, |upper|)``.
 
     Parameters
     ----------
@@ -417,7 +417,7 @@ class ItemSketch(Statistic):
 
 
 def moment_sensitivity(squared_norm: float) -> float:
-    """||z z^T - w w^T||_F^2 = |z|^4 + |w|^4 - 2 (z.w)^2 <= 2 C^4, attained by orthogonal rows of norm C."""
+    """``||z z^T - w w^T||_F^2 = |z|^4 + |w|^4 - 2 (z.w)^2 <= 2 C^4``, attained by orthogonal rows of norm C."""
     return math.sqrt(2) * squared_norm
 
 

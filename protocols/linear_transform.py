@@ -3,7 +3,7 @@
 Parties: M servers, each holding one share of every client's noisy row, and one analyst, who holds nothing.
 
 1. Each client clips, encodes and noises its row, and splits the result into M shares, one for each server
-(`dpmpc.client`).
+   (`dpmpc.client`).
 2. Each server applies the same public matrix to its shares, and adds noise if the task says so (`dpmpc.server`). **No
    message passes between servers.**
 3. Each server sends its transformed share to the analyst, who adds them up (`dpmpc.analyst`): the noisy sketch is

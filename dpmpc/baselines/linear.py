@@ -185,7 +185,7 @@ class SSP(PrivateRidge):
 class AdaSSP(PrivateRidge):
     """Adaptive SSP with a trusted curator (Wang 2018, Algorithm 2), its three releases accounted jointly.
 
-    With ||x|| <= B and |y| <= C the curator adds noise of standard deviation sigma to the smallest eigenvalue of
+    With ``||x|| <= B`` and ``|y| <= C`` the curator adds noise of standard deviation sigma to the smallest eigenvalue of
     X^T X / B^2, to X^T X / B^2 (symmetric, sigma on the diagonal) and to X^T y / (B C), and raises the penalty where
     the first of them is small. Wang adds or removes a row and composes three budgets (epsilon/3, delta/3), which makes
     sigma = 3 sqrt(ln(6/delta))/epsilon. Here a row is replaced, the relation of every other baseline: the three

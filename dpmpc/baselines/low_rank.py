@@ -117,7 +117,7 @@ class AnalyzeGauss(PrivateComponents):
 
     The paper adds or removes a row of norm 1 (Frobenius sensitivity 1) and gives every entry of the upper triangle the
     same noise. Here a row of norm at most C is replaced, which moves X^T X by at most sqrt(2) C^2 in Frobenius norm:
-    that is what the noise hides: standard deviation `sigma_` on the diagonal, sigma_/sqrt(2) off it.
+    that is what the noise hides: standard deviation `sigma_` on the diagonal, ``sigma_/sqrt(2)`` off it.
     Floating-point noise: for simulations only.
 
     Parameters

@@ -1,0 +1,62 @@
+"""The site: Markdown pages, notebooks and docstrings, built by `make docs` with every warning an error.
+
+Nothing is fetched while the site is built.
+"""
+
+import re
+
+import dpmpc
+
+project = "dpmpc"
+author = "The dpmpc developers"
+project_copyright = author
+release = version = dpmpc.__version__
+
+extensions = ["myst_nb", "sphinx.ext.autodoc", "numpydoc"]
+exclude_patterns = ["_build", "**.ipynb_checkpoints"]
+
+myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 3
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 120
+
+default_role = "literal"  # `name` in a docstring is code
+autodoc_default_options = {
+    "members": True,
+    "show-inheritance": True,
+    # scikit-learn's, which refer to its own pages
+    "exclude-members": "set_fit_request, set_score_request, set_inverse_transform_request, set_output",
+}
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # numpydoc's sections say in words what a parameter is
+numpydoc_show_class_members = False  # autodoc shows them
+
+nitpicky = True
+nitpick_ignore_regex = [
+    # Bases and errors of other projects, whose inventories would have to be fetched.
+    ("py:class", r"(abc|enum|sklearn|mpyc|msgspec|asyncio)\..*"),
+    # Bases that have no page of their own: what they promise stands at the classes that users meet.
+    (
+        "py:class",
+        r"dpmpc\.(baselines\.linear\.PrivateRidge|baselines\.low_rank\.PrivateComponents|coinpress\.estimators\.CoinPress"
+        r"|projection\.estimators\.NoisyRegression|sketching\.sparse\.SparseMatrix|statistic\._RowStatistic)",
+    ),
+]
+
+html_theme = "furo"
+html_title = f"dpmpc {version}"
+html_show_sourcelink = False
+html_copy_source = False
+
+RESULT = re.compile(r"\[([^\]]*)\]\((?:\.\./)+bench/results/(\w+)\.md\)")
+
+
+def setup(app):
+    """Have links to tables in `bench/results`, as they stand in the repository, lead to the site's pages of them."""
+    app.connect("source-read", link_results)
+
+
+def link_results(app, docname, source):
+    """Name the page: MyST would follow the link that puts the folder among the site's pages, and lose it."""
+    source[0] = RESULT.sub(r"{doc}`\1 </results/\2>`", source[0])

@@ -1,0 +1,60 @@
+"""A new public matrix: each block of consecutive clients has a CountSketch of its own.
+
+A server whose shares arrive site by site then touches the rows of one site at a time (Srinivasa, Davenport and Romberg,
+*Localized sketching for matrix multiplication and ridge regression*, 2020). Promised: what `PublicMatrix` promises, for
+the kernels add. Not promised: that it embeds data well whose blocks differ much in size or in spread.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from dpmpc.errors import InputError
+from dpmpc.randomness import SEED_BYTES, Label, derive, seed_bytes
+from dpmpc.rings import Words
+from dpmpc.sketching import FAMILIES, CountSketch, PublicMatrix
+from dpmpc.sketching.public_matrix import Kind, integer_from
+from dpmpc.sketching.sparse import seed_from_hex
+
+
+class BlockSketch(PublicMatrix):
+    """Client i belongs to block floor(i / size), size = ceil(n / blocks), and block b has rows b h, .., (b + 1) h - 1."""
+
+    family = "block-countsketch"
+
+    def __init__(self, rows: int, columns: int, blocks: int, seed: bytes | int):
+        super().__init__(rows, columns, sparsity=1, balanced=False)
+        self.blocks, self.seed = integer_from("blocks", blocks, 1, columns), seed_bytes(seed)
+        self.height, rest = divmod(self.rows, self.blocks)
+        if rest or not self.height:
+            raise InputError(f"rows: {rows} given, a multiple of blocks = {blocks} expected")
+        self.size = -(-self.columns // self.blocks)
+        seeds = [derive(self.seed, Label.SKETCH_SEED, index=b, length=SEED_BYTES) for b in range(self.blocks)]
+        self._sketches = [CountSketch(self.height, self.size, seed, balanced=True) for seed in seeds]
+
+    def describe(self) -> dict[str, Any]:
+        return {**super().describe(), "blocks": self.blocks, "seed": self.seed.hex()}
+
+    @classmethod
+    def from_description(cls, description: Mapping[str, Any]) -> "BlockSketch":
+        return cls(*(description[name] for name in ("rows", "columns", "blocks")), seed_from_hex(description["seed"]))
+
+    def entries(self, first: int, count: int) -> tuple[Any, Any]:
+        drawn = [(b, self._sketches[b].entries(start, len(chunk))) for b, start, chunk in self._meets(first, count)]
+        rows = [rows + b * self.height for b, (rows, _) in drawn]
+        signs = [signs for _, (_, signs) in drawn]
+        return np.concatenate([np.empty((0, 1), np.int64), *rows]), np.concatenate([np.empty((0, 1), np.int8), *signs])
+
+    def _add(self, kind: Kind, first: int, X: Words, Y: Words) -> None:
+        for b, start, chunk in self._meets(first, len(X)):
+            self._sketches[b]._add(kind, start, X[chunk.start : chunk.stop], Y[b * self.height : (b + 1) * self.height])
+
+    def _meets(self, first: int, count: int) -> Iterator[tuple[int, int, range]]:
+        """Each block that a chunk of clients meets: its number, its first client that does, and where in the chunk."""
+        for b in range(first // self.size, -(-(first + count) // self.size)):
+            low, high = max(first, b * self.size), min(first + count, (b + 1) * self.size)
+            yield b, low - b * self.size, range(low - first, high - first)
+
+
+FAMILIES[BlockSketch.family] = BlockSketch

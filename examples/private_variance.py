@@ -1,0 +1,61 @@
+"""A new MPyC program: the variance of a column, of which nothing else is opened, neither mean nor mean square.
+
+1. Each client sends Shamir shares of (sqrt(2) u, u^2) with its share of the noise, u in [-1, 1] being its number.
+2. Each server adds up its shares, alone: z = 2^f (sqrt(2) sum u, sum u^2) + noise, which nobody sees.
+3. The servers compute 2 n 2^f z_1 - z_0^2 = 2 4^f (n sum u^2 - (sum u)^2) + noise: one secure product inside MPyC.
+4. The analyst opens that number: post-processing of z, so the guarantee of z holds for it.
+
+Three servers and an analyst, each a process of this machine::
+
+    python examples/private_variance.py
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from dpmpc.protocols.linear_transform import run_parties, sketch_alone
+from dpmpc.protocols.unopened import open_to_analyst, opened, require_room, require_shamir, secure_array, with_room
+
+from dpmpc.bounds import Column, Schema
+from dpmpc.client import share_batch
+from dpmpc.network.party import Party
+from dpmpc.planning import design
+from dpmpc.task import Task
+
+
+async def main(party: Party) -> dict[str, Any]:
+    """Run one party: a server, or the analyst, who returns the variance."""
+    task = Task.from_dict(party.arguments["task"])
+    require_shamir(task)
+    require_room(task, bits(task))
+    n, unit = task.clients, 2**task.encoding.fractional_bits
+    if party.pid != party.analyst:
+        z = secure_array(party, task, await sketch_alone(party, task))
+        await open_to_analyst(party, z[:, 1:] * (2 * n * unit) - z[:, :1] * z[:, :1])
+        return {}
+    number = int(task.encoding.ring.lift(await opened(party, task, (1, 1)))[0, 0])
+    bias = int(task.noise_terms[0]) * task.noise.variance  # the noise's share of z_0^2
+    return {"variance": (number + bias) / (2 * (n * unit) ** 2) * float(task.schema.slope[0]) ** 2}
+
+
+def task_for(column: Column, clients: int, epsilon: float, delta: float) -> Task:
+    """Design the release with about the most fractional bits with which the product cannot wrap around."""
+    return with_room(
+        lambda f: design(Schema((column,)), clients, epsilon, delta, sketch="sum", sharing="shamir", fractional_bits=f),
+        bits,
+        most=16,
+    )
+
+
+def bits(task: Task) -> int:
+    """Bits of the largest number that is computed, with its sign: each of two terms is at most (largest |z|)^2."""
+    largest = task.clients * task.statistic.largest_entry(task.encoding) + math.ceil(task.modulus_plan.tail)
+    return (largest**2).bit_length() + 2
+
+
+if __name__ == "__main__":
+    ages = np.random.default_rng(0).normal(40, 12, (20_000, 1)).clip(18, 90).round()
+    task = task_for(Column("age", 18, 90), len(ages), 1.0, 1e-6)
+    done = run_parties("private_variance", task, share_batch(task, ages))
+    print(f"variance of age: private {done.answer['variance']:.2f}, not private {ages.var():.2f}\n{task.guarantee}")
