@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 SOURCES := setup.py pyproject.toml $(wildcard csrc/*)
 
-.PHONY: demo test doctor lint format types unit coverage bench docs vectors wheel clean
+.PHONY: demo test doctor lint format types unit coverage bench docs notebooks vectors wheel clean
 
 demo: .venv/installed  ## the main job: three server processes over TLS, a private ridge regression
 	$(BIN)/dpmpc demo
@@ -37,6 +37,10 @@ bench: .venv/tested  ## short forms of the benches of speed, under five minutes;
 
 docs: .venv/documented  ## the site, in build/site; every warning is an error
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -d build/doctrees docs build/site
+
+notebooks: .venv/tested  ## write the notebooks of examples/ from their programs, and the pictures of docs/
+	$(BIN)/python examples/write_notebooks.py
+	$(BIN)/python docs/pictures/draw.py
 
 vectors: .venv/tested  ## write the known-answer vectors again from the slow references in tests/
 	for reference in tests/reference_*.py; do $(BIN)/python $$reference; done

@@ -19,7 +19,7 @@ from dpmpc.sketching.sparse import seed_from_hex
 
 
 class BlockSketch(PublicMatrix):
-    """Client i belongs to block floor(i / size), size = ceil(n / blocks), and block b has rows b h, .., (b + 1) h - 1."""
+    """Client i is in block floor(i / size), size = ceil(n / blocks); block b has the rows b h to (b + 1) h - 1."""
 
     family = "block-countsketch"
 
@@ -42,9 +42,8 @@ class BlockSketch(PublicMatrix):
 
     def entries(self, first: int, count: int) -> tuple[Any, Any]:
         drawn = [(b, self._sketches[b].entries(start, len(chunk))) for b, start, chunk in self._meets(first, count)]
-        rows = [rows + b * self.height for b, (rows, _) in drawn]
-        signs = [signs for _, (_, signs) in drawn]
-        return np.concatenate([np.empty((0, 1), np.int64), *rows]), np.concatenate([np.empty((0, 1), np.int8), *signs])
+        rows = [np.empty((0, 1), np.int64), *(rows + b * self.height for b, (rows, _) in drawn)]
+        return np.concatenate(rows), np.concatenate([np.empty((0, 1), np.int8), *(signs for _, (_, signs) in drawn)])
 
     def _add(self, kind: Kind, first: int, X: Words, Y: Words) -> None:
         for b, start, chunk in self._meets(first, len(X)):

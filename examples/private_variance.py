@@ -5,9 +5,7 @@
 3. The servers compute 2 n 2^f z_1 - z_0^2 = 2 4^f (n sum u^2 - (sum u)^2) + noise: one secure product inside MPyC.
 4. The analyst opens that number: post-processing of z, so the guarantee of z holds for it.
 
-Three servers and an analyst, each a process of this machine::
-
-    python examples/private_variance.py
+``python examples/private_variance.py`` starts three servers and an analyst, each a process of this machine.
 """
 
 import math
@@ -15,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from dpmpc.protocols.linear_transform import run_parties, sketch_alone
-from dpmpc.protocols.unopened import open_to_analyst, opened, require_room, require_shamir, secure_array, with_room
+from dpmpc.protocols.unopened import open_to_analyst, opened, require_room, secure_array, with_room
 
 from dpmpc.bounds import Column, Schema
 from dpmpc.client import share_batch
@@ -27,7 +25,6 @@ from dpmpc.task import Task
 async def main(party: Party) -> dict[str, Any]:
     """Run one party: a server, or the analyst, who returns the variance."""
     task = Task.from_dict(party.arguments["task"])
-    require_shamir(task)
     require_room(task, bits(task))
     n, unit = task.clients, 2**task.encoding.fractional_bits
     if party.pid != party.analyst:
@@ -41,11 +38,12 @@ async def main(party: Party) -> dict[str, Any]:
 
 def task_for(column: Column, clients: int, epsilon: float, delta: float) -> Task:
     """Design the release with about the most fractional bits with which the product cannot wrap around."""
-    return with_room(
-        lambda f: design(Schema((column,)), clients, epsilon, delta, sketch="sum", sharing="shamir", fractional_bits=f),
-        bits,
-        most=16,
-    )
+
+    def task_with(f: int) -> Task:
+        schema = Schema((column,))
+        return design(schema, clients, epsilon, delta, sketch="sum", sharing="shamir", fractional_bits=f)
+
+    return with_room(task_with, bits, most=16)
 
 
 def bits(task: Task) -> int:

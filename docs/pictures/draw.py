@@ -1,6 +1,6 @@
 """Draw the pictures of the concepts page: plain SVG, on white so that they can be read on any background.
 
-    python docs/pictures/draw.py
+python docs/pictures/draw.py
 """
 
 import math
@@ -13,7 +13,8 @@ WIDTH = 720
 
 def text(x, y, words, *, size=15, colour=INK, anchor="middle", weight="normal"):
     words = words.replace("&", "&amp;").replace("<", "&lt;")
-    return f'<text x="{x}" y="{y}" font-size="{size}" fill="{colour}" text-anchor="{anchor}" font-weight="{weight}">{words}</text>'
+    style = f'font-size="{size}" fill="{colour}" text-anchor="{anchor}" font-weight="{weight}"'
+    return f'<text x="{x}" y="{y}" {style}>{words}</text>'
 
 
 def box(x, y, width, height, words="", *, fill="#f7fafc", edge=SOFT, size=15):
@@ -22,7 +23,13 @@ def box(x, y, width, height, words="", *, fill="#f7fafc", edge=SOFT, size=15):
 
 
 def arrow(x0, y0, x1, y1, colour=SOFT):
-    return f'<line x1="{x0}" y1="{y0}" x2="{x1}" y2="{y1}" stroke="{colour}" stroke-width="1.5" marker-end="url(#head)"/>'
+    return (
+        f'<line x1="{x0}" y1="{y0}" x2="{x1}" y2="{y1}" stroke="{colour}" stroke-width="1.5" marker-end="url(#head)"/>'
+    )
+
+
+def dot(x, y, radius, opacity, colour=RED):
+    return f'<circle cx="{x}" cy="{y}" r="{radius}" fill="{colour}" fill-opacity="{opacity}"/>'
 
 
 def curve(points, colour):
@@ -88,10 +95,10 @@ def noise():
         for client in range(5):
             yield box(x + 8 + 40 * client, 45, 32, 32)
             if at_client:
-                yield f'<circle cx="{x + 24 + 40 * client}" cy="61" r="{at_client / 2}" fill="{RED}" fill-opacity=".55"/>'
+                yield dot(x + 24 + 40 * client, 61, at_client / 2, 0.55)
             yield arrow(x + 24 + 40 * client, 80, x + 85 + 10 * client, 128)
         yield box(x + 60, 132, 90, 56, fill="#f0fff4" if place == 2 else "#f7fafc", edge=GREEN if place == 2 else SOFT)
-        yield f'<circle cx="{x + 105}" cy="160" r="{total / 2}" fill="{RED}" fill-opacity=".55"/>'
+        yield dot(x + 105, 160, total / 2, 0.55)
         yield text(x + 105, 212, f"noise in the sum: {note}" if place == 0 else f"as little as can be, {note}", size=13)
     yield text(360, 245, "red: noise", colour=RED, size=13)
 
@@ -107,7 +114,7 @@ def guarantee():
     yield text(485, 80, "with another row in its place", colour=RED, anchor="start")
     x, first, second = 480, *(200 - 160 * math.exp(-(((480 - middle) / 110) ** 2) / 2) for middle in (330, 365))
     yield f'<line x1="{x}" y1="200" x2="{x}" y2="{second}" stroke="{INK}" stroke-dasharray="4 3"/>'
-    yield f'<circle cx="{x}" cy="{first}" r="4" fill="{BLUE}"/><circle cx="{x}" cy="{second}" r="4" fill="{RED}"/>'
+    yield dot(x, first, 4, 1, BLUE) + dot(x, second, 4, 1)
     yield text(x + 36, 120, "at most e^ε times as likely", anchor="start", size=14)
 
 
@@ -115,7 +122,8 @@ PICTURES = {flow: 280, shares: 265, sketch: 230, noise: 255, guarantee: 235}
 
 
 def svg(picture, height):
-    head = f'<marker id="head" markerWidth="8" markerHeight="8" refX="7" refY="4" orient="auto"><path d="M0,1 L7,4 L0,7" fill="none" stroke="{SOFT}"/></marker>'
+    tip = f'<path d="M0,1 L7,4 L0,7" fill="none" stroke="{SOFT}"/>'
+    head = f'<marker id="head" markerWidth="8" markerHeight="8" refX="7" refY="4" orient="auto">{tip}</marker>'
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif">',
         f'<defs>{head}</defs><rect width="{WIDTH}" height="{height}" rx="8" fill="#fff"/>',

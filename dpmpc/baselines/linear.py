@@ -185,8 +185,8 @@ class SSP(PrivateRidge):
 class AdaSSP(PrivateRidge):
     """Adaptive SSP with a trusted curator (Wang 2018, Algorithm 2), its three releases accounted jointly.
 
-    With ``||x|| <= B`` and ``|y| <= C`` the curator adds noise of standard deviation sigma to the smallest eigenvalue of
-    X^T X / B^2, to X^T X / B^2 (symmetric, sigma on the diagonal) and to X^T y / (B C), and raises the penalty where
+    With ``||x|| <= B`` and ``|y| <= C`` the curator adds noise of standard deviation sigma to the smallest eigenvalue
+    of X^T X / B^2, to X^T X / B^2 (symmetric, sigma on the diagonal) and to X^T y / (B C), and raises the penalty where
     the first of them is small. Wang adds or removes a row and composes three budgets (epsilon/3, delta/3), which makes
     sigma = 3 sqrt(ln(6/delta))/epsilon. Here a row is replaced, the relation of every other baseline: the three
     together move by at most 4/sqrt(3) (by sqrt(3) for one row more or less; docs/mathematics.md, section 4.1), so that

@@ -1,0 +1,92 @@
+# %% [markdown]
+# # Low rank, and how to choose k and epsilon
+#
+# In which few directions do people differ most? `LowRankApproximation` finds them in a noisy sketch. A sketch has k
+# rows: few keep little of the data, many take much noise. This notebook looks for the best k, and for the epsilon
+# that one can afford, on generated data and by the formulas that `dpmpc plan` uses. Neither needs anybody's data.
+
+# %%
+import matplotlib.pyplot as plt
+import numpy as np
+
+from dpmpc import LowRankApproximation
+from dpmpc.bounds import Schema
+from dpmpc.planning import design
+from dpmpc.prediction import LowRank, expected_of
+from dpmpc.setting import Population
+
+PEOPLE, COLUMNS, RANK, SPREAD, EXPLAINED = 100_000, 12, 2, 0.25, 0.8
+DELTA = 1e-6
+schema = Schema.unit([f"x{number}" for number in range(COLUMNS)])
+
+# %% [markdown]
+# ## People who differ in two directions
+#
+# Twelve columns in [-1, 1], of which two directions hold 80 % of the variance.
+
+# %%
+rng = np.random.default_rng(0)
+axes = np.linalg.qr(rng.standard_normal((COLUMNS, COLUMNS)))[0]
+share = np.full(COLUMNS, (1 - EXPLAINED) / (COLUMNS - RANK))
+share[:RANK] = EXPLAINED / RANK
+scale = np.sqrt(COLUMNS * SPREAD**2 * share)
+X = np.clip(rng.standard_normal((PEOPLE, COLUMNS)) * scale @ axes.T, -1, 1)
+
+# %% [markdown]
+# *psi* is the squared distance that a projection loses beyond the best one, for each person; 0 is perfect.
+
+# %%
+model = LowRankApproximation(RANK, epsilon=1.0, delta=DELTA).fit(X)
+print("psi of the sum:", model.excess_risk(X))
+print("psi of a random projection:", model.random_excess_risk(X))
+print("variance in the plane that was found:", np.square(model.transform(X)).sum() / np.square(X).sum())
+
+# %% [markdown]
+# The default is the sum of second moments, and hard to beat. The rest is about sketches, for rows that are too wide
+# for it.
+#
+# ## How many rows?
+#
+# Crosses are releases of the generated people, one each; the line is what `expected_of` predicts from public numbers.
+# It is a first-order formula: trust its order of magnitude and where its minimum lies.
+
+# %%
+aim, population = LowRank(RANK), Population(spread=SPREAD, explained=EXPLAINED)
+counts = [30, 60, 125, 250, 500, 1000]
+measured, predicted = [], []
+for k in counts:
+    fitted = LowRankApproximation(RANK, epsilon=1.0, delta=DELTA, sketch="osnap", rows=k).fit(X)
+    measured.append(fitted.excess_risk(X))
+    predicted.append(expected_of(fitted.release_.task, aim, population))
+plt.loglog(counts, predicted, label="predicted")
+plt.loglog(counts, measured, "x", label="releases")
+plt.axhline(model.random_excess_risk(X), color="grey", linestyle=":", label="random projection")
+plt.xlabel("k")
+plt.ylabel("psi")
+plt.legend()
+
+# %% [markdown]
+# Left to itself `dpmpc` takes a k from public numbers alone:
+
+# %%
+design(schema, PEOPLE, 1.0, DELTA, purpose="low-rank", sketch="osnap").sketch.rows
+
+# %% [markdown]
+# ## Which epsilon?
+#
+# Prediction again, before any data. Where a curve meets the dotted line the release is worth nothing; where it is far
+# below what you would notice, take a smaller epsilon.
+
+# %%
+epsilons = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0]
+for people in (10_000, 100_000):
+    for sketch in ("sum", "osnap"):
+        expected = [
+            expected_of(design(schema, people, e, DELTA, purpose="low-rank", sketch=sketch), aim, population)
+            for e in epsilons
+        ]
+        plt.loglog(epsilons, expected, "o-" if sketch == "sum" else "s--", label=f"{sketch}, {people:,} people")
+plt.axhline(model.random_excess_risk(X), color="grey", linestyle=":")
+plt.xlabel("epsilon")
+plt.ylabel("expected psi")
+plt.legend()

@@ -1,0 +1,114 @@
+"""What the pages show is what runs; the notebooks run, and are those of their programs."""
+
+import importlib.util
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import nbformat
+import numpy as np
+import pytest
+from nbclient import NotebookClient
+from pages import KINDS, PAGES, ROOT, Block, blocks, pages_with_code, run_page
+
+NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
+SECONDS = 120
+
+
+def load(path):
+    """Import a file that is in no package."""
+    specification = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def name(path):
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_block_says_what_it_is(page):
+    for block in blocks(page.read_text()):
+        assert block.kind in KINDS or block.kind.startswith("{"), f"{page}:{block.line}: {block.kind!r}"
+        assert block.reason is None or len(block.reason.split()) > 2, f"{page}:{block.line}: no reason"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_no_block_is_overlooked(page):
+    assert page.read_text().count("\n```") == 2 * len(blocks("\n" + page.read_text())) - page.read_text().startswith(
+        "```"
+    )
+
+
+@pytest.mark.parametrize("page", pages_with_code(), ids=name)
+def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])  # a page may add to it
+    run_page(page, tmp_path)
+
+
+def test_a_wrong_block_is_noticed(tmp_path):
+    for code in ("```python\n1 / 0\n```\n", "```sh\nfalse | cat\n```\n"):
+        page = tmp_path / "page.md"
+        page.write_text(f"# Title\n\n{code}")
+        folder = tmp_path / str(len(code))
+        folder.mkdir()
+        with pytest.raises((ZeroDivisionError, AssertionError)):
+            run_page(page, folder)
+
+
+def test_blocks_are_read_with_what_stands_before_them():
+    page = "<!-- file: a.toml -->\n```toml\nx = 1\n```\n\n<!-- not run: three hosts are needed -->\n```sh\nls\n```\n"
+    assert blocks(page) == [
+        Block("toml", "x = 1\n", 3, file="a.toml"),
+        Block("sh", "ls\n", 8, reason="three hosts are needed"),
+    ]
+
+
+def test_notebooks_are_those_of_their_programs():
+    writer = load(ROOT / "examples" / "write_notebooks.py")
+    assert [path.with_suffix(".ipynb") for path in writer.sources()] == NOTEBOOKS
+    for path in writer.sources():
+        assert path.with_suffix(".ipynb").read_text() == writer.notebook(path.read_text()), "make notebooks"
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=name)
+def test_notebooks_run(path, tmp_path):
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    client = NotebookClient(notebook, timeout=SECONDS, resources={"metadata": {"path": str(tmp_path)}})
+    client.execute()
+    shown = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
+    assert any("image/png" in output.get("data", {}) for output in shown)
+    assert not any(output.get("name") == "stderr" for output in shown)
+
+
+@pytest.mark.parametrize("program", ["block_sketch", "private_variance"])
+def test_examples_are_short(program):
+    assert len((ROOT / "examples" / f"{program}.py").read_text().splitlines()) < 60
+
+
+def test_the_sketch_of_the_example_is_what_its_entries_say():
+    """Blocks that do not divide the clients, chunks that cross them, both rings, real numbers."""
+    sketch = load(ROOT / "examples" / "block_sketch.py").BlockSketch(rows=12, columns=1003, blocks=3, seed=4)
+    dense = sketch.to_csc().toarray()
+    assert sketch.occupancy().sum() == 1003
+    rng = np.random.default_rng(0)
+    words = rng.integers(0, 2**61 - 1, (1003, 2), dtype=np.uint64)
+    exact = dense.astype(object) @ words.astype(object)
+    for ring, modulus in (("ring64", 2**64), ("mersenne61", 2**61 - 1)):
+        sums = sketch.apply(words[:500], ring=ring)
+        sketch.apply(words[500:], ring=ring, first=500, out=sums)
+        assert (sums == (exact % modulus).astype(np.uint64)).all()
+    reals = rng.standard_normal((1003, 2))
+    assert sketch @ reals == pytest.approx(dense @ reals)
+    assert type(sketch).from_description(sketch.describe()) == sketch
+
+
+def test_pictures_are_those_that_are_drawn():
+    drawing = load(ROOT / "docs" / "pictures" / "draw.py")
+    for picture, height in drawing.PICTURES.items():
+        drawn = Path(drawing.HERE / f"{picture.__name__}.svg").read_text()
+        assert drawn == drawing.svg(picture, height)
+        ElementTree.fromstring(drawn)
