@@ -15,7 +15,6 @@ release = version = dpmpc.__version__
 extensions = ["myst_nb", "sphinx.ext.autodoc", "numpydoc"]
 exclude_patterns = ["_build", "**.ipynb_checkpoints"]
 
-myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True

@@ -67,7 +67,7 @@ for method in (BGM, DGM, RMGM):
 plt.axhline(np.linalg.norm(TRUTH), color="grey", linestyle=":", label="coefficients 0")
 plt.xlabel("people")
 plt.ylabel("error of the coefficients")
-plt.legend()
+_ = plt.legend()
 
 # %% [markdown]
 # Many people are needed. On the dotted line a fit is worth nothing: there one may as well publish zeros.

@@ -34,18 +34,18 @@ print(model.release_.guarantee)
 
 # %% [markdown]
 # Everything below is computed from that one release, and costs no more privacy. The intervals count the sampling of
-# the people and the noise:
+# the people and the noise. What is drawn is how far each is off the truth.
 
 # %%
 found = model.inference()
 places = np.arange(len(truth))
 plt.figure(figsize=(6, 3))
 reach = np.abs(found.confidence_intervals - found.coef[:, None]).T
-plt.errorbar(places, found.coef, yerr=reach, fmt="o", label="private, 95 %")
-plt.plot(places, truth, "kx", label="truth")
+plt.errorbar(places, found.coef - truth, yerr=reach, fmt="o", label="private, 95 %")
+plt.axhline(0, color="grey", linestyle=":", label="truth")
 plt.xticks(places, DEMO_FEATURES, rotation=20)
 plt.ylabel("thousands for each unit")
-plt.legend()
+_ = plt.legend()
 plt.tight_layout()
 
 # %% [markdown]
@@ -91,4 +91,4 @@ for sketch in ("sum", "osnap"):
 plt.axhline(model.trivial_factor(people, income) - 1, color="grey", linestyle=":", label="predict the mean")
 plt.xlabel("people")
 plt.ylabel("phi - 1")
-plt.legend()
+_ = plt.legend()
