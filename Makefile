@@ -35,7 +35,7 @@ coverage: .venv/tested
 bench: .venv/tested  ## short forms of the benches of speed, under five minutes; `dpmpc bench all` is the full set
 	$(BIN)/dpmpc bench short
 
-docs: .venv/documented  ## the site, in build/site; every warning is an error
+docs: .venv/tested  ## the site, in build/site; every warning is an error
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -d build/doctrees docs build/site
 
 notebooks: .venv/tested  ## write the notebooks of examples/ from their programs, and the pictures of docs/
@@ -60,10 +60,6 @@ wheel: .venv/tested  ## build sdist and wheel, then install the wheel in a new e
 .venv/tested: $(SOURCES) | .venv/bin/python
 	$(PIP) install --editable '.[test]'
 	touch $@ .venv/installed
-
-.venv/documented: $(SOURCES) | .venv/bin/python
-	$(PIP) install --editable '.[test,docs]'
-	touch $@ .venv/tested .venv/installed
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

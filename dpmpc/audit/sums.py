@@ -112,7 +112,7 @@ class Sums(Mechanism):
         return np.concatenate(blocks)[:releases]
 
     def scores(self, observed: Reals, shift: Reals, direction: Reals) -> Reals:
-        """Score by Laplace variables' likelihood ratio if the noise is theirs: sum |x| - |x - D|."""
+        """Score by Laplace variables' likelihood ratio if the noise is theirs: ``sum |x| - |x - D|``."""
         if not self._laplace:
             return super().scores(observed, shift, direction)
         return np.asarray((np.abs(observed) - np.abs(observed - shift)).sum(axis=1))
