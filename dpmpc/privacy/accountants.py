@@ -73,29 +73,29 @@ class _SearchedAccountant(Accountant):
     def least(self, exposure: Exposure, sensitivity: Sensitivity, epsilon: float, delta: float) -> Noise:
         """Double the Gaussian's variance, which is the least that can do, until enough; then halve the bracket."""
 
-        def suffices(candidate: Noise) -> bool:
-            return self.epsilon(candidate, exposure, sensitivity, delta) <= epsilon
+        def suffices(variance: float) -> bool:
+            return self.epsilon(self._drawable(variance, epsilon, delta), exposure, sensitivity, delta) <= epsilon
 
-        low = exposure.leverage * (sensitivity.l2 / gaussian.mu_of_budget(epsilon, delta)) ** 2
-        best = self.with_variance(low)
-        if suffices(best):
-            return best
-        high = low
-        for _ in range(200):
-            high *= 2
-            if suffices(self.with_variance(high)):
-                break
-        else:
-            raise GuaranteeError(
-                f"epsilon: ({epsilon:g}, {delta:g}) given, but no {best.name} noise below variance {high:g} gives it"
-            )
+        low = high = exposure.leverage * (sensitivity.l2 / gaussian.mu_of_budget(epsilon, delta)) ** 2
+        while not suffices(high):
+            low, high = high, 2 * high
         while high > low * (1 + 1e-9):
             middle = (low + high) / 2
-            if suffices(self.with_variance(middle)):
+            if suffices(middle):
                 high = middle
             else:
                 low = middle
         return self.with_variance(high)
+
+    def _drawable(self, variance: float, epsilon: float, delta: float) -> Noise:
+        """Return noise of this variance, or say that the budget needs more than can be drawn."""
+        try:
+            return self.with_variance(variance)
+        except InputError as error:
+            raise GuaranteeError(
+                f"epsilon, delta: ({epsilon:g}, {delta:g}) given, but no noise that can be drawn gives it ({error}): "
+                "use fewer fractional bits, fewer columns or a larger epsilon"
+            ) from error
 
     def papers(
         self, sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: float, delta: float, trust: Trust
