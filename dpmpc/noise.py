@@ -429,8 +429,8 @@ def _fill_centred_poisson(out: NDArray[np.int64], plan: PoissonPlan, words: _Wor
 
 
 def _uniform(stream: Stream, count: int) -> NDArray[np.float64]:
-    """Odd multiples of 2^-54 in (0, 1), one for each word."""
-    return ((stream.words(count) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    """Odd multiples of 2^-53 in (0, 1), one for each word; every one of them is a double."""
+    return ((stream.words(count) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
 
 
 def _positive(argument: str, value: object, largest: int | None) -> Fraction:
