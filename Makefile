@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 SOURCES := setup.py pyproject.toml $(wildcard csrc/*)
 
-.PHONY: demo test doctor lint format types unit coverage bench docs notebooks vectors wheel clean
+.PHONY: demo test doctor lint format types unit coverage mutations bench docs notebooks vectors wheel clean
 
 demo: .venv/installed  ## the main job: three server processes over TLS, a private ridge regression
 	$(BIN)/dpmpc demo
@@ -31,6 +31,10 @@ unit: .venv/tested
 
 coverage: .venv/tested
 	$(BIN)/python -m pytest --cov=dpmpc --cov-branch --cov-report=term-missing:skip-covered
+
+mutations: .venv/tested  ## faults in the code that privacy rests on, and whether the tests notice them; some minutes
+	$(PIP) install cython 'setuptools>=77'
+	$(BIN)/python tests/mutation_check.py
 
 bench: .venv/tested  ## short forms of the benches of speed, under five minutes; `dpmpc bench all` is the full set
 	$(BIN)/dpmpc bench short

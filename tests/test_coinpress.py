@@ -25,7 +25,7 @@ from dpmpc.coinpress.summation import FRACTIONAL_BITS, Curator, Servers
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import DiscreteGaussian
-from dpmpc.privacy import Ledger, epsilon_of_rho, rho_of_sum
+from dpmpc.privacy import epsilon_of_rho
 from dpmpc.statistic import WhitenedProducts, statistic_from
 from dpmpc.tables import Table
 
@@ -267,18 +267,6 @@ def test_the_last_round_has_three_quarters():
             steps.split(1.0, wrong)
 
 
-def test_a_ledger_refuses_what_it_has_not():
-    ledger = Ledger(1.0)
-    ledger.spend(0.75, "first")
-    with pytest.raises(GuaranteeError, match=r"0\.3 asked for second, but 0\.75 of 1 is spent"):
-        ledger.spend(0.3, "second")
-    ledger.spend(0.25, "third")
-    assert (ledger.spent, len(ledger.entries)) == (1.0, 2)
-    for wrong in (0.0, -1.0, math.nan, math.inf):
-        with pytest.raises(InputError, match="rho"):
-            Ledger(wrong)
-
-
 @pytest.mark.parametrize("options", [{}, {"servers": 3}])
 def test_nothing_is_released_beyond_the_budget(options):
     total = Servers(0.1, 1e-6, **options) if options else Curator(0.1, 1e-6)
@@ -287,31 +275,6 @@ def test_nothing_is_released_beyond_the_budget(options):
     with pytest.raises(GuaranteeError, match="spent"):
         total(published, gaussian(0, 100, 2))
     assert len(total.ledger.entries) == 1
-
-
-def discrete_gaussians(sigma, terms, reach=60):
-    """Probabilities of the sum of `terms` discrete Gaussians on -terms reach .. terms reach."""
-    mass = np.exp(-(np.arange(-reach, reach + 1.0) ** 2) / (2 * sigma**2))
-    total = np.ones(1)
-    for _ in range(terms):
-        total = np.convolve(total, mass / mass.sum())
-    return total
-
-
-@pytest.mark.parametrize(("sigma", "terms"), [(1.0, 1), (2.5, 1), (0.7, 2), (1.0, 4), (1.5, 3)])
-@pytest.mark.parametrize("moved", [1, 3])
-def test_zcdp_of_a_sum_bounds_the_exact_divergence(sigma, terms, moved):
-    law = discrete_gaussians(sigma, terms)
-    P, Q = law[moved:], law[:-moved]
-    kept = (P > 1e-250) & (Q > 1e-250)
-    rho = rho_of_sum(moved, sigma, terms, 1)
-    for alpha in (1.5, 2.0, 4.0, 8.0):
-        divergence = math.log(np.sum(np.exp(alpha * np.log(P[kept]) + (1 - alpha) * np.log(Q[kept])))) / (alpha - 1)
-        assert divergence <= rho * alpha + 1e-12
-    if terms == 1:
-        assert rho == moved**2 / (2 * sigma**2)
-    with pytest.raises(GuaranteeError, match="sigma"):
-        rho_of_sum(1, 0.4, terms, 1)
 
 
 def test_epsilon_agrees_with_an_independent_accountant():

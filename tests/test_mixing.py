@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.base import clone
 
+from dpmpc.encoding import FixedPoint
 from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, SimulationOnly
 from dpmpc.mixing import BGM, DGM, RMGM, MixedRelease, MixingTask, Party, choose_rows, design, expected_error, mixing_of
-from dpmpc.noise import DiscreteGaussian
-from dpmpc.privacy import epsilon_of_mu, party_noise_sd
+from dpmpc.noise import DiscreteGaussian, Skellam
+from dpmpc.privacy import account_parties, calibrate_parties, epsilon_of_mu, party_noise_sd
 from dpmpc.randomness import Stream
 from dpmpc.tables import Table
 
@@ -145,6 +146,23 @@ def test_a_task_with_less_noise_is_refused():
     weaker = dataclasses.replace(task, noise=DiscreteGaussian(task.noise.sigma * 0.99))
     with pytest.raises(GuaranteeError, match="1 promised for each party, but discrete-gaussian noise"):
         Party(weaker, 0, mixing_of(task, 1))
+
+
+def test_only_noise_with_a_gaussian_curve_is_accounted_for():
+    encoding, budget = FixedPoint(16), (1.0, 1e-6)
+    noise = calibrate_parties([2, 1], 1, encoding, *budget, noise="gaussian")
+    assert account_parties(noise, [2, 1], 50, 1, encoding, *budget).simulation
+    assert not account_parties(DiscreteGaussian(noise.sigma), [2, 1], 50, 1, encoding, *budget).simulation
+    with pytest.raises(InputError, match="noise: 'skellam' given, one of discrete-gaussian, gaussian expected"):
+        account_parties(Skellam(1e12), [2, 1], 50, 1, encoding, *budget)
+
+
+@pytest.mark.parametrize("protects", ["party", "subject"])
+def test_a_budget_is_checked_for_those_it_is_promised_to(protects):
+    enough = small_task(protects=protects)
+    weaker = dataclasses.replace(enough, noise=DiscreteGaussian(enough.noise.sigma * 0.99))
+    with pytest.raises(GuaranteeError, match=f"1 promised for each {protects}, but discrete-gaussian noise"):
+        Party(weaker, 0, mixing_of(enough, 1))
 
 
 # The release

@@ -280,6 +280,27 @@ def test_finish_reads_on_until_the_comparison_is_decided(deviate: int, ties: int
         assert list(words) == [7]
 
 
+def test_words_one_by_one_and_in_buffers_are_the_stream() -> None:
+    """No word is read twice or left out, where a buffer ends included."""
+    expected = Stream.from_seed(10).words(5000).tolist()
+    words, read = dpmpc.noise._Words(Stream.from_seed(10), 1), []
+    while len(read) < 4000:
+        read += words.unread[:300].tolist()
+        words.skip(min(300, words.unread.size))
+        read += [next(words) for _ in range(40)]
+        if len(read) % 3 == 0:
+            words.refill()
+    assert read == expected[: len(read)]
+
+
+def test_uniform_numbers_lie_strictly_between_0_and_1() -> None:
+    class Extremes(Stream):
+        def words(self, count: int) -> NDArray[np.uint64]:
+            return np.array([0, 2**64 - 1], np.uint64)
+
+    assert dpmpc.noise._uniform(Extremes(bytes(16)), 2).tolist() == [2.0**-53, 1 - 2.0**-53]
+
+
 def test_kernel_refuses_an_inconsistent_plan() -> None:
     for steps, guide in (((3, 3), 4097), ((3, 2), 4096), ((0, 2), 4097)):
         with pytest.raises(ValueError, match="expected"):

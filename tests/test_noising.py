@@ -68,6 +68,29 @@ def test_exposure_is_never_below_exhaustive_search(noising, corrupt):
     assert noising.exposure(sketch, Trust(corrupt_clients=corrupt)).leverage >= worst * (1 - 1e-12)
 
 
+@pytest.mark.parametrize("noising", [EACH, SERVERS])
+def test_what_a_client_counts_on_is_added_up_over_its_rows(noising):
+    sketch = OSNAP(rows=6, columns=80, sparsity=3, seed=5)
+    trust = Trust(servers=5, corrupt_servers=2, corrupt_clients=4, dropouts=3)
+    exposure = noising.exposure(sketch, trust)
+    left = np.full(6, 3) if noising == SERVERS else sketch.occupancy() - 7
+    rows = sketch.entries(0, 80)[0]
+    assert exposure.leverage == pytest.approx((1 / left)[rows].sum(axis=1).max(), rel=1e-12)
+    assert exposure.leverage_of_squares == pytest.approx((1 / left**2)[rows].sum(axis=1).max(), rel=1e-12)
+    assert (exposure.fewest, exposure.most, exposure.sparsity) == (left.min(), left.max(), 3)
+    assert trust.lost == trust.lost_in_a_row(sketch) == 7
+
+
+def test_one_copy_is_calibrated_with_a_margin():
+    """A relative 1e-9 of variance, and what the search adds: another machine's leverage may be that much larger."""
+    sketch = OSNAP(rows=12, columns=600, sparsity=3, seed=7)
+    exposure = ONE.exposure(sketch, Trust())
+    assert exposure.with_margin().leverage == pytest.approx(exposure.leverage * (1 + 1e-9), rel=1e-15)
+    noise = privacy.calibrate(sketch, box(3), 1, 1e-6, noise="gaussian", noising=ONE)
+    least = exposure.leverage * (box(3).l2 / privacy.mu_of_budget(1, 1e-6)) ** 2
+    assert 0.999e-9 < noise.variance / least - 1 < 3e-9
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize("noising", [ONE, EACH, SERVERS])
 def test_worst_clients_log_likelihood_ratio_has_standard_deviation_mu(noising):
@@ -143,6 +166,8 @@ def test_few_of_a_static_coalition_meet_in_a_row(corrupt, rows, sparsity):
     assert bound <= corrupt
     assert bound == corrupt or rows * law.sf(bound) <= STATIC_FAILURE
     assert bound <= 2 * law.isf(STATIC_FAILURE / rows) + 1
+    log_bennett = bound - law.mean() - bound * math.log(bound / law.mean())
+    assert bound == corrupt or rows * math.exp(log_bennett) <= STATIC_FAILURE
 
 
 @pytest.mark.statistical
@@ -167,6 +192,22 @@ def test_a_static_coalition_needs_less_noise_than_an_adaptive_one():
         for coalition in ("static", "adaptive")
     }
     assert noises["static"] < noises["adaptive"] / 5
+
+
+def test_the_luck_of_a_static_coalition_is_taken_from_delta():
+    """In one row a static coalition is as well placed as any, and half of delta = 2^-59 is its failure."""
+    static, adaptive = (Trust(corrupt_clients=5, coalition=coalition) for coalition in ("static", "adaptive"))
+    sketch = Sum(columns=100)
+    noises = [
+        privacy.calibrate(sketch, box(2), 1, delta, noise="gaussian", trust=trust)
+        for delta, trust in ((2 * STATIC_FAILURE, static), (STATIC_FAILURE, adaptive))
+    ]
+    assert noises[0].sigma == noises[1].sigma
+    promises = [
+        privacy.account(noises[0], sketch, box(2), 1.01, delta, trust=trust).achieved_epsilon
+        for delta, trust in ((2 * STATIC_FAILURE, static), (STATIC_FAILURE, adaptive))
+    ]
+    assert promises[0] == promises[1] <= 1
 
 
 def test_a_static_coalition_needs_a_delta():
@@ -217,6 +258,13 @@ def test_one_copy_is_the_default_where_it_is_proven_and_cheap(choices, copies):
 def test_what_is_not_proven_is_refused(choices, error, message):
     with pytest.raises(error, match=message):
         task_of(**choices)
+
+
+@pytest.mark.parametrize("noising", [ONE, SERVERS])
+def test_the_papers_calibration_is_for_its_own_noising(noising):
+    sketch = OSNAP(rows=12, columns=6000, sparsity=3, seed=7)
+    with pytest.raises(InputError, match="'paper' given, 'joint' expected unless clients noise each of their copies"):
+        privacy.calibrate(sketch, box(3), 1, 1e-3, noising=noising, calibration="paper")
 
 
 def test_copies_are_one_or_as_many_as_rows():

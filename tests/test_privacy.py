@@ -12,6 +12,7 @@ import pytest
 import scipy.special
 import scipy.stats
 from dp_accounting.pld import privacy_loss_distribution
+from dp_accounting.rdp import rdp_privacy_accountant
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +22,7 @@ from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import MAX_SCALE, DiscreteGaussian, DiscreteLaplace, GammaLaplace, Skellam
 from dpmpc.privacy import Guarantee, RowExposure, Trust
 from dpmpc.privacy.integer_noise import (
+    RENYI_ORDERS,
     ROUNDING_WIDTH,
     epsilon_of_renyi,
     skellam_renyi,
@@ -114,6 +116,15 @@ def test_rounding_a_gaussian_gives_the_discrete_gaussian_within_its_slack(width)
     assert 0 < deviation <= smoothing_slack(width) + 1e-6
 
 
+@pytest.mark.parametrize("width", [0.5, 0.7, 1.0, 1.3])
+def test_smoothing_slack_is_what_a_lattice_does(width):
+    """ln(rho_w(Z) / rho_w(Z + 1/2)), the largest log-ratio of the masses of two shifted lattices."""
+    x = np.arange(-60, 61)
+    on, between = (math.fsum(np.exp(-((x + shift) ** 2) / (2 * width**2))) for shift in (0.0, 0.5))
+    exact = math.log(on / between)
+    assert exact - 1e-14 <= smoothing_slack(width) <= 1.001 * exact + 1e-14
+
+
 def test_the_rounding_width_costs_nothing():
     assert smoothing_slack(ROUNDING_WIDTH) <= 2.0**-80
     assert sum_slack(1000.0, 10**9) == 0
@@ -137,6 +148,27 @@ def test_skellam_renyi_is_never_below_the_exact_divergence(variance, shift):
         exact = exact_renyi_skellam(order, shift, variance)
         assert bound >= exact - 1e-9
         assert bound <= 2 * exact
+
+
+def test_both_forms_of_the_skellam_bound_are_the_published_ones():
+    """Agarwal, Kairouz and Liu 2021, Theorem 3.5: quadratic where noise is wide, linear elsewhere."""
+    wide = skellam_renyi(3, variance=50.0, l1=7, l2=4, leverage=0.5, leverage_of_squares=0.2)
+    assert wide == pytest.approx(3 * 16 * 0.5 / 100 + (5 * 16 + 42) * 0.2 / (4 * 2500), rel=1e-12)
+    narrow = skellam_renyi(9, variance=2.0, l1=7, l2=4, leverage=0.5, leverage_of_squares=0.2)
+    assert narrow == pytest.approx(9 * 16 * 0.5 / 4 + 3 * 7 * 0.5 / 4, rel=1e-12)
+
+
+def test_epsilon_of_mu_is_as_exact_as_its_delta():
+    for mu, delta in ((0.237, 1e-6), (1.0, 1e-9), (3.0, 1e-3)):
+        assert privacy.delta_of_mu(mu, privacy.epsilon_of_mu(mu, delta)) == pytest.approx(delta, rel=1e-9)
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-10])
+def test_renyi_conversion_agrees_with_dp_accounting(delta):
+    for rho in (0.01, 0.5, 4.0):
+        ours = epsilon_of_renyi(lambda order, rho=rho: order * rho, delta)
+        theirs, _ = rdp_privacy_accountant.compute_epsilon(RENYI_ORDERS, RENYI_ORDERS * rho, delta)
+        assert ours == pytest.approx(theirs, rel=1e-12)
 
 
 def test_renyi_conversion_is_close_to_the_gaussian_curve_and_above_it():
@@ -212,6 +244,8 @@ def test_calibration_is_enough_and_not_wasteful(noise, epsilon, delta):
     assert promise.achieved_epsilon <= epsilon
     assert promise.achieved_epsilon == pytest.approx(epsilon, rel=1e-3)
     assert promise.simulation == (noise == "gaussian")
+    with pytest.raises(GuaranteeError, match=f"promised, but {noise} noise of variance"):
+        privacy.account(chosen, sketch, box(3), 0.99 * epsilon, delta)
 
 
 def test_skellam_costs_about_fifteen_percent_in_standard_deviation():
@@ -227,6 +261,30 @@ def test_discrete_gaussian_below_the_smoothing_width_is_accounted_as_nothing():
         privacy.account(DiscreteGaussian(0.25), sketch, box(1, bits=0), 1, 1e-6)
     with pytest.raises(GuaranteeError, match="epsilon"):
         privacy.account(DiscreteGaussian(1.5), Sum(columns=1), box(1, bits=0), 1, 1e-6)
+
+
+def test_slack_is_paid_for_every_entry_that_a_client_moves():
+    """s p entries; epsilon(mu, delta e^-a) + 2 a of `dpmpc.privacy.integer_noise`."""
+    sketch, sensitivity = OSNAP(rows=5, columns=300, sparsity=3, seed=2, balanced=False), box(4, bits=0)
+    exposure, noise = RowExposure.of_clients(sketch, Trust()), DiscreteGaussian(0.75)
+    occupancy = sketch.occupancy()
+    assert occupancy.min() == exposure.fewest < exposure.most == occupancy.max()
+    per_entry = sum_slack(0.75, int(occupancy.max())) + smoothing_slack(ROUNDING_WIDTH)
+    promise = privacy.account(noise, sketch, sensitivity, 1e3, 1e-3)
+    assert promise.slack == pytest.approx(12 * per_entry, rel=1e-12)
+    assert exposure.integer_slack(1e6, 4) == 12 * smoothing_slack(ROUNDING_WIDTH) > 0
+    expected = privacy.epsilon_of_mu(promise.mu, 1e-3 * math.exp(-promise.slack)) + 2 * promise.slack
+    assert promise.achieved_epsilon == pytest.approx(expected, rel=1e-12)
+    usable = 0.75**2 - ROUNDING_WIDTH**2 / exposure.fewest
+    assert promise.mu == pytest.approx(sensitivity.l2 * math.sqrt(exposure.leverage / usable), rel=1e-12)
+    assert promise.rho == promise.mu**2 / 2
+
+
+def test_sum_slack_counts_every_seam():
+    seams = [smoothing_slack(1.1 * math.sqrt(j / (j + 1))) for j in range(1, 64)]
+    assert sum_slack(1.1, 64) == pytest.approx(math.fsum(seams), rel=1e-12)
+    assert sum_slack(1.1, 1) == 0
+    assert sum_slack(1.1, 1000) == pytest.approx(sum_slack(1.1, 65) + 935 * smoothing_slack(1.1 * math.sqrt(65 / 66)))
 
 
 def test_small_integer_noise_pays_its_slack():
@@ -249,6 +307,28 @@ def test_discrete_gaussian_epsilon_agrees_with_a_privacy_loss_distribution(clien
     )
     exact = pld.get_epsilon_for_delta(delta)
     assert exact - 1e-3 <= achieved <= 1.02 * exact
+
+
+def test_skellam_adds_up_the_rows_of_a_client():
+    """Against the Renyi bounds of the worst client's rows, one by one."""
+    sketch, sensitivity, delta = OSNAP(rows=6, columns=40, sparsity=3, seed=8), box(2, bits=0), 1e-5
+    noise, left = Skellam(40), sketch.occupancy() - 2
+
+    def divergence(order, client):
+        rows = sketch.entries(0, 40)[0][client]
+        alone = {"leverage": 1.0, "leverage_of_squares": 1.0, "l1": sensitivity.l1, "l2": sensitivity.l2}
+        return sum(skellam_renyi(order, variance=float(noise.variance * left[row]), **alone) for row in rows)
+
+    worst = max(epsilon_of_renyi(lambda order, i=client: divergence(order, i), delta) for client in range(40))
+    trust = Trust(corrupt_clients=2)
+    promised = privacy.account(noise, sketch, sensitivity, 100, delta, trust=trust).achieved_epsilon
+    assert worst <= promised * (1 + 1e-12) <= worst * 1.001
+
+
+@pytest.mark.parametrize(("noise", "epsilon"), [("discrete-gaussian", 1e-25), ("skellam", 1e-12)])
+def test_a_budget_that_no_noise_can_meet_is_refused(noise, epsilon):
+    with pytest.raises(GuaranteeError, match=rf"epsilon, delta: \({epsilon:g}, 1e-12\) given, but no noise"):
+        privacy.calibrate(Sum(columns=10), box(2), epsilon, 1e-12, noise=noise)
 
 
 # --- pure epsilon ---------------------------------------------------------------------------------------------------
@@ -404,6 +484,27 @@ def test_dropouts_and_corruption_both_count():
     promise = privacy.account(weaker, sketch, box(2), 1, 1e-6, trust=Trust(corrupt_clients=20, dropouts=30))
     assert "20 clients" in str(promise)
     assert "30 contributions" in str(promise)
+
+
+def test_the_papers_calibration_takes_its_failures_and_coalitions_away():
+    """Corollary 4.7 number by number; the occupancy failure counts for every one of the s matrices."""
+    sketch, delta, lost = OSNAP(rows=20, columns=3000, sparsity=2, seed=2), 1e-5, 200
+    trust = Trust(corrupt_clients=150, dropouts=50)
+    failure = 20 * math.exp(-0.25 * 3000 / 40)
+    assert privacy.occupancy_failure(sketch) == pytest.approx(failure, rel=1e-12)
+    assert 0.01 * delta < 2 * failure < delta
+    noise = privacy.calibrate(sketch, box(3), 1, delta, noise="gaussian", trust=trust, calibration="paper")
+    sigma = 2 * 2**16 * math.sqrt(2 * math.log(1.25 * 6 / (delta - 2 * failure))) * 6
+    assert noise.variance == pytest.approx(sigma**2 * 20 / (0.5 * (3000 - lost)), rel=1e-12)
+
+
+def test_a_guarantee_says_whose_noise_is_counted_on():
+    sketch = Sum(columns=100)
+    trust = Trust(corrupt_clients=5)
+    noise = privacy.calibrate(sketch, box(2), 1, 1e-6, trust=trust)
+    said = str(privacy.account(noise, sketch, box(2), 1, 1e-6, trust=trust))
+    assert "of at least 95 honest contributions after 5 are taken away" in said
+    assert "enters one release only" in said
 
 
 def test_a_row_without_unknown_noise_is_refused_with_the_numbers():

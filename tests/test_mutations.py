@@ -1,0 +1,59 @@
+"""The list of faults still fits the code: each can be made, and the tests of its part exist.
+
+That the tests notice them takes minutes and is for `make mutations`.
+"""
+
+import collections
+import shutil
+
+import mutation_check
+import pytest
+from mutation_check import LIST, ROOT, Faults, Mutation
+
+FAULTS = Faults.read()
+
+
+@pytest.mark.parametrize("mutation", FAULTS.mutations, ids=lambda one: f"{one.file}: {one.new.strip()}")
+def test_every_fault_can_be_made(mutation):
+    assert (ROOT / mutation.file).read_text().count(mutation.old) == 1
+    assert mutation.old != mutation.new
+    assert mutation.why
+    for test in FAULTS.suite_of(mutation.file):
+        assert (ROOT / test).is_file()
+
+
+def test_no_fault_is_listed_twice_and_every_part_has_some():
+    assert len(set(FAULTS.mutations)) == len(FAULTS.mutations) >= 150
+    parts = collections.Counter(one.file.removeprefix("dpmpc/").split("/")[0] for one in FAULTS.mutations)
+    for part, least in (("privacy", 80), ("noise.py", 15), ("encoding.py", 12), ("sharing.py", 12), ("csrc", 5)):
+        assert parts[part] >= least
+
+
+def test_tests_left_out_exist():
+    for name in FAULTS.slow:
+        file, _, test = name.partition("::")
+        assert f"def {test.partition('[')[0]}(" in (ROOT / file).read_text()
+
+
+def test_a_fault_is_made_in_the_copy_alone(tmp_path):
+    (tmp_path / "tests").mkdir()
+    shutil.copy2(LIST, tmp_path / "tests")
+    before = LIST.read_text()
+    Mutation("tests/mutations.toml", "# [[suite]] says which", "# nobody says which", "a test").make(tmp_path)
+    assert "# nobody says which" in (tmp_path / "tests" / "mutations.toml").read_text()
+    assert LIST.read_text() == before
+    with pytest.raises(ValueError, match="occurs 0 times, once expected"):
+        Mutation("tests/mutations.toml", "# [[suite]] says which", "", "gone by now").make(tmp_path)
+
+
+def test_the_page_names_what_was_not_noticed():
+    fields = {"old": "a", "new": "b", "why": "c", "equivalent": "", "seconds": 2.0}
+    results = [
+        {**fields, "file": "x.py", "outcome": mutation_check.KILLED, "by": "test_x.py::test"},
+        {**fields, "file": "y.py", "outcome": mutation_check.SURVIVED, "by": ""},
+    ]
+    text = mutation_check.page(results, lambda headings, rows: str([headings, *rows]))
+    assert "of 2 faults" in text
+    assert "notice 1 (50.0%), in 2 s on average" in text
+    assert "- `y.py`: `a` → `b` (c): survived" in text
+    assert "x.py`: `a`" not in text
