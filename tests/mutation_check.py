@@ -204,7 +204,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", metavar="TEXT", help="faults whose file or new text holds one of these")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="copies that are tested at a time")
     options = parser.parse_args()
-    faults, results = Faults.read(), known() if options.only else {}
+    faults, results = Faults.read(), {}
     only = options.only or [""]
     chosen = [one for one in faults.mutations if any(text in part for text in only for part in (one.file, one.new))]
     for module in PRELOADED:
@@ -222,6 +222,7 @@ def main() -> int:
             print(f"{told}  [{result['by']}, {result['seconds']:.0f} s]", flush=True)
     from dpmpc.bench import harness  # dpmpc only now: the processes above import it from their copies
 
+    results = {**(known() if options.only else {}), **results}
     ordered = [results[mutation] for mutation in faults.mutations if mutation in results]
     text = page(ordered, harness.markdown)
     harness.write("mutations", {"machine": harness.machine(), "mutations": ordered}, text, RESULTS)

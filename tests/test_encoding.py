@@ -157,6 +157,7 @@ def test_a_value_that_is_not_finite_is_named(value, at):
         ("z: a number given", lambda: FixedPoint().encode_ball(1.0, 1.0)),
         ("upper: shape \\(3,\\) given", lambda: FixedPoint().encode(np.zeros((2, 2)), -1.0, [1.0, 1.0, 1.0])),
         ("lower: shape \\(1, 2\\) given", lambda: FixedPoint().encode(np.zeros((2, 2)), [[-1.0, -1.0]])),
+        ("lower < upper expected", lambda: FixedPoint().encode(np.zeros((2, 2)), [-1.0, 1.0], [1.0, 1.0])),
         ("radius: 0 given", lambda: FixedPoint().encode_ball([1.0], 0)),
         ("radius: nan given", lambda: FixedPoint().encode_ball([1.0], math.nan)),
         ("radius: inf given", lambda: FixedPoint().encode_ball([1.0], math.inf)),

@@ -210,6 +210,52 @@ def test_shared_pairs_help_against_large_coalitions():
     assert exposure(S, 20).leverage > exposure(S, 1).leverage
 
 
+@pytest.mark.parametrize("lost", [1, 2, 5])
+def test_what_a_coalition_holds_is_taken_away(lost, monkeypatch):
+    """Largest leverage / (1 - g) and (1 - g) lambda_min, where the trace is the least bound g (docs/one-copy.md, 5)."""
+    monkeypatch.setattr(module, "MOST_PAIRWISE", 0)
+    module._measured.cache_clear()
+    S = OSNAP(30, 900, 2, 3)
+    leverages, smallest = np.sort(S.leverage())[::-1], S.overlap_range()[0]
+    g = leverages[:lost].sum()
+    assert g < module.overlap_bound(S, lost, smallest)
+    bounded = exposure(S, lost)
+    assert bounded.leverage == pytest.approx(leverages[0] / (1 - g), rel=1e-9)
+    assert bounded.fewest == pytest.approx((1 - g) * smallest, rel=1e-9)
+
+
+def test_a_static_coalition_is_bounded_row_by_row():
+    """g = s X / lambda_min, X of the coalition's clients in a row (docs/one-copy.md, section 5)."""
+    S, trust = OSNAP(100, 20_000, 2, 1), Trust(corrupt_clients=300, coalition="static")
+    smallest = S.overlap_range()[0]
+    g = 2 * trust.lost_in_a_row(S) / smallest
+    assert g < 1 < S.leverage().max() * 300
+    bounded = OneCopyExposure.of(S, trust)
+    assert bounded.fewest == pytest.approx((1 - g) * smallest, rel=1e-9)
+    assert bounded.leverage == pytest.approx(S.leverage().max() / (1 - g), rel=1e-9)
+
+
+@pytest.mark.parametrize("lost", [1, 2, 20, 500])
+def test_overlaps_of_a_coalition(lost):
+    S = OSNAP(50, 1000, 3, 1)
+    pairs = S.shared_pairs()
+    assert 3 < pairs < 1000
+    assert module.overlap_bound(S, lost, 1.0) == 3 + min(3 * (lost - 1), lost - 1 + pairs if lost > 1 else 0)
+
+
+@pytest.mark.parametrize("lost", [1, 3])
+def test_bounds_over_pairs_are_those_of_gershgorin(lost):
+    L = np.abs(np.random.default_rng(lost).standard_normal((7, 7)) / 20)
+    L = (L + L.T) / 2
+    reach, worst = 0.0, 0.0
+    for i in range(7):
+        others = sorted(np.delete(L[i], i), reverse=True)
+        reach = max(reach, L[i, i] + sum(others[: lost - 1]))
+        worst = max(worst, L[i, i] + sum(x * x for x in others[:lost]) / (1 - 0.25))
+    assert module.pairwise_bound(L, lost) == pytest.approx(reach, rel=1e-12)
+    assert module.pairwise_leverage(L, lost, 0.25) == pytest.approx(worst, rel=1e-12)
+
+
 def test_losing_more_never_helps():
     S = OSNAP(20, 5000, 4, seed=2, balanced=True)
     chain = [exposure(S, lost) for lost in (0, 1, 2, 5, 20, 100)]

@@ -309,6 +309,17 @@ def test_liars_who_are_wrong_in_different_entries_are_all_named(seed):
     assert (corrected.secret == x).all()
 
 
+@pytest.mark.parametrize(("servers", "threshold"), [(5, 1), (6, 2), (7, 3)])
+def test_liars_are_counted_over_all_entries(servers, threshold):
+    """Each entry could be corrected by itself; together they are one liar more than are ever named."""
+    sharing = ShamirSharing(servers, threshold)
+    shares = sharing.split(secret(sharing.ring, 5))
+    for entry, liar in enumerate(range(correctable(servers, threshold) + 1)):
+        shares[liar][entry] ^= np.uint64(1)
+    with pytest.raises(InconsistentShares, match="which of them are wrong is unknown"):
+        sharing.correct(shares)
+
+
 def colluding_lies(servers, threshold, liars, victim, shift):
     """What liars add to their shares, without knowing any other: a polynomial that is 0 at t of the honest points.
 
