@@ -128,6 +128,14 @@ def test_one_copy_has_the_noise_of_each_copy():
     assert ratio.mean() == pytest.approx(1, abs=0.03)
 
 
+def test_every_row_of_a_release_counts_its_draws():
+    """Contributions, or M draws of the servers, or both where anchors complete one copy."""
+    sketch = OSNAP(rows=12, columns=60, sparsity=3, seed=7)
+    assert EACH.terms(sketch, 4).tolist() == sketch.occupancy().tolist()
+    assert ONE.terms(sketch, 4).tolist() == (sketch.occupancy() + 4).tolist()
+    assert SERVERS.terms(sketch, 4).tolist() == [4] * 12
+
+
 def test_noise_by_the_servers_costs_the_number_of_servers():
     sketch = OSNAP(rows=50, columns=50_000, sparsity=4, seed=1, balanced=True)
     for servers in (2, 5):
