@@ -288,7 +288,7 @@ def test_words_one_by_one_and_in_buffers_are_the_stream() -> None:
         read += words.unread[:300].tolist()
         words.skip(min(300, words.unread.size))
         read += [next(words) for _ in range(40)]
-        if len(read) % 3 == 0:
+        if len(read) % 9 == 0:
             words.refill()
     assert read == expected[: len(read)]
 

@@ -190,6 +190,9 @@ def test_balanced_reference_values():
         assert math.sqrt(noise.variance) / 2**16 == pytest.approx(1.8893, rel=1e-4)
         released = sketch.occupancy() * noise.variance * sketch.scale**2 / 4.0**16
         assert np.sqrt(released) == pytest.approx(26.719, rel=1e-4)
+        unit = FixedPoint(0).sensitivity(10)
+        kept = {"l1": unit.l1, "l2": unit.l2, "sparsity": sparsity, "epsilon": 1, "delta": 1e-6}
+        assert privacy.released_sd("discrete-gaussian", **kept) == pytest.approx(26.719, rel=1e-4)
 
 
 @pytest.mark.parametrize(("sparsity", "ratio"), [(1, 30), (4, 598), (8, 2557)])
