@@ -34,7 +34,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import hypothesis
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -113,8 +112,8 @@ def first_failure(folder: Path, suite: Sequence[str], slow: Sequence[str]) -> st
     os.chdir(folder)
     os.environ["PYTHONPATH"] = str(folder)
     sys.path.insert(0, str(folder))
-    hypothesis.settings.register_profile("patient", deadline=None)  # a busy machine is no fault
-    options = ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", "--hypothesis-profile=patient"]
+    # Hypothesis's own profile "ci" repeats its examples and has no deadlines: a busy machine is no fault.
+    options = ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-profile=ci"]
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
         status = pytest.main([*options, *(f"--deselect={test}" for test in slow), *suite])
