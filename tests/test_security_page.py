@@ -12,6 +12,7 @@ from dpmpc.cli import parser
 ROOT = Path(__file__).parent.parent
 SECURITY = (ROOT / "docs" / "security.md").read_text()
 DEPLOY = (ROOT / "docs" / "deploy.md").read_text()
+README = (ROOT / "README.md").read_text().split("## A real collection")[1].split("\n## ")[0]
 UNITS = sorted((ROOT / "docs" / "deploy").glob("*.service"))
 THREATS = re.findall(r"^\*\*(\d+)\. (.*?)(?=^\*\*\d+\. |^###|\Z)", SECURITY, re.MULTILINE | re.DOTALL)
 
@@ -30,7 +31,7 @@ def test_each_threat_names_tests_that_exist(number, text):
         assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, f"{file}::{name}"
 
 
-@pytest.mark.parametrize("line", re.findall(r"^dpmpc [^|\n]*", DEPLOY.replace("\\\n", ""), re.MULTILINE))
+@pytest.mark.parametrize("line", re.findall(r"^dpmpc [^|\n]*", (DEPLOY + README).replace("\\\n", ""), re.MULTILINE))
 def test_the_commands_of_the_walk_through_exist(line):
     command = re.split(" [<>] ", line)[0]
     assert parser().parse_args(shlex.split(command, comments=True)[1:]).run is not None
