@@ -26,8 +26,8 @@ format: .venv/tested
 types: .venv/tested
 	$(BIN)/mypy
 
-unit: .venv/tested
-	$(BIN)/python -m pytest
+unit: .venv/tested  ## on all cores; the tests of a file stay together
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 coverage: .venv/tested
 	$(BIN)/python -m pytest --cov=dpmpc --cov-branch --cov-report=term-missing:skip-covered
