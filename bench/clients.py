@@ -12,13 +12,12 @@ import argparse
 import dataclasses
 import importlib.util
 import sys
-import time
 from collections.abc import Callable, Sequence
 from importlib import metadata
 from typing import Any
 
 import numpy as np
-from dpmpc.bench.harness import cpu_seconds, machine, markdown, summary, write
+from dpmpc.bench.harness import cpu_seconds, machine, markdown, summary, wall_seconds, write
 
 from dpmpc.bounds import Schema
 from dpmpc.client import share_batch
@@ -197,7 +196,7 @@ def measure(ways: Sequence[Way], runs: int, threads: int) -> list[dict[str, Any]
         for way in ways:
             cpu[way.name].append(cpu_seconds(lambda job=way.job: job(1)))
             if way.name in wall:
-                wall[way.name].append(_wall_seconds(way, threads))
+                wall[way.name].append(wall_seconds(lambda job=way.job: job(threads)))
     medians = {way.name: summary(cpu[way.name])["median"] / way.amount for way in ways}
     return [
         {
@@ -210,12 +209,6 @@ def measure(ways: Sequence[Way], runs: int, threads: int) -> list[dict[str, Any]
         }
         for way in ways
     ]
-
-
-def _wall_seconds(way: Way, threads: int) -> float:
-    start = time.perf_counter()
-    way.job(threads)
-    return time.perf_counter() - start
 
 
 def render(content: dict[str, Any]) -> str:

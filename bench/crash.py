@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from dpmpc.client import Client
 from dpmpc.errors import InputError, ProtocolFailure
 from dpmpc.intake.collection import Collection
-from dpmpc.intake.reports import ID_BYTES
+from dpmpc.intake.spool import ID_BYTES
 from dpmpc.intake.submission import Submission
 
 UPLOADS, CLIENTS, KILLS = 10_000, 4, 30

@@ -26,7 +26,8 @@ from dpmpc.bench.intake_servers import HOST, Servers
 from dpmpc.client import Client
 from dpmpc.errors import DpmpcError, ProtocolFailure
 from dpmpc.intake.collection import Collection
-from dpmpc.intake.reports import ID_BYTES, ReportFormat, make_reports
+from dpmpc.intake.reports import ReportFormat, make_reports
+from dpmpc.intake.spool import ID_BYTES
 from dpmpc.network import frames
 from dpmpc.randomness import Stream
 

@@ -55,6 +55,13 @@ def cpu_seconds(function: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
+def wall_seconds(function: Callable[[], object]) -> float:
+    """Seconds on the clock that one call takes."""
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
 def plus_minus(values: dict[str, float], digits: int = 3) -> str:
     """Mean +- standard deviation, for a table cell."""
     return f"{values['mean']:.{digits}f} ± {values['sd']:.{digits}f}"

@@ -16,13 +16,12 @@ import argparse
 import dataclasses
 import importlib.util
 import sys
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse
-from dpmpc.bench.harness import cpu_seconds, machine, markdown, summary, write
+from dpmpc.bench.harness import cpu_seconds, machine, markdown, summary, wall_seconds, write
 from numpy.typing import NDArray
 
 from dpmpc._kernels.sketch import Stored
@@ -99,13 +98,6 @@ def measure(setting: Setting, balanced: bool, runs: int) -> dict[str, Any]:
             timings[way].append(wall_seconds(job) if way.endswith("(wall)") else cpu_seconds(job))
     seconds = {way: summary(times) for way, times in timings.items()}
     return {**dataclasses.asdict(setting), "balanced": balanced, "seconds": seconds}
-
-
-def wall_seconds(function: Callable[[], object]) -> float:
-    """Seconds on the clock that one call takes."""
-    start = time.perf_counter()
-    function()
-    return time.perf_counter() - start
 
 
 def ways(setting: Setting, balanced: bool) -> Ways:

@@ -206,11 +206,7 @@ def read_csv(
 
 def read_parquet(path: str | Path, columns: Sequence[str] | None = None, *, drop_missing: bool = False) -> Table:
     """Read columns of numbers or truth values, as `read_table` does; nulls and NaN count as missing."""
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise InputError(f"path: {path} needs pyarrow to be read: pip install dpmpc[parquet]") from error
+    pa, pq = _pyarrow(path)
     try:
         with pq.ParquetFile(path) as source:
             names = check_names(source.schema_arrow.names, str(path))
@@ -275,12 +271,18 @@ def _labels(path: str | Path, column: str | None) -> tuple[tuple[str, ...], list
         raise InputError(f"{path}: not a CSV file: {error}") from error
 
 
-def _parquet_labels(path: str | Path, column: str | None) -> tuple[tuple[str, ...], list[str]]:
+def _pyarrow(path: str | Path) -> tuple[Any, Any]:
+    """Return pyarrow and pyarrow.parquet, or say how to get them."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
         raise InputError(f"path: {path} needs pyarrow to be read: pip install dpmpc[parquet]") from error
+    return pa, pq
+
+
+def _parquet_labels(path: str | Path, column: str | None) -> tuple[tuple[str, ...], list[str]]:
+    pa, pq = _pyarrow(path)
     try:
         with pq.ParquetFile(path) as source:
             names = check_names(source.schema_arrow.names, str(path))

@@ -279,10 +279,11 @@ def test_the_noise_of_sums_is_theirs():
     assert list(Signal.of(release).noise.values()) == pytest.approx([math.sqrt(variance * 2 / 3)] * 2)
 
 
-def test_a_command_line_keeps_everything_but_folders():
-    arguments = ["fit", "/home/a b/x y.csv", "--target", "/home", "--out=/tmp/out", "--bounds", "b.toml"]
-    expected = "dpmpc fit 'x y.csv' --target /home --out=out --bounds b.toml"
-    assert command_line(arguments, ["/home/a b/x y.csv", "/tmp/out", "b.toml", None]) == expected
+def test_a_command_line_keeps_everything_but_folders(tmp_path):
+    data, out = f"{tmp_path}/a b/x y.csv", f"{tmp_path}/out"
+    arguments = ["fit", data, "--target", "/a", f"--out={out}", "--bounds", "b.toml"]
+    expected = "dpmpc fit 'x y.csv' --target /a --out=out --bounds b.toml"
+    assert command_line(arguments, [data, out, "b.toml", None]) == expected
 
 
 @pytest.mark.parametrize(

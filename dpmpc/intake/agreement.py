@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from dpmpc import errors
 from dpmpc.errors import BatchMismatch, DpmpcError, MalformedFrame, ProtocolFailure
-from dpmpc.intake.spool import ID_BYTES
+from dpmpc.intake.spool import ID_BYTES, as_strings
 from dpmpc.network.coins import exchange_bytes
 from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.party import Party
@@ -149,7 +149,7 @@ async def agree_on_batch(party: Party, ids: NDArray[np.uint8], largest: int) -> 
     for server in party.runtime.peers:
         common = common[_found_in(held[server], common)]
         union = np.concatenate([union, held[server]])
-    everything = len(np.unique(_strings(union)))
+    everything = len(np.unique(as_strings(union)))
     await confirm(party, batch_digest(common), "batch: the reports that all hold")
     return Batch(common, {server: everything - len(held[server]) for server in party.present})
 
@@ -174,18 +174,14 @@ def _found_in(those: NDArray[np.uint8], ids: NDArray[np.uint8]) -> NDArray[np.bo
     """Which ids are among those; both ascend."""
     if not len(those):
         return np.zeros(len(ids), np.bool_)
-    sought, sorted_ones = _strings(ids), _strings(those)
+    sought, sorted_ones = as_strings(ids), as_strings(those)
     places = np.searchsorted(sorted_ones, sought).clip(max=len(sorted_ones) - 1)
     return np.asarray(sorted_ones[places] == sought, np.bool_)
 
 
 def _ascending(ids: NDArray[np.uint8]) -> bool:
-    strings = _strings(ids)
+    strings = as_strings(ids)
     return bool((strings[:-1] < strings[1:]).all())
-
-
-def _strings(ids: NDArray[np.uint8]) -> NDArray[np.bytes_]:
-    return np.ascontiguousarray(ids).view(f"S{ID_BYTES}")[:, 0]
 
 
 def _count(ids: NDArray[np.uint8]) -> bytes:

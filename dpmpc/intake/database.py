@@ -8,18 +8,37 @@ before it is, or on a file system that others mount too.
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import os
 import sqlite3
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from dpmpc.errors import SpoolError
 
 _PATIENCE_S = 60.0  # for another process's transaction, the longest of which writes a whole batch
 _CACHE_KIB = 32 << 10
 _LOG_PAGES = 8192  # of 4 KiB: pages that many commits touch are written back once
+
+
+class Store(abc.ABC):
+    """What holds files open: to be closed, or used in a `with` statement."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Let go of the files."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
 
 def private_folder(folder: Path) -> None:

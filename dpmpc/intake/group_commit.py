@@ -23,7 +23,7 @@ import numpy as np
 
 from dpmpc.errors import CollectionClosed, ReportRejected, SpoolError
 from dpmpc.intake.reports import ReportFormat
-from dpmpc.intake.spool import Added, Spool, sorted_ids
+from dpmpc.intake.spool import ID_TYPE, Added, Spool, sorted_ids
 from dpmpc.rings import Words
 
 GROUP_BYTES = 1 << 26
@@ -56,7 +56,7 @@ class GroupCommit:
     ):
         self._form, self._spool, self._on_group = form, spool, on_group
         self.stored = len(spool)
-        self._known = np.empty(0, "S16")  # ids in the spool, once it is nearly full
+        self._known = np.empty(0, ID_TYPE)  # ids in the spool, once it is nearly full
         self._row_bytes = 8 * math.prod(form.collection.record_shape)
         self._waiting: collections.deque[_Request] = collections.deque()
         self._wake = threading.Condition()
@@ -151,7 +151,7 @@ class GroupCommit:
             self._known = sorted_ids(self._spool.ids())
         beyond = []
         for index, (ids, _) in uploads.items():
-            new = len(ids) - int(np.isin(np.array(ids, "S16"), self._known).sum())
+            new = len(ids) - int(np.isin(np.array(ids, ID_TYPE), self._known).sum())
             if new > room:
                 beyond.append(index)
             else:

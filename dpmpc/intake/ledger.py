@@ -30,14 +30,12 @@ import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.errors import AlreadyReleased, InputError, SpoolError
-from dpmpc.intake.database import connect, private_folder, transaction, typed_errors
+from dpmpc.intake.database import Store, connect, private_folder, transaction, typed_errors
 from dpmpc.intake.spool import ID_BYTES, INDEX_FILE, sorted_ids
 from dpmpc.rings import Words, elements
 
@@ -87,7 +85,7 @@ class Entry:
     sums: Words | None
 
 
-class Ledger:
+class Ledger(Store):
     """A server's memory of its releases.
 
     Parameters
@@ -236,14 +234,6 @@ class Ledger:
         """Let go of the files."""
         with self._turns:
             self._database.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _seal(self, manifest_digest: bytes, manifest: str, ids: NDArray[np.uint8], ids_digest: bytes) -> None:
         database = self._database

@@ -33,11 +33,11 @@ from numpy.typing import NDArray
 from dpmpc.client import Client
 from dpmpc.errors import InputError, ReportRejected
 from dpmpc.intake.collection import Collection
+from dpmpc.intake.spool import ID_BYTES
 from dpmpc.randomness import KEY_BYTES, Label, Stream
 from dpmpc.shares import Expansion
 from dpmpc.sharing import AdditiveSharing
 
-ID_BYTES = 16
 TAG_BYTES = 16
 HEADER_BYTES = ID_BYTES + TAG_BYTES
 WORD = np.dtype("<u8")

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from dpmpc.errors import InputError
 from dpmpc.intake.collection import Collection
-from dpmpc.intake.reports import ID_BYTES
+from dpmpc.intake.spool import ID_BYTES
 from dpmpc.network.identity import write_private
 from dpmpc.randomness import Label, Stream, derive
 

@@ -46,9 +46,9 @@ from dpmpc.errors import CollectionClosed, InputError, ReportConflict, ReportRej
 from dpmpc.intake.admission import Admission, Limits, Refusal
 from dpmpc.intake.collection import Collection
 from dpmpc.intake.group_commit import GroupCommit
-from dpmpc.intake.reports import ID_BYTES, ReportFormat
+from dpmpc.intake.reports import ReportFormat
 from dpmpc.intake.roster import Roster
-from dpmpc.intake.spool import Added, Spool
+from dpmpc.intake.spool import ID_BYTES, Added, Spool
 
 try:
     from aiohttp import web

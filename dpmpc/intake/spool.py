@@ -25,20 +25,20 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any, NamedTuple, Self
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.errors import CollectionClosed, InputError, ReportConflict, SpoolError
-from dpmpc.intake.database import connect, private_folder, transaction, typed_errors
+from dpmpc.intake.database import Store, connect, private_folder, transaction, typed_errors
 from dpmpc.intake.segments import Segments, npy_header
 from dpmpc.rings import Home, Words, home
 from dpmpc.shares import Share
 
 INDEX_FILE, LOCK_FILE = "spool.sqlite", "spool.lock"
 ID_BYTES = 16
+ID_TYPE = f"S{ID_BYTES}"  # NumPy compares these as a whole, byte by byte
 _VERSION = 1
 _CHECKSUM_BYTES = 8
 _SEGMENT_BYTES = 1 << 28
@@ -58,7 +58,7 @@ class Added(NamedTuple):
     duplicates: int
 
 
-class Spool:
+class Spool(Store):
     """The reports of one collection at one server.
 
     Parameters
@@ -253,14 +253,6 @@ class Spool:
             self._database.close()
             self._let_go()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def _checked(self, ids: Sequence[bytes], words: Words) -> tuple[Sequence[bytes], Words]:
         if self._held is None:
             raise InputError(f"writer: False given for {self.folder}, True expected for adding to it")
@@ -356,11 +348,16 @@ class SpoolShare(Share):
             file.write(self.rows(first, min(step, self.shape[0] - first)).data)
 
 
+def as_strings(ids: NDArray[np.uint8]) -> NDArray[np.bytes_]:
+    """View ids (n, 16) as n strings."""
+    return np.ascontiguousarray(ids).view(ID_TYPE)[:, 0]
+
+
 def sorted_ids(ids: NDArray[np.uint8]) -> NDArray[np.bytes_]:
     """Return a batch's ids as an array of 16-byte strings, or refuse ids that are not in ascending order."""
     if ids.dtype != np.uint8 or ids.ndim != 2 or ids.shape[1] != ID_BYTES:
         raise InputError(f"ids: {ids.dtype} of shape {ids.shape} given, uint8 of shape (n, {ID_BYTES}) expected")
-    strings = np.ascontiguousarray(ids).view(f"S{ID_BYTES}")[:, 0]
+    strings = as_strings(ids)
     if not (strings[:-1] < strings[1:]).all():
         raise InputError("ids: not in order or not distinct, ascending and distinct ids expected")
     return strings

@@ -34,8 +34,9 @@ from dpmpc.errors import (
 )
 from dpmpc.intake.collection import Collection
 from dpmpc.intake.pending import Pending, Record, digest_of
-from dpmpc.intake.reports import ID_BYTES, make_reports
+from dpmpc.intake.reports import make_reports
 from dpmpc.intake.roster import Ticket
+from dpmpc.intake.spool import ID_BYTES
 from dpmpc.network.identity import party_name, pinning_context
 from dpmpc.randomness import Stream
 
