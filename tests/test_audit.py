@@ -16,7 +16,7 @@ import scipy.stats
 import dpmpc.audit.sums
 import dpmpc.privacy.mixing
 import dpmpc.server
-import dpmpc.statistic
+import dpmpc.statistic.rows
 from dpmpc.audit import MECHANISMS, Claim, audit
 from dpmpc.audit.mechanism import Mechanism
 from dpmpc.audit.rates import Scores, least_bits, least_epsilon, least_mu, lower_bound, upper_rate
@@ -219,7 +219,7 @@ def one_column(monkeypatch):
 
 def forgotten_replacement(monkeypatch):
     """Second moments are taken to move by one row's norm, as if it were taken away: a factor sqrt(2)."""
-    monkeypatch.setattr(dpmpc.statistic, "moment_sensitivity", lambda squared_norm: squared_norm)
+    monkeypatch.setattr(dpmpc.statistic.rows, "moment_sensitivity", lambda squared_norm: squared_norm)
 
 
 def one_mixed_row(monkeypatch):

@@ -9,9 +9,9 @@ import pytest
 from dpmpc.bench import registry
 from dpmpc.bench.registry import BENCHES
 
-from dpmpc import bench_command
-from dpmpc.bench_command import chosen
 from dpmpc.cli import main, parser
+from dpmpc.commands import bench as bench_command
+from dpmpc.commands.bench import chosen
 from dpmpc.errors import BenchFailed
 
 #: Modules of bench/ that are parts of benches.

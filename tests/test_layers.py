@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 # From the ground up. Rooms of one line do not use each other.
 LAYERS = (
     ("errors", "system", "_kernels"),
-    ("randomness", "tables", "interpolation", "notebook", "_poisson"),
+    ("randomness", "tables", "notebook"),
     ("rings", "bounds", "noise", "scikit"),
     ("datasets",),
     ("shares", "encoding", "sketching"),
@@ -33,9 +33,7 @@ LAYERS = (
     ("doctor",),
     ("demo",),
     ("bench",),
-    ("release_options",),
-    ("intake_command", "mixing_command", "audit_command", "bench_command", "doctor_command"),
-    ("release_command",),
+    ("commands",),
     ("cli",),
     ("__main__",),
 )

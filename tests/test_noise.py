@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-import dpmpc.noise
+import dpmpc.noise.floating
+import dpmpc.noise.integer
 from dpmpc._kernels import samplers
-from dpmpc._poisson import FRACTION_BITS, MAX_MEAN, SERIES_FROM, PoissonPlan
 from dpmpc.errors import InputError, SimulationOnly
 from dpmpc.noise import (
     BLOCK_DRAWS,
@@ -36,6 +36,8 @@ from dpmpc.noise import (
     Skellam,
     noise_from,
 )
+from dpmpc.noise.poisson import FRACTION_BITS, MAX_MEAN, SERIES_FROM, PoissonPlan
+from dpmpc.noise.words import WordBuffer
 from dpmpc.randomness import Label, Stream
 
 ALPHA = 1e-6
@@ -249,7 +251,7 @@ def test_words_beyond_the_last_step_are_rejected() -> None:
 def test_what_the_kernel_leaves_unsettled_changes_no_sample(mean: int, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = Skellam(2 * mean).sample(400, Stream.from_seed(8))
     doubtful = CountingPlan(mean, slack=1 << (FRACTION_BITS - 6))
-    monkeypatch.setattr(dpmpc.noise, "poisson_plan", lambda _: doubtful)
+    monkeypatch.setattr(dpmpc.noise.integer, "poisson_plan", lambda _: doubtful)
     assert Skellam(2 * mean).sample(400, Stream.from_seed(8)).tolist() == expected.tolist()
     assert doubtful.finished > (20 if mean < SERIES_FROM else 0)
 
@@ -283,7 +285,7 @@ def test_finish_reads_on_until_the_comparison_is_decided(deviate: int, ties: int
 def test_words_one_by_one_and_in_buffers_are_the_stream() -> None:
     """No word is read twice or left out, where a buffer ends included."""
     expected = Stream.from_seed(10).words(5000).tolist()
-    words, read = dpmpc.noise._Words(Stream.from_seed(10), 1), []
+    words, read = WordBuffer(Stream.from_seed(10), 1), []
     while len(read) < 4000:
         read += words.unread[:300].tolist()
         words.skip(min(300, words.unread.size))
@@ -298,7 +300,7 @@ def test_uniform_numbers_lie_strictly_between_0_and_1() -> None:
         def words(self, count: int) -> NDArray[np.uint64]:
             return np.array([0, 2**64 - 1], np.uint64)
 
-    assert dpmpc.noise._uniform(Extremes(bytes(16)), 2).tolist() == [2.0**-53, 1 - 2.0**-53]
+    assert dpmpc.noise.floating._uniform(Extremes(bytes(16)), 2).tolist() == [2.0**-53, 1 - 2.0**-53]
 
 
 def test_kernel_refuses_an_inconsistent_plan() -> None:

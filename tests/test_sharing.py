@@ -14,7 +14,6 @@ from scipy import stats
 
 from dpmpc.encoding import Mersenne61, Ring64, home
 from dpmpc.errors import InconsistentShares, InputError
-from dpmpc.interpolation import lagrange, outliers
 from dpmpc.randomness import Stream
 from dpmpc.shares import Expansion
 from dpmpc.sharing import (
@@ -27,6 +26,7 @@ from dpmpc.sharing import (
     open_share,
     save_share,
 )
+from dpmpc.sharing.interpolation import lagrange, outliers
 
 VECTORS = json.loads((reference.VECTORS / "sharing.json").read_text())
 P = (1 << 61) - 1

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from dpmpc.commands.options import add_release_options, release_choices
 from dpmpc.errors import InputError
-from dpmpc.release_options import add_release_options, release_choices
 
 CERTIFIED_DAYS = 800
 

@@ -26,7 +26,7 @@ SETS = {
 }
 
 
-def add_command(commands: Any) -> None:
+def add_commands(commands: Any) -> None:
     """Add the command to the parser's."""
     bench = commands.add_parser(
         "bench",

@@ -1,162 +1,18 @@
-"""Secret sharing among M servers: additive shares, as arrays or as keys, and Shamir shares.
-
-Both schemes are linear: a server that adds, or scales by a public number, applies it to its share alone.
-
-Promised: fewer shares than a scheme needs are independent of the secret, if AES is a pseudorandom permutation and the
-stream is secret; the shares depend on the secret and the stream only, not on blocks or threads; Shamir shares that are
-wrong are noticed, and corrected up to a number of them (`ShamirSharing.correct`). Not promised: that an additive share
-was not tampered with, or that a wrong share is its holder's fault. A simulation stream is accepted and hides nothing;
-code that protects real people refuses it (`dpmpc.randomness.require_secret`).
-"""
+"""Shamir shares: points of a random polynomial, which can be corrected and done without up to a number of them."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from dpmpc.errors import InconsistentShares, InputError
-from dpmpc.interpolation import lagrange, outliers
-from dpmpc.randomness import KEY_BYTES, Stream
-from dpmpc.rings import Home, Mersenne61, Words, home, output
-from dpmpc.shares import ArrayShare, Expansion, FileShare, SeededShare, Share, expand, open_share, save_share
-
-__all__ = [
-    "AdditiveSharing",
-    "ArrayShare",
-    "Corrected",
-    "FileShare",
-    "SeededShare",
-    "ShamirSharing",
-    "Share",
-    "expand",
-    "open_share",
-    "save_share",
-]
-
-_BLOCK = 1 << 16  # elements that are split at once: a block of every share stays in the cache
-_LEAST_PARALLEL = 1 << 15  # less than this is done sooner than threads are started
-
-
-class AdditiveSharing:
-    """Shares that add up to the secret: all of the M servers are needed, any M - 1 may collude.
-
-    The first M - 1 shares are `expand` of keys, 16 bytes each, which are the next bytes of the stream; the last share
-    is the secret minus their sum.
-
-    Parameters
-    ----------
-    servers : int
-        M, at least 2.
-    ring : Home, class or name
-        Ring or field of the elements.
-    """
-
-    def __init__(self, servers: int, ring: Home | type[Home] | str = "ring64"):
-        if servers < 2:
-            raise InputError(f"servers: {servers} given, at least 2 expected")
-        self.servers = servers
-        self.ring = home(ring)
-
-    def __repr__(self) -> str:
-        return f"AdditiveSharing(servers={self.servers}, ring={self.ring!r})"
-
-    @property
-    def conduct(self) -> str:
-        """What is assumed of the servers' conduct, in words."""
-        return (
-            "the servers follow the protocol (semi-honest): an altered share goes unnoticed, and all "
-            f"{self.servers} are needed"
-        )
-
-    def split(
-        self, x: Words, stream: Stream | None = None, threads: int = 1, out: Sequence[Words] | None = None
-    ) -> list[Words]:
-        """Split elements of any shape into M arrays of that shape.
-
-        Parameters
-        ----------
-        x : ndarray of uint64
-            Canonical elements.
-        stream : Stream, optional
-            Source of the keys: the operating system's by default.
-        threads : int
-            They release the GIL.
-        out : sequence of M arrays, optional
-            Overwritten and returned: for many blocks, reused memory is the fast way.
-
-        Returns
-        -------
-        list of ndarray of uint64
-        """
-        x = self.ring.require_canonical(x, "x")
-        *masks, last = _outputs(out, x.shape, self.servers)
-        self._subtract_masks(x, _draw_keys(stream, self.servers - 1), masks, last, threads)
-        return [*masks, last]
-
-    def split_seeded(self, x: Words, stream: Stream | None = None, threads: int = 1) -> tuple[list[bytes], Words]:
-        """Split as `split` does from the same stream, but return the M - 1 keys instead of their expansions."""
-        x = self.ring.require_canonical(x, "x")
-        keys = _draw_keys(stream, self.servers - 1)
-        last = np.empty(x.shape, np.uint64)
-        self._subtract_masks(x, keys, None, last, threads)
-        return keys, last
-
-    def mask(self, x: Words, keys: Sequence[bytes], out: Words, *, first: int = 0, threads: int = 1) -> None:
-        """Overwrite `out` with elements `first` and up of the last share that belongs to M - 1 keys.
-
-        Blocks of a secret, masked one after the other, make up the last share of `split_seeded`.
-
-        Parameters
-        ----------
-        x : ndarray of uint64
-            These elements of the secret, canonical.
-        keys : sequence of bytes
-            What the other servers get.
-        out : ndarray of uint64, the shape of `x`
-            May be `x`.
-        first : int
-            How many elements of the secret came before these.
-        threads : int
-            They release the GIL.
-        """
-        x = self.ring.require_canonical(x, "x")
-        self._subtract_masks(x, keys, None, output(out, x.shape), threads, first)
-
-    def combine(self, shares: Sequence[Words]) -> Words:
-        """Return the secret.
-
-        Raises
-        ------
-        InputError
-            If there are not M shares, or they differ in shape, are not uint64 or not canonical.
-        """
-        if len(shares) != self.servers:
-            raise InputError(f"shares: {len(shares)} given, {self.servers} expected")
-        return self.ring.sum_of(shares, name="shares")
-
-    def _subtract_masks(
-        self,
-        x: Words,
-        keys: Sequence[bytes],
-        masks: Sequence[Words] | None,
-        last: Words,
-        threads: int,
-        first: int = 0,
-    ) -> None:
-        """Overwrite `last` with x minus the expansions of the keys, which are kept in `masks` where it is given."""
-        secret, remainder = x.reshape(-1), last.reshape(-1)
-        kept = None if masks is None else [mask.reshape(-1) for mask in masks]
-
-        def part(begin: int, end: int) -> None:
-            reader = Masks(self.ring, keys, first + begin)
-            for block in _blocks(begin, end):
-                parts = None if kept is None else [mask[block] for mask in kept]
-                reader.subtract(secret[block], remainder[block], parts)
-
-        in_parallel(part, x.size, threads)
+from dpmpc.randomness import Stream
+from dpmpc.rings import Mersenne61, Words
+from dpmpc.shares import Expansion
+from dpmpc.sharing.blocks import BLOCK, blocks, draw_keys, in_parallel, outputs
+from dpmpc.sharing.interpolation import lagrange, outliers
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -173,43 +29,6 @@ class Corrected:
 
     secret: Words
     wrong: tuple[int, ...]
-
-
-class Masks:
-    """The expansions of the keys of all servers but the last, read and subtracted block by block.
-
-    Parameters
-    ----------
-    ring : Home
-        Ring or field of the elements.
-    keys : sequence of bytes
-        One for each of these servers.
-    first : int
-        Element to begin with.
-    """
-
-    def __init__(self, ring: Home, keys: Sequence[bytes], first: int):
-        self._ring = ring
-        self._expansions = [Expansion(Stream(key), ring, first) for key in keys]
-        self._scratch = np.empty((len(keys), 0), np.uint64)
-
-    def subtract(self, x: Words, out: Words, masks: Sequence[Words] | None = None) -> None:
-        """Overwrite `out` with the flat, canonical `x` minus the next elements of all keys.
-
-        Parameters
-        ----------
-        x, out : ndarray of uint64, shape (m,)
-            May be the same. Blocks of about 2^16 elements are the fastest.
-        masks : sequence of arrays like `out`, optional
-            Overwritten with what is subtracted.
-        """
-        if masks is None:
-            if x.size > self._scratch.shape[1]:
-                self._scratch = np.empty((len(self._expansions), x.size), np.uint64)
-            masks = [row[: x.size] for row in self._scratch]
-        for expansion, mask in zip(self._expansions, masks, strict=True):
-            expansion.read(mask)
-        self._ring.mask(x, masks, out)
 
 
 class ShamirSharing:
@@ -264,14 +83,14 @@ class ShamirSharing:
     ) -> list[Words]:
         """Split field elements of any shape into M arrays of that shape; parameters as in `AdditiveSharing.split`."""
         x = self.ring.require_canonical(x, "x")
-        shares = _outputs(out, x.shape, self.servers)
-        keys = _draw_keys(stream, self.threshold)
+        shares = outputs(out, x.shape, self.servers)
+        keys = draw_keys(stream, self.threshold)
         secret, flat = x.reshape(-1), [share.reshape(-1) for share in shares]
 
         def part(begin: int, end: int) -> None:
             expansions = [Expansion(Stream(key), self.ring, begin) for key in keys]
-            scratch = np.empty((self.threshold, min(_BLOCK, end - begin)), np.uint64)
-            for block in _blocks(begin, end):
+            scratch = np.empty((self.threshold, min(BLOCK, end - begin)), np.uint64)
+            for block in blocks(begin, end):
                 coefficients = [row[: block.stop - block.start] for row in scratch]
                 for expansion, coefficient in zip(expansions, coefficients, strict=True):
                     expansion.read(coefficient)
@@ -403,34 +222,3 @@ class ShamirSharing:
             (liar,) = wrong
             return InconsistentShares(f"{message}: that of party {liar} is wrong", party=liar)
         return InconsistentShares(f"{message}: those of parties {sorted(wrong)} are wrong")
-
-
-def _draw_keys(stream: Stream | None, count: int) -> list[bytes]:
-    source = stream or Stream.from_os()
-    return [source.bytes(KEY_BYTES) for _ in range(count)]
-
-
-def _outputs(out: Sequence[Words] | None, shape: tuple[int, ...], servers: int) -> list[Words]:
-    arrays = [None] * servers if out is None else list(out)
-    if len(arrays) != servers:
-        raise InputError(f"out: {len(arrays)} arrays given, {servers} expected")
-    return [output(array, shape) for array in arrays]
-
-
-def _blocks(begin: int, end: int) -> Iterator[slice]:
-    for first in range(begin, end, _BLOCK):
-        yield slice(first, min(first + _BLOCK, end))
-
-
-def in_parallel(part: Callable[[int, int], None], size: int, threads: int) -> None:
-    """Call ``part(begin, end)`` for ranges that make up ``range(size)``, one range per thread."""
-    if threads < 1:
-        raise InputError(f"threads: {threads} given, at least 1 expected")
-    if threads == 1 or size <= _LEAST_PARALLEL:
-        part(0, size)
-        return
-    length = -(-size // threads)
-    ranges = [(begin, min(begin + length, size)) for begin in range(0, size, length)]
-    with ThreadPoolExecutor(threads) as pool:
-        for done in [pool.submit(part, *limits) for limits in ranges]:
-            done.result()

@@ -12,7 +12,7 @@ from typing import Any
 from dpmpc.errors import MachineUnfit
 
 
-def add_command(commands: Any) -> None:
+def add_commands(commands: Any) -> None:
     """Add the command to the parser's."""
     doctor = commands.add_parser("doctor", help="whether this machine can build, run and serve dpmpc")
     doctor.add_argument("--network", action="store_true", help="also run three servers and an analyst: some seconds")

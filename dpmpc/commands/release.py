@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from dpmpc.intake_command import address
+from dpmpc.commands.intake import address
 
 
 def add_commands(commands: Any) -> None:

@@ -1,11 +1,4 @@
-"""What a column may contain: public bounds, clipping, and the affine map to [-1, 1].
-
-A `Schema` is public and is agreed on before any data is seen. Every client maps its row to [-1, 1] with it and clips
-what lies outside, so that no row weighs more than the bounds allow, whatever it holds: sensitivity rests on this and
-nothing else. The schema promises nothing by itself, and bounds that were read off the data (`suggest`) are not private.
-
-Source: the local clipping of Burkhardt, Keller, Orlandi and Schwiegelshohn (ICML 2025), with bounds per column.
-"""
+"""The public bounds of columns, and the affine map to [-1, 1] that they stand for."""
 
 from __future__ import annotations
 
@@ -14,10 +7,8 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from numbers import Real
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -25,14 +16,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpmpc._kernels import arithmetic
+from dpmpc.bounds.numbers import finite_number, row_blocks
 from dpmpc.errors import InputError
-from dpmpc.tables import Table, check_finite, check_names, expect_columns, numeric_matrix, position_of
+from dpmpc.tables import check_finite, check_names, expect_columns, numeric_matrix, position_of
 
 _PERIOD = 256  # bounds are repeated to at least this many elements, so that the kernel's inner loop is long
-_BLOCK_CELLS = 1 << 15  # a block of rows and its result stay in the processor's cache
-_RADIUS_RANGE = (1e-100, 1e100)  # squares of these neither vanish nor overflow
+
 _LEAST_WIDTH, _LEAST_RELATIVE_WIDTH = 1e-300, 1e-12  # below, rounding would swallow the differences between rows
-_SIGNIFICANT_DIGITS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +49,7 @@ class Column:
     def __post_init__(self) -> None:
         check_names([self.name], "name")
         for bound in ("lower", "upper"):
-            object.__setattr__(self, bound, _finite(f"{bound} of column {self.name!r}", getattr(self, bound)))
+            object.__setattr__(self, bound, finite_number(f"{bound} of column {self.name!r}", getattr(self, bound)))
         given = f"bounds of column {self.name!r}: ({self.lower}, {self.upper})"
         if not self.lower < self.upper:
             raise InputError(f"{given} given, lower < upper expected")
@@ -225,7 +215,7 @@ class Schema:
 
     def refuse(self, matrix: NDArray[np.float64], first: int = 0) -> None:
         """Raise the error that names the value which a kernel refused; `first` rows came before the matrix."""
-        for rows in _row_blocks(matrix):
+        for rows in row_blocks(matrix):
             check_finite("X", matrix[rows], self.names, first + rows.start)
             if self.outside == "refuse":
                 self._refuse_outside(matrix[rows], first + rows.start)
@@ -243,7 +233,7 @@ class Schema:
         """
         matrix = self.matrix("X", X)
         counts = np.zeros(len(self.columns), np.int64)
-        for rows in _row_blocks(matrix):
+        for rows in row_blocks(matrix):
             check_finite("X", matrix[rows], self.names, rows.start)
             counts += np.count_nonzero(self._outside(matrix[rows]), axis=0)
         return counts / max(len(matrix), 1)
@@ -306,110 +296,6 @@ def schema(bounds: Bounds, names: Sequence[str]) -> Schema:
     return Schema.from_pair(chosen, bounds)
 
 
-def clip_ball(Z: ArrayLike, radius: float) -> NDArray[np.float64]:
-    """Shrink the rows that leave the L2 ball of a radius around 0 onto it.
-
-    The bound holds for the exact norm of the floating-point result, not just up to rounding: rows are shrunk to
-    ``radius (1 - (p + 4) 2^-52)``. A row whose squared norm is beyond the range of float64 becomes 0.
-
-    Parameters
-    ----------
-    Z : array_like of numbers, shape (n, p)
-        Left unchanged.
-    radius : float
-        Between 1e-100 and 1e100.
-
-    Returns
-    -------
-    ndarray of float64, shape (n, p)
-        Rows of norm at most `radius`.
-
-    Raises
-    ------
-    InputError
-        If the radius is out of range, or a value is NaN or infinite.
-    """
-    limit = _finite("radius", radius)
-    if not _RADIUS_RANGE[0] <= limit <= _RADIUS_RANGE[1]:
-        raise InputError(f"radius: {radius} given, a number in [{_RADIUS_RANGE[0]}, {_RADIUS_RANGE[1]}] expected")
-    matrix = numeric_matrix("Z", Z)
-    names = [str(position) for position in range(matrix.shape[1])]
-    clipped = np.empty(matrix.shape)
-    # The computed norm is right to p/2 + 1 roundings (2^-53 each); `reach`, the quotient and the product add four.
-    reach = limit * (1 - (matrix.shape[1] + 4) * np.finfo(np.float64).eps)
-    for rows in _row_blocks(matrix):
-        check_finite("Z", matrix[rows], names, rows.start)
-        block = matrix[rows].astype(np.float64, copy=False)
-        with np.errstate(over="ignore", divide="ignore"):  # a quotient of 0 or infinity is right in both cases
-            factor = np.minimum(reach / np.sqrt(np.einsum("ij,ij->i", block, block)), 1.0)
-        np.multiply(block, factor[:, None], out=clipped[rows])
-    return clipped
-
-
-def largest_squared_norm(columns: int, radius: float | None) -> float:
-    """C^2, the largest squared norm of a row of the box [-1, 1]^p, within the ball where there is one."""
-    return float(columns) if radius is None else min(float(columns), radius**2)
-
-
-def check_table(table: Table, target: str | None = None) -> None:
-    """Refuse a table that no model can be fitted to: an unknown target, no feature beside it, a constant column.
-
-    Not private: whether a column is constant depends on the data. For those who hold all rows.
-
-    Raises
-    ------
-    InputError
-        With the name of the column.
-    """
-    if target is not None:
-        position_of(target, table.names, "target")
-        if len(table.names) == 1:
-            raise InputError(f"target: {target!r} is the only column, at least one feature beside it expected")
-    for name, low, high in zip(table.names, table.values.min(axis=0), table.values.max(axis=0), strict=True):
-        if low == high:
-            rows = f"all {len(table)} rows" if len(table) > 1 else "the only row (n_samples = 1)"
-            raise InputError(f"column {name!r} is {low} in {rows}, at least two different values expected")
-
-
-def suggest(table: Table) -> Schema:
-    """Suggest bounds: the least and the greatest value of each column, rounded outward to two significant digits.
-
-    Not private: the result depends on single rows. Use it on data that is public or old, and replace its numbers by
-    what is known about the columns beforehand (an age is between 0 and 120) wherever the guarantee matters.
-
-    Raises
-    ------
-    InputError
-        If a column is constant, or a bound would not fit float64.
-    """
-    check_table(table)
-    lows, highs = table.values.min(axis=0).tolist(), table.values.max(axis=0).tolist()
-    return Schema(
-        tuple(
-            Column(name, _rounded(low, ROUND_FLOOR), _rounded(high, ROUND_CEILING))
-            for name, low, high in zip(table.names, lows, highs, strict=True)
-        )
-    )
-
-
-def _rounded(value: float, rounding: str) -> float:
-    number = Decimal(repr(value))
-    step = Decimal(1).scaleb(number.adjusted() - _SIGNIFICANT_DIGITS + 1)
-    return float(number.quantize(step, rounding=rounding))
-
-
-def _finite(where: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise InputError(f"{where}: {value!r} given, a number expected")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
-        raise InputError(f"{where}: {value} given, a finite number expected")
-    return number + 0.0  # -0.0 becomes 0.0: equal schemas are described by equal texts
-
-
 def _column(name: str, pair: Any) -> Column:
     try:
         lower, upper = pair
@@ -442,8 +328,3 @@ def _periods(public: Schema) -> NDArray[np.float64]:
     periods = np.tile(columns, -(-_PERIOD // len(pairs)))
     periods.setflags(write=False)
     return periods
-
-
-def _row_blocks(matrix: NDArray[Any]) -> Iterator[slice]:
-    step = max(1, _BLOCK_CELLS // max(1, matrix.shape[1]))
-    return (slice(start, start + step) for start in range(0, len(matrix), step))

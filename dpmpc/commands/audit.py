@@ -24,7 +24,7 @@ WORDS = (
 )
 
 
-def add_command(commands: Any) -> None:
+def add_commands(commands: Any) -> None:
     """Add the command to the parser's."""
     audit = commands.add_parser(
         "audit", help="lower bounds on epsilon from many simulated releases, beside what is claimed"

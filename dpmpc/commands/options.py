@@ -1,4 +1,4 @@
-"""The command-line options of a release, for every command that designs one."""
+"""Options that several commands share: those of a release, and those of a run on this machine."""
 
 from __future__ import annotations
 
@@ -64,3 +64,27 @@ def release_choices(options: argparse.Namespace) -> dict[str, Any]:
         "coalition": options.coalition,
         "calibration": options.calibration,
     }
+
+
+def add_task_options(command: argparse.ArgumentParser) -> None:
+    """Add the options of a release and of those who make it."""
+    add_release_options(command)
+    command.add_argument("-M", "--servers", type=int, default=3, metavar="M")
+    add_simulation_seed(command)
+
+
+def add_simulation_seed(command: argparse.ArgumentParser) -> None:
+    """Add the seed of a simulation."""
+    command.add_argument("--simulation-seed", type=int, metavar="SEED", help="repeatable randomness: protects nobody")
+
+
+def add_run_options(command: argparse.ArgumentParser) -> None:
+    """Add what a run by several processes needs to know."""
+    command.add_argument("--threads", type=int, default=1, help="threads of each process (default %(default)s)")
+    command.add_argument("--deadline", type=float, default=30.0, help="seconds that a party may keep others waiting")
+    command.add_argument("--json", action="store_true", help="print exactly one JSON object")
+
+
+def task_choices(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the keyword arguments of `dpmpc.planning.design` that `add_task_options` has read."""
+    return {**release_choices(options), "servers": options.servers, "seed": options.simulation_seed}

@@ -1,0 +1,24 @@
+"""`dpmpc bounds`: bounds suggested from data, which is not private."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+
+def add_commands(commands: Any) -> None:
+    """Add the command to the parser."""
+    bounds = commands.add_parser("bounds", help="suggest a bounds file from data; looking at data is not private")
+    bounds.add_argument("data", metavar="DATA")
+    bounds.add_argument("--columns", nargs="+", metavar="COL")
+    bounds.add_argument("--drop-missing", action="store_true")
+    bounds.set_defaults(run=_bounds)
+
+
+def _bounds(options: argparse.Namespace) -> None:
+    from dpmpc.bounds import suggest
+    from dpmpc.tables import read_table
+
+    table = read_table(options.data, options.columns, drop_missing=options.drop_missing)
+    print("# Suggested from the data itself, which is NOT private: replace each pair by what is publicly known.")
+    print(suggest(table).to_toml(), end="")

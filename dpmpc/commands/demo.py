@@ -1,0 +1,44 @@
+"""`dpmpc demo`: the main job on a generated population, sketch and sum side by side."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+from dpmpc.commands.fit import MODELS, run_and_fit
+from dpmpc.commands.options import (
+    add_run_options,
+    add_simulation_seed,
+)
+from dpmpc.commands.output import print_result
+
+
+def add_commands(commands: Any) -> None:
+    """Add the command to the parser."""
+    demo = commands.add_parser(
+        "demo", help="the main job on a generated population, sketch and sum, three servers over TLS on loopback"
+    )
+    demo.add_argument("--model", choices=MODELS, default="ridge", help="what the analyst reads from the release")
+    demo.add_argument("--clients", type=int, default=1_000_000, help="size of the population (default %(default)s)")
+    demo.add_argument("--epsilon", type=float, default=1.0)
+    demo.add_argument("--delta", type=float, default=1e-7)
+    demo.add_argument("-M", "--servers", type=int, default=3, metavar="M")
+    add_run_options(demo)
+    add_simulation_seed(demo)
+    demo.set_defaults(run=_demo)
+
+
+def _demo(options: argparse.Namespace) -> None:
+    from dpmpc import demo
+    from dpmpc.demonstrations import demonstration
+
+    began = time.perf_counter()
+    runs = {}
+    for name, sketch in demo.SKETCHES[options.model].items():
+        started = time.perf_counter()
+        shown = demonstration(options.model, options.clients, options.simulation_seed)
+        task = shown.task(options.epsilon, options.delta, sketch, options.servers, options.simulation_seed)
+        networked, fields, parts = run_and_fit(task, shown.table, options, shown.analysis, began=started)
+        runs[name] = demo.Run(networked, fields, parts, shown)
+    print_result(demo.fields(runs) if options.json else demo.parts(runs, wall_s=time.perf_counter() - began))

@@ -1,0 +1,123 @@
+"""`dpmpc fit`: a private model of a table, by real server processes on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+from dpmpc.commands.options import (
+    add_run_options,
+    add_task_options,
+    task_choices,
+)
+from dpmpc.commands.output import new_directory, print_result, progress, write_outputs
+
+MODELS = ("ridge", "low-rank", "moment")
+
+
+def add_commands(commands: Any) -> None:
+    """Add the command to the parser."""
+    fit = commands.add_parser("fit", help="a private model of a table, by real server processes on this machine")
+    fit.add_argument("data", metavar="DATA", help="CSV or Parquet, one row per client")
+    fit.add_argument("--model", choices=MODELS, default="ridge")
+    fit.add_argument("--bounds", metavar="FILE", help="TOML with the public bounds; without it data must be in [-1, 1]")
+    fit.add_argument("--drop-missing", action="store_true", help="leave out rows with missing values")
+    fit.add_argument("--out", metavar="DIR", help="write release, result and report to a new directory")
+    _add_model_options(fit)
+    add_task_options(fit)
+    add_run_options(fit)
+    fit.set_defaults(run=_fit)
+
+
+def _add_model_options(command: argparse.ArgumentParser) -> None:
+    ridge = command.add_argument_group("--model ridge")
+    ridge.add_argument("--target", metavar="COL", help="the column to predict; required")
+    ridge.add_argument(
+        "--alpha", type=_penalty, help="penalty in normalised units (default 1); auto chooses it from the release"
+    )
+    ridge.add_argument("--no-intercept", action="store_true")
+    low_rank = command.add_argument_group("--model low-rank")
+    low_rank.add_argument("--components", type=int, metavar="R", help="rank of the approximation (default 3)")
+    moment = command.add_argument_group("--model moment")
+    moment.add_argument("--column", metavar="COL", help="what is measured; required if there are several")
+    moment.add_argument("--order", type=int, metavar="K", help="the sum of x^K (default 2)")
+    moment.add_argument(
+        "--items",
+        action="store_true",
+        help="the sum of squared counts of each whole number; --rows: size of its sketch",
+    )
+
+
+def _penalty(text: str) -> float | str:
+    """A number, or "auto"."""
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} given, a number or 'auto' expected") from None
+
+
+def _fit(options: argparse.Namespace) -> None:
+    from dpmpc.analyses import analysis_of
+    from dpmpc.bounds import Schema, schema
+    from dpmpc.planning import design
+    from dpmpc.tables import read_table
+
+    began = time.perf_counter()
+    out = None if options.out is None else new_directory(options.out)
+    analysis = analysis_of(options)
+    given = None if options.bounds is None else Schema.from_toml(options.bounds)
+    wanted = analysis.columns(None if given is None else given.names)
+    table = read_table(options.data, wanted, drop_missing=options.drop_missing)
+    analysis.check(table)
+    public = schema(given, table.names)
+    choices = analysis.choices(task_choices(options), public)
+    task = design(public, len(table), options.epsilon, options.delta, **choices)
+    networked, fields, parts = run_and_fit(task, table, options, analysis, began=began)
+    if out is not None:
+        write_outputs(out, fields, parts, networked.release, _page(networked, fields, analysis, options))
+    print_result(fields if options.json else parts)
+
+
+def _page(networked: Any, fields: dict[str, Any], analysis: Any, options: argparse.Namespace) -> str:
+    """The report as HTML, with the command as it was given but for the places of files."""
+    from dpmpc.reports import Analysed, command_line, page
+
+    return page(
+        networked.release,
+        analysed=Analysed(analysis.name, analysis.arguments()["model"], fields["result"]),
+        timing=fields["timing"],
+        command=command_line(options.arguments, [options.data, options.bounds, options.out]),
+    )
+
+
+def run_and_fit(
+    task: Any, table: Any, options: argparse.Namespace, analysis: Any, *, began: float
+) -> tuple[Any, dict[str, Any], list[Any]]:
+    """Run the model's program, and say how its answer compares with what the data at hand would give."""
+    from dpmpc import report
+    from dpmpc.protocols.linear_transform import run
+    from dpmpc.randomness import stream_for
+
+    with progress(quiet=options.json) as on_progress:
+        networked = run(
+            task,
+            table.values,
+            program=analysis.program,
+            arguments=analysis.arguments(),
+            stream=stream_for(options.simulation_seed),
+            threads=options.threads,
+            deadline=options.deadline,
+            on_progress=on_progress,
+        )
+    analysis.fit(networked.release)
+    findings = analysis.judge(table, networked.answer)
+    wall_s = time.perf_counter() - began
+    fields = report.fit_fields(
+        networked,
+        analysis.name,
+        findings.result,
+        features=analysis.features(table),
+        wall_s=wall_s,
+    )
+    return networked, fields, report.fit_parts(networked, findings.parts, wall_s=wall_s)

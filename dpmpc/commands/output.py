@@ -1,0 +1,74 @@
+"""What commands print and write: results on standard output, progress on standard error, files whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from dpmpc.errors import InputError
+
+Progress = Callable[[str, float], None]
+
+
+def new_directory(path: str) -> Path:
+    """Return a directory that does not exist yet, or refuse: results are never mixed or overwritten."""
+    out = Path(path)
+    if out.exists():
+        raise InputError(f"out: {path!r} exists already, the name of a new directory expected")
+    if not out.absolute().parent.is_dir():
+        raise InputError(f"out: {path!r} given, but {str(out.parent)!r} is no directory")
+    return out
+
+
+def write_outputs(out: Path, fields: dict[str, Any], parts: list[Any], release: Any, page: str) -> None:
+    """Write everything to a directory beside the wanted one, then rename it."""
+    import tempfile
+
+    from rich.console import Console
+
+    with tempfile.TemporaryDirectory(dir=out.absolute().parent, prefix=f".{out.name}.") as folder:
+        partial = Path(folder) / "out"
+        partial.mkdir()
+        release.save(partial / "release.dpmpc")
+        (partial / "result.json").write_text(json.dumps(fields, indent=1, allow_nan=False) + "\n")
+        (partial / "report.html").write_text(page, encoding="utf-8")
+        with open(partial / "report.txt", "w") as text:
+            console = Console(file=text, width=120)
+            _print_parts(console, parts)
+        partial.rename(out)
+
+
+def print_result(result: dict[str, Any] | list[Any]) -> None:
+    """Print one JSON object, or what rich can show, on standard output."""
+    if isinstance(result, dict):
+        print(json.dumps(result, allow_nan=False))
+        return
+    from rich.console import Console
+
+    _print_parts(Console(highlight=False), result)
+
+
+def _print_parts(console: Any, parts: list[Any]) -> None:
+    """Print tables as they fit, and text with its own line breaks."""
+    for part in parts:
+        console.print(part, soft_wrap=isinstance(part, str))
+
+
+@contextmanager
+def progress(*, quiet: bool) -> Iterator[Progress]:
+    """A progress display on standard error: one line per stage."""
+    from rich.console import Console
+    from rich.progress import Progress as Display
+
+    with Display(console=Console(stderr=True), transient=True, disable=quiet) as display:
+        stages: dict[str, Any] = {}
+
+        def on_progress(stage: str, fraction: float) -> None:
+            if stage not in stages:
+                stages[stage] = display.add_task(stage, total=1.0)
+            display.update(stages[stage], completed=fraction)
+
+        yield on_progress

@@ -1,0 +1,125 @@
+"""What every noise has in common: draws that depend on the stream alone, and a description in plain types."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.errors import InputError, SimulationOnly
+from dpmpc.randomness import KEY_BYTES, Label, Stream
+
+BLOCK_DRAWS = 1 << 16
+"""Draws that share one substream: the unit of work of a thread. Part of the definition of what a stream draws."""
+
+
+class Noise(ABC):
+    """A distribution from which each client draws its noise, one independent value for each number it sends.
+
+    Attributes
+    ----------
+    name : str
+        What the command line and saved releases call it.
+    parameters : tuple of str
+        The attributes that, with the name, say all about it: the arguments of the constructor.
+    integer : bool
+        Whether draws are int64; float64 otherwise.
+    simulation_only : bool
+        Whether it must not protect real people.
+    """
+
+    name: ClassVar[str]
+    parameters: ClassVar[tuple[str, ...]]
+    integer: ClassVar[bool] = True
+    simulation_only: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def variance(self) -> float:
+        """The variance of one draw."""
+
+    @abstractmethod
+    def _fill(self, out: NDArray[Any], stream: Stream) -> None:
+        """Overwrite the one-dimensional `out`, of at most `BLOCK_DRAWS` entries, with draws from `stream`."""
+
+    def sample(self, shape: int | tuple[int, ...], stream: Stream | None = None, threads: int = 1) -> NDArray[Any]:
+        """Draw an array of independent values.
+
+        Parameters
+        ----------
+        shape : int or tuple of int
+            The shape of the result.
+        stream : Stream, optional
+            Sixteen bytes are read from it, and key this call. By default a new key comes from the operating system,
+            except where `simulation_only`: there a stream has to be given.
+        threads : int
+            At least 1. The result does not depend on it.
+
+        Returns
+        -------
+        ndarray
+            Of `shape`; int64 where `integer`, float64 otherwise.
+
+        Raises
+        ------
+        InputError
+            If the shape or the number of threads makes no sense.
+        SimulationOnly
+            If the noise is for simulations only and no stream is given.
+        """
+        dimensions = _checked_shape(shape)
+        if not _is_count(threads) or threads < 1:
+            raise InputError(f"threads: {threads!r} given, a positive integer expected")
+        call = self._call_stream(stream)
+        out = np.empty(math.prod(dimensions), np.int64 if self.integer else np.float64)
+
+        def fill(block: int) -> None:
+            start = block * BLOCK_DRAWS
+            self._fill(out[start : start + BLOCK_DRAWS], call.substream(block, Label.NOISE))
+
+        blocks = range(-(-out.size // BLOCK_DRAWS))
+        if threads == 1 or len(blocks) <= 1:
+            for block in blocks:
+                fill(block)
+        else:
+            with ThreadPoolExecutor(threads) as pool:
+                list(pool.map(fill, blocks))
+        return out.reshape(dimensions)
+
+    def _call_stream(self, stream: Stream | None) -> Stream:
+        if stream is None and self.simulation_only:
+            raise SimulationOnly(
+                f"stream: none given, and {self.name} noise must not protect real people: its floating-point rounding "
+                "can give data away; use integer noise, or name a stream if this is a simulation"
+            )
+        source = Stream.from_os() if stream is None else stream
+        return Stream(source.bytes(KEY_BYTES), simulation=source.simulation)
+
+    def describe(self) -> dict[str, str | int | float]:
+        """Return the name and the parameters, in plain types; `noise_from` is the inverse."""
+        return {"name": self.name} | {parameter: getattr(self, parameter) for parameter in self.parameters}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Noise) and self.describe() == other.describe()
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.describe().items()))
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(f"{parameter}={getattr(self, parameter)!r}" for parameter in self.parameters)
+        return f"{type(self).__name__}({arguments})"
+
+
+def _checked_shape(shape: int | tuple[int, ...]) -> tuple[int, ...]:
+    dimensions = shape if isinstance(shape, tuple) else (shape,)
+    if not all(_is_count(dimension) and dimension >= 0 for dimension in dimensions):
+        raise InputError(f"shape: {shape!r} given, a tuple of non-negative integers expected")
+    return tuple(int(dimension) for dimension in dimensions)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)

@@ -1,0 +1,42 @@
+"""The noises by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dpmpc.errors import InputError
+from dpmpc.noise.base import Noise
+from dpmpc.noise.floating import GammaLaplace, Gaussian
+from dpmpc.noise.integer import DiscreteGaussian, DiscreteLaplace, Skellam
+
+FAMILIES: dict[str, type[Noise]] = {
+    family.name: family for family in (DiscreteGaussian, Skellam, DiscreteLaplace, Gaussian, GammaLaplace)
+}
+
+
+def noise_from(description: Mapping[str, Any]) -> Noise:
+    """Make the noise that `Noise.describe` described.
+
+    Parameters
+    ----------
+    description : mapping
+        ``name`` and the parameters of that family, nothing else.
+
+    Returns
+    -------
+    Noise
+
+    Raises
+    ------
+    InputError
+        If the name is unknown, or a parameter is missing, superfluous or out of range.
+    """
+    name = description.get("name")
+    family = FAMILIES.get(name) if isinstance(name, str) else None
+    if family is None:
+        raise InputError(f"noise: name {name!r} given, one of {', '.join(FAMILIES)} expected")
+    arguments = {key: value for key, value in description.items() if key != "name"}
+    if set(arguments) != set(family.parameters):
+        raise InputError(f"noise: {name} with {sorted(arguments)} given, {sorted(family.parameters)} expected")
+    return family(**arguments)

@@ -1,0 +1,88 @@
+"""Floating-point noise, for simulations only: its rounding artefacts can give data away (Mironov 2012)."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.noise.base import Noise
+from dpmpc.noise.parameters import checked_shares, positive
+from dpmpc.randomness import Stream
+
+
+class Gaussian(Noise):
+    """N(0, sigma^2) in double precision, for simulations only.
+
+    One word gives one draw, by inverting the distribution function at a multiple of 2^-53: no draw is farther out than
+    8.3 sigma, and the low-order bits are not those of a real number.
+
+    Parameters
+    ----------
+    sigma : float
+        Positive and finite.
+    """
+
+    name = "gaussian"
+    parameters = ("sigma",)
+    integer = False
+    simulation_only = True
+
+    def __init__(self, sigma: float):
+        self.sigma = float(positive("sigma", sigma, None))
+
+    @property
+    def variance(self) -> float:
+        """The variance of one draw, sigma^2."""
+        return self.sigma**2
+
+    def _fill(self, out: NDArray[Any], stream: Stream) -> None:
+        from scipy.special import ndtri  # only simulations need SciPy
+
+        np.multiply(ndtri(_uniform(stream, out.size)), self.sigma, out=out)
+
+
+class GammaLaplace(Noise):
+    """Gamma(1 / shares, scale) - Gamma(1 / shares, scale) in double precision, for simulations only.
+
+    `shares` independent draws add up to a Laplace variable of this scale: the noise of Burkhardt et al. 2025, Theorem
+    4.8. One word gives one Gamma variable, by inverting the distribution function at a multiple of 2^-53. With many
+    shares most of them underflow to 0, and then so does the draw: at 20000 shares 93 % of the draws.
+
+    Parameters
+    ----------
+    scale : float
+        b, positive and finite; rounded up to a double.
+    shares : int
+        m, from 1 to 2^40.
+    """
+
+    name = "gamma-laplace"
+    parameters = ("scale", "shares")
+    integer = False
+    simulation_only = True
+
+    def __init__(self, scale: float | Fraction, shares: int = 1):
+        exact = positive("scale", scale, None)
+        nearest = float(exact)
+        self.scale = nearest if nearest >= exact else math.nextafter(nearest, math.inf)
+        self.shares = checked_shares(shares)
+
+    @property
+    def variance(self) -> float:
+        """The variance of one draw, 2 scale^2 / shares."""
+        return 2 * self.scale**2 / self.shares
+
+    def _fill(self, out: NDArray[Any], stream: Stream) -> None:
+        from scipy.special import gammaincinv  # only simulations need SciPy
+
+        minuend, subtrahend = (gammaincinv(1 / self.shares, _uniform(stream, out.size)) for _ in range(2))
+        np.multiply(minuend - subtrahend, self.scale, out=out)
+
+
+def _uniform(stream: Stream, count: int) -> NDArray[np.float64]:
+    """Odd multiples of 2^-53 in (0, 1), one for each word; every one of them is a double."""
+    return ((stream.words(count) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52

@@ -1,0 +1,173 @@
+"""Integer noise, for data encoded in a ring or field: drawn exactly from a stream of words."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc._kernels import samplers
+from dpmpc.noise.base import Noise
+from dpmpc.noise.parameters import checked_shares, in_steps, positive
+from dpmpc.noise.poisson import MAX_MEAN, PoissonPlan, poisson_plan
+from dpmpc.noise.words import WordBuffer
+from dpmpc.randomness import Stream
+
+MAX_SIGMA = 1 << 40
+
+MAX_VARIANCE = 2 * MAX_MEAN
+
+MAX_SCALE = 1 << 40
+
+TAIL_SCALES = 128
+"""What of a discrete Laplace comes from points beyond at least so many scales is left out."""
+
+
+class DiscreteGaussian(Noise):
+    """P(x) proportional to exp(-x^2 / (2 sigma^2)) on the integers.
+
+    Drawn exactly, after Canonne, Kamath and Steinke (2020), Algorithm 3.
+
+    Parameters
+    ----------
+    sigma : float
+        In (0, 2^40]; rounded up to a multiple of 2^-10, and to an integer above 2^10. In units of the encoded integers.
+
+    Attributes
+    ----------
+    sigma : float
+        The value in use.
+    """
+
+    name = "discrete-gaussian"
+    parameters = ("sigma",)
+
+    def __init__(self, sigma: float):
+        rounded = in_steps(positive("sigma", sigma, MAX_SIGMA))
+        self._scale, self._shift = rounded.numerator, rounded.denominator.bit_length() - 1
+        self.sigma = float(rounded)
+
+    @property
+    def variance(self) -> float:
+        """The variance of one draw: sigma^2 to double precision from sigma = 2 on, less below (CKS, Corollary 9)."""
+        if self.sigma >= 2:
+            return self.sigma**2
+        mass = [math.exp(-((x / self.sigma) ** 2) / 2) for x in range(80)]
+        return 2 * sum(x * x * p for x, p in enumerate(mass)) / (2 * sum(mass) - 1)
+
+    def _fill(self, out: NDArray[Any], stream: Stream) -> None:
+        words, drawn = WordBuffer(stream, 12 * out.size), 0  # about 11 words make a draw
+        while drawn < out.size:
+            used, more = samplers.discrete_gaussian(words.unread, out[drawn:], self._scale, self._shift)
+            words.skip(used)
+            drawn += more
+            if drawn < out.size:
+                words.refill()
+
+
+class Skellam(Noise):
+    """The difference of two independent Poisson(variance / 2) variables.
+
+    Sums of Skellam variables are Skellam variables, whose variance is the sum of the variances. The Poisson
+    variables are drawn exactly (`dpmpc.noise.poisson`).
+
+    Parameters
+    ----------
+    variance : float
+        In (0, 2^53]; rounded up to an even integer, so that 2 is the least.
+
+    Attributes
+    ----------
+    variance : int
+        The value in use.
+    """
+
+    name = "skellam"
+    parameters = ("variance",)
+
+    def __init__(self, variance: float):
+        self._mean = math.ceil(positive("variance", variance, MAX_VARIANCE) / 2)
+
+    @property
+    def variance(self) -> int:
+        """The variance of one draw, an even integer."""
+        return 2 * self._mean
+
+    def _fill(self, out: NDArray[Any], stream: Stream) -> None:
+        plan = poisson_plan(self._mean)
+        words = WordBuffer(stream, 2 * out.size + out.size // 16)  # of 64 words at most one or two are rejected
+        subtrahend = np.empty_like(out)
+        _fill_centred_poisson(out, plan, words)
+        _fill_centred_poisson(subtrahend, plan, words)
+        out -= subtrahend
+
+
+class DiscreteLaplace(Noise):
+    """A client's share of discrete Laplace noise: `shares` independent draws add up to P(z) proportional to q^|z|.
+
+    q = exp(-1 / scale). A share is the difference of two independent Polya (negative binomial) variables NB(1 / shares,
+    q), and more than `shares` of them add up to a discrete Laplace variable plus independent noise. It is drawn as the
+    sum of the points of a thinned Poisson process (docs/mathematics.md, section 2), exactly but for points beyond
+    128 scales: a sum of `shares` draws is within total variation distance 2^-183 of the discrete Laplace distribution.
+
+    Parameters
+    ----------
+    scale : float
+        In (0, 2^40]; rounded up to a multiple of 2^-10, and to an integer above 2^10. In units of the encoded integers.
+    shares : int
+        m, from 1 to 2^40. With 1, a draw is the whole discrete Laplace variable.
+
+    Attributes
+    ----------
+    scale : float
+        The value in use.
+    """
+
+    name = "discrete-laplace"
+    parameters = ("scale", "shares")
+
+    def __init__(self, scale: float | Fraction, shares: int = 1):
+        rounded = in_steps(positive("scale", scale, MAX_SCALE))
+        self._scale, self._shift = rounded.numerator, rounded.denominator.bit_length() - 1
+        # The least number of levels with 2^levels >= 128 scale, and at least 1.
+        self._levels = max(1, (math.ceil(TAIL_SCALES * rounded) - 1).bit_length())
+        self.scale = float(rounded)
+        self.shares = checked_shares(shares)
+
+    @property
+    def variance(self) -> float:
+        """The variance of one draw: 2 q / (1 - q)^2 / shares."""
+        return 2 * math.exp(-1 / self.scale) / math.expm1(-1 / self.scale) ** 2 / self.shares
+
+    def _fill(self, out: NDArray[Any], stream: Stream) -> None:
+        # Few shares are cut into parts, in each of which the kernel expects half a point or less.
+        parts = -(-4 * self._levels // self.shares)
+        words = WordBuffer(stream, 12 * out.size)
+        out[:] = 0
+        for _ in range(parts):
+            drawn = 0
+            while drawn < out.size:
+                used, more = samplers.discrete_laplace(
+                    words.unread, out[drawn:], self._scale, self._shift, self._levels, parts * self.shares
+                )
+                words.skip(used)
+                drawn += more
+                if drawn < out.size:
+                    words.refill()
+
+
+def _fill_centred_poisson(out: NDArray[np.int64], plan: PoissonPlan, words: WordBuffer) -> None:
+    drawn = 0
+    while drawn < out.size:
+        used, more, unsettled = plan.kernel.draw(words.unread, out[drawn:])
+        words.skip(used)
+        drawn += more
+        if unsettled is None:
+            if drawn < out.size:
+                words.refill()
+        elif plan.finish(*unsettled, words):
+            out[drawn] = unsettled[0]
+            drawn += 1

@@ -1,0 +1,79 @@
+"""What every statistic says: what a client sends, and by how much one client can move it."""
+
+from __future__ import annotations
+
+import abc
+import json
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.bounds import Schema
+from dpmpc.encoding import FixedPoint, Sensitivity
+
+_BLOCK_CELLS = 1 << 16  # entries that are encoded at once: with what they are made of they stay in the cache
+
+
+class Statistic(abc.ABC):
+    """What is summed over the clients.
+
+    Attributes
+    ----------
+    radius : float or None
+        L2 norm that a normalised row is clipped to, on top of the box [-1, 1]^p; None where there is no such limit.
+    """
+
+    name: str
+    radius: float | None = None
+
+    @abc.abstractmethod
+    def width(self, columns: int) -> int:
+        """Number of entries that a client with `columns` columns sends."""
+
+    @abc.abstractmethod
+    def encode(self, rows: NDArray[np.float64], encoding: FixedPoint) -> NDArray[np.int64]:
+        """Encode normalised rows (m, p) as integers (m, width)."""
+
+    def encode_raw(
+        self,
+        rows: NDArray[np.float64],
+        schema: Schema,
+        encoding: FixedPoint,
+        out: NDArray[np.int64],
+        first: int = 0,
+    ) -> None:
+        """Overwrite `out` (m, width) with ``encode(schema.normalise(rows), encoding)``, by blocks that stay in cache.
+
+        Errors count the `first` rows that came before these.
+        """
+        step = max(1, _BLOCK_CELLS // max(1, *out.shape[1:], *rows.shape[1:]))
+        for start in range(0, len(rows), step):
+            block = slice(start, start + step)
+            out[block] = self.encode(schema.normalise(rows[block], first=first + start), encoding)
+
+    @abc.abstractmethod
+    def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
+        """By how much the encoded contribution moves when one client's row is replaced."""
+
+    @abc.abstractmethod
+    def largest_entry(self, encoding: FixedPoint) -> int:
+        """Largest magnitude of an encoded entry."""
+
+    @abc.abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """Return the arguments that make an equal statistic, fit for JSON."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return the public facts that `statistic_from` rebuilds this from."""
+        return {"name": self.name, **self.parameters()}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Statistic) and self.describe() == other.describe()
+
+    def __hash__(self) -> int:
+        return hash(json.dumps(self.describe(), sort_keys=True))
+
+    def __repr__(self) -> str:
+        facts = ", ".join(f"{name}={value!r}" for name, value in self.parameters().items())
+        return f"{type(self).__name__}({facts})"

@@ -1,0 +1,27 @@
+"""The statistics by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dpmpc.errors import InputError
+from dpmpc.statistic.base import Statistic
+from dpmpc.statistic.columns import ItemSketch, PowerSum
+from dpmpc.statistic.rows import Rows, SecondMoments, WhitenedProducts
+
+STATISTICS: dict[str, type[Statistic]] = {
+    kind.name: kind for kind in (Rows, SecondMoments, WhitenedProducts, PowerSum, ItemSketch)
+}
+
+
+def statistic_from(description: Mapping[str, Any]) -> Statistic:
+    """Rebuild a statistic from `Statistic.describe`."""
+    parameters = dict(description)
+    kind = STATISTICS.get(parameters.pop("name"))
+    if kind is None:
+        raise InputError(f"statistic: {description['name']!r} given, one of {', '.join(STATISTICS)} expected")
+    try:
+        return kind(**parameters)
+    except TypeError as error:
+        raise InputError(f"statistic: {dict(description)} given, not what {kind.name} is described by") from error

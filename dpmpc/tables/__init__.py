@@ -1,0 +1,33 @@
+"""Reading tables of numbers: CSV, Parquet, arrays and data frames become one `Table`.
+
+A `Table` holds finite float64 numbers under unique names; whatever is missing, infinite or no number at all is refused
+with its column, row and line, or dropped on request and counted. Nothing here is private: a table is what a client, or
+a simulation of all clients, sees before clipping. Error messages quote cells: they are for the client's eyes only.
+
+Rows are counted from 1, without the header; lines of a file are counted from 1, with it. Blank lines are skipped.
+"""
+
+from dpmpc.tables.csv_files import MISSING, read_csv, write_csv
+from dpmpc.tables.files import column_names, read_labels, read_table
+from dpmpc.tables.names import check_names, default_names, position_of
+from dpmpc.tables.numbers import check_finite, expect_columns, numeric_matrix, numeric_vector
+from dpmpc.tables.parquet_files import read_parquet
+from dpmpc.tables.table import Table
+
+__all__ = [
+    "MISSING",
+    "Table",
+    "check_finite",
+    "check_names",
+    "column_names",
+    "default_names",
+    "expect_columns",
+    "numeric_matrix",
+    "numeric_vector",
+    "position_of",
+    "read_csv",
+    "read_labels",
+    "read_parquet",
+    "read_table",
+    "write_csv",
+]
