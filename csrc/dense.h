@@ -6,8 +6,8 @@
  * about 2^g / k; a matrix product has g multiplications and additions.
  *
  * Clients are taken by words: the 32 signs of one row for clients 32 w .. 32 w + 31, split into groups. Columns of X
- * are taken by tiles of a few vectors, which fit the registers. dense_draw.h and dense_sum.h are included once per
- * instruction set, after SET, LANES, GROUPS, MULTIPLY_LOW, INTERLEAVE_LOWER and INTERLEAVE_UPPER of sketch.h.
+ * are taken by tiles of a few vectors, which fit the registers. Drawing the signs (dense_draw.h) and adding (dense_sum.h)
+ * are part of dense_body.h.
  *
  * All bodies compute the same bits. For doubles the order of additions is fixed: a group's signed sum is that of its
  * first floor(g/2) clients, in order, plus that of the others, in order; a word's signed sum adds its groups in order,
@@ -24,8 +24,8 @@
 #define DENSE_WORD 32   /* clients whose signs in one row are one word */
 #define DENSE_STEP 32   /* rows drawn together: a multiple of LANES GROUPS of every body */
 #define DENSE_TILE 4    /* vectors of a tile, at most */
+#define DENSE_LANES 4   /* words in a vector of `sum`, at most */
 #define DENSE_LINE 64   /* bytes: what buffers are aligned to */
-#define DENSE_BODIES 4
 
 struct dense_matrix {
     uint32_t key[2], nonce[2];
@@ -71,73 +71,10 @@ static int64_t dense_tile(int64_t first, int64_t vectors)
     return (left + tiles - 1) / tiles;
 }
 
-#define SET portable
-#define LANES 1
-#define GROUPS 1
-#define MULTIPLY_LOW(a, b) ((uint64_t)(uint32_t)(a) * (uint64_t)(b))
-#include "dense_draw.h"
-#include "dense_sum.h"
-#include "sketch_end.h"
-static const struct dense_body dense_portable = {"portable", 1, draw_portable, sum_portable, scatter_portable};
+#define BODY "dense_body.h"
+#include "each_set.h"
 
-#ifdef SKETCH_WIDE_BODIES
-#define SET sse2
-#define LANES 2
-#define GROUPS 2
-#define MULTIPLY_LOW(a, b) ((NAME(lanes))_mm_mul_epu32((__m128i)(a), (__m128i)((NAME(lanes)){0} + (b))))
-#define INTERLEAVE_LOWER {0, 2}
-#define INTERLEAVE_UPPER {1, 3}
-#include "dense_draw.h"
-#include "dense_sum.h"
-#include "sketch_end.h"
-static const struct dense_body dense_sse2 = {"sse2", 2, draw_sse2, sum_sse2, scatter_sse2};
-
-#pragma GCC push_options
-#pragma GCC target("avx2")
-#define SET avx2
-#define LANES 4
-#define GROUPS 2
-#define MULTIPLY_LOW(a, b) ((NAME(lanes))_mm256_mul_epu32((__m256i)(a), (__m256i)((NAME(lanes)){0} + (b))))
-#define INTERLEAVE_LOWER {0, 4, 1, 5}
-#define INTERLEAVE_UPPER {2, 6, 3, 7}
-#include "dense_draw.h"
-#include "dense_sum.h"
-#include "sketch_end.h"
-#pragma GCC pop_options
-static const struct dense_body dense_avx2 = {"avx2", 4, draw_avx2, sum_avx2, scatter_avx2};
-
-/* Wider vectors help to draw; for sums they would only pad common widths further. */
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw,prefer-vector-width=512")
-#define SET avx512
-#define LANES 8
-#define GROUPS 4
-#define MULTIPLY_LOW(a, b) ((NAME(lanes))_mm512_mul_epu32((__m512i)(a), (__m512i)((NAME(lanes)){0} + (b))))
-#define INTERLEAVE_LOWER {0, 8, 1, 9, 2, 10, 3, 11}
-#define INTERLEAVE_UPPER {4, 12, 5, 13, 6, 14, 7, 15}
-#include "dense_draw.h"
-#include "sketch_end.h"
-#pragma GCC pop_options
-static const struct dense_body dense_avx512 = {"avx512", 4, draw_avx512, sum_avx2, scatter_avx2};
-#endif
-
-/* List the bodies that this processor can run, the fastest one last, and return their number. */
-static int dense_bodies(const struct dense_body *bodies[DENSE_BODIES])
-{
-    int count = 0;
-    bodies[count++] = &dense_portable;
-#ifdef SKETCH_WIDE_BODIES
-    __builtin_cpu_init();
-    bodies[count++] = &dense_sse2;
-    if (__builtin_cpu_supports("avx2")) {
-        bodies[count++] = &dense_avx2;
-        if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
-            bodies[count++] = &dense_avx512;
-    }
-#endif
-    return count;
-}
+static const struct dense_body *const dense_bodies[] = EACH_BODY(dense);
 
 static void *dense_new(int64_t count, size_t size)
 {
@@ -239,9 +176,7 @@ static int dense_apply(const struct dense_body *body, const struct dense_matrix 
 {
     const int status = shared ? dense_multiply(body, S, kind, first, count, width, X, Y)
                               : dense_scatter(body, S, kind, first, count, width, X, Y);
-    if (kind == SKETCH_FIELD)
-        for (int64_t i = 0; i < S->rows * width; i++)
-            Y[i] -= MERSENNE61 & -((Y[i] + 1) >> 61);
+    make_canonical(kind, S->rows * width, Y);
     return status;
 }
 

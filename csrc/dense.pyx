@@ -17,7 +17,6 @@ cdef extern from "dense.h" nogil:
         SKETCH_DONE
         SKETCH_NO_MEMORY
         SKETCH_NOT_CANONICAL
-        DENSE_BODIES
 
     struct dense_matrix:
         uint32_t key[2]
@@ -27,28 +26,28 @@ cdef extern from "dense.h" nogil:
     struct dense_body:
         const char *name
 
-    int dense_bodies(const dense_body **bodies)
+    const dense_body **dense_bodies
+    int bodies_here()
     int dense_signs(const dense_body *body, const dense_matrix *S, uint32_t first, int64_t blocks, uint32_t *out)
     int dense_apply(const dense_body *body, const dense_matrix *S, sketch_kind kind, uint64_t first, int64_t count,
                     int64_t width, bint shared, const uint64_t *X, uint64_t *Y)
 
 
-cdef const dense_body *_bodies[DENSE_BODIES]
-cdef int _available = dense_bodies(_bodies)
-cdef const dense_body *_body = _bodies[_available - 1]
+cdef int _available = bodies_here()
+cdef const dense_body *_body = dense_bodies[_available - 1]
 
 _KINDS = {"ring64": SKETCH_RING, "mersenne61": SKETCH_FIELD, "float64": SKETCH_REAL}
 
 
 def instruction_sets():
     """Names of the bodies that this processor can run, the one chosen at import last."""
-    return tuple(_bodies[i].name.decode() for i in range(_available))
+    return tuple(dense_bodies[i].name.decode() for i in range(_available))
 
 
 def use_instruction_set(str name):
     """Run this body from now on, in the whole process: for tests and measurements."""
     global _body
-    _body = _bodies[instruction_sets().index(name)]
+    _body = dense_bodies[instruction_sets().index(name)]
 
 
 cdef class Matrix:

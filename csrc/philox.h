@@ -1,7 +1,7 @@
 /* Philox4x32-7: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011). Seven rounds are
  * the fewest that pass BigCrush.
  *
- * Part of sketch_draw.h; sketch.h says what LANES, GROUPS, NAME and MULTIPLY_LOW are. GROUPS times LANES
+ * Part of sketch_draw.h and dense_draw.h; each_set.h says what LANES, GROUPS and MULTIPLY_LOW are. GROUPS times LANES
  * counters are encrypted together: one group alone would wait for its own multiplications.
  *
  * Each 64-bit lane carries one 32-bit word of a counter in its lower half. What stands in the upper half is

@@ -23,7 +23,6 @@ cdef extern from "sketch.h" nogil:
         SKETCH_DONE
         SKETCH_NO_MEMORY
         SKETCH_NOT_CANONICAL
-        SKETCH_BODIES
 
     struct sketch_matrix:
         sketch_family family
@@ -36,7 +35,8 @@ cdef extern from "sketch.h" nogil:
         const char *name
         void (*philox)(uint32_t *counter, const uint32_t *key) noexcept nogil
 
-    int sketch_bodies(const sketch_body **bodies)
+    const sketch_body **sketch_bodies
+    int bodies_here()
     int sketch_entries(const sketch_body *body, const sketch_matrix *S, uint64_t first, int64_t count, uint32_t *out)
     int sketch_scatter(const sketch_body *body, const sketch_matrix *S, sketch_kind kind, uint64_t first, int64_t count,
                        int64_t width, bint shared, const uint64_t *X, uint64_t *Y)
@@ -45,9 +45,8 @@ cdef extern from "sketch.h" nogil:
                               uint64_t *Y)
 
 
-cdef const sketch_body *_bodies[SKETCH_BODIES]
-cdef int _available = sketch_bodies(_bodies)
-cdef const sketch_body *_body = _bodies[_available - 1]
+cdef int _available = bodies_here()
+cdef const sketch_body *_body = sketch_bodies[_available - 1]
 
 _KINDS = {"ring64": SKETCH_RING, "mersenne61": SKETCH_FIELD, "float64": SKETCH_REAL}
 _FAMILIES = {"independent": SKETCH_INDEPENDENT, "balanced": SKETCH_BALANCED, "ones": SKETCH_ONES}
@@ -55,13 +54,13 @@ _FAMILIES = {"independent": SKETCH_INDEPENDENT, "balanced": SKETCH_BALANCED, "on
 
 def instruction_sets():
     """Names of the bodies that this processor can run, the one chosen at import last."""
-    return tuple(_bodies[i].name.decode() for i in range(_available))
+    return tuple(sketch_bodies[i].name.decode() for i in range(_available))
 
 
 def use_instruction_set(str name):
     """Run this body from now on, in the whole process: for tests and measurements."""
     global _body
-    _body = _bodies[instruction_sets().index(name)]
+    _body = sketch_bodies[instruction_sets().index(name)]
 
 
 def philox(counter, key):

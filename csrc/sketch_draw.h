@@ -1,4 +1,5 @@
-/* Drawing a block of S, for one instruction set. "Derivation" in dpmpc/sketching.py is the specification.
+/* Drawing a block of S, for one instruction set. "Derivation" in dpmpc/sketching/__init__.py is the
+ * specification.
  *
  * A packed entry is (row << 1) | negative. No row is 2^31 - 1, so that an entry of all ones can say "rejected". */
 
