@@ -17,37 +17,30 @@ On a file of your own: ``dpmpc fit FILE --model moment --column COLUMN -M3 ...``
 
 from __future__ import annotations
 
-import importlib
 import sys
+from collections.abc import Mapping
 from typing import Any
 
-from dpmpc.protocols.linear_transform import analyst, server
+from dpmpc.protocols.linear_transform import import_estimators, open_then
 
 from dpmpc.network.party import Party
-from dpmpc.network.settings import PartySettings
-from dpmpc.task import Task
+from dpmpc.release import Release
 
 PROGRAM = "dpmpc.protocols.frequency_moments"
 
-
-def prepare(settings: PartySettings) -> None:
-    """Import what only the analyst needs, while clients are at work."""
-    if settings.party == settings.analyst:
-        importlib.import_module("dpmpc.estimators")
+prepare = import_estimators  # run in every party, while clients are at work
 
 
 async def main(party: Party) -> dict[str, Any]:
     """Run one party: a server, or the analyst, who returns the moment in the column's units."""
-    task = Task.from_dict(party.arguments["task"])
-    if party.pid != party.analyst:
-        await server(party, task)
-        return {}
-    release = await analyst(party, task)
+    return await open_then(party, fit)
 
+
+def fit(arguments: Mapping[str, Any], release: Release) -> dict[str, Any]:
+    """Step 3: estimate the moment."""
     from dpmpc.estimators import FrequencyMoment  # no server needs scikit-learn
 
-    with party.meter.phase("fit"):
-        fitted = FrequencyMoment(**party.arguments["model"]).fit_release(release)
+    fitted = FrequencyMoment(**arguments["model"]).fit_release(release)
     return {
         "column": fitted.column_,
         "order": fitted.order,

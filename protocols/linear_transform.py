@@ -12,7 +12,8 @@ Parties: M servers, each holding one share of every client's noisy row, and one 
 `main` is what one party runs; `run` plays all the clients, starts the parties as processes of this machine, linked by
 mutually authenticated TLS over loopback, and returns the release with what each server spent.
 
-The other programs of this folder take their servers' and the analyst's steps from here, and go on with the release.
+The other programs of this folder take their servers' and the analyst's steps from here, and go on with the release:
+`open_then` is what one party of theirs runs, `import_estimators` how its analyst gets ready.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
+import importlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -34,6 +36,7 @@ from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.launch import FolderCallback, launch
 from dpmpc.network.meter import Report
 from dpmpc.network.party import Party
+from dpmpc.network.settings import PartySettings
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
 from dpmpc.server import simulation_keys, transform
@@ -51,6 +54,32 @@ async def main(party: Party) -> dict[str, Any]:
     task = Task.from_dict(party.arguments["task"])
     await (analyst if party.pid == party.analyst else server)(party, task)
     return {}
+
+
+async def open_then(party: Party, conclude: Callable[[Mapping[str, Any], Release], dict[str, Any]]) -> dict[str, Any]:
+    """Run one party of a program that goes on from the release.
+
+    Parameters
+    ----------
+    party : Party
+        The analyst, or a server.
+    conclude : callable
+        ``conclude(arguments, release)`` is what the analyst does next, with the program's arguments; what it returns is
+        the analyst's answer.
+    """
+    task = Task.from_dict(party.arguments["task"])
+    if party.pid != party.analyst:
+        await server(party, task)
+        return {}
+    release = await analyst(party, task)
+    with party.meter.phase("fit"):
+        return conclude(party.arguments, release)
+
+
+def import_estimators(settings: PartySettings) -> None:
+    """Import what only the analyst needs, while clients are at work."""
+    if settings.party == settings.analyst:
+        importlib.import_module("dpmpc.estimators")
 
 
 async def server(party: Party, task: Task) -> None:

@@ -20,15 +20,13 @@ Five servers and an analyst, each a process of this machine, and generated peopl
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import sys
-import time
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from dpmpc.protocols.linear_transform import Run, run_parties, sketch_alone
+from dpmpc.protocols.linear_transform import Run, clients, run_parties, sketch_alone
 from dpmpc.protocols.unopened import (
     demonstration_options,
     open_to_analyst,
@@ -42,7 +40,6 @@ from dpmpc.protocols.unopened import (
 from numpy.typing import NDArray
 
 from dpmpc.bounds import Column, Schema
-from dpmpc.client import share_batch
 from dpmpc.errors import InputError
 from dpmpc.network.party import Party
 from dpmpc.planning import design, public_seed
@@ -174,10 +171,8 @@ def bits_of_square(task: Task) -> int:
 
 def run(task: Task, rows: NDArray[np.float64], *, stream: Stream | None = None, threads: int = 1) -> Run:
     """Play all the clients, then run servers and analyst as processes of this machine; see `linear_transform.run`."""
-    began = time.perf_counter()
-    shares = share_batch(check(task), rows, stream=stream, threads=threads)
-    clients_s = time.perf_counter() - began
-    return dataclasses.replace(run_parties(PROGRAM, task, shares, threads=threads), clients_s=clients_s)
+    shares = clients(check(task), rows, stream=stream, threads=threads)
+    return run_parties(PROGRAM, task, shares, threads=threads)
 
 
 def demonstrate(arguments: Sequence[str]) -> None:

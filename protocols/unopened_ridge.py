@@ -21,14 +21,12 @@ Three servers and an analyst, each a process of this machine, and generated peop
 
 from __future__ import annotations
 
-import dataclasses
 import sys
-import time
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from dpmpc.protocols.linear_transform import Run, run_parties, sketch_alone
+from dpmpc.protocols.linear_transform import Run, clients, run_parties, sketch_alone
 from dpmpc.protocols.ridge_regression import answer_of
 from dpmpc.protocols.unopened import (
     demonstration_options,
@@ -43,7 +41,6 @@ from dpmpc.protocols.unopened import (
 from numpy.typing import NDArray
 
 from dpmpc.bounds import Schema
-from dpmpc.client import share_batch
 from dpmpc.errors import InputError
 from dpmpc.network.party import Party
 from dpmpc.planning import FRACTIONAL_BITS, design
@@ -140,11 +137,8 @@ def public_ones(task: Task) -> NDArray[np.uint64]:
 
 def run(task: Task, rows: NDArray[np.float64], target: str, *, alpha: float = 1.0, stream: Stream | None = None) -> Run:
     """Play all the clients, then run servers and analyst as processes of this machine; see `linear_transform.run`."""
-    began = time.perf_counter()
-    shares = share_batch(check(task), rows, stream=stream)
-    clients_s = time.perf_counter() - began
-    arguments = {"target": target, "model": {"alpha": alpha}}
-    return dataclasses.replace(run_parties(PROGRAM, task, shares, arguments=arguments), clients_s=clients_s)
+    shares = clients(check(task), rows, stream=stream)
+    return run_parties(PROGRAM, task, shares, arguments={"target": target, "model": {"alpha": alpha}})
 
 
 def demonstrate(arguments: Sequence[str]) -> None:
