@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpmpc.bench import charts, synthetic
-from dpmpc.bench.utility import DELTA, RUNS
+from dpmpc.bench import synthetic
+from dpmpc.bench.utility import DELTA
 
 TITLE = "Figure 2: low-rank approximation, synthetic data"
 NOTE = (
@@ -16,11 +16,5 @@ NOTE = (
 
 def main(arguments: Sequence[str]) -> None:
     """Measure, print and write the figure."""
-    options = charts.options_of("figure2", TITLE, arguments, RUNS)
-    sizes = synthetic.QUICK_SIZES if options.quick else synthetic.SIZES
-    panels = [
-        synthetic.sweep(f"ε = {epsilon:g}", synthetic.low_rank_problem, epsilon, options.runs, sizes)
-        for epsilon in synthetic.REGIMES
-    ]
-    y_label = synthetic.LowRankProblem.measure
-    charts.finish(charts.Chart("figure2", TITLE, NOTE, "clients n", y_label, panels), options.out)
+    curves = {f"ε = {epsilon:g}": (synthetic.low_rank_problem, epsilon) for epsilon in synthetic.REGIMES}
+    synthetic.figure("figure2", TITLE, NOTE, synthetic.LowRankProblem.measure, curves, arguments)

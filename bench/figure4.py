@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from dpmpc.bench import charts, synthetic
+from dpmpc.bench import synthetic
 from dpmpc.bench.utility import DELTA
 
 ALPHAS = (10.0, 1e3, 1e5)
@@ -19,11 +19,6 @@ NOTE = (
 
 def main(arguments: Sequence[str]) -> None:
     """Measure, print and write the figure."""
-    options = charts.options_of("figure4", TITLE, arguments, RUNS)
-    sizes = synthetic.QUICK_SIZES if options.quick else synthetic.SIZES[::2]
-    panels = []
-    for alpha in ALPHAS:
-        problem = functools.partial(synthetic.ridge_problem, alpha=alpha)
-        panels.append(synthetic.sweep(f"λ = {alpha:g}", problem, EPSILON, options.runs, sizes))
-    y_label = synthetic.RidgeProblem.measure
-    charts.finish(charts.Chart("figure4", TITLE, NOTE, "clients n", y_label, panels), options.out)
+    curves = {f"λ = {alpha:g}": (functools.partial(synthetic.ridge_problem, alpha=alpha), EPSILON) for alpha in ALPHAS}
+    sizes = synthetic.SIZES[::2]
+    synthetic.figure("figure4", TITLE, NOTE, synthetic.RidgeProblem.measure, curves, arguments, sizes=sizes, runs=RUNS)

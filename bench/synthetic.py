@@ -7,11 +7,12 @@ and sqrt(n)/30 (the rest). Rows are scaled so that the public radius clips few o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from dpmpc.bench import charts
 from dpmpc.bench.charts import Panel
-from dpmpc.bench.utility import EXPONENTS, LowRankProblem, Problem, RidgeProblem, compare
+from dpmpc.bench.utility import EXPONENTS, RUNS, LowRankProblem, Problem, RidgeProblem, compare
 from numpy.typing import NDArray
 
 ROWS, SPARSITY = 64, 4  # k and s of every sketch
@@ -50,6 +51,38 @@ def ridge_problem(clients: int, alpha: float = ALPHA) -> RidgeProblem:
 def low_rank_problem(clients: int) -> LowRankProblem:
     """The population of Figure 2."""
     return LowRankProblem(gapped(clients), COMPONENTS, radius=RADIUS)
+
+
+def figure(
+    name: str,
+    title: str,
+    note: str,
+    measure: str,
+    curves: Mapping[str, tuple[Callable[[int], Problem], float]],
+    arguments: Sequence[str],
+    *,
+    sizes: Sequence[int] = SIZES,
+    runs: int = RUNS,
+) -> None:
+    """Measure, print and write a figure against n.
+
+    Parameters
+    ----------
+    name, title, note, measure : str
+        What it is called, and what is on its y axis.
+    curves : mapping
+        The title of each panel -> what makes a population of n clients, and epsilon.
+    arguments : sequence of str
+        Of the command line.
+    sizes : sequence of int
+        Values of n; `QUICK_SIZES` in a quick run.
+    runs : int
+        Releases at each, unless the command line says otherwise.
+    """
+    options = charts.options_of(name, title, arguments, runs)
+    tried = QUICK_SIZES if options.quick else sizes
+    panels = [sweep(panel, problem, epsilon, options.runs, tried) for panel, (problem, epsilon) in curves.items()]
+    charts.finish(charts.Chart(name, title, note, "clients n", measure, panels), options.out)
 
 
 def sweep(
