@@ -34,7 +34,8 @@ prepare = import_estimators  # run in every party, while clients are at work
 
 async def main(party: Party) -> dict[str, Any]:
     """Run one party: a server, or the analyst, who returns the components in normalised units."""
-    return await open_then(party, fit)
+    answer: dict[str, Any] = await open_then(party, fit)
+    return answer
 
 
 def fit(arguments: Mapping[str, Any], release: Release) -> dict[str, Any]:

@@ -36,7 +36,8 @@ prepare = import_estimators  # run in every party, while clients are at work
 
 async def main(party: Party) -> dict[str, Any]:
     """Run one party: a server, or the analyst, who returns the fit in the columns' units."""
-    return await open_then(party, fit)
+    answer: dict[str, Any] = await open_then(party, fit)
+    return answer
 
 
 def fit(arguments: Mapping[str, Any], release: Release) -> dict[str, Any]:
