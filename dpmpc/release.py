@@ -1,39 +1,56 @@
 """A release: the opened noisy sums with everything public about them.
 
 What is in a `Release` may be published. Whatever is computed from it is post-processing and costs no further
-privacy. The file form is a zip of `release.json` (the task) and `sums.npy` (int64); loading recomputes the guarantee
-from the task, so that a file cannot claim more than its noise gives.
+privacy. The file form (`dpmpc.release_file`) holds the task and the sums, int64; loading recomputes the guarantee from
+the task, so that a file cannot claim more than its noise gives.
 """
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import functools
-import io
 import json
 import math
 import os
-import zipfile
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc import release_file
 from dpmpc.errors import InputError
+from dpmpc.files import whole
 from dpmpc.notebook import facts_html
 from dpmpc.privacy import Guarantee
 from dpmpc.statistic import Rows, SecondMoments
 from dpmpc.task import Task
 
-TASK_MEMBER, SUMS_MEMBER = "release.json", "sums.npy"
-ROUNDING = 1e-9  # relative, of what a guarantee computes with linear algebra
 _CLEARLY = 3.0  # so many fluctuations of the noise above it, the smallest eigenvalue is safe to debias
 
 
+class Opened(abc.ABC):
+    """What estimators of second moments read of a task, in whichever form it was opened."""
+
+    task: Task
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised to each client."""
+        return self.task.guarantee
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the clients' columns."""
+        return self.task.schema.names
+
+    @abc.abstractmethod
+    def gram(self) -> NoisyGram:
+        """Return the noisy Gram matrix of (1, z), in normalised units."""
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
-class Release:
+class Release(Opened):
     """A noisy linear sketch of the clients' contributions.
 
     Parameters
@@ -51,16 +68,6 @@ class Release:
         expected = (self.task.sketch.rows, self.task.width)
         if self.sums.shape != expected or self.sums.dtype != np.int64:
             raise InputError(f"sums: {self.sums.dtype} {self.sums.shape} given, int64 {expected} expected")
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What is promised to each client."""
-        return self.task.guarantee
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the clients' columns."""
-        return self.task.schema.names
 
     @property
     def clients(self) -> int:
@@ -107,15 +114,9 @@ class Release:
 
     def save(self, path: str | os.PathLike[str], beside: Mapping[str, bytes] | None = None) -> None:
         """Write the release to a file, whole or not at all; `beside` are further members of the zip, by name."""
-        target = Path(path)
-        about = json.dumps({"task": self.task.to_dict(), "guarantee": self.guarantee.to_dict()}).encode()
-        buffer = io.BytesIO()
-        np.lib.format.write_array(buffer, self.sums, allow_pickle=False)
-        partial = target.with_name(target.name + ".partial")
-        with zipfile.ZipFile(partial, "w") as archive:
-            for name, content in {TASK_MEMBER: about, SUMS_MEMBER: buffer.getvalue(), **(beside or {})}.items():
-                archive.writestr(zipfile.ZipInfo(name), content)  # without a time: the same release is the same file
-        partial.replace(target)
+        public = json.dumps({"task": self.task.to_dict(), "guarantee": self.guarantee.to_dict()}).encode()
+        with whole(path) as partial:
+            release_file.write(partial, public, self.sums, beside)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Release:
@@ -124,21 +125,13 @@ class Release:
         Raises
         ------
         InputError
-            If the file is no release.
+            If the file is no release, or claims another guarantee than its public facts give.
         GuaranteeError
             If its noise does not give the guarantee that it claims.
         """
-        try:
-            with zipfile.ZipFile(path) as archive:
-                fields = json.loads(archive.read(TASK_MEMBER))
-                sums = np.lib.format.read_array(io.BytesIO(archive.read(SUMS_MEMBER)), allow_pickle=False)
-            release = cls(task=Task.from_dict(fields["task"]).verify(), sums=sums)
-        except (OSError, zipfile.BadZipFile, KeyError, TypeError, json.JSONDecodeError, EOFError) as error:
-            raise InputError(f"release: {os.fspath(path)!r} is no release file ({error})") from error
-        claimed: dict[str, Any] = fields["guarantee"]
-        if not alike(claimed, json.loads(json.dumps(release.guarantee.to_dict()))):
-            raise InputError(f"release: {os.fspath(path)!r} claims another guarantee than its public facts give")
-        return release
+        return release_file.read(
+            path, "release file", lambda public, sums: cls(Task.from_dict(public["task"]).verify(), sums)
+        )
 
     def __repr__(self) -> str:
         rows, width = self.sums.shape
@@ -162,20 +155,8 @@ class Release:
         return facts_html(f"Release of {self.clients:,} clients", facts, self.guarantee._repr_html_())
 
 
-def alike(claimed: Any, found: dict[str, Any]) -> bool:
-    """Whether two guarantees agree, up to the rounding of linear algebra on another machine or by other threads."""
-    if not isinstance(claimed, dict) or claimed.keys() != found.keys():
-        return False
-    return all(
-        math.isclose(claimed[name], value, rel_tol=ROUNDING)
-        if isinstance(value, float) and isinstance(claimed[name], float)
-        else claimed[name] == value
-        for name, value in found.items()
-    )
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
-class GramRelease:
+class GramRelease(Opened):
     """The Gram matrix of a noisy sketch of rows that was never opened.
 
     Estimators that read `gram` fit it like a `Release`. It was computed from what a `Release` of the same task would
@@ -197,16 +178,6 @@ class GramRelease:
         if self.products.shape != (side, side) or self.products.dtype != np.int64:
             given = f"{self.products.dtype} {self.products.shape}"
             raise InputError(f"products: {given} given, int64 {(side, side)} expected")
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What is promised to each client."""
-        return self.task.guarantee
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the clients' columns."""
-        return self.task.schema.names
 
     def gram(self) -> NoisyGram:
         """Return the noisy Gram matrix of (1, z), in normalised units."""

@@ -12,6 +12,7 @@ import functools
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from dpmpc.encoding import FixedPoint, ModulusPlan, Sensitivity, home, plan_modu
 from dpmpc.errors import InputError
 from dpmpc.noise import Noise, noise_from
 from dpmpc.privacy import Guarantee, Noising, Trust
+from dpmpc.records import fields_of_format
 from dpmpc.sharing import AdditiveSharing, ShamirSharing
 from dpmpc.sketching import PublicMatrix, sketch_from
 from dpmpc.statistic import Statistic, statistic_from
@@ -199,13 +201,9 @@ class Task:
         }
 
     @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Task:
+    def from_dict(cls, given: Mapping[str, Any]) -> Task:
         """Rebuild a task from `to_dict`; a missing or unknown field is an error."""
-        expected = {"format", *(field.name for field in dataclasses.fields(cls))}
-        if set(fields) != expected:
-            raise InputError(f"task: fields {sorted(set(fields) ^ expected)} are missing or unknown")
-        if fields["format"] != FORMAT:
-            raise InputError(f"task: format {fields['format']!r} given, {FORMAT} expected")
+        fields = fields_of_format("task", given, {field.name for field in dataclasses.fields(cls)}, FORMAT)
         encoding = fields["encoding"]
         return cls(
             schema=Schema.from_dict(fields["schema"]),

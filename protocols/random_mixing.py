@@ -49,7 +49,7 @@ from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.identity import write_private
 from dpmpc.network.launch import launch
 from dpmpc.network.party import Party
-from dpmpc.network.settings import digest_of
+from dpmpc.network.settings import digest_of, read_record
 from dpmpc.randomness import SEED_BYTES, Label, derive, stream_for
 from dpmpc.tables import read_labels, read_table
 
@@ -212,11 +212,7 @@ def write_source(folder: Path, source: Source) -> None:
 
 def read_source(folder: Path) -> Source:
     """Return where a party's rows are."""
-    path = folder / SOURCE_FILE
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Source)
-    except (OSError, msgspec.DecodeError) as error:
-        raise InputError(f"{path}: the file and the key column of a party expected: {error}") from error
+    return read_record(folder / SOURCE_FILE, Source, "the file and the key column of a party")
 
 
 def allowance(task: MixingTask) -> float:

@@ -1,6 +1,7 @@
 """The three roles composed: what the servers open is the sketch of the clients' data plus noise, exactly."""
 
 import dataclasses
+import io
 import json
 import zipfile
 
@@ -415,6 +416,15 @@ def test_files_that_are_no_release_are_refused(tmp_path, content):
         Release.load(path)
     with pytest.raises(InputError, match="no release file"):
         Release.load(tmp_path / "absent")
+
+
+def test_sums_that_only_a_pickle_can_hold_are_refused(tmp_path, release):
+    path, objects = tmp_path / "release.dpmpc", io.BytesIO()
+    np.save(objects, np.array([print], object))
+    release.save(path)
+    rewrite(path, **{"sums.npy": objects.getvalue()})
+    with pytest.raises(InputError, match="no release file"):
+        Release.load(path)
 
 
 def test_release_sums_have_to_match_the_task(release):

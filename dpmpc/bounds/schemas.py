@@ -7,7 +7,7 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpmpc._kernels import arithmetic
 from dpmpc.bounds.numbers import finite_number, row_blocks
 from dpmpc.errors import InputError
+from dpmpc.records import fields_of
 from dpmpc.tables import check_finite, check_names, expect_columns, numeric_matrix, position_of
 
 _PERIOD = 256  # bounds are repeated to at least this many elements, so that the kernel's inner loop is long
@@ -123,11 +124,11 @@ class Schema:
             raise InputError(f"bounds: {path} cannot be read: {error.strerror}") from error
         except ValueError as error:  # wrong TOML and wrong UTF-8 both are
             raise InputError(f"bounds: {path} is not a TOML file: {error}") from error
-        fields = _fields("bounds", content, {"columns"}, {"outside"})
+        fields = fields_of("bounds", content, {"columns"}, {"outside"})
         if not isinstance(fields["columns"], Mapping):
             raise InputError(f"bounds: columns is {fields['columns']!r}, [columns.NAME] for every column expected")
         bounded = [
-            Column(name, **_fields(f"bounds of column {name!r}", entry, {"lower", "upper"}))
+            Column(name, **fields_of(f"bounds of column {name!r}", entry, {"lower", "upper"}))
             for name, entry in fields["columns"].items()
         ]
         return cls(tuple(bounded), fields.get("outside", "clip"))
@@ -135,10 +136,10 @@ class Schema:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Schema:
         """Return the schema that `to_dict` described; a missing or unknown key is an error."""
-        fields = _fields("bounds", content, {"columns", "outside"})
+        fields = fields_of("bounds", content, {"columns", "outside"})
         if not isinstance(fields["columns"], Sequence):
             raise InputError(f"bounds: columns is {fields['columns']!r}, a list of columns expected")
-        described = [_fields("bounds: columns", entry, {"name", "lower", "upper"}) for entry in fields["columns"]]
+        described = [fields_of("bounds: columns", entry, {"name", "lower", "upper"}) for entry in fields["columns"]]
         return cls(tuple(Column(**entry) for entry in described), fields["outside"])
 
     def to_dict(self) -> dict[str, Any]:
@@ -302,16 +303,6 @@ def _column(name: str, pair: Any) -> Column:
     except (TypeError, ValueError) as error:
         raise InputError(f"bounds of column {name!r}: {pair!r} given, a pair (lower, upper) expected") from error
     return Column(name, lower, upper)
-
-
-def _fields(where: str, entry: Any, required: Set[str], optional: Set[str] = frozenset()) -> Mapping[str, Any]:
-    if not isinstance(entry, Mapping):
-        raise InputError(f"{where}: {entry!r} given, a table with {', '.join(sorted(required))} expected")
-    for key in sorted(required - entry.keys()):
-        raise InputError(f"{where}: {key} is missing")
-    for key in sorted(map(str, entry.keys() - required - optional)):
-        raise InputError(f"{where}: unknown key {key!r}, only {', '.join(sorted(required | optional))} expected")
-    return entry
 
 
 def _toml_key(name: str) -> str:

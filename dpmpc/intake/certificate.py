@@ -34,7 +34,8 @@ from dpmpc.errors import GuaranteeError, InputError, VerificationFailed
 from dpmpc.intake.collection import ATTEMPTS, Collection
 from dpmpc.network.identity import sign, verify_signature
 from dpmpc.randomness import SEED_BYTES, Label, derive
-from dpmpc.release import ROUNDING, SUMS_MEMBER, TASK_MEMBER, Release, alike
+from dpmpc.release import Release
+from dpmpc.release_file import PUBLIC_MEMBER, ROUNDING, SUMS_MEMBER, alike
 from dpmpc.sharing import ShamirSharing
 from dpmpc.task import Task
 
@@ -245,7 +246,7 @@ def load(path: str | os.PathLike[str]) -> Certificate:
             content = archive.read(CERTIFICATE_MEMBER) if CERTIFICATE_MEMBER in members else b""
     except Exception as error:  # whatever the zip reader stumbles over in somebody else's file
         raise VerificationFailed(f"file: {os.fspath(path)!r} is no release file ({error})") from error
-    expected = sorted((TASK_MEMBER, SUMS_MEMBER, CERTIFICATE_MEMBER))
+    expected = sorted((PUBLIC_MEMBER, SUMS_MEMBER, CERTIFICATE_MEMBER))
     if members != expected:
         raise VerificationFailed(f"file: {os.fspath(path)!r} holds {members}, {expected} expected")
     try:

@@ -12,13 +12,13 @@ import abc
 import contextlib
 import os
 import sqlite3
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from dpmpc.errors import SpoolError
+from dpmpc.files import require_private
 
 _PATIENCE_S = 60.0  # for another process's transaction, the longest of which writes a whole batch
 _CACHE_KIB = 32 << 10
@@ -43,13 +43,10 @@ class Store(abc.ABC):
 
 def private_folder(folder: Path) -> None:
     """Make a folder of mode 0700, or refuse one that others may look into."""
-    try:
+    with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
         sync_folder(folder.absolute().parent)
-    except FileExistsError:
-        mode = stat.S_IMODE(folder.stat().st_mode)
-        if mode & 0o077:
-            raise SpoolError(f"folder: mode {mode:04o} of {folder} given, 0700 expected: for its owner alone") from None
+    require_private("folder", folder, SpoolError)
 
 
 def sync_folder(folder: Path) -> None:

@@ -11,10 +11,10 @@
 from __future__ import annotations
 
 import dataclasses
-import stat
 from pathlib import Path
 
 from dpmpc.errors import InputError
+from dpmpc.files import require_private
 from dpmpc.intake.collection import Collection
 from dpmpc.intake.spool import Spool
 from dpmpc.network.identity import CERTIFICATE_FILE, KEY_FILE, same_certificate
@@ -35,9 +35,7 @@ class ServerFolder:
     def __post_init__(self) -> None:
         if not self.path.is_dir():
             raise InputError(f"folder: {self.path} given, a directory with identity/{KEY_FILE} expected")
-        mode = stat.S_IMODE(self.path.stat().st_mode)
-        if mode & 0o077:
-            raise InputError(f"folder: mode {mode:04o} of {self.path} given, 0700 expected: for its owner alone")
+        require_private("folder", self.path)
 
     @property
     def identity(self) -> Path:

@@ -1,8 +1,8 @@
 """The parties' releases side by side: what anybody may read, and regress any column on the others.
 
-Whatever is computed from a `MixedRelease` is post-processing and costs no further privacy. The file form is a zip of
-`release.json` (the task, its guarantee, where it comes from) and `sums.npy`; the same release gives the same bytes
-everywhere. Loading recomputes the guarantee from the task, so that a file cannot claim more than its noise gives.
+Whatever is computed from a `MixedRelease` is post-processing and costs no further privacy. The file form
+(`dpmpc.release_file`) holds the task, its guarantee, where it comes from, and the sums; the same release gives the same
+bytes everywhere. Loading recomputes the guarantee from the task, so that a file cannot claim more than its noise gives.
 Neither the signs of B nor their seed nor anybody's id is in it.
 """
 
@@ -12,20 +12,17 @@ import dataclasses
 import io
 import json
 import os
-import zipfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc import release_file
 from dpmpc.errors import BatchMismatch, InputError
+from dpmpc.files import whole
 from dpmpc.mixing.task import MixingTask
 from dpmpc.privacy import MixingGuarantee
-
-_PUBLIC, _SUMS = "release.json", "sums.npy"
-_NOT_A_RELEASE = (OSError, zipfile.BadZipFile, KeyError, TypeError, ValueError, EOFError)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -96,19 +93,14 @@ class MixedRelease:
     def to_bytes(self) -> bytes:
         """Return the content of the file: the same bytes for the same release, on every machine."""
         public = {"task": self.task.to_dict(), "guarantee": self.guarantee.to_dict(), "provenance": self.provenance}
-        array, file = io.BytesIO(), io.BytesIO()
-        np.lib.format.write_array(array, np.ascontiguousarray(self.sums), allow_pickle=False)
-        with zipfile.ZipFile(file, "w") as archive:
-            for name, content in ((_PUBLIC, json.dumps(public, indent=1).encode()), (_SUMS, array.getvalue())):
-                archive.writestr(zipfile.ZipInfo(name), content)  # dated 1980, like all of them
+        file = io.BytesIO()
+        release_file.write(file, json.dumps(public, indent=1).encode(), self.sums)
         return file.getvalue()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the release to a file, whole or not at all."""
-        target = Path(path)
-        partial = target.with_name(target.name + ".partial")
-        partial.write_bytes(self.to_bytes())
-        partial.replace(target)
+        with whole(path) as partial:
+            partial.write_bytes(self.to_bytes())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -117,23 +109,16 @@ class MixedRelease:
         Raises
         ------
         InputError
-            If the file is no release of parties with different columns.
+            If the file is no release of parties with different columns, or claims another guarantee than its public
+            facts give.
         GuaranteeError
             If its noise does not give the guarantee that it claims.
         """
-        try:
-            with zipfile.ZipFile(path) as archive:
-                public = json.loads(archive.read(_PUBLIC))
-                sums = np.lib.format.read_array(io.BytesIO(archive.read(_SUMS)), allow_pickle=False)
-            release = cls(MixingTask.from_dict(public["task"]).verify(), sums, dict(public["provenance"]))
-            claimed = public["guarantee"]
-        except InputError:
-            raise
-        except _NOT_A_RELEASE as error:
-            raise InputError(f"release: {os.fspath(path)!r} is no release of mixed columns ({error})") from error
-        if claimed != json.loads(json.dumps(release.guarantee.to_dict())):
-            raise InputError(f"release: {os.fspath(path)!r} claims another guarantee than its public facts give")
-        return release
+        return release_file.read(
+            path,
+            "release of mixed columns",
+            lambda public, sums: cls(MixingTask.from_dict(public["task"]).verify(), sums, dict(public["provenance"])),
+        )
 
     def __repr__(self) -> str:
         height, width = self.sums.shape

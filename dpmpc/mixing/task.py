@@ -18,6 +18,7 @@ from dpmpc.errors import InputError
 from dpmpc.mixing.rows import choose_rows
 from dpmpc.noise import Noise, noise_from
 from dpmpc.privacy.mixing import MixingGuarantee, account_parties, calibrate_parties, party_noise_sd
+from dpmpc.records import fields_of_format
 from dpmpc.sketching.public_matrix import MOST_COLUMNS, MOST_ROWS, integer_from
 from dpmpc.tables import check_names
 
@@ -159,14 +160,10 @@ class MixingTask:
         }
 
     @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> MixingTask:
+    def from_dict(cls, given: Mapping[str, Any]) -> MixingTask:
         """Rebuild a task from `to_dict`; a missing or unknown field is an error."""
         kept = {field.name for field in dataclasses.fields(cls)} - {"encoding"}
-        expected = kept | {"format", "fractional_bits"}
-        if set(fields) != expected:
-            raise InputError(f"task: fields {sorted(set(fields) ^ expected)} are missing or unknown")
-        if fields["format"] != FORMAT:
-            raise InputError(f"task: format {fields['format']!r} given, {FORMAT} expected")
+        fields = fields_of_format("task", given, kept | {"fractional_bits"}, FORMAT)
         return cls(
             **{name: fields[name] for name in kept - {"parties", "noise"}},
             parties=tuple(Schema.from_dict(party) for party in fields["parties"]),

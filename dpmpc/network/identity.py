@@ -21,7 +21,6 @@ from __future__ import annotations
 import datetime
 import os
 import ssl
-import stat
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -32,6 +31,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from dpmpc.errors import InputError, VerificationFailed
+from dpmpc.files import require_private
 from dpmpc.randomness import Label
 
 AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE = "ca.crt", "party.crt", "party.key"
@@ -257,13 +257,10 @@ def _load_pair(context: ssl.SSLContext, folder: Path) -> None:
 
 def _require_private(folder: Path) -> None:
     """Refuse a private key that anybody but its owner may read or change."""
-    path = folder / KEY_FILE
     try:
-        mode = stat.S_IMODE(path.stat().st_mode)
+        require_private("identity", folder / KEY_FILE)
     except OSError as error:
         raise InputError(f"identity: {KEY_FILE} expected in {folder}: {error}") from error
-    if mode & 0o077:
-        raise InputError(f"identity: mode {mode:04o} of {path} given, 0600 expected: a key is for its owner alone")
 
 
 def _load_key(folder: Path) -> ec.EllipticCurvePrivateKey:

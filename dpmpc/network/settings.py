@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -15,6 +15,8 @@ from dpmpc.errors import InputError
 from dpmpc.network.frames import TASK_BYTES
 from dpmpc.network.identity import write_private
 from dpmpc.network.meter import Report
+
+Record = TypeVar("Record", bound=msgspec.Struct)
 
 SETTINGS_FILE, OUTCOME_FILE, LOG_FILE = "party.json", "outcome.json", "party.log"
 FRAME_LIMIT = 1 << 28
@@ -142,11 +144,15 @@ def write_settings(folder: Path, settings: PartySettings) -> None:
 
 def read_settings(folder: Path) -> PartySettings:
     """Read party.json, checked field by field."""
-    path = folder / SETTINGS_FILE
+    return read_record(folder / SETTINGS_FILE, PartySettings, "the settings of a party")
+
+
+def read_record(path: Path, kind: type[Record], expected: str) -> Record:
+    """Read a JSON file as a record of this type, or say in the error what was expected."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=PartySettings)
+        return msgspec.json.decode(path.read_bytes(), type=kind)
     except (OSError, msgspec.DecodeError) as error:
-        raise InputError(f"{path}: the settings of a party expected: {error}") from error
+        raise InputError(f"{path}: {expected} expected: {error}") from error
 
 
 def write_outcome(folder: Path, outcome: Outcome) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from dpmpc.errors import GuaranteeError, InputError
+from dpmpc.files import whole
 from dpmpc.notebook import facts_html
 from dpmpc.privacy.composition import Cost, composed_epsilon
 from dpmpc.privacy.gaussian import check_budget
@@ -110,16 +111,14 @@ class BudgetLedger:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the ledger to a JSON file, whole or not at all. One process at a time may keep a ledger."""
-        target = Path(path)
         content = {
             "format": _FORMAT,
             "epsilon": self.limit,
             "delta": self.delta,
             "entries": [entry.to_dict() for entry in self.entries],
         }
-        partial = target.with_name(target.name + ".partial")
-        partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-        partial.replace(target)
+        with whole(path) as partial:
+            partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> BudgetLedger:

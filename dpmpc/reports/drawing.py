@@ -20,6 +20,7 @@ from xml.etree import ElementTree
 from markupsafe import Markup
 
 from dpmpc.errors import InputError
+from dpmpc.files import whole
 
 INSTALL = "pip install dpmpc[plots]"
 #: Name -> colour on white. Those of data can be told apart by colour-blind eyes (Okabe and Ito, darkened to contrast).
@@ -118,10 +119,10 @@ def inline(drawn: Any, name: str, title: str, description: str) -> Markup:
 
 def save(drawn: Any, path: Path) -> None:
     """Write a figure to a file, whole or not at all; the name's ending tells the format."""
-    partial = path.with_name(path.name + ".partial")
     form = path.suffix[1:].lower()
-    drawn.savefig(partial, format=form, dpi=150, facecolor="white", metadata={"Date": None} if form == "svg" else None)
-    partial.replace(path)
+    dated = {"Date": None} if form == "svg" else None
+    with whole(path) as partial:
+        drawn.savefig(partial, format=form, dpi=150, facecolor="white", metadata=dated)
 
 
 def check_plot_file(path: Path) -> None:

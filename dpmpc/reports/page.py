@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import jinja2
 from markupsafe import Markup
 
+from dpmpc.files import whole
 from dpmpc.privacy import Guarantee
 from dpmpc.release import Release
 from dpmpc.report import MEGABYTE, byte_fields, release_text
@@ -77,8 +78,13 @@ class _Table:
     rows: Sequence[_Row]
 
 
-def write_report(
-    path: Path,
+def write_report(path: Path, release: Release, *, file: str) -> None:
+    """Write the `page` of a release alone to a file, whole or not at all; one that is there is replaced."""
+    with whole(path) as partial:
+        partial.write_text(page(release, file=file), encoding="utf-8")
+
+
+def page(
     release: Release,
     *,
     guarantee: Guarantee | None = None,
@@ -86,13 +92,11 @@ def write_report(
     timing: Mapping[str, Any] | None = None,
     command: str | None = None,
     file: str = "release.dpmpc",
-) -> None:
-    """Write a report to a file, whole or not at all.
+) -> str:
+    """Return the page, HTML in one piece.
 
     Parameters
     ----------
-    path : Path
-        The file; one that is there is replaced.
     release : Release
         What was opened.
     guarantee : Guarantee, optional
@@ -107,22 +111,6 @@ def write_report(
     file : str
         Name of the release's file.
     """
-    partial = path.with_name(path.name + ".partial")
-    text = page(release, guarantee=guarantee, analysed=analysed, timing=timing, command=command, file=file)
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
-
-
-def page(
-    release: Release,
-    *,
-    guarantee: Guarantee | None = None,
-    analysed: Analysed | None = None,
-    timing: Mapping[str, Any] | None = None,
-    command: str | None = None,
-    file: str = "release.dpmpc",
-) -> str:
-    """Return the page that `write_report` writes."""
     task, spent = release.task, timing or {}
     promised = guarantee or release.guarantee
     found, servers = Signal.of(release), spent.get("per_server", [])

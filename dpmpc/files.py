@@ -1,0 +1,53 @@
+"""Files that appear whole or not at all, and files for their owner alone.
+
+Promised: nobody finds half of what `whole` writes, and a file that was there stays as it is until the new one is
+complete. Not promised: that the file outlives a loss of power (`dpmpc.intake.database` is for that), or two processes
+that write the same file at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from dpmpc.errors import DpmpcError, InputError
+
+
+@contextlib.contextmanager
+def whole(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a path to write to, which becomes the file at the end; after an error nothing is left of it."""
+    target = Path(path)
+    partial = target.with_name(target.name + ".partial")
+    try:
+        yield partial
+        partial.replace(target)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def require_private(argument: str, path: Path, error: type[DpmpcError] = InputError) -> None:
+    """Refuse a file or a folder that anybody but its owner may read or change.
+
+    Parameters
+    ----------
+    argument : str
+        What the error names.
+    path : Path
+        Must exist.
+    error : type
+        What to raise.
+
+    Raises
+    ------
+    OSError
+        If there is nothing, or it cannot be looked at.
+    """
+    status = path.stat()
+    mode = stat.S_IMODE(status.st_mode)
+    if mode & 0o077:
+        expected = "0700" if stat.S_ISDIR(status.st_mode) else "0600"
+        raise error(f"{argument}: mode {mode:04o} of {path} given, {expected} expected: for its owner alone")

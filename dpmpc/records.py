@@ -1,0 +1,31 @@
+"""Plain data from elsewhere, read as records whose every field is accounted for.
+
+Promised: a field that is missing or unknown is an `InputError` that names it. Not promised: anything about the fields'
+values, which are for whoever asked to check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from typing import Any
+
+from dpmpc.errors import InputError
+
+
+def fields_of(where: str, entry: Any, required: Set[str], optional: Set[str] = frozenset()) -> Mapping[str, Any]:
+    """Return a mapping if it has all the required fields, and no others but optional ones; `where` is for errors."""
+    if not isinstance(entry, Mapping):
+        raise InputError(f"{where}: {entry!r} given, a table with {', '.join(sorted(required))} expected")
+    for key in sorted(required - entry.keys()):
+        raise InputError(f"{where}: {key} is missing")
+    for key in sorted(map(str, entry.keys() - required - optional)):
+        raise InputError(f"{where}: unknown key {key!r}, only {', '.join(sorted(required | optional))} expected")
+    return entry
+
+
+def fields_of_format(where: str, entry: Any, names: Set[str], number: int) -> Mapping[str, Any]:
+    """Return a mapping if it has these fields, and "format" with this number."""
+    fields = fields_of(where, entry, {*names, "format"})
+    if fields["format"] != number:
+        raise InputError(f"{where}: format {fields['format']!r} given, {number} expected")
+    return fields
