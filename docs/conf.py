@@ -39,7 +39,8 @@ nitpick_ignore_regex = [
     (
         "py:class",
         r"dpmpc\.(baselines\.linear\.PrivateRidge|baselines\.low_rank\.PrivateComponents|coinpress\.estimators\.CoinPress"
-        r"|projection\.estimators\.NoisyRegression|sketching\.sparse\.SparseMatrix|statistic\._RowStatistic)",
+        r"|privacy\.guarantee\.Promise|projection\.estimators\.NoisyRegression|sketching\.sparse\.SparseMatrix"
+        r"|statistic\._RowStatistic)",
     ),
 ]
 

@@ -3,15 +3,42 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, Self
 
 from dpmpc.notebook import statement_html
 
 REPLACE_ONE = "replace-one"
+REPEATABLE = "the randomness can be repeated from a seed, so nobody is protected by it."
+
+
+class Promise:
+    """What every guarantee is, whatever it promises: data classes of plain facts that say themselves in words."""
+
+    assumptions: tuple[str, ...]
+    sources: tuple[str, ...]
+    simulation: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain numbers, strings and lists."""
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in vars(self).items()}
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Self:
+        """Rebuild a guarantee from `to_dict`."""
+        return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()})
+
+    def _repr_html_(self) -> str:
+        return statement_html(str(self))
+
+    def _text(self, lines: list[str], warning: str = REPEATABLE) -> str:
+        """Return the lines with what they rest on below them and, in a simulation, the warning above them."""
+        warnings = [f"SIMULATION: {warning}"] if self.simulation else []
+        assumptions = [f"  assumes: {assumption}" for assumption in self.assumptions]
+        return "\n".join([*warnings, *lines, *assumptions, *(f"  source: {source}" for source in self.sources)])
 
 
 @dataclasses.dataclass(frozen=True)
-class Guarantee:
+class Guarantee(Promise):
     """An (epsilon, delta) promise with its neighbouring relation, its trust assumptions and its sources.
 
     Parameters
@@ -67,16 +94,6 @@ class Guarantee:
     sources: tuple[str, ...] = ()
     simulation: bool = False
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain numbers, strings and lists."""
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in vars(self).items()}
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Guarantee:
-        """Rebuild a guarantee from `to_dict`."""
-        lists = {key: tuple(value) for key, value in fields.items() if isinstance(value, list)}
-        return cls(**{**fields, **lists})
-
     @property
     def headline(self) -> str:
         """What is promised to how many, in a few words."""
@@ -91,9 +108,6 @@ class Guarantee:
     def __repr__(self) -> str:
         return f"<Guarantee: {self.headline}, {self.neighbouring}{', SIMULATION' if self.simulation else ''}>"
 
-    def _repr_html_(self) -> str:
-        return statement_html(str(self))
-
     def __str__(self) -> str:
         lines = [
             self.headline,
@@ -105,11 +119,7 @@ class Guarantee:
             + (", those clients being fixed before the public matrix is drawn" if self.coalition == "static" else "")
             + (f", and {self.dropouts} contributions to a row are missing" if self.dropouts else ""),
         ]
-        lines += [f"  assumes: {assumption}" for assumption in self.assumptions]
-        lines += [f"  source: {source}" for source in self.sources]
-        if self.simulation:
-            lines.insert(0, "SIMULATION: the randomness can be repeated from a seed, so nobody is protected by it.")
-        return "\n".join(lines)
+        return self._text(lines)
 
 
 _NEIGHBOURING = {REPLACE_ONE: "one client's whole row is replaced by any other row within the public bounds"}

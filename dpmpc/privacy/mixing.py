@@ -21,16 +21,14 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import DiscreteGaussian, Gaussian, Noise
-from dpmpc.notebook import statement_html
 from dpmpc.privacy import gaussian
 from dpmpc.privacy.accountants import accountant_of
 from dpmpc.privacy.exposure import RowExposure
-from dpmpc.privacy.guarantee import REPLACE_ONE
+from dpmpc.privacy.guarantee import REPLACE_ONE, Promise
 
 PROTECTED = ("party", "subject")
 PARTY_CALIBRATIONS = ("analytic", "paper")
@@ -40,7 +38,7 @@ PARTY_NOISES: dict[str, type[DiscreteGaussian] | type[Gaussian]] = {
 
 
 @dataclasses.dataclass(frozen=True)
-class MixingGuarantee:
+class MixingGuarantee(Promise):
     """What parties with different columns promise, for the columns of one of them and for a whole row.
 
     Parameters
@@ -88,18 +86,11 @@ class MixingGuarantee:
     sources: tuple[str, ...] = ()
     simulation: bool = False
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain numbers, strings and lists."""
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in vars(self).items()}
-
     def __repr__(self) -> str:
         return (
             f"<MixingGuarantee: ({self.epsilon:g}, {self.delta:g})-differential privacy for each of {self.subjects:,} "
             f"subjects, {self.protects}, {self.neighbouring}{', SIMULATION' if self.simulation else ''}>"
         )
-
-    def _repr_html_(self) -> str:
-        return statement_html(str(self))
 
     def __str__(self) -> str:
         what = {
@@ -118,11 +109,7 @@ class MixingGuarantee:
             "  the first holds even if the public and all other parties pool all they see; the second against the "
             "public, and against parties as far as columns are not their own",
         ]
-        lines += [f"  assumes: {assumption}" for assumption in self.assumptions]
-        lines += [f"  source: {source}" for source in self.sources]
-        if self.simulation:
-            lines.insert(0, "SIMULATION: the randomness can be repeated from a seed, so nobody is protected by it.")
-        return "\n".join(lines)
+        return self._text(lines)
 
 
 _WITHIN = "replaced by any other within the public bounds"

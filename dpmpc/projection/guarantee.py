@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
-from dpmpc.notebook import statement_html
+from dpmpc.privacy.guarantee import Promise
 from dpmpc.projection.information import delta_of_bits
 
 ONE_ENTRY = "one-entry"
 
 
 @dataclasses.dataclass(frozen=True)
-class MutualInformationGuarantee:
+class MutualInformationGuarantee(Promise):
     """How many bits a release tells about one entry of X, given all others.
 
     Parameters
@@ -50,23 +49,10 @@ class MutualInformationGuarantee:
         """The delta of (0, delta)-differential privacy for one entry that follows; 1 promises nothing."""
         return delta_of_bits(self.epsilon)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain numbers, strings and lists."""
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in vars(self).items()}
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> MutualInformationGuarantee:
-        """Rebuild a guarantee from `to_dict`."""
-        lists = {key: tuple(value) for key, value in fields.items() if isinstance(value, list)}
-        return cls(**{**fields, **lists})
-
     def __repr__(self) -> str:
         kind = "proven" if self.proven else "UNPROVEN"
         simulation = ", SIMULATION" if self.simulation else ""
         return f"<MutualInformationGuarantee: {self.epsilon:g} bits about one entry, {kind}{simulation}>"
-
-    def _repr_html_(self) -> str:
-        return statement_html(str(self))
 
     def __str__(self) -> str:
         verb = "tells at most" if self.proven else "is CLAIMED, WITHOUT PROOF, to tell at most"
@@ -76,11 +62,7 @@ class MutualInformationGuarantee:
             f"  neighbouring: {_NEIGHBOURING[self.neighbouring]}",
             f"  noise: {self.mechanism}; {self.rows:,} rows are released",
         ]
-        lines += [f"  assumes: {assumption}" for assumption in self.assumptions]
-        lines += [f"  source: {source}" for source in self.sources]
-        if self.simulation:
-            lines.insert(0, "SIMULATION: the noise is floating-point, so nobody is protected by it.")
-        return "\n".join(lines)
+        return self._text(lines, "the noise is floating-point, so nobody is protected by it.")
 
 
 _NEIGHBOURING = {ONE_ENTRY: "one entry of X becomes any other number within its bounds; a whole row may tell far more"}
