@@ -198,12 +198,7 @@ class Collection:
         GuaranteeError
             If none of `ATTEMPTS` matrices gives what was promised.
         """
-        if clients < self.minimum_batch:
-            raise TooFewClients(
-                f"clients: {clients} given, at least {self.minimum_batch} expected by the collection {self.name!r}"
-            )
-        if clients > self.largest_batch:
-            raise InputError(f"clients: {clients} given, at most {self.largest_batch} expected by the collection")
+        self.require_size(clients)
         for attempt in range(ATTEMPTS):
             seed = derive(toss, Label.SKETCH_SEED, attempt, SEED_BYTES)
             try:
@@ -212,6 +207,15 @@ class Collection:
                 if attempt == ATTEMPTS - 1 or self.template["sketch"]["family"] == Sum.family:
                     raise
         raise AssertionError("unreachable")
+
+    def require_size(self, clients: int) -> None:
+        """Refuse a batch that is too small or too large."""
+        if clients < self.minimum_batch:
+            raise TooFewClients(
+                f"clients: {clients} given, at least {self.minimum_batch} expected by the collection {self.name!r}"
+            )
+        if clients > self.largest_batch:
+            raise InputError(f"clients: {clients} given, at most {self.largest_batch} expected by the collection")
 
     def require_open(self, now: datetime.datetime) -> None:
         """Refuse a report that comes too early or too late."""

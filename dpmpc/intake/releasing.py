@@ -124,15 +124,11 @@ class ReleasingServer:
 
     def require_batch(self, batch: Batch) -> None:
         """Refuse a batch that is too small or too large, or holds a report that was opened before."""
-        count, collection = len(batch.ids), self.collection
-        if count < collection.minimum_batch:
+        try:
+            self.collection.require_size(len(batch.ids))
+        except TooFewClients as error:
             lacked = ", ".join(f"server {server} lacks {number}" for server, number in batch.lacked.items())
-            raise TooFewClients(
-                f"clients: {count} reports are held by all servers, at least {collection.minimum_batch} expected by "
-                f"the collection {collection.name!r}; of those that any server holds {lacked}"
-            )
-        if count > collection.largest_batch:
-            raise InputError(f"clients: {count} given, at most {collection.largest_batch} expected by the collection")
+            raise TooFewClients(f"{error}; of the reports that any server holds {lacked}") from error
         self.ledger.require_unreleased(batch.ids)
 
     def seal(self, manifest: Manifest, ids: NDArray[np.uint8]) -> None:
