@@ -1,4 +1,8 @@
-"""From what a user asks for to a task: choose the public matrix and the noise, and prove that they fit."""
+"""From what a user asks for to a task: choose the public matrix and the noise, and prove that they fit.
+
+Promised: a task of `design` is verified: its noise gives the budget, and no sum wraps around. Choices depend on public
+facts alone. Not promised: that the release is of use; `dpmpc.prediction` and `dpmpc.advice` say what to expect.
+"""
 
 from __future__ import annotations
 
@@ -108,38 +112,22 @@ def design(
     check_budget(epsilon, delta, pure=is_pure(noise))
     if delta * clients >= 1:
         raise InputError(f"delta: {delta:g} given for {clients} clients, less than 1/n = {1 / clients:g} expected")
-    shamir = sharing == "shamir"
-    if shamir and servers < 3:
-        raise InputError(f"servers: {servers} given, at least 3 expected with Shamir shares: a majority must be honest")
-    trust = Trust(
-        servers=servers,
-        corrupt_servers=(servers - 1) // 2 if shamir else servers - 1,
-        corrupt_clients=corrupt_clients,
-        dropouts=dropouts,
-        coalition=coalition,
-    )
+    trust = _trust(sharing, servers, corrupt_clients, dropouts, coalition)
     matrix: PublicMatrix
     if statistic is None:
         if purpose not in PURPOSES:
             raise InputError(f"purpose: {purpose!r} given, one of {', '.join(PURPOSES)} expected")
         sketch = _resolved(sketch, len(schema))
         wanted = sparsity or (DEFAULT_SPARSITY if sketch == "osnap" and not is_pure(noise) else 1)
-        if rows is None and sketch == "rademacher":
-            raise InputError("rows: None given, a number expected with a Rademacher matrix: that of a client's copies")
-        if rows is None and sketch != "sum":
-            setting = Setting(len(schema), clients, epsilon, delta, noise, wanted, radius, noise_by, trust)
-            rows = PURPOSES[purpose].default_rows(setting)
-        if sketch == "osnap" and sparsity is None:
-            sparsity = min(wanted, rows or wanted)
+        setting = Setting(len(schema), clients, epsilon, delta, noise, wanted, radius, noise_by, trust)
+        rows, sparsity = _shape(sketch, rows, sparsity, PURPOSES[purpose], setting)
         statistic, matrix = _matrix(schema, clients, sketch, rows, sparsity, balanced, radius, seed)
-        if clients < matrix.rows:
-            raise InputError(
-                f"clients: {clients} given, at least {matrix.rows} expected: as many as the sketch has rows"
-            )
     else:
         _expect_plain_sum(statistic, sketch, rows, sparsity, radius)
         matrix = Sum(columns=clients)
-    encoding = FixedPoint(fractional_bits, ring=home(ring or ("mersenne61" if shamir else "ring64")))
+    if clients < matrix.rows:
+        raise InputError(f"clients: {clients} given, at least {matrix.rows} expected: as many as the sketch has rows")
+    encoding = FixedPoint(fractional_bits, ring=home(ring or ("mersenne61" if sharing == "shamir" else "ring64")))
     sensitivity = statistic.sensitivity(len(schema), encoding)
     noising = _noising(noise_by, copies, matrix, noise, trust, sharing, calibration)
     chosen = calibrate(
@@ -169,6 +157,32 @@ def public_seed(seed: int | None = None) -> bytes:
     if seed is None:
         return Stream.from_os().bytes(SEED_BYTES)
     return derive(seed_bytes(seed), Label.SKETCH_SEED, length=SEED_BYTES)
+
+
+def _trust(sharing: str, servers: int, corrupt_clients: int, dropouts: int, coalition: str) -> Trust:
+    """Count on as many honest servers as the shares need: a majority with Shamir's, one with additive ones."""
+    if sharing == "shamir" and servers < 3:
+        raise InputError(f"servers: {servers} given, at least 3 expected with Shamir shares: a majority must be honest")
+    return Trust(
+        servers=servers,
+        corrupt_servers=(servers - 1) // 2 if sharing == "shamir" else servers - 1,
+        corrupt_clients=corrupt_clients,
+        dropouts=dropouts,
+        coalition=coalition,
+    )
+
+
+def _shape(
+    sketch: str, rows: int | None, sparsity: int | None, aim: Aim, setting: Setting
+) -> tuple[int | None, int | None]:
+    """Return k and s with their defaults filled in, where the public matrix has a choice of them."""
+    if rows is None and sketch == "rademacher":
+        raise InputError("rows: None given, a number expected with a Rademacher matrix: that of a client's copies")
+    if rows is None and sketch != "sum":
+        rows = aim.default_rows(setting)
+    if sparsity is None and sketch == "osnap":
+        sparsity = min(setting.sparsity, rows or setting.sparsity)
+    return rows, sparsity
 
 
 def _noising(

@@ -1,6 +1,9 @@
 """What all private estimators share: the budget, the public choices, and the way from data to a release.
 
 They are data classes, so that a parameter stands in one place: its fields are what scikit-learn calls parameters.
+
+Promised: what is fitted is read from a release, so that `fit` costs the budget of one release, and `fit_release`
+nothing. Not promised: secrecy from this process, in which `fit` plays clients and servers.
 """
 
 from __future__ import annotations
