@@ -103,10 +103,6 @@ class Home(abc.ABC):
         """Return the elementwise product of a and b."""
         return self._binary(self._multiply, a, b, out)
 
-    def negate(self, a: Words, out: Words | None = None) -> Words:
-        """Return -a."""
-        return self.scale(a, -1, out)
-
     def scale(self, a: Words, factor: int, out: Words | None = None) -> Words:
         """Return factor * a for a public integer of either sign."""
         return self.multiply_add(a, factor, np.zeros_like(a), out)

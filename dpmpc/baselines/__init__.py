@@ -23,7 +23,6 @@ from dpmpc.baselines.low_rank import (
     excess_risk,
     random_excess_risk,
     top_components,
-    trivial_components,
 )
 
 __all__ = [
@@ -42,6 +41,5 @@ __all__ = [
     "solve_ridge",
     "symmetric_noise",
     "top_components",
-    "trivial_components",
     "trivial_predictor",
 ]

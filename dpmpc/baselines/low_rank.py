@@ -40,11 +40,6 @@ def check_rank(count: int, columns: int) -> None:
         raise InputError(f"n_components: {count!r} given, a whole number from 1 to {columns} (columns) expected")
 
 
-def trivial_components(columns: int, count: int) -> NDArray[np.float64]:
-    """Return the first axes: what a release has to beat, as any components that ignore the data."""
-    return np.eye(columns)[:count]
-
-
 def excess_risk(components: NDArray[np.float64], X: NDArray[np.float64]) -> float:
     """Psi = (||X - X P P^T||_F^2 - ||X - X_r||_F^2) / n, components = P^T (r, d) (Burkhardt et al. 2025, section 6.2).
 
