@@ -13,6 +13,7 @@ import reference_sketch as reference
 import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matrix_inputs import KINDS, P, each_instruction_set, numbers, ring_of
 
 from dpmpc import client, model, sketching
 from dpmpc._kernels import dense as kernel
@@ -21,35 +22,13 @@ from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import noise_from
 from dpmpc.planning import design
 from dpmpc.randomness import Stream
-from dpmpc.rings import Mersenne61
 from dpmpc.sketching import PIECE, BernoulliMixing, Rademacher, sketch_from
 
 ALPHA = 1e-6  # false-alarm rate of each statistical test, over fresh seeds; the seeds here are fixed
-P = Mersenne61.modulus
 VECTORS = json.loads(reference.VECTORS.read_text())
 SETS = kernel.instruction_sets()
-KINDS = ("ring64", "mersenne61", "float64")
+instruction_set = each_instruction_set(kernel)
 EVERY_GROUPING = (1, 15, 16, 33, 128, 400, 1500)  # rows: both sides of the steps of `dense_groups`
-
-
-@pytest.fixture(params=SETS)
-def instruction_set(request):
-    kernel.use_instruction_set(request.param)
-    yield request.param
-    kernel.use_instruction_set(SETS[-1])
-
-
-def numbers(kind, shape, seed=0):
-    rng = np.random.default_rng(seed)
-    if kind == "float64":
-        return rng.normal(size=shape)
-    X = rng.integers(0, P if kind == "mersenne61" else 1 << 64, shape, dtype=np.uint64)
-    X[: len(X) // 2] = (P if kind == "mersenne61" else 1 << 64) - 1  # what carries furthest
-    return X
-
-
-def ring_of(kind):
-    return "ring64" if kind == "float64" else kind
 
 
 def oracle(S, X, kind, first=0):

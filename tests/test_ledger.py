@@ -10,10 +10,10 @@ import threading
 import intake_processes
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from intake_processes import SHAPE, batch, digest, open_spool, upload_of
+from state_machines import run_in
 
 from dpmpc.errors import AlreadyReleased, InputError, SpoolError
 from dpmpc.intake.ledger import Ledger, State
@@ -317,13 +317,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
 
 def test_the_ledger_is_a_dictionary(folder):
-    machine = type("Machine", (LedgerMachine,), {"folder": folder})
-    run_state_machine_as_test(
-        machine,
-        settings=settings(
-            max_examples=25, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
-        ),
-    )
+    run_in(folder, LedgerMachine, steps=15)
 
 
 def test_the_releases_and_their_batches_can_be_listed(folder):

@@ -12,6 +12,7 @@ import scipy.sparse
 import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matrix_inputs import KINDS, P, each_instruction_set, numbers, ring_of
 
 from dpmpc._kernels import sketch as kernel
 from dpmpc.errors import InputError
@@ -19,30 +20,9 @@ from dpmpc.rings import Mersenne61, Ring64
 from dpmpc.sketching import OSNAP, PIECE, CountSketch, PublicMatrix, Sum, sketch_from
 
 ALPHA = 1e-6  # false-alarm rate of each statistical test, over fresh seeds; the seeds here are fixed
-P = Mersenne61.modulus
 VECTORS = json.loads(reference.VECTORS.read_text())
 SETS = kernel.instruction_sets()
-KINDS = ("ring64", "mersenne61", "float64")
-
-
-@pytest.fixture(params=SETS)
-def instruction_set(request):
-    kernel.use_instruction_set(request.param)
-    yield request.param
-    kernel.use_instruction_set(SETS[-1])
-
-
-def numbers(kind, shape, seed=0):
-    rng = np.random.default_rng(seed)
-    if kind == "float64":
-        return rng.normal(size=shape)
-    X = rng.integers(0, P if kind == "mersenne61" else 1 << 64, shape, dtype=np.uint64)
-    X.flat[: 3 * X.shape[-1]] = (P if kind == "mersenne61" else 1 << 64) - 1  # what carries furthest
-    return X
-
-
-def ring_of(kind):
-    return "ring64" if kind == "float64" else kind
+instruction_set = each_instruction_set(kernel)
 
 
 def oracle(S, X, kind, first=0):

@@ -15,17 +15,10 @@ import time
 import intake_processes
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from intake_processes import DIGEST, SEGMENT_ROWS, SHAPE, open_spool, upload_of, words_of
+from state_machines import run_in
 
 from dpmpc.errors import CollectionClosed, InputError, ReportConflict, SpoolError
 from dpmpc.intake import segments, spool
@@ -542,10 +535,4 @@ class SpoolMachine(RuleBasedStateMachine):
 
 
 def test_the_spool_is_a_dictionary(folder):
-    machine = type("Machine", (SpoolMachine,), {"folder": folder})
-    run_state_machine_as_test(
-        machine,
-        settings=settings(
-            max_examples=25, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck)
-        ),
-    )
+    run_in(folder, SpoolMachine, steps=12)
