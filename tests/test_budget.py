@@ -72,6 +72,12 @@ def test_mixed_costs_are_never_below_the_truth_and_close_to_it(mu, pure, delta):
     assert truth * (1 - 1e-9) <= ours <= truth * (1 + 1e-3)
 
 
+@pytest.mark.parametrize("delta", [0.1, 0.3])
+def test_epsilons_far_below_a_step_of_the_grid_do_not_make_up_for_others(delta):
+    large = [Cost(epsilon=1)] * 2
+    assert composed_epsilon([*large, *[Cost(epsilon=1e-12)] * 1000], delta) >= composed_epsilon(large, delta)
+
+
 def test_many_small_epsilons_cost_less_than_advanced_composition():
     """Kairouz, Oh and Viswanath 2015, Theorem 3.5, itself no worse than Dwork, Rothblum and Vadhan 2010."""
     k, epsilon, delta = 100, 0.05, 1e-6

@@ -174,7 +174,7 @@ def _pure_losses(pure: Sequence[float]) -> tuple[NDArray[np.float64], NDArray[np
     chances = np.ones(1)
     for epsilon in pure:
         steps = math.ceil(epsilon / step * (1 - 1e-12))
-        likely = 1 / (1 + math.exp(-epsilon))
+        likely = 1 / (1 + math.exp(-steps * step))  # of the rounded epsilon, or these were losses of no mechanism
         grown = np.zeros(len(chances) + steps)
         grown[: len(chances)] += (1 - likely) * chances
         grown[steps:] += likely * chances
