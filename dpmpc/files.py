@@ -1,8 +1,7 @@
 """Files that appear whole or not at all, and files for their owner alone.
 
-Promised: nobody finds half of what `whole` writes, and a file that was there stays as it is until the new one is
-complete. Not promised: that the file outlives a loss of power (`dpmpc.intake.database` is for that), or two processes
-that write the same file at once.
+Promised: nobody finds half of what `whole` writes, a file that was there stays as it is until the new one is complete,
+and what has been written outlasts a loss of power. Not promised: two processes that write the same file at once.
 """
 
 from __future__ import annotations
@@ -23,10 +22,21 @@ def whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     partial = target.with_name(target.name + ".partial")
     try:
         yield partial
+        sync(partial)
         partial.replace(target)
+        sync(target.absolute().parent)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def sync(path: Path) -> None:
+    """Have a file's content, or the names of the files in a folder, written to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def require_private(argument: str, path: Path, error: type[DpmpcError] = InputError) -> None:

@@ -4,6 +4,9 @@ import functools
 import itertools
 import json
 import math
+import os
+import stat
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -219,6 +222,24 @@ def test_the_ledger_is_kept_in_a_file(tmp_path, population):
     assert [entry.name for entry in tmp_path.iterdir()] == ["ledger.json"]
 
 
+def test_a_saved_ledger_outlasts_a_loss_of_power(tmp_path, monkeypatch):
+    path, done = tmp_path / "ledger.json", []
+    sync, replace = os.fsync, Path.replace
+
+    def fsync(descriptor):
+        done.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        sync(descriptor)
+
+    def rename(partial, target):
+        done.append("rename")
+        return replace(partial, target)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(Path, "replace", rename)
+    BudgetLedger(1.0, 1e-6).save(path)
+    assert done == ["file", "rename", "folder"]
+
+
 def test_files_that_are_no_ledger_are_refused(tmp_path):
     path = tmp_path / "ledger.json"
     with pytest.raises(InputError, match="cannot be read"):
@@ -227,7 +248,15 @@ def test_files_that_are_no_ledger_are_refused(tmp_path):
     ledger.spend((1.0, 1e-6), "everything")
     ledger.save(path)
     good = json.loads(path.read_text())
-    for change in ({"format": "dpmpc budget 9"}, {"entries": [{"what": "x"}]}, {"entries": 3}, {"epsilon": -1}):
+    changes = [
+        {"format": "dpmpc budget 9"},
+        {"entries": [{"what": "x"}]},
+        {"entries": 3},
+        {"entries": {}},
+        {"epsilon": -1},
+        {"entries": [{"what": "x", "cost": {"mu": 10**400}, "simulation": False}]},
+    ]
+    for change in changes:
         path.write_text(json.dumps({**good, **change}))
         with pytest.raises(InputError, match=r"path|epsilon"):
             BudgetLedger.load(path)

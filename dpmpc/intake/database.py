@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Self
 
 from dpmpc.errors import SpoolError
-from dpmpc.files import require_private
+from dpmpc.files import require_private, sync
 
 _PATIENCE_S = 60.0  # for another process's transaction, the longest of which writes a whole batch
 _CACHE_KIB = 32 << 10
@@ -45,17 +45,8 @@ def private_folder(folder: Path) -> None:
     """Make a folder of mode 0700, or refuse one that others may look into."""
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
-        sync_folder(folder.absolute().parent)
+        sync(folder.absolute().parent)
     require_private("folder", folder, SpoolError)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names of a folder's files last."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def connect(path: Path, *, create: bool) -> sqlite3.Connection:
@@ -67,7 +58,7 @@ def connect(path: Path, *, create: bool) -> sqlite3.Connection:
         # An existing file is left alone: closing it would drop the locks that this process may hold on it.
         with contextlib.suppress(FileExistsError):
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-        sync_folder(path.parent)
+        sync(path.parent)
     elif not path.is_file():
         raise SpoolError(f"folder: no {path.name} in {path.parent}")
     connection = sqlite3.connect(path, timeout=_PATIENCE_S, isolation_level=None, check_same_thread=False)

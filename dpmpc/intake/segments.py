@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.errors import SpoolError
-from dpmpc.intake.database import sync_folder, typed_errors
+from dpmpc.files import sync
+from dpmpc.intake.database import typed_errors
 from dpmpc.rings import Words
 
 _PIECE_BYTES = 1 << 24  # read at once
@@ -92,7 +93,7 @@ class Segments:
                 file.truncate(len(self._header) + self._rows * self.row_bytes)
                 os.fsync(file.fileno())
             unfinished.replace(path)
-        sync_folder(self._folder)  # whoever named the file may have been killed before it did
+        sync(self._folder)  # whoever named the file may have been killed before it did
         self._ready = segment
 
     def _write(self, segment: int, row: int, words: Words) -> None:

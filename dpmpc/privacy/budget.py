@@ -110,7 +110,10 @@ class BudgetLedger:
         self.entries.append(Entry(what, Cost.of(release), bool(getattr(promise, "simulation", False))))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the ledger to a JSON file, whole or not at all. One process at a time may keep a ledger."""
+        """Write the ledger to a JSON file, whole or not at all, and so that it outlasts a loss of power.
+
+        One process at a time may keep a ledger.
+        """
         content = {
             "format": _FORMAT,
             "epsilon": self.limit,
@@ -137,10 +140,12 @@ class BudgetLedger:
             if content["format"] != _FORMAT:
                 raise InputError(f"{where} has format {content['format']!r}, {_FORMAT!r} expected")
             ledger = cls(content["epsilon"], content["delta"])
+            if not isinstance(content["entries"], list):
+                raise InputError(f"{where} has entries {content['entries']!r}, a list expected")
             ledger.entries = [Entry.from_dict(fields) for fields in content["entries"]]
         except OSError as error:
             raise InputError(f"{where} cannot be read: {error.strerror}") from error
-        except (KeyError, TypeError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        except (KeyError, TypeError, OverflowError, UnicodeDecodeError, json.JSONDecodeError) as error:
             raise InputError(f"{where} is no ledger ({error!r})") from error
         if not ledger.epsilon <= ledger.limit:
             raise GuaranteeError(
