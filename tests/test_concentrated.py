@@ -59,6 +59,8 @@ def test_a_ledger_refuses_what_it_has_not():
         ledger.spend(0.3, "second")
     with pytest.raises(GuaranteeError, match="nan asked for a mistake"):
         ledger.spend(math.nan, "a mistake")
+    with pytest.raises(InputError, match=r"rho: -0\.75 given for a refund"):
+        ledger.spend(-0.75, "a refund")
     ledger.spend(0.25, "third")
     assert (ledger.spent, ledger.entries) == (1.0, [("first", 0.75), ("third", 0.25)])
     for wrong in (0.0, -1.0, math.nan, math.inf):

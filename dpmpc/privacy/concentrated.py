@@ -76,9 +76,13 @@ class Ledger:
 
         Raises
         ------
+        InputError
+            If rho is negative: nothing that was spent comes back.
         GuaranteeError
             If the budget would be exceeded; nothing is entered then.
         """
+        if rho < 0:
+            raise InputError(f"rho: {rho:g} given for {what}, a number >= 0 expected")
         total = math.fsum([self.spent, rho])
         if not total <= self.budget:
             raise GuaranteeError(
