@@ -23,7 +23,7 @@ from dpmpc.errors import InputError
 
 PUBLIC_MEMBER, SUMS_MEMBER = "release.json", "sums.npy"
 ROUNDING = 1e-9  # relative, of what a guarantee computes with linear algebra
-_NOT_A_RELEASE = (OSError, zipfile.BadZipFile, KeyError, TypeError, ValueError, EOFError)
+_NOT_A_RELEASE = (OSError, zipfile.BadZipFile, KeyError, TypeError, AttributeError, ValueError, EOFError)
 
 
 class Guaranteed(Protocol):

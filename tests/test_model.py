@@ -392,9 +392,14 @@ def test_release_files_that_were_tampered_with_are_refused(tmp_path, release):
     fresh(lambda fields: fields["guarantee"].pop("slack"))
     with pytest.raises(InputError, match="claims another guarantee"):
         Release.load(path)
-    fresh(lambda fields: fields.pop("task"))
-    with pytest.raises(InputError, match="no release file"):
-        Release.load(path)
+    for change in (
+        lambda fields: fields.pop("task"),
+        lambda fields: fields.pop("guarantee"),
+        lambda fields: fields["task"].update(noise=3),
+    ):
+        fresh(change)
+        with pytest.raises(InputError, match="no release file"):
+            Release.load(path)
 
 
 def test_a_guarantee_may_differ_by_the_rounding_of_another_machine(tmp_path, release):
@@ -406,6 +411,15 @@ def test_a_guarantee_may_differ_by_the_rounding_of_another_machine(tmp_path, rel
     fields["guarantee"]["achieved_epsilon"] *= 1 - 1e-14
     rewrite(path, **{"release.json": json.dumps(fields)})
     assert Release.load(path).guarantee == release.guarantee
+
+
+@pytest.mark.parametrize("sums", [b"", b"\x93NUMPY", b"no array at all"])
+def test_broken_sums_are_refused(tmp_path, release, sums):
+    path = tmp_path / "release.dpmpc"
+    release.save(path)
+    rewrite(path, **{"sums.npy": sums})
+    with pytest.raises(InputError, match="no release file"):
+        Release.load(path)
 
 
 @pytest.mark.parametrize("content", [b"", b"not a zip", b"PK\x03\x04broken"])
