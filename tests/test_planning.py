@@ -91,9 +91,18 @@ def test_sketch_seeds_are_fresh_unless_simulated():
     assert repeated[0] == repeated[1]
 
 
+def test_a_task_is_the_same_whatever_types_its_numbers_came_in():
+    names = Schema.unit([*"ab"])
+    numpy_numbers = {"corrupt_clients": np.int64(2), "dropouts": np.uint8(1), "servers": np.int32(3)}
+    task = design(names, np.int64(100), np.float32(1), np.float64(1e-3), **numpy_numbers)
+    assert task.digest == design(names, 100, 1, 1e-3, corrupt_clients=2, dropouts=1, servers=3).digest
+    assert task.digest == design(names, 100, 1.0, 1e-3, corrupt_clients=2, dropouts=1, servers=3).digest
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"epsilon": True}, "epsilon: True"),
         ({"clients": 0}, "clients: 0"),
         ({"delta": 0.01}, r"delta: 0.01 given for 1000 clients"),
         ({"purpose": "fun"}, "purpose: 'fun'"),

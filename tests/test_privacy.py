@@ -556,6 +556,9 @@ def test_bad_arguments(change, message):
         ({"servers": 3, "corrupt_servers": 3}, "corrupt_servers: 3"),
         ({"corrupt_clients": -1}, "corrupt_clients: -1"),
         ({"dropouts": -2}, "dropouts: -2"),
+        ({"corrupt_servers": 1.9}, "corrupt_servers: 1.9 given, an integer"),
+        ({"corrupt_clients": math.nan}, "corrupt_clients: nan given, an integer"),
+        ({"servers": True}, "servers: True given, an integer"),
     ],
 )
 def test_bad_trust(fields, message):

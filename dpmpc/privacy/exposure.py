@@ -13,6 +13,8 @@ from __future__ import annotations
 import abc
 import dataclasses
 import math
+import operator
+from typing import Any
 
 import numpy as np
 
@@ -50,6 +52,8 @@ class Trust:
     coalition: str = "adaptive"
 
     def __post_init__(self) -> None:
+        for name in ("servers", "corrupt_servers", "corrupt_clients", "dropouts"):
+            object.__setattr__(self, name, _whole(name, getattr(self, name)))
         if self.servers < 2:
             raise InputError(
                 f"servers: {self.servers} given, at least 2 expected: one server alone would see every row"
@@ -201,6 +205,13 @@ class RowExposure(Exposure):
         if self.by_servers:
             return f"at least {self.fewest} of the servers add their noise, as agreed, before they open anything"
         return f"every row of the sketch keeps the noise of at least {self.fewest} honest contributions"
+
+
+def _whole(name: str, value: Any) -> int:
+    """Return a number of parties, of whichever integer type, as an int."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InputError(f"{name}: {value!r} given, an integer expected")
+    return operator.index(value)
 
 
 def _poisson_bound(mean: float, failure: float) -> int:
