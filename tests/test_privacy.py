@@ -579,6 +579,12 @@ def test_guarantee_survives_its_dictionary_and_speaks_plainly():
     assert "SIMULATION" not in str(dataclasses.replace(promise, simulation=False))
 
 
+def test_a_guarantee_names_the_zero_out_relation():
+    sketch, sensitivity = Sum(columns=1000), FixedPoint(16).sensitivity(2, neighbouring="zero-out")
+    noise = privacy.calibrate(sketch, sensitivity, 1, 1e-6)
+    assert "replaced by zeros" in str(privacy.account(noise, sketch, sensitivity, 1, 1e-6))
+
+
 # --- the released noise itself --------------------------------------------------------------------------------------
 
 

@@ -122,4 +122,7 @@ class Guarantee(Promise):
         return self._text(lines)
 
 
-_NEIGHBOURING = {REPLACE_ONE: "one client's whole row is replaced by any other row within the public bounds"}
+_NEIGHBOURING = {
+    REPLACE_ONE: "one client's whole row is replaced by any other row within the public bounds",
+    "zero-out": "one client's whole contribution is replaced by zeros, or zeros by one within the public bounds",
+}
