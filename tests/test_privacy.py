@@ -71,6 +71,21 @@ def test_the_curve_inverts_in_both_directions(epsilon, delta):
     assert privacy.epsilon_of_mu(mu, delta) == pytest.approx(epsilon, rel=1e-6)
 
 
+def test_no_epsilon_is_enough_for_a_gaussian_at_delta_zero():
+    assert privacy.epsilon_of_mu(1.0, 0.0) == math.inf
+    assert privacy.epsilon_of_mu(0.0, 0.0) == 0.0
+    assert privacy.epsilon_of_mu(math.inf, 1e-6) == math.inf
+    for mu, delta in ((-1.0, 1e-6), (math.nan, 1e-6), (1.0, -1e-6), (1.0, math.nan)):
+        with pytest.raises(InputError, match=r"^(mu|delta): (-1|nan|-1e-06)"):
+            privacy.epsilon_of_mu(mu, delta)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e6, 1e-6), (1e-15, 1e-15), (1.0, 1e-310)])
+def test_a_budget_beyond_arithmetic_is_refused(epsilon, delta):
+    with pytest.raises(GuaranteeError, match=r"epsilon, delta: \(.*\) given, but no noise"):
+        privacy.analytic_gaussian_sigma(epsilon, delta)
+
+
 def test_a_mechanism_may_cost_no_epsilon_at_all():
     assert privacy.epsilon_of_mu(1e-9, 1e-3) == 0
     assert privacy.delta_of_mu(0.0, 1.0) == 0

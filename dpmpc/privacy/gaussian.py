@@ -12,10 +12,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpmpc.errors import InputError
+from dpmpc.errors import GuaranteeError, InputError
 
 _LARGEST_MU = 1e3
-_SMALLEST_MU = 1e-12
+_SMALLEST_MU = 1e-9  # below, rounding takes more than 1e-4 of small deltas
 
 
 def check_budget(epsilon: float, delta: float, *, pure: bool = False) -> None:
@@ -33,7 +33,7 @@ def check_budget(epsilon: float, delta: float, *, pure: bool = False) -> None:
     InputError
         Unless epsilon is positive and finite and delta lies strictly between 0 and 1, or is 0 where `pure`.
     """
-    if not (math.isfinite(epsilon) and epsilon > 0):
+    if isinstance(epsilon, bool) or not (math.isfinite(epsilon) and epsilon > 0):
         raise InputError(f"epsilon: {epsilon} given, a positive finite number expected")
     if not (0 < delta < 1 or (pure and delta == 0)):
         expected = "0 or a number between 0 and 1" if pure else "a number strictly between 0 and 1"
@@ -46,9 +46,18 @@ def delta_of_mu(mu: float, epsilon: float) -> float:
 
     delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), evaluated in logarithms so that deltas
     far below the rounding error of 1 keep their digits.
+
+    Raises
+    ------
+    InputError
+        If mu is negative or not a number.
     """
+    if not mu >= 0:
+        raise InputError(f"mu: {mu} given, a number >= 0 expected")
     if mu == 0:
         return 0.0
+    if mu == math.inf:
+        return 1.0
 
     from scipy.special import log_ndtr  # a server that only sketches starts without SciPy
 
@@ -60,14 +69,28 @@ def delta_of_mu(mu: float, epsilon: float) -> float:
 
 
 def epsilon_of_mu(mu: float, delta: float) -> float:
-    """Smallest epsilon such that mu-GDP implies (epsilon, delta)-DP; the inverse of `delta_of_mu`."""
+    """Smallest epsilon such that mu-GDP implies (epsilon, delta)-DP; the inverse of `delta_of_mu`.
+
+    Infinite where there is none, as at delta = 0 for every mu > 0.
+
+    Raises
+    ------
+    InputError
+        If mu or delta is negative or not a number.
+    """
+    if not delta >= 0:
+        raise InputError(f"delta: {delta} given, a number >= 0 expected")
     if delta_of_mu(mu, 0.0) <= delta:
         return 0.0
+    if delta == 0:  # the search below would end where delta_of_mu underflows
+        return math.inf
     from scipy.optimize import brentq
 
     upper = 1.0
-    while delta_of_mu(mu, upper) > delta:
+    while upper < math.inf and delta_of_mu(mu, upper) > delta:
         upper *= 2
+    if upper == math.inf:
+        return math.inf
     return float(brentq(lambda epsilon: delta_of_mu(mu, epsilon) - delta, 0.0, upper, xtol=1e-13))
 
 
@@ -79,6 +102,8 @@ def mu_of_budget(epsilon: float, delta: float) -> float:
     ------
     InputError
         If epsilon or delta is no privacy budget.
+    GuaranteeError
+        If that mu is out of the range in which it is computed.
     """
     from scipy.optimize import brentq
 
@@ -87,6 +112,11 @@ def mu_of_budget(epsilon: float, delta: float) -> float:
     def excess(mu: float) -> float:
         return math.log(max(delta_of_mu(mu, epsilon), np.finfo(float).tiny)) - math.log(delta)
 
+    if not excess(_SMALLEST_MU) < 0 < excess(_LARGEST_MU):
+        raise GuaranteeError(
+            f"epsilon, delta: ({epsilon:g}, {delta:g}) given, but no noise is computed for it: a budget that a mu from "
+            f"{_SMALLEST_MU:g} to {_LARGEST_MU:g} gives is expected"
+        )
     return float(brentq(excess, _SMALLEST_MU, _LARGEST_MU, xtol=1e-14, rtol=1e-14))
 
 
