@@ -7,11 +7,15 @@ in this file, so that no two uses can share a key stream.
 
 A stream that was made from a number (`Stream.from_seed`) is marked ``simulation``. It exists so that tests and
 experiments can be repeated; every function that protects real people refuses it (`require_secret`).
+
+A process that forks copies its streams, and two copies would draw the same noise and the same shares. So a secret
+stream is refused in every process but the one that made it.
 """
 
 from __future__ import annotations
 
 import enum
+import os
 import secrets
 
 import numpy as np
@@ -77,6 +81,7 @@ class Stream:
             raise InputError(f"key: {len(key)} bytes given, {KEY_BYTES} expected")
         self._key = bytes(key)
         self.simulation = simulation
+        self._process = os.getpid()
         self._cipher = self._at_block(0)
 
     @classmethod
@@ -91,6 +96,7 @@ class Stream:
 
     def substream(self, index: int, label: Label = Label.SUBSTREAM) -> Stream:
         """Derive an independent stream: the same key, label and index always give the same stream."""
+        self._refuse_copies()
         return Stream(derive(self._key, label, index), simulation=self.simulation)
 
     def bytes(self, count: int) -> bytes:
@@ -120,7 +126,15 @@ class Stream:
         nonce = block.to_bytes(BLOCK_BYTES, "big")
         return Cipher(algorithms.AES128(self._key), modes.CTR(nonce)).encryptor()
 
+    def _refuse_copies(self) -> None:
+        if self._process != os.getpid() and not self.simulation:
+            raise InputError(
+                f"stream: one of process {self._process} given to process {os.getpid()}, whose fork made a copy of it: "
+                "a stream of its own expected, Stream.from_os()"
+            )
+
     def _fill(self, view: memoryview) -> None:
+        self._refuse_copies()
         for start in range(0, len(view), len(_ZEROS)):
             part = view[start : start + len(_ZEROS)]
             self._cipher.update_into(_ZEROS[: len(part)], part)

@@ -1,6 +1,7 @@
 """Key streams and key derivation, against the cryptography library used another way and published answers."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +64,29 @@ def test_streams_from_the_operating_system_differ_and_are_secret():
     first, second = Stream.from_os(), stream_for(None)
     assert first.bytes(16) != second.bytes(16)
     assert require_secret(first, "test") is first
+
+
+def in_a_fork(what):
+    """Whether `what` raises no InputError in a child process that has copied this one's memory."""
+    child = os.fork()
+    if child == 0:
+        try:
+            what()
+        except InputError:
+            os._exit(3)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a system whose processes do not fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_secret_stream_is_refused_where_a_fork_has_copied_it():
+    secret, simulated = Stream.from_os(), Stream.from_seed(1)
+    assert not in_a_fork(lambda: secret.bytes(16))
+    assert not in_a_fork(lambda: secret.substream(0))
+    assert in_a_fork(lambda: Stream.from_os().bytes(16))
+    assert in_a_fork(lambda: simulated.substream(0).bytes(16))
+    assert len(secret.bytes(16)) == 16
 
 
 def test_streams_from_a_seed_repeat_and_are_refused_as_secrets():
