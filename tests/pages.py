@@ -10,6 +10,7 @@ Other blocks are not code: ``text``, ``toml``, and MyST's directives, ``{...}``.
 """
 
 import dataclasses
+import importlib.util
 import os
 import re
 import subprocess
@@ -46,6 +47,14 @@ class Block:
     line: int
     file: str | None = None
     reason: str | None = None
+
+
+def load(path):
+    """Import a file that is in no package."""
+    specification = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
 
 
 def pages_with_code():

@@ -1,26 +1,16 @@
 """What the pages show is what runs; the notebooks run, and are those of their programs."""
 
-import importlib.util
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import nbformat
-import numpy as np
 import pytest
 from nbclient import NotebookClient
-from pages import KINDS, PAGES, ROOT, Block, blocks, pages_with_code, run_page
+from pages import KINDS, PAGES, ROOT, Block, blocks, load, pages_with_code, run_page
 
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 SECONDS = 120
-
-
-def load(path):
-    """Import a file that is in no package."""
-    specification = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
 
 
 def name(path):
@@ -82,28 +72,6 @@ def test_notebooks_run(path, tmp_path):
     shown = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
     assert any("image/png" in output.get("data", {}) for output in shown)
     assert not any(output.get("name") == "stderr" for output in shown)
-
-
-@pytest.mark.parametrize("program", ["block_sketch", "private_variance"])
-def test_examples_are_short(program):
-    assert len((ROOT / "examples" / f"{program}.py").read_text().splitlines()) < 60
-
-
-def test_the_sketch_of_the_example_is_what_its_entries_say():
-    """Blocks that do not divide the clients, chunks that cross them, both rings, real numbers."""
-    sketch = load(ROOT / "examples" / "block_sketch.py").BlockSketch(rows=12, columns=1003, blocks=3, seed=4)
-    dense = sketch.to_csc().toarray()
-    assert sketch.occupancy().sum() == 1003
-    rng = np.random.default_rng(0)
-    words = rng.integers(0, 2**61 - 1, (1003, 2), dtype=np.uint64)
-    exact = dense.astype(object) @ words.astype(object)
-    for ring, modulus in (("ring64", 2**64), ("mersenne61", 2**61 - 1)):
-        sums = sketch.apply(words[:500], ring=ring)
-        sketch.apply(words[500:], ring=ring, first=500, out=sums)
-        assert (sums == (exact % modulus).astype(np.uint64)).all()
-    reals = rng.standard_normal((1003, 2))
-    assert sketch @ reals == pytest.approx(dense @ reals)
-    assert type(sketch).from_description(sketch.describe()) == sketch
 
 
 def test_pictures_are_those_that_are_drawn():

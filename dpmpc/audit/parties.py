@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.audit.mechanism import Claim, Mechanism
-from dpmpc.audit.sums import NO_CLAIM, block_of
+from dpmpc.audit.sums import block_of
 from dpmpc.mixing import MixingTask, Party
 from dpmpc.mixing.party import mixing_of
 from dpmpc.randomness import SEED_BYTES, Stream
@@ -21,6 +21,7 @@ from dpmpc.randomness import SEED_BYTES, Stream
 Reals = NDArray[np.float64]
 
 BLOCK_CELLS = 1 << 20  # numbers that a party releases at once
+NO_CLAIM = 1e300  # epsilon of many releases side by side, of which nothing is promised
 
 
 class Parties(Mechanism):

@@ -8,10 +8,11 @@ input that is not finite is refused. Not promised: that clipping takes the same 
 """
 
 from dpmpc.encoding.fixed_point import FixedPoint, Sensitivity
-from dpmpc.encoding.modulus import ModulusPlan, plan_modulus
+from dpmpc.encoding.modulus import TAILS, ModulusPlan, plan_modulus
 from dpmpc.rings import Home, Mersenne61, Ring64, home
 
 __all__ = [
+    "TAILS",
     "FixedPoint",
     "Home",
     "Mersenne61",

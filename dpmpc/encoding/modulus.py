@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from dpmpc.errors import InputError, OverflowRisk
@@ -32,6 +33,35 @@ class ModulusPlan:
     magnitude: int
     tail: float
     failure: float
+
+
+def gaussian_tail(noise_sd: float, log_cells: float, scale: float | None) -> float:
+    """Sd sqrt(2 L)."""
+    return noise_sd * math.sqrt(2 * log_cells)
+
+
+def skellam_tail(noise_sd: float, log_cells: float, scale: float | None) -> float:
+    """Sd sqrt(2 L) + L/3."""
+    return noise_sd * math.sqrt(2 * log_cells) + log_cells / 3
+
+
+def laplace_tail(noise_sd: float, log_cells: float, scale: float | None) -> float:
+    """2 b sinh(1/(2b)) sd sqrt(2 L) + b L."""
+    if scale is None or not (math.isfinite(scale) and scale >= _LEAST_SCALE):
+        raise InputError(f"scale: {scale} given, a finite number of at least 2^-10 expected")
+    return noise_sd * math.sqrt(2 * log_cells) * 2 * scale * math.sinh(1 / (2 * scale)) + scale * log_cells
+
+
+TAILS: dict[str, Callable[[float, float, float | None], float]] = {
+    "gaussian": gaussian_tail,
+    "discrete-gaussian": gaussian_tail,
+    "skellam": skellam_tail,
+    "discrete-laplace": laplace_tail,
+}
+"""What sums of a noise stay below, by its name, from their standard deviation, L and the scale (`plan_modulus`).
+
+Whoever adds a family adds its tail here.
+"""
 
 
 def plan_modulus(
@@ -73,8 +103,8 @@ def plan_modulus(
         Number of cells that are opened, k p.
     failure : float
         beta, in (0, 1).
-    noise : {"gaussian", "discrete-gaussian", "skellam", "discrete-laplace"}
-        Distribution of a cell's noise.
+    noise : str
+        One of `TAILS`: the distribution of a cell's noise.
     scale : float, optional
         b, of discrete Laplace noise.
 
@@ -96,17 +126,9 @@ def plan_modulus(
     if not 0 < failure < 1:
         raise InputError(f"failure: {failure} given, a probability between 0 and 1 expected")
     log_cells = math.log(2 * cells) - math.log(failure)
-    tail = noise_sd * math.sqrt(2 * log_cells)
-    if noise == "skellam":
-        tail += log_cells / 3
-    elif noise == "discrete-laplace":
-        if scale is None or not (math.isfinite(scale) and scale >= _LEAST_SCALE):
-            raise InputError(f"scale: {scale} given, a finite number of at least 2^-10 expected")
-        tail = tail * 2 * scale * math.sinh(1 / (2 * scale)) + scale * log_cells
-    elif noise not in ("gaussian", "discrete-gaussian"):
-        raise InputError(
-            f"noise: {noise!r} given, 'gaussian', 'discrete-gaussian', 'skellam' or 'discrete-laplace' expected"
-        )
+    if noise not in TAILS:
+        raise InputError(f"noise: {noise!r} given, one of {', '.join(TAILS)} expected")
+    tail = TAILS[noise](noise_sd, log_cells, scale)
     magnitude = int(occupancy_max) * int(eta_int)
     bits_needed = (2 * (magnitude + math.ceil(tail)) + 1).bit_length()
     if bits_needed > ring.bits:

@@ -16,13 +16,14 @@ discrete Laplace variable).
 """
 
 from dpmpc.noise.base import BLOCK_DRAWS, Noise
-from dpmpc.noise.families import noise_from
+from dpmpc.noise.families import FAMILIES, noise_from
 from dpmpc.noise.floating import GammaLaplace, Gaussian
 from dpmpc.noise.integer import MAX_SCALE, MAX_SIGMA, MAX_VARIANCE, DiscreteGaussian, DiscreteLaplace, Skellam
 from dpmpc.noise.parameters import MAX_SHARES
 
 __all__ = [
     "BLOCK_DRAWS",
+    "FAMILIES",
     "MAX_SCALE",
     "MAX_SHARES",
     "MAX_SIGMA",

@@ -13,6 +13,7 @@ from dpmpc.noise.integer import DiscreteGaussian, DiscreteLaplace, Skellam
 FAMILIES: dict[str, type[Noise]] = {
     family.name: family for family in (DiscreteGaussian, Skellam, DiscreteLaplace, Gaussian, GammaLaplace)
 }
+"""What a saved task may name; whoever adds a family adds it here."""
 
 
 def noise_from(description: Mapping[str, Any]) -> Noise:

@@ -7,7 +7,14 @@ noisy copy of a row is worth, `calibration` the mechanism of secure sketching, `
 promise together, `budget` the ledger of them.
 """
 
-from dpmpc.privacy.accountants import NOISES, is_pure, released_sd
+from dpmpc.privacy.accountants import (
+    ACCOUNTANTS,
+    Accountant,
+    SearchedAccountant,
+    independent_rows,
+    is_pure,
+    released_sd,
+)
 from dpmpc.privacy.budget import BudgetLedger
 from dpmpc.privacy.calibration import CALIBRATIONS, account, calibrate
 from dpmpc.privacy.composition import Cost, composed_epsilon
@@ -27,11 +34,12 @@ from dpmpc.privacy.noising import NOISED_BY, Noising
 from dpmpc.privacy.paper import occupancy_failure
 
 __all__ = [
+    "ACCOUNTANTS",
     "CALIBRATIONS",
     "COALITIONS",
     "NOISED_BY",
-    "NOISES",
     "REPLACE_ONE",
+    "Accountant",
     "BudgetLedger",
     "Cost",
     "Exposure",
@@ -40,6 +48,7 @@ __all__ = [
     "MixingGuarantee",
     "Noising",
     "RowExposure",
+    "SearchedAccountant",
     "Trust",
     "account",
     "account_parties",
@@ -52,6 +61,7 @@ __all__ = [
     "delta_of_mu",
     "epsilon_of_mu",
     "epsilon_of_rho",
+    "independent_rows",
     "is_pure",
     "mu_of_budget",
     "occupancy_failure",

@@ -44,11 +44,11 @@ class Accountant(abc.ABC):
     def least(self, exposure: Exposure, sensitivity: Sensitivity, epsilon: float, delta: float) -> Noise:
         """Least noise of this family that gives (epsilon, delta)."""
 
-    @abc.abstractmethod
     def papers(
         self, sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: float, delta: float, trust: Trust
     ) -> Noise:
-        """Noise of this family as the paper calibrates it."""
+        """Noise of this family as the paper calibrates it; an error for families that it does not have."""
+        raise InputError("calibration: 'paper' given, 'joint' expected for a noise that the paper does not have")
 
     @abc.abstractmethod
     def released_sd(self, l1: float, l2: float, sparsity: int, epsilon: float, delta: float) -> float:
@@ -63,8 +63,11 @@ class Accountant(abc.ABC):
         return 0.0
 
 
-class _SearchedAccountant(Accountant):
-    """A family whose noise is found by search on its variance."""
+class SearchedAccountant(Accountant):
+    """A family whose noise is found by search on its variance.
+
+    `sources`, `epsilon` and `with_variance` are left to say.
+    """
 
     @abc.abstractmethod
     def with_variance(self, variance: float) -> Noise:
@@ -108,7 +111,7 @@ class _SearchedAccountant(Accountant):
         return l2 / gaussian.mu_of_budget(epsilon, delta)
 
 
-class _GaussianAccountant(_SearchedAccountant):
+class _GaussianAccountant(SearchedAccountant):
     sources: tuple[str, ...] = ("Balle and Wang 2018, Theorem 8 (tight Gaussian curve)",)
 
     def mu(self, noise: Noise, exposure: Exposure, sensitivity: Sensitivity) -> float:
@@ -144,14 +147,14 @@ class _DiscreteGaussianAccountant(_GaussianAccountant):
         return DiscreteGaussian(math.sqrt(variance))
 
 
-class _SkellamAccountant(_SearchedAccountant):
+class _SkellamAccountant(SearchedAccountant):
     sources: tuple[str, ...] = (
         "Agarwal, Kairouz and Liu 2021, Theorem 3.5 (Renyi divergence of the Skellam mechanism)",
         "Canonne, Kamath and Steinke 2020, Proposition 12 (conversion to epsilon)",
     )
 
     def epsilon(self, noise: Noise, exposure: Exposure, sensitivity: Sensitivity, delta: float) -> float:
-        rows = _independent(noise.name, exposure)
+        rows = independent_rows(noise.name, exposure)
         return integer_noise.epsilon_of_renyi(
             lambda order: integer_noise.skellam_renyi(
                 order,
@@ -188,7 +191,7 @@ class _LaplaceAccountant(Accountant):
     def epsilon(self, noise: Noise, exposure: Exposure, sensitivity: Sensitivity, delta: float) -> float:
         """Return s Delta_1 / b: a client moves s rows, each by at most Delta_1."""
         assert isinstance(noise, DiscreteLaplace | GammaLaplace)
-        fewest = _independent(noise.name, exposure).fewest
+        fewest = independent_rows(noise.name, exposure).fewest
         if fewest < noise.shares:
             raise GuaranteeError(
                 f"shares: {noise.shares} given, but some row of the sketch keeps the noise of only {fewest} "
@@ -197,7 +200,9 @@ class _LaplaceAccountant(Accountant):
         return float(exposure.sparsity * Fraction(sensitivity.l1) / Fraction(noise.scale))
 
     def least(self, exposure: Exposure, sensitivity: Sensitivity, epsilon: float, delta: float) -> Noise:
-        return self._noise(exposure.sparsity, sensitivity, epsilon, _independent(self._family.name, exposure).fewest)
+        return self._noise(
+            exposure.sparsity, sensitivity, epsilon, independent_rows(self._family.name, exposure).fewest
+        )
 
     def papers(
         self, sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: float, delta: float, trust: Trust
@@ -226,8 +231,21 @@ class _LaplaceAccountant(Accountant):
         return self._family(scale, shares)
 
 
-def _independent(noise: str, exposure: Exposure) -> RowExposure:
-    """Expect rows with independent noise, which is all that these proofs know."""
+def independent_rows(noise: str, exposure: Exposure) -> RowExposure:
+    """Expect rows with independent noise, for a proof that knows no others.
+
+    Parameters
+    ----------
+    noise : str
+        The family, for the message.
+    exposure : Exposure
+        What the accountant was given.
+
+    Raises
+    ------
+    GuaranteeError
+        If clients noise one copy.
+    """
     if not isinstance(exposure, RowExposure):
         raise GuaranteeError(f"copies: one given with {noise} noise, 'each' expected: one copy needs discrete-gaussian")
     return exposure
@@ -239,21 +257,21 @@ def _sigma(noise: Noise) -> float:
     return noise.sigma
 
 
-_ACCOUNTANTS: dict[str, Accountant] = {
+ACCOUNTANTS: dict[str, Accountant] = {
     "gaussian": _GaussianAccountant(),
     "discrete-gaussian": _DiscreteGaussianAccountant(),
     "skellam": _SkellamAccountant(),
     "discrete-laplace": _LaplaceAccountant(DiscreteLaplace),
     "gamma-laplace": _LaplaceAccountant(GammaLaplace),
 }
-NOISES = tuple(_ACCOUNTANTS)
+"""By the noise's name; whoever adds a family adds its accountant here."""
 
 
 def accountant_of(name: str) -> Accountant:
     """Return the accountant of a family of noise."""
-    if name not in _ACCOUNTANTS:
-        raise InputError(f"noise: {name!r} given, one of {', '.join(NOISES)} expected")
-    return _ACCOUNTANTS[name]
+    if name not in ACCOUNTANTS:
+        raise InputError(f"noise: {name!r} given, one of {', '.join(ACCOUNTANTS)} expected")
+    return ACCOUNTANTS[name]
 
 
 def is_pure(noise: str) -> bool:

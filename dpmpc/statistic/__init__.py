@@ -11,10 +11,11 @@ schema that the row came through; only accuracy depends on the two belonging tog
 
 from dpmpc.statistic.base import Statistic
 from dpmpc.statistic.columns import ItemSketch, PowerSum
-from dpmpc.statistic.families import statistic_from
+from dpmpc.statistic.families import STATISTICS, statistic_from
 from dpmpc.statistic.rows import Rows, SecondMoments, WhitenedProducts, moment_sensitivity
 
 __all__ = [
+    "STATISTICS",
     "ItemSketch",
     "PowerSum",
     "Rows",
