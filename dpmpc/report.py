@@ -134,7 +134,7 @@ def fit_parts(run: NetworkedRun, result: Sequence[RenderableType], *, wall_s: fl
 def release_text(task: Task) -> str:
     """What was released, from whom and by whom, in a sentence."""
     sketch = task.sketch
-    kind = _RELEASED[task.statistic.name]
+    kind = _RELEASED.get(task.statistic.name, f"the sum of their {task.statistic.name}")
     return (
         f"{task.clients:,} clients with {len(task.schema)} column{'s' if len(task.schema) > 1 else ''}; "
         f"{task.trust.servers} servers with {task.sharing} shares. "

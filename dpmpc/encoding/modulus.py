@@ -36,17 +36,17 @@ class ModulusPlan:
 
 
 def gaussian_tail(noise_sd: float, log_cells: float, scale: float | None) -> float:
-    """Sd sqrt(2 L)."""
+    """Return sd sqrt(2 L)."""
     return noise_sd * math.sqrt(2 * log_cells)
 
 
 def skellam_tail(noise_sd: float, log_cells: float, scale: float | None) -> float:
-    """Sd sqrt(2 L) + L/3."""
+    """Return sd sqrt(2 L) + L/3."""
     return noise_sd * math.sqrt(2 * log_cells) + log_cells / 3
 
 
 def laplace_tail(noise_sd: float, log_cells: float, scale: float | None) -> float:
-    """2 b sinh(1/(2b)) sd sqrt(2 L) + b L."""
+    """Return 2 b sinh(1/(2b)) sd sqrt(2 L) + b L."""
     if scale is None or not (math.isfinite(scale) and scale >= _LEAST_SCALE):
         raise InputError(f"scale: {scale} given, a finite number of at least 2^-10 expected")
     return noise_sd * math.sqrt(2 * log_cells) * 2 * scale * math.sinh(1 / (2 * scale)) + scale * log_cells

@@ -200,9 +200,8 @@ class _LaplaceAccountant(Accountant):
         return float(exposure.sparsity * Fraction(sensitivity.l1) / Fraction(noise.scale))
 
     def least(self, exposure: Exposure, sensitivity: Sensitivity, epsilon: float, delta: float) -> Noise:
-        return self._noise(
-            exposure.sparsity, sensitivity, epsilon, independent_rows(self._family.name, exposure).fewest
-        )
+        fewest = independent_rows(self._family.name, exposure).fewest
+        return self._noise(exposure.sparsity, sensitivity, epsilon, fewest)
 
     def papers(
         self, sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: float, delta: float, trust: Trust
