@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from dpmpc.network.meter import Report
+from dpmpc.network.meter import PhaseCost, Report
 from dpmpc.privacy import Guarantee
 from dpmpc.protocols.linear_transform import NetworkedRun
 from dpmpc.randomness import KEY_BYTES
@@ -38,14 +38,15 @@ TABLE_STYLE: dict[str, Any] = {
 
 
 def server_fields(report: Report) -> dict[str, Any]:
-    """One server's row of the JSON contract."""
+    """One server's row of the JSON contract; a phase that it has not entered took no time."""
+    read, transform, opening = (report.phases.get(name, PhaseCost()) for name in ("read", "transform", "open"))
     return {
         "server": report.server,
         "setup_s": report.setup_s,
-        "read_s": report.phases["read"].wall_s,
-        "transform_s": report.phases["transform"].wall_s,
-        "transform_cpu_s": report.phases["transform"].cpu_s,
-        "open_s": report.phases["open"].wall_s,
+        "read_s": read.wall_s,
+        "transform_s": transform.wall_s,
+        "transform_cpu_s": transform.cpu_s,
+        "open_s": opening.wall_s,
         "total_s": report.total_s,
         "cpu_s": report.cpu_s,
         "bytes_sent": report.bytes_sent,

@@ -14,7 +14,7 @@ a signing key that the collection pins. What is opened is the release, which is 
 5. When all have done that, each sends its transformed share to all others, and opens the sums: with Shamir shares
    although some may be wrong. All compare the hash of what they opened.
 6. The first server states what came of it; every one compares that with its own view, and signs it. All exchange
-   signatures, and write the same file.
+   signatures, tell one another what the run has cost them, for their reports, and write the same file.
 
 A refusal in steps 0 to 4 ends the run for all, with its reason; no share has been sent then.
 
@@ -59,10 +59,11 @@ from dpmpc.intake.certificate import (
     state,
     sums_digest,
 )
-from dpmpc.intake.releasing import ReleasingServer, Standing
+from dpmpc.intake.releasing import Released, ReleasingServer, Standing
 from dpmpc.network.coins import COIN_BYTES, exchange_bytes, toss_coins
 from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.identity import verify_signature
+from dpmpc.network.meter import Report, report_from
 from dpmpc.network.party import Party
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
@@ -72,16 +73,16 @@ from dpmpc.task import Task
 Wrong = dict[int, tuple[int, ...]]
 
 
-async def take_part(party: Party, server: ReleasingServer) -> Certificate:
+async def take_part(party: Party, server: ReleasingServer) -> Released:
     """Run one server from the first connection to the last."""
     await party.runtime.start()
-    certificate = await release(party, server)
+    released = await release(party, server)
     await party.runtime.shutdown()
-    return certificate
+    return released
 
 
-async def release(party: Party, server: ReleasingServer) -> Certificate:
-    """Run the steps above; return what all servers have signed."""
+async def release(party: Party, server: ReleasingServer) -> Released:
+    """Run the steps above; return what all servers have signed, and what it has cost them."""
     await unless_refused(party, server.require_ready)
     standings = await exchange_standings(party, server)
     begun = await unless_refused(party, lambda: what_was_begun(standings))
@@ -91,16 +92,17 @@ async def release(party: Party, server: ReleasingServer) -> Certificate:
         manifest, task = await resume(party, server, begun)
     await confirm(party, manifest.digest, "manifest that is sealed")
     server.tell(f"manifest {manifest.digest.hex()} is sealed by all; each transforms its share")
-    share = await unless_refused(party, lambda: server.prepared_share(manifest, task))
+    share = await unless_refused(party, lambda: server.prepared_share(manifest, task, party.meter))
     await confirm(party, manifest.digest, "manifest that is about to be opened")
     shares = await exchange_shares(party, task, share)
     opened, wrong = await unless_refused(party, lambda: open_robustly(task, shares))
     findings = await compare_openings(party, opened, wrong)
     server.tell(f"opened; wrong shares that each server found: {findings}")
     certificate = await certify(party, server, manifest, opened, findings)
+    costs = await exchange_costs(party)
     await unless_refused(party, lambda: save(opened, certificate, server.out))
     server.finish(manifest)
-    return certificate
+    return Released(certificate, costs)
 
 
 async def exchange_standings(party: Party, server: ReleasingServer) -> dict[int, Standing]:
@@ -221,6 +223,17 @@ async def certify(
     certificate = Certificate(1, statement, {str(number): signatures[number].hex() for number in party.present})
     await unless_refused(party, lambda: check_signatures(server, certificate))
     return certificate
+
+
+async def exchange_costs(party: Party) -> tuple[Report, ...]:
+    """Step 6: what the run has cost each server so far, as it says itself."""
+    own = party.meter.report()
+    for peer in party.runtime.peers:
+        await party.runtime.send_frame(peer, party.runtime.frame(Kind.COST, msgspec.json.encode(own)))
+    costs = {party.pid: own}
+    for peer in party.runtime.peers:
+        costs[peer] = report_from((await party.runtime.receive_frame(peer, Kind.COST, ContentType.BYTES)).raw, peer)
+    return tuple(costs[number] for number in party.present)
 
 
 async def first_statement(party: Party, own: Statement) -> Statement:

@@ -25,7 +25,7 @@ from dpmpc.intake.collection import Collection, ServerEntry, design_collection
 from dpmpc.intake.ledger import Ledger
 from dpmpc.intake.reports import ReportFormat, make_reports
 from dpmpc.intake.server_folder import ServerFolder
-from dpmpc.network import coins
+from dpmpc.network import coins, meter
 from dpmpc.network.frames import Kind
 from dpmpc.network.identity import write_identity
 from dpmpc.randomness import Stream
@@ -294,6 +294,18 @@ def sign_something_else():
             "sums": "00" * 32,
         }
     ).sign(server.identity)
+
+
+def tell_impossible_costs():
+    """Tell the others of less than no time."""
+    original = collected_release.Report
+    measured = meter.Meter.report
+
+    def other(self):
+        report = measured(self)
+        return original(**{name: getattr(report, name) for name in original.__struct_fields__} | {"cpu_s": -1.0})
+
+    meter.Meter.report = other
 
 
 def deny_all():

@@ -7,6 +7,7 @@ together before the sketch; it has to be equal, not close.
 import contextlib
 import datetime
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -82,6 +83,22 @@ def test_every_server_writes_a_report_beside_the_file(released):
         assert str(released.root) not in page
 
 
+def test_the_report_tells_what_each_server_spent(released):
+    """All three pages have the same figures of all three, the timeline included; bytes sent are bytes received."""
+    pages = [released.out(server).with_name(f"{released.out(server).name}.html").read_text() for server in range(3)]
+    tables = {re.search(r"(?s)<table[^>]*>(?:(?!</table>).)*set-up, s.*?</table>", page).group() for page in pages}
+    (table,) = tables
+    for server in range(3):
+        assert f"server {server}" in table
+    figures = {
+        name: [float(value) for value in re.findall(r'<data value="([^"]+)">', row)]
+        for name, row in re.findall(r"(?s)<tr>\s*<th[^>]*>([^<]+)</th>(.*?)</tr>", table)
+    }
+    assert all(len(row) == 3 and min(row) > 0 for name, row in figures.items() if name != "read, s"), figures
+    assert sum(figures["sent, MB"]) == pytest.approx(sum(figures["received, MB"]), rel=0.1)
+    assert all("Timeline of the servers" in page for page in pages)
+
+
 def test_estimators_read_the_file_as_any_release(released):
     release = Release.load(released.out(1))
     assert RidgeRegression().fit_release(release).coef_.shape == (1,)
@@ -106,6 +123,8 @@ def test_a_repetition_gives_the_same_release(tmp_path):
         verified = verify(deployment.out(0), deployment.collection)
         assert (verified.release.sums != deployment.expected(verified.release)).any()
         sums.append(verified.release.sums)
+        told = deployment.out(0).with_name(f"{deployment.out(0).name}.html").read_text()
+        assert "transform, s" in told
     np.testing.assert_array_equal(*sums)
 
 
@@ -330,6 +349,16 @@ def test_nobody_certifies_a_lie(tmp_path, liar, deed, told):
         assert "VerificationFailed" in ended[server].told
         assert told in ended[server].told
         assert not deployment.out(server).exists()
+
+
+def test_costs_that_cannot_be_are_refused_and_nothing_is_written(tmp_path):
+    deployment = filled(tmp_path / "trial")
+    ended = run(deployment, deeds={2: ("tell_impossible_costs",)})
+    for server in (0, 1):
+        assert "COST frame with cpu_s = -1.0" in ended[server].told
+        assert not deployment.out(server).exists()
+    assert {one.status for one in run(deployment).values()} == {0}
+    assert_released(deployment)
 
 
 def test_too_many_missing_servers_could_release_twice(tmp_path):

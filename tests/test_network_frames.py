@@ -3,6 +3,7 @@
 import json
 import pickle
 
+import msgspec
 import numpy as np
 import pytest
 import reference_frames
@@ -13,6 +14,7 @@ from hypothesis.extra import numpy as hnp
 from dpmpc import errors
 from dpmpc.errors import InputError, MalformedFrame, ProtocolFailure
 from dpmpc.network.frames import Content, ContentType, Expectation, Frame, Kind, decode, encode
+from dpmpc.network.meter import Meter, report_from
 
 TASK = reference_frames.TASK
 VECTORS = json.loads(reference_frames.VECTORS.read_text())
@@ -131,3 +133,38 @@ def test_strided_arrays_are_sent_row_by_row():
 def test_frames_that_cannot_be_sent(arguments, named):
     with pytest.raises(InputError, match=f"^{named}: "):
         Frame(*arguments)
+
+
+# What parties tell of their own cost
+
+
+def cost(**changed):
+    """A party's report as another one receives it."""
+    meter = Meter(1, dict)
+    with meter.phase("open"):
+        pass
+    return msgspec.json.encode(msgspec.to_builtins(meter.report()) | changed)
+
+
+def test_a_cost_is_read_as_it_was_told():
+    told = report_from(cost(cpu_s=2.5), 1)
+    assert (told.server, told.cpu_s, told.phases["open"].bytes_sent) == (1, 2.5, 0)
+
+
+@pytest.mark.parametrize(
+    ("raw", "remark"),
+    [
+        (cost(server=2), "of party 2"),
+        (cost(total_s=-1e-9), "total_s = -1e-09"),
+        (cost(bytes_sent=2**61), f"bytes_sent = {2**61}"),
+        (cost(peak_rss_mb=None), "peak_rss_mb"),
+        (cost(phases={"open": {"wall_s": 1e300}}), "wall_s of open"),
+        (b"[]", "no valid COST"),
+        (b"", "no valid COST"),
+        (pickle.dumps({}), "no valid COST"),
+    ],
+)
+def test_a_cost_that_cannot_be_is_refused(raw, remark):
+    with pytest.raises(MalformedFrame, match="party 1") as refused:
+        report_from(raw, 1)
+    assert remark in str(refused.value)

@@ -50,9 +50,10 @@ def _release(options: argparse.Namespace) -> None:
     from dpmpc.intake.collection import Collection
     from dpmpc.intake.releasing import CONNECT_SECONDS, run_release
     from dpmpc.release import Release
+    from dpmpc.report import server_fields
     from dpmpc.reports import write_report
 
-    certificate = run_release(
+    released = run_release(
         Collection.load(options.collection),
         options.server,
         options.folder,
@@ -66,9 +67,11 @@ def _release(options: argparse.Namespace) -> None:
         tell=lambda line: print(line, file=sys.stderr),
     )
     report = Path(f"{options.out}.html")
-    write_report(report, Release.load(options.out), file=Path(options.out).name)
+    timing = {"per_server": [server_fields(cost) for cost in released.costs]}
+    write_report(report, Release.load(options.out), timing=timing, file=Path(options.out).name)
     print(f"{report}: what was released, for people", file=sys.stderr)
-    print(f"{options.out}: release of {certificate.statement.manifest.clients} reports, signed by all that took part")
+    clients = released.certificate.statement.manifest.clients
+    print(f"{options.out}: release of {clients} reports, signed by all that took part")
 
 
 def _verify(options: argparse.Namespace) -> None:

@@ -26,6 +26,7 @@ from dpmpc.intake.ledger import Ledger, State
 from dpmpc.intake.server_folder import ServerFolder
 from dpmpc.intake.spool import Spool
 from dpmpc.network.identity import pin
+from dpmpc.network.meter import Meter, Report
 from dpmpc.network.party import Party
 from dpmpc.network.runtime import PartyRuntime
 from dpmpc.network.settings import FRAME_LIMIT, PartySettings
@@ -135,8 +136,8 @@ class ReleasingServer:
         """Record what was agreed on; see `Ledger.seal`."""
         self.ledger.seal(manifest.digest, manifest.to_json(), ids)
 
-    def prepared_share(self, manifest: Manifest, task: Task) -> Words:
-        """Return this server's share of the noisy sums, the same ones whenever it is asked.
+    def prepared_share(self, manifest: Manifest, task: Task, meter: Meter) -> Words:
+        """Return this server's share of the noisy sums, the same ones whenever it is asked; `meter` measures how.
 
         What is returned may be sent: its reports are bound to this manifest, durably. Until then a server may die and
         draw other noise the next time; nobody has seen the first.
@@ -147,11 +148,28 @@ class ReleasingServer:
         if entry.sums is not None:
             return entry.sums
         share = self.spool.share(self.ledger.batch(manifest.digest))
-        return self.ledger.begin_opening(manifest.digest, transform(task, share, threads=self.threads))
+        sums = transform(task, share, threads=self.threads, phase=meter.phase)
+        return self.ledger.begin_opening(manifest.digest, sums)
 
     def finish(self, manifest: Manifest) -> None:
         """Record that the release file is written."""
         self.ledger.finish(manifest.digest)
+
+
+@dataclasses.dataclass(frozen=True)
+class Released:
+    """What came of a release.
+
+    Attributes
+    ----------
+    certificate : Certificate
+        What all servers have signed; it is in the release file.
+    costs : tuple of Report
+        What the run has cost each server until the file was written, as it says itself; nobody has signed that.
+    """
+
+    certificate: Certificate
+    costs: tuple[Report, ...]
 
 
 def run_release(
@@ -167,7 +185,7 @@ def run_release(
     deadline: float | None = None,
     threads: int = 1,
     tell: Callable[[str], None] = lambda line: None,
-) -> Certificate:
+) -> Released:
     """Take part in the release of a collection as one of its servers; call it once in a process.
 
     Parameters
@@ -197,8 +215,7 @@ def run_release(
 
     Returns
     -------
-    Certificate
-        What all servers have signed; it is in the release file.
+    Released
 
     Raises
     ------
@@ -233,8 +250,8 @@ def run_release(
     with _opened(collection, number, own) as (spool, ledger):
         server = ReleasingServer(collection, number, spool, ledger, own.identity, target, close, threads, tell)
         party = Party(PartyRuntime(settings, own.identity), own.identity, sys.stderr)
-        certificate: Certificate = party.runtime.run_program(collected_release.take_part(party, server))
-        return certificate
+        released: Released = party.runtime.run_program(collected_release.take_part(party, server))
+        return released
 
 
 @contextlib.contextmanager

@@ -61,6 +61,7 @@ class Kind(enum.IntEnum):
     IDS = 24
     STATEMENT = 25
     SIGNATURE = 26
+    COST = 27
 
 
 class ContentType(enum.IntEnum):

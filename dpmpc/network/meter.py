@@ -16,8 +16,11 @@ from functools import reduce
 
 import msgspec
 
+from dpmpc.errors import MalformedFrame
 from dpmpc.network.sockets import ByteCount, Traffic
 from dpmpc.system import peak_rss_mb
+
+MAX_COST = 1 << 60  # seconds or bytes that a party may say it has spent
 
 
 class PhaseCost(msgspec.Struct):
@@ -66,6 +69,39 @@ class Report(msgspec.Struct, frozen=True):
     peers: dict[int, Traffic]
     tcp_info: ByteCount | None
     peak_rss_mb: float
+
+
+def report_from(raw: bytes, party: int) -> Report:
+    """Return what a party tells of its own cost; nobody can check more than that a run may have cost as much.
+
+    Parameters
+    ----------
+    raw : bytes
+        JSON, as the party sent it.
+    party : int
+        Its number.
+
+    Raises
+    ------
+    MalformedFrame
+        If it is no such report, or of another party, or has a number below 0 or above 2^60.
+    """
+    try:
+        report = msgspec.json.decode(raw, type=Report)
+    except msgspec.DecodeError as error:
+        raise MalformedFrame(f"party {party} sent no valid COST frame: {error}", party) from error
+    if report.server != party:
+        raise MalformedFrame(f"party {party} sent the COST frame of party {report.server}", party)
+    phases = {f"{name} of {phase}": value for phase, cost in report.phases.items() for name, value in _numbers(cost)}
+    for name, value in (*_numbers(report), *phases.items()):
+        if not 0 <= value <= MAX_COST:
+            raise MalformedFrame(f"party {party} sent a COST frame with {name} = {value}, 0 to 2^60 expected", party)
+    return report
+
+
+def _numbers(struct: msgspec.Struct) -> list[tuple[str, float]]:
+    fields = {name: getattr(struct, name) for name in struct.__struct_fields__}
+    return [(name, value) for name, value in fields.items() if isinstance(value, int | float)]
 
 
 class Meter:

@@ -193,7 +193,8 @@ def timeline(servers: Sequence[Mapping[str, Any]]) -> Plot:
         svg = inline(drawn, "timeline", "Seconds of each server", f"{said}.")
     return Plot(
         "Timeline of the servers",
-        "Wall-clock seconds. Set-up, on a scale of its own, ends when all are connected; waiting is for the others.",
+        "Wall-clock seconds. Set-up, on a scale of its own, ends when all are connected; waiting is the rest, most of "
+        "it for the others.",
         svg,
     )
 
