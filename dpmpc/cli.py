@@ -11,6 +11,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 import dpmpc
 from dpmpc.commands import audit, bench, bounds, demo, doctor, fit, intake, mixing, plan, release
@@ -41,9 +42,17 @@ def exit_status(job: Callable[[], None]) -> int:
     return 0
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line that names the command's help."""
+
+    def error(self, message: str) -> NoReturn:
+        """End with status 2."""
+        self.exit(2, f"{self.prog}: {message}; {self.prog} --help tells more\n")
+
+
 def parser() -> argparse.ArgumentParser:
     """Build the command's parser."""
-    top = argparse.ArgumentParser(prog="dpmpc", description="Differentially private models; no server sees a row.")
+    top = Parser(prog="dpmpc", description="Differentially private models; no server sees a row.")
     top.add_argument("--version", action="version", version=f"dpmpc {dpmpc.__version__}")
     commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for group in (demo, fit, plan, bounds, mixing, intake, release, audit, doctor, bench):

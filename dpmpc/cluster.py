@@ -216,7 +216,7 @@ def _dask() -> Any:
         import dask.array
         import distributed  # noqa: F401 -- half an installation is none
     except ImportError as error:
-        raise InputError("dpmpc.cluster needs Dask: pip install dpmpc[cluster]") from error
+        raise InputError("dpmpc.cluster needs Dask: pip install 'dpmpc[cluster]'") from error
     return dask
 
 
@@ -225,5 +225,5 @@ def _pyarrow(path: Path) -> tuple[Any, Any]:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        raise InputError(f"paths: {path} needs pyarrow to be read: pip install dpmpc[parquet]") from error
+        raise InputError(f"paths: {path} needs pyarrow to be read: pip install 'dpmpc[parquet]'") from error
     return pyarrow, pyarrow.parquet

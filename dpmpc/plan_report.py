@@ -55,13 +55,14 @@ def plan_fields(
     }
 
 
-def plan_parts(task: Task, fields: dict[str, Any], aim: Aim) -> list[RenderableType]:
+def plan_parts(task: Task, fields: dict[str, Any], aim: Aim, population: Population) -> list[RenderableType]:
     """The same for a person."""
     advice = fields["recommendation"]
     chosen = "no release" if advice["release"] is None else f"{advice['release']}, noise by {advice['noise_by']}"
     return [
         _release_grid(fields),
         _errors_grid(fields, aim),
+        _assumed_text(aim, population),
         _options_grid(fields, aim),
         f"[bold]Recommended: {chosen}[/bold]\n{advice['why']}.\n",
         guarantee_text(task.guarantee),
@@ -165,6 +166,15 @@ def _errors_grid(fields: dict[str, Any], aim: Aim) -> Grid:
     grid.add_row(f"  {aim.nothing}", _text(aim, expected["trivial"]))
     grid.add_row(f"beats {aim.nothing} from", "no batch size" if useful is None else f"{useful:,} clients")
     return grid
+
+
+def _assumed_text(aim: Aim, population: Population) -> str:
+    """What the errors rest on."""
+    return (
+        f"Assumed: columns have a standard deviation of {population.spread:g} once their bounds are scaled to [-1, 1] "
+        f"(--spread), and the best {aim.purpose} fit explains {population.explained:.3g} of the variance "
+        "(--explained).\n"
+    )
 
 
 def _options_grid(fields: dict[str, Any], aim: Aim) -> Grid:

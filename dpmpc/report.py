@@ -136,11 +136,12 @@ def release_text(task: Task) -> str:
     """What was released, from whom and by whom, in a sentence."""
     sketch = task.sketch
     kind = _RELEASED.get(task.statistic.name, f"the sum of their {task.statistic.name}")
+    words = task.copies * task.width
     return (
         f"{task.clients:,} clients with {len(task.schema)} column{'s' if len(task.schema) > 1 else ''}; "
         f"{task.trust.servers} servers with {task.sharing} shares. "
         f"Released: {kind} ({sketch.family}, k = {sketch.rows}, s = {sketch.sparsity}; "
-        f"{task.copies * task.width} words from each client)"
+        f"{words} word{'s' if words > 1 else ''} from each client)"
     )
 
 
@@ -175,7 +176,7 @@ def inference_table(found: Inference) -> RenderableType:
     if not found.informative:
         return "The noise is too strong for any finite confidence interval.\n"
     return values_table(
-        "Without penalty, in the population",
+        "Estimates without penalty, with their intervals",
         found.feature_names,
         {
             "estimate": found.coef.tolist(),
@@ -203,7 +204,7 @@ def servers_table(servers: Sequence[Report]) -> Grid:
         title="Servers: seconds, set-up apart; MB = 10^6 bytes at the socket, TLS included",
         **TABLE_STYLE,
     )
-    headings = ("server", "set-up", "time", "read", "transform", "open", "CPU", "sent MB", "recv MB", "RSS MB")
+    headings = ("server", "setup", "time", "read", "transform", "open", "CPU", "sent MB", "recv MB", "RSS MB")
     for heading in headings:
         grid.add_column(heading, justify="right")
     for report in servers:

@@ -1,5 +1,6 @@
 """The command: one JSON object, exit statuses, and bad input that leaves nothing behind."""
 
+import argparse
 import json
 import os
 import subprocess
@@ -10,7 +11,7 @@ import pytest
 
 import dpmpc
 from dpmpc.bounds import Schema
-from dpmpc.cli import main
+from dpmpc.cli import main, parser
 from dpmpc.release import Release
 from dpmpc.tables import Table, write_csv
 
@@ -328,6 +329,30 @@ def test_bounds_suggests_and_warns(data, capsys, tmp_path):
     assert Schema.from_toml(suggested).names == ("height", "score")
 
 
+def test_rows_that_were_left_out_are_counted(tmp_path, capsys):
+    data, bounds, out = tmp_path / "people.csv", tmp_path / "bounds.toml", tmp_path / "result"
+    lines = ["a,b", *(f"{i % 7},{i % 5}" for i in range(200)), "1,", ",2"]
+    data.write_text("\n".join(lines))
+    status, suggested, _ = run(capsys, "bounds", data, "--drop-missing")
+    assert status == 0
+    assert "# 2 rows with a missing value were left out." in suggested
+    bounds.write_text(suggested)
+    fit = ("fit", data, "--target", "b", "--bounds", bounds, *BUDGET, "--out", out)
+    status, _, told = run(capsys, *fit)
+    assert status == 2
+    assert "--drop-missing" in told
+    status, printed, told = run(capsys, *fit, "--drop-missing")
+    assert status == 0
+    assert "2 rows with a missing value were left out" in printed
+    assert all(str(out / name) in told for name in os.listdir(out))
+
+
+def test_plan_says_what_it_assumes(capsys):
+    plan = ("plan", "--clients", 5000, "--columns", 3, *BUDGET)
+    assert "standard deviation of 0.4" in run(capsys, *plan)[1]
+    assert "standard deviation of 0.2" in run(capsys, *plan, "--spread", 0.2)[1]
+
+
 def test_demo_shows_a_sketch_and_a_sum(capsys):
     status, printed, _ = run(capsys, "demo", "--clients", "20000", "--delta", "1e-6", "--servers", "2", "--json")
     assert status == 0
@@ -493,6 +518,33 @@ def test_plan_needs_columns_or_bounds(capsys):
     )
     assert status == 2
     assert "columns: 1" in complaint
+
+
+@pytest.mark.parametrize("arguments", [[], ["fit"], ["plan", "--clients", "5,000"], ["nothing"]])
+def test_wrong_arguments_are_told_in_one_line_that_names_the_help(arguments, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    command = " ".join(["dpmpc", *arguments[:1]]) if arguments[:1] in (["fit"], ["plan"]) else "dpmpc"
+    assert told.count("\n") == 1
+    assert told.startswith(f"{command}: ")
+    assert f"{command} --help" in told
+
+
+def options_of(parser):
+    """All options and positions of a parser and its commands, each with its command."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for command in action.choices.values():
+                yield from options_of(command)
+        else:
+            yield parser.prog, action
+
+
+def test_every_option_has_a_help():
+    silent = [(prog, action.dest) for prog, action in options_of(parser()) if not action.help]
+    assert not silent
 
 
 def test_arguments_that_make_no_sense_exit_with_two():

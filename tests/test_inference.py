@@ -168,6 +168,15 @@ def test_where_the_noise_is_too_strong_intervals_are_infinite(data, choices):
     assert (found.intercept_confidence_interval == [-math.inf, math.inf]).all()
 
 
+def test_it_prints_as_a_table():
+    found = RidgeRegression().fit_release(released(people(20_000), sketch="sum")).inference()
+    heading, *rows = str(found).splitlines()
+    assert heading.split() == ["estimate", "std.", "error", "95%", "from", "to"]
+    assert [row.split()[0] for row in rows] == [*found.feature_names, "intercept"]
+    first = [float(number) for number in rows[0].split()[1:]]
+    assert first == pytest.approx([found.coef[0], found.standard_errors[0], *found.confidence_intervals[0]], rel=1e-4)
+
+
 def test_without_intercept_nothing_is_uncertain_about_it():
     found = RidgeRegression(fit_intercept=False).fit_release(released(people(20_000), sketch="sum")).inference()
     assert (found.intercept, found.intercept_standard_error) == (0, 0)

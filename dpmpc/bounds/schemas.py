@@ -123,7 +123,10 @@ class Schema:
         except OSError as error:
             raise InputError(f"bounds: {path} cannot be read: {error.strerror}") from error
         except ValueError as error:  # wrong TOML and wrong UTF-8 both are
-            raise InputError(f"bounds: {path} is not a TOML file: {error}") from error
+            raise InputError(
+                f"bounds: {path} is not a TOML file: {error}; a name with anything but letters, digits, - and _ "
+                "stands in quotes, such as [columns.'weekly hours']"
+            ) from error
         fields = fields_of("bounds", content, {"columns"}, {"outside"})
         if not isinstance(fields["columns"], Mapping):
             raise InputError(f"bounds: columns is {fields['columns']!r}, [columns.NAME] for every column expected")

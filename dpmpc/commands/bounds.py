@@ -9,9 +9,11 @@ from typing import Any
 def add_commands(commands: Any) -> None:
     """Add the command to the parser."""
     bounds = commands.add_parser("bounds", help="suggest a bounds file from data; looking at data is not private")
-    bounds.add_argument("data", metavar="DATA")
-    bounds.add_argument("--columns", nargs="+", metavar="COL")
-    bounds.add_argument("--drop-missing", action="store_true")
+    bounds.add_argument("data", metavar="DATA", help="CSV or Parquet, one row per client")
+    bounds.add_argument(
+        "--columns", nargs="+", metavar="COL", help="these columns only (default: all, which must hold numbers)"
+    )
+    bounds.add_argument("--drop-missing", action="store_true", help="leave out rows with missing values")
     bounds.set_defaults(run=_bounds)
 
 
@@ -21,4 +23,6 @@ def _bounds(options: argparse.Namespace) -> None:
 
     table = read_table(options.data, options.columns, drop_missing=options.drop_missing)
     print("# Suggested from the data itself, which is NOT private: replace each pair by what is publicly known.")
+    if table.dropped:
+        print(f"# {table.dropped:,} rows with a missing value were left out.")
     print(suggest(table).to_toml(), end="")

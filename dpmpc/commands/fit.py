@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from typing import Any
 
@@ -11,7 +12,7 @@ from dpmpc.commands.options import (
     add_task_options,
     task_choices,
 )
-from dpmpc.commands.output import new_directory, print_result, progress, write_outputs
+from dpmpc.commands.output import OUTPUTS, new_directory, print_result, progress, write_outputs
 
 MODELS = ("ridge", "low-rank", "moment")
 
@@ -20,8 +21,12 @@ def add_commands(commands: Any) -> None:
     """Add the command to the parser."""
     fit = commands.add_parser("fit", help="a private model of a table, by real server processes on this machine")
     fit.add_argument("data", metavar="DATA", help="CSV or Parquet, one row per client")
-    fit.add_argument("--model", choices=MODELS, default="ridge")
-    fit.add_argument("--bounds", metavar="FILE", help="TOML with the public bounds; without it data must be in [-1, 1]")
+    fit.add_argument("--model", choices=MODELS, default="ridge", help="what to fit (default %(default)s)")
+    fit.add_argument(
+        "--bounds",
+        metavar="FILE",
+        help="TOML with the public bounds: only its columns are read; without it all are, and must be in [-1, 1]",
+    )
     fit.add_argument("--drop-missing", action="store_true", help="leave out rows with missing values")
     fit.add_argument("--out", metavar="DIR", help="write release, result and report to a new directory")
     _add_model_options(fit)
@@ -36,7 +41,7 @@ def _add_model_options(command: argparse.ArgumentParser) -> None:
     ridge.add_argument(
         "--alpha", type=_penalty, help="penalty in normalised units (default 1); auto chooses it from the release"
     )
-    ridge.add_argument("--no-intercept", action="store_true")
+    ridge.add_argument("--no-intercept", action="store_true", help="fit without a constant")
     low_rank = command.add_argument_group("--model low-rank")
     low_rank.add_argument("--components", type=int, metavar="R", help="rank of the approximation (default 3)")
     moment = command.add_argument_group("--model moment")
@@ -77,6 +82,8 @@ def _fit(options: argparse.Namespace) -> None:
     if out is not None:
         write_outputs(out, fields, parts, networked.release, _page(networked, fields, analysis, options))
     print_result(fields if options.json else parts)
+    if out is not None:
+        print(f"written: {', '.join(str(out / name) for name in OUTPUTS)}", file=sys.stderr)
 
 
 def _page(networked: Any, fields: dict[str, Any], analysis: Any, options: argparse.Namespace) -> str:

@@ -53,8 +53,8 @@ def add_commands(commands: Any) -> None:
     prepare.add_argument("--addresses", nargs="+", metavar="HOST:PORT", help="where each party listens")
     prepare.add_argument("--subjects", type=int, metavar="N", help="the number of people, the same at all parties")
     plan = mix.add_argument_group("--simulate and --prepare")
-    plan.add_argument("--epsilon", type=float)
-    plan.add_argument("--delta", type=float)
+    plan.add_argument("--epsilon", type=float, help="the budget; smaller is more private")
+    plan.add_argument("--delta", type=float, help="probability of an accident: well below 1/N")
     plan.add_argument(
         "--bounds", nargs="+", metavar="FILE", help="TOML with each party's columns and their public bounds, in order"
     )
@@ -70,7 +70,7 @@ def add_commands(commands: Any) -> None:
     mix.set_defaults(run=_mix)
 
     learn = commands.add_parser("learn", help="regress any column of a public file of `mix` on the others")
-    learn.add_argument("file", metavar="FILE")
+    learn.add_argument("file", metavar="FILE", help="the public file of `dpmpc mix`")
     learn.add_argument("--target", required=True, metavar="COL", help="the column to predict")
     learn.add_argument("--method", choices=METHODS, help="default: what the release is meant for")
     learn.add_argument("--ridge", type=float, default=1e-5, help="added to the Hessian (default %(default)g)")

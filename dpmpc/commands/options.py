@@ -11,16 +11,24 @@ INTEGER_NOISES = ("discrete-gaussian", "skellam", "discrete-laplace")
 
 def add_release_options(command: argparse.ArgumentParser) -> None:
     """Add what `dpmpc.planning.design` is told, but for servers and seed."""
-    command.add_argument("--epsilon", type=float, required=True)
-    command.add_argument("--delta", type=float, required=True, help="0 with discrete-laplace noise")
+    command.add_argument(
+        "--epsilon", type=float, required=True, help="the budget: how much one row may show; smaller is more private"
+    )
+    command.add_argument(
+        "--delta",
+        type=float,
+        required=True,
+        help="probability of an accident: well below 1/N; 0 only with discrete-laplace noise",
+    )
     command.add_argument(
         "--sketch",
         choices=["auto", "osnap", "countsketch", "rademacher", "sum"],
         default="auto",
-        help="the public matrix; with rademacher every client hits every row (default %(default)s)",
+        help="what is released: the sum of products of columns, or a sketch by this public matrix; auto takes the sum "
+        "unless rows are wide (default %(default)s)",
     )
-    command.add_argument("--rows", type=int, metavar="K", help="rows of the sketch")
-    command.add_argument("--sparsity", type=int, metavar="S", help="rows that each client hits")
+    command.add_argument("--rows", type=int, metavar="K", help="rows of the sketch (default: chosen for the model)")
+    command.add_argument("--sparsity", type=int, metavar="S", help="rows that each client hits, with osnap")
     command.add_argument(
         "--share-limit",
         type=float,
@@ -28,22 +36,60 @@ def add_release_options(command: argparse.ArgumentParser) -> None:
         metavar="GB",
         help="most that --sketch rademacher may make one server's share take (default %(default)g)",
     )
-    command.add_argument("--radius", type=float, metavar="C", help="clip normalised rows to this L2 norm")
-    command.add_argument("--noise", choices=INTEGER_NOISES, default="discrete-gaussian")
-    command.add_argument("--sharing", choices=["additive", "shamir"], default="additive")
-    command.add_argument("--ring", choices=["ring64", "mersenne61"], help="where shares live")
+    command.add_argument("--radius", type=float, metavar="C", help="clip rows, scaled by their bounds, to this L2 norm")
+    command.add_argument(
+        "--noise",
+        choices=INTEGER_NOISES,
+        default="discrete-gaussian",
+        help="its distribution; all are drawn exactly, in whole numbers (default %(default)s)",
+    )
+    command.add_argument(
+        "--sharing",
+        choices=["additive", "shamir"],
+        default="additive",
+        help="additive: all servers are needed, all but one may collude; shamir: fewer than half may collude, some may "
+        "be missing (default %(default)s)",
+    )
+    command.add_argument(
+        "--ring",
+        choices=["ring64", "mersenne61"],
+        help="integers that shares are made of (default: by --sharing)",
+    )
     command.add_argument(
         "--noise-by", choices=["clients", "servers"], default="clients", help="who adds the noise (default %(default)s)"
     )
     command.add_argument(
-        "--copies", choices=["auto", "one", "each"], default="auto", help="noisy copies of a row that a client sends"
+        "--copies",
+        choices=["auto", "one", "each"],
+        default="auto",
+        help="noisy copies of a row that a client sends: one, or one for each row of the sketch that it hits",
     )
-    command.add_argument("--corrupt-clients", type=int, default=0, metavar="T")
-    command.add_argument("--dropouts", type=int, default=0, metavar="N")
     command.add_argument(
-        "--coalition", choices=["adaptive", "static"], default="adaptive", help="when corrupt clients are chosen"
+        "--corrupt-clients",
+        type=int,
+        default=0,
+        metavar="T",
+        help="clients that may tell the servers their noise (default %(default)s)",
     )
-    command.add_argument("--calibration", choices=["joint", "paper"], default="joint")
+    command.add_argument(
+        "--dropouts",
+        type=int,
+        default=0,
+        metavar="N",
+        help="clients that may be missing in the end (default %(default)s)",
+    )
+    command.add_argument(
+        "--coalition",
+        choices=["adaptive", "static"],
+        default="adaptive",
+        help="corrupt clients are chosen when the public matrix is known, or before",
+    )
+    command.add_argument(
+        "--calibration",
+        choices=["joint", "paper"],
+        default="joint",
+        help="noise for the whole release at once, or by the paper's bound, which takes more (default %(default)s)",
+    )
 
 
 def release_choices(options: argparse.Namespace) -> dict[str, Any]:
@@ -69,7 +115,7 @@ def release_choices(options: argparse.Namespace) -> dict[str, Any]:
 def add_task_options(command: argparse.ArgumentParser) -> None:
     """Add the options of a release and of those who make it."""
     add_release_options(command)
-    command.add_argument("-M", "--servers", type=int, default=3, metavar="M")
+    command.add_argument("-M", "--servers", type=int, default=3, metavar="M", help="how many (default %(default)s)")
     add_simulation_seed(command)
 
 
@@ -81,7 +127,12 @@ def add_simulation_seed(command: argparse.ArgumentParser) -> None:
 def add_run_options(command: argparse.ArgumentParser) -> None:
     """Add what a run by several processes needs to know."""
     command.add_argument("--threads", type=int, default=1, help="threads of each process (default %(default)s)")
-    command.add_argument("--deadline", type=float, default=30.0, help="seconds that a party may keep others waiting")
+    command.add_argument(
+        "--deadline",
+        type=float,
+        default=30.0,
+        help="seconds that a party may keep others waiting (default %(default)g)",
+    )
     command.add_argument("--json", action="store_true", help="print exactly one JSON object")
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 from dpmpc.errors import InputError
 
+#: The files of a result, in the order in which they are to be read.
+OUTPUTS = ("report.html", "report.txt", "result.json", "release.dpmpc")
 Progress = Callable[[str, float], None]
 
 

@@ -21,10 +21,10 @@ def add_commands(commands: Any) -> None:
     plan = commands.add_parser(
         "plan", help="before any data: noise, modulus, bytes, cost, expected error, smallest batch"
     )
-    plan.add_argument("--clients", type=int, required=True, metavar="N")
+    plan.add_argument("--clients", type=int, required=True, metavar="N", help="how many people, one row each")
     plan.add_argument("--columns", type=int, metavar="P", help="features and target; or give --bounds")
-    plan.add_argument("--bounds", metavar="FILE", help="TOML with the public bounds")
-    plan.add_argument("--model", choices=PLANNED, default="ridge")
+    plan.add_argument("--bounds", metavar="FILE", help="TOML with the public bounds, which name the columns")
+    plan.add_argument("--model", choices=PLANNED, default="ridge", help="what is to be fitted (default %(default)s)")
     plan.add_argument("--components", type=int, metavar="R", help="rank of --model low-rank (default 3)")
     plan.add_argument(
         "--explained",
@@ -33,7 +33,13 @@ def add_commands(commands: Any) -> None:
         help="assumed R^2 of the best linear model (default 0.5), or share of the variance in the best R directions "
         "(default: halfway from R/P, what any R directions have, to 1)",
     )
-    plan.add_argument("--spread", type=float, default=0.4, help="assumed standard deviation of a column in [-1, 1]")
+    plan.add_argument(
+        "--spread",
+        type=float,
+        default=0.4,
+        help="assumed standard deviation of a column once its bounds are scaled to [-1, 1]; columns that fill less of "
+        "their bounds have larger errors (default %(default)g)",
+    )
     plan.add_argument(
         "--prices",
         type=float,
@@ -56,7 +62,7 @@ def _plan(options: argparse.Namespace) -> None:
     from dpmpc.setting import Population
 
     if (options.columns is None) == (options.bounds is None):
-        raise InputError("columns, bounds: give the number of columns or a bounds file, one of the two")
+        raise InputError("columns, bounds: give a number (--columns) or a bounds file (--bounds), one of the two")
     if options.columns is not None and options.columns < 2:
         raise InputError(f"columns: {options.columns} given, at least 2 expected: a feature and a target")
     schema = (
@@ -70,7 +76,7 @@ def _plan(options: argparse.Namespace) -> None:
     if options.plot is not None:
         _draw_plan(Path(options.plot), task, aim, population)
     fields = plan_report.plan_fields(task, aim, population, prices=_prices(options), days=options.days)
-    print_result(fields if options.json else plan_report.plan_parts(task, fields, aim))
+    print_result(fields if options.json else plan_report.plan_parts(task, fields, aim, population))
 
 
 def _draw_plan(path: Path, task: Any, aim: Any, population: Any) -> None:

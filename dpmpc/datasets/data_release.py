@@ -226,7 +226,7 @@ def _text_columns(path: Path, names: tuple[str, ...]) -> dict[str, list[str]]:
         try:
             import pyarrow.parquet as pq
         except ImportError as error:
-            raise InputError(f"path: {path} needs pyarrow to be read: pip install dpmpc[parquet]") from error
+            raise InputError(f"path: {path} needs pyarrow to be read: pip install 'dpmpc[parquet]'") from error
         rows = pq.read_table(path).to_pylist()
     else:
         with path.open(newline="", encoding="utf-8-sig") as handle:

@@ -71,6 +71,19 @@ class Inference:
     level: float
     degrees: float
 
+    def __str__(self) -> str:
+        """Return a table: each coefficient, its standard error and its interval."""
+        width = max(map(len, (*self.feature_names, "intercept")))
+        columns = (self.coef, self.standard_errors, *self.confidence_intervals.T)
+        rows = dict(zip(self.feature_names, np.column_stack(columns), strict=True))
+        rows["intercept"] = np.array(
+            [self.intercept, self.intercept_standard_error, *self.intercept_confidence_interval]
+        )
+        headings = ("estimate", "std. error", f"{self.level:.0%} from", "to")
+        lines = [" " * width + "".join(f" {heading:>12}" for heading in headings)]
+        lines += [f"{name:{width}}" + "".join(f" {value:12.5g}" for value in row) for name, row in rows.items()]
+        return "\n".join(lines)
+
     @property
     def informative(self) -> bool:
         """Whether the intervals are finite."""

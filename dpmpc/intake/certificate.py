@@ -247,6 +247,11 @@ def load(path: str | os.PathLike[str]) -> Certificate:
     except Exception as error:  # whatever the zip reader stumbles over in somebody else's file
         raise VerificationFailed(f"file: {os.fspath(path)!r} is no release file ({error})") from error
     expected = sorted((PUBLIC_MEMBER, SUMS_MEMBER, CERTIFICATE_MEMBER))
+    if CERTIFICATE_MEMBER not in members and PUBLIC_MEMBER in members:
+        raise VerificationFailed(
+            f"file: {os.fspath(path)!r} is a release without {CERTIFICATE_MEMBER}, which `dpmpc release` writes: no "
+            "server signed it. Such a file of `dpmpc fit` is checked by Release.load alone"
+        )
     if members != expected:
         raise VerificationFailed(f"file: {os.fspath(path)!r} holds {members}, {expected} expected")
     try:

@@ -35,7 +35,7 @@ def read_csv(
     except OSError as error:
         raise InputError(f"path: {path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: byte {error.object[error.start]:#04x} found, UTF-8 text expected") from error
+        raise InputError(f"{path}: byte {error.object[error.start]:#04x} found, UTF-8 expected: save it so") from error
     except csv.Error as error:
         raise InputError(f"{path}: not a CSV file: {error}") from error
 
@@ -77,7 +77,10 @@ class CsvFile:
                 f"{path}: line 1 is {', '.join(first)}, a header line with the names of the columns expected"
             )
         if len(first) == 1 and set(first[0]) & set(";\t"):
-            raise InputError(f"{path}: line 1 is {first[0]!r}, names separated by {delimiter!r} expected")
+            raise InputError(
+                f"{path}: line 1 is {first[0]!r}, names separated by {delimiter!r} expected: "
+                "save the file with that separator and with decimal points"
+            )
         self.header = check_names([name.strip() for name in first], str(path))
 
     def numbers(self, positions: list[int]) -> NDArray[np.float64]:
@@ -162,4 +165,6 @@ def _number(cell: str) -> float | None:
 
 def numeric_hint(names: Sequence[str]) -> str:
     """Say which columns could be read."""
-    return f"; columns of numbers are: {', '.join(names)}" if names else "; no column holds only numbers"
+    if not names:
+        return "; no column holds only numbers"
+    return f"; columns of numbers are: {', '.join(names)}; name those to read: columns=[..], --columns or a bounds file"

@@ -34,7 +34,7 @@ def read_table(path: str | Path, columns: Sequence[str] | None = None, *, drop_m
     readers = {".csv": read_csv, ".parquet": read_parquet}
     suffix = Path(path).suffix.lower()
     if suffix not in readers:
-        raise InputError(f"path: {path} given, a file whose name ends in .csv or .parquet expected")
+        raise InputError(f"path: {path} given, a file whose name ends in .csv or .parquet expected: save it so")
     return readers[suffix](path, columns, drop_missing=drop_missing)
 
 
@@ -74,6 +74,6 @@ def _labels(path: str | Path, column: str | None) -> tuple[tuple[str, ...], list
     except OSError as error:
         raise InputError(f"path: {path} cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: byte {error.object[error.start]:#04x} found, UTF-8 text expected") from error
+        raise InputError(f"{path}: byte {error.object[error.start]:#04x} found, UTF-8 expected: save it so") from error
     except csv.Error as error:
         raise InputError(f"{path}: not a CSV file: {error}") from error

@@ -46,7 +46,7 @@ def load_pyarrow(path: str | Path) -> tuple[Any, Any]:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
-        raise InputError(f"path: {path} needs pyarrow to be read: pip install dpmpc[parquet]") from error
+        raise InputError(f"path: {path} needs pyarrow to be read: pip install 'dpmpc[parquet]'") from error
     return pa, pq
 
 

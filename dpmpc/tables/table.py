@@ -128,7 +128,10 @@ def complete(
         row, column = np.argwhere(bad)[0]
         place = f"{where}: column {names[column]!r}, {locate(int(row) + 1)}"
         if np.isnan(values[row, column]):
-            raise InputError(f"{place}: the value is missing (NaN); fill it in, or drop such rows with drop_missing")
+            raise InputError(
+                f"{place}: the value is missing (NaN); fill it in, or leave such rows out by "
+                "drop_missing=True (--drop-missing)"
+            )
         raise InputError(f"{place}: {values[row, column]} given, a finite number expected")
     kept = values[finite.all(axis=1)]
     if not len(kept):
