@@ -166,6 +166,7 @@ def inference_fields(found: Inference) -> dict[str, Any]:
     return {
         "confidence_level": found.level,
         **{name: dict(zip(found.feature_names, listed, strict=True)) for name, listed in values.items()},
+        "unpenalised_intercept": found.intercept if found.informative else None,
         "intercept_standard_error": found.intercept_standard_error if found.informative else None,
         "intercept_confidence_interval": interval if found.informative else [None, None],
     }
@@ -177,12 +178,12 @@ def inference_table(found: Inference) -> RenderableType:
         return "The noise is too strong for any finite confidence interval.\n"
     return values_table(
         "Estimates without penalty, with their intervals",
-        found.feature_names,
+        (*found.feature_names, "intercept"),
         {
-            "estimate": found.coef.tolist(),
-            "standard error": found.standard_errors.tolist(),
-            f"{found.level:.0%} from": found.confidence_intervals[:, 0].tolist(),
-            "to": found.confidence_intervals[:, 1].tolist(),
+            "estimate": [*found.coef, found.intercept],
+            "standard error": [*found.standard_errors, found.intercept_standard_error],
+            f"{found.level:.0%} from": [*found.confidence_intervals[:, 0], found.intercept_confidence_interval[0]],
+            "to": [*found.confidence_intervals[:, 1], found.intercept_confidence_interval[1]],
         },
     )
 

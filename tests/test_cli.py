@@ -83,6 +83,7 @@ def test_fit_says_how_far_off_the_coefficients_may_be(data, tmp_path, capsys):
     for name, (low, high) in result["confidence_intervals"].items():
         assert low < result["unpenalised_coefficients"][name] < high
     assert result["intercept_confidence_interval"] == pytest.approx(found.intercept_confidence_interval.tolist())
+    assert result["unpenalised_intercept"] == pytest.approx(found.intercept)
     assert "standard error" in (out / "report.txt").read_text()
     sketched = [*arguments, "--sketch", "countsketch", "--rows", "20"]
     status, printed, _ = run(capsys, *sketched, "--json")

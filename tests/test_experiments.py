@@ -201,7 +201,7 @@ def test_a_quick_run_leaves_the_results_alone(tmp_path, monkeypatch):
 
 def test_without_matplotlib_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(InputError, match=r"matplotlib: pip install dpmpc\[plots\]"):
+    with pytest.raises(InputError, match=r"matplotlib: pip install 'dpmpc\[plots\]'"):
         figure2.main(["--out", str(tmp_path)])
 
 

@@ -90,4 +90,4 @@ def test_a_file_that_cannot_be_is_refused(name, message, tmp_path, capsys):
 def test_without_matplotlib_the_error_says_how_to_get_it(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert main([*PLAN, "--plot", str(tmp_path / "plan.svg")]) == 2
-    assert "pip install dpmpc[plots]" in capsys.readouterr().err
+    assert "pip install 'dpmpc[plots]'" in capsys.readouterr().err

@@ -103,6 +103,7 @@ def ridge_result(intervals=True):
         "unpenalised_coefficients": numbers if intervals else {"x": None},
         "standard_errors": {"x": 0.01} if intervals else {"x": None},
         "confidence_intervals": {"x": [0.23, 0.27]} if intervals else {"x": [None, None]},
+        "unpenalised_intercept": 0.25 if intervals else None,
         "intercept_standard_error": 0.5 if intervals else None,
         "intercept_confidence_interval": [-1.0, 1.0] if intervals else [None, None],
     }
@@ -162,7 +163,8 @@ def test_numbers_are_those_of_the_result(report):
         groups = ("coefficients", "unpenalised_coefficients", "standard_errors")
         wanted = [value for group in groups for value in result[group].values()]
         wanted += [end for ends in result["confidence_intervals"].values() for end in ends]
-        wanted += [result["intercept"], result["intercept_standard_error"], *result["intercept_confidence_interval"]]
+        wanted += [result["intercept"], result["unpenalised_intercept"], result["intercept_standard_error"]]
+        wanted += result["intercept_confidence_interval"]
     elif folder.name == "low-rank":
         wanted = [value for row in result["components"] for value in row.values()]
     else:
@@ -215,7 +217,7 @@ def test_without_matplotlib_the_page_says_what_is_left_out(monkeypatch):
     found = Page(page(release, analysed=Analysed("ridge", {}, ridge_result())))
     assert "svg" not in found.tags
     assert "matplotlib is not installed: coefficients, noise against signal." in found.text
-    assert "pip install dpmpc[plots]" in found.text
+    assert "pip install 'dpmpc[plots]'" in found.text
 
 
 def test_a_release_alone_has_a_report(tmp_path):
@@ -288,10 +290,22 @@ def test_a_command_line_keeps_everything_but_folders(tmp_path):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.0, "0"), (1e-6, "10⁻⁶"), (-2.5e-7, "−2.5×10⁻⁷"), (1234.56, "1,230"), (0.00012345, "0.000123"), (3e9, "3×10⁹")],
+    [
+        (0.0, "0"),
+        (1e-6, "10⁻⁶"),
+        (-2.5e-7, "−2.5×10⁻⁷"),
+        (1234.56, "1,230"),
+        (1000.0, "1,000"),
+        (0.00012345, "0.000123"),
+        (3e9, "3×10⁹"),
+    ],
 )
 def test_figures_are_for_people(value, text):
     assert figures(value) == text
+
+
+def test_figures_show_no_digits_of_a_binary_fraction():
+    assert figures(381974.43, 8) == "381,974.43"
 
 
 def test_long_names_are_cut_for_plots():

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dpmpc import tables
 from dpmpc.errors import InputError
 from dpmpc.tables import Table, read_csv, read_table, write_csv
 
@@ -197,7 +196,7 @@ def test_a_broken_write_leaves_the_old_file(tmp_path, monkeypatch):
     def full(source, target):
         raise OSError("disk full")
 
-    monkeypatch.setattr(tables.os, "replace", full)
+    monkeypatch.setattr(os, "replace", full)
     with pytest.raises(OSError, match="disk full"):
         write_csv(path, Table(("a",), [[0.1]]))
     assert path.read_text() == "old"
@@ -265,7 +264,7 @@ def test_what_is_no_parquet_file_is_refused(file, tmp_path):
 
 def test_parquet_without_pyarrow_names_the_remedy(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(InputError, match=r"pip install dpmpc\[parquet\]"):
+    with pytest.raises(InputError, match=r"pip install 'dpmpc\[parquet\]'"):
         read_table(tmp_path / "data.parquet")
 
 

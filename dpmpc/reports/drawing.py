@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -146,7 +147,9 @@ def figures(value: float, digits: int = 3, *, smallest: float = 1e-5) -> str:
     """A number for people: so many significant digits, thousands apart, powers of ten if tiny or huge."""
     rounded = float(f"{value:.{digits}g}")
     if rounded == 0 or smallest <= abs(rounded) < 1e7:
-        text = f"{rounded:,.12f}".rstrip("0").rstrip(".")
+        decimals = max(digits - 1 - math.floor(math.log10(abs(rounded))), 0) if rounded else 0
+        text = f"{rounded:,.{decimals}f}"
+        text = text.rstrip("0").rstrip(".") if decimals else text
     else:
         mantissa, _, exponent = f"{rounded:.{digits - 1}e}".partition("e")
         power = "10" + str(int(exponent)).translate(_RAISED)

@@ -244,7 +244,7 @@ def _coefficient_table(result: Mapping[str, Any]) -> _Table:
         low, high = result["confidence_intervals"][name]
         cells += _estimate(result["unpenalised_coefficients"][name], result["standard_errors"][name], low, high)
     low, high = result["intercept_confidence_interval"]
-    rows[-1][1].extend(_estimate(None, result["intercept_standard_error"], low, high))
+    rows[-1][1].extend(_estimate(result["unpenalised_intercept"], result["intercept_standard_error"], low, high))
     level = f"{100 * result['confidence_level']:g}\u00a0% interval"
     caption += (
         " Estimates and intervals are without penalty, for the population; they cover sampling, sketch and noise."
@@ -255,12 +255,11 @@ def _coefficient_table(result: Mapping[str, Any]) -> _Table:
 def _estimate(
     value: float | None, error: float | None, low: float | None, high: float | None
 ) -> list[tuple[_Number, ...]]:
-    """The estimate, where there is one, with its standard error; the interval."""
+    """The estimate with its standard error, and the interval; none of them where the noise is too strong."""
     if low is None:
         return [(_Number.of(None),)] * 2
-    deviation = _Number.of(error, 3, "± ")
     return [
-        (deviation,) if value is None else (_Number.of(value), deviation),
+        (_Number.of(value), _Number.of(error, 3, "± ")),
         (_Number.of(low), _Number.of(high, before="to ")),
     ]
 
