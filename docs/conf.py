@@ -40,7 +40,7 @@ nitpick_ignore_regex = [
         "py:class",
         r"dpmpc\.(baselines\.linear\.PrivateRidge|baselines\.low_rank\.PrivateComponents|coinpress\.estimators\.CoinPress"
         r"|privacy\.guarantee\.Promise|projection\.estimators\.NoisyRegression|sketching\.sparse\.SparseMatrix"
-        r"|statistic\._RowStatistic)",
+        r"|statistic\.rows\._RowStatistic)",
     ),
 ]
 
@@ -48,6 +48,8 @@ html_theme = "furo"
 html_title = f"dpmpc {version}"
 html_show_sourcelink = False
 html_copy_source = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 
 RESULT = re.compile(r"\[([^\]]*)\]\((?:\.\./)+bench/results/(\w+)\.md\)")
 
