@@ -38,7 +38,7 @@ TRUTH = np.array([0.5, 0.2, -0.3, 0.0])
 clinic, bank, insurer = parties(1_000_000)
 model = RMGM(epsilon=2.0, delta=DELTA).fit([clinic, bank, insurer])
 print("found", np.round(model.coef_, 3), "truth", TRUTH)
-print(model.release_.guarantee)
+model.release_.guarantee
 
 # %% [markdown]
 # Read the guarantee twice. The budget belongs to a person's columns *at one party*, as in the paper. For all that a
@@ -56,7 +56,7 @@ for name, fitted in (("at one party", model), ("the whole row", whole)):
 # *BGM* regresses noisy rows, and the noise drowns them: its coefficients are nearly 0. *DGM* takes the noise off,
 # which may leave a matrix that is close to singular. *RMGM* mixes the rows before it adds noise.
 
-# %%
+# %% alt="Error of the coefficients against the number of people for BGM, DGM and RMGM: RMGM is lowest and falls"
 sizes, trials = [30_000, 100_000, 300_000], 3
 for method in (BGM, DGM, RMGM):
     errors = []

@@ -37,9 +37,9 @@ X = np.clip(rng.standard_normal((PEOPLE, COLUMNS)) * scale @ axes.T, -1, 1)
 
 # %%
 model = LowRankApproximation(RANK, epsilon=1.0, delta=DELTA).fit(X)
-print("psi of the sum:", model.excess_risk(X))
-print("psi of a random projection:", model.random_excess_risk(X))
-print("variance in the plane that was found:", np.square(model.transform(X)).sum() / np.square(X).sum())
+print(f"psi of the sum: {model.excess_risk(X):.2g}")
+print(f"psi of a random projection: {model.random_excess_risk(X):.2g}")
+print(f"variance in the plane that was found: {np.square(model.transform(X)).sum() / np.square(X).sum():.1%}")
 
 # %% [markdown]
 # The default is the sum of second moments, and hard to beat. The rest is about sketches, for rows that are too wide
@@ -51,7 +51,7 @@ print("variance in the plane that was found:", np.square(model.transform(X)).sum
 # people; the line is what `expected_of` predicts from public numbers. It is a first-order formula that knows no
 # clipping: trust its order of magnitude, and where its minimum lies.
 
-# %%
+# %% alt="psi against the rows k of a sketch: crosses of releases around a predicted curve with a minimum in the middle"
 aim, population = LowRank(RANK), Population(spread=SPREAD, explained=EXPLAINED)
 counts, trials = [25, 50, 100, 200, 400, 800], 3
 for k in counts:
@@ -79,7 +79,7 @@ design(schema, PEOPLE, 5.0, DELTA, purpose="low-rank", sketch="osnap").sketch.ro
 # Prediction again, before any data. Where a curve meets the dotted line the release is worth nothing; where it is far
 # below what you would notice, take a smaller epsilon.
 
-# %%
+# %% alt="Expected psi against epsilon for sum and sketch, two numbers of people: the sum is far lower"
 epsilons = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0]
 for people in (10_000, 100_000):
     for sketch in ("sum", "osnap"):

@@ -1,16 +1,18 @@
 """Write the notebooks from the programs beside them, without outputs.
 
 A program is cut into cells by lines that begin with ``# %%``; after ``# %% [markdown]`` comments are text. It stays a
-program: it can be run, read and compared line by line.
+program: it can be run, read and compared line by line. ``# %% alt="..."`` says what the picture of a cell shows.
 
     python examples/write_notebooks.py
 """
 
 import json
+import re
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
 MARK, TEXT_MARK = "# %%", "# %% [markdown]"
+ALT = re.compile(r' alt="([^"]+)"')
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
@@ -31,7 +33,9 @@ def notebook(program: str) -> str:
 
 def _cell(number: int, part: str) -> dict[str, object]:
     title, _, body = part.partition("\n")
-    common = {"id": f"cell-{number}", "metadata": {}}
+    pictured = ALT.fullmatch(title)
+    metadata = {"mystnb": {"image": {"alt": pictured[1]}}} if pictured else {}
+    common = {"id": f"cell-{number}", "metadata": metadata}
     if title == TEXT_MARK.removeprefix(MARK):
         text = "\n".join(line.removeprefix("#").removeprefix(" ") for line in body.strip().split("\n"))
         return {"cell_type": "markdown", **common, "source": text.splitlines(keepends=True)}
