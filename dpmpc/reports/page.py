@@ -78,10 +78,10 @@ class _Table:
     rows: Sequence[_Row]
 
 
-def write_report(path: Path, release: Release, *, file: str) -> None:
+def write_report(path: Path, release: Release, *, file: str, timing: Mapping[str, Any] | None = None) -> None:
     """Write the `page` of a release alone to a file, whole or not at all; one that is there is replaced."""
     with whole(path) as partial:
-        partial.write_text(page(release, file=file), encoding="utf-8")
+        partial.write_text(page(release, timing=timing, file=file), encoding="utf-8")
 
 
 def page(
