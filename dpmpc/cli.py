@@ -1,13 +1,14 @@
 """The `dpmpc` command.
 
 Results go to standard output, progress to standard error. Exit status: 0 done, 1 a bench of several failed, an audit
-refuted a claim or the machine is unfit, 2 bad input or a guarantee that cannot be met, 3 a protocol failure. Whatever
-is written appears whole or not at all.
+refuted a claim or the machine is unfit, 2 bad input, a guarantee that cannot be met or a file that cannot be written,
+3 a protocol failure, 130 interrupted. Whatever is written appears whole or not at all.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -15,11 +16,12 @@ from typing import NoReturn
 
 import dpmpc
 from dpmpc.commands import audit, bench, bounds, demo, doctor, fit, intake, mixing, plan, release
-from dpmpc.errors import DpmpcError
+from dpmpc.errors import DpmpcError, InputError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; return the exit status."""
+    _prepare_streams()
     arguments = sys.argv[1:] if argv is None else list(argv)
     options = parser().parse_args(arguments, argparse.Namespace(arguments=arguments))
     return exit_status(lambda: options.run(options))
@@ -34,12 +36,33 @@ def exit_status(job: Callable[[], None]) -> int:
         print(f"dpmpc: {type(error).__name__}: {error}", file=sys.stderr)
         return error.exit_status
     except BrokenPipeError:  # whoever read our output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_what_cannot_be_written()
         return 141
+    except OSError as error:  # a disk that is full, a folder that may not be written
+        _discard_what_cannot_be_written()
+        where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+        print(f"dpmpc: {where}{error.strerror or error}", file=sys.stderr)
+        return InputError.exit_status
     except KeyboardInterrupt:
         print("dpmpc: interrupted", file=sys.stderr)
         return 130
     return 0
+
+
+def _prepare_streams() -> None:
+    """Let no character stop us that the locale lacks, and no file of ours become a closed standard output."""
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _discard_what_cannot_be_written() -> None:
+    """Drop what standard output still holds if it takes no more: the interpreter would try again at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class Parser(argparse.ArgumentParser):

@@ -195,7 +195,7 @@ def values_table(title: str, names: Sequence[str], columns: dict[str, Sequence[f
     for heading in columns:
         grid.add_column(heading, justify="right")
     for position, name in enumerate(names):
-        grid.add_row(name, *(f"{values[position]:.5g}" for values in columns.values()))
+        grid.add_row(escape(name), *(f"{values[position]:.5g}" for values in columns.values()))
     return grid
 
 

@@ -567,3 +567,50 @@ def test_fit_on_household_power(capsys):
     fields = json.loads(printed)
     assert fields["clients"] == 2_049_280
     assert fields["result"]["approximation_factor"] < 1.2 < fields["result"]["trivial_factor"]
+
+
+def command(arguments, environment=None, **streams):
+    """Run the command as a process of its own, with whatever standard output is given to it."""
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | streams
+    program = "import sys; from dpmpc.cli import main; sys.exit(main())"
+    words = [sys.executable, "-c", program, *map(str, arguments)]
+    return subprocess.run(words, text=True, env={**os.environ, **(environment or {})}, check=False, **streams)
+
+
+def test_a_full_disk_under_standard_output_is_one_line(data):
+    with open("/dev/full", "w") as full:
+        ended = command(["bounds", data], stdout=full)
+    assert ended.returncode == 2
+    assert ended.stderr == "dpmpc: No space left on device\n"
+
+
+def test_standard_output_may_be_closed(data):
+    program = 'exec "$0" -c "import sys; from dpmpc.cli import main; sys.exit(main())" bounds "$1" >&-'
+    words = ["sh", "-c", program, sys.executable, data]
+    closed = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (closed.returncode, closed.stderr) == (0, "")
+
+
+def test_names_that_the_locale_cannot_say_are_told_in_escapes(tmp_path):
+    write_csv(tmp_path / "people.csv", Table.from_any(table().values, names=("größe", "weight", "score")))
+    ended = command(["bounds", tmp_path / "people.csv"], {"PYTHONIOENCODING": "ascii"})
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "gr\\xf6\\xdfe" in ended.stdout
+
+
+def test_names_of_columns_are_no_markup(tmp_path, capsys):
+    names = ("[bold]", "[/red]", "größe")
+    write_csv(tmp_path / "people.csv", Table.from_any(table().values / 2, names=names))
+    fit = ["fit", tmp_path / "people.csv", "--target", "größe", *BUDGET, "--out", tmp_path / "result"]
+    status, printed, told = run(capsys, *fit)
+    assert status == 0, told
+    report = (tmp_path / "result" / "report.txt").read_text(encoding="utf-8")
+    assert all(name in printed and name in report for name in names[:2])
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(data, capsys, monkeypatch):
+    def full(*_arguments, **_options):
+        raise OSError(28, "No space left on device", "/somewhere")
+
+    monkeypatch.setattr("dpmpc.tables.read_table", full)
+    assert run(capsys, "bounds", data) == (2, "", "dpmpc: /somewhere: No space left on device\n")

@@ -37,7 +37,7 @@ def write_outputs(out: Path, fields: dict[str, Any], parts: list[Any], release: 
         release.save(partial / "release.dpmpc")
         (partial / "result.json").write_text(json.dumps(fields, indent=1, allow_nan=False) + "\n")
         (partial / "report.html").write_text(page, encoding="utf-8")
-        with open(partial / "report.txt", "w") as text:
+        with open(partial / "report.txt", "w", encoding="utf-8") as text:
             console = Console(file=text, width=120)
             _print_parts(console, parts)
         partial.rename(out)
