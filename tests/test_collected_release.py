@@ -9,6 +9,7 @@ import datetime
 import json
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -421,3 +422,20 @@ def proxied(root, deployment=None, **faults):
         for proxy in proxies.values():
             proxy.stop()
     assert threading.active_count() < 50
+
+
+def test_a_port_in_use_is_named(tmp_path):
+    deployment = filled(tmp_path / "deployment")
+    with socket.create_server(("127.0.0.1", deployment.ports[1])):
+        ended = run(deployment, servers=[1])[1]
+    assert ended.status == InputError.exit_status, ended.told
+    assert f"addresses: 127.0.0.1:{deployment.ports[1]} given" in ended.told
+    assert "Traceback" not in ended.told
+
+
+@pytest.mark.parametrize("wrong", [{"threads": 0}, {"out": "."}])
+def test_what_would_fail_at_the_end_is_refused_at_the_beginning(tmp_path, wrong):
+    deployment = filled(tmp_path / "deployment")
+    arguments = {"out": tmp_path / "release.dpmpc", **wrong}
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        run_release(deployment.collection, 0, deployment.folder(0), **arguments)

@@ -229,7 +229,9 @@ def run_release(
     own, target = ServerFolder(Path(folder)), Path(out)
     own.require_server(collection, number)
     require_quorum(collection, without)
-    if not target.absolute().parent.is_dir():
+    if threads < 1:
+        raise InputError(f"threads: {threads} given, a positive integer expected")
+    if target.is_dir() or not target.absolute().parent.is_dir():
         raise InputError(f"out: {target} given, a file in a directory that exists expected")
     settings = PartySettings(
         party=number,

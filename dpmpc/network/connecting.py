@@ -51,6 +51,8 @@ class Connector:
 
         Raises
         ------
+        InputError
+            If this party cannot listen where it should.
         PartyMissing
             If somebody is not there when the deadline for set-up ends.
         """
@@ -58,12 +60,13 @@ class Connector:
         self._began = loop.time()
         loop.add_signal_handler(signal.SIGTERM, self._tell_who_is_missing)
         try:
+            listener = await self._listener() if self._callers else None
             async with asyncio.timeout(self._settings.connect_deadline), asyncio.TaskGroup() as group:
                 for peer in self._runtime.peers:
                     if peer > self._runtime.pid:
                         group.create_task(self._dial(peer))
-                if self._callers:
-                    accepting = group.create_task(self._accept())
+                if listener is not None:
+                    accepting = group.create_task(self._accept(listener))
                     await self._admitted.wait()
                     accepting.cancel()
         except TimeoutError:
@@ -104,10 +107,10 @@ class Connector:
             ssl_shutdown_timeout=SHUTDOWN_SECONDS,
         )
 
-    async def _accept(self) -> None:
+    async def _accept(self, listener: CountingSocket) -> None:
         """Accept callers until cancelled; those that have not been admitted by then are dropped."""
         loop = asyncio.get_running_loop()
-        with await self._listener() as listener:
+        with listener:
             async with asyncio.TaskGroup() as callers:
                 while True:
                     connection, _ = await loop.sock_accept(listener)
