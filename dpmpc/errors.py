@@ -65,6 +65,8 @@ class VerificationFailed(InputError):
 class SpoolError(DpmpcError):
     """A server's store of shares cannot be used, or its disk is full; nothing was acknowledged."""
 
+    exit_status = 2
+
 
 class BenchFailed(DpmpcError):
     """Some benches of several that were asked for ended with an error; the others ran."""
