@@ -13,6 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
+from dpmpc.cli import main
 from dpmpc.errors import InputError, VerificationFailed
 from dpmpc.network.identity import (
     Authority,
@@ -346,3 +347,19 @@ def test_signing_needs_a_key_on_p_256(tmp_path, content):
         (tmp_path / "party.key").write_bytes(content)
     with pytest.raises(InputError, match=r"^identity: "):
         sign(tmp_path, b"message")
+
+
+@pytest.mark.parametrize("party", [-1, 1 << 32, 10**80])
+def test_a_number_that_is_no_party_gets_no_identity(tmp_path, party):
+    with pytest.raises(InputError, match=f"party: {party} given"):
+        write_identity(tmp_path / "identity", party, WEEKS)
+    assert not (tmp_path / "identity").exists()
+
+
+@pytest.mark.parametrize(
+    "wrong", [["--server", "-1"], ["--server", "0", "--days", "0"], ["--server", "0", "--days", "9" * 9]]
+)
+def test_an_identity_that_cannot_be_made_leaves_no_folder(tmp_path, capsys, wrong):
+    assert main(["identity", str(tmp_path / "identity"), *wrong]) == 2
+    assert "expected" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

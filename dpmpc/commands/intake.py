@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import math
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from dpmpc.commands.options import add_release_options, release_choices
 from dpmpc.errors import InputError
 
 CERTIFIED_DAYS = 800
+MOST_DAYS = 36500
 
 
 def add_commands(commands: Any) -> None:
@@ -124,12 +126,18 @@ def _time(text: str) -> datetime.datetime:
 def _identity(options: argparse.Namespace) -> None:
     from dpmpc.network.identity import CERTIFICATE_FILE, fingerprint, write_identity
 
+    if not 1 <= options.days <= MOST_DAYS:
+        raise InputError(f"days: {options.days} given, 1 to {MOST_DAYS} expected")
     folder = Path(options.folder)
     try:
         folder.mkdir(mode=0o700)
     except OSError as error:
         raise InputError(f"folder: {folder} cannot be made: {error.strerror}") from error
-    certificate = write_identity(folder, options.server, datetime.timedelta(days=options.days))
+    try:
+        certificate = write_identity(folder, options.server, datetime.timedelta(days=options.days))
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
     print(f"{folder / CERTIFICATE_FILE}: the certificate, public: give it to whoever writes the task file")
     print(f"SHA-256 {fingerprint(certificate)}: read this out to them, by another channel")
 

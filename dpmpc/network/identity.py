@@ -37,6 +37,7 @@ from dpmpc.randomness import Label
 AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE = "ca.crt", "party.crt", "party.key"
 CLOCK_SKEW = datetime.timedelta(minutes=5)
 LIFETIME = datetime.timedelta(days=1)
+PARTIES = 1 << 32  # a frame has four bytes for the number of its sender
 _ECDSA = ec.ECDSA(hashes.SHA256())
 
 
@@ -93,8 +94,10 @@ def write_identity(folder: Path, party: int, lifetime: datetime.timedelta) -> by
     Raises
     ------
     InputError
-        If the folder holds a key already: nothing brings back one that was overwritten.
+        If the number is no party's, or the folder holds a key already: nothing brings back one that was overwritten.
     """
+    if not 0 <= party < PARTIES:
+        raise InputError(f"party: {party} given, a number in [0, {PARTIES}) expected")
     if lifetime <= datetime.timedelta(0):
         raise InputError(f"lifetime: {lifetime} given, a positive duration expected")
     if (folder / KEY_FILE).exists():
