@@ -2,6 +2,9 @@
 
 import datetime
 import json
+import math
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -94,12 +97,43 @@ def test_the_digest_is_that_of_the_content(sketched, tmp_path):
         ({"extra": 1}, "extra"),
         ({"servers": []}, "servers"),
         ({"authenticated": "no"}, "authenticated"),
+        ({"expires": "9999-12-31T23:00:00-12:00"}, "years 1 to 9999"),
     ],
 )
 def test_a_wrong_field_is_named(sketched, change, told):
     fields = json.loads(json.dumps(sketched.to_dict(), default=lambda time: time.isoformat()))
     with pytest.raises(InputError, match=told):
         Collection.from_dict({**fields, **change})
+
+
+@pytest.mark.parametrize("sigma", [math.inf, math.nan])
+def test_an_infinite_noise_is_named(sketched, sigma):
+    fields = sketched.to_dict()
+    fields["task"] = {**fields["task"], "noise": {**fields["task"]["noise"], "sigma": sigma}}
+    with pytest.raises(InputError, match="finite"):
+        Collection.from_dict(fields).verify()
+
+
+@pytest.mark.parametrize("url", ["a:1", "a:x", "[::1", "me:secret@a", "a?q", "a#f", "a/path", "a/", "", "a b", "a\n"])
+def test_an_address_to_upload_to_is_a_host_and_a_port(sketched, url):
+    fields = sketched.to_dict()
+    fields["servers"] = [{**fields["servers"][0], "url": f"https://{url}"}, *fields["servers"][1:]]
+    if url == "a:1":
+        assert Collection.from_dict(fields).servers[0].url == "https://a:1"
+    else:
+        with pytest.raises(InputError, match="HOST"):
+            Collection.from_dict(fields)
+
+
+def test_a_task_file_is_written_whole_or_not_at_all(sketched, tmp_path):
+    script = (
+        "import sys; from dpmpc.intake.collection import Collection; Collection.load(sys.argv[1]).save(sys.argv[2])"
+    )
+    sketched.save(tmp_path / "whole.toml")
+    words = ["sh", "-c", 'ulimit -f 1; exec "$@"', "-", sys.executable, "-c", script, "whole.toml", "copy.toml"]
+    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "InputError: collection: copy.toml cannot be written" in ended.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["whole.toml"]
 
 
 def test_a_certificate_stands_for_its_server_only(sketched):

@@ -11,6 +11,7 @@ the servers with their certificates. It holds no secret. Its digest is that of t
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import functools
@@ -18,6 +19,8 @@ import hashlib
 import json
 import math
 import os
+import urllib.parse
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -36,7 +39,6 @@ from dpmpc.task import Task
 FORMAT = 1
 ATTEMPTS = 16  # matrices that are drawn from one toss before a batch is refused
 MARGINS = (1.0, 1.02, 1.05, 1.1, 1.2)  # of the noise: matrices that are drawn later may need more than the first one
-_HTTPS = "https://"
 
 
 class ServerEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -274,8 +276,9 @@ class Collection:
         except ImportError as error:
             raise InputError("collection: the tomli-w package is needed: pip install 'dpmpc[intake]'") from error
         try:
-            with Path(path).open("xb") as file:
+            with Path(path).open("xb") as file, _removed_if_unfinished(Path(path)):
                 file.write(text)
+                file.flush()
         except OSError as error:
             raise InputError(f"collection: {path} cannot be written: {error.strerror}") from error
 
@@ -284,7 +287,10 @@ class Collection:
         plain = msgspec.to_builtins(
             {**self.to_dict(), **{name: _utc(getattr(self, name)) for name in ("opens", "closes", "expires")}}
         )
-        return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+        try:
+            return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+        except ValueError as error:
+            raise InputError("task: infinity or NaN given, finite numbers expected") from error
 
     def _task_of(self, clients: int, seed: bytes) -> Task:
         sketch = {**self.template["sketch"], "columns": clients}
@@ -363,11 +369,22 @@ def _raised(noise: dict[str, Any], factor: float) -> dict[str, Any]:
 
 def _check_server(party: int, server: ServerEntry) -> None:
     host, _, port = server.release.rpartition(":")
-    if not server.url.startswith(_HTTPS) or server.url.endswith("/"):
+    if not _is_https_host(server.url):
         raise InputError(f"servers: url {server.url!r} of server {party} given, https://HOST[:PORT] expected")
     if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
         raise InputError(f"servers: release {server.release!r} of server {party} given, HOST:PORT expected")
     check_certificate(server.certificate.encode(), party)
+
+
+def _is_https_host(url: str) -> bool:
+    """Whether this is https, a host and perhaps a port, and nothing else."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return False
+    named = bool(parts.hostname) and not set(parts.netloc) & set("@ ")
+    return named and port != 0 and url == f"https://{parts.netloc}"
 
 
 def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
@@ -379,5 +396,17 @@ def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+@contextlib.contextmanager
+def _removed_if_unfinished(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        path.unlink()
+        raise
+
+
 def _utc(time: datetime.datetime) -> str:
-    return time.astimezone(datetime.UTC).isoformat()
+    try:
+        return time.astimezone(datetime.UTC).isoformat()
+    except OverflowError:
+        raise InputError(f"time: {time.isoformat()} given, one in the years 1 to 9999 of UTC expected") from None
