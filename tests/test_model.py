@@ -353,6 +353,16 @@ def test_releases_survive_their_file(tmp_path, release):
     assert "600 clients" in repr(again)
 
 
+def test_a_release_that_cannot_be_written_leaves_nothing(tmp_path, release, monkeypatch):
+    def full(*_arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("zipfile.ZipFile.writestr", full)
+    with pytest.raises(OSError, match="No space"):
+        release.save(tmp_path / "release.dpmpc")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_intercepts_column_is_public_and_exact(release):
     ones = release.task.sketch.to_csc() @ np.ones(release.clients) * release.task.sketch.scale
     assert release.ones == pytest.approx(ones)
