@@ -160,7 +160,8 @@ def _way(release: str, setting: Setting, aim: Aim, copies: int) -> Way:
 
 
 def _nothing(aim: Aim, prediction: Prediction, options: tuple[Way, ...]) -> str:
-    best = min((way for way in options if way.acceptable), key=lambda way: way.expected)
+    sendable = [way for way in options if way.acceptable] or options
+    best = min(sendable, key=lambda way: way.expected)
     start = best.beats_trivial_from
     when = "with no batch that this delta allows" if start is None else f"from {start:,} clients on"
     reasons = [

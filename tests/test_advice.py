@@ -115,3 +115,9 @@ def test_a_sketch_that_a_coalition_makes_impossible_is_not_advised():
     impossible = next(way for way in ways(task, LowRank(2)) if (way.release, way.noise_by) == ("sketch", "clients"))
     assert impossible.expected == float("inf")
     assert "is impossible" in advice(design(NAMES, 2_000, 1.0, 1e-7, corrupt_clients=300), LowRank(2)).why
+
+
+def test_columns_that_no_client_can_send_are_advised_against():
+    found = advice(design(Schema.unit([f"x{column}" for column in range(20_000)]), 1_000_000, 1.0, 1e-7))
+    assert found.way is None
+    assert "nothing beats doing without" in found.why

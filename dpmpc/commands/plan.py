@@ -14,6 +14,7 @@ from dpmpc.commands.output import print_result
 from dpmpc.errors import InputError
 
 PLANNED = ("ridge", "low-rank")
+MOST_COLUMNS = 1 << 20
 
 
 def add_commands(commands: Any) -> None:
@@ -63,8 +64,8 @@ def _plan(options: argparse.Namespace) -> None:
 
     if (options.columns is None) == (options.bounds is None):
         raise InputError("columns, bounds: give a number (--columns) or a bounds file (--bounds), one of the two")
-    if options.columns is not None and options.columns < 2:
-        raise InputError(f"columns: {options.columns} given, at least 2 expected: a feature and a target")
+    if options.columns is not None and not 2 <= options.columns <= MOST_COLUMNS:
+        raise InputError(f"columns: {options.columns} given, 2 (a feature and a target) to {MOST_COLUMNS} expected")
     schema = (
         Schema.unit([f"x{column}" for column in range(options.columns)])
         if options.bounds is None

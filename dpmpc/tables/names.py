@@ -9,13 +9,13 @@ from dpmpc.errors import InputError
 
 def check_names(names: Sequence[str], where: str) -> tuple[str, ...]:
     """Return the column names as a tuple, or refuse an empty, unprintable or repeated one."""
-    checked: list[str] = []
+    checked: dict[str, None] = {}  # in order, and quick to look up where there are many
     for name in [] if isinstance(names, str) else names:
         if not isinstance(name, str) or not name.strip() or not name.isprintable():
             raise InputError(f"{where}: column {len(checked) + 1} is named {name!r}, printable text expected")
         if name in checked:
             raise InputError(f"{where}: the column name {name!r} occurs twice")
-        checked.append(name)
+        checked[name] = None
     if not checked:
         raise InputError(f"{where}: {names!r} given, a sequence of at least one column name expected")
     return tuple(checked)
