@@ -8,6 +8,7 @@ import hmac
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -391,6 +392,24 @@ def test_parties_on_machines_of_their_own(command_files, capsys, unused_ports):
     assert main(wrong) == 2
     assert "of party 1" in capsys.readouterr().err
     assert not (command_files / "again").exists()
+
+
+@pytest.mark.parametrize(("change", "said"), [({"--data": "none.csv"}, "none.csv"), ({"--key": "name"}, "key: no col")])
+def test_a_file_that_is_no_use_is_refused_before_the_others_are_waited_for(
+    command_files, capsys, unused_ports, change, said
+):
+    plan = ["--rows", str(ROWS), "--subjects", str(SUBJECTS), *PLAN, *bounds_of(command_files)]
+    assert main(["mix", "--prepare", str(command_files / "prepared"), "--addresses", *unused_ports, *plan]) == 0
+    began = time.monotonic()
+    wrong = [word for item in change.items() for word in item]
+    assert main([*party_command(command_files, 0), *wrong]) == 2
+    assert said in capsys.readouterr().err
+    assert time.monotonic() - began < 60  # the others would be waited for ten minutes
+
+
+def test_no_rows_are_not_the_default(command_files, capsys):
+    assert simulate(command_files, "--out", command_files / "public", "--rows", 0) == 2
+    assert "rows: 0 given" in capsys.readouterr().err
 
 
 def party_command(folder, party, out=None):

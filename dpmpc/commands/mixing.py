@@ -168,6 +168,7 @@ def _party(options: argparse.Namespace) -> None:
     from dpmpc.network.settings import LOG_FILE, OUTCOME_FILE, read_outcome, read_settings
     from dpmpc.network.verdict import Ending, root_cause
     from dpmpc.protocols.random_mixing import PROGRAM, RELEASE_FILE, Source, refuse_spent, write_source
+    from dpmpc.tables import column_names, position_of
 
     out, folder = _new_path("out", options.out), Path(options.folder)
     settings = read_settings(folder)
@@ -177,6 +178,7 @@ def _party(options: argparse.Namespace) -> None:
             f"{options.party} of {PROGRAM} expected"
         )
     refuse_spent(folder)
+    position_of(options.key, column_names(options.data), "key")  # before the others are waited for
     write_source(folder, Source(str(Path(options.data).resolve()), options.key))
     (folder / OUTCOME_FILE).unlink(missing_ok=True)
     with open(folder / LOG_FILE, "wb") as log:  # a process of its own: MPyC takes over argument list and event loop
@@ -204,13 +206,14 @@ def _agreement(
 
     if options.rows is not None and options.method != "rmgm":
         raise InputError(f"rows: {options.rows} given, but rows are mixed with --method rmgm alone")
+    rows = "theory" if options.rows is None else options.rows
     task = design(
         columns,
         subjects,
         options.epsilon,
         options.delta,
         bounds=bounds,
-        rows=(options.rows or "theory") if options.method == "rmgm" else None,
+        rows=rows if options.method == "rmgm" else None,
         protects=options.guarantee,
         calibration=options.calibration,
         simulation=options.simulation_seed is not None,
