@@ -3,9 +3,11 @@
 Randomness has a fixed seed, so that nothing here fails by chance.
 """
 
+import contextlib
 import hashlib
 import hmac
 import json
+import socket
 import subprocess
 import sys
 import time
@@ -407,6 +409,36 @@ def test_a_file_that_is_no_use_is_refused_before_the_others_are_waited_for(
     assert time.monotonic() - began < 60  # the others would be waited for ten minutes
 
 
+def test_a_party_that_is_asked_to_end_leaves_no_process(command_files, unused_ports):
+    plan = ["--rows", str(ROWS), "--subjects", str(SUBJECTS), *PLAN, *bounds_of(command_files)]
+    assert main(["mix", "--prepare", str(command_files / "prepared"), "--addresses", *unused_ports, *plan]) == 0
+    program = "import sys; from dpmpc.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", program, *party_command(command_files, 1)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        await_listener(unused_ports[1])
+        process.terminate()
+        _, told = process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert "PartyMissing: party 0, party 2 had not come up" in told
+    with pytest.raises(ConnectionRefusedError):
+        connect(unused_ports[1])
+
+
+def connect(address):
+    host, port = address.split(":")
+    with socket.create_connection((host, int(port))):
+        return True
+
+
+def await_listener(address):
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        with contextlib.suppress(ConnectionRefusedError):
+            return connect(address)
+        time.sleep(0.05)
+    raise AssertionError(f"nobody listens on {address}")
+
+
 def test_no_rows_are_not_the_default(command_files, capsys):
     assert simulate(command_files, "--out", command_files / "public", "--rows", 0) == 2
     assert "rows: 0 given" in capsys.readouterr().err
@@ -421,8 +453,6 @@ def party_command(folder, party, out=None):
 
 @pytest.fixture
 def unused_ports():
-    import socket
-
     listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
     addresses = [f"127.0.0.1:{listener.getsockname()[1]}" for listener in listeners]
     for listener in listeners:

@@ -11,12 +11,13 @@ that mind put those of their own authority in their place.
 from __future__ import annotations
 
 import argparse
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from dpmpc.errors import InputError
 
@@ -183,7 +184,7 @@ def _party(options: argparse.Namespace) -> None:
     (folder / OUTCOME_FILE).unlink(missing_ok=True)
     with open(folder / LOG_FILE, "wb") as log:  # a process of its own: MPyC takes over argument list and event loop
         command = [sys.executable, "-P", "-m", "dpmpc.network.party", str(folder)]
-        status = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=log, check=False).returncode
+        status = _run_to_its_end(command, log)
     ending = Ending(options.party, status, read_outcome(folder), last_words=f"see {folder / LOG_FILE}")
     error = root_cause([ending])
     if error is not None:
@@ -191,6 +192,19 @@ def _party(options: argparse.Namespace) -> None:
     release = MixedRelease.load(folder / RELEASE_FILE)
     release.save(out)
     _tell(options, release)
+
+
+def _run_to_its_end(command: Sequence[str], log: IO[bytes]) -> int:
+    """Run a process and return its status; who ends us ends it too, and is told how far it had come."""
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log) as child:
+        before = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+        try:
+            return child.wait()
+        except BaseException:
+            child.kill()
+            raise
+        finally:
+            signal.signal(signal.SIGTERM, before)
 
 
 def _agreement(
