@@ -10,7 +10,7 @@ from dpmpc.bounds import Schema
 from dpmpc.encoding import FixedPoint, home
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.prediction import Aim, LowRank, Regression
-from dpmpc.privacy import Noising, Trust, calibrate, check_budget, is_pure
+from dpmpc.privacy import Noising, Trust, calibrate, check_budget, is_pure, plain_float
 from dpmpc.randomness import SEED_BYTES, Label, Stream, derive, seed_bytes
 from dpmpc.setting import Setting
 from dpmpc.sketching import OSNAP, CountSketch, PublicMatrix, Rademacher, Sum
@@ -109,6 +109,10 @@ def design(
     """
     if clients < 1:
         raise InputError(f"clients: {clients} given, at least 1 expected")
+    epsilon, delta = (
+        plain_float("epsilon", epsilon),
+        plain_float("delta", delta),
+    )  # float32 is coarse
     check_budget(epsilon, delta, pure=is_pure(noise))
     if delta * clients >= 1:
         raise InputError(f"delta: {delta:g} given for {clients} clients, less than 1/n = {1 / clients:g} expected")

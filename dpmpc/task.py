@@ -13,7 +13,6 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -79,10 +78,7 @@ class Task:
 
     def __post_init__(self) -> None:
         for name in ("epsilon", "delta"):  # plain floats, of whichever type they came: they are part of the digest
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Real):
-                raise InputError(f"{name}: {value!r} given, a number expected")
-            object.__setattr__(self, name, float(value))
+            object.__setattr__(self, name, privacy.plain_float(name, getattr(self, name)))
         if self.sharing not in SHARINGS:
             raise InputError(f"sharing: {self.sharing!r} given, one of {', '.join(SHARINGS)} expected")
         if self.sharing == "shamir" and self.encoding.ring.name != "mersenne61":

@@ -219,6 +219,12 @@ def test_tasks_survive_json():
         MixingTask.from_dict({**small_task().to_dict(), "format": 9})
 
 
+def test_a_budget_of_another_float_can_be_saved():
+    names = (("a", "b"), ("c",))
+    assert design(names, 100, np.float32(1), np.float64(1e-3)).to_dict() == design(names, 100, 1, 1e-3).to_dict()
+    assert json.dumps(design(names, 100, np.float32(0.7), 1e-3).to_dict())
+
+
 def test_join_names_the_party_at_fault():
     task = small_task()
     parts = [np.zeros((8, size), np.int64) for size in (2, 1, 3)]

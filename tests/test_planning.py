@@ -94,9 +94,11 @@ def test_sketch_seeds_are_fresh_unless_simulated():
 def test_a_task_is_the_same_whatever_types_its_numbers_came_in():
     names = Schema.unit([*"ab"])
     numpy_numbers = {"corrupt_clients": np.int64(2), "dropouts": np.uint8(1), "servers": np.int32(3)}
-    task = design(names, np.int64(100), np.float32(1), np.float64(1e-3), **numpy_numbers)
-    assert task.digest == design(names, 100, 1, 1e-3, corrupt_clients=2, dropouts=1, servers=3).digest
-    assert task.digest == design(names, 100, 1.0, 1e-3, corrupt_clients=2, dropouts=1, servers=3).digest
+    coarse = np.float32(0.7)
+    task = design(names, np.int64(100), coarse, np.float64(1e-3), **numpy_numbers)
+    plain = {"corrupt_clients": 2, "dropouts": 1, "servers": 3}
+    assert task.digest == design(names, 100, float(coarse), 1e-3, **plain).digest
+    assert design(names, 100, 1, 1e-3).digest == design(names, 100, 1.0, 1e-3).digest
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from dpmpc.encoding import FixedPoint, ModulusPlan, plan_modulus
 from dpmpc.errors import InputError
 from dpmpc.mixing.rows import choose_rows
 from dpmpc.noise import Noise, noise_from
+from dpmpc.privacy import plain_float
 from dpmpc.privacy.mixing import MixingGuarantee, account_parties, calibrate_parties, party_noise_sd
 from dpmpc.records import fields_of_format
 from dpmpc.sketching.public_matrix import MOST_COLUMNS, MOST_ROWS, integer_from
@@ -65,6 +66,8 @@ class MixingTask:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parties", tuple(self.parties))
+        for name in ("epsilon", "delta"):  # they are written to the release's file
+            object.__setattr__(self, name, plain_float(name, getattr(self, name)))
         if len(self.parties) < 2:
             raise InputError(f"parties: {len(self.parties)} given, at least 2 expected")
         check_names(self.columns, "parties")
@@ -207,6 +210,7 @@ def design(
     GuaranteeError, OverflowRisk
         If no such task is possible.
     """
+    epsilon, delta = plain_float("epsilon", epsilon), plain_float("delta", delta)
     parties = tuple(schema(bounds, names) for names in columns)
     sizes = [len(party) for party in parties]
     sd = party_noise_sd(sizes, epsilon, delta, protects, calibration)

@@ -27,6 +27,7 @@ from dpmpc.privacy.gaussian import (
     delta_of_mu,
     epsilon_of_mu,
     mu_of_budget,
+    plain_float,
 )
 from dpmpc.privacy.guarantee import REPLACE_ONE, Guarantee
 from dpmpc.privacy.mixing import MixingGuarantee, account_parties, calibrate_parties, party_noise_sd
@@ -66,6 +67,7 @@ __all__ = [
     "mu_of_budget",
     "occupancy_failure",
     "party_noise_sd",
+    "plain_float",
     "released_sd",
     "rho_of_sum",
 ]

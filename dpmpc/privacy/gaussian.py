@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from numbers import Real
 
 import numpy as np
 
@@ -39,6 +40,13 @@ def check_budget(epsilon: float, delta: float, *, pure: bool = False) -> None:
         expected = "0 or a number between 0 and 1" if pure else "a number strictly between 0 and 1"
         remedy = "; only discrete-laplace noise gives delta = 0" if delta == 0 else ""
         raise InputError(f"delta: {delta} given, {expected} expected{remedy}")
+
+
+def plain_float(name: str, value: object) -> float:
+    """Return a part of a budget, of whichever real type, as a float; whether it is a budget, `check_budget` says."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InputError(f"{name}: {value!r} given, a number expected")
+    return float(value)
 
 
 def delta_of_mu(mu: float, epsilon: float) -> float:
