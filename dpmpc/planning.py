@@ -109,10 +109,8 @@ def design(
     """
     if clients < 1:
         raise InputError(f"clients: {clients} given, at least 1 expected")
-    epsilon, delta = (
-        plain_float("epsilon", epsilon),
-        plain_float("delta", delta),
-    )  # float32 is coarse
+    # NumPy would compute with a float32 as such.
+    epsilon, delta = plain_float("epsilon", epsilon), plain_float("delta", delta)
     check_budget(epsilon, delta, pure=is_pure(noise))
     if delta * clients >= 1:
         raise InputError(f"delta: {delta:g} given for {clients} clients, less than 1/n = {1 / clients:g} expected")
