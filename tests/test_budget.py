@@ -1,5 +1,7 @@
 """Composition of releases against privacy loss distributions and brute force; the ledger and its file."""
 
+import dataclasses
+import errno
 import functools
 import itertools
 import json
@@ -64,7 +66,8 @@ def test_gaussians_agree_with_dp_accounting(mus, delta):
 
 
 @pytest.mark.parametrize(
-    ("mu", "pure"), [(0.0, [0.1] * 10), (0.0, [0.3, 0.01, 0.2, 0.05]), (0.4, [0.1, 0.25]), (0.3, [0.05] * 8)]
+    ("mu", "pure"),
+    [(0.0, [0.1] * 10), (0.0, [0.3, 0.01, 0.2, 0.05]), (0.4, [0.3]), (0.4, [0.1, 0.25]), (0.3, [0.05] * 8)],
 )
 @pytest.mark.parametrize("delta", [1e-2, 1e-5])
 def test_mixed_costs_are_never_below_the_truth_and_close_to_it(mu, pure, delta):
@@ -79,6 +82,15 @@ def test_mixed_costs_are_never_below_the_truth_and_close_to_it(mu, pure, delta):
 def test_epsilons_far_below_a_step_of_the_grid_do_not_make_up_for_others(delta):
     large = [Cost(epsilon=1)] * 2
     assert composed_epsilon([*large, *[Cost(epsilon=1e-12)] * 1000], delta) >= composed_epsilon(large, delta)
+
+
+def test_the_end_of_the_search_that_is_returned_is_proven():
+    """Equal epsilons fall on the grid: delta = p^2 (1 - exp(E - 2 epsilon)) for two, p = 1/(1 + exp(-epsilon))."""
+    for epsilon in (0.05, 0.3, 1.0):
+        for delta in (1e-3, 1e-6):
+            likely = 1 / (1 + math.exp(-epsilon))
+            truth = 2 * epsilon + math.log1p(-delta / likely**2)
+            assert truth * (1 - 1e-13) <= composed_epsilon([Cost(epsilon=epsilon)] * 2, delta) <= truth * (1 + 1e-8)
 
 
 def test_many_small_epsilons_cost_less_than_advanced_composition():
@@ -119,6 +131,9 @@ def test_slack_is_paid_twice_and_from_delta():
     cost = Cost(mu=0.3, slack=0.01)
     both = composed_epsilon([cost, cost], 1e-5)
     assert both == pytest.approx(epsilon_of_mu(0.3 * math.sqrt(2), 1e-5 * math.exp(-0.02)) + 0.04, rel=1e-12)
+    beside_concentrated = composed_epsilon([cost, Cost(rho=0.1)], 1e-5)
+    without = epsilon_of_concentrated(0.1 + 0.3**2 / 2, 1e-5 * math.exp(-0.01))
+    assert beside_concentrated == pytest.approx(without + 0.02, rel=1e-12)
 
 
 def test_delta_is_spent_and_runs_out():
@@ -127,6 +142,12 @@ def test_delta_is_spent_and_runs_out():
     assert composed_epsilon([], 1e-6) == 0
     for costs in ([Cost(epsilon=1, delta=2e-6)], [Cost(mu=1), Cost(delta=1e-6)], [Cost(rho=1), Cost(delta=1e-6)]):
         assert composed_epsilon(costs, 1e-6) == math.inf
+
+
+@pytest.mark.parametrize("delta", [-1e-9, 1.0, math.nan])
+def test_epsilon_is_read_off_between_0_and_1(delta):
+    with pytest.raises(InputError, match=rf"delta: {delta} given, a number from 0 to below 1 expected"):
+        composed_epsilon([Cost(epsilon=1)], delta)
 
 
 # Costs
@@ -157,6 +178,18 @@ def test_one_release_costs_what_its_guarantee_says(population, options):
     ledger.spend(release, "all of it")
     with pytest.raises(GuaranteeError):
         ledger.spend(release.guarantee, "twice")
+
+
+def test_a_guarantee_at_one_delta_says_nothing_at_a_smaller_one(population):
+    release = RidgeRegression(seed=1, sketch="sum", noise="skellam", delta=1e-6).fit(*population).release_
+    assert composed_epsilon([Cost.of(release)], 0.5e-6) == math.inf
+    assert composed_epsilon([Cost.of(release), Cost(mu=0.1)], 1e-6) == math.inf
+
+
+def test_promises_about_other_neighbours_do_not_add_up(population):
+    guarantee = RidgeRegression(seed=1, sketch="sum").fit(*population).release_.guarantee
+    with pytest.raises(InputError, match=r"release: neighbouring 'add-remove' given, 'replace-one' expected"):
+        Cost.of(dataclasses.replace(guarantee, neighbouring="add-remove"))
 
 
 def test_other_releases_have_costs(population):
@@ -199,6 +232,7 @@ def test_the_ledger_refuses_what_exceeds_its_limit_and_keeps_what_it_had():
     ledger.spend(Cost(mu=0.15), "first")
     ledger.spend((0.2, 1e-8), "second")
     before = ledger.epsilon
+    assert before == composed_epsilon([Cost(mu=0.15), Cost(epsilon=0.2, delta=1e-8)], 1e-6)
     with pytest.raises(GuaranteeError, match=r"epsilon: third with the 2 releases before it costs .* at most 1 exp"):
         ledger.spend(Cost(mu=0.2), "third")
     assert [entry.what for entry in ledger.entries] == ["first", "second"]
@@ -211,7 +245,7 @@ def test_the_ledger_is_kept_in_a_file(tmp_path, population):
     path = tmp_path / "ledger.json"
     ledger = BudgetLedger(3.0, 1e-5)
     ledger.spend(RidgeRegression(seed=1).fit(*population).release_, "a <model>")
-    ledger.spend(Cost(rho=0.01), "a mean")
+    ledger.spend(Cost(rho=0.01, slack=0.001), "a mean")
     ledger.save(path)
     loaded = BudgetLedger.load(path)
     assert loaded.entries == ledger.entries
@@ -238,6 +272,34 @@ def test_a_saved_ledger_outlasts_a_loss_of_power(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "replace", rename)
     BudgetLedger(1.0, 1e-6).save(path)
     assert done == ["file", "rename", "folder"]
+
+
+def test_a_ledger_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeypatch):
+    path = tmp_path / "ledger.json"
+    ledger = BudgetLedger(3.0, 1e-5)
+    ledger.spend(Cost(mu=0.1), "first")
+    ledger.save(path)
+    ledger.spend(Cost(mu=0.2), "second")
+
+    def full_disk(self, text, **options):
+        self.write_bytes(text.encode()[:40])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        ledger.save(path)
+    assert [entry.what for entry in BudgetLedger.load(path).entries] == ["first"]
+
+
+def test_notebooks_show_what_each_release_costs(population):
+    ledger = BudgetLedger(3.0, 1e-5)
+    ledger.spend((0.25, 1e-8), "a <mean>")
+    ledger.spend(RidgeRegression(seed=1).fit(*population).release_, "a model")
+    shown = ledger._repr_html_()
+    assert "a &lt;mean&gt;" in shown
+    assert "epsilon = 0.25 alone<" in shown
+    assert "alone, SIMULATION" in shown
+    assert "by 2 releases" in shown
 
 
 def test_files_that_are_no_ledger_are_refused(tmp_path):
