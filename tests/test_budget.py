@@ -186,6 +186,13 @@ def test_a_guarantee_at_one_delta_says_nothing_at_a_smaller_one(population):
     assert composed_epsilon([Cost.of(release), Cost(mu=0.1)], 1e-6) == math.inf
 
 
+def test_slack_and_static_coalitions_are_part_of_the_cost(population):
+    static = {"sketch": "countsketch", "rows": 20, "copies": "each", "corrupt_clients": 5, "coalition": "static"}
+    guarantee = RidgeRegression(seed=1, **static).fit(*population).release_.guarantee
+    assert guarantee.slack > 0
+    assert Cost.of(guarantee) == Cost(mu=guarantee.mu, slack=guarantee.slack, delta=2.0**-60)
+
+
 def test_promises_about_other_neighbours_do_not_add_up(population):
     guarantee = RidgeRegression(seed=1, sketch="sum").fit(*population).release_.guarantee
     with pytest.raises(InputError, match=r"release: neighbouring 'add-remove' given, 'replace-one' expected"):
