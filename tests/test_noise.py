@@ -24,6 +24,7 @@ from scipy import stats
 
 import dpmpc.noise.floating
 import dpmpc.noise.integer
+import dpmpc.noise.poisson
 from dpmpc._kernels import samplers
 from dpmpc.errors import InputError, SimulationOnly
 from dpmpc.noise import (
@@ -254,6 +255,16 @@ def test_what_the_kernel_leaves_unsettled_changes_no_sample(mean: int, monkeypat
     monkeypatch.setattr(dpmpc.noise.integer, "poisson_plan", lambda _: doubtful)
     assert Skellam(2 * mean).sample(400, Stream.from_seed(8)).tolist() == expected.tolist()
     assert doubtful.finished > (20 if mean < SERIES_FROM else 0)
+
+
+def test_a_histogram_that_would_overflow_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = PoissonPlan(5)
+    plan.peak *= 2
+    with pytest.raises(AssertionError, match="mean 5: the steps do not fit 64 bits"):
+        plan._steps(*plan._single()[1:])
+    monkeypatch.setattr(dpmpc.noise.poisson, "_MAX_COEFFICIENTS", 0)
+    with pytest.raises(AssertionError, match=f"mean {SERIES_FROM}: the exponent does not fit 64 bits"):
+        PoissonPlan(SERIES_FROM)
 
 
 class CountingPlan(PoissonPlan):

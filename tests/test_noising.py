@@ -268,6 +268,13 @@ def test_what_is_not_proven_is_refused(choices, error, message):
         task_of(**choices)
 
 
+def test_noise_comes_from_clients_or_servers_for_one_copy_or_for_each():
+    with pytest.raises(InputError, match="noise_by: 'analyst' given, one of clients, servers expected"):
+        Noising("analyst")
+    with pytest.raises(InputError, match="copies: 2 given, 1 or 3 expected with this sketch"):
+        Noising(copies=2).copies_for(OSNAP(rows=12, columns=600, sparsity=3, seed=7))
+
+
 @pytest.mark.parametrize("noising", [ONE, SERVERS])
 def test_the_papers_calibration_is_for_its_own_noising(noising):
     sketch = OSNAP(rows=12, columns=6000, sparsity=3, seed=7)
