@@ -359,9 +359,9 @@ def test_too_large_a_coalition_is_refused_with_the_numbers():
         exposure(OSNAP(20, 80, 4, seed=1), 60)
 
 
-@pytest.mark.parametrize("lost", [12, 1.0])
-def test_bad_numbers_of_lost_clients(lost):
-    with pytest.raises(InputError, match=f"dropouts: {lost} given"):
+@pytest.mark.parametrize(("lost", "what"), [(12, "dropouts: 12"), (1.0, "corrupt_clients: 1.0")])
+def test_bad_numbers_of_lost_clients(lost, what):
+    with pytest.raises(InputError, match=f"{what} given"):
         exposure(OSNAP(4, 12, 2, seed=1), lost)
 
 

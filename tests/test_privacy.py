@@ -343,10 +343,17 @@ def test_skellam_adds_up_the_rows_of_a_client():
     assert worst <= promised * (1 + 1e-12) <= worst * 1.001
 
 
-@pytest.mark.parametrize(("noise", "epsilon"), [("discrete-gaussian", 1e-25), ("skellam", 1e-12)])
-def test_a_budget_that_no_noise_can_meet_is_refused(noise, epsilon):
-    with pytest.raises(GuaranteeError, match=rf"epsilon, delta: \({epsilon:g}, 1e-12\) given, but no noise"):
+@pytest.mark.parametrize("noise", ["discrete-gaussian", "skellam"])
+@pytest.mark.parametrize(("epsilon", "reason"), [(1e-25, "is computed for it"), (1e-8, "that can be drawn gives it")])
+def test_a_budget_that_no_noise_can_meet_is_refused(noise, epsilon, reason):
+    with pytest.raises(GuaranteeError, match=rf"epsilon, delta: \({epsilon:g}, 1e-12\) given, but no noise {reason}"):
         privacy.calibrate(Sum(columns=10), box(2), epsilon, 1e-12, noise=noise)
+
+
+@pytest.mark.parametrize("value", [True, "1", None, 1j])
+def test_a_part_of_a_budget_is_a_number(value):
+    with pytest.raises(InputError, match=r"delta: .* given, a number expected"):
+        privacy.plain_float("delta", value)
 
 
 # --- pure epsilon ---------------------------------------------------------------------------------------------------
