@@ -157,7 +157,7 @@ def require_plots() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
-        raise InputError("bench: figures need matplotlib: pip install dpmpc[plots]") from error
+        raise InputError("bench: figures need matplotlib: pip install 'dpmpc[plots]'") from error
 
 
 def options_of(name: str, title: str, arguments: Sequence[str], runs: int) -> argparse.Namespace:

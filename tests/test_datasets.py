@@ -21,7 +21,6 @@ from dpmpc.datasets import (
     SGEMM_TARGET,
     SONGS_NAMES,
     SUPERCONDUCT_BOUNDS,
-    data_folder,
     demo_population,
     load_bike,
     load_elevation,
@@ -79,10 +78,10 @@ def test_the_household_is_complete_and_fits_its_bounds():
 def test_a_missing_folder_or_file_says_how_to_get_the_data(tmp_path, monkeypatch):
     monkeypatch.delenv("DPMPC_DATA", raising=False)
     with pytest.raises(InputError, match=r"DPMPC_DATA is not set.*uci\.edu/dataset/235"):
-        data_folder()
+        load_power()
     monkeypatch.setenv("DPMPC_DATA", str(tmp_path / "none"))
     with pytest.raises(InputError, match=r"none given, an existing folder.*uci\.edu/dataset/235"):
-        data_folder()
+        load_power()
     monkeypatch.setenv("DPMPC_DATA", str(tmp_path))
     with pytest.raises(InputError, match=r"neither household_power\.parquet nor.*uci\.edu/dataset/235"):
         load_power()

@@ -148,7 +148,7 @@ def account(
         calibration=calibration,
         assumptions=(
             conduct,
-            f"at least {trust.honest_servers} of the servers keep their shares to themselves",
+            trust.assumption(),
             exposure.assumption() + (f" after {trust.lost} are taken away" if trust.lost and by_clients else ""),
             *([ONE_RELEASE] if by_clients else []),
             "AES-128 in counter mode is a pseudorandom generator",

@@ -71,6 +71,12 @@ class Trust:
         """Servers that follow the protocol and keep what they see to themselves."""
         return self.servers - self.corrupt_servers
 
+    def assumption(self) -> str:
+        """Say how many servers are counted on."""
+        if self.honest_servers == 1:
+            return "at least one of the servers keeps its shares to itself"
+        return f"at least {self.honest_servers} of the servers keep their shares to themselves"
+
     @property
     def lost(self) -> int:
         """Clients without whose noise the guarantee has to do, at most: corrupt ones and dropouts."""
@@ -204,7 +210,7 @@ class RowExposure(Exposure):
         """Say whose noise is counted on."""
         if self.by_servers:
             return f"at least {self.fewest} of the servers add their noise, as agreed, before they open anything"
-        return f"every row of the sketch keeps the noise of at least {self.fewest} honest contributions"
+        return f"every released sum keeps the noise of at least {self.fewest:,} honest contributions"
 
 
 def _whole(name: str, value: Any) -> int:

@@ -114,12 +114,18 @@ class Guarantee(Promise):
             f"  neighbouring: {self.relation}",
             f"  noise: {self.mechanism}; at delta = {self.delta:g} it gives epsilon = {self.achieved_epsilon:.6g}"
             + (f" (mu = {self.mu:.6g}, rho = {self.rho:.6g})" if self.mu is not None and self.rho is not None else ""),
-            f"  holds even if the analyst, {self.corrupt_servers} of the {self.servers} servers and "
-            f"{self.corrupt_clients:,} clients pool all they see"
+            f"  holds even if {self._coalition()} pool all they see"
             + (", those clients being fixed before the public matrix is drawn" if self.coalition == "static" else "")
             + (f", and {self.dropouts} contributions to a row are missing" if self.dropouts else ""),
         ]
         return self._text(lines)
+
+    def _coalition(self) -> str:
+        """Who may collude, in words."""
+        servers = f"{self.corrupt_servers} of the {self.servers} servers"
+        if not self.corrupt_clients:
+            return f"the analyst and {servers}"
+        return f"the analyst, {servers} and {self.corrupt_clients:,} client{'s' if self.corrupt_clients > 1 else ''}"
 
 
 _NEIGHBOURING = {
