@@ -1,28 +1,20 @@
-"""The calibration of docs/mathematics.md, section 1.2 against independent routes: dense algebra, dp-accounting,
-exhaustive search, exact Renyi.
-"""
+"""dpmpc.privacy: one joint mechanism for all columns and copies, whom it trusts, and what it says."""
 
 import dataclasses
 import itertools
 import math
 
-import dp_accounting
 import numpy as np
 import pytest
-import scipy.special
-import scipy.stats
 from dp_accounting.pld import privacy_loss_distribution
-from dp_accounting.rdp import rdp_privacy_accountant
-from hypothesis import given
-from hypothesis import strategies as st
+from privacy_inputs import box
 
 from dpmpc import privacy
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import GuaranteeError, InputError
-from dpmpc.noise import MAX_SCALE, DiscreteGaussian, DiscreteLaplace, GammaLaplace, Skellam
+from dpmpc.noise import DiscreteGaussian, Skellam
 from dpmpc.privacy import Guarantee, RowExposure, Trust
 from dpmpc.privacy.integer_noise import (
-    RENYI_ORDERS,
     ROUNDING_WIDTH,
     epsilon_of_renyi,
     skellam_renyi,
@@ -30,169 +22,6 @@ from dpmpc.privacy.integer_noise import (
     sum_slack,
 )
 from dpmpc.sketching import OSNAP, CountSketch, Sum
-
-BUDGETS = [(0.1, 1e-5), (1.0, 1e-5), (1.0, 1e-6), (3.0, 1e-9), (0.01, 1e-4)]
-
-
-def box(columns, bits=16):
-    return FixedPoint(bits).sensitivity(columns)
-
-
-# --- the Gaussian curve ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("epsilon", "delta", "sigma"), [(1, 1e-5, 3.730632), (1, 1e-6, 4.22468)])
-def test_analytic_gaussian_reference_values(epsilon, delta, sigma):
-    assert privacy.analytic_gaussian_sigma(epsilon, delta) == pytest.approx(sigma, rel=2e-6)
-
-
-def test_mu_reference_value():
-    assert privacy.mu_of_budget(1, 1e-6) == pytest.approx(0.236704, abs=5e-7)
-
-
-@pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
-def test_sigma_agrees_with_dp_accounting(epsilon, delta):
-    ours = privacy.analytic_gaussian_sigma(epsilon, delta)
-    theirs = dp_accounting.get_sigma_gaussian(epsilon, delta)
-    assert ours == pytest.approx(theirs, rel=1e-6)
-
-
-@pytest.mark.parametrize(("epsilon", "delta"), BUDGETS[:3])
-def test_epsilon_never_below_a_privacy_loss_distribution(epsilon, delta):
-    sigma = privacy.analytic_gaussian_sigma(epsilon, delta)
-    pld = privacy_loss_distribution.from_gaussian_mechanism(sigma, value_discretization_interval=1e-4)
-    assert pld.get_epsilon_for_delta(delta) == pytest.approx(epsilon, rel=2e-3)
-
-
-@given(st.floats(0.01, 5), st.floats(1e-12, 0.1))
-def test_the_curve_inverts_in_both_directions(epsilon, delta):
-    mu = privacy.mu_of_budget(epsilon, delta)
-    assert privacy.delta_of_mu(mu, epsilon) == pytest.approx(delta, rel=1e-6)
-    assert privacy.epsilon_of_mu(mu, delta) == pytest.approx(epsilon, rel=1e-6)
-
-
-def test_no_epsilon_is_enough_for_a_gaussian_at_delta_zero():
-    assert privacy.epsilon_of_mu(1.0, 0.0) == math.inf
-    assert privacy.epsilon_of_mu(0.0, 0.0) == 0.0
-    assert privacy.epsilon_of_mu(math.inf, 1e-6) == math.inf
-    for mu, delta in ((-1.0, 1e-6), (math.nan, 1e-6), (1.0, -1e-6), (1.0, math.nan)):
-        with pytest.raises(InputError, match=r"^(mu|delta): (-1|nan|-1e-06)"):
-            privacy.epsilon_of_mu(mu, delta)
-
-
-@pytest.mark.parametrize(("epsilon", "delta"), [(1e6, 1e-6), (1e-15, 1e-15), (1.0, 1e-310)])
-def test_a_budget_beyond_arithmetic_is_refused(epsilon, delta):
-    with pytest.raises(GuaranteeError, match=r"epsilon, delta: \(.*\) given, but no noise"):
-        privacy.analytic_gaussian_sigma(epsilon, delta)
-
-
-def test_a_mechanism_may_cost_no_epsilon_at_all():
-    assert privacy.epsilon_of_mu(1e-9, 1e-3) == 0
-    assert privacy.delta_of_mu(0.0, 1.0) == 0
-    assert privacy.delta_of_mu(1e-3, 10.0) == 0
-
-
-# --- integer noise --------------------------------------------------------------------------------------------------
-
-
-def discrete_gaussian_pmf(sigma, reach):
-    x = np.arange(-reach, reach + 1)
-    mass = np.exp(-(x**2) / (2 * sigma**2))
-    return mass / mass.sum()
-
-
-@pytest.mark.parametrize("sigma", [0.5, 0.7, 1.0, 1.5])
-def test_sum_slack_bounds_the_exact_log_ratio(sigma):
-    terms = 4
-    single = discrete_gaussian_pmf(sigma, 40)
-    total = single
-    for _ in range(terms - 1):
-        total = np.convolve(total, single)
-    target = discrete_gaussian_pmf(sigma * math.sqrt(terms), 40 * terms)
-    keep = target > 1e-9
-    deviation = np.abs(np.log(total[keep] / target[keep])).max()
-    assert deviation <= sum_slack(sigma, terms) + 1e-9
-    assert sum_slack(sigma, terms) < 0.5 or sigma < 0.7
-
-
-@pytest.mark.parametrize("width", [0.45, 0.6, 0.8])
-def test_rounding_a_gaussian_gives_the_discrete_gaussian_within_its_slack(width):
-    sigma, reach, grid = 2.0, 30, 4001
-    x = np.linspace(-14, 14, grid)
-    density = np.exp(-(x**2) / (2 * (sigma**2 - width**2)))
-    y = np.arange(-reach, reach + 1)
-    kernel = np.exp(-((y[None, :] - x[:, None]) ** 2) / (2 * width**2))
-    kernel /= kernel.sum(axis=1, keepdims=True)
-    rounded = density @ kernel
-    rounded /= rounded.sum()
-    target = discrete_gaussian_pmf(sigma, reach)
-    keep = target > 1e-8
-    deviation = np.abs(np.log(rounded[keep] / target[keep])).max()
-    assert 0 < deviation <= smoothing_slack(width) + 1e-6
-
-
-@pytest.mark.parametrize("width", [0.5, 0.7, 1.0, 1.3])
-def test_smoothing_slack_is_what_a_lattice_does(width):
-    """ln(rho_w(Z) / rho_w(Z + 1/2)), the largest log-ratio of the masses of two shifted lattices."""
-    x = np.arange(-60, 61)
-    on, between = (math.fsum(np.exp(-((x + shift) ** 2) / (2 * width**2))) for shift in (0.0, 0.5))
-    exact = math.log(on / between)
-    assert exact - 1e-14 <= smoothing_slack(width) <= 1.001 * exact + 1e-14
-
-
-def test_the_rounding_width_costs_nothing():
-    assert smoothing_slack(ROUNDING_WIDTH) <= 2.0**-80
-    assert sum_slack(1000.0, 10**9) == 0
-    assert math.isinf(smoothing_slack(0.1))
-    assert sum_slack(2.0, 10**6) >= sum_slack(2.0, 10**3) > 0
-
-
-def exact_renyi_skellam(order, shift, variance):
-    reach = int(30 * math.sqrt(variance) + 60)
-    z = np.arange(-reach, reach + 1)
-    log_pmf = np.log(scipy.special.ive(np.abs(z), variance))
-    moved = np.log(scipy.special.ive(np.abs(z - shift), variance))
-    return scipy.special.logsumexp(order * log_pmf + (1 - order) * moved) / (order - 1)
-
-
-@pytest.mark.parametrize("variance", [20.0, 100.0, 400.0])
-@pytest.mark.parametrize("shift", [1, 2, 5])
-def test_skellam_renyi_is_never_below_the_exact_divergence(variance, shift):
-    for order in (2, 3, 5, 8, 16):
-        bound = skellam_renyi(order, variance=variance, l1=shift, l2=shift, leverage=1.0, leverage_of_squares=1.0)
-        exact = exact_renyi_skellam(order, shift, variance)
-        assert bound >= exact - 1e-9
-        assert bound <= 2 * exact
-
-
-def test_both_forms_of_the_skellam_bound_are_the_published_ones():
-    """Agarwal, Kairouz and Liu 2021, Theorem 3.5: quadratic where noise is wide, linear elsewhere."""
-    wide = skellam_renyi(3, variance=50.0, l1=7, l2=4, leverage=0.5, leverage_of_squares=0.2)
-    assert wide == pytest.approx(3 * 16 * 0.5 / 100 + (5 * 16 + 42) * 0.2 / (4 * 2500), rel=1e-12)
-    narrow = skellam_renyi(9, variance=2.0, l1=7, l2=4, leverage=0.5, leverage_of_squares=0.2)
-    assert narrow == pytest.approx(9 * 16 * 0.5 / 4 + 3 * 7 * 0.5 / 4, rel=1e-12)
-
-
-def test_epsilon_of_mu_is_as_exact_as_its_delta():
-    for mu, delta in ((0.237, 1e-6), (1.0, 1e-9), (3.0, 1e-3)):
-        assert privacy.delta_of_mu(mu, privacy.epsilon_of_mu(mu, delta)) == pytest.approx(delta, rel=1e-9)
-
-
-@pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-10])
-def test_renyi_conversion_agrees_with_dp_accounting(delta):
-    for rho in (0.01, 0.5, 4.0):
-        ours = epsilon_of_renyi(lambda order, rho=rho: order * rho, delta)
-        theirs, _ = rdp_privacy_accountant.compute_epsilon(RENYI_ORDERS, RENYI_ORDERS * rho, delta)
-        assert ours == pytest.approx(theirs, rel=1e-12)
-
-
-def test_renyi_conversion_is_close_to_the_gaussian_curve_and_above_it():
-    mu = privacy.mu_of_budget(1, 1e-6)
-    epsilon = epsilon_of_renyi(lambda order: order * mu**2 / 2, 1e-6)
-    assert 1 < epsilon < 1.25
-
-
-# --- one joint mechanism --------------------------------------------------------------------------------------------
 
 
 def test_balanced_reference_values():
@@ -356,151 +185,6 @@ def test_a_part_of_a_budget_is_a_number(value):
         privacy.plain_float("delta", value)
 
 
-# --- pure epsilon ---------------------------------------------------------------------------------------------------
-
-
-def polya_sum_pmf(share, count, reach):
-    """Exact law of a sum of `count` shares on [-reach, reach]: one share's, convolved with itself."""
-    x = np.arange(4 * reach)
-    polya = scipy.stats.nbinom.pmf(x, 1 / share.shares, -math.expm1(-1 / share.scale))
-    one = np.convolve(polya, polya[::-1])[3 * reach - 1 : -(3 * reach - 1)]
-    total = one
-    for _ in range(count - 1):
-        total = np.convolve(total, one)[reach : reach + one.size]
-    return total
-
-
-def largest_log_ratio(pmf, shift):
-    inner = slice(len(pmf) // 4, -(len(pmf) // 4))  # away from the ends, where the convolution is cut off
-    moved = np.roll(pmf, shift)
-    return np.abs(np.log(pmf[inner] / moved[inner])).max()
-
-
-@pytest.mark.parametrize("sparsity", [1, 2])
-@pytest.mark.parametrize("corrupt", [0, 2])
-def test_pure_epsilon_equals_exact_likelihood_ratios(sparsity, corrupt):
-    """The worst client's rows, whose losses add up; the adversary knows the noise of the corrupt clients."""
-    epsilon, sensitivity = 1.5, box(1, bits=0)
-    sketch = OSNAP(rows=3, columns=17, sparsity=sparsity, seed=6)
-    trust = Trust(corrupt_clients=corrupt)
-    noise = privacy.calibrate(sketch, sensitivity, epsilon, 0, noise="discrete-laplace", trust=trust)
-    occupancy = sketch.occupancy() - corrupt
-    assert noise.shares == occupancy.min() < occupancy.max()
-    losses = [largest_log_ratio(polya_sum_pmf(noise, int(m), 120), int(sensitivity.l1)) for m in occupancy]
-    worst = max(sum(losses[row] for row in rows) for rows in sketch.entries(0, 17)[0].tolist())
-    promise = privacy.account(noise, sketch, sensitivity, epsilon, 0, trust=trust)
-    assert worst <= promise.achieved_epsilon + 1e-9 <= epsilon + 1e-9
-    assert losses[int(occupancy.argmin())] == pytest.approx(promise.achieved_epsilon / sparsity, abs=1e-9)
-    assert promise.achieved_epsilon == pytest.approx(epsilon, rel=1e-3)  # the scale is a multiple of 2^-10
-
-
-def test_fewer_shares_than_make_up_a_laplace_lose_more_and_are_refused():
-    noise = DiscreteLaplace(4.0, 10)
-    assert largest_log_ratio(polya_sum_pmf(noise, 10, 100), 1) == pytest.approx(1 / 4, abs=1e-9)
-    assert largest_log_ratio(polya_sum_pmf(noise, 9, 100), 1) > 1.2 / 4
-    sensitivity = box(1, bits=0)
-    assert privacy.account(noise, Sum(columns=10), sensitivity, 1, 0).achieved_epsilon == 0.5
-    assert privacy.account(noise, Sum(columns=11), sensitivity, 1, 0).achieved_epsilon == 0.5
-    with pytest.raises(GuaranteeError, match=r"shares: 10 given.*only 9"):
-        privacy.account(noise, Sum(columns=9), sensitivity, 1, 0)
-    with pytest.raises(GuaranteeError, match=r"shares: 10 given.*only 9"):
-        privacy.account(noise, Sum(columns=12), sensitivity, 1, 0, trust=Trust(corrupt_clients=1, dropouts=2))
-
-
-def test_pure_epsilon_agrees_with_a_privacy_loss_distribution():
-    scale, shift = 8.0, 6
-    pld = privacy_loss_distribution.from_discrete_laplace_mechanism(1 / scale, shift)
-    exact = DiscreteLaplace(scale, 50)
-    promise = privacy.account(exact, Sum(columns=50), box(3, bits=0), 1, 0)
-    assert promise.achieved_epsilon == pytest.approx(pld.get_epsilon_for_delta(0), abs=1e-3)
-
-
-@pytest.mark.parametrize("noise", ["discrete-laplace", "gamma-laplace"])
-@pytest.mark.parametrize("delta", [0, 1e-6])
-@pytest.mark.parametrize("epsilon", [0.01, 0.3, 1.0, 7.0])
-def test_pure_calibration_is_enough_and_not_wasteful(noise, delta, epsilon):
-    sketch = OSNAP(rows=20, columns=5000, sparsity=4, seed=2, balanced=True)
-    chosen = privacy.calibrate(sketch, box(3), epsilon, delta, noise=noise)
-    assert chosen.scale == pytest.approx(4 * 6 * 2**16 / epsilon, rel=1e-5)
-    assert chosen.shares == 1000
-    promise = privacy.account(chosen, sketch, box(3), epsilon, delta)
-    assert promise.achieved_epsilon <= epsilon
-    assert promise.achieved_epsilon == pytest.approx(epsilon, rel=1e-5)
-    assert promise.mu is None
-    assert promise.slack == 0
-    released = math.sqrt(1000 * chosen.variance) * sketch.scale
-    kept = privacy.released_sd(noise, l1=box(3).l1, l2=box(3).l2, sparsity=4, epsilon=epsilon, delta=delta)
-    assert released == pytest.approx(kept, rel=1e-4)
-
-
-@given(st.floats(1e-3, 50), st.integers(1, 40))
-def test_a_calibrated_scale_is_never_rounded_below_its_epsilon(epsilon, columns):
-    sketch = Sum(columns=10)
-    for noise in ("discrete-laplace", "gamma-laplace"):
-        chosen = privacy.calibrate(sketch, box(columns, bits=3), epsilon, 0, noise=noise)
-        assert privacy.account(chosen, sketch, box(columns, bits=3), epsilon, 0).achieved_epsilon <= epsilon
-
-
-def test_the_papers_laplace_noise():
-    """Corollary 4.10: b = 2 eta k d / epsilon, m = n/k - t."""
-    sketch = CountSketch(rows=10, columns=1000, seed=2, balanced=True)
-    trust = Trust(corrupt_clients=7)
-    noise = privacy.calibrate(sketch, box(3), 0.5, 0, noise="gamma-laplace", trust=trust, calibration="paper")
-    assert noise == GammaLaplace(2 * 2**16 * 10 * 3 / 0.5, 93)
-    promise = privacy.account(noise, sketch, box(3), 0.5, 0, trust=trust, calibration="paper")
-    assert promise.achieved_epsilon == pytest.approx(0.05)
-    with pytest.raises(GuaranteeError, match="fewer than n/k = 3 expected"):
-        privacy.calibrate(
-            OSNAP(rows=10, columns=35, sparsity=3, seed=2),
-            box(3),
-            1,
-            0,
-            noise="discrete-laplace",
-            trust=Trust(corrupt_clients=3),
-            calibration="paper",
-        )
-
-
-def test_a_pure_guarantee_says_so():
-    sketch = Sum(columns=1000)
-    noise = privacy.calibrate(sketch, box(2), 1, 0, noise="discrete-laplace")
-    promise = privacy.account(noise, sketch, box(2), 1, 0)
-    assert Guarantee.from_dict(promise.to_dict()) == promise
-    assert str(promise).startswith("pure 1-differential privacy for each of 1,000 clients")
-    for words in ("at delta = 0 it gives epsilon = 1", "2^-183", "Theorem 4.8"):
-        assert words in str(promise)
-    assert "(1, 1e-06)-differential privacy" in str(privacy.account(noise, sketch, box(2), 1, 1e-6))
-
-
-def test_too_small_a_laplace_is_refused_with_both_epsilons():
-    with pytest.raises(GuaranteeError, match=r"epsilon: 1 promised.*epsilon = 4"):
-        privacy.account(DiscreteLaplace(1.0, 10), Sum(columns=10), box(2, bits=0), 1, 0)
-
-
-def test_a_scale_that_no_sampler_holds_is_refused():
-    sensitivity = box(1000, bits=30)
-    with pytest.raises(GuaranteeError, match=r"epsilon: 1 given.*would be 2\.14748e\+12, and at most 2\^40"):
-        privacy.calibrate(Sum(columns=10), sensitivity, 1, 0, noise="discrete-laplace")
-    assert sensitivity.l1 > MAX_SCALE
-
-
-@pytest.mark.parametrize("noise", ["discrete-laplace", "gamma-laplace"])
-@pytest.mark.parametrize("delta", [-1e-9, 1.0, math.nan])
-def test_deltas_that_even_pure_noise_refuses(noise, delta):
-    with pytest.raises(InputError, match=r"delta: .* 0 or a number between 0 and 1"):
-        privacy.calibrate(Sum(columns=100), box(2), 1, delta, noise=noise)
-
-
-@pytest.mark.parametrize("noise", ["discrete-gaussian", "skellam", "gaussian"])
-def test_only_pure_noise_takes_delta_zero(noise):
-    with pytest.raises(InputError, match="only discrete-laplace noise gives delta = 0"):
-        privacy.calibrate(Sum(columns=100), box(2), 1, 0, noise=noise)
-    assert not privacy.is_pure(noise)
-
-
-# --- trust ----------------------------------------------------------------------------------------------------------
-
-
 def test_dropouts_and_corruption_both_count():
     sketch = CountSketch(rows=10, columns=1000, seed=2, balanced=True)
     base = privacy.calibrate(sketch, box(2), 1, 1e-6)
@@ -605,9 +289,6 @@ def test_a_guarantee_names_the_zero_out_relation():
     sketch, sensitivity = Sum(columns=1000), FixedPoint(16).sensitivity(2, neighbouring="zero-out")
     noise = privacy.calibrate(sketch, sensitivity, 1, 1e-6)
     assert "replaced by zeros" in str(privacy.account(noise, sketch, sensitivity, 1, 1e-6))
-
-
-# --- the released noise itself --------------------------------------------------------------------------------------
 
 
 @pytest.mark.statistical
