@@ -14,7 +14,6 @@ from typing import Any
 
 from dpmpc.bench.harness import RESULTS, machine, markdown, summary, write
 from dpmpc.bench.utility import DENSE, EXPONENTS, GAUSS, LAPLACE, LOCAL, NOISELESS, PRINTED, SUM, TRIVIAL, exponent_name
-
 from dpmpc.errors import InputError
 
 _MARKERS = "osv^D<>"

@@ -17,8 +17,8 @@ from importlib import metadata
 from typing import Any
 
 import numpy as np
-from dpmpc.bench.harness import cpu_seconds, machine, markdown, summary, wall_seconds, write
 
+from dpmpc.bench.harness import cpu_seconds, machine, markdown, summary, wall_seconds, write
 from dpmpc.bounds import Schema
 from dpmpc.client import share_batch
 from dpmpc.noise import DiscreteGaussian, DiscreteLaplace, Noise, Skellam

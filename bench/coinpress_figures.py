@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.baselines import SSP, AdaSSP
 from dpmpc.bench.charts import Chart, Panel, finish, options_of
 from dpmpc.bench.harness import machine, markdown, summary, write
 from dpmpc.bench.sum_ssp import difference
 from dpmpc.bench.utility import TRIVIAL
-from numpy.typing import NDArray
-
-from dpmpc.baselines import SSP, AdaSSP
 from dpmpc.coinpress import CoinPressRegression, PrivateCovariance, PrivateMean
 from dpmpc.coinpress.steps import COVARIANCE_FAILURE, tail_bound
 from dpmpc.mixing import RMGM

@@ -20,11 +20,11 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import numpy as np
-from dpmpc.bench.harness import machine, markdown, write
 from numpy.typing import NDArray
 
 from dpmpc import model
 from dpmpc.baselines import exact_gram, solve_ridge
+from dpmpc.bench.harness import machine, markdown, write
 from dpmpc.bounds import Schema, clip_ball
 from dpmpc.estimators import RidgeRegression
 from dpmpc.planning import design

@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
 from dpmpc.bench.harness import machine, markdown, write
 from dpmpc.bench.intake_servers import Servers
 from dpmpc.bench.released import expected_sums, release
-from numpy.typing import NDArray
-
 from dpmpc.client import Client
 from dpmpc.errors import InputError, ProtocolFailure
 from dpmpc.intake.collection import Collection

@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from dpmpc.bench.harness import cpu_seconds, machine, markdown, summary, write
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from dpmpc.bench.harness import cpu_seconds, machine, markdown, summary, write
 from dpmpc.rings import Mersenne61
 from dpmpc.sketching import Rademacher
 

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from dpmpc.bench.harness import machine, markdown, summary, write
 
 CLIENTS, FEATURES, RUNS = 1_000_000, 10, 5

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from dpmpc.bench.harness import machine, markdown, write
 from dpmpc.bench.intake_servers import HOST, Servers
-
 from dpmpc.client import Client
 from dpmpc.errors import DpmpcError, ProtocolFailure
 from dpmpc.intake.collection import Collection

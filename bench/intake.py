@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from dpmpc.bench.harness import machine, markdown, summary, write
 from dpmpc.bench.intake_servers import HOST, Servers, free_ports
-
 from dpmpc.client import Client
 from dpmpc.errors import InputError, ProtocolFailure
 from dpmpc.intake.reports import make_reports

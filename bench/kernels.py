@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from dpmpc.bench.harness import cpu_seconds, machine, markdown, summary, wall_seconds, write
 from numpy.typing import NDArray
 
 from dpmpc._kernels.sketch import Stored
+from dpmpc.bench.harness import cpu_seconds, machine, markdown, summary, wall_seconds, write
 from dpmpc.rings import Mersenne61
 from dpmpc.sketching import OSNAP
 

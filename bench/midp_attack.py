@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from dpmpc.bench.harness import RESULTS, machine, markdown, write
 
+from dpmpc.bench.harness import RESULTS, machine, markdown, write
 from dpmpc.errors import InputError
 from dpmpc.projection import RandomProjection, copied_columns, guess_entry, leak_bound, least_leak
 

@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
-from dpmpc.bench.charts import Chart, Panel, finish, options_of
-from dpmpc.bench.utility import TRIVIAL
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from dpmpc.bench.charts import Chart, Panel, finish, options_of
+from dpmpc.bench.utility import TRIVIAL
 from dpmpc.datasets import load_mnist_4_9
 from dpmpc.projection import additive_variance, paper_variance, relative_error, smallest_spread, sound_variance
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from dpmpc.bench.charts import options_of, require_plots
 from dpmpc.bench.harness import machine, markdown, write
 from dpmpc.bench.mpr import BGM, COLOURS, DELTA, DGM, RMGM, Matrix, fit, mixed, noise_sd, releases

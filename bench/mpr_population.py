@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
+
 from dpmpc.bench.mpr import (
     BGM,
     DGM,
@@ -21,7 +23,6 @@ from dpmpc.bench.mpr import (
     sum_moments,
     theory_rows,
 )
-from numpy.typing import NDArray
 
 FEATURES = 10
 PARTIES = (2, 2, 2, 2, 2, 1)

@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from dpmpc import datasets
 from dpmpc.bench.charts import options_of, require_plots
 from dpmpc.bench.harness import machine, markdown, summary, write
 from dpmpc.bench.mpr import (
@@ -44,8 +46,6 @@ from dpmpc.bench.mpr import (
     theory_rows,
 )
 from dpmpc.bench.simulation import exact_sums, opened
-
-from dpmpc import datasets
 from dpmpc.bounds import Column, Schema
 from dpmpc.estimators import RidgeRegression
 from dpmpc.planning import design

@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from dpmpc.bench.harness import machine, markdown, write
 from dpmpc.bench.intake_servers import Servers
 from dpmpc.bench.released import expected_sums
 from dpmpc.bench.wire import Wire
-
 from dpmpc.errors import ProtocolFailure
 from dpmpc.intake.certificate import verify
 from dpmpc.intake.collection import Collection

@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from dpmpc.bench.harness import machine, markdown, plus_minus, summary, write
-from dpmpc.protocols.linear_transform import NetworkedRun, run
 
+from dpmpc.bench.harness import machine, markdown, plus_minus, summary, write
 from dpmpc.bounds import Schema
 from dpmpc.planning import design
+from dpmpc.protocols.linear_transform import NetworkedRun, run
 from dpmpc.randomness import Stream
 from dpmpc.task import Task
 

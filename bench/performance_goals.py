@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from dpmpc.bench import kernels
-
 from dpmpc.errors import InputError
 
 SOURCES = (

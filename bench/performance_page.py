@@ -17,7 +17,6 @@ from dpmpc.bench.charts import require_plots
 from dpmpc.bench.harness import RESULTS, markdown, plus_minus
 from dpmpc.bench.performance_goals import Goal, Results, all_goals, client_goals, fit_goals, kernel_goals, read_results
 from dpmpc.bench.performance_plots import draw
-
 from dpmpc.errors import InputError
 
 PAGE = Path("docs/performance.md")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from dpmpc.bench import kernels, projections, runtime_tables, scale
 from dpmpc.bench.performance_goals import Results, all_goals
 

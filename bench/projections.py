@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from dpmpc.bench.harness import cpu_seconds, machine, markdown, summary, write
 from numpy.typing import NDArray
 from sklearn.random_projection import SparseRandomProjection
 
+from dpmpc.bench.harness import cpu_seconds, machine, markdown, summary, write
 from dpmpc.sketching import OSNAP
 
 CLIENTS, COLUMNS, ROWS, SPARSITY = 1_000_000, 10, 1000, 4

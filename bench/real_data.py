@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import numpy as np
-from dpmpc.bench.charts import Chart, Panel, finish, options_of
-from dpmpc.bench.utility import DELTA, GAUSS, LAPLACE, LOCAL, RUNS, SUM, TRIVIAL, Problem, compare
 from numpy.typing import NDArray
 
 from dpmpc import datasets
+from dpmpc.bench.charts import Chart, Panel, finish, options_of
+from dpmpc.bench.utility import DELTA, GAUSS, LAPLACE, LOCAL, RUNS, SUM, TRIVIAL, Problem, compare
 from dpmpc.bounds import Schema
 from dpmpc.tables import Table
 

@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from dpmpc.bench.intake_servers import Servers
 from numpy.typing import NDArray
 
+from dpmpc.bench.intake_servers import Servers
 from dpmpc.errors import ProtocolFailure
 from dpmpc.intake.certificate import Verified, verify
 from dpmpc.task import Task

@@ -24,12 +24,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from dpmpc.bench.harness import cpu_seconds, machine, markdown, plus_minus, summary, write
-from dpmpc.protocols.linear_transform import NetworkedRun, run_servers
 
+from dpmpc.bench.harness import cpu_seconds, machine, markdown, plus_minus, summary, write
 from dpmpc.bounds import Schema
 from dpmpc.client import share_batch
 from dpmpc.planning import design
+from dpmpc.protocols.linear_transform import NetworkedRun, run_servers
 from dpmpc.randomness import Stream
 from dpmpc.task import Task
 

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from dpmpc.bench.harness import machine, markdown, plus_minus, summary, write
 
+from dpmpc.bench.harness import machine, markdown, plus_minus, summary, write
 from dpmpc.bounds import Schema
 from dpmpc.cost import Cost, Prices, Slopes, Workload, estimate
 from dpmpc.errors import InputError

@@ -15,14 +15,14 @@ import sys
 from collections.abc import Sequence
 
 import numpy as np
-from dpmpc.bench.harness import machine, markdown, write
-from dpmpc.protocols.linear_transform import run
 from numpy.typing import NDArray
 
 from dpmpc.baselines import SSP, LinearModel, optimal_ridge, ridge_cost, trivial_predictor
+from dpmpc.bench.harness import machine, markdown, write
 from dpmpc.datasets import DEMO_BOUNDS, DEMO_RADIUS, demo_population
 from dpmpc.estimators import RidgeRegression
 from dpmpc.planning import design
+from dpmpc.protocols.linear_transform import run
 
 CLIENTS, EPSILON, DELTA, ALPHA, RUNS = 100_000, 1.0, 1e-6, 1.0, 50
 

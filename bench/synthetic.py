@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
+
 from dpmpc.bench import charts
 from dpmpc.bench.charts import Panel
 from dpmpc.bench.utility import EXPONENTS, RUNS, LowRankProblem, Problem, RidgeProblem, compare
-from numpy.typing import NDArray
 
 ROWS, SPARSITY = 64, 4  # k and s of every sketch
 RADIUS = 2.2

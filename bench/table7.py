@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
+
 from dpmpc.bench.real_data import DataSet, table
 from dpmpc.bench.utility import LowRankProblem, Problem
-from numpy.typing import NDArray
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
+
 from dpmpc.bench.real_data import DataSet, table
 from dpmpc.bench.utility import Problem, RidgeProblem
-from numpy.typing import NDArray
 
 ALPHA = 10.0  # lambda, lost from the text that we have
 

@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from dpmpc.bench.harness import machine, markdown, plus_minus, summary, write
-from dpmpc.protocols import unopened_moment
-from dpmpc.protocols.linear_transform import Run, run_parties, run_servers
 
+from dpmpc.bench.harness import machine, markdown, plus_minus, summary, write
 from dpmpc.bounds import Column
 from dpmpc.client import share_batch
 from dpmpc.network.meter import Report
+from dpmpc.protocols import unopened_moment
+from dpmpc.protocols.linear_transform import Run, run_parties, run_servers
 from dpmpc.randomness import Stream
 
 CLIENTS, ITEMS, RUNS = 100_000, 1000, 5

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from dpmpc.bench.simulation import exact_sums, interpolated, noiseless, opened
 from numpy.typing import NDArray
 
 from dpmpc.baselines import (
@@ -25,6 +24,7 @@ from dpmpc.baselines import (
     random_excess_risk,
     solve_ridge,
 )
+from dpmpc.bench.simulation import exact_sums, interpolated, noiseless, opened
 from dpmpc.bounds import Schema
 from dpmpc.estimators import LowRankApproximation, RidgeRegression
 from dpmpc.planning import design

@@ -27,13 +27,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from dpmpc.protocols import linear_transform
 from numpy.typing import NDArray
 
 from dpmpc.coinpress import CoinPressRegression, PrivateCovariance, PrivateMean
 from dpmpc.coinpress.estimators import CoinPress
 from dpmpc.errors import InputError
 from dpmpc.network.meter import Report
+from dpmpc.protocols import linear_transform
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
 from dpmpc.task import Task

@@ -21,9 +21,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from dpmpc.protocols.linear_transform import import_estimators, open_then
-
 from dpmpc.network.party import Party
+from dpmpc.protocols.linear_transform import import_estimators, open_then
 from dpmpc.release import Release
 
 PROGRAM = "dpmpc.protocols.frequency_moments"

@@ -22,9 +22,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from dpmpc.protocols.linear_transform import import_estimators, open_then
-
 from dpmpc.network.party import Party
+from dpmpc.protocols.linear_transform import import_estimators, open_then
 from dpmpc.release import Release
 
 PROGRAM = "dpmpc.protocols.low_rank_approximation"

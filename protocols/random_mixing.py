@@ -36,7 +36,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from dpmpc.protocols.row_alignment import align
 from numpy.typing import NDArray
 
 import dpmpc
@@ -50,6 +49,7 @@ from dpmpc.network.identity import write_private
 from dpmpc.network.launch import launch
 from dpmpc.network.party import Party
 from dpmpc.network.settings import digest_of, read_record
+from dpmpc.protocols.row_alignment import align
 from dpmpc.randomness import SEED_BYTES, Label, derive, stream_for
 from dpmpc.tables import read_labels, read_table
 

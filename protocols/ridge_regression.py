@@ -21,9 +21,8 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from dpmpc.protocols.linear_transform import import_estimators, open_then
-
 from dpmpc.network.party import Party
+from dpmpc.protocols.linear_transform import import_estimators, open_then
 from dpmpc.release import Release
 
 if TYPE_CHECKING:

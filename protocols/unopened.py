@@ -19,12 +19,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from dpmpc.protocols.linear_transform import Run
 from numpy.typing import NDArray
 
 from dpmpc.errors import InputError, OverflowRisk
 from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.party import Party
+from dpmpc.protocols.linear_transform import Run
 from dpmpc.task import Task
 
 

@@ -26,6 +26,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.bounds import Column, Schema
+from dpmpc.errors import InputError
+from dpmpc.network.party import Party
+from dpmpc.planning import design, public_seed
 from dpmpc.protocols.linear_transform import Run, clients, run_parties, sketch_alone
 from dpmpc.protocols.unopened import (
     demonstration_options,
@@ -37,12 +43,6 @@ from dpmpc.protocols.unopened import (
     secure_array,
     with_room,
 )
-from numpy.typing import NDArray
-
-from dpmpc.bounds import Column, Schema
-from dpmpc.errors import InputError
-from dpmpc.network.party import Party
-from dpmpc.planning import design, public_seed
 from dpmpc.randomness import Stream
 from dpmpc.statistic import ItemSketch
 from dpmpc.task import Task

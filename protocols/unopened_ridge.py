@@ -26,6 +26,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.bounds import Schema
+from dpmpc.errors import InputError
+from dpmpc.network.party import Party
+from dpmpc.planning import FRACTIONAL_BITS, design
 from dpmpc.protocols.linear_transform import Run, clients, run_parties, sketch_alone
 from dpmpc.protocols.ridge_regression import answer_of
 from dpmpc.protocols.unopened import (
@@ -38,12 +44,6 @@ from dpmpc.protocols.unopened import (
     secure_array,
     with_room,
 )
-from numpy.typing import NDArray
-
-from dpmpc.bounds import Schema
-from dpmpc.errors import InputError
-from dpmpc.network.party import Party
-from dpmpc.planning import FRACTIONAL_BITS, design
 from dpmpc.randomness import Stream
 from dpmpc.release import GramRelease
 from dpmpc.statistic import Rows

@@ -15,7 +15,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-from dpmpc.protocols import collected_release
 
 from dpmpc import cli
 from dpmpc.bounds import Schema
@@ -28,6 +27,7 @@ from dpmpc.intake.server_folder import ServerFolder
 from dpmpc.network import coins, meter
 from dpmpc.network.frames import Kind
 from dpmpc.network.identity import write_identity
+from dpmpc.protocols import collected_release
 from dpmpc.randomness import Stream
 
 PROCESSES = multiprocessing.get_context("forkserver")

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+
 from dpmpc.bench import (
     clients,
     coinpress_figures,
@@ -24,7 +25,6 @@ from dpmpc.bench import (
     unopened,
 )
 from dpmpc.bench.runtime_tables import Setting
-
 from dpmpc.cost import Prices
 from dpmpc.errors import InputError
 from dpmpc.sharing import open_share

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from dpmpc.bench import registry
 from dpmpc.bench.registry import BENCHES
-
 from dpmpc.cli import main, parser
 from dpmpc.commands import bench as bench_command
 from dpmpc.commands.bench import chosen

@@ -15,7 +15,6 @@ import pytest
 import scipy.stats
 from dp_accounting import dp_event
 from dp_accounting.pld import pld_privacy_accountant
-from dpmpc.protocols.coinpress import Networked
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
@@ -26,6 +25,7 @@ from dpmpc.encoding import FixedPoint
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import DiscreteGaussian
 from dpmpc.privacy import epsilon_of_rho
+from dpmpc.protocols.coinpress import Networked
 from dpmpc.statistic import WhitenedProducts, statistic_from
 from dpmpc.tables import Table
 

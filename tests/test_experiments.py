@@ -7,14 +7,14 @@ import sys
 import numpy as np
 import pytest
 import scipy.stats
+
+from dpmpc import LowRankApproximation, RidgeRegression, model
+from dpmpc.baselines import excess_risk, optimal_ridge, ridge_cost
 from dpmpc.bench import charts, figure2, figure3, figure4, real_data, synthetic, table6, table7, table8, utility
 from dpmpc.bench.real_data import DataSet, findings
 from dpmpc.bench.registry import BENCHES
 from dpmpc.bench.simulation import exact_sums, interpolated, noiseless, opened, total_noise
 from dpmpc.bench.utility import LowRankProblem, RidgeProblem
-
-from dpmpc import LowRankApproximation, RidgeRegression, model
-from dpmpc.baselines import excess_risk, optimal_ridge, ridge_cost
 from dpmpc.bounds import Schema
 from dpmpc.errors import InputError
 from dpmpc.noise import Skellam

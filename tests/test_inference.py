@@ -8,11 +8,11 @@ import math
 
 import numpy as np
 import pytest
-from dpmpc.bench import coverage
-from dpmpc.bench.coverage import Setting, release_of_law
 
 from dpmpc import RidgeRegression
 from dpmpc.baselines import exact_gram, optimal_ridge, ridge_cost
+from dpmpc.bench import coverage
+from dpmpc.bench.coverage import Setting, release_of_law
 from dpmpc.bounds import Schema
 from dpmpc.errors import InputError
 from dpmpc.estimators import penalty

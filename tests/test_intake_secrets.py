@@ -19,8 +19,8 @@ from pathlib import Path
 import aiohttp
 import numpy as np
 import pytest
-from dpmpc.bench.intake_servers import Servers
 
+from dpmpc.bench.intake_servers import Servers
 from dpmpc.errors import DpmpcError
 from dpmpc.intake.ledger import Ledger
 from dpmpc.intake.reports import HEADER_BYTES

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
+
 from dpmpc.bench.crash import crash
 from dpmpc.bench.fuzz import fuzz
 from dpmpc.bench.intake_servers import Servers, free_ports
-
 from dpmpc.client import Client
 from dpmpc.errors import (
     CollectionClosed,

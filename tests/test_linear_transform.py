@@ -5,7 +5,6 @@ import time
 
 import numpy as np
 import pytest
-from dpmpc.protocols import linear_transform
 
 from dpmpc import model
 from dpmpc.analyses import RidgeAnalysis
@@ -14,6 +13,7 @@ from dpmpc.cli import main
 from dpmpc.client import Client
 from dpmpc.errors import PartyLost, PartyMissing
 from dpmpc.planning import design
+from dpmpc.protocols import linear_transform
 from dpmpc.randomness import Stream
 from dpmpc.report import byte_fields
 from dpmpc.tables import Table, write_csv

@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pytest
 import scipy.stats
+
+from dpmpc import mixing
 from dpmpc.bench import mpr, mpr_figure2, mpr_figure3, mpr_population, mpr_table1
 from dpmpc.bench.mpr import BGM, DGM, OLS, RMGM, SUM, THEORY, ZERO
 from dpmpc.bench.mpr_table1 import HALF, MEAN, RealData, findings
 from dpmpc.bench.registry import BENCHES
-
-from dpmpc import mixing
 from dpmpc.bounds import Schema
 from dpmpc.datasets import SUPERCONDUCT_BOUNDS
 from dpmpc.errors import InputError

@@ -5,11 +5,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+
 from dpmpc.bench import kernels, performance_goals, performance_page, performance_plots
 from dpmpc.bench.harness import markdown
 from dpmpc.bench.performance_goals import Goal, all_goals, read_results
 from dpmpc.bench.performance_page import blocks, rewritten
-
 from dpmpc.errors import InputError
 
 SOURCES = Path(__file__).parents[1]

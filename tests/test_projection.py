@@ -4,13 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from dpmpc.bench import midp_attack, midp_figures
-from dpmpc.bench.utility import TRIVIAL
 from scipy.integrate import quad
 from scipy.stats import norm
 from sklearn.base import clone
 
 from dpmpc import datasets
+from dpmpc.bench import midp_attack, midp_figures
+from dpmpc.bench.utility import TRIVIAL
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.projection import (
     AdditiveNoise,

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dpmpc.protocols import linear_transform, unopened_moment, unopened_ridge
 
 from dpmpc import model
 from dpmpc.bounds import Column, Schema
@@ -23,6 +22,7 @@ from dpmpc.encoding import FixedPoint
 from dpmpc.errors import InconsistentShares, InputError, OverflowRisk
 from dpmpc.estimators import FrequencyMoment, LowRankApproximation, RidgeRegression
 from dpmpc.planning import design
+from dpmpc.protocols import linear_transform, unopened_moment, unopened_ridge
 from dpmpc.randomness import Stream, stream_for
 from dpmpc.release import GramRelease
 

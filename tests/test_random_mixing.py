@@ -17,8 +17,6 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from dpmpc.protocols import random_mixing
-from dpmpc.protocols.random_mixing import Source, public_arguments
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +27,8 @@ from dpmpc.mixing import RMGM, MixedRelease, Party, design, mixing_of
 from dpmpc.mixing.alignment import Blinding, curve_point, keyed_hashes
 from dpmpc.network.launch import launch
 from dpmpc.network.settings import digest_of
+from dpmpc.protocols import random_mixing
+from dpmpc.protocols.random_mixing import Source, public_arguments
 from dpmpc.randomness import Label, Stream
 from dpmpc.tables import column_names, read_labels
 

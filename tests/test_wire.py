@@ -5,8 +5,8 @@ import subprocess
 import sys
 
 import pytest
-from dpmpc.bench.wire import TUN, Wire
 
+from dpmpc.bench.wire import TUN, Wire
 from dpmpc.errors import InputError
 
 ECHO = "import socket\ns = socket.create_server(('', 7))\nprint(flush=True)\nwhile True: s.accept()[0].sendall(b'x')"

@@ -1,6 +1,7 @@
 """`unopened_moment`, but server 1 opens a wrong share of the answer."""
 
 import numpy as np
+
 from dpmpc.protocols import unopened_moment
 
 

@@ -7,10 +7,10 @@ import signal
 from pathlib import Path
 
 import numpy as np
-from dpmpc.protocols import random_mixing
 
 from dpmpc.network.backend import asyncoro
 from dpmpc.network.frames import Kind
+from dpmpc.protocols import random_mixing
 
 
 def watch(log):
