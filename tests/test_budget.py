@@ -62,7 +62,30 @@ def test_gaussians_agree_with_dp_accounting(mus, delta):
     ours = composed_epsilon([Cost(mu=mu) for mu in mus], delta)
     assert ours == pytest.approx(gaussians(mus, pessimistic=True).get_epsilon_for_delta(delta), rel=1e-3)
     assert ours >= gaussians(mus, pessimistic=False).get_epsilon_for_delta(delta)
-    assert ours == epsilon_of_mu(math.sqrt(math.fsum(mu**2 for mu in mus)), delta)
+    assert ours == pytest.approx(epsilon_of_mu(math.sqrt(math.fsum(mu**2 for mu in mus)), delta), rel=1e-14)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("costs", "epsilon"),
+    [
+        ([Cost(mu=1e200)], math.inf),
+        ([Cost(epsilon=1e308)] * 2, math.inf),
+        ([Cost(rho=1e308)] * 2, math.inf),
+        ([Cost(mu=1, slack=1e308)] * 2, math.inf),
+        ([Cost(mu=1, epsilon=1e300)] * 2, 2e300),
+        ([Cost(rho=1, epsilon=1e300)], 1e300),
+        ([Cost(rho=5e-324)], 0.0),
+        ([Cost(epsilon=5e-324)] * 2, 1e-323),
+        ([Cost(mu=1e-200)], 0.0),
+    ],
+)
+def test_the_ends_of_the_float_range_compose(costs, epsilon):
+    assert composed_epsilon(costs, 1e-6) == epsilon
+
+
+def test_tiny_costs_are_not_free_without_a_delta():
+    assert composed_epsilon([Cost(mu=1e-200)], 0.0) == math.inf
 
 
 @pytest.mark.parametrize(

@@ -399,6 +399,7 @@ def test_rows_that_are_not_finite_are_refused(bad):
         (PrivateMean(delta=0.0), "delta: 0.0 given"),
         (PrivateMean(center=[1.0]), "center: .* 3 finite numbers expected"),
         (PrivateMean(radius=-1.0), "radius: -1.0 given"),
+        (PrivateMean(radius=1e200), "radius: 1e\\+200 given, a positive number of at most 1e\\+100"),
         (PrivateMean(servers=1), "servers: 1 given"),
         (PrivateMean(servers=3, corrupt_clients=300), "corrupt_clients"),
         (PrivateCovariance(upper=0.0), "upper: 0.0 given"),

@@ -5,6 +5,7 @@ import math
 import dp_accounting
 import numpy as np
 import pytest
+import scipy.integrate
 import scipy.special
 import scipy.stats
 from dp_accounting.pld import privacy_loss_distribution
@@ -153,6 +154,23 @@ def test_both_forms_of_the_skellam_bound_are_the_published_ones():
     assert wide == pytest.approx(3 * 16 * 0.5 / 100 + (5 * 16 + 42) * 0.2 / (4 * 2500), rel=1e-12)
     narrow = skellam_renyi(9, variance=2.0, l1=7, l2=4, leverage=0.5, leverage_of_squares=0.2)
     assert narrow == pytest.approx(9 * 16 * 0.5 / 4 + 3 * 7 * 0.5 / 4, rel=1e-12)
+
+
+@pytest.mark.parametrize("mu", [1e-300, 1e-12, 1e-9, 9e-7, 1e-3])
+@pytest.mark.parametrize("a", [0.0, 0.5, 4.0])
+def test_delta_keeps_its_digits_where_mu_is_small(mu, a):
+    def excess(t):  # of the density of N(mu, 1) over e^epsilon times that of N(0, 1)
+        return math.exp(-((a - mu / 2 + t) ** 2) / 2) / math.sqrt(2 * math.pi) * -math.expm1(-mu * t) / mu
+
+    expected = mu * scipy.integrate.quad(excess, 0, 12, epsabs=0, epsrel=1e-12)[0]
+    assert privacy.delta_of_mu(mu, a * mu) == pytest.approx(expected, rel=1e-9)
+    assert privacy.epsilon_of_mu(mu, expected) == pytest.approx(a * mu, rel=1e-9, abs=1e-9 * mu)
+
+
+def test_no_loss_exceeds_an_infinite_epsilon():
+    assert privacy.delta_of_mu(1.0, math.inf) == 0
+    assert privacy.delta_of_mu(1e-12, math.inf) == 0
+    assert privacy.delta_of_mu(1e-320, 1.0) == 0
 
 
 def test_epsilon_of_mu_is_as_exact_as_its_delta():

@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 from dpmpc import model
 from dpmpc.coinpress import algorithms, steps
+from dpmpc.coinpress.algorithms import LARGEST
 from dpmpc.coinpress.summation import Curator, Runner, Servers, Summation
 from dpmpc.errors import InputError
 from dpmpc.privacy import Guarantee, Ledger
@@ -257,8 +258,8 @@ class CoinPressRegression(RegressorMixin, CoinPress):  # type: ignore[misc]
 def _positive(name: str, value: float | None, default: float) -> float:
     if value is None:
         return default
-    if not (math.isfinite(value) and value > 0):
-        raise InputError(f"{name}: {value} given, a positive finite number expected")
+    if not 0 < value <= LARGEST:
+        raise InputError(f"{name}: {value} given, a positive number of at most {LARGEST:g} expected")
     return float(value)
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from dpmpc.privacy.guarantee import REPLACE_ONE, Guarantee
 from dpmpc.privacy.mixing import MixingGuarantee
 
 _GRID = 2**15  # steps that the sum of the pure epsilons is divided into; each epsilon is rounded up to whole steps
+_LEAST_PURE = 1e-300  # sums of pure epsilons below it are added as they are: floats have no grid there
 _TOLERANCE = 1e-9  # relative, of the search for epsilon; its upper end is returned
 
 
@@ -113,18 +114,20 @@ def composed_epsilon(costs: Sequence[Cost], delta: float) -> float:
     """
     if not 0 <= delta < 1:
         raise InputError(f"delta: {delta} given, a number from 0 to below 1 expected")
-    mu = math.sqrt(math.fsum(cost.mu**2 for cost in costs))
-    rho = math.fsum(cost.rho for cost in costs)
-    slack = math.fsum(cost.slack for cost in costs)
+    mu = math.hypot(*(cost.mu for cost in costs))
+    rho = _total(cost.rho for cost in costs)
+    slack = _total(cost.slack for cost in costs)
     pure = [cost.epsilon for cost in costs if cost.epsilon]
     left = delta * math.exp(-slack) - math.fsum(cost.delta for cost in costs)
     if left < 0 or (left == 0 and (mu or rho)):
         return math.inf
     if rho:
-        return 2 * slack + _with_concentrated(rho + mu**2 / 2, pure, left)
-    basic = epsilon_of_mu(mu, left) + math.fsum(pure)
+        return 2 * slack + _with_concentrated(rho + mu * mu / 2, pure, left)
+    together = _total(pure)
+    basic = epsilon_of_mu(mu, left) + together
     exact = len(pure) + bool(mu) <= 1 or left == 0
-    return 2 * slack + (basic if exact else _least_epsilon(mu, pure, left, basic))
+    searched = not exact and together >= _LEAST_PURE and basic < math.inf
+    return 2 * slack + (_least_epsilon(mu, pure, left, basic) if searched else basic)
 
 
 def epsilon_of_concentrated(rho: float, delta: float) -> float:
@@ -133,6 +136,8 @@ def epsilon_of_concentrated(rho: float, delta: float) -> float:
     inf over alpha > 1 of rho alpha + ln((alpha - 1)/alpha) - (ln delta + ln alpha)/(alpha - 1) (Canonne, Kamath and
     Steinke 2020, Proposition 12). Every alpha is a proof, so the search for the best may stop short of it.
     """
+    if rho == math.inf:
+        return math.inf
     from scipy.optimize import minimize_scalar
 
     def epsilon(logarithm: float) -> float:
@@ -140,15 +145,24 @@ def epsilon_of_concentrated(rho: float, delta: float) -> float:
         alpha = 1 + less_one
         return rho * alpha - math.log1p(1 / less_one) - math.log(delta * alpha) / less_one
 
-    start = math.log(math.sqrt(-math.log(delta) / rho))  # the best of the simpler rho alpha - ln(delta)/(alpha - 1)
+    # The best of the simpler rho alpha - ln(delta)/(alpha - 1).
+    start = (math.log(-math.log(delta)) - math.log(rho)) / 2
     return max(0.0, float(minimize_scalar(epsilon, bounds=(start - 8, start + 8), method="bounded").fun))
 
 
 def _with_concentrated(rho: float, pure: Sequence[float], delta: float) -> float:
     """The better of two proofs: pure epsilons are added, or counted as (epsilon^2 / 2)-zCDP (Bun and Steinke 2016)."""
-    added = epsilon_of_concentrated(rho, delta) + math.fsum(pure)
-    counted = epsilon_of_concentrated(rho + math.fsum(epsilon**2 for epsilon in pure) / 2, delta)
+    added = epsilon_of_concentrated(rho, delta) + _total(pure)
+    counted = epsilon_of_concentrated(rho + _total(epsilon * epsilon for epsilon in pure) / 2, delta)
     return min(added, counted)
+
+
+def _total(numbers: Iterable[float]) -> float:
+    """Return the exact sum of numbers >= 0, rounded; infinity where it is too large for a float."""
+    try:
+        return math.fsum(numbers)
+    except OverflowError:
+        return math.inf
 
 
 def _least_epsilon(mu: float, pure: Sequence[float], delta: float, highest: float) -> float:
@@ -157,10 +171,10 @@ def _least_epsilon(mu: float, pure: Sequence[float], delta: float, highest: floa
     low, high = 0.0, highest
     while high - low > _TOLERANCE * high:
         middle = (low + high) / 2
-        if chances @ _delta_of_mu(mu, middle - losses) > delta:
-            low = middle
-        else:
+        if chances @ _delta_of_mu(mu, middle - losses) <= delta:
             high = middle
+        else:
+            low = middle
     return high
 
 
@@ -192,4 +206,5 @@ def _delta_of_mu(mu: float, epsilons: NDArray[np.float64]) -> NDArray[np.float64
         return np.asarray(-np.expm1(np.minimum(epsilons, 0.0)))
     log_first = log_ndtr(mu / 2 - epsilons / mu)
     log_second = epsilons + log_ndtr(-mu / 2 - epsilons / mu)
-    return np.asarray(np.exp(log_first) * -np.expm1(np.minimum(log_second - log_first, 0.0)))
+    ratio = np.subtract(log_second, log_first, out=np.zeros_like(log_first), where=log_first > -math.inf)
+    return np.asarray(np.exp(log_first) * -np.expm1(np.minimum(ratio, 0.0)))

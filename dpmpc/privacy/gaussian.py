@@ -16,7 +16,9 @@ import numpy as np
 from dpmpc.errors import GuaranteeError, InputError
 
 _LARGEST_MU = 1e3
-_SMALLEST_MU = 1e-9  # below, rounding takes more than 1e-4 of small deltas
+_SMALLEST_MU = 1e-9  # below, the tolerance of the search for mu takes more than 1e-5 of it
+_TAYLOR_MU = 1e-6  # below, the first term of a series has 12 digits, which a difference of tails has not
+_NO_DENSITY = 39.0  # where phi is 0 in floats
 
 
 def check_budget(epsilon: float, delta: float, *, pure: bool = False) -> None:
@@ -53,7 +55,10 @@ def delta_of_mu(mu: float, epsilon: float) -> float:
     """Smallest delta such that mu-GDP implies (epsilon, delta)-DP (Balle and Wang 2018, Theorem 8).
 
     delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), evaluated in logarithms so that deltas
-    far below the rounding error of 1 keep their digits.
+    far below the rounding error of 1 keep their digits. For small mu and epsilon >= 0 the two nearly cancel. Then, with
+    a = epsilon/mu, R(x) = Phi(-x)/phi(x) and e^epsilon phi(a + mu/2) = phi(a - mu/2),
+
+        delta(epsilon) = phi(a - mu/2) (R(a - mu/2) - R(a + mu/2)) = phi(a - mu/2) mu (1 - a R(a)) (1 + O(mu^2)).
 
     Raises
     ------
@@ -66,6 +71,11 @@ def delta_of_mu(mu: float, epsilon: float) -> float:
         return 0.0
     if mu == math.inf:
         return 1.0
+    if epsilon == math.inf:
+        return 0.0
+
+    if mu < _TAYLOR_MU and epsilon >= 0:
+        return _delta_of_small_mu(mu, epsilon / mu)
 
     from scipy.special import log_ndtr  # a server that only sketches starts without SciPy
 
@@ -74,6 +84,17 @@ def delta_of_mu(mu: float, epsilon: float) -> float:
     if log_second >= log_first:
         return 0.0
     return math.exp(log_first) * -math.expm1(log_second - log_first)
+
+
+def _delta_of_small_mu(mu: float, a: float) -> float:
+    """The series of `delta_of_mu`; R' = x R - 1."""
+    if a > _NO_DENSITY:
+        return 0.0
+    from scipy.special import erfcx
+
+    density = math.exp(-((a - mu / 2) ** 2) / 2) / math.sqrt(2 * math.pi)
+    mills = math.sqrt(math.pi / 2) * float(erfcx(a / math.sqrt(2)))
+    return density * mu * (1 - a * mills)
 
 
 def epsilon_of_mu(mu: float, delta: float) -> float:
@@ -94,12 +115,12 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
         return math.inf
     from scipy.optimize import brentq
 
-    upper = 1.0
-    while upper < math.inf and delta_of_mu(mu, upper) > delta:
+    upper = 1.0  # in units of mu, so that a small epsilon has its digits too
+    while upper * mu < math.inf and delta_of_mu(mu, upper * mu) > delta:
         upper *= 2
-    if upper == math.inf:
+    if upper * mu == math.inf:
         return math.inf
-    return float(brentq(lambda epsilon: delta_of_mu(mu, epsilon) - delta, 0.0, upper, xtol=1e-13))
+    return mu * float(brentq(lambda a: delta_of_mu(mu, a * mu) - delta, 0.0, upper, xtol=1e-13))
 
 
 @lru_cache(maxsize=64)
