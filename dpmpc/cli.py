@@ -2,16 +2,20 @@
 
 Results go to standard output, progress to standard error. Exit status: 0 done, 1 a bench of several failed, an audit
 refuted a claim or the machine is unfit, 2 bad input, a guarantee that cannot be met or a file that cannot be written,
-3 a protocol failure, 130 interrupted. Whatever is written appears whole or not at all.
+3 a protocol failure, 130 interrupted, 143 ended by SIGTERM. Whatever is written appears whole or not at all, and
+whoever is interrupted or ended takes its processes and temporary files with it.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import os
+import signal
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
 
 import dpmpc
@@ -24,7 +28,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     _prepare_streams()
     arguments = sys.argv[1:] if argv is None else list(argv)
     options = parser().parse_args(arguments, argparse.Namespace(arguments=arguments))
-    return exit_status(lambda: options.run(options))
+    with _ended_in_order():
+        return exit_status(lambda: options.run(options))
 
 
 def exit_status(job: Callable[[], None]) -> int:
@@ -47,6 +52,25 @@ def exit_status(job: Callable[[], None]) -> int:
         print("dpmpc: interrupted", file=sys.stderr)
         return 130
     return 0
+
+
+@contextlib.contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Let SIGTERM unwind what is under way, once; a command that has its own way to end replaces this."""
+
+    def end(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the end has begun, and its time is bounded
+        print("dpmpc: ended by SIGTERM", file=sys.stderr)
+        raise SystemExit(128 + signal.SIGTERM)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _prepare_streams() -> None:

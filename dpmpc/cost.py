@@ -174,4 +174,9 @@ def estimate(
     compute = prices.core_hour * core_s / 3600
     storage = prices.gigabyte_month * uploaded / GIGABYTE * days / DAYS_OF_A_MONTH
     transfer = prices.gigabyte_sent * sent / GIGABYTE
-    return Cost(uploaded, sent, last, other, core_s, compute, storage, transfer, compute + storage + transfer)
+    total = compute + storage + transfer
+    if not math.isfinite(total):
+        raise InputError(
+            f"prices, days: {prices} and {days:g} given, whose cost is too large for a number; smaller ones expected"
+        )
+    return Cost(uploaded, sent, last, other, core_s, compute, storage, transfer, total)

@@ -1,7 +1,7 @@
 """Plain data from elsewhere, read as records whose every field is accounted for.
 
 Promised: a field that is missing or unknown is an `InputError` that names it. Not promised: anything about the fields'
-values, which are for whoever asked to check.
+values, which are for whoever asked to check; `truth` is there for those that are true or false.
 """
 
 from __future__ import annotations
@@ -21,6 +21,13 @@ def fields_of(where: str, entry: Any, required: Set[str], optional: Set[str] = f
     for key in sorted(map(str, entry.keys() - required - optional)):
         raise InputError(f"{where}: unknown key {key!r}, only {', '.join(sorted(required | optional))} expected")
     return entry
+
+
+def truth(name: str, value: Any) -> bool:
+    """Return a value that is true or false, and nothing that merely counts as such."""
+    if not isinstance(value, bool):
+        raise InputError(f"{name}: {value!r} given, true or false expected")
+    return value
 
 
 def fields_of_format(where: str, entry: Any, names: Set[str], number: int) -> Mapping[str, Any]:

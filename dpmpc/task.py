@@ -24,7 +24,7 @@ from dpmpc.encoding import FixedPoint, ModulusPlan, Sensitivity, home, plan_modu
 from dpmpc.errors import InputError
 from dpmpc.noise import Noise, noise_from
 from dpmpc.privacy import Guarantee, Noising, Trust
-from dpmpc.records import fields_of_format
+from dpmpc.records import fields_of_format, truth
 from dpmpc.sharing import AdditiveSharing, ShamirSharing
 from dpmpc.sketching import PublicMatrix, sketch_from
 from dpmpc.statistic import Statistic, statistic_from
@@ -83,6 +83,10 @@ class Task:
             raise InputError(f"sharing: {self.sharing!r} given, one of {', '.join(SHARINGS)} expected")
         if self.sharing == "shamir" and self.encoding.ring.name != "mersenne61":
             raise InputError(f"ring: {self.encoding.ring.name!r} given, 'mersenne61' expected with Shamir shares")
+        if self.calibration not in privacy.CALIBRATIONS:
+            expected = ", ".join(privacy.CALIBRATIONS)
+            raise InputError(f"calibration: {self.calibration!r} given, one of {expected} expected")
+        truth("simulation", self.simulation)
         if not self.noise.integer:
             raise InputError(f"noise: {self.noise.name} given, an integer noise expected: shares are integers")
         if self.sharing == "shamir" and self.servers_add_noise:

@@ -48,7 +48,7 @@ from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.identity import write_private
 from dpmpc.network.launch import launch
 from dpmpc.network.party import Party
-from dpmpc.network.settings import digest_of, read_record
+from dpmpc.network.settings import FRAME_HEADER, FRAME_LIMIT, digest_of, read_record
 from dpmpc.protocols.row_alignment import align
 from dpmpc.randomness import SEED_BYTES, Label, derive, stream_for
 from dpmpc.tables import read_labels, read_table
@@ -185,6 +185,7 @@ def public_arguments(
     """
     if method not in METHODS:
         raise InputError(f"method: {method!r} given, one of {', '.join(METHODS)} expected")
+    require_frames(task)
     if (method == "rmgm") != (task.rows is not None):
         raise InputError(
             f"method: {method!r} given, but rows are {'not ' if task.rows is None else ''}mixed by the task"
@@ -203,6 +204,17 @@ def public_arguments(
         "threads": threads,
         "simulation_seed": simulation_seed,
     }
+
+
+def require_frames(task: MixingTask) -> None:
+    """Refuse a release that is longer than what a party takes from another one, before any work is done for it."""
+    widest = max(len(party) for party in task.parties)
+    most = (FRAME_LIMIT - FRAME_HEADER) // (8 * widest)
+    if task.released_rows > most:
+        raise InputError(
+            f"rows: {task.released_rows} given, at most {most} expected: {widest} columns of a party, 8 bytes each, "
+            f"in one message of at most {FRAME_LIMIT} bytes"
+        )
 
 
 def write_source(folder: Path, source: Source) -> None:

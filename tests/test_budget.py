@@ -332,6 +332,22 @@ def test_notebooks_show_what_each_release_costs(population):
     assert "by 2 releases" in shown
 
 
+def test_spending_that_a_ledger_has_not_read_is_not_overwritten(tmp_path):
+    path = tmp_path / "ledger.json"
+    BudgetLedger(1.0, 1e-6).save(path)
+    first, second = BudgetLedger.load(path), BudgetLedger.load(path)
+    first.spend((0.4, 0.0), "a mean")
+    second.spend((0.4, 0.0), "another mean")
+    first.save(path)
+    with pytest.raises(InputError, match="not read, its own last state or a new file expected"):
+        second.save(path)
+    with pytest.raises(InputError, match="not read"):
+        BudgetLedger(1.0, 1e-6).save(path)
+    first.spend((0.5, 0.0), "a variance")
+    first.save(path)
+    assert BudgetLedger.load(path).entries == first.entries
+
+
 def test_files_that_are_no_ledger_are_refused(tmp_path):
     path = tmp_path / "ledger.json"
     with pytest.raises(InputError, match="cannot be read"):

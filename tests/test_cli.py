@@ -1,10 +1,13 @@
 """The command: one JSON object, exit statuses, and bad input that leaves nothing behind."""
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -606,6 +609,64 @@ def test_names_of_columns_are_no_markup(tmp_path, capsys):
     assert status == 0, told
     report = (tmp_path / "result" / "report.txt").read_text(encoding="utf-8")
     assert all(name in printed and name in report for name in names[:2])
+
+
+@pytest.mark.parametrize("wrong", ["0", "-1", "nan", "inf", "1e300", "soon"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["fit", "data", *BUDGET, "--deadline"],
+        ["demo", "--deadline"],
+        ["mix", "--prepare", "folder", "--deadline"],
+        ["release", "collection", "--server", "0", "--folder", "folder", "--deadline"],
+        ["release", "collection", "--server", "0", "--folder", "folder", "--connect-deadline"],
+        ["submit", "collection", "data", "--seconds"],
+    ],
+)
+def test_a_time_to_wait_is_positive_and_ends(command, wrong, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main([*command, wrong])
+    assert ended.value.code == 2
+    assert f"{wrong!r} given, seconds above 0 and at most 31536000 (a year) expected" in capsys.readouterr().err
+
+
+def test_a_fit_that_is_asked_to_end_leaves_nothing(data, tmp_path):
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    command = [sys.executable, "-m", "dpmpc", "fit", str(data), "--target", "score", *BUDGET, "--out", "result"]
+    command += ["--bounds", "bounds.toml"]
+    environment = os.environ | {"TMPDIR": str(temporary)}
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        children = wait_for(lambda: started_by(process.pid) if any(temporary.glob("*/*/party.log")) else None)
+        process.terminate()
+        _, told = process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert "dpmpc: ended by SIGTERM" in told
+    assert list(temporary.iterdir()) == []
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["bounds.toml", "people.csv", "temporary"]
+    for child in children:
+        with pytest.raises(ProcessLookupError):
+            os.kill(child, 0)
+
+
+def started_by(parent):
+    """The processes that a process has started and that are still there."""
+    status = [(int(path.parent.name), path) for path in Path("/proc").glob("[0-9]*/stat")]
+    children = []
+    for number, path in status:
+        with contextlib.suppress(OSError):
+            if int(path.read_text().rpartition(")")[2].split()[1]) == parent:
+                children.append(number)
+    return children
+
+
+def wait_for(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if found := condition():
+            return found
+        time.sleep(0.02)
+    raise AssertionError("nothing came")
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(data, capsys, monkeypatch):

@@ -157,6 +157,8 @@ def test_an_open_collection_is_closed_by_all_or_not_opened(tmp_path):
     ended = run(deployment, only={0: ["--close"], 1: ["--close"]})
     assert_refused(deployment, ended, "CollectionClosed", "--close")
     assert "server 2 refuses" in ended[0].told
+    assert "waiting for the other servers, 20 s at most, to tell them so" in ended[2].told.splitlines()[0]
+    assert "waiting" not in ended[0].told
     assert [closed(deployment, server) for server in range(3)] == [True, True, False]
     assert {one.status for one in run(deployment, options=["--close"]).values()} == {0}
     assert_released(deployment)

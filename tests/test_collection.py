@@ -1,8 +1,11 @@
 """The task file of a collection, and the records of its uploads."""
 
+import contextlib
 import datetime
 import json
 import math
+import sqlite3
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +20,7 @@ from dpmpc.cli import main
 from dpmpc.client import Client
 from dpmpc.errors import CollectionClosed, GuaranteeError, InputError, ReportRejected, TooFewClients
 from dpmpc.intake.collection import Collection, ServerEntry, design_collection
+from dpmpc.intake.pending import Pending
 from dpmpc.intake.reports import ReportFormat, make_reports
 from dpmpc.network.identity import write_identity
 from dpmpc.randomness import Stream
@@ -98,6 +102,7 @@ def test_the_digest_is_that_of_the_content(sketched, tmp_path):
         ({"servers": []}, "servers"),
         ({"authenticated": "no"}, "authenticated"),
         ({"expires": "9999-12-31T23:00:00-12:00"}, "years 1 to 9999"),
+        ({"name": " "}, "name: ' ' given"),
     ],
 )
 def test_a_wrong_field_is_named(sketched, change, told):
@@ -123,6 +128,28 @@ def test_an_address_to_upload_to_is_a_host_and_a_port(sketched, url):
     else:
         with pytest.raises(InputError, match="HOST"):
             Collection.from_dict(fields)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"url": "https://SERVER-1.example:443"}, "servers: two with one url given"),
+        ({"release": "Server-1.example:7000"}, "servers: two with one release address given"),
+    ],
+)
+def test_servers_have_addresses_of_their_own(sketched, change, told):
+    fields = sketched.to_dict()
+    fields["servers"] = [{**fields["servers"][0], **change}, *fields["servers"][1:]]
+    with pytest.raises(InputError, match=told):
+        Collection.from_dict(fields)
+
+
+@pytest.mark.parametrize("simulation", [0, []])
+def test_a_simulation_is_false_or_refused(sketched, simulation):
+    fields = sketched.to_dict()
+    fields["task"] = {**fields["task"], "simulation": simulation}
+    with pytest.raises(InputError, match=r"simulation: .* given, true or false expected"):
+        Collection.from_dict(fields)
 
 
 def test_a_task_file_is_written_whole_or_not_at_all(sketched, tmp_path):
@@ -299,3 +326,28 @@ def test_the_commands_of_whoever_begins(tmp_path, capsys):
     assert write("open.toml")[0] == 2  # never overwritten
     assert main(["inspect", str(tmp_path / "open.toml")]) == 0
     assert Collection.load(tmp_path / "open.toml").digest.hex() in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["text", "other"])
+def test_a_file_of_something_else_is_no_state_and_stays_as_it_is(sketched, tmp_path, kind):
+    path = tmp_path / "theirs"
+    if kind == "text":
+        path.write_text("dear diary, " * 100)
+    else:
+        with contextlib.closing(sqlite3.connect(path)) as database:
+            database.execute("CREATE TABLE about (whom TEXT)")
+    path.chmod(0o644)
+    before = path.read_bytes()
+    with pytest.raises(InputError, match=r"state: .*theirs"):
+        Pending(path, sketched, b"rows", [])
+    assert path.read_bytes() == before
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
+def test_an_empty_file_becomes_a_state_of_its_owner_alone(sketched, tmp_path):
+    path = tmp_path / "ours"
+    path.touch(0o644)
+    for _ in range(2):
+        with Pending(path, sketched, b"rows", [[[b"a record"]] * 3]) as pending:
+            assert len(pending) == 3
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600

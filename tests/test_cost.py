@@ -65,3 +65,10 @@ def test_bad_prices_are_named(name, price):
 def test_bad_days_are_named():
     with pytest.raises(InputError, match="days: -1 given"):
         estimate(WORK, days=-1)
+
+
+def test_a_cost_beyond_the_floats_is_refused():
+    with pytest.raises(InputError, match=r"prices, days: .*1e.308.* 30 given"):
+        estimate(WORK, prices=Prices(1e308, 1e308, 1e308))
+    with pytest.raises(InputError, match=r"prices, days: .* 1e.308 given"):
+        estimate(WORK, prices=Prices(1e300, 1e300, 1e300), days=1e308)

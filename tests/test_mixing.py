@@ -217,6 +217,8 @@ def test_tasks_survive_json():
         MixingTask.from_dict({key: value for key, value in small_task().to_dict().items() if key != "rows"})
     with pytest.raises(InputError, match="format 9"):
         MixingTask.from_dict({**small_task().to_dict(), "format": 9})
+    with pytest.raises(InputError, match="simulation: 0 given, true or false"):
+        MixingTask.from_dict({**small_task().to_dict(), "simulation": 0})
 
 
 def test_a_budget_of_another_float_can_be_saved():

@@ -1,6 +1,7 @@
 """The plan's plot: curves of the prediction, crossings that are crossings, and a file whole or not at all."""
 
 import dataclasses
+import errno
 import sys
 from xml.etree import ElementTree
 
@@ -85,6 +86,16 @@ def test_a_file_that_cannot_be_is_refused(name, message, tmp_path, capsys):
     assert message in captured.err
     assert captured.out == ""
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_takes_no_file_is_refused_before_anything_is_computed(tmp_path, capsys, monkeypatch):
+    def no_room(*_, **__):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", no_room)
+    monkeypatch.setattr("dpmpc.planning.design", lambda *_, **__: pytest.fail("computed"))
+    assert main([*PLAN, "--plot", str(tmp_path / "plan.svg")]) == 2
+    assert "plan.svg' cannot be written: Read-only file system" in capsys.readouterr().err
 
 
 def test_without_matplotlib_the_error_says_how_to_get_it(tmp_path, capsys, monkeypatch):

@@ -265,8 +265,12 @@ def test_floors():
     assert not RandomProjection(0.5, rows=60, calibration="paper", floor=floor).fit(X, y).guarantee_.proven
     assert RandomProjection(0.5, rows=60, calibration="paper", floor=0).fit(X, y).guarantee_.proven
     for calibration in ("sound", "paper"):
-        with pytest.raises(GuaranteeError, match=r"floor: 100 given, but .* a smaller floor, 0 at least, expected"):
+        needed = r"floor: 100 given, but .* less variance than the 100 .*; a smaller floor, 0 at least, expected"
+        with pytest.raises(GuaranteeError, match=needed) as refused:
             RandomProjection(0.5, rows=150, calibration=calibration, floor=100).fit(X, y)
+        with pytest.raises(GuaranteeError) as other:
+            RandomProjection(0.5, rows=150, calibration=calibration, floor=100).fit(0.9 * X, y)
+        assert str(other.value) == str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -439,6 +439,11 @@ def await_listener(address):
     raise AssertionError(f"nobody listens on {address}")
 
 
+def test_more_rows_than_a_message_holds_are_refused_at_once(command_files, capsys):
+    assert simulate(command_files, "--out", command_files / "public", "--rows", 99999999) == 2
+    assert "rows: 99999999 given, at most 16777152 expected" in capsys.readouterr().err
+
+
 def test_no_rows_are_not_the_default(command_files, capsys):
     assert simulate(command_files, "--out", command_files / "public", "--rows", 0) == 2
     assert "rows: 0 given" in capsys.readouterr().err

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dpmpc.commands.options import add_release_options, release_choices
+from dpmpc.commands.options import add_release_options, release_choices, seconds
 from dpmpc.errors import InputError
 
 CERTIFIED_DAYS = 800
@@ -100,7 +100,7 @@ def _add_submit(commands: Any) -> None:
     )
     submit.add_argument("--concurrency", type=int, default=8, metavar="N", help="requests to a server at a time")
     submit.add_argument("--batch", type=int, default=1, metavar="N", help="reports of a request (default %(default)s)")
-    submit.add_argument("--seconds", type=float, default=3600.0, help="longest time for all (default %(default)g)")
+    submit.add_argument("--seconds", type=seconds, default=3600.0, help="longest time for all (default %(default)g)")
     submit.set_defaults(run=_submit)
 
 

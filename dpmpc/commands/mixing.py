@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from dpmpc.commands.options import seconds
 from dpmpc.errors import InputError
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def add_commands(commands: Any) -> None:
     plan.add_argument("--names", nargs="+", metavar="NAME", help="what the public file calls the parties")
     plan.add_argument("--date", metavar="TEXT", help="the date that the public file gives (default none)")
     plan.add_argument("--threads", type=int, help="threads of each process (default 1)")
-    plan.add_argument("--deadline", type=float, help="seconds that a party may keep others waiting (default 30)")
+    plan.add_argument("--deadline", type=seconds, help="seconds that a party may keep others waiting (default 30)")
     plan.add_argument("--simulation-seed", type=int, metavar="SEED", help="repeatable randomness: protects nobody")
     mix.set_defaults(run=_mix)
 

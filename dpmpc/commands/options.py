@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import math
 from typing import Any
 
 SHARE_LIMIT_GB = 4.0
+LONGEST_S = 365 * 86400
 INTEGER_NOISES = ("discrete-gaussian", "skellam", "discrete-laplace")
 
 
@@ -119,6 +121,17 @@ def add_task_options(command: argparse.ArgumentParser) -> None:
     add_simulation_seed(command)
 
 
+def seconds(text: str) -> float:
+    """A time to wait at most: more than nothing, and not forever."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= LONGEST_S:
+        raise argparse.ArgumentTypeError(f"{text!r} given, seconds above 0 and at most {LONGEST_S} (a year) expected")
+    return value
+
+
 def add_simulation_seed(command: argparse.ArgumentParser) -> None:
     """Add the seed of a simulation."""
     command.add_argument("--simulation-seed", type=int, metavar="SEED", help="repeatable randomness: protects nobody")
@@ -129,7 +142,7 @@ def add_run_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--threads", type=int, default=1, help="threads of each process (default %(default)s)")
     command.add_argument(
         "--deadline",
-        type=float,
+        type=seconds,
         default=30.0,
         help="seconds that a party may keep others waiting (default %(default)g)",
     )

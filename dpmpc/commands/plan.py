@@ -73,19 +73,26 @@ def _plan(options: argparse.Namespace) -> None:
     )
     aim, explained = _aim(options, len(schema))
     population = Population(options.spread, options.spread, explained)
+    plot = None if options.plot is None else _plot_file(options.plot)
     task = design(schema, options.clients, options.epsilon, options.delta, purpose=aim.purpose, **task_choices(options))
-    if options.plot is not None:
-        _draw_plan(Path(options.plot), task, aim, population)
     fields = plan_report.plan_fields(task, aim, population, prices=_prices(options), days=options.days)
+    if plot is not None:
+        _draw_plan(plot, task, aim, population)
     print_result(fields if options.json else plan_report.plan_parts(task, fields, aim, population))
 
 
-def _draw_plan(path: Path, task: Any, aim: Any, population: Any) -> None:
-    """Write the plan's plot, or refuse before anything is computed for it."""
-    from dpmpc.plan_plot import write_plot
+def _plot_file(text: str) -> Path:
+    """Return the file of the plan's plot, or refuse before anything is computed for it."""
     from dpmpc.reports.drawing import check_plot_file
 
-    check_plot_file(path)
+    check_plot_file(Path(text))
+    return Path(text)
+
+
+def _draw_plan(path: Path, task: Any, aim: Any, population: Any) -> None:
+    """Write the plan's plot."""
+    from dpmpc.plan_plot import write_plot
+
     write_plot(path, task, aim, population)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from dpmpc.commands.intake import address
+from dpmpc.commands.options import seconds
 
 
 def add_commands(commands: Any) -> None:
@@ -34,8 +35,8 @@ def add_commands(commands: Any) -> None:
     release.add_argument(
         "--listen", type=address, metavar="HOST:PORT", help="where to listen, if not where the others find this server"
     )
-    release.add_argument("--connect-deadline", type=float, metavar="S", help="seconds until all have to be there")
-    release.add_argument("--deadline", type=float, metavar="S", help="seconds that another server may take for a step")
+    release.add_argument("--connect-deadline", type=seconds, metavar="S", help="seconds until all have to be there")
+    release.add_argument("--deadline", type=seconds, metavar="S", help="seconds that a server may take for a step")
     release.add_argument("--threads", type=int, default=1, metavar="N", help="of the transform")
     release.set_defaults(run=_release)
 

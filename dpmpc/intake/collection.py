@@ -37,6 +37,7 @@ from dpmpc.sketching import Sum
 from dpmpc.task import Task
 
 FORMAT = 1
+HTTPS_PORT = 443
 ATTEMPTS = 16  # matrices that are drawn from one toss before a batch is refused
 MARGINS = (1.0, 1.02, 1.05, 1.1, 1.2)  # of the noise: matrices that are drawn later may need more than the first one
 
@@ -62,7 +63,13 @@ class ServerEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def release_address(self) -> tuple[str, int]:
         """Host and port for the other servers."""
         host, _, port = self.release.rpartition(":")
-        return host, int(port)
+        return host.lower(), int(port)
+
+    @property
+    def upload_address(self) -> tuple[str | None, int]:
+        """Host and port for clients."""
+        parts = urllib.parse.urlsplit(self.url)
+        return parts.hostname, parts.port or HTTPS_PORT
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -131,8 +138,16 @@ class Collection:
                 f"minimum_batch, largest_batch: {self.minimum_batch}, {self.largest_batch} given, "
                 "1 <= minimum_batch <= largest_batch expected"
             )
+        if not self.name.strip():
+            raise InputError(f"name: {self.name!r} given, what people call the collection expected")
         for party, server in enumerate(self.servers):
             _check_server(party, server)
+        for what, places in (
+            ("url", {server.upload_address for server in self.servers}),
+            ("release address", {server.release_address for server in self.servers}),
+        ):
+            if len(places) < len(self.servers):
+                raise InputError(f"servers: two with one {what} given, different ones expected")
         if len({server.certificate for server in self.servers}) < len(self.servers):
             raise InputError("servers: two with one certificate given, different ones expected")
         task = self.plan

@@ -27,6 +27,7 @@ _TABLES = (
     "CREATE TABLE about (collection TEXT, rows TEXT, reports INTEGER)",
     "CREATE TABLE records (server INTEGER, position INTEGER, record BLOB, PRIMARY KEY (server, position))",
 )
+_NAMES = {"about", "records"}
 
 
 class Record(NamedTuple):
@@ -72,13 +73,12 @@ class Pending:
         self._about = (collection.digest.hex(), rows_digest.hex())
         try:
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
-            self._path.chmod(0o600)
             self._database = sqlite3.connect(self._path, timeout=_PATIENCE_S, isolation_level=None)
         except (OSError, sqlite3.Error) as error:
             raise InputError(f"state: {self._path} cannot be used: {error}") from error
         try:
             self.reports = self._fill(reports)
-        except sqlite3.Error as error:
+        except (OSError, sqlite3.Error) as error:
             self.close()
             raise InputError(f"state: {self._path} cannot be used: {error}") from error
         except BaseException:
@@ -121,7 +121,11 @@ class Pending:
         self._database.execute("PRAGMA secure_delete = ON")
         with self._database:
             self._database.execute("BEGIN IMMEDIATE")
-            if not self._database.execute("PRAGMA table_info(about)").fetchall():
+            tables = {name for (name,) in self._database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            if tables not in (set(), _NAMES):
+                raise InputError(f"state: {self._path} given, a database of something else; another file expected")
+            self._path.chmod(0o600)  # of ours alone, before it holds a record
+            if not tables:
                 self._begin(reports)
             *about, count = self._database.execute("SELECT collection, rows, reports FROM about").fetchone()
         if tuple(about) != self._about:

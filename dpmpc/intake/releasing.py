@@ -29,7 +29,7 @@ from dpmpc.network.identity import pin
 from dpmpc.network.meter import Meter, Report
 from dpmpc.network.party import Party
 from dpmpc.network.runtime import PartyRuntime
-from dpmpc.network.settings import FRAME_LIMIT, PartySettings
+from dpmpc.network.settings import FRAME_HEADER, FRAME_LIMIT, PartySettings
 from dpmpc.rings import Words
 from dpmpc.server import transform
 from dpmpc.task import Task
@@ -38,7 +38,6 @@ PROGRAM = "dpmpc.protocols.collected_release"
 CONNECT_SECONDS = 300.0
 PATIENCE_SECONDS = 60.0
 _SLOWEST = 20e6  # bytes of its share that a server handles in a second at least: read, checked and transformed
-_FRAME_HEADER = 1 << 10
 _LEDGER_RECORDS = 20e3  # report ids that a server looks up and records in a second at least
 
 
@@ -98,6 +97,11 @@ class ReleasingServer:
 
     def require_ready(self) -> None:
         """Close the intake for good, or refuse: too early, or too late for any release."""
+        self.require_time()
+        self.spool.close_for_good()
+
+    def require_time(self) -> None:
+        """Refuse to release now: too early, or too late for any release."""
         now = datetime.datetime.now(datetime.UTC)
         self.collection.require_unexpired(now)
         if now < self.collection.closes and not (self.close or self.spool.closed):
@@ -105,7 +109,13 @@ class ReleasingServer:
                 f"collection {self.collection.name!r}: takes reports until {self.collection.closes.isoformat()}; it is "
                 f"{now.isoformat(timespec='seconds')}; --close closes it at this server for good"
             )
-        self.spool.close_for_good()
+
+    def foretell(self, seconds: float) -> None:
+        """Say at once if this server is going to refuse: it does so when the others are there to learn why."""
+        try:
+            self.require_time()
+        except CollectionClosed as error:
+            self.tell(f"{error}; waiting for the other servers, {seconds:g} s at most, to tell them so")
 
     def standing(self) -> Standing:
         """Look up how far this server has come."""
@@ -245,12 +255,13 @@ def run_release(
         task=collection.digest.hex(),
         deadline=deadline if deadline is not None else _allowance(collection),
         connect_deadline=connect_deadline,
-        frame_limit=max(FRAME_LIMIT, 8 * collection.plan.sketch.rows * collection.plan.width + _FRAME_HEADER),
+        frame_limit=max(FRAME_LIMIT, 8 * collection.plan.sketch.rows * collection.plan.width + FRAME_HEADER),
         without=tuple(sorted(without)),
     )
     pin(own.identity, [entry.certificate.encode() for entry in collection.servers])
     with _opened(collection, number, own) as (spool, ledger):
         server = ReleasingServer(collection, number, spool, ledger, own.identity, target, close, threads, tell)
+        server.foretell(connect_deadline)
         party = Party(PartyRuntime(settings, own.identity), own.identity, sys.stderr)
         released: Released = party.runtime.run_program(collected_release.take_part(party, server))
         return released

@@ -111,8 +111,8 @@ class Submission:
 
     def __post_init__(self) -> None:
         for name in ("batch", "concurrency", "seconds"):
-            if not getattr(self, name) > 0:
-                raise InputError(f"{name}: {getattr(self, name)} given, a positive number expected")
+            if not 0 < getattr(self, name) < math.inf:
+                raise InputError(f"{name}: {getattr(self, name)} given, a positive finite number expected")
         if self.collection.authenticated != (self.tickets is not None):
             given = "none" if self.tickets is None else f"{len(self.tickets)}"
             raise InputError(f"tickets: {given} given for a collection with authenticated = {self.tickets is None}")

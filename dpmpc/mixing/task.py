@@ -19,7 +19,7 @@ from dpmpc.mixing.rows import choose_rows
 from dpmpc.noise import Noise, noise_from
 from dpmpc.privacy import plain_float
 from dpmpc.privacy.mixing import MixingGuarantee, account_parties, calibrate_parties, party_noise_sd
-from dpmpc.records import fields_of_format
+from dpmpc.records import fields_of_format, truth
 from dpmpc.sketching.public_matrix import MOST_COLUMNS, MOST_ROWS, integer_from
 from dpmpc.tables import check_names
 
@@ -77,6 +77,7 @@ class MixingTask:
             integer_from("rows", self.rows, features, MOST_ROWS)
         if self.subjects < features:
             raise InputError(f"subjects: {self.subjects} given, at least {features} expected, one for each feature")
+        truth("simulation", self.simulation)
         if self.noise.simulation_only and not self.simulation:
             raise InputError(f"noise: {self.noise.name} given, an integer noise expected unless this is a simulation")
 

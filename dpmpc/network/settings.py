@@ -20,6 +20,7 @@ Record = TypeVar("Record", bound=msgspec.Struct)
 
 SETTINGS_FILE, OUTCOME_FILE, LOG_FILE = "party.json", "outcome.json", "party.log"
 FRAME_LIMIT = 1 << 28
+FRAME_HEADER = 1 << 10  # more than a message has beside its words
 GO = b"\n"  # what a launcher writes to a party's standard input once everything is in its folder
 
 

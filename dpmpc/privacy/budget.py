@@ -1,6 +1,7 @@
 """A ledger of what was released about the same people, and of the privacy that this costs altogether.
 
-Promised: the ledger never holds more than its limit, by `dpmpc.privacy.composition`. Not promised: that
+Promised: the ledger never holds more than its limit, by `dpmpc.privacy.composition`; a saved ledger never replaces
+spending that it has not read. Not promised: that two processes which save at the same moment notice each other; that
 everything that was released was entered, nor that releases compose at all. They do where each drew fresh noise. Where
 clients add the noise, it is part of the row that they sent: two sketches of one noisy row, or two releases that
 differ by one client, have that noise in common and subtract to nearly raw data, whatever a ledger says. Such releases
@@ -74,6 +75,7 @@ class BudgetLedger:
         self.limit = float(epsilon)
         self.delta = float(delta)
         self.entries: list[Entry] = []
+        self._kept: bytes | None = None  # what was in the file when it was last read or written here
 
     @property
     def epsilon(self) -> float:
@@ -112,7 +114,12 @@ class BudgetLedger:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the ledger to a JSON file, whole or not at all, and so that it outlasts a loss of power.
 
-        One process at a time may keep a ledger.
+        Publish a release after its spending was saved: a save is refused if somebody else has spent meanwhile.
+
+        Raises
+        ------
+        InputError
+            If the file is there and is not what this ledger has loaded or saved last.
         """
         content = {
             "format": _FORMAT,
@@ -120,8 +127,16 @@ class BudgetLedger:
             "delta": self.delta,
             "entries": [entry.to_dict() for entry in self.entries],
         }
-        with whole(path) as partial:
-            partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        text = (json.dumps(content, indent=2) + "\n").encode()
+        target = Path(path)
+        if target.exists() and target.read_bytes() != self._kept:
+            raise InputError(
+                f"path: {os.fspath(path)} given, which holds what this ledger has not read, its own last state or a "
+                "new file expected: load it and spend again"
+            )
+        with whole(target) as partial:
+            partial.write_bytes(text)
+        self._kept = text
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> BudgetLedger:
@@ -136,13 +151,15 @@ class BudgetLedger:
         """
         where = f"path: {os.fspath(path)}"
         try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            kept = Path(path).read_bytes()
+            content = json.loads(kept.decode("utf-8"))
             if content["format"] != _FORMAT:
                 raise InputError(f"{where} has format {content['format']!r}, {_FORMAT!r} expected")
             ledger = cls(content["epsilon"], content["delta"])
             if not isinstance(content["entries"], list):
                 raise InputError(f"{where} has entries {content['entries']!r}, a list expected")
             ledger.entries = [Entry.from_dict(fields) for fields in content["entries"]]
+            ledger._kept = kept
         except OSError as error:
             raise InputError(f"{where} cannot be read: {error.strerror}") from error
         except (KeyError, TypeError, OverflowError, UnicodeDecodeError, json.JSONDecodeError) as error:

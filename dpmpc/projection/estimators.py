@@ -149,7 +149,8 @@ class RandomProjection(NoisyRegression):
 
     Notes
     -----
-    See `NoisyRegression` for the attributes. Where `floor` is "data", `sigma_` is a secret of the curator.
+    See `NoisyRegression` for the attributes. Where `floor` is "data", `sigma_` is a secret of the curator. That `fit`
+    refuses a floor depends on the data too: whoever sees the refusal learns that the data do not reach it.
     """
 
     def __init__(
@@ -205,9 +206,9 @@ class RandomProjection(NoisyRegression):
             reached = hidden_variance(X, y, variance) - variance if sound else smallest_spread(X)
             needed = min(floor, paper_variance(self.rows, self.epsilon))
             if reached < needed:
-                raise GuaranteeError(
-                    f"floor: {floor:g} given, but in these data mixing hides an entry behind a variance of {reached:g} "
-                    f"where {needed:g} is counted on; a smaller floor, 0 at least, expected"
+                raise GuaranteeError(  # how much is reached is a secret of the curator
+                    f"floor: {floor:g} given, but in these data mixing hides an entry behind less variance than the "
+                    f"{needed:g} that are counted on; a smaller floor, 0 at least, expected"
                 )
         return variance
 

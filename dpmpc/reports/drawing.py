@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import math
+import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -132,8 +133,14 @@ def check_plot_file(path: Path) -> None:
         raise InputError(f"plot: {str(path)!r} given, a name that ends in {' or '.join(FORMATS)} expected")
     if not path.absolute().parent.is_dir():
         raise InputError(f"plot: {str(path)!r} given, but {str(path.parent)!r} is no directory")
+    if path.is_dir():
+        raise InputError(f"plot: {str(path)!r} given, but that is a directory")
     if not available():
         raise InputError(f"plot: {str(path)!r} given, but plots need matplotlib: {INSTALL}")
+    try:
+        tempfile.TemporaryFile(dir=path.absolute().parent).close()
+    except OSError as error:
+        raise InputError(f"plot: {str(path)!r} cannot be written: {error.strerror}") from error
 
 
 def short(name: str, longest: int = _LONGEST) -> str:
