@@ -43,6 +43,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import statistics
+from collections.abc import Mapping
 
 import msgspec
 
@@ -97,12 +98,18 @@ async def release(party: Party, server: ReleasingServer) -> Released:
     shares = await exchange_shares(party, task, share)
     opened, wrong = await unless_refused(party, lambda: open_robustly(task, shares))
     findings = await compare_openings(party, opened, wrong)
-    server.tell(f"opened; wrong shares that each server found: {findings}")
+    found = {number: ", ".join(map(str, shares)) or "none" for number, shares in findings.items()}
+    server.tell(f"opened; wrong shares found by {_by_server(found)}")
     certificate = await certify(party, server, manifest, opened, findings)
     costs = await exchange_costs(party)
     await unless_refused(party, lambda: save(opened, certificate, server.out))
     server.finish(manifest)
     return Released(certificate, costs)
+
+
+def _by_server(entries: Mapping[int, object]) -> str:
+    """Say something of each server."""
+    return ", ".join(f"server {number}: {entry}" for number, entry in entries.items())
 
 
 async def exchange_standings(party: Party, server: ReleasingServer) -> dict[int, Standing]:
@@ -144,7 +151,7 @@ async def agree(party: Party, server: ReleasingServer, standings: dict[int, Stan
     """Steps 1 to 4: batch, checks, toss, and the manifest that follows from them, sealed."""
     ids = await unless_refused(party, server.spool.ids)
     batch = await agree_on_batch(party, ids, server.collection.largest_batch)
-    server.tell(f"batch: {len(batch.ids)} reports held by all; lacked by each server: {batch.lacked}")
+    server.tell(f"batch: {len(batch.ids)} reports held by all; lacked by {_by_server(batch.lacked)}")
     await unless_refused(party, lambda: server.require_batch(batch))
     toss = await toss_coins(party, Stream.from_os().bytes(COIN_BYTES))
     task = await unless_refused(party, lambda: server.collection.task(len(batch.ids), toss))

@@ -321,6 +321,9 @@ def test_the_commands_of_whoever_begins(tmp_path, capsys):
     assert status == 0
     assert "(1, 1e-06)-differential privacy for each of 1,000 clients" in told.out
     assert "one person can be many clients" in told.err
+    assert "certificate of server" not in told.err
+    late = write("late.toml", "--closes", "2090-01-01T00:00Z", "--expires", "2090-02-01T00:00Z")[1]
+    assert [f"certificate of server {party} ends 20" in late.err for party in range(3)] == [True] * 3
     assert "many clients" not in write("roster.toml", "--authenticated")[1].err
     assert "many clients" not in write("servers.toml", "--noise-by", "servers")[1].err
     assert write("open.toml")[0] == 2  # never overwritten

@@ -19,6 +19,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from dpmpc.bench.crash import crash
 from dpmpc.bench.fuzz import fuzz
 from dpmpc.bench.intake_servers import Servers, free_ports
+from dpmpc.cli import main
 from dpmpc.client import Client
 from dpmpc.errors import (
     CollectionClosed,
@@ -29,6 +30,7 @@ from dpmpc.errors import (
     ReportRejected,
     SpoolError,
 )
+from dpmpc.intake import submission
 from dpmpc.intake.admission import ADDRESSES, Admission, Buckets, Limits, Refusal, network_of
 from dpmpc.intake.group_commit import GroupCommit
 from dpmpc.intake.pending import Pending
@@ -146,6 +148,27 @@ def test_the_client_ends_where_a_server_is_missing_and_goes_on_later(tmp_path):
         assert later.run(ROWS[:3]).stored[2] == 3
         assert [servers.stop(server) for server in range(3)] == [0, 0, 0]
         assert all("Traceback" not in servers.log(server) for server in range(3))
+
+
+@pytest.mark.parametrize("listens", [True, False], ids=["silent", "away"])
+def test_a_server_that_keeps_silent_is_told_of_within_seconds(tmp_path, monkeypatch, capsys, listens):
+    monkeypatch.setattr(submission, "SILENCE_SECONDS", 0.3)
+    monkeypatch.setattr(submission, "REMINDER_SECONDS", 0.4)
+    monkeypatch.setattr(submission, "ATTEMPT_SECONDS", 1.5)
+    with Servers.make(tmp_path, minimum_batch=2000) as servers, socket.socket() as quiet:
+        servers.start(0, 1)
+        if listens:  # takes connections, and says nothing
+            quiet.bind(servers.address(2))
+            quiet.listen()
+        (tmp_path / "row").write_text("y=1\na=2\nb=3\n")
+        row = ["--row", str(tmp_path / "row"), "--state", str(tmp_path / "state"), "--seconds", "1.5"]
+        assert main(["submit", str(tmp_path / "collection.toml"), *row]) == 3
+    *told, ended = capsys.readouterr().err.splitlines()
+    assert len(told) >= 2
+    start = f"dpmpc submit: server 2, {servers.collection.servers[2].url}: nothing acknowledged for "
+    assert {line.startswith(start) for line in told} == {True}
+    assert ("no answer yet" if listens else "ClientConnectorError") in told[0]
+    assert "PartyMissing: server 2" in ended
 
 
 def test_ten_thousand_copies_across_a_restart_count_once(tmp_path):
@@ -590,7 +613,7 @@ def test_the_commands(running, tmp_path):
 
     before = len_of(running, 2)
     assert "2 reports" in submit("data.csv", "--rows", "2", "3").stdout
-    assert "1 reports" in submit("--row", "-", "--state", "one", row="y=1\na=2\n\nb=3\n").stdout
+    assert "1 report:" in submit("--row", "-", "--state", "one", row="y=1\na=2\n\nb=3\n").stdout
     assert len_of(running, 2) == before + 3
     (tmp_path / "row").write_text("y=1\na=17x\nb=3\n")
     for wrong in (["--row", "-"], ["--row", "row"], ["--row", "none"], ["data.csv", "--rows", "0", "2"], []):

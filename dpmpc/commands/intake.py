@@ -145,6 +145,7 @@ def _identity(options: argparse.Namespace) -> None:
 def _collection(options: argparse.Namespace) -> None:
     from dpmpc.bounds import Schema
     from dpmpc.intake.collection import ServerEntry, design_collection
+    from dpmpc.network.identity import valid_until
 
     servers = tuple(ServerEntry(url, release, _text(path)) for url, release, path in options.server)
     collection = design_collection(
@@ -164,6 +165,14 @@ def _collection(options: argparse.Namespace) -> None:
     collection.save(options.file)
     print(f"{options.file}: collection {collection.digest.hex()}")
     print(collection.plan.guarantee)
+    for number, server in enumerate(servers):
+        ends = valid_until(server.certificate.encode())
+        if ends < collection.expires:
+            print(
+                f"dpmpc collection: the certificate of server {number} ends {ends.isoformat()}, before the collection "
+                f"expires: nothing is uploaded or released after that (dpmpc identity --days)",
+                file=sys.stderr,
+            )
     if not collection.authenticated and collection.plan.noising.by == "clients":
         print(
             "dpmpc collection: without --authenticated one person can be many clients, whose noise protects nobody "
@@ -174,7 +183,7 @@ def _collection(options: argparse.Namespace) -> None:
 
 def _inspect(options: argparse.Namespace) -> None:
     from dpmpc.intake.collection import Collection
-    from dpmpc.network.identity import fingerprint
+    from dpmpc.network.identity import fingerprint, valid_until
 
     collection = Collection.load(options.collection).verify()
     print(f"{options.collection}: collection {collection.digest.hex()}, {collection.name!r}")
@@ -184,7 +193,8 @@ def _inspect(options: argparse.Namespace) -> None:
     print("one report for each client of a roster" if collection.authenticated else "reports of anybody")
     for number, server in enumerate(collection.servers):
         print(f"server {number}: {server.url}, {server.release}")
-        print(f"  certificate {fingerprint(server.certificate.encode())}")
+        certificate = server.certificate.encode()
+        print(f"  certificate {fingerprint(certificate)}, until {valid_until(certificate).isoformat()}")
     print(collection.plan.guarantee)
 
 
@@ -268,9 +278,10 @@ def _submit(options: argparse.Namespace) -> None:
         batch=options.batch,
         concurrency=options.concurrency,
         seconds=options.seconds,
+        tell=lambda line: print(f"dpmpc submit: {line}", file=sys.stderr, flush=True),
     )
     done = submission.run(rows)
-    print(f"{done.reports} reports: every server has acknowledged all of them")
+    print(f"{done.reports} {'report' if done.reports == 1 else 'reports'}: acknowledged by every server")
 
 
 def _read_rows(options: argparse.Namespace, names: Sequence[str]) -> Any:

@@ -129,7 +129,10 @@ class Pending:
                 self._begin(reports)
             *about, count = self._database.execute("SELECT collection, rows, reports FROM about").fetchone()
         if tuple(about) != self._about:
-            raise InputError(f"state: {self._path} given, that of another submission; another file expected")
+            raise InputError(
+                f"state: {self._path} is that of another submission; the same rows and tickets as then expected, or "
+                "another file for other people"
+            )
         return int(count)
 
     def _begin(self, reports: Iterable[list[list[bytes]]]) -> None:

@@ -95,13 +95,8 @@ class ReleasingServer:
     threads: int
     tell: Callable[[str], None]
 
-    def require_ready(self) -> None:
-        """Close the intake for good, or refuse: too early, or too late for any release."""
-        self.require_time()
-        self.spool.close_for_good()
-
-    def require_time(self) -> None:
-        """Refuse to release now: too early, or too late for any release."""
+    def require_due(self) -> None:
+        """Refuse: too early, or too late for any release."""
         now = datetime.datetime.now(datetime.UTC)
         self.collection.require_unexpired(now)
         if now < self.collection.closes and not (self.close or self.spool.closed):
@@ -110,12 +105,10 @@ class ReleasingServer:
                 f"{now.isoformat(timespec='seconds')}; --close closes it at this server for good"
             )
 
-    def foretell(self, seconds: float) -> None:
-        """Say at once if this server is going to refuse: it does so when the others are there to learn why."""
-        try:
-            self.require_time()
-        except CollectionClosed as error:
-            self.tell(f"{error}; waiting for the other servers, {seconds:g} s at most, to tell them so")
+    def require_ready(self) -> None:
+        """Close the intake for good, or refuse as `require_due` does."""
+        self.require_due()
+        self.spool.close_for_good()
 
     def standing(self) -> Standing:
         """Look up how far this server has come."""
@@ -261,10 +254,24 @@ def run_release(
     pin(own.identity, [entry.certificate.encode() for entry in collection.servers])
     with _opened(collection, number, own) as (spool, ledger):
         server = ReleasingServer(collection, number, spool, ledger, own.identity, target, close, threads, tell)
-        server.foretell(connect_deadline)
+        _tell_beginning(server, settings)
         party = Party(PartyRuntime(settings, own.identity), own.identity, sys.stderr)
         released: Released = party.runtime.run_program(collected_release.take_part(party, server))
         return released
+
+
+def _tell_beginning(server: ReleasingServer, settings: PartySettings) -> None:
+    """Say who is waited for and how long, and at once what all are going to be told when they are there."""
+    others = [
+        f"server {number} at {host}:{port}"
+        for number, (host, port) in enumerate(settings.addresses)
+        if number not in (server.number, *settings.without)
+    ]
+    server.tell(f"server {server.number} waits up to {settings.connect_deadline:g} s for {', '.join(others)}")
+    try:
+        server.require_due()
+    except CollectionClosed as error:
+        server.tell(f"it is going to refuse, and tells the others when they are there: {error}")
 
 
 @contextlib.contextmanager

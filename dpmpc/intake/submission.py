@@ -3,19 +3,20 @@
 Promised: records are on the client's disk before the first byte leaves (`pending`), so a submission can be repeated
 after whatever has happened, and counts once. Only a server with the pinned certificate is spoken to. What may pass, a
 broken connection, a full queue, a server that restarts, is tried again with growing, random delays, until time is over;
-then, and when a server refuses for good, the error says which server. Not promised: that a report is in the release. A
-server may be down until the collection closes.
+then, and when a server refuses for good, the error says which server. Meanwhile, whoever watches is told of a server
+that keeps silent. Not promised: that a report is in the release. A server may be down until the collection closes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
+import datetime
 import json
 import math
 import os
 import secrets
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -48,7 +49,9 @@ except ImportError as error:
 SECONDS = 3600.0
 ATTEMPT_SECONDS = 30.0
 FIRST_DELAY, LONGEST_DELAY = 0.2, 60.0
+SILENCE_SECONDS, REMINDER_SECONDS = 5.0, 60.0  # until a server that acknowledges nothing is told of, and again
 _ANSWER_BYTES = 1 << 14
+_NO_ANSWER = "no answer yet"
 _BLOCK_WORDS = 1 << 20  # of the reports that are made at once
 _PASSING = frozenset({408, 429, 500, 502, 503, 504})
 _PERMANENT: dict[object, type[InputError]] = {
@@ -99,6 +102,8 @@ class Submission:
         Longest time for all of it.
     client : Client, optional
         Who randomizes the rows; of ``collection.plan``.
+    tell : callable, optional
+        Takes a line whenever a server has acknowledged nothing for `SILENCE_SECONDS`, every `REMINDER_SECONDS` at most.
     """
 
     collection: Collection
@@ -108,6 +113,7 @@ class Submission:
     concurrency: int = 8
     seconds: float = SECONDS
     client: Client | None = None
+    tell: Callable[[str], None] = lambda line: None
 
     def __post_init__(self) -> None:
         for name in ("batch", "concurrency", "seconds"):
@@ -179,13 +185,24 @@ class _Uploader:
     ) -> None:
         entry = submission.collection.servers[server]
         self._submission, self._server, self._pending, self._tickets = submission, server, pending, tickets
+        self._host = entry.url
         self._url = f"{entry.url}/v1/collections/{submission.collection.digest.hex()}/reports"
         self._context = pinning_context(entry.certificate.encode())
         self._stored = self._duplicates = 0
+        self._obstacle = _NO_ANSWER
 
     async def run(self) -> tuple[int, int]:
         """Return how many were stored, and how many were there already."""
-        self._deadline = asyncio.get_running_loop().time() + self._submission.seconds
+        self._heard = asyncio.get_running_loop().time()
+        self._deadline = self._heard + self._submission.seconds
+        watching = asyncio.create_task(self._watch())
+        try:
+            await self._send_everything()
+        finally:
+            watching.cancel()
+        return self._stored, self._duplicates
+
+    async def _send_everything(self) -> None:
         batch, concurrency = self._submission.batch, self._submission.concurrency
         connector = aiohttp.TCPConnector(limit=concurrency, ssl=self._context)
         timeout = aiohttp.ClientTimeout(total=ATTEMPT_SECONDS)
@@ -195,7 +212,24 @@ class _Uploader:
                 requests = iter([window[start : start + batch] for start in range(0, len(window), batch)])
                 await _all(self._send_all(requests) for _ in range(concurrency))
                 self._pending.acknowledge(self._server, [record.position for record in window])
-        return self._stored, self._duplicates
+
+    async def _watch(self) -> None:
+        """Tell of the server's silence, within seconds and then now and then."""
+        loop = asyncio.get_running_loop()
+        earliest = loop.time()
+        while True:
+            silent_from = max(self._heard + SILENCE_SECONDS, earliest)
+            if loop.time() < silent_from:
+                await asyncio.sleep(silent_from - loop.time())
+                continue
+            left = datetime.timedelta(seconds=self._deadline - loop.time())
+            until = datetime.datetime.now(datetime.UTC) + left
+            silence = loop.time() - self._heard
+            self._submission.tell(
+                f"server {self._server}, {self._host}: nothing acknowledged for {silence:.0f} s, tried "
+                f"until {until.isoformat(timespec='seconds')}; last: {self._obstacle}"
+            )
+            earliest = loop.time() + REMINDER_SECONDS
 
     async def _send_all(self, requests: Iterator[list[Record]]) -> None:
         for records in requests:
@@ -216,7 +250,9 @@ class _Uploader:
         while True:
             wait, why = await self._attempt(body, headers)
             if why is None:
+                self._heard, self._obstacle = asyncio.get_running_loop().time(), _NO_ANSWER
                 return
+            self._obstacle = why
             pause = max(wait, delay * _SPREAD.uniform(0.5, 1.5))
             loop = asyncio.get_running_loop()
             if loop.time() + pause > self._deadline:

@@ -229,6 +229,11 @@ def fingerprint(pem: bytes) -> str:
     return _parse(pem).fingerprint(hashes.SHA256()).hex(":").upper()
 
 
+def valid_until(pem: bytes) -> datetime.datetime:
+    """Return when a certificate ends."""
+    return _parse(pem).not_valid_after_utc
+
+
 def certified_names(certificate: dict[str, object] | None) -> list[str]:
     """Return the DNS names in a peer's verified certificate, as `ssl.SSLSocket.getpeercert` gives it."""
     names = (certificate or {}).get("subjectAltName", ())
