@@ -20,6 +20,7 @@ from sklearn.base import clone
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, SimulationOnly
 from dpmpc.mixing import BGM, DGM, RMGM, MixedRelease, MixingTask, Party, choose_rows, design, expected_error, mixing_of
+from dpmpc.mixing.outlook import Outlook
 from dpmpc.noise import DiscreteGaussian, Skellam
 from dpmpc.privacy import account_parties, calibrate_parties, epsilon_of_mu, party_noise_sd
 from dpmpc.randomness import Stream
@@ -306,6 +307,29 @@ def test_dgm_explodes_where_an_eigenvalue_is_near_zero():
 
 
 @pytest.mark.statistical
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("epsilon", [1.0, 500.0])
+def test_an_outlook_says_whether_there_are_enough_people(method, epsilon):
+    weights, parties = population(20_000, 1)
+    fitted = method(epsilon, 1e-5, seed=3).fit(parties)
+    outlook = Outlook.of(method.__name__.lower(), fitted.release_, -1)
+    error = np.sum((fitted.coef_ - weights) ** 2) / np.sum(weights**2)
+    assert outlook.too_noisy == (epsilon == 1)
+    assert outlook.too_noisy == (error > 0.4)
+    if epsilon > 1:  # each estimate has a standard deviation of 2/3 sqrt(2/k); k and the seeds are fixed
+        spread = 2 / 3 * math.sqrt(2 / fitted.release_.task.released_rows)
+        assert list(outlook.data.values())[:-1] == pytest.approx([1 / 3] * 10, abs=4 * spread)
+
+
+def test_an_outlook_without_any_signal_has_no_finite_error():
+    task = small_task()
+    empty = MixedRelease(task, np.zeros((task.released_rows, len(task.columns)), np.int64))
+    outlook = Outlook.of("rmgm", empty, -1)
+    assert outlook.error == math.inf
+    assert set(outlook.data.values()) == {0.0}
+    assert outlook.noise == pytest.approx(task.noise_variance * 8 / 40)
+
+
 def test_bgm_is_the_zero_predictor():
     """The error is ||w*|| to a few percent, 0.178 on average, at n = 1e5 still; seeds are fixed."""
     found, zero = errors(BGM, 100_000, 12)[:, 0], [np.linalg.norm(population(1, seed)[0]) for seed in range(12)]

@@ -363,7 +363,13 @@ def test_simulate_and_learn(command_files, capsys):
     )
     assert (release.sums == expected_release(release.task, key, seed)[0].sums).all()
     assert main(["learn", str(out), "--target", "income", "--json"]) == 0
-    learned = json.loads(capsys.readouterr().out)
+    told = capsys.readouterr()
+    learned = json.loads(told.out)
+    assert "60 people are too few at epsilon = 1" in told.err
+    assert learned["second_moments"]["noise"] == pytest.approx(release.task.noise_variance * ROWS / 60)
+    assert learned["expected_error"] is None or learned["expected_error"] >= 0.5
+    assert main(["learn", str(out), "--target", "income"]) == 0
+    assert "near 0, chance decides the coefficients" in capsys.readouterr().out
     fitted = RMGM().fit_release(release, "income")
     assert list(learned["coefficients"].values()) == pytest.approx(list(fitted.coef_), rel=1e-12)
     assert main(["learn", str(out), "--target", "income", "--method", "dgm"]) == 2

@@ -11,6 +11,7 @@ that mind put those of their own authority in their place.
 from __future__ import annotations
 
 import argparse
+import math
 import signal
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from dpmpc.errors import InputError
 if TYPE_CHECKING:
     from dpmpc.bounds import Schema
     from dpmpc.mixing import MixedRelease, MixingTask
+    from dpmpc.mixing.outlook import Outlook
 
 METHODS = ("rmgm", "dgm", "bgm")
 START_SECONDS = 600.0  # parties are started by hand
@@ -300,6 +302,7 @@ def _learn(options: argparse.Namespace) -> None:
     import json
 
     from dpmpc.mixing import BGM, DGM, RMGM, MixedRelease
+    from dpmpc.mixing.outlook import Outlook
 
     release = MixedRelease.load(options.file)
     method = options.method or release.provenance.get("method")
@@ -308,6 +311,9 @@ def _learn(options: argparse.Namespace) -> None:
         raise InputError(f"method: {method!r} given by the file, one of {', '.join(METHODS)} expected")
     fitted = regressions[method](ridge=options.ridge).fit_release(release, options.target)
     coefficients = dict(zip(fitted.feature_names_, map(float, fitted.coef_), strict=True))
+    outlook = Outlook.of(method, release, options.target)
+    if outlook.too_noisy:
+        print(f"dpmpc learn: {_warning(release, outlook)}", file=sys.stderr)
     if options.json:
         fields = {
             "method": method,
@@ -315,6 +321,8 @@ def _learn(options: argparse.Namespace) -> None:
             "coefficients": coefficients,
             "intercept": float(fitted.intercept_),
             "smallest_eigenvalue": fitted.smallest_eigenvalue_,
+            "second_moments": {"noise": outlook.noise, "data": outlook.data},
+            "expected_error": outlook.error if math.isfinite(outlook.error) else None,
             "privacy": release.guarantee.to_dict(),
         }
         print(json.dumps(fields, allow_nan=False))
@@ -322,5 +330,22 @@ def _learn(options: argparse.Namespace) -> None:
     print(f"{fitted.target_}, by {method}, in the columns' units:")
     for name, value in {**coefficients, "intercept": float(fitted.intercept_)}.items():
         print(f"  {name}: {value:.6g}")
-    print(f"smallest eigenvalue of the Hessian over n: {fitted.smallest_eigenvalue_:.3g} (near 0 the fit explodes)")
+    data = ", ".join(f"{name} {size:.3g}" for name, size in outlook.data.items())
+    print("mean squares, columns mapped to [-1, 1]; evenly spread data has 0.333:")
+    print(f"  of the data, estimated: {data}")
+    print(f"  of the noise beside each: {outlook.noise:.3g}")
+    print(f"  least of the features, in any direction, with the noise: {fitted.smallest_eigenvalue_:.3g}")
+    print("    (smallest eigenvalue of the Hessian over n; near 0, chance decides the coefficients)")
     print(release.guarantee)
+
+
+def _warning(release: MixedRelease, outlook: Outlook) -> str:
+    """Say, with numbers, that there are too few people."""
+    sizes = ", ".join(f"{name} {size:.3g}" for name, size in outlook.data.items())
+    found = "nothing of the features or of the target stands out of the noise"
+    if math.isfinite(outlook.error):
+        found = f"the expected squared error is {outlook.error:.2g}, and predicting the middle of the bounds has 1"
+    return (
+        f"do not rely on these coefficients: {release.task.subjects:,} people are too few at epsilon = "
+        f"{release.task.epsilon:g}: {found}; mean squares: noise {outlook.noise:.3g}, data {sizes}"
+    )
