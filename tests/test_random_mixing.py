@@ -362,6 +362,14 @@ def test_simulate_and_learn(command_files, capsys):
         public_arguments(release.task, ["party0", "party1", "party2"], simulation_seed=SEED),
     )
     assert (release.sums == expected_release(release.task, key, seed)[0].sums).all()
+    report = (command_files / "public.html").read_text(encoding="utf-8")
+    assert "SIMULATION" in report
+    assert "MixedRelease.load(&#39;public&#39;)" in report
+    assert "budgets add up" in report
+    assert f"replace-one: {release.guarantee.relation}" in report.replace("&#39;", "'")
+    assert "Time and bytes" not in report
+    assert report.count("<h2") == 4
+    capsys.readouterr()
     assert main(["learn", str(out), "--target", "income", "--json"]) == 0
     told = capsys.readouterr()
     learned = json.loads(told.out)

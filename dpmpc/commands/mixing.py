@@ -48,7 +48,7 @@ def add_commands(commands: Any) -> None:
     form.add_argument("--prepare", metavar="DIR", help="write a folder of settings and identity for each party")
     form.add_argument("--party", type=int, metavar="I", help="run party I of a prepared release on this machine")
     mix.add_argument("--key", metavar="COL", help="the column of ids, text or whole numbers")
-    mix.add_argument("--out", metavar="FILE", help="the public file, a new one")
+    mix.add_argument("--out", metavar="FILE", help="the public file, a new one; a report goes to FILE.html")
     mix.add_argument("--json", action="store_true", help="print one JSON object")
     party = mix.add_argument_group("--party")
     party.add_argument("--data", metavar="FILE", help="CSV or Parquet with this party's columns and its key")
@@ -125,7 +125,7 @@ def _simulate(options: argparse.Namespace) -> None:
     arguments = _agreement(options, columns, subjects, bounds, [Path(path).stem for path in options.simulate])
     sources = [Source(str(Path(path).resolve()), options.key) for path in options.simulate]
     release = run(arguments, sources, deadline=options.deadline)
-    release.save(out)
+    _save(out, release)
     _tell(options, release)
 
 
@@ -193,7 +193,7 @@ def _party(options: argparse.Namespace) -> None:
     if error is not None:
         raise error
     release = MixedRelease.load(folder / RELEASE_FILE)
-    release.save(out)
+    _save(out, release)
     _tell(options, release)
 
 
@@ -279,6 +279,16 @@ def _new_path(name: str, text: str) -> Path:
     if not path.parent.is_dir():
         raise InputError(f"{name}: {text!r} given, but {str(path.parent)!r} is no directory")
     return path
+
+
+def _save(out: Path, release: MixedRelease) -> None:
+    """Write the public file, and the report on it beside it."""
+    from dpmpc.reports import write_mixed_report
+
+    release.save(out)
+    report = out.with_name(f"{out.name}.html")
+    write_mixed_report(report, release, file=out.name)
+    print(f"{report}: what was released, for people", file=sys.stderr)
 
 
 def _tell(options: argparse.Namespace, release: MixedRelease) -> None:

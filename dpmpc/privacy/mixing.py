@@ -86,6 +86,11 @@ class MixingGuarantee(Promise):
     sources: tuple[str, ...] = ()
     simulation: bool = False
 
+    @property
+    def relation(self) -> str:
+        """What neighbouring data differs in, in words."""
+        return _NEIGHBOURING[self.protects]
+
     def __repr__(self) -> str:
         return (
             f"<MixingGuarantee: ({self.epsilon:g}, {self.delta:g})-differential privacy for each of {self.subjects:,} "
@@ -100,7 +105,7 @@ class MixingGuarantee(Promise):
         at = f"at delta = {self.delta:g} epsilon ="
         lines = [
             f"({self.epsilon:g}, {self.delta:g})-differential privacy for {what[self.protects]}",
-            f"  neighbouring: {_NEIGHBOURING[self.protects]}",
+            f"  neighbouring: {self.relation}",
             f"  noise: {self.mechanism}",
             f"  one party's columns (at most {max(self.columns)}): {at} {self.party_epsilon:.6g} (mu = "
             f"{self.party_mu:.6g})",

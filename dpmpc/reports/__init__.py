@@ -7,7 +7,8 @@ Not promised: plots where matplotlib is not installed; the page then names what 
 measured, and are no part of the guarantee.
 """
 
+from dpmpc.reports.mixed import mixed_page, write_mixed_report
 from dpmpc.reports.page import Analysed, page, write_report
 from dpmpc.reports.provenance import command_line
 
-__all__ = ["Analysed", "command_line", "page", "write_report"]
+__all__ = ["Analysed", "command_line", "mixed_page", "page", "write_mixed_report", "write_report"]

@@ -23,7 +23,7 @@ from dpmpc.reports.provenance import versions
 from dpmpc.reports.signal import Signal
 
 _DIGITS = 5
-_Row: TypeAlias = "tuple[str, list[tuple[_Number, ...]]]"
+_Row: TypeAlias = "tuple[str, list[tuple[Number, ...]]]"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Analysed:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Number:
+class Number:
     """A number as the page shows it, with all its digits for machines; no value where there is only text."""
 
     text: str
@@ -54,7 +54,7 @@ class _Number:
     before: str = ""
 
     @classmethod
-    def of(cls, value: float | None, digits: int = _DIGITS, before: str = "") -> _Number:
+    def of(cls, value: float | None, digits: int = _DIGITS, before: str = "") -> Number:
         """Show a number, or say that there is no finite one."""
         if value is None or not math.isfinite(value):
             return cls("none")
@@ -62,9 +62,11 @@ class _Number:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Fact:
+class Fact:
+    """A number that stands at the top of the page."""
+
     name: str
-    cell: _Number
+    cell: Number
     unit: str
 
 
@@ -120,7 +122,7 @@ def page(
         "servers": {"timeline of the servers": lambda: plots.timeline(servers)} if servers else {},
     }
     drawing = available()
-    return _template().render(
+    return template().render(
         title="Release" if analysed is None else _title(analysed),
         released=release_text(task) + ".",
         guarantee=promised,
@@ -132,7 +134,7 @@ def page(
         install=INSTALL,
         promise=words.promise(promised),
         terms=words.terms(promised),
-        noise=_noise_table(found),
+        noise=noise_table(found),
         costs=[*([_server_table(servers)] if servers else []), _byte_table(release)],
         free=words.free(task, compared=analysed is not None),
         costly=words.costly(task),
@@ -146,7 +148,8 @@ def page(
 
 
 @functools.cache
-def _template() -> jinja2.Template:
+def template() -> jinja2.Template:
+    """The page, and how names in it are escaped."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("dpmpc.reports"),
         autoescape=True,
@@ -174,15 +177,15 @@ def _title(analysed: Analysed) -> str:
     return f"Sum of {result['column']}" + ("" if result["order"] == 1 else f" to the power {result['order']}")
 
 
-def _facts(release: Release, promised: Guarantee, spent: Mapping[str, Any]) -> list[_Fact]:
+def _facts(release: Release, promised: Guarantee, spent: Mapping[str, Any]) -> list[Fact]:
     facts = [
-        _Fact("Clients", _Number.of(release.clients), "people"),
-        _Fact("Privacy loss ε", _Number.of(promised.epsilon), "at most"),
-        _Fact("δ", _Number.of(promised.delta), "at most"),
-        _Fact("Servers", _Number.of(promised.servers), f"of whom {promised.corrupt_servers} may collude"),
-        _Fact("A client sends", _Number.of(byte_fields(release.task)["client_to_all_servers"]), "bytes"),
+        Fact("Clients", Number.of(release.clients), "people"),
+        Fact("Privacy loss ε", Number.of(promised.epsilon), "at most"),
+        Fact("δ", Number.of(promised.delta), "at most"),
+        Fact("Servers", Number.of(promised.servers), f"of whom {promised.corrupt_servers} may collude"),
+        Fact("A client sends", Number.of(byte_fields(release.task)["client_to_all_servers"]), "bytes"),
     ]
-    return [*facts, _Fact("Whole run", _Number.of(spent["wall_s"], 3), "seconds")] if "wall_s" in spent else facts
+    return [*facts, Fact("Whole run", Number.of(spent["wall_s"], 3), "seconds")] if "wall_s" in spent else facts
 
 
 def _result_plot(analysed: Analysed, release: Release) -> dict[str, Callable[[], plots.Plot]]:
@@ -215,18 +218,18 @@ def _result_table(analysed: Analysed) -> _Table:
             "Components",
             "Entries of directions of length 1, in normalised columns: no unit.",
             ["column", *(f"component {number}" for number in range(1, len(listed) + 1))],
-            [(name, [(_Number.of(row[name]),) for row in listed]) for name in listed[0]],
+            [(name, [(Number.of(row[name]),) for row in listed]) for name in listed[0]],
         )
     value, error = result["moment"], result["standard_error"]
     source = "the noise" if result["of"] == "values" else "the noise and the sketch"
-    ends = (_Number.of(value - plots.NORMAL_95 * error, 6), _Number.of(value + plots.NORMAL_95 * error, 6, "to "))
+    ends = (Number.of(value - plots.NORMAL_95 * error, 6), Number.of(value + plots.NORMAL_95 * error, 6, "to "))
     return _Table(
         "Estimate",
         f"In {plots.moment_unit(result)}. The error is that of {source}.",
         ["", "value"],
         [
-            ("estimate", [(_Number.of(value, 8),)]),
-            ("standard error", [(_Number.of(error),)]),
+            ("estimate", [(Number.of(value, 8),)]),
+            ("standard error", [(Number.of(error),)]),
             ("95\u00a0% interval", [ends]),
         ],
     )
@@ -236,8 +239,8 @@ def _coefficient_table(result: Mapping[str, Any]) -> _Table:
     """Coefficients as fitted; beside them, where there are any, the unpenalised ones with their errors."""
     target = result["target"]
     caption = f"Units of {target} for one unit of the column; the intercept in units of {target}."
-    rows: list[_Row] = [(name, [(_Number.of(value),)]) for name, value in result["coefficients"].items()]
-    rows.append(("intercept", [(_Number.of(result["intercept"]),)]))
+    rows: list[_Row] = [(name, [(Number.of(value),)]) for name, value in result["coefficients"].items()]
+    rows.append(("intercept", [(Number.of(result["intercept"]),)]))
     if "confidence_intervals" not in result:
         return _Table("Coefficients", caption, ["column", "fitted"], rows)
     for name, cells in rows[:-1]:
@@ -254,23 +257,24 @@ def _coefficient_table(result: Mapping[str, Any]) -> _Table:
 
 def _estimate(
     value: float | None, error: float | None, low: float | None, high: float | None
-) -> list[tuple[_Number, ...]]:
+) -> list[tuple[Number, ...]]:
     """The estimate with its standard error, and the interval; none of them where the noise is too strong."""
     if low is None:
-        return [(_Number.of(None),)] * 2
+        return [(Number.of(None),)] * 2
     return [
-        (_Number.of(value), _Number.of(error, 3, "± ")),
-        (_Number.of(low), _Number.of(high, before="to ")),
+        (Number.of(value), Number.of(error, 3, "± ")),
+        (Number.of(low), Number.of(high, before="to ")),
     ]
 
 
-def _noise_table(found: Signal) -> _Table:
+def noise_table(found: Signal) -> _Table:
+    """Sizes of noise and signal, a row for each column."""
     return _Table(
         "Sizes",
         f"Root mean square of the {found.entries}. What is left without the noise is an estimate.",
         ["column", "noise", "signal", "signal / noise"],
         [
-            (name, [(_Number.of(size, 4),) for size in (found.noise[name], signal, found.ratio(name))])
+            (name, [(Number.of(size, 4),) for size in (found.noise[name], signal, found.ratio(name))])
             for name, signal in found.signal.items()
         ],
     )
@@ -293,7 +297,7 @@ def _server_table(servers: Sequence[Mapping[str, Any]]) -> _Table:
         "Servers",
         "Seconds; MB = 10⁶ bytes at the socket, TLS included.",
         ["", *(f"server {entry['server']}" for entry in servers)],
-        [(name, [(_Number.of(entry[field] / unit, 3),) for entry in servers]) for name, field, unit in rows],
+        [(name, [(Number.of(entry[field] / unit, 3),) for entry in servers]) for name, field, unit in rows],
     )
 
 
@@ -310,5 +314,5 @@ def _byte_table(release: Release) -> _Table:
         "Messages and storage",
         "Bytes of payload, without framing.",
         ["", "bytes"],
-        [(name, [(_Number.of(size[field]),)]) for name, field in rows.items()],
+        [(name, [(Number.of(size[field]),)]) for name, field in rows.items()],
     )

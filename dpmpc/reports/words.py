@@ -43,9 +43,9 @@ def terms(guarantee: Guarantee) -> list[tuple[str, list[str]]]:
         ("Neighbouring relation", [f"{guarantee.neighbouring}: {guarantee.relation}."]),
         ("Budget", [f"ε = {figures(guarantee.epsilon)}, δ = {figures(guarantee.delta)}. {achieved}"]),
         ("Against whom", against),
-        ("Noise", [_sentence(f"{guarantee.mechanism}; calibration: {guarantee.calibration}")]),
-        ("Assumes", [_sentence(assumption) for assumption in guarantee.assumptions]),
-        ("Proven in", [_sentence(source) for source in guarantee.sources]),
+        ("Noise", [sentence(f"{guarantee.mechanism}; calibration: {guarantee.calibration}")]),
+        ("Assumes", [sentence(assumption) for assumption in guarantee.assumptions]),
+        ("Proven in", [sentence(source) for source in guarantee.sources]),
     ]
 
 
@@ -106,5 +106,6 @@ def recipe(file: str, model: str, parameters: Mapping[str, Any], result: Mapping
     )
 
 
-def _sentence(text: str) -> str:
+def sentence(text: str) -> str:
+    """Begin with a capital and end with a full stop."""
     return f"{text[:1].upper()}{text[1:]}."
