@@ -21,6 +21,7 @@ from dpmpc.bench.fuzz import fuzz
 from dpmpc.bench.intake_servers import Servers, free_ports
 from dpmpc.cli import main
 from dpmpc.client import Client
+from dpmpc.commands.intake import address
 from dpmpc.errors import (
     CollectionClosed,
     InputError,
@@ -286,6 +287,23 @@ def test_a_client_believes_the_pinned_certificate_only(running, collection, tmp_
         Submission(collection=changed, state=tmp_path / "state", seconds=30).run(ROWS[:1])
 
 
+@pytest.mark.parametrize("host", ["..", "x" * 300])
+def test_a_name_that_no_host_can_have_is_named(tmp_path, host, capsys):
+    Servers.make(tmp_path)
+    command = ["serve", str(tmp_path / "collection.toml"), "--server", "0", "--folder", str(tmp_path / "server-0")]
+    assert main([*command, "--listen", f"{host}:8443"]) == 2
+    assert f"listen: {host}:8443 cannot be listened on" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("wrong", [":1", "a", "a:", "a:65536", "::1:1", "[::1:1", "a]:1", "a b:1", "a:１"])
+def test_an_address_to_listen_at_is_a_host_and_a_port(wrong, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["serve", "collection", "--server", "0", "--folder", "folder", "--listen", wrong])
+    assert ended.value.code == 2
+    assert "HOST:PORT expected" in capsys.readouterr().err
+    assert address("[::1]:443") == ("::1", 443)
+
+
 def test_a_server_refuses_a_folder_that_is_not_its_own(tmp_path):
     servers = Servers.make(tmp_path)
     command = [sys.executable, "-m", "dpmpc", "serve", str(tmp_path / "collection.toml"), "--server", "1"]
@@ -363,6 +381,14 @@ def test_an_address_has_its_rate(collection, tmp_path):
     found, stored = answers(collection, requests, tmp_path=tmp_path, limits=limits)
     assert [status for status, _, _ in found] == [200, 429]
     assert (found[1][2]["Retry-After"], stored) == ("5", 2)
+
+
+def test_a_rate_of_nearly_nothing_says_come_back_tomorrow(collection, tmp_path):
+    own = records(collection)[0]
+    requests = [post(collection, own[0]), post(collection, own[1])]
+    found, stored = answers(collection, requests, tmp_path=tmp_path, limits=Limits(rate=5e-324))
+    assert [status for status, _, _ in found] == [200, 429]
+    assert (found[1][2]["Retry-After"], stored) == ("86400", 1)
 
 
 def test_buckets_are_bounded_and_fill_again():

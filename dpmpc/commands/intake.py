@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import math
+import re
 import shutil
 import sys
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from dpmpc.errors import InputError
 
 CERTIFIED_DAYS = 800
 MOST_DAYS = 36500
+_ADDRESS = re.compile(r"(\[(?P<ipv6>[^\s\[\]]+)\]|(?P<host>[^\s:\[\]]+)):(?P<port>[0-9]{1,5})")
 
 
 def add_commands(commands: Any) -> None:
@@ -106,10 +108,10 @@ def _add_submit(commands: Any) -> None:
 
 def address(text: str) -> tuple[str, int]:
     """HOST:PORT; an IPv6 address stands in brackets."""
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal() or int(port) >= 1 << 16:
-        raise argparse.ArgumentTypeError(f"{text!r} given, HOST:PORT expected")
-    return host.removeprefix("[").removesuffix("]"), int(port)
+    found = _ADDRESS.fullmatch(text)
+    if found is None or int(found["port"]) >= 1 << 16:
+        raise argparse.ArgumentTypeError(f"{text!r} given, HOST:PORT expected, an IPv6 address in brackets")
+    return found["ipv6"] or found["host"], int(found["port"])
 
 
 def _time(text: str) -> datetime.datetime:

@@ -63,7 +63,7 @@ class ServerEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def release_address(self) -> tuple[str, int]:
         """Host and port for the other servers."""
         host, _, port = self.release.rpartition(":")
-        return host.lower(), int(port)
+        return host.lower().removeprefix("[").removesuffix("]"), int(port)
 
     @property
     def upload_address(self) -> tuple[str | None, int]:

@@ -57,6 +57,7 @@ except ImportError as error:
 
 from dpmpc.intake.metrics import Metrics
 
+LONGEST_RETRY_S = 86400.0  # a rate may be so low that the next report is due in longer than a float can say
 LOGGER = logging.getLogger("dpmpc.intake")
 UPLOADS = "/v1/collections/{digest}/reports"
 _BEARER = "Bearer "
@@ -223,7 +224,7 @@ def _json(status: int, content: dict[str, Any]) -> Any:
 def _refused(status: int, name: str, message: str, retry_after: float | None = None) -> Any:
     response = _json(status, {"error": name, "message": message})
     if retry_after is not None:
-        response.headers["Retry-After"] = str(math.ceil(retry_after))
+        response.headers["Retry-After"] = str(math.ceil(min(retry_after, LONGEST_RETRY_S)))
     return response
 
 

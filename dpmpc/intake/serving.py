@@ -110,7 +110,7 @@ async def _listen(
                 ssl_shutdown_timeout=LINGER_SECONDS,
                 backlog=_BACKLOG,
             )
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # the latter of a name that no host can have
             raise InputError(f"listen: {host}:{port} cannot be listened on: {error}") from error
         sweeping = asyncio.create_task(guard.sweep())
         on_listening(listener.sockets[0].getsockname()[1])
