@@ -130,6 +130,11 @@ def test_an_address_to_upload_to_is_a_host_and_a_port(sketched, url):
             Collection.from_dict(fields)
 
 
+def test_addresses_are_those_to_connect_to():
+    entry = ServerEntry("https://A.example", "[::1]:7000", "")
+    assert (entry.upload_address, entry.release_address) == (("a.example", 443), ("::1", 7000))
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [

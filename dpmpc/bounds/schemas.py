@@ -77,7 +77,8 @@ class Schema:
     columns : tuple of Column
         At least one; unique names.
     outside : {"clip", "refuse"}
-        What happens to a value outside its bounds: it is moved to the nearer bound, or is an error.
+        What happens to a value outside its bounds: it is moved to the nearer bound, or is an error. Such an error
+        depends on the data and names the value: it is not private.
 
     Raises
     ------

@@ -64,6 +64,12 @@ class LowRankApproximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Pr
             One row per client.
         y : object
             Not used.
+
+        Raises
+        ------
+        InputError
+            If a column is constant, or a value is not within bounds that refuse it. That depends on the data and no
+            guarantee covers it: the message is for whoever holds all rows.
         """
         table = Table.from_any(X)
         self.check_parameters(len(table.names))

@@ -97,6 +97,12 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
             One row per client.
         y : array-like of shape (n,)
             The target; it is called "y" in `bounds`.
+
+        Raises
+        ------
+        InputError
+            If a column is constant, or a value is not within bounds that refuse it. That depends on the data and no
+            guarantee covers it: the message is for whoever holds all rows.
         """
         self.check_parameters()
         table = table_of(self, X, y)

@@ -97,6 +97,12 @@ class MixingRegression(LinearPredictor, BaseEstimator, abc.ABC):  # type: ignore
             counted over all parties.
         target : str or int
             The column to predict, by default the last of the last party.
+
+        Raises
+        ------
+        InputError
+            If a column is constant, or a value is not within bounds that refuse it. That depends on the data and no
+            guarantee covers it: the message is for whoever holds all rows.
         """
         self.check_parameters()
         tables = tables_of(parties)
