@@ -311,11 +311,11 @@ def test_a_ledger_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeyp
     ledger.save(path)
     ledger.spend(Cost(mu=0.2), "second")
 
-    def full_disk(self, text, **options):
-        self.write_bytes(text.encode()[:40])
+    def full_disk(self, content):
+        self.write_text(content.decode()[:40])
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full_disk)
+    monkeypatch.setattr(Path, "write_bytes", full_disk)
     with pytest.raises(OSError, match="No space left"):
         ledger.save(path)
     assert [entry.what for entry in BudgetLedger.load(path).entries] == ["first"]
