@@ -156,6 +156,8 @@ def test_a_server_that_keeps_silent_is_told_of_within_seconds(tmp_path, monkeypa
     monkeypatch.setattr(submission, "SILENCE_SECONDS", 0.3)
     monkeypatch.setattr(submission, "REMINDER_SECONDS", 0.4)
     monkeypatch.setattr(submission, "ATTEMPT_SECONDS", 1.5)
+    for delay in ("FIRST_DELAY", "LONGEST_DELAY"):  # a long pause would be the last, before anything is told again
+        monkeypatch.setattr(submission, delay, 0.1)
     with Servers.make(tmp_path, minimum_batch=2000) as servers, socket.socket() as quiet:
         servers.start(0, 1)
         if listens:  # takes connections, and says nothing
