@@ -173,6 +173,10 @@ def test_no_loss_exceeds_an_infinite_epsilon():
     assert privacy.delta_of_mu(1e-320, 1.0) == 0
 
 
+def test_a_loss_beyond_all_digits_has_no_chance():
+    assert privacy.delta_of_mu(1.0, 1e200) == 0
+
+
 def test_epsilon_of_mu_is_as_exact_as_its_delta():
     for mu, delta in ((0.237, 1e-6), (1.0, 1e-9), (3.0, 1e-3)):
         assert privacy.delta_of_mu(mu, privacy.epsilon_of_mu(mu, delta)) == pytest.approx(delta, rel=1e-9)
