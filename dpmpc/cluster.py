@@ -27,6 +27,7 @@ from dpmpc.rings import Home
 from dpmpc.server import CHUNK_BYTES, add_noise, noise_stream
 from dpmpc.sharing import Share, open_share
 from dpmpc.sketching import PublicMatrix
+from dpmpc.tables.parquet_files import load_pyarrow
 from dpmpc.task import Task
 
 BLOCK_BYTES = 1 << 27  # of a share, for one call of a worker: its reading outlasts Dask's work on it by far
@@ -185,7 +186,7 @@ def _computed(dask: Any, total: Any, client: Any, deadline: float | None) -> Wor
 
 def _row_groups(path: Path, columns: int) -> list[int]:
     """Return the rows of each row group of a file whose columns are uint64."""
-    pyarrow, parquet = _pyarrow(path)
+    pyarrow, parquet = load_pyarrow(path, "paths")
     try:
         with parquet.ParquetFile(path) as source:
             types, metadata = source.schema_arrow.types, source.metadata
@@ -199,7 +200,7 @@ def _row_groups(path: Path, columns: int) -> list[int]:
 
 
 def _read_row_group(path: Path, group: int, shape: tuple[int, int, int]) -> Words:
-    _, parquet = _pyarrow(path)
+    _, parquet = load_pyarrow(path, "paths")
     words = np.empty((shape[0], shape[1] * shape[2]), np.uint64)
     with parquet.ParquetFile(path) as source:
         table = source.read_row_group(group)
@@ -218,12 +219,3 @@ def _dask() -> Any:
     except ImportError as error:
         raise InputError("dpmpc.cluster needs Dask: pip install 'dpmpc[cluster]'") from error
     return dask
-
-
-def _pyarrow(path: Path) -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise InputError(f"paths: {path} needs pyarrow to be read: pip install 'dpmpc[parquet]'") from error
-    return pyarrow, pyarrow.parquet

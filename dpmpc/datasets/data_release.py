@@ -12,6 +12,7 @@ from dpmpc.bounds import Column, Schema
 from dpmpc.datasets.files import file_in_folder, from_folder, uci
 from dpmpc.errors import InputError
 from dpmpc.tables import Table
+from dpmpc.tables.parquet_files import load_pyarrow
 
 BIKE_TARGET = "cnt"
 
@@ -223,10 +224,7 @@ def _insurance_table(path: Path, cells: dict[str, list[str]]) -> Table:
 def _text_columns(path: Path, names: tuple[str, ...]) -> dict[str, list[str]]:
     """Read columns of a small Parquet or CSV file as text."""
     if path.suffix == ".parquet":
-        try:
-            import pyarrow.parquet as pq
-        except ImportError as error:
-            raise InputError(f"path: {path} needs pyarrow to be read: pip install 'dpmpc[parquet]'") from error
+        _, pq = load_pyarrow(path)
         rows = pq.read_table(path).to_pylist()
     else:
         with path.open(newline="", encoding="utf-8-sig") as handle:

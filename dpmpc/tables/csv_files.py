@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import contextlib
 import csv
 import os
 import tempfile
@@ -27,13 +28,20 @@ def read_csv(
     path: str | Path, columns: Sequence[str] | None = None, *, drop_missing: bool = False, delimiter: str = ","
 ) -> Table:
     """Read UTF-8 text with a header line, as `read_table` does; cells in `MISSING` count as missing."""
-    try:
+    with input_errors(path):
         source = CsvFile(Path(path), delimiter)
         chosen = source.header if columns is None else check_names(columns, "columns")
         positions = [position_of(name, source.header, "columns") for name in chosen]
         return complete(chosen, source.numbers(positions), drop_missing, str(path), source.locate)
+
+
+@contextlib.contextmanager
+def input_errors(path: str | Path) -> Iterator[None]:
+    """Say what is wrong with a file that is read, whatever its kind."""
+    try:
+        yield
     except OSError as error:
-        raise InputError(f"path: {path} cannot be read: {error.strerror}") from error
+        raise InputError(f"path: {path} cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: byte {error.object[error.start]:#04x} found, UTF-8 expected: save it so") from error
     except csv.Error as error:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 
 from dpmpc.errors import InputError
-from dpmpc.tables.csv_files import MISSING, CsvFile, read_csv
+from dpmpc.tables.csv_files import MISSING, CsvFile, input_errors, read_csv
 from dpmpc.tables.names import position_of
 from dpmpc.tables.parquet_files import parquet_labels, read_parquet
 from dpmpc.tables.table import Table
@@ -63,7 +62,7 @@ def read_labels(path: str | Path, column: str) -> list[str]:
 
 def _labels(path: str | Path, column: str | None) -> tuple[tuple[str, ...], list[str]]:
     """Return the names of all columns, and the text of one of them if it is asked for."""
-    try:
+    with input_errors(path):
         if Path(path).suffix.lower() == ".parquet":
             return parquet_labels(path, column)
         source = CsvFile(Path(path), ",")
@@ -71,9 +70,3 @@ def _labels(path: str | Path, column: str | None) -> tuple[tuple[str, ...], list
             return source.header, []
         position = position_of(column, source.header, "key")
         return source.header, [cells[position].strip() for _, cells in source.records()]
-    except OSError as error:
-        raise InputError(f"path: {path} cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: byte {error.object[error.start]:#04x} found, UTF-8 expected: save it so") from error
-    except csv.Error as error:
-        raise InputError(f"{path}: not a CSV file: {error}") from error

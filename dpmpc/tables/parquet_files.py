@@ -40,13 +40,13 @@ def read_parquet(path: str | Path, columns: Sequence[str] | None = None, *, drop
     return complete(chosen, values, drop_missing, str(path), lambda row: f"row {row}")
 
 
-def load_pyarrow(path: str | Path) -> tuple[Any, Any]:
-    """Return pyarrow and pyarrow.parquet, or say how to get them."""
+def load_pyarrow(path: str | Path, argument: str = "path") -> tuple[Any, Any]:
+    """Return pyarrow and pyarrow.parquet, or say how to get them; `argument` is what the error names."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
-        raise InputError(f"path: {path} needs pyarrow to be read: pip install 'dpmpc[parquet]'") from error
+        raise InputError(f"{argument}: {path} needs pyarrow to be read: pip install 'dpmpc[parquet]'") from error
     return pa, pq
 
 
