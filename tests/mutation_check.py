@@ -1,6 +1,6 @@
 """Whether the tests notice faults in the code that privacy rests on: `make mutations`.
 
-Each fault of tests/mutations.toml is made in a temporary copy of the package, and the tests of that part are run there
+Each fault listed in tests/mutations/ is made in a temporary copy of the package, and the tests of that part run there
 until one fails. First they run on a copy without any fault, where they have to pass. Faults in csrc/ are compiled,
 which takes Cython and a compiler. Every copy has a process of its own, forked from one that has loaded all but dpmpc.
 
@@ -37,7 +37,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parent.parent
-LIST = Path(__file__).with_name("mutations.toml")
+LISTS = Path(__file__).with_name("mutations")
 COPIED = ("dpmpc", "csrc", "tests", "docs", "setup.py", "pyproject.toml", "README.md")
 RESULTS = ROOT / "bench" / "results"
 LONGEST = 3600  # seconds to wait for the next outcome
@@ -67,7 +67,7 @@ class Mutation:
 
 @dataclasses.dataclass(frozen=True)
 class Faults:
-    """What tests/mutations.toml holds."""
+    """What the files of tests/mutations/ hold: faults, and the tests that look at each part of the code."""
 
     mutations: list[Mutation]
     suites: list[tuple[str, tuple[str, ...]]]
@@ -75,14 +75,15 @@ class Faults:
 
     @classmethod
     def read(cls) -> Faults:
-        """Read the list."""
-        content = tomllib.loads(LIST.read_text())
-        suites = [(suite["prefix"], tuple(suite["tests"])) for suite in content["suite"]]
-        return cls([Mutation(**fields) for fields in content["mutation"]], suites, tuple(content["slow"]))
+        """Read the lists."""
+        contents = [tomllib.loads(path.read_text()) for path in sorted(LISTS.glob("*.toml"))]
+        suites = [(suite["prefix"], tuple(suite["tests"])) for content in contents for suite in content["suite"]]
+        mutations = [Mutation(**fields) for content in contents for fields in content["mutation"]]
+        return cls(mutations, suites, tuple(test for content in contents for test in content.get("slow", ())))
 
     def suite_of(self, file: str) -> tuple[str, ...]:
-        """Return the tests that look at a file."""
-        return next(tests for prefix, tests in self.suites if file.startswith(prefix))
+        """Return the tests that look at a file: those of the longest prefix that fits."""
+        return max((len(prefix), tests) for prefix, tests in self.suites if file.startswith(prefix))[1]
 
 
 def copy_to(folder: Path) -> None:

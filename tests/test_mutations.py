@@ -8,7 +8,7 @@ import shutil
 
 import mutation_check
 import pytest
-from mutation_check import LIST, ROOT, Faults, Mutation
+from mutation_check import LISTS, ROOT, Faults, Mutation
 
 FAULTS = Faults.read()
 
@@ -35,15 +35,19 @@ def test_tests_left_out_exist():
         assert f"def {test.partition('[')[0]}(" in (ROOT / file).read_text()
 
 
+def test_a_part_of_the_code_has_one_suite():
+    prefixes = [prefix for prefix, _ in FAULTS.suites]
+    assert len(set(prefixes)) == len(prefixes)
+
+
 def test_a_fault_is_made_in_the_copy_alone(tmp_path):
-    (tmp_path / "tests").mkdir()
-    shutil.copy2(LIST, tmp_path / "tests")
-    before = LIST.read_text()
-    Mutation("tests/mutations.toml", "# [[suite]] says which", "# nobody says which", "a test").make(tmp_path)
-    assert "# nobody says which" in (tmp_path / "tests" / "mutations.toml").read_text()
-    assert LIST.read_text() == before
+    shutil.copytree(LISTS, tmp_path / "tests" / "mutations")
+    before = (LISTS / "core.toml").read_text()
+    Mutation("tests/mutations/core.toml", "# [[suite]] says which", "# nobody says which", "a test").make(tmp_path)
+    assert "# nobody says which" in (tmp_path / "tests" / "mutations" / "core.toml").read_text()
+    assert (LISTS / "core.toml").read_text() == before
     with pytest.raises(ValueError, match="occurs 0 times, once expected"):
-        Mutation("tests/mutations.toml", "# [[suite]] says which", "", "gone by now").make(tmp_path)
+        Mutation("tests/mutations/core.toml", "# [[suite]] says which", "", "gone by now").make(tmp_path)
 
 
 def test_the_page_names_what_was_not_noticed():

@@ -1,0 +1,137 @@
+"""Read what a peer, a client or somebody's file says, and print what it said.
+
+Whoever wrote the content may be hostile. So every reader here bounds the length of the content before it parses it, the
+depth of its nesting before it recurses, and the kinds of numbers that it may hold; and every text is escaped before a
+person sees it in a terminal or a log.
+
+Promised: a reader returns a value of the type that was asked for, or raises `ReadError`, whatever the bytes are; it
+takes time and memory in proportion to their length. `printable` returns one line without control characters, escape
+sequences or characters that reorder text. Not promised: that the values make sense; that is for whoever asked.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+LARGEST_MESSAGE = 1 << 20  # bytes of a peer's or client's JSON
+LARGEST_FILE = 1 << 22  # bytes of a TOML or JSON file that a person wrote
+DEEPEST = 32  # tables and lists in one another
+LONGEST_TEXT = 2000  # characters of somebody else's text that are printed
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_BRACKET = re.compile(rb"[][{}]")
+_KEY_PART = re.compile(r"\.")
+
+
+class ReadError(ValueError):
+    """The content is not what was expected; the message says why and holds nothing unprintable.
+
+    Callers turn it into the typed error of their room, with the name of whoever sent the content.
+    """
+
+
+def read_json(content: bytes, kind: type[T], *, largest: int = LARGEST_MESSAGE, deepest: int = DEEPEST) -> T:
+    """Parse JSON as a value of a type.
+
+    Parameters
+    ----------
+    content : bytes
+        What somebody sent, at most `largest` bytes.
+    kind : type
+        What it has to be; msgspec's structs check every field.
+    largest : int
+        Longer content is refused unread.
+    deepest : int
+        Content that nests lists and tables deeper is refused unparsed.
+
+    Raises
+    ------
+    ReadError
+        If the content is anything else.
+    """
+    require_length(len(content), largest)
+    _require_shallow(content, deepest)
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise ReadError(printable(str(error))) from None
+
+
+def read_toml(content: bytes, *, largest: int = LARGEST_FILE, deepest: int = DEEPEST) -> dict[str, Any]:
+    """Parse TOML as plain data; parameters and errors are those of `read_json`."""
+    require_length(len(content), largest)
+    try:
+        text = content.decode("utf-8")
+        for number, line in enumerate(text.splitlines(), 1):
+            if len(_KEY_PART.findall(line.partition("=")[0])) > deepest:
+                raise ReadError(f"line {number}: a key of more than {deepest} parts")
+        _require_shallow(content, deepest)
+        return tomllib.loads(text)
+    except ReadError:
+        raise
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise ReadError(printable(str(error))) from None
+
+
+def read_bytes(path: str | os.PathLike[str], *, largest: int = LARGEST_FILE) -> bytes:
+    """Read a file that is not longer than it may be.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    ReadError
+        If it is longer.
+    """
+    with Path(path).open("rb") as file:
+        content = file.read(largest + 1)
+    require_length(len(content), largest)
+    return content
+
+
+def require_length(length: int, largest: int) -> None:
+    """Refuse content that is longer than it may be."""
+    if length > largest:
+        raise ReadError(f"more than {largest} bytes")
+
+
+def printable(text: str, longest: int = LONGEST_TEXT) -> str:
+    r"""Escape what a terminal or a log would not show as it is, and cut what is too long.
+
+    Parameters
+    ----------
+    text : str
+        Anybody's words.
+    longest : int
+        Characters of the text that are kept; the rest becomes an ellipsis.
+
+    Returns
+    -------
+    str
+        One line. Control characters, line breaks, surrogates, and characters that reorder or hide text stand as
+        ``\n``, ``\x1b`` or ``\u202e``; a backslash stands as two.
+    """
+    shown = "".join(
+        character if character.isprintable() and character != "\\" else _escaped(character)
+        for character in text[:longest]
+    )
+    return shown + "…" if len(text) > longest else shown
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def _require_shallow(content: bytes, deepest: int) -> None:
+    depth = 0
+    for bracket in _BRACKET.findall(_STRING.sub(b"", content)):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > deepest:
+            raise ReadError(f"lists or tables nested more than {deepest} deep")

@@ -1,0 +1,91 @@
+"""Whatever the bytes are, a reader returns what was asked for or raises one error, and what is printed is one line."""
+
+import contextlib
+import json
+import tracemalloc
+import unicodedata
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpmpc.untrusted import DEEPEST, ReadError, printable, read_bytes, read_json, read_toml
+
+
+class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    stored: int
+    note: object = None
+
+
+@given(st.binary(max_size=300))
+def test_a_reader_raises_nothing_else(content):
+    for read in (lambda: read_json(content, Answer), lambda: read_json(content, dict), lambda: read_toml(content)):
+        with contextlib.suppress(ReadError):
+            read()
+
+
+@given(st.text())
+def test_what_is_printed_is_one_harmless_line(text):
+    shown = printable(text)
+    assert len(shown.splitlines()) <= 1
+    assert all(unicodedata.category(c)[0] != "C" for c in shown)
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b'{"stored": Infinity}', "invalid|malformed"),
+        (b'{"stored": 1e400}', ".*"),
+        (b'{"stored": 1, "note": ' + b"[" * 200_000 + b"]" * 200_000 + b"}", "nested more than 32 deep"),
+        (b'{"stored": 1, "note": "\xff\xfe"}', "utf-8"),
+        (b'{"stored": "1"}', "Expected `int`"),
+        (b'{"stored": 1, "other": 2}', "unknown field `other`"),
+        (b" " * (1 << 20) + b"{}", "more than 1048576 bytes"),
+    ],
+)
+def test_json_that_is_refused(content, why):
+    with pytest.raises(ReadError, match=f"(?i){why}"):
+        read_json(content, Answer)
+
+
+def test_brackets_in_texts_do_not_count():
+    text = "[" * 1000
+    assert read_json(json.dumps({"stored": 1, "note": text}).encode(), Answer).note == text
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (".".join("a" * 30_000).encode() + b" = 1", "a key of more than 32 parts"),
+        (b"a = " + b"[" * 50_000, "nested more than 32 deep"),
+        (b"a = \xff", "utf-8"),
+        (b"a = 1\na = 2", "overwrite"),
+    ],
+)
+def test_toml_that_is_refused_in_little_memory(content, why):
+    tracemalloc.start()
+    with pytest.raises(ReadError, match=f"(?i){why}"):
+        read_toml(content)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 20_000_000
+
+
+def test_nesting_that_is_allowed():
+    assert read_json(b"[" * DEEPEST + b"]" * DEEPEST, list)
+
+
+def test_a_long_file_is_refused_unread(tmp_path):
+    (tmp_path / "long").write_bytes(b"x" * 11)
+    assert read_bytes(tmp_path / "long", largest=11) == b"x" * 11
+    with pytest.raises(ReadError, match="more than 10 bytes"):
+        read_bytes(tmp_path / "long", largest=10)
+
+
+def test_escape_sequences_and_forged_lines_are_shown():
+    assert printable("ok\x1b[2J\nrelease of 999999 reports, signed by all") == (
+        "ok\\x1b[2J\\nrelease of 999999 reports, signed by all"
+    )
+    assert printable("a\u202eb\\") == "a\\u202eb\\\\"
+    assert printable("x" * 10, longest=4) == "xxxx…"
