@@ -78,7 +78,7 @@ def add_release_options(command: argparse.ArgumentParser) -> None:
         type=int,
         default=0,
         metavar="N",
-        help="clients that may be missing in the end (default %(default)s)",
+        help="clients in all of whom anything may be missing in the end (default %(default)s)",
     )
     command.add_argument(
         "--coalition",

@@ -29,7 +29,7 @@ from dpmpc.privacy.gaussian import (
     mu_of_budget,
     plain_float,
 )
-from dpmpc.privacy.guarantee import REPLACE_ONE, Guarantee
+from dpmpc.privacy.guarantee import REPLACE_ONE, Guarantee, Preconditions
 from dpmpc.privacy.mixing import MixingGuarantee, account_parties, calibrate_parties, party_noise_sd
 from dpmpc.privacy.noising import NOISED_BY, Noising
 from dpmpc.privacy.paper import occupancy_failure
@@ -48,6 +48,7 @@ __all__ = [
     "Ledger",
     "MixingGuarantee",
     "Noising",
+    "Preconditions",
     "RowExposure",
     "SearchedAccountant",
     "Trust",

@@ -23,7 +23,10 @@ from dpmpc.privacy import integer_noise
 from dpmpc.sketching import PublicMatrix
 
 COALITIONS = ("adaptive", "static")
-STATIC_FAILURE = 2.0**-60  # chance that a static coalition meets in a row more often than is accounted for
+STATIC_FAILURE = (
+    2.0**-60
+)  # chance that a static coalition meets in a row of one matrix more often than is accounted for
+MATRICES = 16  # that the servers of a collection may draw from one toss; any of them may be the one that is taken
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,10 +42,11 @@ class Trust:
     corrupt_clients : int
         t: clients whose noise the adversary knows.
     dropouts : int
-        Contributions that any row may lack, beyond the t.
+        q: clients in all of whom anything may be missing, beyond the t. Each client hits a row once at most, so no row
+        lacks more than q contributions; but q contributions to every row are far more clients, and are not covered.
     coalition : {"adaptive", "static"}
         Whether the t clients may be chosen after the public matrix is known, or were fixed before it was drawn. Few
-        of a static coalition meet in one row; that more do is part of delta.
+        of a static coalition meet in one row; that more do, in any of `MATRICES` matrices, is part of delta.
     """
 
     servers: int = 3
@@ -84,8 +88,8 @@ class Trust:
 
     @property
     def failure(self) -> float:
-        """Probability, over the draw of the public matrix, that the coalition is better placed than accounted for."""
-        return STATIC_FAILURE if self.coalition == "static" and self.corrupt_clients else 0.0
+        """Probability, over the draw of 16 public matrices, that the coalition is better placed in one than accounted."""
+        return MATRICES * STATIC_FAILURE if self.coalition == "static" and self.corrupt_clients else 0.0
 
     def lost_in_a_row(self, sketch: PublicMatrix) -> int:
         """`lost_of` the matrix."""

@@ -37,13 +37,14 @@ def terms(guarantee: Guarantee) -> list[tuple[str, list[str]]]:
         f"{'; '.join(pooled)}."
     ]
     if guarantee.dropouts:
-        against.append(f"It holds where {guarantee.dropouts:,} contributions to a row are missing.")
+        against.append(f"It holds where anything is missing of at most {guarantee.missing}.")
     return [
         ("Who is protected", [f"Each of the {guarantee.clients:,} clients, with its whole row."]),
         ("Neighbouring relation", [f"{guarantee.neighbouring}: {guarantee.relation}."]),
         ("Budget", [f"ε = {figures(guarantee.epsilon)}, δ = {figures(guarantee.delta)}. {achieved}"]),
         ("Against whom", against),
         ("Noise", [sentence(f"{guarantee.mechanism}; calibration: {guarantee.calibration}")]),
+        ("Given", [sentence(str(guarantee.preconditions))]),
         ("Assumes", [sentence(assumption) for assumption in guarantee.assumptions]),
         ("Proven in", [sentence(source) for source in guarantee.sources]),
     ]
