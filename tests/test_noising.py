@@ -220,12 +220,12 @@ def test_the_luck_of_a_static_coalition_is_taken_from_delta():
     sketch = Sum(columns=100)
     noises = [
         privacy.calibrate(sketch, box(2), 1, delta, noise="gaussian", trust=trust)
-        for delta, trust in ((2 * STATIC_FAILURE, static), (STATIC_FAILURE, adaptive))
+        for delta, trust in ((2 * failure, static), (failure, adaptive))
     ]
     assert noises[0].sigma == noises[1].sigma
     promises = [
         privacy.account(noises[0], sketch, box(2), 1.01, delta, trust=trust).achieved_epsilon
-        for delta, trust in ((2 * STATIC_FAILURE, static), (STATIC_FAILURE, adaptive))
+        for delta, trust in ((2 * failure, static), (failure, adaptive))
     ]
     assert promises[0] == promises[1] <= 1
 
