@@ -2,9 +2,9 @@
 
 Promised: the same content gives the same bytes on every machine, without a date. Reading runs no code from the file
 (no pickles), whatever is no release is an `InputError`, and a file that claims another guarantee than its own public
-facts give is refused. A guarantee is compared by its numbers and facts. Its sentences are not: they are nobody's evidence,
-may differ between versions, and readers print those of the recomputed guarantee. Not promised: that the facts are true;
-that takes signatures (`dpmpc.intake.certificate`).
+facts give is refused. A guarantee is compared by its numbers and facts. Its sentences are not: they are nobody's
+evidence, may differ between versions, and readers print those of the recomputed guarantee. Not promised: that the
+facts are true; that takes signatures (`dpmpc.intake.certificate`).
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def read(path: str | os.PathLike[str], what: str, build: Callable[[dict[str, Any
 
 
 def alike(claimed: Any, found: dict[str, Any]) -> bool:
-    """Whether two guarantees agree in all but words, up to the rounding of linear algebra elsewhere or by version 0.1."""
+    """Whether two guarantees agree in all but words, up to how linear algebra rounds elsewhere or in version 0.1."""
     if not isinstance(claimed, dict):
         return False
     newer = NEWER_FACTS & found.keys()

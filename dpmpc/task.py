@@ -172,6 +172,11 @@ class Task:
             conduct=conduct,
         )
 
+    def epsilon_against(self, corrupt_clients: int) -> float:
+        """Return epsilon at the task's delta if so many clients told their noise; infinite where nothing is proven."""
+        trust = dataclasses.replace(self.trust, corrupt_clients=corrupt_clients)
+        return privacy.epsilon_against(self.noise, self.sketch, self.sensitivity, self.delta, trust, self.noising)
+
     @functools.cached_property
     def modulus_plan(self) -> ModulusPlan:
         """The proof that no entry of the opened sum wraps around; an error if it might."""

@@ -202,17 +202,6 @@ def test_a_static_coalition_needs_less_noise_than_an_adaptive_one():
     assert noises["static"] < noises["adaptive"] / 5
 
 
-def test_a_static_coalition_needs_less_noise_than_an_adaptive_one():
-    sketch = CountSketch(rows=100, columns=100_000, seed=3, balanced=True)
-    noises = {
-        coalition: privacy.calibrate(
-            sketch, box(2), 1, 1e-6, trust=Trust(corrupt_clients=900, coalition=coalition)
-        ).variance
-        for coalition in ("static", "adaptive")
-    }
-    assert noises["static"] < noises["adaptive"] / 5
-
-
 def test_the_luck_of_a_static_coalition_is_taken_from_delta():
     """In one row a static coalition is as well placed as any, and half of delta = 2^-55 is its failure."""
     failure = MATRICES * STATIC_FAILURE

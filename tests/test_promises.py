@@ -1,6 +1,7 @@
 """What a guarantee says is what is proven: who may be missing, who is counted on, what it rests on, and who checked."""
 
 import dataclasses
+import datetime
 import itertools
 import json
 import math
@@ -9,22 +10,25 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.hostile.clients import surround
 
 from dpmpc import privacy
-from dpmpc.analyst import open_sums
-from dpmpc.bounds import Column, Schema
+from dpmpc.bounds import Schema
 from dpmpc.client import share_batch
 from dpmpc.encoding import Sensitivity
 from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, PrivacyWarning
+from dpmpc.intake.collection import ServerEntry, design_collection
+from dpmpc.network.identity import write_identity
 from dpmpc.planning import design
-from dpmpc.privacy import BudgetLedger, Cost, Guarantee, Noising, Preconditions, Trust
+from dpmpc.privacy import Cost, Guarantee, Noising, Preconditions, Trust
 from dpmpc.privacy.exposure import MATRICES, STATIC_FAILURE
 from dpmpc.release import GramRelease, Release
 from dpmpc.server import transform
 from dpmpc.shares import ArrayShare
-from dpmpc.sketching import OSNAP, Sum
+from dpmpc.sketching import OSNAP
 
 VERSION_0_1 = Path(__file__).parent / "vectors" / "version_0_1"
+DAY = datetime.timedelta(days=1)
 SCHEMA = Schema.unit(["a", "y"])
 
 
@@ -203,3 +207,61 @@ def test_a_closed_sketch_is_promised_for_servers_that_follow_the_protocol():
     assert [getattr(promise, name) for name in numbers] == [getattr(task.guarantee, name) for name in numbers]
     with pytest.raises(InputError, match="sharing: 'additive' given, 'shamir' expected"):
         _ = task_of().unopened_guarantee
+
+
+# A server that denies reports
+
+
+@pytest.fixture(scope="module")
+def entries(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("identities")
+    pems = [write_identity(folder / f"{party}", party, DAY).decode() for party in range(3)]
+    return tuple(ServerEntry(f"https://s{i}.example", f"s{i}.example:7000", pem) for i, pem in enumerate(pems))
+
+
+def collected(entries, **options):
+    now = datetime.datetime.now(datetime.UTC)
+    times = {"opens": now - DAY, "closes": now, "expires": now + DAY}
+    sizes = {"minimum_batch": 200, "largest_batch": 5000, "sketch": "sum"}
+    return design_collection("a trial", SCHEMA, entries, 1.0, 1e-6, **times, **(sizes | options))
+
+
+def test_servers_make_the_noise_of_a_collection_unless_told_otherwise(entries):
+    collection = collected(entries)
+    assert collection.plan.noising.by == "servers"
+    assert "it costs nobody's privacy" in collection.omission()
+    with pytest.raises(InputError, match=r"corrupt_clients: none given, .* how many of any 200 reports"):
+        collected(entries, noise_by="clients")
+    with pytest.raises(InputError, match=r"noise_by: none given with Shamir shares, 'clients' expected"):
+        collected(entries, sharing="shamir")
+    assert collected(entries, noise_by="clients", corrupt_clients=0, sharing="shamir").plan.noising.by == "clients"
+
+
+def test_clients_noise_is_counted_on_in_the_smallest_batch_that_can_remain(entries):
+    """The noise is made for the minimum batch less t; what it gives against more strangers is told."""
+    collection = collected(entries, noise_by="clients", corrupt_clients=50)
+    honest = collected(entries, noise_by="clients", corrupt_clients=0)
+    assert collection.plan.noise.variance / honest.plan.noise.variance == pytest.approx(200 / 150, rel=1e-4)
+    told = honest.omission()
+    assert "down to 200; the noise of 200 of 200 clients is counted on, so t = 0 has to bound" in told
+    against = honest.plan.epsilon_against(199)
+    assert f"with 199 epsilon = {against:.4g}" in told
+    assert against == pytest.approx(20.895, abs=0.01)
+    assert honest.plan.epsilon_against(0) == honest.plan.guarantee.achieved_epsilon
+    batch = collection.task(300, bytes(32))
+    assert "the noise of 250 of 300 clients is counted on, so t = 50" in collection.omission(batch)
+    assert "If there were more of them: with 150 epsilon" in collection.omission(batch)
+    assert honest.plan.epsilon_against(200) == math.inf  # nobody is left
+
+
+@pytest.mark.parametrize(("noise_by", "held"), [("clients", False), ("servers", True)])
+def test_a_victim_among_strangers(entries, noise_by, held):
+    """199 clients without noise and a server that left them and the victim over: what blurs the victim."""
+    t = {} if noise_by == "servers" else {"corrupt_clients": 0}
+    task = collected(entries, noise_by=noise_by, **t).plan
+    left = surround(task, np.array([[0.9, -0.7]]), runs=400)
+    spread = left.std(axis=0).mean()
+    counted_on = task.sensitivity.l2 / task.guarantee.mu
+    assert bool(spread > 0.9 * counted_on) is held
+    if not held:
+        assert spread == pytest.approx(math.sqrt(task.noise.variance), rel=0.15)

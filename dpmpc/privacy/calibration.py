@@ -40,8 +40,13 @@ from dpmpc.sketching import PublicMatrix
 CALIBRATIONS = ("joint", "paper")
 SEMI_HONEST = "the servers follow the protocol (semi-honest)"
 # Where clients noise what they send.
-ONE_RELEASE = "each report enters one release only, since the noise in it was drawn once: openings of the same reports do not compose"
-CRYPTOGRAPHY = "computational security: AES-128 in counter mode is a pseudorandom generator and HKDF-SHA256 a pseudorandom function"
+ONE_RELEASE = (
+    "each report enters one release only: its noise was drawn once, and two openings of the same reports do not compose"
+)
+CRYPTOGRAPHY = (
+    "computational security: AES-128 in counter mode is a pseudorandom generator, and HKDF-SHA256 a pseudorandom "
+    "function"
+)
 PUBLIC_DRAW = (
     "the public matrix is as good as random, which takes that Philox4x32-7 is a pseudorandom function; at most "
     f"{MATRICES} of them were drawn, all of them paid for in delta, and no run was broken off to draw others"
@@ -99,6 +104,23 @@ def calibrate(
     if calibration == "paper":
         return accountant.papers(sketch, sensitivity, epsilon, spendable, trust)
     return accountant.least(exposure.with_margin(), sensitivity, epsilon, spendable)
+
+
+def epsilon_against(
+    noise: Noise, sketch: PublicMatrix, sensitivity: Sensitivity, delta: float, trust: Trust, noising: Noising
+) -> float:
+    """Return the epsilon that `noise` gives at delta, whatever was promised; infinite where none is proven.
+
+    Parameters are those of `account`.
+    """
+    accountant = accountant_of(noise.name)
+    spendable = delta - trust.failure
+    if spendable < 0 or (spendable == 0 and not accountant.pure):
+        return math.inf
+    try:
+        return accountant.epsilon(noise, noising.exposure(sketch, trust), sensitivity, spendable)
+    except GuaranteeError:  # so large a coalition that no bound holds, or too few shares of Laplace noise
+        return math.inf
 
 
 def account(

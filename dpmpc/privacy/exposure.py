@@ -88,7 +88,7 @@ class Trust:
 
     @property
     def failure(self) -> float:
-        """Probability, over the draw of 16 public matrices, that the coalition is better placed in one than accounted."""
+        """Probability that, in one of 16 public matrices, the coalition is better placed than accounted for."""
         return MATRICES * STATIC_FAILURE if self.coalition == "static" and self.corrupt_clients else 0.0
 
     def lost_in_a_row(self, sketch: PublicMatrix) -> int:

@@ -89,13 +89,13 @@ class Preconditions:
                 raise InputError(f"{name}: {value!r} given, an integer from {least} expected")
         if self.count_is_public is not True:
             raise GuaranteeError(
-                f"count_is_public: {self.count_is_public!r} given, True expected: replacing a row keeps n, so nothing is "
-                "proven of an n that depends on the data"
+                f"count_is_public: {self.count_is_public!r} given, True expected: replacing a row keeps n, so nothing "
+                "is proven of an n that depends on the data"
             )
         if self.missing_means != MISSING_CLIENTS:
             raise GuaranteeError(
-                f"missing_means: {self.missing_means!r} given, {MISSING_CLIENTS!r} expected: what is missing is counted "
-                "by clients, in whichever rows of the sketch they lie"
+                f"missing_means: {self.missing_means!r} given, {MISSING_CLIENTS!r} expected: what is missing is "
+                "counted by clients, in whichever rows of the sketch they lie"
             )
         if self.noise_by not in NOISE_MAKERS:
             raise InputError(f"noise_by: {self.noise_by!r} given, one of {', '.join(NOISE_MAKERS)} expected")
@@ -196,8 +196,8 @@ class Guarantee(Promise):
             raise GuaranteeError(f"preconditions: {given!r} given, checked Preconditions expected")
         if (given.clients, given.missing) != (self.clients, self.dropouts):
             raise GuaranteeError(
-                f"preconditions: of {given.clients} clients and {given.missing} missing ones given, of {self.clients} and "
-                f"{self.dropouts} expected"
+                f"preconditions: of {given.clients} clients and {given.missing} missing ones given, of {self.clients} "
+                f"and {self.dropouts} expected"
             )
 
     def to_dict(self) -> dict[str, Any]:

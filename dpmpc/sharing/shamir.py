@@ -82,8 +82,8 @@ class ShamirSharing:
     def unopened_conduct(self) -> str:
         """What is assumed of the servers' conduct where they multiply shares inside MPyC, in words."""
         return (
-            f"all {self.servers} servers are present and follow the protocol (semi-honest): MPyC multiplies with passive "
-            f"security, so an altered share goes unnoticed; at most {self.threshold} of them pool what they see"
+            f"all {self.servers} servers are present and follow the protocol (semi-honest): MPyC multiplies with "
+            f"passive security, so an altered share goes unnoticed; at most {self.threshold} of them pool what they see"
         )
 
     def split(
