@@ -308,8 +308,8 @@ def test_the_command_says_what_was_checked_or_what_is_wrong(certified, tmp_path,
     assert main(["verify", str(certified.path), "--collection", str(certified.deployment.task_file)]) == 0
     told = capsys.readouterr().out
     assert told.count("\n") == 9
-        assert "at most 0 of them by strangers" in told
-        assert "(selective dropping) chooses which clients are left, down to 200" in told
+    assert "at most 0 of them by strangers" in told
+    assert "(selective dropping) chooses which clients are left, down to 200" in told
     (tmp_path / "empty").write_bytes(b"")
     assert main(["verify", str(tmp_path / "empty")]) == 2
     assert "VerificationFailed: file: " in capsys.readouterr().err

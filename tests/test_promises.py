@@ -13,6 +13,7 @@ import pytest
 from support.hostile.clients import surround
 
 from dpmpc import privacy
+from dpmpc.analyst import open_sums
 from dpmpc.bounds import Schema
 from dpmpc.client import share_batch
 from dpmpc.encoding import Sensitivity
@@ -20,7 +21,7 @@ from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, PrivacyWarni
 from dpmpc.intake.collection import ServerEntry, design_collection
 from dpmpc.network.identity import write_identity
 from dpmpc.planning import design
-from dpmpc.privacy import Cost, Guarantee, Noising, Preconditions, Trust
+from dpmpc.privacy import BudgetLedger, Cost, Guarantee, Noising, Preconditions, Trust
 from dpmpc.privacy.exposure import MATRICES, STATIC_FAILURE
 from dpmpc.release import GramRelease, Release
 from dpmpc.server import transform
@@ -265,3 +266,55 @@ def test_a_victim_among_strangers(entries, noise_by, held):
     assert bool(spread > 0.9 * counted_on) is held
     if not held:
         assert spread == pytest.approx(math.sqrt(task.noise.variance), rel=0.15)
+
+
+# Several openings of the same reports
+
+
+def test_the_ledger_refuses_a_second_opening_of_reports_with_the_clients_noise():
+    rows = np.random.default_rng(0).uniform(-1, 1, (400, 2))
+    tasks = [task_of(400, sketch="countsketch", sparsity=None) for _ in range(2)]
+    tasks[1] = dataclasses.replace(tasks[1], noise=tasks[0].noise).verify()
+    shares = share_batch(tasks[0], rows)
+    first, second = (open_sums(task, [transform(task, share) for share in shares]) for task in tasks)
+    ledger = BudgetLedger(3.0, 1e-5)
+    ledger.spend(first, "first")
+    with pytest.raises(GuaranteeError, match=r"reports: 'none' given for second, other ones than 'those' of first"):
+        ledger.spend(second, "second")
+    with pytest.raises(GuaranteeError, match=r"reports: 'anew' given for second"):
+        ledger.spend(second, "second", reports="anew")  # the first ones have no name
+    assert [entry.what for entry in ledger.entries] == ["first"]
+
+
+def test_reports_of_other_names_compose(tmp_path):
+    promise = task_of(400).guarantee
+    ledger = BudgetLedger(3.0, 1e-5)
+    ledger.spend(promise, "first", reports="spring")
+    ledger.spend(promise, "second", reports="autumn")
+    for reports in ("spring", None):
+        with pytest.raises(GuaranteeError, match="reports: "):
+            ledger.spend(promise, "third", reports=reports)
+    ledger.save(tmp_path / "ledger.json")
+    loaded = BudgetLedger.load(tmp_path / "ledger.json")
+    assert [entry.reports for entry in loaded.entries] == ["spring", "autumn"]
+    with pytest.raises(GuaranteeError, match="reports: 'autumn' given for third, other ones than 'autumn' of second"):
+        loaded.spend(promise, "third", reports="autumn")
+    for reports in ("", "  ", 3):
+        with pytest.raises(InputError, match=r"reports: .* given, a name expected"):
+            loaded.spend(promise, "third", reports=reports)
+
+
+def test_fresh_noise_composes_without_names(tmp_path):
+    served, noised = task_of(400, noise_by="servers").guarantee, task_of(400).guarantee
+    ledger = BudgetLedger(3.0, 1e-5)
+    for what in ("first", "second"):
+        ledger.spend(served, what)
+    ledger.spend((0.1, 1e-9), "something else")
+    ledger.spend(noised, "of clients")
+    assert [entry.reports for entry in ledger.entries] == [None, None, None, ""]
+    path = tmp_path / "ledger.json"
+    ledger.save(path)
+    fields = json.loads(path.read_text())
+    older = [{name: value for name, value in entry.items() if name != "reports"} for entry in fields["entries"]]
+    path.write_text(json.dumps({**fields, "format": "dpmpc budget 1", "entries": older}))
+    assert [entry.reports for entry in BudgetLedger.load(path).entries] == [None] * 4
