@@ -14,12 +14,13 @@ import abc
 import dataclasses
 import math
 import operator
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from dpmpc.errors import GuaranteeError, InputError
-from dpmpc.privacy import integer_noise
+from dpmpc.privacy import integer_noise, rigorous
 from dpmpc.sketching import PublicMatrix
 
 COALITIONS = ("adaptive", "static")
@@ -184,8 +185,8 @@ class RowExposure(Exposure):
             )
         weights = np.divide(1.0, unknown, out=np.zeros(len(unknown)), where=hit)
         return cls(
-            leverage=sketch.heaviest_client(weights),
-            leverage_of_squares=sketch.heaviest_client(weights**2),
+            leverage=rigorous.sum_of_rounded_above(sketch.heaviest_client(weights), sketch.sparsity),
+            leverage_of_squares=rigorous.sum_of_rounded_above(sketch.heaviest_client(weights**2), sketch.sparsity),
             fewest=int(unknown[hit].min()),
             most=int(unknown[hit].max()),
             sparsity=sketch.sparsity,
@@ -196,8 +197,8 @@ class RowExposure(Exposure):
         """Measure a public matrix whose rows get their noise from the servers: m_r is the number of honest ones."""
         honest = trust.honest_servers
         return cls(
-            leverage=sketch.sparsity / honest,
-            leverage_of_squares=sketch.sparsity / honest**2,
+            leverage=rigorous.above(Fraction(sketch.sparsity, honest)),
+            leverage_of_squares=rigorous.above(Fraction(sketch.sparsity, honest**2)),
             fewest=honest,
             most=honest,
             sparsity=sketch.sparsity,
