@@ -16,6 +16,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Iterable
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 from dpmpc.errors import GuaranteeError
 from dpmpc.privacy.exposure import Exposure, Trust
 from dpmpc.privacy.integer_noise import ROUNDING_WIDTH, smoothing_slack
-from dpmpc.privacy.rigorous import forms_error, inverse_within, smallest_eigenvalue_below, sum_above
+from dpmpc.privacy.rigorous import above, forms_error, inverse_within, smallest_eigenvalue_below, sum_above
 from dpmpc.sketching import PublicMatrix
 from dpmpc.sketching.public_matrix import integer_from
 
@@ -73,7 +74,9 @@ class OneCopyExposure(Exposure):
         """
         lost = integer_from("corrupt_clients + dropouts", trust.lost, 0, sketch.columns - 1)
         largest, smallest = _measured(sketch, lost, trust.lost_in_a_row(sketch))
-        alone = sketch.sparsity / (1 + sketch.sparsity)  # beside the anchors only; docs/one-copy.md, section 5
+        alone = above(
+            Fraction(sketch.sparsity, 1 + sketch.sparsity)
+        )  # beside the anchors only; docs/one-copy.md, section 5
         return cls(
             leverage=min(largest * (1 + ROUNDING), alone),
             fewest=max(smallest, 1.0),

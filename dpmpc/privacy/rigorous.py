@@ -2,9 +2,9 @@
 
 Scalars are exact rationals (`fractions.Fraction`), and each result is the float next above or below. Matrices hold
 exact integers; what a computer finds for them is only a guess, which is then *proven* by a computation whose own
-rounding is bounded beforehand. With u = 2^-53 and g(m) = m u / (1 - m u), a sum of m products in any order, with or without fused
-operations, differs from the exact one by at most g(m) times the sum of the products' absolute values (Higham 2002,
-section 3.1; nothing underflows in the numbers used here).
+rounding is bounded beforehand. With u = 2^-53 and g(m) = m u / (1 - m u), a sum of m products in any order, with or
+without fused operations, differs from the exact one by at most g(m) times the sum of the products' absolute values
+(Higham 2002, section 3.1; nothing underflows in the numbers used here).
 
 - *Inverse.* R is a guess for G^-1 and E = I - R G. If |E| < 1 in the maximum row sum, G^-1 = (I - E)^-1 R, hence
   |G^-1 - R| <= |E| |R| / (1 - |E|).
@@ -90,8 +90,8 @@ def inverse_within(G: Reals) -> tuple[Reals, float]:
     error = _row_sum_above(residual) * (1 + _error(1)) + _error(k + 1) * (size_R * size_G + 1)
     if error >= 1:
         raise GuaranteeError(
-            f"rows: a matrix of {k} rows given, whose inverse is known within {float(error):.3g} only, and less than 1 is "
-            "expected: nothing is proven of the noise; take fewer rows or more clients"
+            f"rows: a matrix of {k} rows given, whose inverse is known within {float(error):.3g} only, and less than 1 "
+            "is expected: nothing is proven of the noise; take fewer rows or more clients"
         )
     return R, above(error / (1 - error) * size_R)
 
