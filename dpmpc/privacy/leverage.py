@@ -74,9 +74,8 @@ class OneCopyExposure(Exposure):
         """
         lost = integer_from("corrupt_clients + dropouts", trust.lost, 0, sketch.columns - 1)
         largest, smallest = _measured(sketch, lost, trust.lost_in_a_row(sketch))
-        alone = above(
-            Fraction(sketch.sparsity, 1 + sketch.sparsity)
-        )  # beside the anchors only; docs/one-copy.md, section 5
+        # Beside the anchors only; docs/one-copy.md, section 5.
+        alone = above(Fraction(sketch.sparsity, 1 + sketch.sparsity))
         return cls(
             leverage=min(largest * (1 + ROUNDING), alone),
             fewest=max(smallest, 1.0),
