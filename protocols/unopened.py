@@ -10,7 +10,8 @@ clients' noise is in the shares, so what is opened is a function of the noisy sk
 holds for it as for the sketch itself (post-processing; Dwork and Roth 2014, Proposition 2.1). All of it takes that all
 servers are present and follow MPyC's protocols, which are passively secure (`Task.unopened_guarantee`). Not promised:
 secrecy against more than t servers; a right answer, or an error, where a server alters its share; that no number wraps
-around modulo p is for the program to prove."""
+around modulo p is for the program to prove.
+"""
 
 from __future__ import annotations
 
