@@ -21,8 +21,8 @@ def promise(guarantee: Guarantee) -> str:
     return (
         f"Had any one of the {guarantee.clients:,} clients sent another row, anything that can be computed from the "
         f"release in practice would have been at most exp(ε) = {figures(factor)} times more or less likely{extra}. The "
-        "nearer that factor is to 1, the less anybody learns about one client, whatever else they know about it or about "
-        "all the others."
+        "nearer that factor is to 1, the less anybody learns about one client, whatever else they know about it or "
+        "about all the others."
     )
 
 
