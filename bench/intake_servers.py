@@ -69,6 +69,8 @@ class Servers:
             "sketch": "osnap",
             "rows": 50,
             "copies": "one",
+            "noise_by": "clients",
+            "corrupt_clients": 0,
         } | fields
         collection = design_collection(
             "a trial", Schema.from_pair(["a", "b", "y"], (0.0, 10.0)), entries, 1.0, 1e-7, **chosen

@@ -140,6 +140,7 @@ def prepare(folder: Path, reports: int) -> Servers:
         command += [f"--{name}", moment.isoformat(timespec="seconds")]
     command += ["--minimum-batch", str(reports), "--largest-batch", "100000", "--epsilon", "1", "--delta", "1e-6"]
     command += ["--sketch", "osnap", "--rows", "8", "--sparsity", "2", "--copies", "each"]
+    command += ["--noise-by", "clients", "--corrupt-clients", "0"]
     _done(_dpmpc(*command), folder)
     return Servers(folder, Collection.load(folder / "collection.toml"))
 

@@ -13,13 +13,15 @@ import functools
 import json
 import math
 import os
+import warnings
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc import release_file
-from dpmpc.errors import InputError
+from dpmpc.errors import InputError, PrivacyWarning
 from dpmpc.files import whole
 from dpmpc.notebook import facts_html
 from dpmpc.privacy import Guarantee
@@ -129,9 +131,14 @@ class Release(Opened):
         GuaranteeError
             If its noise does not give the guarantee that it claims.
         """
-        return release_file.read(
-            path, "release file", lambda public, sums: cls(Task.from_dict(public["task"]).verify(), sums)
-        )
+
+        def build(public: dict[str, Any], sums: NDArray[Any]) -> Release:
+            task = Task.from_dict(public["task"]).verify()
+            if release_file.is_older(public["guarantee"]) and task.trust.dropouts:
+                _warn_of_dropouts(path, task)
+            return cls(task, sums)
+
+        return release_file.read(path, "release file", build)
 
     def __repr__(self) -> str:
         rows, width = self.sums.shape
@@ -155,12 +162,24 @@ class Release(Opened):
         return facts_html(f"Release of {self.clients:,} clients", facts, self.guarantee._repr_html_())
 
 
+def _warn_of_dropouts(path: str | os.PathLike[str], task: Task) -> None:
+    """Say that a file of version 0.1 counted dropouts in a sense that one copy does not bear out."""
+    if task.noising.reaches_several_rows(task.sketch):
+        warnings.warn(
+            f"release: {os.fspath(path)!r} was written by version 0.1, whose words let {task.trust.dropouts} "
+            "contributions to each row be missing; its noise was made for as many clients in all, and the guarantee "
+            "holds in that sense only",
+            PrivacyWarning,
+            stacklevel=5,
+        )
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class GramRelease(Opened):
     """The Gram matrix of a noisy sketch of rows that was never opened.
 
     Estimators that read `gram` fit it like a `Release`. It was computed from what a `Release` of the same task would
-    have shown, so the task's guarantee holds for it.
+    have shown, so the task's guarantee holds for it, if all servers followed the protocol.
 
     Parameters
     ----------
@@ -172,6 +191,11 @@ class GramRelease(Opened):
 
     task: Task
     products: NDArray[np.int64]
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised to each client by servers that multiplied inside MPyC."""
+        return self.task.unopened_guarantee
 
     def __post_init__(self) -> None:
         side = len(self.task.schema) + 1

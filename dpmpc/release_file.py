@@ -2,7 +2,9 @@
 
 Promised: the same content gives the same bytes on every machine, without a date. Reading runs no code from the file
 (no pickles), whatever is no release is an `InputError`, and a file that claims another guarantee than its own public
-facts give is refused. Not promised: that the facts are true; that takes signatures (`dpmpc.intake.certificate`).
+facts give is refused. A guarantee is compared by its numbers and facts. Its sentences are not: they are nobody's
+evidence, may differ between versions, and readers print those of the recomputed guarantee. Not promised: that the
+facts are true; that takes signatures (`dpmpc.intake.certificate`).
 """
 
 from __future__ import annotations
@@ -22,7 +24,11 @@ from numpy.typing import NDArray
 from dpmpc.errors import InputError
 
 PUBLIC_MEMBER, SUMS_MEMBER = "release.json", "sums.npy"
-ROUNDING = 1e-9  # relative, of what a guarantee computes with linear algebra
+ROUNDING = (
+    1e-7  # relative, of what a guarantee computes with linear algebra, rounded to the safe side since version 0.2
+)
+SENTENCES = frozenset({"mechanism", "assumptions", "sources"})
+NEWER_FACTS = frozenset({"leverage", "least_variance", "preconditions"})  # which version 0.1 did not write
 _NOT_A_RELEASE = (OSError, zipfile.BadZipFile, KeyError, TypeError, AttributeError, ValueError, EOFError)
 
 
@@ -78,12 +84,21 @@ def read(path: str | os.PathLike[str], what: str, build: Callable[[dict[str, Any
 
 
 def alike(claimed: Any, found: dict[str, Any]) -> bool:
-    """Whether two guarantees agree, up to the rounding of linear algebra on another machine or by other threads."""
-    if not isinstance(claimed, dict) or claimed.keys() != found.keys():
+    """Whether two guarantees agree in all but words, up to how linear algebra rounds elsewhere or in version 0.1."""
+    if not isinstance(claimed, dict):
+        return False
+    newer = NEWER_FACTS & found.keys()
+    if claimed.keys() != found.keys() and claimed.keys() != found.keys() - newer:
         return False
     return all(
         math.isclose(claimed[name], value, rel_tol=ROUNDING)
         if isinstance(value, float) and isinstance(claimed[name], float)
         else claimed[name] == value
         for name, value in found.items()
+        if name in claimed and name not in SENTENCES
     )
+
+
+def is_older(claimed: Any) -> bool:
+    """Whether a guarantee was written by version 0.1."""
+    return isinstance(claimed, dict) and not NEWER_FACTS & claimed.keys()

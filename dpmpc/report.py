@@ -78,6 +78,7 @@ def task_fields(task: Task, features: int) -> dict[str, Any]:
             "corrupt_clients": guarantee.corrupt_clients,
             "corrupt_servers": guarantee.corrupt_servers,
             "dropouts": guarantee.dropouts,
+            "noise_by": guarantee.noise_by,
             "mechanism": guarantee.mechanism,
             "calibration": guarantee.calibration,
             "simulation": guarantee.simulation,

@@ -142,6 +142,23 @@ class Task:
     @functools.cached_property
     def guarantee(self) -> Guarantee:
         """The privacy guarantee, recomputed from the public facts; an error if they do not give what is promised."""
+        return self._guarantee(self.scheme.conduct)
+
+    @functools.cached_property
+    def unopened_guarantee(self) -> Guarantee:
+        """The guarantee where servers multiply Shamir shares of the sketch inside MPyC, which takes more of them.
+
+        Raises
+        ------
+        InputError
+            If the shares are additive: MPyC cannot multiply those.
+        """
+        if not isinstance(self.scheme, ShamirSharing):
+            raise InputError(f"sharing: {self.sharing!r} given, 'shamir' expected: MPyC computes on Shamir shares")
+        return self._guarantee(self.scheme.unopened_conduct)
+
+    def _guarantee(self, conduct: str) -> Guarantee:
+        """Recompute the guarantee under what is assumed of the servers' conduct."""
         return privacy.account(
             self.noise,
             self.sketch,
@@ -152,8 +169,13 @@ class Task:
             noising=self.noising,
             calibration=self.calibration,
             simulation=self.simulation,
-            conduct=self.scheme.conduct,
+            conduct=conduct,
         )
+
+    def epsilon_against(self, corrupt_clients: int) -> float:
+        """Return epsilon at the task's delta if so many clients told their noise; infinite where nothing is proven."""
+        trust = dataclasses.replace(self.trust, corrupt_clients=corrupt_clients)
+        return privacy.epsilon_against(self.noise, self.sketch, self.sensitivity, self.delta, trust, self.noising)
 
     @functools.cached_property
     def modulus_plan(self) -> ModulusPlan:

@@ -7,9 +7,10 @@ no party of MPyC's protocols, and to nobody else.
 
 Promised: any t servers that pool what they see learn nothing, and the analyst learns what is opened and no more. The
 clients' noise is in the shares, so what is opened is a function of the noisy sketch, and the guarantee of the task
-holds for it as for the sketch itself (post-processing; Dwork and Roth 2014, Proposition 2.1). Not promised: secrecy
-against more than t servers, or a right answer where a server does not follow MPyC's protocols, which are passively
-secure; that no number wraps around modulo p is for the program to prove.
+holds for it as for the sketch itself (post-processing; Dwork and Roth 2014, Proposition 2.1). All of it takes that all
+servers are present and follow MPyC's protocols, which are passively secure (`Task.unopened_guarantee`). Not promised:
+secrecy against more than t servers; a right answer, or an error, where a server alters its share; that no number wraps
+around modulo p is for the program to prove.
 """
 
 from __future__ import annotations
@@ -133,6 +134,6 @@ def print_run(found: Sequence[Any], task: Task, done: Run) -> None:
     seconds = max(report.phases["multiply"].wall_s for report in done.servers)
     closed = f"That was never opened: the servers multiplied inside MPyC for {seconds:.3f} s.\n"
     console = Console(highlight=False)
-    for part in (release_text(task), closed, *found, "", guarantee_text(task.guarantee)):
+    for part in (release_text(task), closed, *found, "", guarantee_text(task.unopened_guarantee)):
         console.print(part, soft_wrap=isinstance(part, str))
     console.print(servers_table(done.servers))

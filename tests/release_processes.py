@@ -92,6 +92,8 @@ def deploy(root, servers=3, *, count=COUNT, addresses=None, ids=None, identities
         "rows": 8,
         "sparsity": 2,
         "copies": "each",
+        "noise_by": "clients",
+        "corrupt_clients": 0,
     } | options
     entries = []
     for server in range(servers):

@@ -108,7 +108,7 @@ def test_a_sound_file_passes(certified, shamir):
         verified = verify(one.path, one.deployment.collection)
         assert verified.collection == one.deployment.collection
         np.testing.assert_array_equal(verified.release.sums, one.release.sums)
-        assert len(verified.checks) == 8
+        assert len(verified.checks) == 9
     assert "of servers 0, 2, 3 under" in "".join(verified.checks)
 
 
@@ -307,7 +307,9 @@ def test_a_manifest_travels_as_json(certified):
 def test_the_command_says_what_was_checked_or_what_is_wrong(certified, tmp_path, capsys):
     assert main(["verify", str(certified.path), "--collection", str(certified.deployment.task_file)]) == 0
     told = capsys.readouterr().out
-    assert told.count("\n") == 8
+    assert told.count("\n") == 9
+    assert "at most 0 of them by strangers" in told
+    assert "(selective dropping) chooses which clients are left, down to 200" in told
     (tmp_path / "empty").write_bytes(b"")
     assert main(["verify", str(tmp_path / "empty")]) == 2
     assert "VerificationFailed: file: " in capsys.readouterr().err

@@ -45,6 +45,8 @@ def entries(tmp_path_factory):
 def designed(entries, servers=3, **options):
     fields = {"opens": OPENS, "closes": CLOSES, "expires": EXPIRES, "minimum_batch": 2000, "largest_batch": 100_000}
     fields |= options
+    if fields.get("noise_by", "clients") == "clients":
+        fields = {"noise_by": "clients", "corrupt_clients": 0} | fields
     schema = Schema.from_pair(["a", "b", "y"], (0.0, 10.0))
     return design_collection("a trial", schema, entries[:servers], 1.0, 1e-6, **fields)
 
@@ -325,15 +327,35 @@ def test_the_commands_of_whoever_begins(tmp_path, capsys):
     status, told = write("open.toml")
     assert status == 0
     assert "(1, 1e-06)-differential privacy for each of 1,000 clients" in told.out
-    assert "one person can be many clients" in told.err
+    assert "server that denies reports" not in told.err
+    assert "noise: discrete-gaussian" in told.out
+    assert "from each server in every sum" in told.out
     assert "certificate of server" not in told.err
     late = write("late.toml", "--closes", "2090-01-01T00:00Z", "--expires", "2090-02-01T00:00Z")[1]
     assert [f"certificate of server {party} ends 20" in late.err for party in range(3)] == [True] * 3
-    assert "many clients" not in write("roster.toml", "--authenticated")[1].err
-    assert "many clients" not in write("servers.toml", "--noise-by", "servers")[1].err
     assert write("open.toml")[0] == 2  # never overwritten
     assert main(["inspect", str(tmp_path / "open.toml")]) == 0
-    assert Collection.load(tmp_path / "open.toml").digest.hex() in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert Collection.load(tmp_path / "open.toml").digest.hex() in told
+    assert "omission: a server that denies reports chooses whose reports are summed" in told
+
+    status, told = write("guess.toml", "--noise-by", "clients")
+    assert status == 2
+    assert "corrupt_clients: none given" in told.err
+    assert "how many of any 1000 reports" in told.err
+    status, told = write("shamir.toml", "--sharing", "shamir")
+    assert status == 2
+    assert "noise_by: none given with Shamir shares" in told.err
+    stated = ("--noise-by", "clients", "--corrupt-clients", "100")
+    for name, options, words in (("many", (), True), ("roster", ("--authenticated",), False)):
+        status, told = write(f"{name}.toml", *stated, *options)
+        assert status == 0
+        assert "if at most 100 of any 1000 reports are of people who work with a server" in told.err
+        assert ("one person can be many clients" in told.err) is words
+    assert main(["inspect", str(tmp_path / "many.toml")]) == 0
+    told = capsys.readouterr().out
+    assert "the noise of 900 of 1,000 clients is counted on" in told
+    assert "at most 100 of exactly these 1,000 clients tell their noise or add none" in told
 
 
 @pytest.mark.parametrize("kind", ["text", "other"])

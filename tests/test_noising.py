@@ -16,7 +16,7 @@ from dpmpc.encoding import FixedPoint
 from dpmpc.errors import GuaranteeError, InputError, SimulationOnly
 from dpmpc.planning import design
 from dpmpc.privacy import Guarantee, Noising, RowExposure, Trust
-from dpmpc.privacy.exposure import STATIC_FAILURE
+from dpmpc.privacy.exposure import MATRICES, STATIC_FAILURE
 from dpmpc.randomness import Stream
 from dpmpc.server import transform
 from dpmpc.sketching import OSNAP, CountSketch, Sum
@@ -203,17 +203,18 @@ def test_a_static_coalition_needs_less_noise_than_an_adaptive_one():
 
 
 def test_the_luck_of_a_static_coalition_is_taken_from_delta():
-    """In one row a static coalition is as well placed as any, and half of delta = 2^-59 is its failure."""
+    """In one row a static coalition is as well placed as any, and half of delta = 2^-55 is its failure."""
+    failure = MATRICES * STATIC_FAILURE
     static, adaptive = (Trust(corrupt_clients=5, coalition=coalition) for coalition in ("static", "adaptive"))
     sketch = Sum(columns=100)
     noises = [
         privacy.calibrate(sketch, box(2), 1, delta, noise="gaussian", trust=trust)
-        for delta, trust in ((2 * STATIC_FAILURE, static), (STATIC_FAILURE, adaptive))
+        for delta, trust in ((2 * failure, static), (failure, adaptive))
     ]
     assert noises[0].sigma == noises[1].sigma
     promises = [
         privacy.account(noises[0], sketch, box(2), 1.01, delta, trust=trust).achieved_epsilon
-        for delta, trust in ((2 * STATIC_FAILURE, static), (STATIC_FAILURE, adaptive))
+        for delta, trust in ((2 * failure, static), (failure, adaptive))
     ]
     assert promises[0] == promises[1] <= 1
 

@@ -28,6 +28,7 @@ from dpmpc.noise import DiscreteGaussian
 from dpmpc.planning import design
 from dpmpc.privacy import Guarantee, Ledger, account, calibrate, check_budget, epsilon_of_mu, epsilon_of_rho, rho_of_sum
 from dpmpc.privacy.calibration import ONE_RELEASE
+from dpmpc.privacy.guarantee import CHECKERS
 from dpmpc.randomness import stream_for
 from dpmpc.release import Release
 from dpmpc.sketching import Sum
@@ -97,6 +98,8 @@ class Summation(abc.ABC):
             mu=mu,
             rho=self.ledger.spent,
             slack=slack,
+            leverage=None,
+            least_variance=None,
             sources=(*trusted.sources, *SOURCES),
             simulation=self.seed is not None,
         )
@@ -142,6 +145,9 @@ class Curator(Summation):
             corrupt_clients=self._clients - 1,
             assumptions=("the curator, who sees every row, is trusted with them", FRESH),
             sources=CURATOR_SOURCES,
+            preconditions=dataclasses.replace(
+                last.preconditions, clients=self._clients, noise_by="a curator", verified_by=CHECKERS[-1:]
+            ),
         )
 
 

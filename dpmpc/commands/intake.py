@@ -55,7 +55,7 @@ def add_commands(commands: Any) -> None:
     )
     collection.add_argument("--largest-batch", type=int, required=True, metavar="N", help="most reports, for overflow")
     collection.add_argument("--authenticated", action="store_true", help="only clients of a roster, each once")
-    add_release_options(collection)
+    add_release_options(collection, collected=True)
     collection.set_defaults(run=_collection)
     inspect = commands.add_parser("inspect", help="check a task file; tell what it promises, and whose keys it names")
     inspect.add_argument("collection", metavar="COLLECTION", help="the task file")
@@ -175,12 +175,19 @@ def _collection(options: argparse.Namespace) -> None:
                 f"expires: nothing is uploaded or released after that (dpmpc identity --days)",
                 file=sys.stderr,
             )
-    if not collection.authenticated and collection.plan.noising.by == "clients":
-        print(
-            "dpmpc collection: without --authenticated one person can be many clients, whose noise protects nobody "
-            "(docs/security.md, threat 11); a roster or --noise-by servers prevents it",
-            file=sys.stderr,
-        )
+    if collection.plan.noising.by == "clients":
+        print(f"dpmpc collection: {_of_clients_noise(collection)}", file=sys.stderr)
+
+
+def _of_clients_noise(collection: Any) -> str:
+    """Warn whoever lets clients make the noise, with a roster too."""
+    least, t = collection.minimum_batch, collection.plan.trust.corrupt_clients
+    many = "" if collection.authenticated else "; without --authenticated one person can be many clients"
+    return (
+        f"clients add the noise, so a server that denies reports can leave a victim among strangers: the guarantee "
+        f"holds if at most {t} of any {least} reports are of people who work with a server, with a roster too "
+        f"(docs/security.md, threats 11 and 23){many}; --noise-by servers needs no such bound"
+    )
 
 
 def _inspect(options: argparse.Namespace) -> None:
@@ -198,6 +205,7 @@ def _inspect(options: argparse.Namespace) -> None:
         certificate = server.certificate.encode()
         print(f"  certificate {fingerprint(certificate)}, until {valid_until(certificate).isoformat()}")
     print(collection.plan.guarantee)
+    print(f"omission: {collection.omission()}")
 
 
 def _roster(options: argparse.Namespace) -> None:

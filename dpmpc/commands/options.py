@@ -11,8 +11,8 @@ LONGEST_S = 365 * 86400
 INTEGER_NOISES = ("discrete-gaussian", "skellam", "discrete-laplace")
 
 
-def add_release_options(command: argparse.ArgumentParser) -> None:
-    """Add what `dpmpc.planning.design` is told, but for servers and seed."""
+def add_release_options(command: argparse.ArgumentParser, *, collected: bool = False) -> None:
+    """Add what `dpmpc.planning.design` is told, but for servers and seed; of a collection servers add the noise."""
     command.add_argument(
         "--epsilon", type=float, required=True, help="the budget: how much one row may show; smaller is more private"
     )
@@ -58,7 +58,10 @@ def add_release_options(command: argparse.ArgumentParser) -> None:
         help="integers that shares are made of (default: by --sharing)",
     )
     command.add_argument(
-        "--noise-by", choices=["clients", "servers"], default="clients", help="who adds the noise (default %(default)s)"
+        "--noise-by",
+        choices=["clients", "servers"],
+        default=None if collected else "clients",
+        help="who adds the noise (default: servers)" if collected else "who adds the noise (default %(default)s)",
     )
     command.add_argument(
         "--copies",
@@ -69,16 +72,19 @@ def add_release_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--corrupt-clients",
         type=int,
-        default=0,
+        default=None if collected else 0,
         metavar="T",
-        help="clients that may tell the servers their noise (default %(default)s)",
+        help="of any batch that a server could leave over, reports of people who tell it their noise or add none; "
+        "needed with --noise-by clients"
+        if collected
+        else "clients that may tell the servers their noise (default %(default)s)",
     )
     command.add_argument(
         "--dropouts",
         type=int,
         default=0,
         metavar="N",
-        help="clients that may be missing in the end (default %(default)s)",
+        help="clients in all of whom anything may be missing in the end (default %(default)s)",
     )
     command.add_argument(
         "--coalition",

@@ -52,6 +52,8 @@ ETHYLENE_NAMES = ("seconds", "gas_ppm", "ethylene_ppm", *(f"sensor_{number}" for
 def load_power() -> Table:
     """Load the electric power consumption of one household, a reading a minute over almost four years.
 
+    A row is a minute: what is promised for a row protects a minute, not the household.
+
     Hebrail and Berard (2012), *Individual Household Electric Power Consumption*, UCI Machine Learning Repository,
     id 235, doi 10.24432/C58K54, licence CC BY 4.0: a house in Sceaux near Paris, from 2006-12-16 to 2010-11-26. It is
     "Power" in the experiments of Burkhardt et al. (ICML 2025): predict `POWER_TARGET` from the six other columns.

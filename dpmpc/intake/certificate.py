@@ -320,7 +320,11 @@ def verify(path: str | os.PathLike[str], collection: Collection | None = None) -
     if not alike(statement.guarantee, json.loads(json.dumps(task.guarantee.to_dict()))):
         raise VerificationFailed("guarantee: another claimed than the public facts give")
     epsilon, delta = task.guarantee.achieved_epsilon, task.guarantee.delta
-    checks.append(f"guarantee: epsilon {epsilon:.6g} at delta {delta:g}, recomputed")
+    checks.append(
+        f"guarantee: epsilon {epsilon:.6g} at delta {delta:g}, recomputed for this batch of {task.clients} reports"
+        + (f", at most {task.trust.corrupt_clients} of them by strangers" if task.noising.by == "clients" else "")
+    )
+    checks.append(f"omission: {pinned.omission(task)}")
     if not _close(statement.noise_variance, task.noise_variance.tolist()):
         raise VerificationFailed("noise_variance: another claimed than the public facts give")
     checks.append(f"noise variance: {task.noise_variance.mean():.6g} in the mean of {len(task.noise_variance)} rows")

@@ -16,7 +16,7 @@ from dpmpc.privacy.accountants import (
     released_sd,
 )
 from dpmpc.privacy.budget import BudgetLedger
-from dpmpc.privacy.calibration import CALIBRATIONS, account, calibrate
+from dpmpc.privacy.calibration import CALIBRATIONS, account, calibrate, epsilon_against
 from dpmpc.privacy.composition import Cost, composed_epsilon
 from dpmpc.privacy.concentrated import Ledger, epsilon_of_rho, rho_of_sum
 from dpmpc.privacy.exposure import COALITIONS, Exposure, RowExposure, Trust
@@ -29,7 +29,7 @@ from dpmpc.privacy.gaussian import (
     mu_of_budget,
     plain_float,
 )
-from dpmpc.privacy.guarantee import REPLACE_ONE, Guarantee
+from dpmpc.privacy.guarantee import REPLACE_ONE, Guarantee, Preconditions
 from dpmpc.privacy.mixing import MixingGuarantee, account_parties, calibrate_parties, party_noise_sd
 from dpmpc.privacy.noising import NOISED_BY, Noising
 from dpmpc.privacy.paper import occupancy_failure
@@ -48,6 +48,7 @@ __all__ = [
     "Ledger",
     "MixingGuarantee",
     "Noising",
+    "Preconditions",
     "RowExposure",
     "SearchedAccountant",
     "Trust",
@@ -60,6 +61,7 @@ __all__ = [
     "classical_gaussian_sigma",
     "composed_epsilon",
     "delta_of_mu",
+    "epsilon_against",
     "epsilon_of_mu",
     "epsilon_of_rho",
     "independent_rows",

@@ -13,7 +13,7 @@ from fractions import Fraction
 from dpmpc.encoding import Sensitivity
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import MAX_SCALE, DiscreteGaussian, DiscreteLaplace, GammaLaplace, Gaussian, Noise, Skellam
-from dpmpc.privacy import gaussian, integer_noise
+from dpmpc.privacy import gaussian, integer_noise, rigorous
 from dpmpc.privacy.exposure import Exposure, RowExposure, Trust
 from dpmpc.privacy.paper import paper_variance
 from dpmpc.sketching import PublicMatrix
@@ -115,7 +115,7 @@ class _GaussianAccountant(SearchedAccountant):
     sources: tuple[str, ...] = ("Balle and Wang 2018, Theorem 8 (tight Gaussian curve)",)
 
     def mu(self, noise: Noise, exposure: Exposure, sensitivity: Sensitivity) -> float:
-        return sensitivity.l2 * math.sqrt(exposure.leverage) / _sigma(noise)
+        return _mu_above(sensitivity.l2, exposure.leverage, Fraction(_sigma(noise)) ** 2)
 
     def epsilon(self, noise: Noise, exposure: Exposure, sensitivity: Sensitivity, delta: float) -> float:
         slack = self.slack(noise, exposure, sensitivity)
@@ -135,8 +135,8 @@ class _DiscreteGaussianAccountant(_GaussianAccountant):
 
     def mu(self, noise: Noise, exposure: Exposure, sensitivity: Sensitivity) -> float:
         # Rounding takes w^2 of the variance in each direction; 1/(m v - w^2) <= (1/m) / (v - w^2/fewest).
-        usable = _sigma(noise) ** 2 - integer_noise.ROUNDING_WIDTH**2 / exposure.fewest
-        return sensitivity.l2 * math.sqrt(exposure.leverage / usable) if usable > 0 else math.inf
+        taken = Fraction(integer_noise.ROUNDING_WIDTH) ** 2 / Fraction(exposure.fewest)
+        return _mu_above(sensitivity.l2, exposure.leverage, Fraction(_sigma(noise)) ** 2 - taken)
 
     def slack(self, noise: Noise, exposure: Exposure, sensitivity: Sensitivity) -> float:
         if _sigma(noise) ** 2 * exposure.fewest <= integer_noise.ROUNDING_WIDTH**2:
@@ -254,6 +254,13 @@ def _sigma(noise: Noise) -> float:
     """The parameter sigma, which for a narrow discrete Gaussian is not the standard deviation."""
     assert isinstance(noise, Gaussian | DiscreteGaussian)
     return noise.sigma
+
+
+def _mu_above(l2: float, leverage: float, variance: Fraction) -> float:
+    """Return l2 sqrt(leverage / variance), computed as a rational and rounded upwards."""
+    if variance <= 0 or not math.isfinite(leverage):
+        return math.inf
+    return rigorous.square_root_above(Fraction(l2) ** 2 * Fraction(leverage) / variance)
 
 
 ACCOUNTANTS: dict[str, Accountant] = {

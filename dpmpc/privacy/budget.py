@@ -1,12 +1,15 @@
 """A ledger of what was released about the same people, and of the privacy that this costs altogether.
 
 Promised: the ledger never holds more than its limit, by `dpmpc.privacy.composition`; a saved ledger never replaces
-spending that it has not read. Not promised: that two processes which save at the same moment notice each other; that
-everything that was released was entered, nor that releases compose at all. They do where each drew fresh noise. Where
-clients add the noise, it is part of the row that they sent: two sketches of one noisy row, or two releases that
-differ by one client, have that noise in common and subtract to nearly raw data, whatever a ledger says. Such releases
-need reports that were sent, and noised, anew. A release that is merely read again costs nothing and is not entered.
-What the ledger says holds under the assumptions of all its releases together.
+spending that it has not read. It refuses a second opening of the same reports where clients made the noise: that noise
+is part of the reports, so that two sketches of them, or two releases that differ by one client, have it in common and
+subtract to nearly raw data, whatever composition says. Whether reports are the same no release tells; so from the
+second such release on, the ledger takes a name for the reports of each (`reports` of `spend`), and reports without a
+name count as the same as any others. Where the servers make the noise it is fresh in each opening, and budgets add up.
+
+Not promised: that reports of two names were made anew; that two processes which save at the same moment notice each
+other; that everything that was released was entered. A release that is merely read again costs nothing and is not
+entered. What the ledger says holds under the assumptions of all its releases together.
 """
 
 from __future__ import annotations
@@ -23,8 +26,11 @@ from dpmpc.files import whole
 from dpmpc.notebook import facts_html
 from dpmpc.privacy.composition import Cost, composed_epsilon
 from dpmpc.privacy.gaussian import check_budget
+from dpmpc.privacy.guarantee import Guarantee
 
-_FORMAT = "dpmpc budget 1"
+_FORMAT = "dpmpc budget 2"
+_FORMATS = (_FORMAT, "dpmpc budget 1")  # the first version did not ask for reports
+_UNNAMED = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,11 +45,15 @@ class Entry:
         What it costs.
     simulation : bool
         True if its guarantee says that nobody is protected.
+    reports : str, optional
+        The reports that were opened, where clients made the noise in them: a name, or "" for none. None where the noise
+        is fresh in each opening, or not known.
     """
 
     what: str
     cost: Cost
     simulation: bool = False
+    reports: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers and strings."""
@@ -52,7 +62,13 @@ class Entry:
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Entry:
         """Rebuild an entry from `to_dict`."""
-        return cls(str(fields["what"]), Cost(**fields["cost"]), bool(fields["simulation"]))
+        reports = fields.get("reports")
+        return cls(
+            str(fields["what"]),
+            Cost(**fields["cost"]),
+            bool(fields["simulation"]),
+            None if reports is None else str(reports),
+        )
 
 
 class BudgetLedger:
@@ -86,7 +102,7 @@ class BudgetLedger:
         """Return what would be spent with one more release, of which only the guarantee is needed; spend nothing."""
         return composed_epsilon([*(entry.cost for entry in self.entries), Cost.of(release)], self.delta)
 
-    def spend(self, release: Any, what: str) -> None:
+    def spend(self, release: Any, what: str, reports: str | None = None) -> None:
         """Enter a release before it is published.
 
         Parameters
@@ -95,12 +111,19 @@ class BudgetLedger:
             See `Cost.of`; ``Cost(mu=...)`` and ``Cost(rho=...)`` stand for Gaussian and for zCDP mechanisms.
         what : str
             What is released.
+        reports : str, optional
+            Where clients made the noise, a name for the reports that were opened, such as a collection's digest.
+            Reports that were made anew, with fresh noise, have another name.
 
         Raises
         ------
         GuaranteeError
-            If the limit would be exceeded; nothing is entered then.
+            If the limit would be exceeded, or if clients made the noise and reports without a name or of the same name
+            were opened before; nothing is entered then.
         """
+        promise = getattr(release, "guarantee", release)
+        name = _reports_of(promise, reports)
+        self._require_new(name, what)
         total = self.epsilon_with(release)
         if not total <= self.limit:
             together = f"{total:.6g}" if math.isfinite(total) else "no finite epsilon"
@@ -108,8 +131,20 @@ class BudgetLedger:
                 f"epsilon: {what} with the {len(self.entries)} releases before it costs {together} at delta = "
                 f"{self.delta:g}, at most {self.limit:g} expected; {self.epsilon:.6g} is spent"
             )
-        promise = getattr(release, "guarantee", release)
-        self.entries.append(Entry(what, Cost.of(release), bool(getattr(promise, "simulation", False))))
+        self.entries.append(Entry(what, Cost.of(release), bool(getattr(promise, "simulation", False)), name))
+
+    def _require_new(self, name: str | None, what: str) -> None:
+        """Refuse reports that were opened before, or may have been."""
+        if name is None:
+            return
+        for entry in self.entries:
+            if entry.reports is not None and (name in (entry.reports, _UNNAMED) or entry.reports == _UNNAMED):
+                raise GuaranteeError(
+                    f"reports: {name or 'none'!r} given for {what}, other ones than {entry.reports or 'those'!r} of "
+                    f"{entry.what} expected: clients made the noise in them once, and two openings of the same reports "
+                    "subtract to nearly raw data. Open reports that were made anew, and name both; or have servers "
+                    "make the noise"
+                )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the ledger to a JSON file, whole or not at all, and so that it outlasts a loss of power.
@@ -153,7 +188,7 @@ class BudgetLedger:
         try:
             kept = Path(path).read_bytes()
             content = json.loads(kept.decode("utf-8"))
-            if content["format"] != _FORMAT:
+            if content["format"] not in _FORMATS:
                 raise InputError(f"{where} has format {content['format']!r}, {_FORMAT!r} expected")
             ledger = cls(content["epsilon"], content["delta"])
             if not isinstance(content["entries"], list):
@@ -188,3 +223,12 @@ class BudgetLedger:
             f"<BudgetLedger: epsilon = {self.epsilon:.6g} of {self.limit:g} spent at delta = {self.delta:g} by "
             f"{len(self.entries)} releases{simulation}>"
         )
+
+
+def _reports_of(promise: Any, reports: str | None) -> str | None:
+    """Return the name of the reports that were opened, None where noise is fresh in each opening."""
+    if reports is not None and (not isinstance(reports, str) or not reports.strip()):
+        raise InputError(f"reports: {reports!r} given, a name expected")
+    if not isinstance(promise, Guarantee) or promise.composes:
+        return None
+    return reports or _UNNAMED

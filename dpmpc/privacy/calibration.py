@@ -3,7 +3,8 @@
 Setting (Burkhardt et al. 2025, Algorithm 1): client i adds fresh integer noise of variance v to each of its s copies;
 copy j goes through S_j; the servers open sum_j S_j Z^(j). The public matrix S is drawn independently of the data, so
 everything is said *given* S. Row r of the release collects N_r copies; at least m_r = N_r - t - dropouts of them
-carry noise that the adversary does not know (t corrupt clients, chosen after S is known). Replacing client i moves
+carry noise that the adversary does not know (t corrupt clients, and q = dropouts clients in all of whom anything may be
+missing, chosen after S is known; each hits a row once at most). Replacing client i moves
 only its rows R_i, each by at most Delta, and noise in different rows is independent. For Gaussian noise the release
 is therefore exactly mu-GDP with
 
@@ -31,14 +32,25 @@ from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import Noise
 from dpmpc.privacy import gaussian
 from dpmpc.privacy.accountants import accountant_of
-from dpmpc.privacy.exposure import Trust
-from dpmpc.privacy.guarantee import Guarantee
+from dpmpc.privacy.exposure import MATRICES, Trust
+from dpmpc.privacy.guarantee import CHECKERS, MISSING_CLIENTS, Guarantee, Preconditions
 from dpmpc.privacy.noising import Noising
 from dpmpc.sketching import PublicMatrix
 
 CALIBRATIONS = ("joint", "paper")
 SEMI_HONEST = "the servers follow the protocol (semi-honest)"
-ONE_RELEASE = "each row of data enters one release only, with noise drawn once"  # where clients noise what they send
+# Where clients noise what they send.
+ONE_RELEASE = (
+    "each report enters one release only: its noise was drawn once, and two openings of the same reports do not compose"
+)
+CRYPTOGRAPHY = (
+    "computational security: AES-128 in counter mode is a pseudorandom generator, and HKDF-SHA256 a pseudorandom "
+    "function"
+)
+PUBLIC_DRAW = (
+    "the public matrix is as good as random, which takes that Philox4x32-7 is a pseudorandom function; at most "
+    f"{MATRICES} of them were drawn, all of them paid for in delta, and no run was broken off to draw others"
+)
 
 
 def calibrate(
@@ -94,6 +106,23 @@ def calibrate(
     return accountant.least(exposure.with_margin(), sensitivity, epsilon, spendable)
 
 
+def epsilon_against(
+    noise: Noise, sketch: PublicMatrix, sensitivity: Sensitivity, delta: float, trust: Trust, noising: Noising
+) -> float:
+    """Return the epsilon that `noise` gives at delta, whatever was promised; infinite where none is proven.
+
+    Parameters are those of `account`.
+    """
+    accountant = accountant_of(noise.name)
+    spendable = delta - trust.failure
+    if spendable < 0 or (spendable == 0 and not accountant.pure):
+        return math.inf
+    try:
+        return accountant.epsilon(noise, noising.exposure(sketch, trust), sensitivity, spendable)
+    except GuaranteeError:  # so large a coalition that no bound holds, or too few shares of Laplace noise
+        return math.inf
+
+
 def account(
     noise: Noise,
     sketch: PublicMatrix,
@@ -129,6 +158,14 @@ def account(
         )
     mu = accountant.mu(noise, exposure, sensitivity)
     by_clients = noising.by == "clients"
+    preconditions = Preconditions(
+        clients=sketch.columns,
+        count_is_public=True,
+        missing=trust.dropouts,
+        missing_means=MISSING_CLIENTS,
+        noise_by=noising.counted_on(sketch),
+        verified_by=CHECKERS,
+    )
     return Guarantee(
         epsilon=epsilon,
         delta=delta,
@@ -145,17 +182,29 @@ def account(
         mu=mu,
         rho=None if mu is None else mu**2 / 2,
         slack=accountant.slack(noise, exposure, sensitivity),
+        leverage=float(exposure.leverage),
+        least_variance=float(exposure.fewest),
         calibration=calibration,
         assumptions=(
             conduct,
             trust.assumption(),
             exposure.assumption() + (f" after {trust.lost} are taken away" if trust.lost and by_clients else ""),
-            *([ONE_RELEASE] if by_clients else []),
-            "AES-128 in counter mode is a pseudorandom generator",
+            *([_strangers(trust, sketch.columns), ONE_RELEASE] if by_clients else []),
+            CRYPTOGRAPHY,
+            *([PUBLIC_DRAW] if by_clients and trust.failure else []),
             *accountant.assumptions,
         ),
         sources=("Burkhardt et al. 2025, Lemma 4.1 and Algorithm 1 (linear-transformation model)", *accountant.sources),
         simulation=simulation or noise.simulation_only,
+        preconditions=preconditions,
+    )
+
+
+def _strangers(trust: Trust, clients: int) -> str:
+    """Say what t has to bound where clients make the noise."""
+    return (
+        f"at most {trust.corrupt_clients:,} of exactly these {clients:,} clients tell their noise or add none, whoever "
+        "chose them: a server can deny reports (selective dropping), and then those that remain may be mostly strangers"
     )
 
 

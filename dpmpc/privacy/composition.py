@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.errors import InputError
-from dpmpc.privacy.exposure import STATIC_FAILURE
+from dpmpc.privacy.exposure import MATRICES, STATIC_FAILURE
 from dpmpc.privacy.gaussian import epsilon_of_mu
 from dpmpc.privacy.guarantee import REPLACE_ONE, Guarantee
 from dpmpc.privacy.mixing import MixingGuarantee
@@ -98,7 +98,7 @@ class Cost:
             return cls(mu=promise.subject_mu, slack=promise.slack)
         if promise.mu is None:
             return cls(epsilon=promise.achieved_epsilon, delta=promise.delta)
-        misplaced = STATIC_FAILURE if promise.coalition == "static" else 0.0
+        misplaced = MATRICES * STATIC_FAILURE if promise.coalition == "static" else 0.0
         return cls(mu=promise.mu, slack=promise.slack, delta=misplaced)
 
 

@@ -14,16 +14,20 @@ import abc
 import dataclasses
 import math
 import operator
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from dpmpc.errors import GuaranteeError, InputError
-from dpmpc.privacy import integer_noise
+from dpmpc.privacy import integer_noise, rigorous
 from dpmpc.sketching import PublicMatrix
 
 COALITIONS = ("adaptive", "static")
-STATIC_FAILURE = 2.0**-60  # chance that a static coalition meets in a row more often than is accounted for
+STATIC_FAILURE = (
+    2.0**-60
+)  # chance that a static coalition meets in a row of one matrix more often than is accounted for
+MATRICES = 16  # that the servers of a collection may draw from one toss; any of them may be the one that is taken
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,10 +43,11 @@ class Trust:
     corrupt_clients : int
         t: clients whose noise the adversary knows.
     dropouts : int
-        Contributions that any row may lack, beyond the t.
+        q: clients in all of whom anything may be missing, beyond the t. Each client hits a row once at most, so no row
+        lacks more than q contributions; but q contributions to every row are far more clients, and are not covered.
     coalition : {"adaptive", "static"}
         Whether the t clients may be chosen after the public matrix is known, or were fixed before it was drawn. Few
-        of a static coalition meet in one row; that more do is part of delta.
+        of a static coalition meet in one row; that more do, in any of `MATRICES` matrices, is part of delta.
     """
 
     servers: int = 3
@@ -84,8 +89,8 @@ class Trust:
 
     @property
     def failure(self) -> float:
-        """Probability, over the draw of the public matrix, that the coalition is better placed than accounted for."""
-        return STATIC_FAILURE if self.coalition == "static" and self.corrupt_clients else 0.0
+        """Probability that, in one of 16 public matrices, the coalition is better placed than accounted for."""
+        return MATRICES * STATIC_FAILURE if self.coalition == "static" and self.corrupt_clients else 0.0
 
     def lost_in_a_row(self, sketch: PublicMatrix) -> int:
         """`lost_of` the matrix."""
@@ -180,8 +185,8 @@ class RowExposure(Exposure):
             )
         weights = np.divide(1.0, unknown, out=np.zeros(len(unknown)), where=hit)
         return cls(
-            leverage=sketch.heaviest_client(weights),
-            leverage_of_squares=sketch.heaviest_client(weights**2),
+            leverage=rigorous.sum_of_rounded_above(sketch.heaviest_client(weights), sketch.sparsity),
+            leverage_of_squares=rigorous.sum_of_rounded_above(sketch.heaviest_client(weights**2), sketch.sparsity),
             fewest=int(unknown[hit].min()),
             most=int(unknown[hit].max()),
             sparsity=sketch.sparsity,
@@ -192,8 +197,8 @@ class RowExposure(Exposure):
         """Measure a public matrix whose rows get their noise from the servers: m_r is the number of honest ones."""
         honest = trust.honest_servers
         return cls(
-            leverage=sketch.sparsity / honest,
-            leverage_of_squares=sketch.sparsity / honest**2,
+            leverage=rigorous.above(Fraction(sketch.sparsity, honest)),
+            leverage_of_squares=rigorous.above(Fraction(sketch.sparsity, honest**2)),
             fewest=honest,
             most=honest,
             sparsity=sketch.sparsity,

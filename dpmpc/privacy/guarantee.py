@@ -1,10 +1,17 @@
-"""What is promised, to whom, against whom, and why: a `Guarantee` says it in words and in numbers."""
+"""What is promised, to whom, against whom, and why: a `Guarantee` says it in words and in numbers.
+
+A `Guarantee` is built from `Preconditions` alone, which are checked when they are made: that the number of clients is
+public, of how many clients in all anything may be missing, whose noise is counted on, and who has verified the task.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import operator
+from collections.abc import Mapping
 from typing import Any, Self
 
+from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.notebook import statement_html
 
 REPLACE_ONE = "replace-one"
@@ -37,6 +44,81 @@ class Promise:
         return "\n".join([*warnings, *lines, *assumptions, *(f"  source: {source}" for source in self.sources)])
 
 
+MISSING_CLIENTS = "clients in all"  # the one sense of "missing" that every proof here covers
+NOISE_MAKERS = ("clients", "servers", "clients and servers", "a curator")
+FRESH_EACH_TIME = frozenset({"servers", "a curator"})  # these draw noise for each release of the same reports
+CHECKERS = ("each honest client", "each honest server", "whoever computes this guarantee")
+
+
+@dataclasses.dataclass(frozen=True)
+class Preconditions:
+    """What a guarantee takes as given, checked.
+
+    Parameters
+    ----------
+    clients : int
+        n.
+    count_is_public : bool
+        Whether n is known whatever the data is. No proof here holds otherwise.
+    missing : int
+        Of how many clients anything may be missing, beyond the corrupt ones.
+    missing_means : str
+        What `missing` counts: "clients in all".
+    noise_by : {"clients", "servers", "clients and servers", "a curator"}
+        Whose noise is counted on: honest clients', one honest server's, both together, or that of one trusted party.
+    verified_by : tuple of str
+        Who recomputes, before it uses a row or a share, what the task promises: of `CHECKERS`.
+
+    Raises
+    ------
+    GuaranteeError
+        If no proof covers what is given.
+    """
+
+    clients: int
+    count_is_public: bool
+    missing: int
+    missing_means: str
+    noise_by: str
+    verified_by: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        for name, least in (("clients", 1), ("missing", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not hasattr(value, "__index__") or operator.index(value) < least:
+                raise InputError(f"{name}: {value!r} given, an integer from {least} expected")
+        if self.count_is_public is not True:
+            raise GuaranteeError(
+                f"count_is_public: {self.count_is_public!r} given, True expected: replacing a row keeps n, so nothing "
+                "is proven of an n that depends on the data"
+            )
+        if self.missing_means != MISSING_CLIENTS:
+            raise GuaranteeError(
+                f"missing_means: {self.missing_means!r} given, {MISSING_CLIENTS!r} expected: what is missing is "
+                "counted by clients, in whichever rows of the sketch they lie"
+            )
+        if self.noise_by not in NOISE_MAKERS:
+            raise InputError(f"noise_by: {self.noise_by!r} given, one of {', '.join(NOISE_MAKERS)} expected")
+        if self.missing >= self.clients and self.noise_by not in FRESH_EACH_TIME:
+            raise GuaranteeError(f"missing: {self.missing} given of {self.clients} clients, fewer expected")
+        if not self.verified_by or not set(self.verified_by) <= set(CHECKERS):
+            raise GuaranteeError(
+                f"verified_by: {self.verified_by!r} given, some of {', '.join(CHECKERS)} expected: a task that nobody "
+                "has verified promises nothing"
+            )
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Rebuild from the fields as plain data."""
+        return cls(**{**fields, "verified_by": tuple(fields["verified_by"])})
+
+    def __str__(self) -> str:
+        return (
+            f"n = {self.clients:,} is public whatever the data; what the task promises is recomputed by "
+            f"{', '.join(self.verified_by)}"
+        )
+
+
 @dataclasses.dataclass(frozen=True)
 class Guarantee(Promise):
     """An (epsilon, delta) promise with its neighbouring relation, its trust assumptions and its sources.
@@ -58,7 +140,7 @@ class Guarantee(Promise):
     corrupt_clients : int
         How many clients may reveal their own noise; all the others where the servers add the noise.
     dropouts : int
-        How many further contributions a row of the sketch may lack.
+        Of how many further clients, in all, anything may be missing in the sums.
     coalition : str
         "adaptive" if those clients may be chosen after the public matrix is known, "static" if they were fixed before.
     neighbouring : str
@@ -67,12 +149,23 @@ class Guarantee(Promise):
         The Gaussian-DP and zero-concentrated-DP parameters where the mechanism has them.
     slack : float
         Pure epsilon paid for integer noise, already inside `achieved_epsilon`.
+    leverage, least_variance : float or None
+        What mu rests on, rounded to the safe side: the noise's variance times the largest s_i^T C^-1 s_i over the
+        clients, for the covariance C of the noise that is counted on, and the smallest eigenvalue of C, divided by that
+        variance (`dpmpc.privacy.Exposure`). None in files of version 0.1.
     calibration : str
         "joint" (one mechanism over all columns and copies) or "paper" (the paper's printed composition).
     assumptions, sources : tuple of str
         What the promise rests on, and where it is proven.
     simulation : bool
         True if seeded or floating-point noise was used: then nobody is protected.
+    preconditions : Preconditions
+        What it takes as given.
+
+    Raises
+    ------
+    GuaranteeError
+        If the preconditions are missing, or are those of something else.
     """
 
     epsilon: float
@@ -89,10 +182,43 @@ class Guarantee(Promise):
     mu: float | None = None
     rho: float | None = None
     slack: float = 0.0
+    leverage: float | None = None
+    least_variance: float | None = None
     calibration: str = "joint"
     assumptions: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     simulation: bool = False
+    preconditions: Preconditions = dataclasses.field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        given = self.preconditions
+        if not isinstance(given, Preconditions):
+            raise GuaranteeError(f"preconditions: {given!r} given, checked Preconditions expected")
+        if (given.clients, given.missing) != (self.clients, self.dropouts):
+            raise GuaranteeError(
+                f"preconditions: of {given.clients} clients and {given.missing} missing ones given, of {self.clients} "
+                f"and {self.dropouts} expected"
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain numbers, strings, lists and a dict."""
+        given = dataclasses.asdict(self.preconditions)
+        return {**super().to_dict(), "preconditions": {**given, "verified_by": list(given["verified_by"])}}
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Self:
+        """Rebuild a guarantee from `to_dict`."""
+        return super().from_dict({**fields, "preconditions": Preconditions.from_dict(fields["preconditions"])})
+
+    @property
+    def noise_by(self) -> str:
+        """Whose noise is counted on."""
+        return self.preconditions.noise_by
+
+    @property
+    def composes(self) -> bool:
+        """Whether another release of the same reports draws fresh noise, so that budgets add up."""
+        return self.noise_by in FRESH_EACH_TIME
 
     @property
     def headline(self) -> str:
@@ -116,9 +242,15 @@ class Guarantee(Promise):
             + (f" (mu = {self.mu:.6g}, rho = {self.rho:.6g})" if self.mu is not None and self.rho is not None else ""),
             f"  holds even if {self._coalition()} pool all they see"
             + (", those clients being fixed before the public matrix is drawn" if self.coalition == "static" else "")
-            + (f", and {self.dropouts} contributions to a row are missing" if self.dropouts else ""),
+            + (f", and anything is missing of at most {self.missing}" if self.dropouts else ""),
+            f"  given: {self.preconditions}",
         ]
         return self._text(lines)
+
+    @property
+    def missing(self) -> str:
+        """Of whom anything may be missing, in words."""
+        return f"{self.dropouts:,} client{'s' if self.dropouts > 1 else ''} in all"
 
     def _coalition(self) -> str:
         """Who may collude, in words."""

@@ -11,10 +11,12 @@ out their anchors, or Shamir shares, whose recombination would multiply the anch
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import math
 from collections.abc import Iterable
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +24,7 @@ from numpy.typing import NDArray
 from dpmpc.errors import GuaranteeError
 from dpmpc.privacy.exposure import Exposure, Trust
 from dpmpc.privacy.integer_noise import ROUNDING_WIDTH, smoothing_slack
+from dpmpc.privacy.rigorous import above, forms_error, inverse_within, smallest_eigenvalue_below, sum_above
 from dpmpc.sketching import PublicMatrix
 from dpmpc.sketching.public_matrix import integer_from
 
@@ -29,7 +32,8 @@ Reals = NDArray[np.float64]
 
 MARGIN = 1e-9  # relative; far above what two machines' rounding of the same leverage differs by
 MOST_PAIRWISE = 1 << 12  # clients up to which every pair is looked at: an (n, n) array of 128 MB
-ROUNDING = 1e-10  # relative, by which the leverage is rounded upwards beyond the error of an inverse
+MOST_DIRECT = 256  # rows up to which all eigenvalues are found at once
+ROUNDING = 1e-10  # relative; far above the rounding of the few operations, and sums of 4096 terms, after the inverse
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -41,10 +45,10 @@ class OneCopyExposure(Exposure):
     Attributes
     ----------
     leverage : float
-        max_i s_i^T G_H^-1 s_i or more, at most s/(1 + s). Each product s_i^T G^-1 s_j is raised by s k eps cond(G) /
-        lambda_min(G), the rounding error of an inverse, and the result by a relative 1e-10.
+        max_i s_i^T G_H^-1 s_i or more, at most s/(1 + s). Each product s_i^T G^-1 s_j is raised by the proven error of
+        the inverse (`dpmpc.privacy.rigorous`), and the result by a relative 1e-10.
     fewest : float
-        The smallest eigenvalue of G_H or less, at least 1. That of G is lowered by k eps lambda_max(G).
+        The smallest eigenvalue of G_H or less, at least 1; that of G is proven by a factorisation.
     rows : int
         k.
     clients : int
@@ -70,7 +74,8 @@ class OneCopyExposure(Exposure):
         """
         lost = integer_from("corrupt_clients + dropouts", trust.lost, 0, sketch.columns - 1)
         largest, smallest = _measured(sketch, lost, trust.lost_in_a_row(sketch))
-        alone = sketch.sparsity / (1 + sketch.sparsity)  # beside the anchors only; docs/one-copy.md, section 5
+        # Beside the anchors only; docs/one-copy.md, section 5.
+        alone = above(Fraction(sketch.sparsity, 1 + sketch.sparsity))
         return cls(
             leverage=min(largest * (1 + ROUNDING), alone),
             fewest=max(smallest, 1.0),
@@ -115,19 +120,18 @@ class OneCopyExposure(Exposure):
 def _measured(sketch: PublicMatrix, lost: int, in_a_row: int) -> tuple[float, float]:
     """Largest leverage and smallest eigenvalue without `lost` clients, of which any row has at most `in_a_row`.
 
-    docs/one-copy.md, section 5.
+    docs/one-copy.md, section 5; what is computed of G is bounded by `dpmpc.privacy.rigorous`.
     """
     G = sketch.overlaps()
-    low, high = sketch.overlap_range(G)
-    unit = sketch.rows * float(np.finfo(np.float64).eps)
-    error = sketch.sparsity * unit * high / low**2
-    smallest = max(low - unit * high, 1.0)
-    leaders = heaviest(sketch.leverages(G), max(lost, 1)) + error
+    R, wrong = inverse_within(G)
+    smallest = max(smallest_eigenvalue_below(G, _smallest_guess(G, R)), 1.0)
+    error = forms_error(R, wrong, sketch.sparsity)
+    leaders = heaviest(sketch.quadratic_forms(R), max(lost, 1)) + error
     if lost == 0:
         return float(leaders[0]), smallest
-    products = _products(sketch) + error if sketch.columns <= MOST_PAIRWISE else None
+    products = _products(sketch, R) + error if sketch.columns <= MOST_PAIRWISE else None
     g = {
-        "leverages": float(leaders.sum()),
+        "leverages": sum_above(leaders.tolist()),
         "overlaps": overlap_bound(sketch, lost, smallest),
         "rows": sketch.sparsity * in_a_row / smallest,
     }
@@ -137,12 +141,22 @@ def _measured(sketch: PublicMatrix, lost: int, in_a_row: int) -> tuple[float, fl
     largest = float(leaders[0]) / (1 - share)
     if products is not None:
         largest = min(largest, pairwise_leverage(products, lost, share))
-    return largest, (1 - share) * smallest
+    return largest, (1 - share) * smallest * (1 - ROUNDING)
+
+
+def _smallest_guess(G: Reals, R: Reals) -> float:
+    """The smallest eigenvalue of G, not proven: from the largest of its inverse, which Lanczos finds in little time."""
+    if len(G) > MOST_DIRECT:
+        from scipy.sparse.linalg import ArpackError, eigsh
+
+        with contextlib.suppress(ArpackError):  # not converged: the slow way is sure
+            return 1 / float(eigsh(R, k=1, which="LA", tol=1e-7, v0=np.ones(len(G)), return_eigenvectors=False)[0])
+    return float(np.linalg.eigvalsh(G)[0])
 
 
 def _provable(g: dict[str, float], sketch: PublicMatrix, lost: int) -> float:
     """Return the least of the bounds on lambda_max(S_T^T G^-1 S_T), if it is below 1."""
-    share = min(g.values())
+    share = min(g.values()) * (1 + ROUNDING)
     if share < 1:
         return share
     figures = ", ".join(f"by {name} {bound:.3g}" for name, bound in g.items())
@@ -188,10 +202,10 @@ def pairwise_leverage(products: Reals, lost: int, g: float) -> float:
     return float((products.diagonal() + _largest(_off_diagonal(products) ** 2, lost) / (1 - g)).max())
 
 
-def _products(sketch: PublicMatrix) -> Reals:
-    """|L|, float64 (n, n), for L = S^T G^-1 S."""
+def _products(sketch: PublicMatrix, R: Reals) -> Reals:
+    """|S^T R S|, float64 (n, n), for R near G^-1."""
     S = sketch.to_csc().astype(np.float64)
-    products: Reals = np.abs(S.T @ (S.T @ np.linalg.inv(sketch.overlaps())).T)
+    products: Reals = np.abs(S.T @ (S.T @ R).T)
     return products
 
 

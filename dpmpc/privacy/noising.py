@@ -76,6 +76,12 @@ class Noising:
             return "from each client in its one copy, and from each server in every sum"
         return "from each client" + (f" in each of its {sketch.sparsity} copies" if sketch.sparsity > 1 else "")
 
+    def counted_on(self, sketch: PublicMatrix) -> str:
+        """Say whose noise a guarantee counts on: a value of `dpmpc.privacy.guarantee.NOISE_MAKERS`."""
+        if self.by == "servers":
+            return "servers"
+        return "clients and servers" if self.reaches_several_rows(sketch) else "clients"
+
     def exposure(self, sketch: PublicMatrix, trust: Trust) -> Exposure:
         """Measure how much noise covers the worst-placed client."""
         if self.by == "servers":

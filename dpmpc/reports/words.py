@@ -19,9 +19,10 @@ def promise(guarantee: Guarantee) -> str:
     factor, failure = math.exp(guarantee.epsilon), guarantee.delta
     extra = f", up to an extra probability of {figures(failure)}" if failure else ""
     return (
-        f"Had any one of the {guarantee.clients:,} clients sent another row, anything that follows from the release "
-        f"would have been at most exp(ε) = {figures(factor)} times more or less likely{extra}. The nearer that factor "
-        "is to 1, the less anybody learns about one client, whatever else they know about it or about all the others."
+        f"Had any one of the {guarantee.clients:,} clients sent another row, anything that can be computed from the "
+        f"release in practice would have been at most exp(ε) = {figures(factor)} times more or less likely{extra}. The "
+        "nearer that factor is to 1, the less anybody learns about one client, whatever else they know about it or "
+        "about all the others."
     )
 
 
@@ -37,13 +38,14 @@ def terms(guarantee: Guarantee) -> list[tuple[str, list[str]]]:
         f"{'; '.join(pooled)}."
     ]
     if guarantee.dropouts:
-        against.append(f"It holds where {guarantee.dropouts:,} contributions to a row are missing.")
+        against.append(f"It holds where anything is missing of at most {guarantee.missing}.")
     return [
         ("Who is protected", [f"Each of the {guarantee.clients:,} clients, with its whole row."]),
         ("Neighbouring relation", [f"{guarantee.neighbouring}: {guarantee.relation}."]),
         ("Budget", [f"ε = {figures(guarantee.epsilon)}, δ = {figures(guarantee.delta)}. {achieved}"]),
         ("Against whom", against),
         ("Noise", [sentence(f"{guarantee.mechanism}; calibration: {guarantee.calibration}")]),
+        ("Given", [sentence(str(guarantee.preconditions))]),
         ("Assumes", [sentence(assumption) for assumption in guarantee.assumptions]),
         ("Proven in", [sentence(source) for source in guarantee.sources]),
     ]

@@ -78,6 +78,14 @@ class ShamirSharing:
             + f"; servers may be missing (up to {spare}), each for one wrong share less that is noticed"
         )
 
+    @property
+    def unopened_conduct(self) -> str:
+        """What is assumed of the servers' conduct where they multiply shares inside MPyC, in words."""
+        return (
+            f"all {self.servers} servers are present and follow the protocol (semi-honest): MPyC multiplies with "
+            f"passive security, so an altered share goes unnoticed; at most {self.threshold} of them pool what they see"
+        )
+
     def split(
         self, x: Words, stream: Stream | None = None, threads: int = 1, out: Sequence[Words] | None = None
     ) -> list[Words]:

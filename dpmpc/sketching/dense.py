@@ -88,7 +88,8 @@ class Rademacher(PublicMatrix):
             G += signs.T @ signs
         return G
 
-    def _quadratic_forms(self, K: Reals) -> Iterator[Reals]:
+    def quadratic_forms(self, K: Reals) -> Iterator[Reals]:
+        """Return s_i^T K s_i by matrix products; see `PublicMatrix.quadratic_forms`."""
         return (np.einsum("ir,ir->i", signs @ K, signs) for signs in self._real_pieces())
 
     def shared_pairs(self) -> int:

@@ -261,9 +261,9 @@ class PublicMatrix(abc.ABC):
         if self.sparsity == 1:
             reciprocals = 1.0 / (self.occupancy() + 1)
             return (reciprocals[rows[:, 0]] for rows, _ in self._pieces())
-        return self._quadratic_forms(np.asarray(np.linalg.inv(self.overlaps() if G is None else G), np.float64))
+        return self.quadratic_forms(np.asarray(np.linalg.inv(self.overlaps() if G is None else G), np.float64))
 
-    def _quadratic_forms(self, K: Reals) -> Iterator[Reals]:
+    def quadratic_forms(self, K: Reals) -> Iterator[Reals]:
         """Return s_i^T K s_i, for symmetric K (k, k) and the unscaled S, of the clients of each piece."""
         return overlaps.quadratic_forms(self._pieces(), K)
 
