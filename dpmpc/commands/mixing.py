@@ -169,9 +169,10 @@ def _prepare(options: argparse.Namespace) -> None:
 
 def _party(options: argparse.Namespace) -> None:
     from dpmpc.mixing import MixedRelease
+    from dpmpc.mixing.record import refuse_spent
     from dpmpc.network.settings import LOG_FILE, OUTCOME_FILE, read_outcome, read_settings
     from dpmpc.network.verdict import Ending, root_cause
-    from dpmpc.protocols.random_mixing import PROGRAM, RELEASE_FILE, Source, refuse_spent, write_source
+    from dpmpc.protocols.random_mixing import PROGRAM, RELEASE_FILE, Source, write_source
     from dpmpc.tables import column_names, position_of
 
     out, folder = _new_path("out", options.out), Path(options.folder)
