@@ -2,6 +2,7 @@
 synthetic population.
 """
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -18,7 +19,7 @@ from scipy import stats
 from sklearn.base import clone
 
 from dpmpc.encoding import FixedPoint
-from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, SimulationOnly
+from dpmpc.errors import BatchMismatch, DpmpcError, GuaranteeError, InputError, SimulationOnly
 from dpmpc.mixing import BGM, DGM, RMGM, MixedRelease, MixingTask, Party, choose_rows, design, expected_error, mixing_of
 from dpmpc.mixing.outlook import Outlook
 from dpmpc.noise import DiscreteGaussian, Skellam
@@ -220,6 +221,22 @@ def test_tasks_survive_json():
         MixingTask.from_dict({**small_task().to_dict(), "format": 9})
     with pytest.raises(InputError, match="simulation: 0 given, true or false"):
         MixingTask.from_dict({**small_task().to_dict(), "simulation": 0})
+
+
+HOSTILE = [None, [], {}, "\x1b[2J", -1, 0, 1e308, float("nan"), 1 << 34, (1 << 34) + 1, 10**400, ["a"] * 1000]
+
+
+@pytest.mark.parametrize("field", sorted(design([["a"], ["b"]], 50, 1.0, 1e-5).to_dict()))
+def test_whatever_a_task_of_somebody_holds_it_is_read_or_refused_with_a_type(field):
+    for value in HOSTILE:
+        task = design([["a"], ["b"]], 50, 1.0, 1e-5, rows=5).to_dict()
+        for changed in (
+            task | {field: value},
+            task | {"noise": {"name": "discrete-gaussian", "sigma": value}},
+            task | {"parties": [{"columns": value, "outside": "clip"}] * 2},
+        ):
+            with contextlib.suppress(DpmpcError):
+                assert MixingTask.from_dict(changed).verify().guarantee.epsilon > 0
 
 
 def test_a_budget_of_another_float_can_be_saved():

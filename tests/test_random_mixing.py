@@ -290,6 +290,16 @@ def test_a_file_cannot_claim_more_than_its_noise_gives(tmp_path):
             MixedRelease.load(path)
 
 
+@pytest.mark.parametrize("method", ["\x1b[2Jx\nrelease of 9 reports, signed by all", ["rmgm"], {}, 1, "x" * 10**6])
+def test_a_method_of_a_hostile_file_is_printed_as_one_short_line(tmp_path, capsys, method):
+    MixedRelease(small_task(seed=None), np.zeros((ROWS, 5), np.int64), {"method": method}).save(tmp_path / "release")
+    assert main(["learn", str(tmp_path / "release"), "--target", "age"]) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert told.strip().isprintable()
+    assert len(told) < 300
+
+
 def rewrite(path, task):
     """Put another task into a file."""
     import zipfile

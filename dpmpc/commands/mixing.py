@@ -22,6 +22,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from dpmpc.commands.options import seconds
 from dpmpc.errors import InputError
+from dpmpc.untrusted import printable
 
 if TYPE_CHECKING:
     from dpmpc.bounds import Schema
@@ -179,8 +180,8 @@ def _party(options: argparse.Namespace) -> None:
     settings = read_settings(folder)
     if (settings.party, settings.program) != (options.party, PROGRAM):
         raise InputError(
-            f"folder: {options.folder!r} given, of party {settings.party} of {settings.program}, one of party "
-            f"{options.party} of {PROGRAM} expected"
+            f"folder: {options.folder!r} given, of party {settings.party} of {printable(settings.program, 100)}, one "
+            f"of party {options.party} of {PROGRAM} expected"
         )
     refuse_spent(folder)
     position_of(options.key, column_names(options.data), "key")  # before the others are waited for
@@ -318,8 +319,9 @@ def _learn(options: argparse.Namespace) -> None:
     release = MixedRelease.load(options.file)
     method = options.method or release.provenance.get("method")
     regressions = {"rmgm": RMGM, "dgm": DGM, "bgm": BGM}
-    if method not in regressions:
-        raise InputError(f"method: {method!r} given by the file, one of {', '.join(METHODS)} expected")
+    if not isinstance(method, str) or method not in regressions:
+        given = printable(str(method), 60)
+        raise InputError(f"method: {given!r} given by the file, one of {', '.join(METHODS)} expected")
     fitted = regressions[method](ridge=options.ridge).fit_release(release, options.target)
     coefficients = dict(zip(fitted.feature_names_, map(float, fitted.coef_), strict=True))
     outlook = Outlook.of(method, release, options.target)
