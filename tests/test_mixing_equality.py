@@ -232,6 +232,17 @@ def test_words_of_another_comparison_are_refused():
         compared([3, 3], meddle)
 
 
+def test_proofs_are_bound_to_all_that_was_shown():
+    """Two parties that were shown two proofs of one key do not go on with each other."""
+    parties = [Comparison(at, 3, b"session", 3) for at in range(3)]
+    shown = [party.key() for party in parties]
+    other = [*shown[:2], parties[2].key()]
+    assert shown[2][:33] == other[2][:33]
+    ciphertexts = [party.ciphertext(seen) for party, seen in zip(parties, (shown, other, other), strict=True)]
+    with pytest.raises(MalformedFrame, match="party 1 sent no valid ciphertext"):
+        parties[0].mask(ciphertexts)
+
+
 def test_a_key_is_bound_to_its_session():
     one, other = (Comparison(at, 2, session, 1) for at, session in enumerate((b"one", b"other")))
     with pytest.raises(MalformedFrame, match="party 1 sent no valid key"):

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from dpmpc.mixing.outlook import Outlook
 
 METHODS = ("rmgm", "dgm", "bgm")
+KEPT = (
+    "this folder has made its release, and others may have it; run again in the same folder, which sends the same "
+    "bytes: a new --prepare would spend further budget"
+)
 START_SECONDS = 600.0  # parties are started by hand
 _PLAN = {"method", "epsilon", "delta", "bounds", "rows", "guarantee", "calibration", "names", "date"}
 _PLAN |= {"threads", "deadline"}
@@ -170,7 +174,7 @@ def _prepare(options: argparse.Namespace) -> None:
 
 def _party(options: argparse.Namespace) -> None:
     from dpmpc.mixing import MixedRelease
-    from dpmpc.mixing.record import refuse_spent
+    from dpmpc.mixing.record import OWN_FILE, refuse_spent
     from dpmpc.network.settings import LOG_FILE, OUTCOME_FILE, read_outcome, read_settings
     from dpmpc.network.verdict import Ending, root_cause
     from dpmpc.protocols.random_mixing import PROGRAM, RELEASE_FILE, Source, write_source
@@ -193,6 +197,8 @@ def _party(options: argparse.Namespace) -> None:
     ending = Ending(options.party, status, read_outcome(folder), last_words=f"see {folder / LOG_FILE}")
     error = root_cause([ending])
     if error is not None:
+        if (folder / OWN_FILE).exists():
+            print(f"dpmpc mix: {KEPT}", file=sys.stderr)
         raise error
     release = MixedRelease.load(folder / RELEASE_FILE)
     _save(out, release)
