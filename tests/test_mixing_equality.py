@@ -208,6 +208,20 @@ def test_whoever_shows_something_that_it_cannot_prove_is_named(step, at):
     assert caught.value.party == 1
 
 
+@FEW
+@given(st.sampled_from(STEPS), st.one_of(st.binary(max_size=300), st.integers(0, 300).map(bytes)))
+def test_whatever_bytes_are_shown_the_error_names_who_showed_them(step, content):
+    parties = [Comparison(at, 2, b"session", 3) for at in range(2)]
+    shown = [party.key() for party in parties]
+    for now, following in itertools.zip_longest(STEPS, STEPS[1:], fillvalue="equal"):
+        if now == step:
+            with pytest.raises(MalformedFrame, match=f"party 1 sent no valid {step}") as caught:
+                getattr(parties[0], following)([shown[0], content])
+            assert caught.value.party == 1
+            return
+        shown = [getattr(party, following)(shown) for party in parties]
+
+
 @pytest.mark.parametrize("step", STEPS)
 def test_a_copy_of_another_party_s_words_is_refused(step):
     """A party that repeats what another one shows would have its number without knowing it."""
