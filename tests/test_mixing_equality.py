@@ -116,6 +116,18 @@ def test_a_proof_holds_for_its_statement_alone():
         verify(b"here", BASES, images, proof[:64])
 
 
+def test_a_statement_cannot_be_fitted_to_a_proof():
+    """Where the challenge does not depend on the images, images for given responses can be computed from it."""
+    blind, response = other_base(11), 13
+    guessed = equality._challenge(b"here", [[GENERATOR]], [other_base(17)], [blind])
+    challenge = equality._challenge(b"here", [[GENERATOR]], [other_base(19)], [blind])
+    assert challenge != guessed
+    image = combine([pow(guessed, -1, ORDER)], [add(combine([response], [GENERATOR]), negative(blind))])
+    proof = group.encode_scalar(guessed) + group.encode_scalar(response)
+    assert encode(add(combine([response], [GENERATOR]), negative(combine([guessed], [image])))) == encode(blind)
+    assert not verify(b"here", [[GENERATOR]], [image], proof)
+
+
 def test_proofs_of_one_witness_share_no_random_number():
     """Two responses with one blinding would give the witness away."""
     proofs = [proven()[1] for _ in range(2)]
