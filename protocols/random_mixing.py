@@ -7,16 +7,20 @@ delta)-differential privacy.
 1. The digest of the public facts, bound into every frame, is the same at all parties, or nothing begins.
 2. The parties toss a coin (`dpmpc.network.coins`), from which each derives the key of the next step and the seed of the
    signs B. Neither is ever sent.
-3. Each sorts its rows by a keyed hash of the id, and they compare a digest of the sorted hashes. If it differs they
-   count by how many rows, without telling which (`dpmpc.protocols.row_alignment`), and the run ends.
-4. Each mixes its rows with B and adds noise of its own (`dpmpc.mixing.Party`).
-5. Each sends what it releases to all others and puts all releases side by side. Digests of the joined file are
-   compared, and **every party ends with the same file**, byte for byte.
+3. Each sorts its rows by a keyed hash of the id. They find out whether all have the same ids, and nothing more
+   (`dpmpc.protocols.row_alignment`); if not, the run ends.
+4. Each mixes its rows with B, adds noise of its own (`dpmpc.mixing.Party`), and puts the result on its disk.
+5. Each commits to what it releases; when all have, each sends it to all others (`dpmpc.protocols.simultaneous`) and
+   puts all releases side by side. Digests of the joined file are compared, and **every party ends with the same file**,
+   byte for byte.
 
-Promised: what leaves a party is commitments, coins, digests and its noisy release; where rows differ also blinded ids.
-No file is written before all parties hold the same one. The budget is spent from the moment that a release has left
-its party, whose folder refuses a second run. Not promised: protection against a party that hands in other rows than it
-has, or none; that all parties end with a file if one of them fails at the very end.
+Promised: what leaves a party is commitments, coins, digests, its part in the comparison of ids, which tells one bit,
+and its noisy release. No party's release depends on another's. From before anything of a party's rows is sent its
+folder is for this agreement alone. A repetition, after a run that failed, tosses the same coin and sends the same
+bytes: nothing is mixed or drawn again (`dpmpc.mixing.record`). No file is written before all parties hold the same
+one. Not promised:
+protection against a party that hands in other rows than it has, or none; that all parties end with a file if one of
+them leaves when it has read the releases of the others. The budget is spent then.
 
 Three parties, each a process of this machine, on files of your own, or one party on its own machine::
 
@@ -42,21 +46,23 @@ import dpmpc
 from dpmpc.errors import BatchMismatch, InputError
 from dpmpc.mixing import MixedRelease, MixingTask, mixing_of
 from dpmpc.mixing import Party as Owner
-from dpmpc.mixing.alignment import HASH_BYTES, check_unique
+from dpmpc.mixing.alignment import check_unique
+from dpmpc.mixing.record import Record
 from dpmpc.network.coins import exchange_bytes, toss_coins
-from dpmpc.network.frames import ContentType, Kind
+from dpmpc.network.frames import Kind
 from dpmpc.network.identity import write_private
 from dpmpc.network.launch import launch
 from dpmpc.network.party import Party
 from dpmpc.network.settings import FRAME_HEADER, FRAME_LIMIT, digest_of, read_record
 from dpmpc.protocols.row_alignment import align
+from dpmpc.protocols.simultaneous import DIGEST_BYTES, show_words
 from dpmpc.randomness import SEED_BYTES, Label, derive, stream_for
 from dpmpc.tables import read_labels, read_table
 
 PROGRAM = "dpmpc.protocols.random_mixing"
 PAPER = "Wu et al., Differentially Private Multi-Party Data Release for Linear Regression (UAI 2022)"
 METHODS = ("rmgm", "dgm", "bgm")
-RELEASE_FILE, SOURCE_FILE, SPENT_FILE = "release.dpmpc", "source.json", "spent"
+RELEASE_FILE, SOURCE_FILE = "release.dpmpc", "source.json"
 
 
 class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -80,18 +86,23 @@ async def main(party: Party) -> dict[str, Any]:
     with party.meter.phase("read"):
         ids, rows = await asyncio.to_thread(own_rows, party.folder, task, party.pid)
     randomness = stream_for(party.arguments["simulation_seed"])
-    toss = await toss_coins(party, randomness.substream(party.pid, Label.COIN).bytes(SEED_BYTES))
-    with party.meter.phase("align"):
-        order = await align(party, derive(toss, Label.ALIGNMENT, length=SEED_BYTES), ids)
-    if len(order) != task.subjects:
-        raise InputError(f"subjects: {task.subjects} given, {len(order)} expected: as many as all parties have rows")
-    with party.meter.phase("mix"):
-        mixing = mixing_of(task, derive(toss, Label.SKETCH_SEED, length=SEED_BYTES))
-        owner = Owner(task, party.pid, mixing, randomness.substream(party.pid))
-        own = await asyncio.to_thread(owner.release, rows[order], threads=party.arguments["threads"])
-    with party.meter.phase("join"):
-        release = await join(party, task, own)
-    await party.runtime.shutdown()
+    coin = randomness.substream(party.pid, Label.COIN).bytes(SEED_BYTES)
+    with Record(party.folder, party.runtime.settings.task, coin) as record:
+        toss = await toss_coins(party, record.coin)
+        own = record.own_release(toss, (task.released_rows, rows.shape[1]))
+        with party.meter.phase("align"):
+            record.begin_comparison()
+            order = await align(party, derive(toss, Label.ALIGNMENT, length=SEED_BYTES), ids)
+        if own is None:
+            with party.meter.phase("mix"):
+                mixing = mixing_of(task, derive(toss, Label.SKETCH_SEED, length=SEED_BYTES))
+                owner = Owner(task, party.pid, mixing, randomness.substream(party.pid))
+                own = record.keep(
+                    toss, await asyncio.to_thread(owner.release, rows[order], threads=party.arguments["threads"])
+                )
+        with party.meter.phase("join"):
+            release = await join(party, task, own)
+        await party.runtime.shutdown()
     release.save(party.folder / RELEASE_FILE)
     return {}
 
@@ -101,7 +112,6 @@ def agreed_task(party: Party) -> MixingTask:
     settings = party.runtime.settings
     if settings.task != digest_of(settings.program, settings.arguments):
         raise InputError(f"task: {settings.task[:16]}... given, the digest of this party's own arguments expected")
-    refuse_spent(party.folder)
     task = MixingTask.from_dict(party.arguments["task"])
     if len(task.parties) != party.servers:
         raise InputError(f"task: of {len(task.parties)} parties given, {party.servers} expected")
@@ -110,37 +120,23 @@ def agreed_task(party: Party) -> MixingTask:
     return task.verify()
 
 
-def refuse_spent(folder: Path) -> None:
-    """Refuse a folder from which a release has been sent: another one of the same rows spends further budget."""
-    if (folder / SPENT_FILE).exists():
-        raise InputError(
-            f"folder: {folder.name!r} given, one that was never used expected: a release has left it, and another one "
-            "of the same rows spends further budget"
-        )
-
-
 def own_rows(folder: Path, task: MixingTask, number: int) -> tuple[list[str], NDArray[np.float64]]:
-    """Return ids and rows of a party, in the order of its file; the columns are those that the task expects of it."""
+    """Return ids and rows of a party, in the order of its file: the columns and the number that the task expects."""
     source = read_source(folder)
     ids = read_labels(source.data, source.key)
     check_unique(ids)
+    if len(ids) != task.subjects:
+        raise InputError(f"subjects: {task.subjects} given, {len(ids)} expected: as many as this party has rows")
     return ids, read_table(source.data, task.parties[number].names).values
 
 
 async def join(party: Party, task: MixingTask, own: NDArray[np.int64]) -> MixedRelease:
     """Step 5: exchange the releases and return all of them side by side, the same at every party."""
-    write_private(party.folder / SPENT_FILE, b"")
-    for peer in party.runtime.peers:
-        await party.runtime.send_frame(peer, party.runtime.frame(Kind.SHARE, own.view(np.uint64)))
-    parts = {party.pid: own}
-    for peer in party.runtime.peers:
-        shape = (task.released_rows, len(task.parties[peer]))
-        parts[peer] = (await party.runtime.receive_frame(peer, Kind.SHARE, ContentType.WORDS, shape)).words.view(
-            np.int64
-        )
-    release = MixedRelease.join(task, [parts[number] for number in sorted(parts)], provenance(party.arguments))
+    shapes = {number: (task.released_rows, len(columns)) for number, columns in enumerate(task.parties)}
+    parts = [words.view(np.int64) for words in await show_words(party, "release", own.view(np.uint64), shapes)]
+    release = MixedRelease.join(task, parts, provenance(party.arguments))
     digest = hashlib.sha256(release.to_bytes()).digest()
-    for peer, other in enumerate(await exchange_bytes(party, Kind.DIGEST, digest, HASH_BYTES)):
+    for peer, other in enumerate(await exchange_bytes(party, Kind.DIGEST, digest, DIGEST_BYTES)):
         if other != digest:
             raise BatchMismatch(f"party {peer} joined the releases to another file than party {party.pid}", peer)
     return release
@@ -228,7 +224,7 @@ def read_source(folder: Path) -> Source:
 
 
 def allowance(task: MixingTask) -> float:
-    """Seconds that slow machines need for their rows, counting included, beyond the deadline of a party."""
+    """Seconds that slow machines need for their rows, beyond the deadline of a party."""
     entries = task.subjects * max(len(party) for party in task.parties)
     return 1e-3 * task.subjects * len(task.parties) + 1e-8 * entries * (task.rows or 1)
 

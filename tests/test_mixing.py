@@ -2,11 +2,13 @@
 synthetic population.
 """
 
+import contextlib
 import dataclasses
 import json
 import math
 import subprocess
 import sys
+from pathlib import Path
 
 import dp_accounting
 import numpy as np
@@ -18,7 +20,7 @@ from scipy import stats
 from sklearn.base import clone
 
 from dpmpc.encoding import FixedPoint
-from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, SimulationOnly
+from dpmpc.errors import BatchMismatch, DpmpcError, GuaranteeError, InputError, SimulationOnly
 from dpmpc.mixing import BGM, DGM, RMGM, MixedRelease, MixingTask, Party, choose_rows, design, expected_error, mixing_of
 from dpmpc.mixing.outlook import Outlook
 from dpmpc.noise import DiscreteGaussian, Skellam
@@ -220,6 +222,30 @@ def test_tasks_survive_json():
         MixingTask.from_dict({**small_task().to_dict(), "format": 9})
     with pytest.raises(InputError, match="simulation: 0 given, true or false"):
         MixingTask.from_dict({**small_task().to_dict(), "simulation": 0})
+
+
+def test_a_release_of_version_0_1_still_reads():
+    """Its guarantee is in other words, and the same numbers."""
+    release = MixedRelease.load(Path(__file__).parent / "vectors" / "mixed_release_0.1.dpmpc")
+    assert release.sums.sum() == 4937958
+    assert release.provenance == {"method": "rmgm", "software": "dpmpc 0.1.0"}
+    assert "one bit each time" in str(release.guarantee)
+
+
+HOSTILE = [None, [], {}, "\x1b[2J", -1, 0, 1e308, float("nan"), 1 << 34, (1 << 34) + 1, 10**400, ["a"] * 1000]
+
+
+@pytest.mark.parametrize("field", sorted(design([["a"], ["b"]], 50, 1.0, 1e-5).to_dict()))
+def test_whatever_a_task_of_somebody_holds_it_is_read_or_refused_with_a_type(field):
+    for value in HOSTILE:
+        task = design([["a"], ["b"]], 50, 1.0, 1e-5, rows=5).to_dict()
+        for changed in (
+            task | {field: value},
+            task | {"noise": {"name": "discrete-gaussian", "sigma": value}},
+            task | {"parties": [{"columns": value, "outside": "clip"}] * 2},
+        ):
+            with contextlib.suppress(DpmpcError):
+                assert MixingTask.from_dict(changed).verify().guarantee.epsilon > 0
 
 
 def test_a_budget_of_another_float_can_be_saved():

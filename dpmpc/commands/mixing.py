@@ -22,6 +22,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from dpmpc.commands.options import seconds
 from dpmpc.errors import InputError
+from dpmpc.untrusted import printable
 
 if TYPE_CHECKING:
     from dpmpc.bounds import Schema
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from dpmpc.mixing.outlook import Outlook
 
 METHODS = ("rmgm", "dgm", "bgm")
+KEPT = (
+    "this folder has made its release, and others may have it; run again in the same folder, which sends the same "
+    "bytes: a new --prepare would spend further budget"
+)
 START_SECONDS = 600.0  # parties are started by hand
 _PLAN = {"method", "epsilon", "delta", "bounds", "rows", "guarantee", "calibration", "names", "date"}
 _PLAN |= {"threads", "deadline"}
@@ -169,17 +174,18 @@ def _prepare(options: argparse.Namespace) -> None:
 
 def _party(options: argparse.Namespace) -> None:
     from dpmpc.mixing import MixedRelease
+    from dpmpc.mixing.record import OWN_FILE, refuse_spent
     from dpmpc.network.settings import LOG_FILE, OUTCOME_FILE, read_outcome, read_settings
     from dpmpc.network.verdict import Ending, root_cause
-    from dpmpc.protocols.random_mixing import PROGRAM, RELEASE_FILE, Source, refuse_spent, write_source
+    from dpmpc.protocols.random_mixing import PROGRAM, RELEASE_FILE, Source, write_source
     from dpmpc.tables import column_names, position_of
 
     out, folder = _new_path("out", options.out), Path(options.folder)
     settings = read_settings(folder)
     if (settings.party, settings.program) != (options.party, PROGRAM):
         raise InputError(
-            f"folder: {options.folder!r} given, of party {settings.party} of {settings.program}, one of party "
-            f"{options.party} of {PROGRAM} expected"
+            f"folder: {options.folder!r} given, of party {settings.party} of {printable(settings.program, 100)}, one "
+            f"of party {options.party} of {PROGRAM} expected"
         )
     refuse_spent(folder)
     position_of(options.key, column_names(options.data), "key")  # before the others are waited for
@@ -191,6 +197,8 @@ def _party(options: argparse.Namespace) -> None:
     ending = Ending(options.party, status, read_outcome(folder), last_words=f"see {folder / LOG_FILE}")
     error = root_cause([ending])
     if error is not None:
+        if (folder / OWN_FILE).exists():
+            print(f"dpmpc mix: {KEPT}", file=sys.stderr)
         raise error
     release = MixedRelease.load(folder / RELEASE_FILE)
     _save(out, release)
@@ -317,8 +325,9 @@ def _learn(options: argparse.Namespace) -> None:
     release = MixedRelease.load(options.file)
     method = options.method or release.provenance.get("method")
     regressions = {"rmgm": RMGM, "dgm": DGM, "bgm": BGM}
-    if method not in regressions:
-        raise InputError(f"method: {method!r} given by the file, one of {', '.join(METHODS)} expected")
+    if not isinstance(method, str) or method not in regressions:
+        given = printable(str(method), 60)
+        raise InputError(f"method: {given!r} given by the file, one of {', '.join(METHODS)} expected")
     fitted = regressions[method](ridge=options.ridge).fit_release(release, options.target)
     coefficients = dict(zip(fitted.feature_names_, map(float, fitted.coef_), strict=True))
     outlook = Outlook.of(method, release, options.target)

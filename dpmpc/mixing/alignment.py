@@ -1,17 +1,17 @@
 """The same people in the same order at all parties, without anybody telling who they are.
 
 Each party knows its subjects by an id. Under a fresh key K that all parties share and the public does not know, a
-party sorts its rows by HMAC-SHA256(K, id). SHA-256 of the sorted hashes is equal at two parties just if their sets of
-ids are.
+party sorts its rows by HMAC-SHA256(K, id), so that parties with the same ids have the same order. Whether they have is
+found by comparing one number of each, a hash of K and of all ids, with `dpmpc.mixing.equality`.
 
-Where it is not, the size of the difference is found by private set intersection cardinality (Meadows 1986; De
-Cristofaro, Gasti and Tsudik 2012), semi-honest: ids become points of Curve25519, and two parties with secret scalars a
-and b compare a b H(id), which neither can compute alone. Points travel sorted, so that their places say nothing.
+All parties know K. So whatever is keyed by K alone can be compared with guesses by any of them, and **nothing that is
+computed from ids is ever sent**, but for that number, encrypted under a key that no party has.
 
-What the other parties learn: of a digest, whether their set of ids is the same, which also confirms a guess of the
-whole set; of the count, how many ids differ, and never which, under the decisional Diffie-Hellman assumption and with
-SHA-256 as a random oracle. Not promised: anything against a party that hands in ids it has made up to see whether
-another one has them.
+What each party learns: whether all have the same ids, one bit. A party that breaks the protocol learns the same bit for
+a set of ids of its choice: whether all others have just *that* set. This is one guess of a whole set for each
+comparison, and a party begins at most `dpmpc.mixing.record.MOST_COMPARISONS` of them in one agreement. How many ids
+differ, and which, is not computed at all: a count, which parties could ask for again and again with files of their
+making, tells who is in somebody's file.
 """
 
 from __future__ import annotations
@@ -20,13 +20,9 @@ import hashlib
 import hmac
 from collections.abc import Sequence
 
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-
 from dpmpc.errors import InputError
-
-HASH_BYTES = 32
-_PRIME = 2**255 - 19
-_MONTGOMERY = 486662
+from dpmpc.mixing.group import ORDER
+from dpmpc.randomness import Label
 
 
 def keyed_hashes(key: bytes, ids: Sequence[str]) -> list[bytes]:
@@ -48,48 +44,11 @@ def common_order(hashes: Sequence[bytes]) -> list[int]:
     return sorted(range(len(hashes)), key=hashes.__getitem__)
 
 
-def digest_of_set(hashes: Sequence[bytes]) -> bytes:
-    """Return SHA-256 of the sorted hashes: 32 bytes that are equal just if the sets are."""
-    return hashlib.sha256(b"".join(sorted(hashes))).digest()
+def number_of_set(key: bytes, hashes: Sequence[bytes]) -> int:
+    """Return a number below the order of P-256 that is equal just if key and set are: SHA-512 of the sorted hashes.
 
-
-def curve_point(hashed: bytes) -> bytes:
-    """Map 32 bytes to the u coordinate of a point of Curve25519 whose discrete logarithm nobody knows.
-
-    Of SHA-256(hashed || 0), SHA-256(hashed || 1), .. the first that belongs to the curve and not to its twist: which of
-    the two it is would survive blinding.
+    It is for `dpmpc.mixing.equality` alone: whoever has it and the key can test guesses of the set.
     """
-    attempt = 0
-    while True:
-        u = int.from_bytes(hashlib.sha256(hashed + attempt.to_bytes(8, "little")).digest(), "little") % (1 << 255)
-        # v^2 = u^3 + A u^2 + u has a solution (RFC 7748, section 4.1).
-        if pow(u * (u * u + _MONTGOMERY * u + 1), (_PRIME - 1) // 2, _PRIME) == 1:
-            return u.to_bytes(HASH_BYTES, "little")
-        attempt += 1
-
-
-class Blinding:
-    """A party's secret scalar, for one count: blindings of two parties commute."""
-
-    def __init__(self) -> None:
-        self._secret = X25519PrivateKey.generate()
-
-    def blind(self, points: Sequence[bytes]) -> list[bytes]:
-        """Return all points multiplied by the secret scalar, sorted.
-
-        Raises
-        ------
-        ValueError
-            If one of them, which then no honest party has sent, has a small order.
-        """
-        return sorted(self._secret.exchange(X25519PublicKey.from_public_bytes(point)) for point in points)
-
-
-def pack(points: Sequence[bytes]) -> bytes:
-    """Return points side by side."""
-    return b"".join(points)
-
-
-def unpack(packed: bytes) -> list[bytes]:
-    """Return the points that `pack` put side by side."""
-    return [packed[start : start + HASH_BYTES] for start in range(0, len(packed), HASH_BYTES)]
+    hashed = hashlib.sha512(Label.ALIGNED_SET.value + key + len(hashes).to_bytes(8, "little"))
+    hashed.update(b"".join(sorted(hashes)))
+    return int.from_bytes(hashed.digest(), "big") % ORDER

@@ -55,7 +55,6 @@ class Kind(enum.IntEnum):
     OPENING = 18
     DIGEST = 19
     RESULT = 20
-    BLINDED = 21
     VERDICT = 22
     STANDING = 23
     IDS = 24

@@ -12,8 +12,10 @@ parties add noise of the same standard deviation sigma, hence
 where d_max is the largest d_j and d + 1 their sum, the label among them. The paper's (epsilon, delta) is the first. A
 person whose row spans all parties has only the second, so both are computed, whichever was asked for.
 
-Promised: the tight curve of the Gaussian, for integer noise with its slack. Not promised: more than the sum of
-budgets when the same columns are released again, each time with fresh noise.
+Promised: the tight curve of the Gaussian, for integer noise with its slack; for the columns of an honest party it holds
+whatever the other parties do, because its release depends on nothing of theirs but B. Not promised: more than the sum
+of budgets when the same columns are released again, each time with fresh noise; anything about ids, of which the
+program `dpmpc.protocols.random_mixing` tells one bit for each comparison.
 """
 
 from __future__ import annotations
@@ -233,9 +235,13 @@ def account_parties(
         slack=accountant.slack(noise, exposure, encoding.sensitivity(sum(columns))),
         calibration=calibration,
         assumptions=(
-            *(["the signs were drawn before anybody looked at the data; they may be known"] if rows > 1 else []),
-            "each party follows the protocol and keeps its noise and its columns to itself",
-            "each release of the same columns has noise of its own, and the budgets of all releases add up",
+            *(["the signs do not depend on the columns that are protected; they may be known"] if rows > 1 else []),
+            "the parties whose columns are protected follow the protocol and keep columns, noise and folder to "
+            "themselves; the other parties may break it",
+            "each agreement on the same columns makes a release with noise of its own, and the budgets of all add up; "
+            "a repetition in the same folder sends the same bytes and spends nothing",
+            "ids are not protected by the noise: a comparison tells whether all parties have the same, one bit each "
+            "time",
             "AES-128 in counter mode is a pseudorandom generator",
             *accountant.assumptions,
         ),

@@ -1,0 +1,120 @@
+"""Owners of columns who do not keep to the protocol of `dpmpc mix`; by hand, one party of a prepared release::
+
+    python -m support.hostile.owners "leave with the releases" plan/party-0 --data a.csv --key id --loot stolen.npy
+
+`misbehave` changes what a party sends. It runs inside that party's process, and knows what the party knows.
+"""
+
+import argparse
+import collections
+import hashlib
+import os
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from dpmpc.mixing import equality
+from dpmpc.network.frames import ContentType, Kind
+from dpmpc.network.settings import read_settings
+
+STEPS = ("coin", "key", "ciphertext", "mask", "opening", "release")
+LOOT = "LOOT"  # the environment variable that says where stolen releases go
+
+FRAMES = {
+    "open another coin": (Kind.OPENING, "coin"),
+    "show another ciphertext": (Kind.OPENING, "ciphertext"),
+    "hide behind another nonce": (Kind.OPENING, "release"),
+    "commit to two keys": (Kind.COMMITMENT, "key"),
+    "commit to two releases": (Kind.COMMITMENT, "release"),
+}
+WORDS = ("show another release", "show two releases", "send a wrong shape", "die before it releases")
+COMPARISON = ("prove nothing", "guess")
+DEEDS = (*FRAMES, *WORDS, *COMPARISON, "leave with the releases")
+
+
+def misbehave(party, deed, guess=0):
+    """Let a party do one of DEEDS from now on; `guess` is the number that it puts into the comparison."""
+    if deed not in DEEDS:
+        raise ValueError(f"deed: {deed!r} given, one of {', '.join(DEEDS)} expected")
+    if deed in COMPARISON:
+        lie_in_comparison(deed, guess)
+    runtime, send, counts = party.runtime, party.runtime.send_frame, collections.Counter()
+
+    async def send_frame(receiver, frame):
+        if frame.kind in (Kind.COMMITMENT, Kind.OPENING):
+            step = STEPS[counts[frame.kind, receiver]]
+            counts[frame.kind, receiver] += 1
+            if FRAMES.get(deed) == (frame.kind, step) and ("two" not in deed or receiver == runtime.peers[0]):
+                frame = runtime.frame(frame.kind, altered(frame.raw))
+        if frame.kind == Kind.SHARE:
+            frame = await altered_release(runtime, deed, receiver, frame)
+        await send(receiver, frame)
+
+    runtime.send_frame = send_frame
+
+
+def altered(content):
+    """Other bytes of the same length."""
+    return hashlib.shake_256(content).digest(len(content))
+
+
+async def altered_release(runtime, deed, receiver, frame):
+    if deed == "die before it releases":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if deed == "leave with the releases":
+        received = [await runtime.receive_frame(peer, Kind.SHARE, ContentType.WORDS) for peer in runtime.peers]
+        with open(os.environ[LOOT], "wb") as file:
+            np.savez(file, *(frame.words for frame in received))
+        os._exit(9)
+    if deed == "show another release" or (deed == "show two releases" and receiver == runtime.peers[0]):
+        return runtime.frame(Kind.SHARE, frame.words + np.uint64(1))
+    if deed == "send a wrong shape":
+        return runtime.frame(Kind.SHARE, frame.words[1:])
+    return frame
+
+
+def lie_in_comparison(deed, guess):
+    """Take part in comparisons with another number, or with proofs of nothing."""
+    if deed == "guess":
+        honest = equality.Comparison.__init__
+
+        def begin(self, number, parties, session, value, stream=None):
+            honest(self, number, parties, session, guess, stream)
+
+        equality.Comparison.__init__ = begin
+    else:
+        equality.prove = lambda context, bases, images, witness, stream: bytes(32 * (1 + len(witness)))
+
+
+def main():
+    """Run one party of a prepared release that does a deed."""
+    from dpmpc.network import party as process
+    from dpmpc.protocols import random_mixing
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("deed", choices=DEEDS)
+    parser.add_argument("folder", type=Path, help="the folder of `dpmpc mix --prepare` of this party")
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--key", required=True)
+    parser.add_argument("--loot", help="where stolen releases go")
+    options = parser.parse_args()
+    if any(host != "127.0.0.1" for host, _ in read_settings(options.folder).addresses):
+        parser.error("folder: parties on 127.0.0.1 expected, this one misbehaves on loopback alone")
+    if options.loot is not None:
+        os.environ[LOOT] = options.loot
+    random_mixing.write_source(options.folder, random_mixing.Source(str(Path(options.data).resolve()), options.key))
+    honest = random_mixing.main
+
+    async def hostile(party):
+        misbehave(party, options.deed)
+        return await honest(party)
+
+    random_mixing.main = hostile
+    sys.argv = ["party", str(options.folder)]
+    return process.main()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
