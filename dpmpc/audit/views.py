@@ -16,10 +16,10 @@ normal variables at distance mu,
 
 so that the tight curve of the Gaussian at mu *is* epsilon. For discrete Gaussian noise `View.least_epsilon` is a lower
 bound. Let the noise have, up to a log-ratio a, the law of the lattice Gaussian of covariance parameter C. Whoever sees
-it may add continuous noise of variance w^2 to each number. The sum is normal of covariance C + w^2 I, up to the log-ratio
-by which a lattice Gaussian about w wide notices where its lattice lies, 2^-300 for each number (docs/audit.md). Adding
-noise tells nothing new, so epsilon(mu', delta e^a) - 2 a bounds the truth from below, with C + w^2 I in the place of C
-in mu'. a is the `slack` of the guarantee.
+it may add continuous noise of variance w^2 to each number. The sum is normal of covariance C + w^2 I, up to the
+log-ratio by which a lattice Gaussian about w wide notices where its lattice lies, 2^-300 for each number
+(docs/audit.md). Adding noise tells nothing new, so epsilon(mu', delta e^a) - 2 a bounds the truth from below, with
+C + w^2 I in the place of C in mu'. a is the `slack` of the guarantee.
 """
 
 from __future__ import annotations
