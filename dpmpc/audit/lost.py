@@ -3,10 +3,10 @@
 A guarantee says in its own words what may be missing. This module reads those words and looks for the set of clients
 that is worst for somebody among all sets that the words allow:
 
-- "... in all": so many clients, wherever they stand in the public matrix;
+- "... clients in all": so many clients, wherever they stand in the public matrix;
 - anything else: so many contributions to *every* row of the sketch, which may be very many clients together.
 
-The strictest reading is taken where the words leave it open: a promise that does not say "in all" is not taken to say
+The strictest reading is taken where the words leave it open: a promise that does not say "in all" is not taken to mean
 it. Small tasks are searched completely, larger ones greedily from the worst-placed clients; so what is found is a set
 that is allowed, and perhaps not the worst one.
 """
@@ -16,6 +16,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -54,7 +55,7 @@ class Lost:
 
 def missing_in_each_row(guarantee: Guarantee) -> bool:
     """Return whether a guarantee lets every row of the sketch lack as many contributions as it names."""
-    return guarantee.dropouts > 0 and "in all" not in str(guarantee)
+    return guarantee.dropouts > 0 and re.search(r"\bclients? in all\b", str(guarantee)) is None
 
 
 def worst_lost(task: Task, *, in_each_row: bool | None = None) -> Lost:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 ALL = "all"
 RELEASES = 200_000
+NARROWEST = 96  # columns of the table, so that no name is cut
 WORDS = (
     "With the stated confidence no true claim, in any row, is below its lower bounds. A claim that stands is not "
     "proven: an audit can refute, and never prove."
@@ -112,7 +113,7 @@ def _print_table(findings: Sequence[Finding], confidence: float) -> None:
         grid.add_column(heading, justify="right")
     for finding in findings:
         grid.add_row(finding.mechanism + (" REFUTED" if finding.refuted else ""), *_cells(finding))
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=max(NARROWEST, Console().width))
     console.print(grid)
     for finding in findings:
         if finding.note:
