@@ -6,19 +6,10 @@ What it computes is compared with enumeration. Nothing here fails by chance unle
 import dataclasses
 import itertools
 import math
-import os
-import shutil
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import numpy as np
 import pytest
-import release_processes
-from support import aborting
 
-from dpmpc import mixing
 from dpmpc.audit import ATTACKS, MECHANISMS, SUBJECTS, Finding, Mechanism, Sums, audit
 from dpmpc.audit.lost import Lost, exposure, missing_in_each_row, worst_lost
 from dpmpc.audit.registry import CORNERS, NAMES
@@ -30,14 +21,13 @@ from dpmpc.cli import main
 from dpmpc.errors import InputError
 from dpmpc.intake.ledger import Ledger
 from dpmpc.intake.releasing import ReleasingServer
+from dpmpc.noise import Noise
 from dpmpc.planning import design
 from dpmpc.privacy import RowExposure, Trust, epsilon_of_mu
 from dpmpc.randomness import Stream
-from dpmpc.release import Release
 
 SCHEMA = Schema.unit(NAMES)
 FAILURE = 1e-6
-TESTS = Path(__file__).parent
 NOT_MENDED_YET = {
     "missing-one-copy": "one copy is calibrated to clients in all, and promised for contributions to each row",
     "surrounded": "a collection with noise by clients does not ask how many of a batch are the attacker's",
@@ -203,6 +193,13 @@ def test_the_noise_that_is_there_gives_what_is_claimed(name):
         assert least * subject.claim.epsilon <= found <= subject.claim.epsilon
 
 
+def test_whoever_is_missing_adds_nothing(monkeypatch):
+    monkeypatch.setattr(Noise, "sample", lambda self, shape, stream=None, threads=1: np.zeros(shape, np.int64))
+    mechanism = Sums(task_of(dropouts=2, corrupt_clients=1), CORNERS)
+    assert not mechanism.observe(None, 3, Stream.from_seed(1)).any()
+    np.testing.assert_array_equal(mechanism.observe(0, 3, Stream.from_seed(1)), np.tile(mechanism.shifts[0], (3, 1)))
+
+
 def test_a_finding_is_refuted_by_the_noise_alone():
     claim = claim_of(task_of())
     found = Finding(mechanism="x", claim=claim, releases=0, failure=0.1, by_noise=claim.epsilon + 0.1)
@@ -336,77 +333,3 @@ def test_the_command_prints_notes_and_ends_with_the_status_of_attacks(monkeypatc
     fresh_noise_in_each_run(monkeypatch)
     assert main(["audit", "--mechanism", "repeated-by-servers"]) == 1
     assert "AuditFailed: epsilon of repeated-by-servers: 1 claimed, at least" in capsys.readouterr().err
-
-
-# Processes that break off.
-
-
-def test_a_server_that_breaks_off_sees_the_same_shares_in_each_repetition(tmp_path):
-    """Servers add the noise. The last one takes all shares and is gone, twice; then it stays to the end."""
-    deployment = release_processes.filled(
-        tmp_path / "trial", noise_by="servers", copies="auto", sketch="sum", rows=None, sparsity=None
-    )
-    seen = []
-    for run in range(3):
-        kept = tmp_path / f"kept-{run}"
-        kept.mkdir()
-        deed = ("keep_shares", str(kept)) if run < 2 else ("keep_shares", str(kept), False)
-        ended = release_processes.run(deployment, deeds={2: deed})
-        assert [ended[server].status for server in range(3)] == ([3, 3, aborting.BROKEN_OFF] if run < 2 else [0] * 3)
-        seen.append({path.name: path.read_bytes() for path in kept.iterdir()})
-    assert set(seen[0]) == {"from-0", "from-1"}
-    different = max(len({shares[name] for shares in seen}) for name in seen[0])
-    task = Release.load(deployment.out(0)).task
-    mu = task.guarantee.mu * math.sqrt(different)  # of so many independent draws, their mean
-    assert epsilon_of_mu(mu, task.delta) <= task.epsilon
-    assert different == 1
-
-
-def owners(folder, people=60):
-    """Write files, bounds and a prepared release of two data owners; return what `prepare` has written."""
-    addresses = [f"127.0.0.1:{port}" for port in release_processes.free_ports(2)]
-    for party, column in enumerate(("income", "debt")):
-        (folder / f"bounds-{party}.toml").write_text(f"[columns.{column}]\nlower = -1.0\nupper = 1.0\n")
-        lines = [f"id,{column}", *(f"person-{person:03d},{0.5 - party}" for person in range(people))]
-        (folder / f"data-{party}.csv").write_text("\n".join(lines) + "\n")
-    bounds = [str(folder / f"bounds-{party}.toml") for party in range(2)]
-    budget = ["--epsilon", "1", "--delta", "1e-5", "--method", "dgm", "--subjects", str(people)]
-    assert (
-        main(["mix", "--prepare", str(folder / "plan"), "--addresses", *addresses, "--bounds", *bounds, *budget]) == 0
-    )
-    return folder / "plan"
-
-
-def test_a_data_owner_that_breaks_off_sees_one_release_of_another(tmp_path, capsys):
-    """It takes the other's release and is gone; whatever the other does with its folder then, no second draw leaves."""
-    from dpmpc.protocols.random_mixing import Source, write_source
-
-    plan = owners(tmp_path)
-    write_source(plan / "party-0", Source(str(tmp_path / "data-0.csv"), "id"))
-    shutil.copytree(plan / "party-0", tmp_path / "as-new")
-    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
-    seen = []
-    for run in range(3):
-        own, kept = tmp_path / f"evil-{run}", tmp_path / f"kept-{run}"
-        shutil.copytree(tmp_path / "as-new", own)
-        kept.mkdir()
-        honest = [sys.executable, "-m", "dpmpc", "mix", "--party", "1", "--data", str(tmp_path / "data-1.csv")]
-        honest += ["--key", "id", "--folder", str(plan / "party-1"), "--out", str(tmp_path / f"out-{run}")]
-        evil = subprocess.Popen([sys.executable, "-m", "support.aborting", str(own), str(kept)], env=environment)
-        try:
-            done = subprocess.run(honest, capture_output=True, text=True, timeout=60, check=False)
-            end = time.monotonic() + 10
-            while evil.poll() is None and done.returncode == 3 and time.monotonic() < end:
-                time.sleep(0.05)
-        finally:
-            evil.kill()
-            evil.wait()
-        assert done.returncode in (2, 3), done.stderr
-        assert not (tmp_path / f"out-{run}").exists()
-        seen += [path.read_bytes() for path in kept.iterdir()]
-    capsys.readouterr()
-    assert seen
-    promised = mixing.design((("income",), ("debt",)), 60, 1.0, 1e-5, rows=None, simulation=True).guarantee
-    mu = promised.party_mu * math.sqrt(len(set(seen)))
-    assert epsilon_of_mu(mu, promised.delta) <= 1.0
-    assert len(set(seen)) == 1
