@@ -30,7 +30,8 @@ Indices = NDArray[np.int64]
 
 MOST_SETS = 5000  # sets that are tried one by one; beyond that the search is greedy
 VICTIMS = 4  # clients from whose rows a greedy search begins
-UNIT = 1e6  # sigma at which views are compared: their order hardly depends on it
+NEAREST = 16  # clients that a greedy search tries as the next one
+FLOOR = 1e-9  # of the noise in a row: rows that nobody hits have none
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,65 +73,75 @@ def worst_lost(task: Task, *, in_each_row: bool | None = None) -> Lost:
     if task.noising.by == "servers":  # nobody's noise is counted on, and who is lost does not matter
         return Lost(_indices(()), _indices(()))
     rowwise = missing_in_each_row(task.guarantee) if in_each_row is None else in_each_row
-    corrupt, missing = task.trust.corrupt_clients, task.trust.dropouts
+    search, corrupt, missing = _Search(task), task.trust.corrupt_clients, task.trust.dropouts
     if rowwise:
-        return max(_missing_in_rows(task, missing, corrupt), key=lambda lost: exposure(task, lost))
-    worst = max(_sets(task, corrupt + missing), key=lambda lost: exposure(task, Lost(lost, _indices(()))))
+        return max(
+            search.missing_in_rows(missing, corrupt), key=lambda lost: search.exposure([*lost.corrupt, *lost.missing])
+        )
+    worst = _indices(max(search.sets(corrupt + missing), key=search.exposure))
     return Lost(worst[:corrupt], worst[corrupt:])
 
 
-def exposure(task: Task, lost: Lost) -> float:
-    """Return the largest leverage that somebody has without those who are lost."""
-    return view_of(task, lost.honest(task.clients)).leverage(UNIT)
+class _Search:
+    """Looks for sets of clients whose loss exposes somebody.
 
+    Parameters
+    ----------
+    task : Task
+        Whose clients make the noise.
+    """
 
-def _sets(task: Task, size: int) -> Iterator[Indices]:
-    """Sets of so many clients: all of them, or one for each of some victims that grows by whoever hurts it most."""
-    if math.comb(task.clients, size) <= MOST_SETS:
-        yield from map(_indices, itertools.combinations(range(task.clients), size))
-        return
-    for victim in _victims(task):
-        chosen: list[int] = []
-        while len(chosen) < size:
-            gone = set(chosen) | {victim}
-            beside = [client for client in _by_overlap(task, victim) if client not in gone][: 2 * task.copies + 8]
-            chosen.append(max(beside, key=lambda client: _exposure_of(task, victim, [*chosen, client])))
-        yield _indices(chosen)
+    def __init__(self, task: Task):
+        self.signs = signs_of(task)
+        everybody = view_of(task, np.arange(task.clients))
+        self.covariance = everybody.draws @ everybody.draws.T + FLOOR * np.eye(len(self.signs))
+        self.alone = task.copies > 1  # whether each copy has noise of its own
+        self.clients = task.clients
 
+    def exposure(self, gone: Sequence[int], victim: int | None = None) -> float:
+        """Return the leverage of one client, or the largest of all others, when some are lost."""
+        lost = self.signs[:, list(gone)]
+        noise = np.diag((lost**2).sum(axis=1)) if self.alone else lost @ lost.T
+        left = self.signs[:, [victim]] if victim is not None else np.delete(self.signs, list(gone), axis=1)
+        return float(np.einsum("mc,mc->c", left, np.linalg.solve(self.covariance - noise, left)).max())
 
-def _missing_in_rows(task: Task, missing: int, corrupt: int) -> Iterator[Lost]:
-    """Sets of which every row lacks at most so many; then the corrupt, who share the victim's rows."""
-    hit = signs_of(task) != 0
-    for victim in _victims(task):
-        lacking = np.zeros(task.sketch.rows, np.int64)
-        gone, order = [], [client for client in _by_overlap(task, victim) if client != victim]
-        for client in order:
-            if (lacking[hit[:, client]] < missing).all():
-                lacking[hit[:, client]] += 1
-                gone.append(client)
-        left = [client for client in order if client not in set(gone)]
-        yield Lost(_indices(left[:corrupt]), _indices(gone))
+    def sets(self, size: int) -> Iterator[Sequence[int]]:
+        """Sets of so many clients: all, or one for each of some victims that grows by whoever hurts it most."""
+        if math.comb(self.clients, size) <= MOST_SETS:
+            yield from itertools.combinations(range(self.clients), size)
+            return
+        for victim in self.victims():
+            order = self.by_overlap(victim)
+            chosen: list[int] = []
+            while len(chosen) < size:
+                beside = [client for client in order if client not in chosen][:NEAREST]
+                hurt = [self.exposure([*chosen, client], victim) for client in beside]
+                chosen.append(beside[int(np.argmax(hurt))])
+            yield chosen
 
+    def missing_in_rows(self, missing: int, corrupt: int) -> Iterator[Lost]:
+        """Sets of which every row lacks at most so many; then the corrupt, who share the victim's rows."""
+        hit = self.signs != 0
+        for victim in self.victims():
+            lacking = np.zeros(len(hit), np.int64)
+            gone, order = [], self.by_overlap(victim)
+            for client in order:
+                if (lacking[hit[:, client]] < missing).all():
+                    lacking[hit[:, client]] += 1
+                    gone.append(client)
+            left = [client for client in order if client not in set(gone)]
+            yield Lost(_indices(left[:corrupt]), _indices(gone))
 
-def _victims(task: Task) -> Indices:
-    """Clients who are exposed most while all are there."""
-    view = view_of(task, np.arange(task.clients))
-    covariance = view.draws @ view.draws.T + 1e-9 * np.eye(len(view.draws))
-    leverages = np.einsum("mc,mc->c", view.moved, np.linalg.solve(covariance, view.moved))
-    return np.asarray(np.argsort(-leverages)[:VICTIMS], np.int64)
+    def victims(self) -> Indices:
+        """Return the clients who are exposed most while all are there."""
+        leverages = np.einsum("mc,mc->c", self.signs, np.linalg.solve(self.covariance, self.signs))
+        return np.asarray(np.argsort(-leverages)[:VICTIMS], np.int64)
 
-
-def _by_overlap(task: Task, victim: int) -> list[int]:
-    """All clients, those first who share most rows with the victim."""
-    hit = (signs_of(task) != 0).astype(np.int64)
-    return [int(client) for client in np.argsort(-(hit.T @ hit[:, victim]), kind="stable")]
-
-
-def _exposure_of(task: Task, victim: int, gone: Sequence[int]) -> float:
-    """Return the leverage of one client without some others."""
-    view = view_of(task, np.setdiff1d(np.arange(task.clients), gone))
-    own = signs_of(task)[:, [victim]]
-    return dataclasses.replace(view, moved=own).leverage(UNIT)
+    def by_overlap(self, victim: int) -> list[int]:
+        """Return all clients but the victim, those first who share most rows with it."""
+        hit = (self.signs != 0).astype(np.int64)
+        order = np.argsort(-(hit.T @ hit[:, victim]), kind="stable")
+        return [int(client) for client in order if client != victim]
 
 
 def _indices(clients: Sequence[int]) -> Indices:

@@ -131,6 +131,7 @@ ATTACKS: Mapping[str, SystemFactory] = {
     "missing-each-copy": functools.partial(missing, copies="each"),
     "missing-one-copy": functools.partial(missing, copies="one"),
     "surrounded": functools.partial(besieged, people=2 * CLIENTS - 1),
+    "surrounded-unstated": functools.partial(besieged, people=2 * CLIENTS - 1, noise_by="clients"),
     "surrounded-stated": functools.partial(besieged, people=None, noise_by="clients", corrupt_clients=6),
     "surrounded-by-servers": functools.partial(besieged, people=2 * CLIENTS - 1, noise_by="servers"),
     "repeated-one-copy": functools.partial(repeated, noise_by="clients", copies="one", corrupt_clients=0),
