@@ -15,7 +15,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-from support.aborting import keep_shares as keep_shares  # a deed
 
 from dpmpc import cli
 from dpmpc.bounds import Schema

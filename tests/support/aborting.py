@@ -32,6 +32,15 @@ def keep_shares(folder, break_off=True):
     PartyRuntime.receive_frame = kept
 
 
+def serve(argv, log, deed):
+    """Do what `release_processes._serve` does in a server's process; `deed` is the arguments of `keep_shares`, or None."""
+    import release_processes
+
+    if deed is not None:
+        keep_shares(*deed)
+    release_processes._serve(argv, log, None)
+
+
 def main():
     """Take part in a run of `dpmpc mix`, keep what the others release, and break off."""
     parser = argparse.ArgumentParser(description=main.__doc__)
