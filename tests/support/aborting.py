@@ -33,7 +33,7 @@ def keep_shares(folder, break_off=True):
 
 
 def serve(argv, log, deed):
-    """Do what `release_processes._serve` does in a server's process; `deed` is the arguments of `keep_shares`, or None."""
+    """Run a server as `release_processes._serve` does; `deed` is the arguments of `keep_shares`, or None."""
     import release_processes
 
     if deed is not None:
