@@ -14,7 +14,7 @@ from dpmpc.audit import ATTACKS, MECHANISMS, SUBJECTS, Finding, Mechanism, Sums,
 from dpmpc.audit.lost import missing_in_each_row, worst_lost
 from dpmpc.audit.registry import CORNERS, NAMES
 from dpmpc.audit.sums import claim_of, distance_of
-from dpmpc.audit.system import Unpromised, surrounded
+from dpmpc.audit.system import MissingClients, Unpromised, surrounded
 from dpmpc.audit.views import View, exact_epsilon, signs_of, view_of
 from dpmpc.bounds import Schema
 from dpmpc.cli import main
@@ -165,6 +165,12 @@ def test_what_version_0_1_said_of_missing_contributions_is_refuted():
     assert all(worst_epsilon(task, in_each_row=False) <= task.guarantee.achieved_epsilon for task in tasks)
 
 
+def test_the_matrix_is_audited_whose_claim_is_exceeded_most():
+    tasks = [task_of(clients=160, rows=40, dropouts=3, seed=seed) for seed in range(4)]
+    each = [MissingClients([task], CORNERS).least_epsilon() for task in tasks]
+    assert MissingClients(tasks, CORNERS).least_epsilon() == max(each) > min(each)
+
+
 def test_with_each_copy_missing_contributions_may_be_in_each_row():
     for seed in range(4):
         task = task_of(clients=160, rows=40, dropouts=3, copies="each", seed=seed)
@@ -274,8 +280,15 @@ def test_what_is_refused_promises_nothing():
 
 
 def fresh_noise_in_each_run(monkeypatch):
-    """A repetition draws the servers' noise again, and sends that."""
-    monkeypatch.setattr(Ledger, "begin_opening", lambda self, digest, sums: sums)
+    """A repetition draws the servers' noise again, and sends that; other releases are refused as they should be."""
+    begin, find = Ledger.begin_opening, Ledger.find
+
+    def forgetful(self, digest, sums):
+        begin(self, digest, sums)
+        return sums
+
+    monkeypatch.setattr(Ledger, "begin_opening", forgetful)
+    monkeypatch.setattr(Ledger, "find", lambda self, digest: dataclasses.replace(find(self, digest), sums=None))
 
 
 def no_memory_of_reports(monkeypatch):
