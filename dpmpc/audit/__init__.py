@@ -4,17 +4,19 @@ A claim of privacy says that two neighbouring inputs are hard to tell apart. An 
 the two worst inputs, runs the mechanism very often on each, decides by the best test that it knows, and counts the
 errors. Few errors refute the claim. docs/audit.md has the method and the figures.
 
-`rates` turns counts into bounds, `mechanism` is the audit and what it asks of a mechanism, `sums` the releases of
-`dpmpc.task.Task`, `parties` those of `dpmpc.mixing`, `entries` those of `dpmpc.projection`, `registry` what the command
-`dpmpc audit` knows.
+`rates` turns counts into bounds, `views` turns the noise that is there into bounds, `mechanism` is the audit and what
+it asks of a mechanism, `sums` the releases of `dpmpc.task.Task`, `lost` who may be corrupt or missing in them,
+`parties` the releases of `dpmpc.mixing`, `entries` those of `dpmpc.projection`, `system` what hostile servers and
+clients do to a release or a collection within the words of its claim, `registry` what the command `dpmpc audit` knows.
 
 Promised: if all claims of a run are true, then with the stated confidence none is refuted. Not promised: that a claim
 which stands is true. An audit can refute and never prove: it tries one pair of inputs and one test, on small tasks, and
-knows nothing of what the adversary might see besides the release.
+knows nothing of what the adversary might see besides the release. Of a collection it plays the part of hostile servers
+and clients, but not that of the network.
 """
 
-from dpmpc.audit.mechanism import Claim, Finding, Mechanism, audit
-from dpmpc.audit.registry import MECHANISMS
+from dpmpc.audit.mechanism import Claim, Finding, Mechanism, Subject, audit
+from dpmpc.audit.registry import ATTACKS, MECHANISMS, SUBJECTS
 from dpmpc.audit.sums import Sums
 
-__all__ = ["MECHANISMS", "Claim", "Finding", "Mechanism", "Sums", "audit"]
+__all__ = ["ATTACKS", "MECHANISMS", "SUBJECTS", "Claim", "Finding", "Mechanism", "Subject", "Sums", "audit"]

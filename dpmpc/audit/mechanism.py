@@ -1,5 +1,9 @@
 """The audit: what it asks of a mechanism, and what it says of its claim.
 
+What is audited is a `Subject`. A claim is held against two things. `Subject.least_epsilon` computes from the noise that
+is really there a lower bound on epsilon, in closed form (`dpmpc.audit.views`). A `Mechanism` can also be run: it is
+simulated very often, and how well its two inputs can be told apart is measured.
+
 Half of the runs train the distinguisher, the other half is counted. From the training runs come, in this order, the
 covariance C of what is seen, the worst-placed candidate, who maximises D^T C^-1 D for the shift D that replacing him
 causes, the direction C^-1 D of the likelihood ratio between Gaussians, and the threshold. C is measured, not computed
@@ -47,18 +51,34 @@ class Claim:
     bits: float | None = None
 
 
-class Mechanism(abc.ABC):
-    """Something to audit: one small task, two worst rows, and candidates for whom they are exchanged.
+class Subject(abc.ABC):
+    """Something to audit: a claim, and what is known of its truth without running it.
 
     Attributes
     ----------
     claim : Claim
         What is audited.
+    note : str
+        What is to be said beside the numbers, or nothing.
+    """
+
+    claim: Claim
+    note: str = ""
+
+    def least_epsilon(self) -> float | None:
+        """Return a lower bound on the true epsilon at the claim's delta, in closed form; None where there is none."""
+        return None
+
+
+class Mechanism(Subject):
+    """Something to run: one small task, two worst rows, and candidates for whom they are exchanged.
+
+    Attributes
+    ----------
     shifts : ndarray of float64, shape (candidates, m)
         By how much exchanging each candidate's row moves the mean of what is observed.
     """
 
-    claim: Claim
     shifts: Reals
 
     @abc.abstractmethod
@@ -99,7 +119,7 @@ class Finding:
     claim : Claim
         What is claimed.
     releases : int
-        Simulated releases of each of the two inputs.
+        Simulated releases of each of the two inputs; 0 if it was not run.
     failure : float
         Probability that one of the bounds exceeds the truth, at most.
     by_rates : Bound or None
@@ -108,6 +128,10 @@ class Finding:
         On mu, from mu-GDP: tighter, and it refutes a claim of mu only.
     by_bits : Bound or None
         On bits of mutual information.
+    by_noise : float or None
+        On epsilon, from the noise that is there, in closed form: no chance is in it.
+    note : str
+        What is to be said beside the numbers.
     """
 
     mechanism: str
@@ -117,6 +141,8 @@ class Finding:
     by_rates: Bound | None = None
     by_curve: Bound | None = None
     by_bits: Bound | None = None
+    by_noise: float | None = None
+    note: str = ""
 
     @property
     def epsilon_by_curve(self) -> float | None:
@@ -128,15 +154,18 @@ class Finding:
     @property
     def refuted(self) -> tuple[str, ...]:
         """What of the claim is refuted, in words."""
-        pairs = {
-            "epsilon": (self.claim.epsilon, self.by_rates),
-            "mu": (self.claim.mu, self.by_curve),
-            "bits": (self.claim.bits, self.by_bits),
-        }
+        measured = (
+            ("epsilon", self.claim.epsilon, self.by_rates),
+            ("mu", self.claim.mu, self.by_curve),
+            ("bits", self.claim.bits, self.by_bits),
+        )
+        bounds = [(name, claimed, bound.value, "measured") for name, claimed, bound in measured if bound is not None]
+        if self.by_noise is not None:
+            bounds.append(("epsilon", self.claim.epsilon, self.by_noise, "computed"))
         return tuple(
-            f"{name} of {self.mechanism}: {claimed:.4g} claimed, at least {bound.value:.4g} measured"
-            for name, (claimed, bound) in pairs.items()
-            if claimed is not None and bound is not None and bound.value > claimed
+            f"{name} of {self.mechanism}: {claimed:.4g} claimed, at least {least:.4g} {how}"
+            for name, claimed, least, how in bounds
+            if claimed is not None and least > claimed
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -148,17 +177,17 @@ class Finding:
         }
 
 
-def audit(name: str, mechanism: Mechanism, releases: int, failure: float, stream: Stream) -> Finding:
-    """Measure how well the releases of two neighbouring inputs can be told apart.
+def audit(name: str, subject: Subject, releases: int, failure: float, stream: Stream) -> Finding:
+    """Hold a claim against what the noise gives and, of a `Mechanism`, against how well its releases can be told apart.
 
     Parameters
     ----------
     name : str
         What the mechanism is called.
-    mechanism : Mechanism
-        The mechanism.
+    subject : Subject
+        What is audited.
     releases : int
-        Simulated releases of each input; half of them choose direction and threshold.
+        Simulated releases of each input of a `Mechanism`; half of them choose direction and threshold.
     failure : float
         Probability that one of the bounds exceeds the truth, at most.
     stream : Stream
@@ -172,7 +201,19 @@ def audit(name: str, mechanism: Mechanism, releases: int, failure: float, stream
         raise InputError(f"releases: {releases} given, at least {FEWEST_RELEASES} expected")
     if not 0 < failure < 1:
         raise InputError(f"failure: {failure} given, a number strictly between 0 and 1 expected")
-    half = releases // 2
+    found = Finding(
+        mechanism=name,
+        claim=subject.claim,
+        releases=0,
+        failure=failure,
+        by_noise=subject.least_epsilon(),
+        note=subject.note,
+    )
+    return _measured(found, subject, releases // 2, stream) if isinstance(subject, Mechanism) else found
+
+
+def _measured(found: Finding, mechanism: Mechanism, half: int, stream: Stream) -> Finding:
+    """Add what many releases tell to what is found already."""
     still = mechanism.observe(None, half, stream)
     precision = _precision(still)
     shifts = mechanism.shifts
@@ -184,13 +225,11 @@ def audit(name: str, mechanism: Mechanism, releases: int, failure: float, stream
 
     training = Scores(mechanism.scores(still, shift, direction), scores(moved))
     counted = Scores(scores(None), scores(moved))
-    claim, each = mechanism.claim, failure / METHODS
+    claim, each = mechanism.claim, found.failure / METHODS
     dp = claim.epsilon is not None
-    return Finding(
-        mechanism=name,
-        claim=claim,
+    return dataclasses.replace(
+        found,
         releases=2 * half,
-        failure=failure,
         by_rates=lower_bound(least_epsilon(claim.delta), training, counted, each) if dp else None,
         by_curve=lower_bound(least_mu, training, counted, each) if dp and claim.delta > 0 else None,
         by_bits=None if claim.bits is None else lower_bound(least_bits, training, counted, each),

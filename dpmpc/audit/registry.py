@@ -2,6 +2,9 @@
 
 Tasks are small, so that many releases can be simulated: the calibration is the same code, and a dozen clients have the
 leverages that a formula would have to get right. To add a mechanism, add a function of (epsilon, delta, seed).
+
+`MECHANISMS` are run. `ATTACKS` are what servers and clients may do to a release within the words of its claim
+(`dpmpc.audit.system`). `SUBJECTS` are both.
 """
 
 from __future__ import annotations
@@ -14,9 +17,10 @@ import numpy as np
 
 from dpmpc import mixing
 from dpmpc.audit.entries import NoisyEntry, ProjectedEntry
-from dpmpc.audit.mechanism import Mechanism
+from dpmpc.audit.mechanism import Mechanism, Subject
 from dpmpc.audit.parties import Parties
 from dpmpc.audit.sums import Sums
+from dpmpc.audit.system import MissingClients, RepeatedRelease, surrounded
 from dpmpc.bounds import Schema
 from dpmpc.coinpress.rounds import Round, covariance_round, mean_round
 from dpmpc.coinpress.summation import Servers
@@ -26,9 +30,11 @@ from dpmpc.privacy import mu_of_budget
 CLIENTS = 12
 ROWS = 4
 NAMES = ("a", "b")
+MATRICES = 8
 CORNERS = ((-1.0, -1.0), (1.0, 1.0))
 
 Factory = Callable[[float, float, int], Mechanism]
+SystemFactory = Callable[[float, float, int], Subject]
 
 
 def sketched(epsilon: float, delta: float, seed: int, **choices: Any) -> Mechanism:
@@ -78,6 +84,25 @@ def _rho(epsilon: float, delta: float) -> float:
     return mu_of_budget(epsilon, delta) ** 2 / 2
 
 
+def missing(epsilon: float, delta: float, seed: int, **choices: Any) -> Subject:
+    """A sketch that promises to hold although three contributions are missing, of several public matrices."""
+    made = {"sketch": "osnap", "rows": 40, "sparsity": 2, "dropouts": 3, **choices}
+    tasks = [design(Schema.unit(NAMES), 160, epsilon, delta, seed=seed + matrix, **made) for matrix in range(MATRICES)]
+    return MissingClients(tasks, CORNERS)
+
+
+def besieged(epsilon: float, delta: float, seed: int, *, people: int | None, **choices: Any) -> Subject:
+    """A collection with a roster of which a hostile server leaves the minimum batch; its randomness has no seed."""
+    wanted = {"sketch": "osnap", "rows": ROWS, "sparsity": 2, "epsilon": epsilon, "delta": delta, **choices}
+    return surrounded(Schema.unit(NAMES), CORNERS, minimum_batch=2 * CLIENTS, people=people, **wanted)
+
+
+def repeated(epsilon: float, delta: float, seed: int, **choices: Any) -> Subject:
+    """The release of a collection, broken off and demanded again; its randomness has no seed."""
+    wanted = {"sketch": "osnap", "rows": ROWS, "sparsity": 2, "epsilon": epsilon, "delta": delta, **choices}
+    return RepeatedRelease(Schema.unit(NAMES), CORNERS, clients=CLIENTS, **wanted)
+
+
 MECHANISMS: Mapping[str, Factory] = {
     "each-copy": sketched,
     "one-copy": functools.partial(sketched, copies="one"),
@@ -101,3 +126,16 @@ MECHANISMS: Mapping[str, Factory] = {
     "additive-noise": lambda epsilon, delta, seed: NoisyEntry(epsilon),
     "random-projection": lambda epsilon, delta, seed: ProjectedEntry(epsilon),
 }
+
+ATTACKS: Mapping[str, SystemFactory] = {
+    "missing-each-copy": functools.partial(missing, copies="each"),
+    "missing-one-copy": functools.partial(missing, copies="one"),
+    "surrounded": functools.partial(besieged, people=2 * CLIENTS - 1),
+    "surrounded-unstated": functools.partial(besieged, people=2 * CLIENTS - 1, noise_by="clients"),
+    "surrounded-stated": functools.partial(besieged, people=None, noise_by="clients", corrupt_clients=6),
+    "surrounded-by-servers": functools.partial(besieged, people=2 * CLIENTS - 1, noise_by="servers"),
+    "repeated-one-copy": functools.partial(repeated, noise_by="clients", copies="one", corrupt_clients=0),
+    "repeated-by-servers": functools.partial(repeated, noise_by="servers"),
+}
+
+SUBJECTS: Mapping[str, SystemFactory] = {**MECHANISMS, **ATTACKS}

@@ -6,21 +6,22 @@ release of R w entries is R releases of w. That is exact, because noise is drawn
 acts on each column by itself.
 
 The adversary knows the rows of all clients but one, the noise of the task's corrupt clients and what the corrupt
-servers added. The corrupt clients are those who expose somebody most, found by trying all coalitions. Dropouts are
-not simulated.
+servers added. Clients who drop out contribute nothing. Who is corrupt and who drops out is what exposes somebody most
+among all that the guarantee covers (`dpmpc.audit.lost`).
 """
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpmpc.analyst import open_sums
+from dpmpc.audit.lost import Lost, worst_lost
 from dpmpc.audit.mechanism import Claim, Mechanism
+from dpmpc.audit.views import exact_epsilon, signs_of
 from dpmpc.client import Client
 from dpmpc.encoding import FixedPoint, Sensitivity
 from dpmpc.noise import DiscreteLaplace
@@ -84,20 +85,27 @@ class Sums(Mechanism):
         A small one, of some dozen clients.
     pair : array_like of float, shape (2, p)
         Two rows in the units of the schema, as far apart as the statistic allows. All clients hold the first.
+    lost : Lost, optional
+        Who is corrupt, and who is missing; by default whoever is worst of all that the task's guarantee covers.
     """
 
-    def __init__(self, task: Task, pair: ArrayLike):
-        guarantee = task.guarantee
-        self.claim = Claim(epsilon=guarantee.achieved_epsilon, delta=guarantee.delta, mu=guarantee.mu)
+    def __init__(self, task: Task, pair: ArrayLike, lost: Lost | None = None):
+        self.claim = claim_of(task)
         self._task = task
         self._pair = np.asarray(pair, dtype=np.float64)
         self._laplace = isinstance(task.noise, DiscreteLaplace)
-        self._coalition = worst_coalition(task)
-        self._honest = np.setdiff1d(np.arange(task.clients), self._coalition)
+        self._lost = worst_lost(task) if lost is None else lost
+        self._honest = self._lost.honest(task.clients)
         first, second = task.statistic.encode(task.schema.normalise(self._pair), task.encoding)
-        signs = task.sketch.to_csc().toarray().astype(np.float64)
+        signs = signs_of(task)
+        signs[:, self._lost.missing] = 0
+        self._distance = distance_of(task, pair)
         self._still = np.outer(signs.sum(axis=1), first)
         self.shifts = np.stack([np.outer(signs[:, client], second - first).ravel() for client in self._honest])
+
+    def least_epsilon(self) -> float | None:
+        """Return what the noise of those who are left gives, if it is Gaussian."""
+        return exact_epsilon(self._task, self._honest, self._distance)
 
     def observe(self, moved: int | None, releases: int, stream: Stream) -> Reals:
         """Run clients, servers and analyst; return the opened sums without what the adversary knows of them."""
@@ -122,7 +130,9 @@ class Sums(Mechanism):
         ring = task.encoding.ring
         client = Client(task, stream)
         contributions = client.randomize(rows)
-        contributions[self._coalition] = ring.embed(client.encode(rows[self._coalition]))[:, None]
+        corrupt = self._lost.corrupt
+        contributions[corrupt] = ring.embed(client.encode(rows[corrupt]))[:, None]  # less the noise, which is known
+        contributions[self._lost.missing] = 0
         shares = task.scheme.split(contributions, stream=stream)
         keys = [stream.bytes(KEY_BYTES) for _ in shares]
         sums = open_sums(
@@ -144,20 +154,14 @@ def block_of(releases: int, most: int) -> int:
     return -(-releases // blocks)
 
 
-def worst_coalition(task: Task) -> NDArray[np.int64]:
-    """Return the corrupt clients whose noise, once known, leaves somebody with the largest s_i^T C^-1 s_i."""
-    signs = task.sketch.to_csc().toarray().astype(np.float64)
-    coalitions = itertools.combinations(range(task.clients), task.trust.corrupt_clients)
-    return np.asarray(max(coalitions, key=lambda coalition: _largest_leverage(task, signs, coalition)), dtype=np.int64)
+def claim_of(task: Task) -> Claim:
+    """Return what a task claims of its release."""
+    guarantee = task.guarantee
+    return Claim(epsilon=guarantee.achieved_epsilon, delta=guarantee.delta, mu=guarantee.mu)
 
 
-def _largest_leverage(task: Task, signs: Reals, coalition: tuple[int, ...]) -> float:
-    honest = np.delete(signs, coalition, axis=1)
-    anchors = task.trust.honest_servers * np.eye(len(signs)) if task.servers_add_noise else 0.0
-    if task.noising.by == "servers":
-        covariance = anchors
-    elif task.noising.reaches_several_rows(task.sketch):
-        covariance = honest @ honest.T + anchors
-    else:
-        covariance = np.diag(np.abs(honest).sum(axis=1))
-    return float(np.einsum("kc,kl,lc->c", honest, np.linalg.inv(covariance), honest).max())
+def distance_of(task: Task, pair: ArrayLike) -> float:
+    """Return the L2 distance of the contributions of two rows, in the units of the schema, (2, p), in integer units."""
+    rows = np.asarray(pair, dtype=np.float64)
+    first, second = task.statistic.encode(task.schema.normalise(rows), task.encoding)
+    return float(np.linalg.norm((second - first).astype(np.float64)))

@@ -1,4 +1,4 @@
-"""`dpmpc audit`: what can be told from many simulated releases, beside what each mechanism claims.
+"""`dpmpc audit`: what can be told from many simulated releases, and computed from their noise, beside what is claimed.
 
 The table or one JSON object goes to standard output, progress to standard error. A claim that is refuted ends the
 command with exit status 1, after all that was asked for was audited.
@@ -12,12 +12,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dpmpc.errors import AuditFailed, InputError
+from dpmpc.untrusted import printable
 
 if TYPE_CHECKING:
     from dpmpc.audit import Finding
 
 ALL = "all"
 RELEASES = 200_000
+NARROWEST = 104  # columns of the table, so that no name is cut
 WORDS = (
     "With the stated confidence no true claim, in any row, is below its lower bounds. A claim that stands is not "
     "proven: an audit can refute, and never prove."
@@ -44,10 +46,10 @@ def add_commands(commands: Any) -> None:
 
 
 def _audit(options: argparse.Namespace) -> None:
-    from dpmpc.audit import MECHANISMS, audit
+    from dpmpc.audit import SUBJECTS, audit
     from dpmpc.randomness import stream_for
 
-    names = _chosen(options.mechanism, list(MECHANISMS))
+    names = _chosen(options.mechanism, list(SUBJECTS))
     if not 0 < options.confidence < 1:
         raise InputError(f"confidence: {options.confidence} given, a number strictly between 0 and 1 expected")
     stream = stream_for(options.simulation_seed)
@@ -56,8 +58,8 @@ def _audit(options: argparse.Namespace) -> None:
     for name in names:
         print(f"audit: {name}", file=sys.stderr, flush=True)
         seed = int.from_bytes(stream.bytes(8), "little")
-        mechanism = MECHANISMS[name](options.epsilon, options.delta, seed)
-        findings.append(audit(name, mechanism, options.releases, failure, stream))
+        subject = SUBJECTS[name](options.epsilon, options.delta, seed)
+        findings.append(audit(name, subject, options.releases, failure, stream))
     if options.json:
         _print_json(findings, options.confidence)
     else:
@@ -81,7 +83,7 @@ def _print_json(findings: Sequence[Finding], confidence: float) -> None:
     import json
 
     fields = {
-        "releases": findings[0].releases,
+        "releases": _releases(findings),
         "confidence": confidence,
         "findings": [finding.to_dict() for finding in findings],
         "refuted": [words for finding in findings for words in finding.refuted],
@@ -95,11 +97,12 @@ def _print_table(findings: Sequence[Finding], confidence: float) -> None:
 
     from dpmpc.report import TABLE_STYLE
 
-    title = f"{findings[0].releases:,} releases with either input, confidence {confidence:g} for all rows together"
+    title = f"{_releases(findings):,} releases with either input, confidence {confidence:g} for all rows together"
     grid = Grid(title=title, **TABLE_STYLE)
     grid.add_column("mechanism")
     headings = (
         "epsilon\nclaimed",
+        "at least,\nby noise",
         "at least,\nby rates",
         "at least,\nby curve",
         "mu\nclaimed",
@@ -110,26 +113,34 @@ def _print_table(findings: Sequence[Finding], confidence: float) -> None:
         grid.add_column(heading, justify="right")
     for finding in findings:
         grid.add_row(finding.mechanism + (" REFUTED" if finding.refuted else ""), *_cells(finding))
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=max(NARROWEST, Console().width))
     console.print(grid)
+    for finding in findings:
+        if finding.note:
+            console.print(f"{finding.mechanism}: {printable(finding.note)}", soft_wrap=True)
     console.print(WORDS, soft_wrap=True)
 
 
 def _cells(finding: Finding) -> list[str]:
-    """Numbers of a row; for projections, whose claims are in bits, the first two columns are bits."""
+    """Numbers of a row; for projections, whose claims are in bits, epsilon is in bits."""
     claim, rates, curve = finding.claim, finding.by_rates, finding.by_curve
     if claim.bits is not None:
         told = finding.by_bits
-        return [f"{claim.bits:.4f} bits", f"{told.value:.4f} bits" if told else "", "", "", "", ""]
+        return [f"{claim.bits:.4f} bits", "", f"{told.value:.4f} bits" if told else "", "", "", "", ""]
     share = curve.value / claim.mu if curve is not None and claim.mu else None
     return [
         _number(claim.epsilon),
+        _number(finding.by_noise),
         _number(None if rates is None else rates.value),
         _number(finding.epsilon_by_curve),
         _number(claim.mu),
         _number(None if curve is None else curve.value),
         "" if share is None else f"{share:.0%}",
     ]
+
+
+def _releases(findings: Sequence[Finding]) -> int:
+    return max(finding.releases for finding in findings)
 
 
 def _number(value: float | None) -> str:
