@@ -126,7 +126,7 @@ def _agreed_task(settings: PartySettings) -> Task:
             f"task: one for {task.trust.servers} servers given, {settings.servers} expected by this party's own "
             f"settings ({SETTINGS_FILE})"
         )
-    if not task.simulation and any(_simulation_keys(settings)):
+    if not task.simulation and any(key is not None for key in _simulation_keys(settings)):
         raise SimulationOnly("simulation_keys: some given, but the task does not say that it is a simulation")
     return task.verify()
 
@@ -137,14 +137,18 @@ def _task_described(content: bytes) -> Task:
     return Task.from_dict(msgspec.json.decode(content))
 
 
-def _simulation_keys(settings: PartySettings) -> Sequence[str | None]:
+def _simulation_keys(settings: PartySettings) -> list[bytes | None]:
     """Return the keys of the servers' noise in a repeatable simulation; None stands for secret noise."""
     keys = settings.arguments.get("simulation_keys")
     if keys is None:
         return [None] * settings.servers
+    expected = f"a key in hexadecimal digits, or null, for each of {settings.servers} servers expected"
     if not isinstance(keys, list) or len(keys) != settings.servers:
-        raise InputError(f"simulation_keys: {keys!r} given, one for each of {settings.servers} servers expected")
-    return keys
+        raise InputError(f"simulation_keys: {keys!r} given, {expected}")
+    try:
+        return [None if key is None else bytes.fromhex(key) for key in keys]
+    except (TypeError, ValueError) as error:
+        raise InputError(f"simulation_keys: {keys!r} given, {expected}") from error
 
 
 async def server(party: Party, task: Task) -> None:
@@ -168,7 +172,7 @@ async def sketch_alone(party: Party, task: Task) -> NDArray[np.uint64]:
         transform,
         task,
         share,
-        simulation_key=key and bytes.fromhex(key),
+        simulation_key=key,
         threads=party.arguments["threads"],
         phase=party.meter.phase,
         progress=party.report_progress,

@@ -147,8 +147,10 @@ def test_seeds_of_the_noise_are_for_simulations_alone(tmp_path):
     keys = ["00" * 16] * 3
     with pytest.raises(SimulationOnly, match="simulation_keys"):
         linear_transform.verified_task(party_of(task_of(), tmp_path, keys=keys))
-    with pytest.raises(InputError, match="one for each of 3 servers expected"):
+    with pytest.raises(InputError, match="for each of 3 servers expected"):
         linear_transform.verified_task(party_of(task_of(), tmp_path, keys=keys[:2]))
+    with pytest.raises(InputError, match="hexadecimal"):
+        linear_transform.verified_task(party_of(task_of(), tmp_path, keys=["no", None, 7]))
     simulated = task_of(seed=1)
     assert linear_transform.verified_task(party_of(simulated, tmp_path, keys=keys)) == simulated
 
