@@ -11,6 +11,7 @@ ROOT = Path(__file__).parent.parent
 # From the ground up. Rooms of one line do not use each other.
 LAYERS = (
     ("errors", "system", "untrusted", "_kernels"),
+    ("array_files",),
     ("randomness", "tables", "notebook", "files", "records", "release_file"),
     ("rings", "bounds", "noise", "scikit"),
     ("datasets",),
