@@ -129,6 +129,14 @@ def printable(text: str, longest: int = LONGEST_TEXT) -> str:
     return shown + "…" if len(text) > longest else shown
 
 
+def harmless(text: str) -> str:
+    """Escape like `printable` what a terminal would not show as it is, in a line of ours with parts of somebody else's.
+
+    Backslashes stay, since such parts often stand escaped already, and nothing is cut.
+    """
+    return "".join(character if character.isprintable() else _escaped(character) for character in text)
+
+
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 

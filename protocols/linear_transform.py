@@ -26,6 +26,7 @@ import asyncio
 import dataclasses
 import functools
 import importlib
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -337,7 +338,7 @@ def run_servers(
 
     def collect(party: int, folder: Path) -> None:
         if party == task.trust.servers:
-            released.append(Release.load(folder / RELEASE_FILE))
+            released.append(Release.load(folder / RELEASE_FILE, longest=math.inf))  # of a task that was verified
 
     done = run_parties(
         program or PROGRAM,

@@ -1,8 +1,10 @@
 """Files that claim more than they hold end in a typed error, soon and in little memory."""
 
 import dataclasses
+import json
 import re
 import resource
+import string
 import subprocess
 import sys
 import time
@@ -14,8 +16,10 @@ from support.hostile import files
 
 from dpmpc import model
 from dpmpc.bounds import Schema
+from dpmpc.cli import main
 from dpmpc.errors import InputError
 from dpmpc.mixing import MixedRelease
+from dpmpc.mixing import design as mixing_design
 from dpmpc.noise import DiscreteGaussian
 from dpmpc.planning import design
 from dpmpc.release import Release
@@ -153,3 +157,49 @@ def test_hostile_files_can_be_made_by_hand(sound, tmp_path):
     assert "many_columns" in done.stdout
     with pytest.raises(InputError, match="2,147,483,648 clients"):
         Release.load(tmp_path / "out")
+
+
+FORGED = "\x1b[2Jok\nrelease of 999999 reports, signed by all\u202e"
+
+
+def test_learn_prints_no_text_of_a_file_raw(tmp_path, capsys):
+    """Names of columns have to be printable; what else a file says stands escaped in the error."""
+    task = mixing_design([["a"], ["b"]], 400, 1.0, 1e-5, rows=10)
+    release = MixedRelease(task, np.zeros((10, 2), np.int64), {"method": FORGED, "names": [FORGED]})
+    path = tmp_path / "public"
+    release.save(path)
+    assert main(["learn", str(path), "--target", "a"]) == 2
+    assert main(["learn", str(path), "--target", FORGED, "--method", "rmgm"]) == 2
+    told = capsys.readouterr()
+    assert told.err.count("\n") == 2
+    assert set(told.err) <= set(string.printable) - set("\x0b\x0c\r")
+    members = files.members_of(path.read_bytes())
+    named = members["release.json"].replace(b'"name": "a"', b'"name": "a\\u001b[2J"')
+    path.write_bytes(files.zip_of({**members, "release.json": named}))
+    assert main(["learn", str(path), "--target", "a"]) == 2
+    assert "\x1b" not in capsys.readouterr().err
+
+
+def test_errors_of_the_commands_are_printable(sound, tmp_path, capsys):
+    path, settings = tmp_path / "hostile", tmp_path / "hostile.toml"
+    path.write_bytes(files.zip_of({**files.members_of(sound), "certificate.json": json.dumps({FORGED: 1}).encode()}))
+    assert main(["verify", str(path)]) == 2
+    settings.write_text(json.dumps(FORGED) + " = 1\n")
+    assert main(["inspect", str(settings)]) == 2
+    assert main(["plan", "--clients", "100", "--bounds", str(settings), "--epsilon", "1", "--delta", "1e-6"]) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 3
+    assert "signed by all" in told
+    assert "\x1b" not in told
+    assert "\u202e" not in told
+
+
+def test_whoever_trusts_a_file_may_take_longer(sound, tmp_path, capsys):
+    path = tmp_path / "release"
+    path.write_bytes(files.with_task(sound, sketch__columns=601))
+    with pytest.raises(InputError, match="at most 1e-09 s"):
+        Release.load(path, longest=1e-9)
+    with pytest.raises(InputError, match="claims another guarantee"):
+        Release.load(path, longest=60)
+    assert main(["verify", str(path), "--longest", "60"]) == 2
+    assert "without certificate" in capsys.readouterr().err

@@ -104,8 +104,8 @@ class Table:
         if self.dropped:
             left_out = "1 row with a missing value was" if self.dropped == 1 else f"{self.dropped:,} rows were"
             raise InputError(
-                f"X: a table given of which {left_out} left out, so that the number of its rows depends on the data and "
-                "would be published: fill in what is missing by a public rule (fill=..), or state that the number is "
+                f"X: a table given of which {left_out} left out: the number of its rows depends on the data, and would "
+                "be published. Fill in what is missing by a public rule (fill=..), or state that the number is "
                 "public knowledge by with_public_count(N)"
             )
         return self
