@@ -26,6 +26,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from dpmpc.array_files import LONGEST_HEADER, read_header
 from dpmpc.errors import InputError
+from dpmpc.records import MALFORMED
 from dpmpc.untrusted import ReadError, printable, read_json
 
 PUBLIC_MEMBER, SUMS_MEMBER = "release.json", "sums.npy"
@@ -36,7 +37,6 @@ _ENCRYPTED = 1  # a flag of a member
 _END, _LOCATOR, _END_64 = struct.Struct("<4s4H2LH"), struct.Struct("<4sLQL"), struct.Struct("<4sQ2H2L4Q")
 _LARGEST_DIRECTORY = 1 << 14  # bytes of the zip's table of contents
 _ZIP_ERRORS = (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError, OverflowError, struct.error)
-_NOT_A_RELEASE = (OSError, KeyError, TypeError, AttributeError, ValueError)
 
 SumsReader: TypeAlias = Callable[[tuple[int, ...], DTypeLike], NDArray[Any]]
 
@@ -192,7 +192,7 @@ def read(path: str | os.PathLike[str], what: str, build: Callable[[dict[str, Any
         claimed = public["guarantee"]
     except InputError as error:
         raise type(error)(f"release: {os.fspath(path)!r}: {error}") from error
-    except _NOT_A_RELEASE as error:
+    except (OSError, *MALFORMED) as error:
         raise InputError(f"release: {os.fspath(path)!r} is no {what} ({printable(str(error))})") from error
     if not alike(claimed, json.loads(json.dumps(release.guarantee.to_dict()))):
         raise InputError(f"release: {os.fspath(path)!r} claims another guarantee than its public facts give")

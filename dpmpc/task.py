@@ -181,7 +181,8 @@ class Task:
         OverflowRisk
             If a sum might wrap around.
         """
-        _ = self.guarantee, self.modulus_plan
+        with malformed("task"):
+            _ = self.guarantee, self.modulus_plan
         return self
 
     @property

@@ -19,7 +19,7 @@ from dpmpc.mixing.rows import choose_rows
 from dpmpc.noise import Noise, noise_from
 from dpmpc.privacy import plain_float
 from dpmpc.privacy.mixing import MixingGuarantee, account_parties, calibrate_parties, party_noise_sd
-from dpmpc.records import fields_of_format, truth
+from dpmpc.records import fields_of_format, malformed, truth
 from dpmpc.sketching.public_matrix import MOST_COLUMNS, MOST_ROWS, integer_from
 from dpmpc.tables import check_names
 
@@ -144,7 +144,8 @@ class MixingTask:
         OverflowRisk
             If a sum might wrap around.
         """
-        _ = self.guarantee, self.modulus_plan
+        with malformed("task"):
+            _ = self.guarantee, self.modulus_plan
         return self
 
     def to_dict(self) -> dict[str, Any]:
@@ -166,14 +167,15 @@ class MixingTask:
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> MixingTask:
         """Rebuild a task from `to_dict`; a missing or unknown field is an error."""
-        kept = {field.name for field in dataclasses.fields(cls)} - {"encoding"}
-        fields = fields_of_format("task", given, kept | {"fractional_bits"}, FORMAT)
-        return cls(
-            **{name: fields[name] for name in kept - {"parties", "noise"}},
-            parties=tuple(Schema.from_dict(party) for party in fields["parties"]),
-            noise=noise_from(fields["noise"]),
-            encoding=FixedPoint(fields["fractional_bits"]),
-        )
+        with malformed("task"):
+            kept = {field.name for field in dataclasses.fields(cls)} - {"encoding"}
+            fields = fields_of_format("task", given, kept | {"fractional_bits"}, FORMAT)
+            return cls(
+                **{name: fields[name] for name in kept - {"parties", "noise"}},
+                parties=tuple(Schema.from_dict(party) for party in fields["parties"]),
+                noise=noise_from(fields["noise"]),
+                encoding=FixedPoint(fields["fractional_bits"]),
+            )
 
 
 def design(
