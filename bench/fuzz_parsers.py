@@ -7,6 +7,7 @@ use few inputs, `dpmpc bench fuzz` many.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 import random
@@ -169,7 +170,7 @@ def restructure(samples: Sequence[bytes], changes: random.Random) -> bytes:
             other, name = changes.choice(places)
             holder[key] = json.loads(json.dumps(other[name]))
         else:
-            holder[key] = changes.choice(_LEAVES)
+            holder[key] = copy.deepcopy(changes.choice(_LEAVES))
     return json.dumps(content).encode()
 
 
