@@ -30,11 +30,11 @@ TESTS = Path(__file__).parent
 SECONDS = 5  # of a busy machine; the sound file takes some milliseconds
 MEMORY_MB = 200  # beside what Python and its libraries take, for files of at most a few megabytes
 CHILD = """
-import resource, sys
+import resource, sys, time
 from dpmpc.errors import InputError
 from dpmpc.release import Release
 from dpmpc.intake.certificate import verify
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
 for read in (Release.load, verify):
     try:
         read(sys.argv[1])
@@ -42,6 +42,7 @@ for read in (Release.load, verify):
     except InputError as error:
         print(type(error).__name__, str(error)[:300].encode("unicode_escape").decode())
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+print(time.process_time() - began)
 """
 
 
@@ -61,21 +62,20 @@ def test_a_hostile_release_is_refused_soon_and_in_little_memory(kind, sound, tmp
     path = tmp_path / "hostile.dpmpc"
     path.write_bytes(files.RELEASES[kind](sound))
     limits = lambda: resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))  # noqa: E731
-    began = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-c", CHILD, str(path)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=200,
         preexec_fn=limits,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    loaded, verified, grown = done.stdout.split("\n")[:3]
+    loaded, verified, grown, seconds = done.stdout.split("\n")[:4]
     assert re.match("InputError|GuaranteeError|OverflowRisk", loaded), loaded
     assert verified.startswith("VerificationFailed"), verified
     assert int(grown) < MEMORY_MB
-    assert time.monotonic() - began < SECONDS + 10  # the process has to start
+    assert float(seconds) < SECONDS
 
 
 @pytest.mark.parametrize("kind", files.TOML)

@@ -58,14 +58,14 @@ def many_rows(sound: bytes) -> bytes:
 
 
 def deflated_public(sound: bytes) -> bytes:
-    """Blow the public facts up to 512 MB, which deflate to half a megabyte."""
+    """Blow the public facts up to 256 MB, which deflate to a quarter of a megabyte."""
     members = members_of(sound)
-    return zip_of({**members, PUBLIC: b" " * (512 * MEGABYTE) + members[PUBLIC]}, zipfile.ZIP_DEFLATED)
+    return zip_of({**members, PUBLIC: b" " * (256 * MEGABYTE) + members[PUBLIC]}, zipfile.ZIP_DEFLATED)
 
 
 def deflated_beside(sound: bytes) -> bytes:
-    """Put 512 MB of spaces beside the release, as a certificate."""
-    return zip_of({**members_of(sound), "certificate.json": b" " * (512 * MEGABYTE) + b"{}"}, zipfile.ZIP_DEFLATED)
+    """Put 256 MB of spaces beside the release, as a certificate."""
+    return zip_of({**members_of(sound), "certificate.json": b" " * (256 * MEGABYTE) + b"{}"}, zipfile.ZIP_DEFLATED)
 
 
 def array_header(sound: bytes) -> bytes:
