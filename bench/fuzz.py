@@ -1,9 +1,10 @@
-"""Mutated uploads and frames against the parsers: nothing but typed errors, nothing malformed taken, memory that stays.
+"""Mutated uploads, frames and files against the parsers: nothing but typed errors, nothing malformed taken.
 
 Each input starts as a valid one and is changed: bytes flipped, cut, doubled or swapped with another's, numbers set to
 extremes. An upload is *malformed* if it is not a list of records that were valid before; a frame, if it is not the one
 that was expected, byte for byte. What a parser returns is compared with that. The HTTP application gets a share of the
-uploads, with broken headers too, in this process and without TLS.
+uploads, with broken headers too, in this process and without TLS. Parsers of files and descriptions
+(`dpmpc.bench.fuzz_parsers`) may take what was changed, and have a bound on the time of one input.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ import resource
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dpmpc.bench import fuzz_parsers
 from dpmpc.bench.harness import machine, markdown, write
 from dpmpc.bench.intake_servers import HOST, Servers
 from dpmpc.client import Client
@@ -87,6 +91,10 @@ def fuzz(folder: Path, count: int, seed: int) -> list[dict[str, Any]]:
             results.append(_feed(name, judge, [b"".join(valid[:3]), *valid], count // 8, changes))
     for content, judge, samples in _frame_cases():
         results.append(_feed(f"frames, {content}", judge, samples, count // 6, changes))
+    parsed = folder / "parsed"
+    parsed.mkdir()
+    for case in fuzz_parsers.cases(parsed, parquet=find_spec("pyarrow") is not None):
+        results.append(_parse(case, count // 20, changes))
     valid = _valid_records(collections[0], 0)
     results.append(
         asyncio.run(
@@ -96,6 +104,19 @@ def fuzz(folder: Path, count: int, seed: int) -> list[dict[str, Any]]:
         )
     )
     return results
+
+
+def _parse(case: fuzz_parsers.Case, count: int, changes: random.Random) -> dict[str, Any]:
+    """Feed a parser of files or descriptions; one that takes too long counts as a crash."""
+    print(f"fuzz: {case.name}", file=sys.stderr)
+    before, start = _peak_mb(), time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of NumPy, on numbers at the ends of its range
+        found = fuzz_parsers.feed(case, count, changes)
+    for crash in found.crashes:
+        print(f"fuzz: {case.name}: {crash}", file=sys.stderr)
+    crashes = len(found.crashes) + (found.slowest > fuzz_parsers.SLOWEST)
+    return _result(case.name, count, found.taken, found.refused, 0, crashes, before, start)
 
 
 def mutate(samples: Sequence[bytes], changes: random.Random) -> bytes:

@@ -167,7 +167,7 @@ class RidgeAnalysis(Analysis):
         if self.truth is not None:
             lines.append(f"private coefficients are within {self.error():.1%} of the truth in L2 norm")
         tables = [values_table("Coefficients", fitted.feature_names_, columns)]
-        return _findings(result, lines, table, *tables, *([] if found is None else [inference_table(found)]))
+        return _findings(result, lines, *tables, *([] if found is None else [inference_table(found)]))
 
 
 class LowRankAnalysis(Analysis):
@@ -215,7 +215,7 @@ class LowRankAnalysis(Analysis):
             f"excess risk (psi, 0 = optimal): private {result['psi']:.4g}, "
             f"a random projection {result['random_psi']:.4g}; in normalised units, as the components are"
         ]
-        return _findings(result, lines, table, values_table("Components", fitted.feature_names_, columns))
+        return _findings(result, lines, values_table("Components", fitted.feature_names_, columns))
 
 
 class MomentAnalysis(Analysis):
@@ -273,7 +273,7 @@ class MomentAnalysis(Analysis):
             f"{fitted.column_}, {what}: private {answer['moment']:.6g} +- {answer['standard_error']:.3g} "
             f"(standard error), not private {result['exact_moment']:.6g}"
         ]
-        return _findings(result, lines, table)
+        return _findings(result, lines)
 
 
 _ANALYSES = {kind.name: kind for kind in (RidgeAnalysis, LowRankAnalysis, MomentAnalysis)}
@@ -290,12 +290,10 @@ def analysis_of(options: argparse.Namespace) -> Analysis:
     return chosen.of(options)
 
 
-def _findings(result: dict[str, Any], lines: list[str], table: Table, *tables: RenderableType) -> Findings:
+def _findings(result: dict[str, Any], lines: list[str], *tables: RenderableType) -> Findings:
     clipped = result["largest_clipped_fraction"]
     if clipped > 0:
         lines = [*lines, f"the public bounds clipped up to {clipped:.2%} of a column's values"]
-    if table.dropped:
-        lines = [*lines, f"{table.dropped:,} rows with a missing value were left out"]
     return Findings(result, [*tables, "\n".join(lines)])
 
 

@@ -21,6 +21,7 @@ from typing import NoReturn
 import dpmpc
 from dpmpc.commands import audit, bench, bounds, demo, doctor, fit, intake, mixing, plan, release
 from dpmpc.errors import DpmpcError, InputError
+from dpmpc.untrusted import harmless
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -38,7 +39,7 @@ def exit_status(job: Callable[[], None]) -> int:
         job()
         sys.stdout.flush()
     except DpmpcError as error:
-        print(f"dpmpc: {type(error).__name__}: {error}", file=sys.stderr)
+        print(f"dpmpc: {type(error).__name__}: {harmless(str(error))}", file=sys.stderr)
         return error.exit_status
     except BrokenPipeError:  # whoever read our output has seen enough
         _discard_what_cannot_be_written()

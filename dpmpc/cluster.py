@@ -72,12 +72,15 @@ def transform(
     ------
     InputError
         If Dask is not installed, or a share is not what it has to be.
+    GuaranteeError, OverflowRisk
+        If the task does not give what it promises.
     BatchMismatch
         If the share is not of the task's shape.
     ProtocolFailure
         If the deadline passes, or workers are lost again and again.
     """
     dask = _dask()
+    task.verify()
     stream = noise_stream(task, simulation_key)
     if isinstance(share, str | os.PathLike):
         share = open_share(share, task.encoding.ring)

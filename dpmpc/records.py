@@ -6,10 +6,27 @@ values, which are for whoever asked to check; `truth` is there for those that ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+import contextlib
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
-from dpmpc.errors import InputError
+from dpmpc.errors import DpmpcError, InputError
+from dpmpc.untrusted import printable
+
+#: What building a value from somebody else's plain data may stumble over: fields of another type, absent or too large.
+MALFORMED = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError)
+
+
+@contextlib.contextmanager
+def malformed(where: str) -> Iterator[None]:
+    """Turn whatever somebody else's plain data makes constructors stumble over into an `InputError` that names it."""
+    try:
+        yield
+    except DpmpcError:
+        raise
+    except MALFORMED as error:
+        told = printable(f"{type(error).__name__}: {error}")
+        raise InputError(f"{where}: fields of other types or sizes given than expected ({told})") from error
 
 
 def fields_of(where: str, entry: Any, required: Set[str], optional: Set[str] = frozenset()) -> Mapping[str, Any]:

@@ -26,7 +26,7 @@ from dpmpc.files import whole
 from dpmpc.notebook import facts_html
 from dpmpc.privacy import Guarantee
 from dpmpc.statistic import Rows, SecondMoments
-from dpmpc.task import Task
+from dpmpc.task import LONGEST_CHECK, Task
 
 _CLEARLY = 3.0  # so many fluctuations of the noise above it, the smallest eigenvalue is safe to debias
 
@@ -121,22 +121,31 @@ class Release(Opened):
             release_file.write(partial, public, self.sums, beside)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Release:
+    def load(cls, path: str | os.PathLike[str], *, longest: float = LONGEST_CHECK) -> Release:
         """Read a release from a file and recompute its guarantee.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+        longest : float
+            Seconds that the recomputation may take, by the estimate of `Task.check_seconds`.
 
         Raises
         ------
         InputError
-            If the file is no release, or claims another guarantee than its public facts give.
+            If the file is no release, claims another guarantee than its public facts give, or would take longer.
         GuaranteeError
             If its noise does not give the guarantee that it claims.
         """
 
-        def build(public: dict[str, Any], sums: NDArray[Any]) -> Release:
-            task = Task.from_dict(public["task"]).verify()
+        def build(public: dict[str, Any], sums: release_file.SumsReader) -> Release:
+            task = Task.from_dict(public["task"])
+            opened = sums((task.sketch.rows, task.width), np.int64)
+            task.require_checkable(longest).verify()
             if release_file.is_older(public["guarantee"]) and task.trust.dropouts:
                 _warn_of_dropouts(path, task)
-            return cls(task, sums)
+            return cls(task, opened)
 
         return release_file.read(path, "release file", build)
 

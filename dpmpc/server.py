@@ -5,7 +5,8 @@ the transformed shares are shares of the transformed data; no message passes bet
 sketch and one chunk, whatever the number of clients.
 
 Where the task says so, a server also adds noise to its share of the sums, and by additivity to what is opened
-(`dpmpc.privacy.noising`). That noise is drawn here and told nobody.
+(`dpmpc.privacy.noising`). That noise is drawn here and told nobody. A server takes nobody's word that it suffices: it
+verifies the task before it reads a share, as each client does before it randomizes a row.
 """
 
 from __future__ import annotations
@@ -63,9 +64,12 @@ def transform(
 
     Raises
     ------
+    GuaranteeError, OverflowRisk
+        If the task does not give what it promises.
     BatchMismatch
         If the share is not of the task's shape.
     """
+    task.verify()
     if share.shape != task.share_shape:
         raise BatchMismatch(f"share: shape {share.shape} given, {task.share_shape} expected by the task")
     stream = noise_stream(task, simulation_key)

@@ -22,12 +22,13 @@ from typing import IO, Annotated, Any, Literal
 import msgspec
 import numpy as np
 
+from dpmpc.array_files import MAGIC, MOST_AXES
 from dpmpc.errors import InputError
 from dpmpc.randomness import KEY_BYTES, Label, Stream
 from dpmpc.rings import Home, Words, elements, home
 from dpmpc.system import drop_from_cache, reserve
+from dpmpc.untrusted import ReadError, read_json
 
-_NPY_MAGIC = b"\x93NUMPY"
 _WORD = "<u8"
 _LONGEST_SEEDED_FILE = 4096
 _MOST_ELEMENTS = 1 << 60
@@ -213,8 +214,10 @@ class SeededShare(Share):
     def __init__(self, key: bytes, shape: tuple[int, ...], ring: Home | type[Home] | str = "ring64"):
         if len(key) != KEY_BYTES:
             raise InputError(f"key: {len(key)} bytes given, {KEY_BYTES} expected")
-        if not shape or min(shape) < 0 or math.prod(shape) > _MOST_ELEMENTS:
-            raise InputError(f"shape: {shape} given, at least one axis and at most {_MOST_ELEMENTS} elements expected")
+        if not shape or len(shape) > MOST_AXES or min(shape) < 0 or math.prod(shape) > _MOST_ELEMENTS:
+            raise InputError(
+                f"shape: {shape} given, 1 to {MOST_AXES} axes and at most {_MOST_ELEMENTS} elements expected"
+            )
         self.key = bytes(key)
         self.ring = home(ring)
         self.shape = tuple(shape)
@@ -267,7 +270,7 @@ def open_share(path: str | os.PathLike[str], ring: Home | type[Home] | str = "ri
             start = file.read(_LONGEST_SEEDED_FILE + 1)
     except OSError as error:
         raise InputError(f"path: {path} cannot be read: {error.strerror}") from error
-    if start.startswith(_NPY_MAGIC):
+    if start.startswith(MAGIC):
         return _open_array(path, expected)
     return _read_seeded(path, start, expected)
 
@@ -296,9 +299,9 @@ def _open_array(path: Path, ring: Home) -> FileShare:
 def _read_seeded(path: Path, content: bytes, expected: Home) -> SeededShare:
     header, _, key = content.partition(b"\n")
     try:
-        fields = msgspec.json.decode(header, type=_SeededHeader)
+        fields = read_json(header, _SeededHeader, largest=_LONGEST_SEEDED_FILE)
         share = SeededShare(key, fields.shape, fields.ring)
-    except (msgspec.MsgspecError, UnicodeDecodeError, InputError) as error:
+    except (ReadError, InputError) as error:
         raise InputError(f"path: {path} is neither .npy nor a seeded share: {error}") from error
     if share.ring != expected:
         raise InputError(f"path: {path} holds a share in {share.ring.name}, {expected.name} expected")

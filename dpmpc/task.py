@@ -24,12 +24,15 @@ from dpmpc.encoding import FixedPoint, ModulusPlan, Sensitivity, home, plan_modu
 from dpmpc.errors import InputError
 from dpmpc.noise import Noise, noise_from
 from dpmpc.privacy import Guarantee, Noising, Trust
-from dpmpc.records import fields_of_format, truth
+from dpmpc.records import fields_of_format, malformed, truth
 from dpmpc.sharing import AdditiveSharing, ShamirSharing
 from dpmpc.sketching import PublicMatrix, sketch_from
 from dpmpc.statistic import Statistic, statistic_from
 
 FORMAT = 2
+LONGEST_CHECK = 60.0  # seconds of one core that whoever reads somebody's task spends on it unless told otherwise
+_ENTRY_SECONDS = 3e-8  # to draw an entry of a sparse matrix and to weigh it, on a slow core
+_PRODUCT_SECONDS = 1e-9  # of linear algebra, for each product of three
 SHARINGS = ("additive", "shamir")
 
 
@@ -200,7 +203,39 @@ class Task:
         OverflowRisk
             If a sum might wrap around.
         """
-        _ = self.guarantee, self.modulus_plan
+        with malformed("task"):
+            _ = self.guarantee, self.modulus_plan
+        return self
+
+    @property
+    def check_seconds(self) -> float:
+        """Estimate how long `verify` takes: the entries of the matrix are drawn once more, unless a formula will do.
+
+        A sum needs no entry, whatever the number of clients. Where the noise of one copy reaches several rows, their
+        overlaps (k, k) are inverted, and every client's place is weighed with the inverse.
+        """
+        if self.sketch.family == "sum":
+            return 0.0
+        clients, places, rows = self.sketch.columns, self.sketch.sparsity, self.sketch.rows
+        seconds = _ENTRY_SECONDS * (clients * places + rows)
+        if self.noising.reaches_several_rows(self.sketch):
+            seconds += _PRODUCT_SECONDS * (clients * places**2 + 10 * rows**3)
+        return seconds
+
+    def require_checkable(self, longest: float = LONGEST_CHECK) -> Task:
+        """Return the task itself, if `verify` takes no longer than that: somebody else says how large it is.
+
+        Raises
+        ------
+        InputError
+            If it would take longer.
+        """
+        if self.check_seconds > longest:
+            raise InputError(
+                f"task: {self.clients:,} clients in {self.sketch.sparsity:,} of {self.sketch.rows:,} rows each given, "
+                f"whose guarantee takes about {self.check_seconds:.0f} s to recompute, at most {longest:g} s expected: "
+                "if you trust where the file comes from, allow more with longest=SECONDS (--longest SECONDS)"
+            )
         return self
 
     @functools.cached_property
@@ -231,6 +266,11 @@ class Task:
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> Task:
         """Rebuild a task from `to_dict`; a missing or unknown field is an error."""
+        with malformed("task"):
+            return cls._from_dict(given)
+
+    @classmethod
+    def _from_dict(cls, given: Mapping[str, Any]) -> Task:
         fields = fields_of_format("task", given, {field.name for field in dataclasses.fields(cls)}, FORMAT)
         encoding = fields["encoding"]
         return cls(

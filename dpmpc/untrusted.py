@@ -24,10 +24,17 @@ T = TypeVar("T")
 LARGEST_MESSAGE = 1 << 20  # bytes of a peer's or client's JSON
 LARGEST_FILE = 1 << 22  # bytes of a TOML or JSON file that a person wrote
 DEEPEST = 32  # tables and lists in one another
+MOST_KEY_PARTS = 8  # of a key of TOML, as in a.b.c: the parser takes the square of their number
 LONGEST_TEXT = 2000  # characters of somebody else's text that are printed
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_BRACKET = re.compile(rb"[][{}]")
-_KEY_PART = re.compile(r"\.")
+# Tokens, of which none looks at a character twice: possessive, and a text without its end reaches to the end of all.
+_JSON_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[][{}]', re.DOTALL)
+_TOML_TOKEN = re.compile(
+    rb'"""(?:[^"\\]|\\.|"(?!""))*+(?:"{3,5})?'  # texts of several lines
+    rb"|'''(?:[^']|'(?!''))*+(?:'{3,5})?"
+    rb'|(?P<part>"(?:[^"\\\n]|\\[^\n])*+"?|\'[^\'\n]*+\'?|[A-Za-z0-9_-]++)'  # what a key may be made of
+    rb"|(?P<dot>\.)|(?P<blank>[ \t]++)|\#[^\n]*+|(?P<open>[\[{])|(?P<close>[]}])|[^\"'A-Za-z0-9_.\#\[\]{} \t-]++",
+    re.DOTALL,
+)
 
 
 class ReadError(ValueError):
@@ -69,10 +76,7 @@ def read_toml(content: bytes, *, largest: int = LARGEST_FILE, deepest: int = DEE
     require_length(len(content), largest)
     try:
         text = content.decode("utf-8")
-        for number, line in enumerate(text.splitlines(), 1):
-            if len(_KEY_PART.findall(line.partition("=")[0])) > deepest:
-                raise ReadError(f"line {number}: a key of more than {deepest} parts")
-        _require_shallow(content, deepest)
+        _require_simple_toml(content, deepest)
         return tomllib.loads(text)
     except ReadError:
         raise
@@ -125,13 +129,44 @@ def printable(text: str, longest: int = LONGEST_TEXT) -> str:
     return shown + "…" if len(text) > longest else shown
 
 
+def harmless(text: str) -> str:
+    """Escape like `printable` what a terminal would not show as it is, in a line of ours with parts of somebody else's.
+
+    Backslashes stay, since such parts often stand escaped already, and nothing is cut.
+    """
+    return "".join(character if character.isprintable() else _escaped(character) for character in text)
+
+
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
 
 def _require_shallow(content: bytes, deepest: int) -> None:
+    """Refuse JSON that nests too deep, in one pass that keeps nothing."""
     depth = 0
-    for bracket in _BRACKET.findall(_STRING.sub(b"", content)):
-        depth += 1 if bracket in b"[{" else -1
+    for token in _JSON_TOKEN.finditer(content):
+        first = content[token.start()]
+        depth += (first in b"[{") - (first in b"]}")
         if depth > deepest:
-            raise ReadError(f"lists or tables nested more than {deepest} deep")
+            raise _too_deep(deepest)
+
+
+def _require_simple_toml(content: bytes, deepest: int) -> None:
+    """Refuse TOML that nests too deep, or has a key of too many parts."""
+    depth = parts = 0
+    for token in _TOML_TOKEN.finditer(content):
+        kind = token.lastgroup
+        if kind == "dot":
+            parts += 1
+            if parts >= MOST_KEY_PARTS:
+                line = content.count(b"\n", 0, token.start()) + 1
+                raise ReadError(f"line {line}: a key of more than {MOST_KEY_PARTS} parts")
+        elif kind not in ("part", "blank"):
+            parts = 0
+            depth += (kind == "open") - (kind == "close")
+            if depth > deepest:
+                raise _too_deep(deepest)
+
+
+def _too_deep(deepest: int) -> ReadError:
+    return ReadError(f"lists or tables nested more than {deepest} deep")

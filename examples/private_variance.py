@@ -17,14 +17,14 @@ from dpmpc.bounds import Column, Schema
 from dpmpc.client import share_batch
 from dpmpc.network.party import Party
 from dpmpc.planning import design
-from dpmpc.protocols.linear_transform import run_parties, sketch_alone
+from dpmpc.protocols.linear_transform import run_parties, sketch_alone, verified_task
 from dpmpc.protocols.unopened import open_to_analyst, opened, require_room, secure_array, with_room
 from dpmpc.task import Task
 
 
 async def main(party: Party) -> dict[str, Any]:
     """Run one party: a server, or the analyst, who returns the variance."""
-    task = Task.from_dict(party.arguments["task"])
+    task = verified_task(party)
     require_room(task, bits(task))
     n, unit = task.clients, 2**task.encoding.fractional_bits
     if party.pid != party.analyst:

@@ -9,6 +9,10 @@ Parties: M servers, each holding one share of every client's noisy row, and one 
 3. Each server sends its transformed share to the analyst, who adds them up (`dpmpc.analyst`): the noisy sketch is
    opened, and nothing else.
 
+Before step 2 every party, the analyst too, compares the task with the digest in its own settings and recomputes the
+guarantee and the overflow proof (`verified_task`). A server that finds another task, or one whose noise does not give
+what it promises, ends with a typed error: it has read no share and sent nothing.
+
 `main` is what one party runs; `run` plays all the clients, starts the parties as processes of this machine, linked by
 mutually authenticated TLS over loopback, and returns the release with what each server spent.
 
@@ -22,21 +26,24 @@ import asyncio
 import dataclasses
 import functools
 import importlib
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.analyst import open_sums
 from dpmpc.client import share_batch
+from dpmpc.errors import InputError, SimulationOnly
 from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.launch import FolderCallback, launch
 from dpmpc.network.meter import Report
 from dpmpc.network.party import Party
-from dpmpc.network.settings import PartySettings
+from dpmpc.network.settings import SETTINGS_FILE, PartySettings
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
 from dpmpc.server import simulation_keys, transform
@@ -49,9 +56,14 @@ RELEASE_FILE = "release.dpmpc"
 Placement = Callable[[Sequence[Path]], None]
 
 
+def prepare(settings: PartySettings) -> None:
+    """Verify the task while clients are at work, before any other party is contacted."""
+    _agreed_task(settings)
+
+
 async def main(party: Party) -> dict[str, Any]:
     """Run one party: the analyst, or a server."""
-    task = Task.from_dict(party.arguments["task"])
+    task = verified_task(party)
     await (analyst if party.pid == party.analyst else server)(party, task)
     return {}
 
@@ -67,7 +79,7 @@ async def open_then(party: Party, conclude: Callable[[Mapping[str, Any], Release
         ``conclude(arguments, release)`` is what the analyst does next, with the program's arguments; what it returns is
         the analyst's answer.
     """
-    task = Task.from_dict(party.arguments["task"])
+    task = verified_task(party)
     if party.pid != party.analyst:
         await server(party, task)
         return {}
@@ -77,9 +89,67 @@ async def open_then(party: Party, conclude: Callable[[Mapping[str, Any], Release
 
 
 def import_estimators(settings: PartySettings) -> None:
-    """Import what only the analyst needs, while clients are at work."""
+    """Verify the task, and import what only the analyst needs, while clients are at work."""
+    prepare(settings)
     if settings.party == settings.analyst:
         importlib.import_module("dpmpc.estimators")
+
+
+def verified_task(party: Party) -> Task:
+    """Return the task of a run, once this party has convinced itself of it.
+
+    Every program of this folder gets its task here, in the servers and in the analyst.
+
+    Raises
+    ------
+    InputError
+        If the task is not the one whose digest stands in this party's own settings, or is for other servers.
+    GuaranteeError, OverflowRisk
+        If its noise does not give what it promises, or a sum might wrap around.
+    SimulationOnly
+        If the noise is to come from seeds, and the task does not say that it is a simulation.
+    """
+    return _agreed_task(party.runtime.settings)
+
+
+def _agreed_task(settings: PartySettings) -> Task:
+    fields = settings.arguments.get("task")
+    if not isinstance(fields, dict):
+        raise InputError("task: none given in the arguments of the program, the public facts of a release expected")
+    task = _task_described(msgspec.json.encode(fields))
+    if task.digest != settings.task_digest:
+        raise InputError(
+            f"task: one with the digest {task.digest.hex()} given, {settings.task} expected by this party's own "
+            f"settings ({SETTINGS_FILE})"
+        )
+    if task.trust.servers != settings.servers:
+        raise InputError(
+            f"task: one for {task.trust.servers} servers given, {settings.servers} expected by this party's own "
+            f"settings ({SETTINGS_FILE})"
+        )
+    if not task.simulation and any(key is not None for key in _simulation_keys(settings)):
+        raise SimulationOnly("simulation_keys: some given, but the task does not say that it is a simulation")
+    return task.verify()
+
+
+@functools.lru_cache(maxsize=1)
+def _task_described(content: bytes) -> Task:
+    """Rebuild a task from JSON; the one that `prepare` has verified is kept for `main`."""
+    return Task.from_dict(msgspec.json.decode(content))
+
+
+def _simulation_keys(settings: PartySettings) -> list[bytes | None]:
+    """Return the keys of the servers' noise in a repeatable simulation; None stands for secret noise."""
+    keys = settings.arguments.get("simulation_keys")
+    if keys is None:
+        return [None] * settings.servers
+    expected = f"a key in hexadecimal digits, or null, for each of {settings.servers} servers expected"
+    if not isinstance(keys, list) or len(keys) != settings.servers:
+        raise InputError(f"simulation_keys: {keys!r} given, {expected}")
+    try:
+        return [None if key is None else bytes.fromhex(key) for key in keys]
+    except (TypeError, ValueError) as error:
+        raise InputError(f"simulation_keys: {keys!r} given, {expected}") from error
 
 
 async def server(party: Party, task: Task) -> None:
@@ -91,14 +161,19 @@ async def server(party: Party, task: Task) -> None:
 
 
 async def sketch_alone(party: Party, task: Task) -> NDArray[np.uint64]:
-    """Step 2 of a server: return its share (k, width) of the noisy sketch."""
+    """Step 2 of a server: return its share (k, width) of the noisy sketch.
+
+    A task that `verified_task` has not returned is refused before the share is read.
+    """
+    if task.digest != verified_task(party).digest:
+        raise InputError("task: another given than the one that this party has verified, that of its settings expected")
     share = open_share(share_file(party.folder), task.encoding.ring)
-    key = party.arguments["simulation_keys"][party.pid]
+    key = _simulation_keys(party.runtime.settings)[party.pid]
     return await asyncio.to_thread(  # the event loop goes on noticing when a peer is lost
         transform,
         task,
         share,
-        simulation_key=key and bytes.fromhex(key),
+        simulation_key=key,
         threads=party.arguments["threads"],
         phase=party.meter.phase,
         progress=party.report_progress,
@@ -263,7 +338,7 @@ def run_servers(
 
     def collect(party: int, folder: Path) -> None:
         if party == task.trust.servers:
-            released.append(Release.load(folder / RELEASE_FILE))
+            released.append(Release.load(folder / RELEASE_FILE, longest=math.inf))  # of a task that was verified
 
     done = run_parties(
         program or PROGRAM,

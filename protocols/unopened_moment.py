@@ -32,7 +32,8 @@ from dpmpc.bounds import Column, Schema
 from dpmpc.errors import InputError
 from dpmpc.network.party import Party
 from dpmpc.planning import design, public_seed
-from dpmpc.protocols.linear_transform import Run, clients, run_parties, sketch_alone
+from dpmpc.protocols import linear_transform
+from dpmpc.protocols.linear_transform import Run, clients, run_parties, sketch_alone, verified_task
 from dpmpc.protocols.unopened import (
     demonstration_options,
     open_to_analyst,
@@ -50,10 +51,12 @@ from dpmpc.task import Task
 PROGRAM = "dpmpc.protocols.unopened_moment"
 ROWS = 256
 
+prepare = linear_transform.prepare  # run in every party, while clients are at work
+
 
 async def main(party: Party) -> dict[str, Any]:
     """Run one party: a server, or the analyst, who returns the estimate."""
-    task = check(Task.from_dict(party.arguments["task"]))
+    task = check(verified_task(party))
     if party.pid == party.analyst:
         return await analyst(party, task)
     await server(party, task)

@@ -32,7 +32,8 @@ from dpmpc.bounds import Schema
 from dpmpc.errors import InputError
 from dpmpc.network.party import Party
 from dpmpc.planning import FRACTIONAL_BITS, design
-from dpmpc.protocols.linear_transform import Run, clients, run_parties, sketch_alone
+from dpmpc.protocols import linear_transform
+from dpmpc.protocols.linear_transform import Run, clients, run_parties, sketch_alone, verified_task
 from dpmpc.protocols.ridge_regression import answer_of
 from dpmpc.protocols.unopened import (
     demonstration_options,
@@ -51,10 +52,12 @@ from dpmpc.task import Task
 
 PROGRAM = "dpmpc.protocols.unopened_ridge"
 
+prepare = linear_transform.prepare  # run in every party, while clients are at work
+
 
 async def main(party: Party) -> dict[str, Any]:
     """Run one party: a server, or the analyst, who returns the fit and the products that it was made from."""
-    task = check(Task.from_dict(party.arguments["task"]))
+    task = check(verified_task(party))
     if party.pid == party.analyst:
         return await analyst(party, task)
     await server(party, task)

@@ -38,7 +38,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LISTS = Path(__file__).with_name("mutations")
-COPIED = ("dpmpc", "protocols", "csrc", "tests", "docs", "setup.py", "pyproject.toml", "README.md")
+COPIED = ("dpmpc", "csrc", "tests", "docs", "setup.py", "pyproject.toml", "README.md")
+INSTALLED = {"protocols": "dpmpc/protocols", "bench": "dpmpc/bench"}  # copied to where they are imported from
 RESULTS = ROOT / "bench" / "results"
 LONGEST = 3600  # seconds to wait for the next outcome
 PRELOADED = ("numpy", "scipy.stats", "scipy.optimize", "sklearn.base", "dp_accounting.pld.privacy_loss_distribution")
@@ -58,7 +59,8 @@ class Mutation:
 
     def make(self, folder: Path) -> None:
         """Make the fault in a copy."""
-        path = folder / self.file
+        room, _, rest = self.file.partition("/")
+        path = folder / INSTALLED.get(room, room) / rest
         text = path.read_text()
         if text.count(self.old) != 1:
             raise ValueError(f"{self.file}: {self.old!r} occurs {text.count(self.old)} times, once expected")
@@ -94,7 +96,8 @@ def copy_to(folder: Path) -> None:
             shutil.copytree(source, folder / name)
         else:
             shutil.copy2(source, folder / name)
-    (folder / "dpmpc" / "protocols").symlink_to("../protocols")  # found here before the installed one is
+    for name, place in INSTALLED.items():
+        shutil.copytree(ROOT / name, folder / place, ignore=shutil.ignore_patterns("results"))
 
 
 def compile_kernel(folder: Path, header: str) -> None:

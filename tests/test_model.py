@@ -409,13 +409,13 @@ def test_release_files_that_were_tampered_with_are_refused(tmp_path, release):
     fresh(lambda fields: fields["guarantee"].pop("slack"))
     with pytest.raises(InputError, match="claims another guarantee"):
         Release.load(path)
-    for change in (
-        lambda fields: fields.pop("task"),
-        lambda fields: fields.pop("guarantee"),
-        lambda fields: fields["task"].update(noise=3),
+    for change, why in (
+        (lambda fields: fields.pop("task"), "no release file"),
+        (lambda fields: fields.pop("guarantee"), "no release file"),
+        (lambda fields: fields["task"].update(noise=3), "task: fields of other types"),
     ):
         fresh(change)
-        with pytest.raises(InputError, match="no release file"):
+        with pytest.raises(InputError, match=f"release: .*{why}"):
             Release.load(path)
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import time
 import tracemalloc
 import unicodedata
 
@@ -57,7 +58,16 @@ def test_brackets_in_texts_do_not_count():
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (".".join("a" * 30_000).encode() + b" = 1", "a key of more than 32 parts"),
+        (".".join("a" * 30_000).encode() + b" = 1", "line 1: a key of more than 8 parts"),
+        (b"a = 1\nx = {" + b"a." * 15_000 + b"a = 1}", "line 2: a key of more than 8 parts"),
+        (b"'='." + b"a." * 15_000 + b"a = 1", "a key of more than 8 parts"),
+        ('"\u2028".'.encode() * 15_000 + b"a = 1", "a key of more than 8 parts"),
+        (b'a . "\\"" \t.' * 15_000 + b"a = 1", "a key of more than 8 parts"),
+        (
+            b"a = " + b'"' * 3 + b"b" + b'"' * 5 + b"\nx = {" + b"a." * 15_000 + b"a = 1}",
+            "line 2: a key of more than 8",
+        ),
+        (b"# it's 5\" long\na = " + b"[" * 50_000, "nested more than 32 deep"),
         (b"a = " + b"[" * 50_000, "nested more than 32 deep"),
         (b"a = \xff", "utf-8"),
         (b"a = 1\na = 2", "overwrite"),
@@ -70,6 +80,25 @@ def test_toml_that_is_refused_in_little_memory(content, why):
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 20_000_000
+
+
+@pytest.mark.parametrize("content", [b'"' + b'\\"' * 500_000, b'{"a": "' + b"x" * 1_000_000, b"[" + b"[]," * 300_000])
+def test_json_takes_time_in_proportion_to_its_length(content):
+    began = time.process_time()
+    with pytest.raises(ReadError):
+        read_json(content, dict)
+    assert time.process_time() - began < 5  # the square of the length would take an hour
+
+
+def test_toml_of_floats_and_texts_is_read():
+    text = (
+        'a.b."c.d" = [0.5, -1.5e-3]\nlong = """x.y.z.'
+        + "w." * 50
+        + '"""\n[t."[[["]\nk = "'
+        + "p." * 50
+        + '" # [[[[ \' "'
+    )
+    assert read_toml(text.encode())["t"]["[[["]["k"].startswith("p.p.")
 
 
 def test_nesting_that_is_allowed():

@@ -142,7 +142,7 @@ class PrivateRidge(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore[misc
             raise InputError(f"alpha: {self.alpha} given, a finite number >= 0 expected")
         warn_in_selection()
         mu = mu_of_budget(self.epsilon, self.delta)
-        features = Table.from_any(X).values
+        features = Table.from_any(X).require_public_count().values
         rows = normalised_rows(features, target_of(self, y, len(features)), radius=self.radius)
         self.model_ = self._fit(rows, mu, stream_for(self.seed))
         self.coef_, self.intercept_ = self.model_.weights, self.model_.intercept

@@ -64,7 +64,7 @@ class LocalGaussian(PrivateRidge):
         if y is not None:
             return super().fit(X, y)
         warn_in_selection()
-        rows = normalised_rows(Table.from_any(X).values, radius=self.radius)
+        rows = normalised_rows(Table.from_any(X).require_public_count().values, radius=self.radius)
         noisy = self._randomize(rows, mu_of_budget(self.epsilon, self.delta), stream_for(self.seed))
         self.components_ = top_components(noisy.T @ noisy, self.n_components)
         remember_features(self, X)

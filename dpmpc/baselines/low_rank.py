@@ -96,7 +96,7 @@ class PrivateComponents(BaseEstimator, abc.ABC):  # type: ignore[misc]
     def fit(self, X: ArrayLike, y: None = None) -> Self:
         """Fit to normalised data, X (n, d) in [-1, 1]."""
         warn_in_selection()
-        rows = normalised_rows(Table.from_any(X).values, radius=self.radius)
+        rows = normalised_rows(Table.from_any(X).require_public_count().values, radius=self.radius)
         moments = self._moments(rows, mu_of_budget(self.epsilon, self.delta), stream_for(self.seed))
         self.components_ = top_components(moments, self.n_components)
         remember_features(self, X)

@@ -6,7 +6,6 @@ import functools
 import json
 import math
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from dpmpc.bounds.numbers import finite_number, row_blocks
 from dpmpc.errors import InputError
 from dpmpc.records import fields_of
 from dpmpc.tables import check_finite, check_names, expect_columns, numeric_matrix, position_of
+from dpmpc.untrusted import ReadError, read_bytes, read_toml
 
 _PERIOD = 256  # bounds are repeated to at least this many elements, so that the kernel's inner loop is long
 
@@ -120,10 +120,10 @@ class Schema:
             If the file cannot be read, is no TOML, or has other keys than these.
         """
         try:
-            content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+            content = read_toml(read_bytes(path))
         except OSError as error:
             raise InputError(f"bounds: {path} cannot be read: {error.strerror}") from error
-        except ValueError as error:  # wrong TOML and wrong UTF-8 both are
+        except ReadError as error:
             raise InputError(
                 f"bounds: {path} is not a TOML file: {error}; a name with anything but letters, digits, - and _ "
                 "stands in quotes, such as [columns.'weekly hours']"

@@ -124,7 +124,7 @@ class PrivateMean(CoinPress):
 
     def fit(self, X: ArrayLike, y: None = None) -> PrivateMean:
         """Estimate the mean of X (n, d)."""
-        table = Table.from_any(X)
+        table = Table.from_any(X).require_public_count()
         center = _center(self.center, len(table.names))
         radius = _positive("radius", self.radius, MEAN_RADIUS * math.sqrt(len(table.names)))
         total = self._summation(len(table))
@@ -162,7 +162,7 @@ class PrivateCovariance(CoinPress):
 
     def fit(self, X: ArrayLike, y: None = None) -> PrivateCovariance:
         """Estimate the covariance of X (n, d)."""
-        table = Table.from_any(X)
+        table = Table.from_any(X).require_public_count()
         upper = _positive("upper", self.upper, COVARIANCE_UPPER * math.sqrt(len(table.names)))
         triangle = _one_of("calibration", self.calibration, CALIBRATIONS) == "paper"
         total = self._summation(len(table))
@@ -218,7 +218,7 @@ class CoinPressRegression(RegressorMixin, CoinPress):  # type: ignore[misc]
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> CoinPressRegression:
         """Fit features X (n, d) and labels y (n,)."""
-        table = Table.from_any(X)
+        table = Table.from_any(X).require_public_count()
         label = target_of(self, y, len(table))
         if not 0 < self.norm_share < 1:
             raise InputError(f"norm_share: {self.norm_share} given, a number strictly between 0 and 1 expected")

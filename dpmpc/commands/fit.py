@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpmpc.commands.options import (
     add_run_options,
@@ -13,6 +13,10 @@ from dpmpc.commands.options import (
     task_choices,
 )
 from dpmpc.commands.output import OUTPUTS, new_directory, print_result, progress, write_outputs
+from dpmpc.errors import InputError
+
+if TYPE_CHECKING:
+    from dpmpc.bounds import Schema
 
 MODELS = ("ridge", "low-rank", "moment")
 
@@ -27,7 +31,17 @@ def add_commands(commands: Any) -> None:
         metavar="FILE",
         help="TOML with the public bounds: only its columns are read; without it all are, and must be in [-1, 1]",
     )
-    fit.add_argument("--drop-missing", action="store_true", help="leave out rows with missing values")
+    fit.add_argument(
+        "--fill-missing",
+        action="store_true",
+        help="a missing value becomes the middle of its column's public bounds, without bounds 0",
+    )
+    fit.add_argument(
+        "--drop-missing", action="store_true", help="leave out rows with missing values; needs --public-count"
+    )
+    fit.add_argument(
+        "--public-count", type=int, metavar="N", help="with --drop-missing: how many are left, if that is public anyway"
+    )
     fit.add_argument("--out", metavar="DIR", help="write release, result and report to a new directory")
     _add_model_options(fit)
     add_task_options(fit)
@@ -73,7 +87,10 @@ def _fit(options: argparse.Namespace) -> None:
     analysis = analysis_of(options)
     given = None if options.bounds is None else Schema.from_toml(options.bounds)
     wanted = analysis.columns(None if given is None else given.names)
-    table = read_table(options.data, wanted, drop_missing=options.drop_missing)
+    fill = _filling(options, given)
+    table = read_table(options.data, wanted, drop_missing=options.drop_missing, fill=fill)
+    if options.drop_missing:
+        table = table.with_public_count(options.public_count)
     analysis.check(table)
     public = schema(given, table.names)
     choices = analysis.choices(task_choices(options), public)
@@ -84,6 +101,26 @@ def _fit(options: argparse.Namespace) -> None:
     print_result(fields if options.json else parts)
     if out is not None:
         print(f"written: {', '.join(str(out / name) for name in OUTPUTS)}", file=sys.stderr)
+
+
+def _filling(options: argparse.Namespace, given: Schema | None) -> float | dict[str, float] | None:
+    """Return what stands for missing values; refuse to leave rows out where their number is not public.
+
+    A release publishes the number of its rows exactly: it must be the same whether or not somebody's row is complete.
+    """
+    if options.drop_missing and options.fill_missing:
+        raise InputError("drop_missing, fill_missing: both given, one of them expected")
+    if options.public_count is not None and not options.drop_missing:
+        raise InputError(f"public_count: {options.public_count} given, none expected but with --drop-missing")
+    if options.drop_missing and options.public_count is None:
+        raise InputError(
+            "drop_missing: the number of complete rows depends on the data, and a release publishes it exactly. "
+            "--fill-missing puts the middle of a column's bounds in the place of a missing value; or give "
+            "--public-count N if it is public knowledge, whatever the file says, that N rows are complete"
+        )
+    if not options.fill_missing:
+        return None
+    return 0.0 if given is None else {column.name: column.middle for column in given.columns}
 
 
 def _page(networked: Any, fields: dict[str, Any], analysis: Any, options: argparse.Namespace) -> str:

@@ -22,7 +22,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from dpmpc.commands.options import seconds
 from dpmpc.errors import InputError
-from dpmpc.untrusted import printable
+from dpmpc.untrusted import harmless, printable
 
 if TYPE_CHECKING:
     from dpmpc.bounds import Schema
@@ -332,7 +332,7 @@ def _learn(options: argparse.Namespace) -> None:
     coefficients = dict(zip(fitted.feature_names_, map(float, fitted.coef_), strict=True))
     outlook = Outlook.of(method, release, options.target)
     if outlook.too_noisy:
-        print(f"dpmpc learn: {_warning(release, outlook)}", file=sys.stderr)
+        print(f"dpmpc learn: {harmless(_warning(release, outlook))}", file=sys.stderr)
     if options.json:
         fields = {
             "method": method,
@@ -346,12 +346,12 @@ def _learn(options: argparse.Namespace) -> None:
         }
         print(json.dumps(fields, allow_nan=False))
         return
-    print(f"{fitted.target_}, by {method}, in the columns' units:")
+    print(f"{harmless(fitted.target_)}, by {method}, in the columns' units:")
     for name, value in {**coefficients, "intercept": float(fitted.intercept_)}.items():
-        print(f"  {name}: {value:.6g}")
+        print(f"  {harmless(name)}: {value:.6g}")
     data = ", ".join(f"{name} {size:.3g}" for name, size in outlook.data.items())
     print("mean squares, columns mapped to [-1, 1]; evenly spread data has 0.333:")
-    print(f"  of the data, estimated: {data}")
+    print(f"  of the data, estimated: {harmless(data)}")
     print(f"  of the noise beside each: {outlook.noise:.3g}")
     print(f"  least of the features, in any direction, with the noise: {fitted.smallest_eigenvalue_:.3g}")
     print("    (smallest eigenvalue of the Hessian over n; near 0, chance decides the coefficients)")

@@ -76,6 +76,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def release(self, table: Table) -> Release:
         """Simulate the clients who own the table's rows and the servers, in this process; return what they release."""
         warn_in_selection()
+        table.require_public_count()
         public = schema(self.bounds, table.names)
         task = design(
             public,
@@ -151,7 +152,7 @@ def in_units(model: LinearModel, schema: Schema, target: int) -> tuple[NDArray[n
 
 def table_of(estimator: BaseEstimator, X: Any, y: Any, target: str = "y") -> Table:
     """Put features and target side by side; the features keep their names, or are called x0, x1, ..."""
-    features = Table.from_any(X)
+    features = Table.from_any(X).require_public_count()
     label = target_of(estimator, y, len(features))
     if target in features.names:
         raise InputError(f"X: a column named {target!r} is given, but that is the target's name")

@@ -22,7 +22,6 @@ import hashlib
 import json
 import math
 import os
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -35,11 +34,13 @@ from dpmpc.intake.collection import ATTEMPTS, Collection
 from dpmpc.network.identity import sign, verify_signature
 from dpmpc.randomness import SEED_BYTES, Label, derive
 from dpmpc.release import Release
-from dpmpc.release_file import PUBLIC_MEMBER, ROUNDING, SUMS_MEMBER, alike
+from dpmpc.release_file import LARGEST_PUBLIC, PUBLIC_MEMBER, ROUNDING, SUMS_MEMBER, alike, open_members
 from dpmpc.sharing import ShamirSharing
-from dpmpc.task import Task
+from dpmpc.task import LONGEST_CHECK, Task
+from dpmpc.untrusted import ReadError, printable, read_json
 
 CERTIFICATE_MEMBER = "certificate.json"
+LARGEST_CERTIFICATE = 2 * LARGEST_PUBLIC  # bytes: it repeats what is public, and has the variance of every row
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -241,11 +242,11 @@ def load(path: str | os.PathLike[str]) -> Certificate:
         If the file holds none, or anything beside it and the release.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
-            members = sorted(archive.namelist())
-            content = archive.read(CERTIFICATE_MEMBER) if CERTIFICATE_MEMBER in members else b""
-    except Exception as error:  # whatever the zip reader stumbles over in somebody else's file
-        raise VerificationFailed(f"file: {os.fspath(path)!r} is no release file ({error})") from error
+        with open_members(path) as found:
+            members = found.names
+            content = found.read(CERTIFICATE_MEMBER, LARGEST_CERTIFICATE) if CERTIFICATE_MEMBER in members else b""
+    except (OSError, ReadError) as error:
+        raise VerificationFailed(f"file: {os.fspath(path)!r} is no release file ({printable(str(error))})") from error
     expected = sorted((PUBLIC_MEMBER, SUMS_MEMBER, CERTIFICATE_MEMBER))
     if CERTIFICATE_MEMBER not in members and PUBLIC_MEMBER in members:
         raise VerificationFailed(
@@ -255,8 +256,8 @@ def load(path: str | os.PathLike[str]) -> Certificate:
     if members != expected:
         raise VerificationFailed(f"file: {os.fspath(path)!r} holds {members}, {expected} expected")
     try:
-        return msgspec.json.decode(content, type=Certificate)
-    except msgspec.DecodeError as error:
+        return read_json(content, Certificate, largest=LARGEST_CERTIFICATE)
+    except ReadError as error:
         raise VerificationFailed(f"certificate: {error}") from error
 
 
@@ -282,7 +283,9 @@ class Verified:
     checks: tuple[str, ...]
 
 
-def verify(path: str | os.PathLike[str], collection: Collection | None = None) -> Verified:
+def verify(
+    path: str | os.PathLike[str], collection: Collection | None = None, *, longest: float = LONGEST_CHECK
+) -> Verified:
     """Recompute all that a release file claims.
 
     Parameters
@@ -291,6 +294,8 @@ def verify(path: str | os.PathLike[str], collection: Collection | None = None) -
         The file.
     collection : Collection, optional
         From somebody who is trusted; by default the collection, and so the servers' keys, are those of the file.
+    longest : float
+        Seconds that recomputing the guarantee may take, by the estimate of `dpmpc.task.Task.check_seconds`.
 
     Raises
     ------
@@ -310,12 +315,12 @@ def verify(path: str | os.PathLike[str], collection: Collection | None = None) -
     checks.append(_check_signatures(pinned, certificate))
     checks.append(_check_time(pinned, manifest))
     toss = _bytes("toss", manifest.toss)
-    task = _claim("task", lambda: pinned.task(manifest.clients, toss))
+    task = _claim("task", lambda: pinned.task(manifest.clients, toss, longest=longest))
     _require(_attempt(task, toss), manifest.attempt, "attempt", "that of the toss")
     _require(task.digest.hex(), manifest.task, "task", "the one that follows from collection, clients and toss")
     _bytes("batch", manifest.batch)
     checks.append(f"task: {manifest.task}, of {manifest.clients} clients, matrix {manifest.attempt} of the toss")
-    release = _claim("release", lambda: Release.load(path))
+    release = _claim("release", lambda: Release.load(path, longest=longest))
     _require(release.task.digest.hex(), manifest.task, "release", "of the task that the servers agreed on")
     if not alike(statement.guarantee, json.loads(json.dumps(task.guarantee.to_dict()))):
         raise VerificationFailed("guarantee: another claimed than the public facts give")
@@ -359,8 +364,8 @@ def _check_signatures(collection: Collection, certificate: Certificate) -> str:
 def _check_time(collection: Collection, manifest: Manifest) -> str:
     time = _claim("time", lambda: datetime.datetime.fromisoformat(manifest.time))
     if time.tzinfo is None or not collection.opens <= time < collection.expires:
-        raise VerificationFailed(f"time: {manifest.time} claimed, a time from opening to expiry expected")
-    return f"time: {manifest.time}, before the collection expired"
+        raise VerificationFailed(f"time: {printable(manifest.time)} claimed, a time from opening to expiry expected")
+    return f"time: {printable(manifest.time)}, before the collection expired"
 
 
 def _attempt(task: Task, toss: bytes) -> int:
@@ -375,12 +380,13 @@ def _claim(name: str, read: Any) -> Any:
     try:
         return read()
     except Exception as error:  # whatever a parser or a parameter stumbles over in somebody else's file
-        raise VerificationFailed(f"{name}: {error}") from error
+        raise VerificationFailed(f"{name}: {printable(str(error))}") from error
 
 
 def _require(found: object, claimed: object, name: str, what: str) -> None:
     if found != claimed:
-        raise VerificationFailed(f"{name}: {claimed} claimed, {what} expected, which is {found}")
+        told = f"{printable(str(claimed))} claimed, {what} expected, which is {printable(str(found))}"
+        raise VerificationFailed(f"{name}: {told}")
 
 
 def _bytes(name: str, text: str, length: int | None = 32) -> bytes:

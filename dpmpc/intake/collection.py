@@ -39,8 +39,10 @@ from dpmpc.noise import noise_from
 from dpmpc.planning import design
 from dpmpc.privacy.exposure import MATRICES
 from dpmpc.randomness import SEED_BYTES, Label, derive
+from dpmpc.records import malformed
 from dpmpc.sketching import Sum
 from dpmpc.task import Task
+from dpmpc.untrusted import ReadError, printable, read_bytes, read_toml
 
 FORMAT = 1
 HTTPS_PORT = 443
@@ -204,7 +206,7 @@ class Collection:
         )
         return self
 
-    def task(self, clients: int, toss: bytes) -> Task:
+    def task(self, clients: int, toss: bytes, *, longest: float = math.inf) -> Task:
         """Return the verified task of the batch that was collected.
 
         Parameters
@@ -214,6 +216,9 @@ class Collection:
         toss : bytes
             32 bytes that the servers tossed after closing. Matrix a, for a = 0, 1, .., has the seed ``derive(toss,
             Label.SKETCH_SEED, a, 32)``; the first that gives the promised guarantee is taken.
+        longest : float
+            Seconds that the recomputation of one guarantee may take; see `Task.require_checkable`. Readers of somebody
+            else's file set it, the collection's own servers do not.
 
         Raises
         ------
@@ -226,7 +231,7 @@ class Collection:
         for attempt in range(ATTEMPTS):
             seed = derive(toss, Label.SKETCH_SEED, attempt, SEED_BYTES)
             try:
-                return self._task_of(clients, seed).verify()
+                return self._task_of(clients, seed).require_checkable(longest).verify()
             except GuaranteeError:
                 if attempt == ATTEMPTS - 1 or self.template["sketch"]["family"] == Sum.family:
                     raise
@@ -291,9 +296,10 @@ class Collection:
         try:
             read = msgspec.structs.asdict(msgspec.convert(fields, _File))
         except msgspec.ValidationError as error:
-            raise InputError(f"collection: {error}") from error
+            raise InputError(f"collection: {printable(str(error))}") from error
         del read["format"]
-        return cls(template=read.pop("task"), servers=tuple(read.pop("servers")), **read)
+        with malformed("collection"):
+            return cls(template=read.pop("task"), servers=tuple(read.pop("servers")), **read)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Collection:
@@ -305,10 +311,10 @@ class Collection:
             If it cannot be read or a field is missing, unknown or not what it has to be.
         """
         try:
-            fields = msgspec.toml.decode(Path(path).read_bytes())
+            fields = read_toml(read_bytes(path))
         except OSError as error:
             raise InputError(f"collection: {path} cannot be read: {error.strerror}") from error
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except ReadError as error:
             raise InputError(f"collection: {path} is no TOML file: {error}") from error
         return cls.from_dict(fields)
 

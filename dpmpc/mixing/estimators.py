@@ -259,7 +259,7 @@ def tables_of(parties: Sequence[ArrayLike]) -> list[Table]:
         names = None
         if isinstance(party, np.ndarray | list | tuple):
             names = [f"x{width + column}" for column in range(numeric_matrix("parties", party).shape[1])]
-        tables.append(Table.from_any(party, names))
+        tables.append(Table.from_any(party, names).require_public_count())
         width += len(tables[-1].names)
     if len(tables) < 2:
         raise InputError(f"parties: {len(tables)} given, at least 2 expected")

@@ -13,7 +13,7 @@ import io
 import json
 import os
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,7 +103,7 @@ class MixedRelease:
             partial.write_bytes(self.to_bytes())
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
+    def load(cls, path: str | os.PathLike[str]) -> MixedRelease:
         """Read a release from a file and recompute its guarantee.
 
         Raises
@@ -114,11 +114,14 @@ class MixedRelease:
         GuaranteeError
             If its noise does not give the guarantee that it claims.
         """
-        return release_file.read(
-            path,
-            "release of mixed columns",
-            lambda public, sums: cls(MixingTask.from_dict(public["task"]).verify(), sums, dict(public["provenance"])),
-        )
+
+        def build(public: dict[str, Any], sums: release_file.SumsReader) -> MixedRelease:
+            task = MixingTask.from_dict(public["task"])
+            kind = np.int64 if task.noise.integer else np.float64
+            shape = (task.released_rows, len(task.columns))
+            return cls(task.verify(), sums(shape, kind), dict(public["provenance"]))
+
+        return release_file.read(path, "release of mixed columns", build)
 
     def __repr__(self) -> str:
         height, width = self.sums.shape

@@ -14,15 +14,14 @@ from typing import Any
 
 from dpmpc.bounds import Bounds, Schema, schema
 from dpmpc.encoding import FixedPoint, ModulusPlan, plan_modulus
-from dpmpc.errors import DpmpcError, InputError
+from dpmpc.errors import InputError
 from dpmpc.mixing.rows import choose_rows
 from dpmpc.noise import Noise, noise_from
 from dpmpc.privacy import plain_float
 from dpmpc.privacy.mixing import MixingGuarantee, account_parties, calibrate_parties, party_noise_sd
-from dpmpc.records import fields_of_format, truth
+from dpmpc.records import fields_of_format, malformed, truth
 from dpmpc.sketching.public_matrix import MOST_COLUMNS, MOST_ROWS, integer_from
 from dpmpc.tables import check_names
-from dpmpc.untrusted import printable
 
 FORMAT = 1
 FRACTIONAL_BITS = 16
@@ -145,7 +144,8 @@ class MixingTask:
         OverflowRisk
             If a sum might wrap around.
         """
-        _ = self.guarantee, self.modulus_plan
+        with malformed("task"):
+            _ = self.guarantee, self.modulus_plan
         return self
 
     def to_dict(self) -> dict[str, Any]:
@@ -173,19 +173,15 @@ class MixingTask:
         InputError
             If a field is missing, unknown or not what it has to be.
         """
-        kept = {field.name for field in dataclasses.fields(cls)} - {"encoding"}
-        fields = fields_of_format("task", given, kept | {"fractional_bits"}, FORMAT)
-        try:
+        with malformed("task"):
+            kept = {field.name for field in dataclasses.fields(cls)} - {"encoding"}
+            fields = fields_of_format("task", given, kept | {"fractional_bits"}, FORMAT)
             return cls(
                 **{name: fields[name] for name in kept - {"parties", "noise"}},
                 parties=tuple(Schema.from_dict(party) for party in fields["parties"]),
                 noise=noise_from(fields["noise"]),
                 encoding=FixedPoint(fields["fractional_bits"]),
             )
-        except DpmpcError:
-            raise
-        except (TypeError, AttributeError, OverflowError) as error:
-            raise InputError(f"task: not the public facts of mixed columns ({printable(str(error))})") from error
 
 
 def design(

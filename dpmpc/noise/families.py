@@ -9,6 +9,7 @@ from dpmpc.errors import InputError
 from dpmpc.noise.base import Noise
 from dpmpc.noise.floating import GammaLaplace, Gaussian
 from dpmpc.noise.integer import DiscreteGaussian, DiscreteLaplace, Skellam
+from dpmpc.records import malformed
 
 FAMILIES: dict[str, type[Noise]] = {
     family.name: family for family in (DiscreteGaussian, Skellam, DiscreteLaplace, Gaussian, GammaLaplace)
@@ -33,11 +34,12 @@ def noise_from(description: Mapping[str, Any]) -> Noise:
     InputError
         If the name is unknown, or a parameter is missing, superfluous or out of range.
     """
-    name = description.get("name")
+    name = description.get("name") if isinstance(description, Mapping) else description
     family = FAMILIES.get(name) if isinstance(name, str) else None
     if family is None:
         raise InputError(f"noise: name {name!r} given, one of {', '.join(FAMILIES)} expected")
     arguments = {key: value for key, value in description.items() if key != "name"}
     if set(arguments) != set(family.parameters):
         raise InputError(f"noise: {name} with {sorted(arguments)} given, {sorted(family.parameters)} expected")
-    return family(**arguments)
+    with malformed("noise"):
+        return family(**arguments)

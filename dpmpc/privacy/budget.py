@@ -27,7 +27,9 @@ from dpmpc.notebook import facts_html
 from dpmpc.privacy.composition import Cost, composed_epsilon
 from dpmpc.privacy.gaussian import check_budget
 from dpmpc.privacy.guarantee import Guarantee
+from dpmpc.untrusted import ReadError, printable, read_bytes, read_json
 
+LARGEST_LEDGER = 1 << 24  # bytes of its file: some 100,000 releases
 _FORMAT = "dpmpc budget 2"
 _FORMATS = (_FORMAT, "dpmpc budget 1")  # the first version did not ask for reports
 _UNNAMED = ""
@@ -186,8 +188,8 @@ class BudgetLedger:
         """
         where = f"path: {os.fspath(path)}"
         try:
-            kept = Path(path).read_bytes()
-            content = json.loads(kept.decode("utf-8"))
+            kept = read_bytes(path, largest=LARGEST_LEDGER)
+            content = read_json(kept, dict, largest=LARGEST_LEDGER)
             if content["format"] not in _FORMATS:
                 raise InputError(f"{where} has format {content['format']!r}, {_FORMAT!r} expected")
             ledger = cls(content["epsilon"], content["delta"])
@@ -197,8 +199,10 @@ class BudgetLedger:
             ledger._kept = kept
         except OSError as error:
             raise InputError(f"{where} cannot be read: {error.strerror}") from error
-        except (KeyError, TypeError, OverflowError, UnicodeDecodeError, json.JSONDecodeError) as error:
-            raise InputError(f"{where} is no ledger ({error!r})") from error
+        except InputError:
+            raise
+        except (KeyError, TypeError, OverflowError, ReadError) as error:
+            raise InputError(f"{where} is no ledger ({printable(repr(error))})") from error
         if not ledger.epsilon <= ledger.limit:
             raise GuaranteeError(
                 f"{where} holds releases that cost {ledger.epsilon:.6g} at delta = {ledger.delta:g}, at most "

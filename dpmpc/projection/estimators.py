@@ -72,7 +72,7 @@ class NoisyRegression(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore[m
         """
         warn_in_selection()
         check_bits(self.epsilon)
-        table = Table.from_any(X)
+        table = Table.from_any(X).require_public_count()
         self._schema = schema(self.bounds, table.names)
         rows = self._schema.normalise(table.values)
         self.released_X_, self.released_y_ = self._release(rows, target_of(self, y, len(rows)), stream_for(self.seed))

@@ -50,6 +50,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpmpc.errors import InputError
+from dpmpc.records import malformed
 from dpmpc.sketching.dense import BernoulliMixing, Rademacher
 from dpmpc.sketching.gaussian import GaussianProjection
 from dpmpc.sketching.public_matrix import PIECE, PublicMatrix
@@ -81,13 +82,14 @@ def sketch_from(description: Mapping[str, Any]) -> PublicMatrix:
     InputError
         If the description is not one that `describe` can give.
     """
-    family = description.get("family")
-    if family not in FAMILIES:
-        raise InputError(f"family: {family!r} given, one of {', '.join(FAMILIES)} expected")
-    try:
-        sketch = FAMILIES[family].from_description(description)
-    except KeyError as missing:
-        raise InputError(f"description: {missing} of family {family!r} expected") from None
-    if sketch.describe() != dict(description):
-        raise InputError(f"description: {dict(description)} given, {sketch.describe()} expected")
-    return sketch
+    with malformed("sketch"):
+        family = description.get("family")
+        if family not in FAMILIES:
+            raise InputError(f"family: {family!r} given, one of {', '.join(FAMILIES)} expected")
+        try:
+            sketch = FAMILIES[family].from_description(description)
+        except KeyError as missing:
+            raise InputError(f"description: {missing} of family {family!r} expected") from None
+        if sketch.describe() != dict(description):
+            raise InputError(f"description: {dict(description)} given, {sketch.describe()} expected")
+        return sketch

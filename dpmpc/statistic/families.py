@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpmpc.errors import InputError
+from dpmpc.records import malformed
 from dpmpc.statistic.base import Statistic
 from dpmpc.statistic.columns import ItemSketch, PowerSum
 from dpmpc.statistic.rows import Rows, SecondMoments, WhitenedProducts
@@ -18,11 +19,9 @@ STATISTICS: dict[str, type[Statistic]] = {
 
 def statistic_from(description: Mapping[str, Any]) -> Statistic:
     """Rebuild a statistic from `Statistic.describe`."""
-    parameters = dict(description)
-    kind = STATISTICS.get(parameters.pop("name"))
-    if kind is None:
-        raise InputError(f"statistic: {description['name']!r} given, one of {', '.join(STATISTICS)} expected")
-    try:
+    with malformed("statistic"):
+        parameters = dict(description)
+        kind = STATISTICS.get(parameters.pop("name"))
+        if kind is None:
+            raise InputError(f"statistic: {description['name']!r} given, one of {', '.join(STATISTICS)} expected")
         return kind(**parameters)
-    except TypeError as error:
-        raise InputError(f"statistic: {dict(description)} given, not what {kind.name} is described by") from error

@@ -1,8 +1,9 @@
 """Reading tables of numbers: CSV, Parquet, arrays and data frames become one `Table`.
 
 A `Table` holds finite float64 numbers under unique names; whatever is missing, infinite or no number at all is refused
-with its column, row and line, or dropped on request and counted. Nothing here is private: a table is what a client, or
-a simulation of all clients, sees before clipping. Error messages quote cells: they are for the client's eyes only.
+with its column, row and line, or, on request, filled in, or dropped and counted. Nothing here is private: a table is
+what a client, or a simulation of all clients, sees before clipping. Error messages quote cells: they are for the
+client's eyes only.
 
 Rows are counted from 1, without the header; lines of a file are counted from 1, with it. Blank lines are skipped.
 """

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpmpc.errors import InputError
 from dpmpc.tables.names import check_names, position_of
-from dpmpc.tables.table import Table, complete
+from dpmpc.tables.table import Fill, Table, complete
 
 #: What stands for a missing value in a CSV file, in lower case.
 MISSING = frozenset({"", "?", "na", "n/a", "nan", "null"})
@@ -25,14 +25,19 @@ _WRITE_ROWS = 4096
 
 
 def read_csv(
-    path: str | Path, columns: Sequence[str] | None = None, *, drop_missing: bool = False, delimiter: str = ","
+    path: str | Path,
+    columns: Sequence[str] | None = None,
+    *,
+    drop_missing: bool = False,
+    fill: Fill = None,
+    delimiter: str = ",",
 ) -> Table:
     """Read UTF-8 text with a header line, as `read_table` does; cells in `MISSING` count as missing."""
     with input_errors(path):
         source = CsvFile(Path(path), delimiter)
         chosen = source.header if columns is None else check_names(columns, "columns")
         positions = [position_of(name, source.header, "columns") for name in chosen]
-        return complete(chosen, source.numbers(positions), drop_missing, str(path), source.locate)
+        return complete(chosen, source.numbers(positions), drop_missing, str(path), source.locate, fill)
 
 
 @contextlib.contextmanager

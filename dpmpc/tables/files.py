@@ -9,10 +9,12 @@ from dpmpc.errors import InputError
 from dpmpc.tables.csv_files import MISSING, CsvFile, input_errors, read_csv
 from dpmpc.tables.names import position_of
 from dpmpc.tables.parquet_files import parquet_labels, read_parquet
-from dpmpc.tables.table import Table
+from dpmpc.tables.table import Fill, Table
 
 
-def read_table(path: str | Path, columns: Sequence[str] | None = None, *, drop_missing: bool = False) -> Table:
+def read_table(
+    path: str | Path, columns: Sequence[str] | None = None, *, drop_missing: bool = False, fill: Fill = None
+) -> Table:
     """Read a CSV file (``.csv``, with a header line) or a Parquet file (``.parquet``, with ``dpmpc[parquet]``).
 
     Parameters
@@ -23,6 +25,9 @@ def read_table(path: str | Path, columns: Sequence[str] | None = None, *, drop_m
         The columns to read, in this order; the others may hold anything. All columns by default.
     drop_missing : bool
         Leave out rows in which one of these columns is missing and count them in ``dropped``, instead of refusing them.
+        Nothing may be released of what is left before `Table.with_public_count`.
+    fill : float or mapping, optional
+        Put this number, or that of the column, in the place of a missing value instead.
 
     Raises
     ------
@@ -34,7 +39,7 @@ def read_table(path: str | Path, columns: Sequence[str] | None = None, *, drop_m
     suffix = Path(path).suffix.lower()
     if suffix not in readers:
         raise InputError(f"path: {path} given, a file whose name ends in .csv or .parquet expected: save it so")
-    return readers[suffix](path, columns, drop_missing=drop_missing)
+    return readers[suffix](path, columns, drop_missing=drop_missing, fill=fill)
 
 
 def column_names(path: str | Path) -> tuple[str, ...]:

@@ -11,10 +11,12 @@ import numpy as np
 from dpmpc.errors import InputError
 from dpmpc.tables.csv_files import numeric_hint
 from dpmpc.tables.names import check_names, position_of
-from dpmpc.tables.table import Table, complete
+from dpmpc.tables.table import Fill, Table, complete
 
 
-def read_parquet(path: str | Path, columns: Sequence[str] | None = None, *, drop_missing: bool = False) -> Table:
+def read_parquet(
+    path: str | Path, columns: Sequence[str] | None = None, *, drop_missing: bool = False, fill: Fill = None
+) -> Table:
     """Read columns of numbers or truth values, as `read_table` does; nulls and NaN count as missing."""
     pa, pq = load_pyarrow(path)
     try:
@@ -37,7 +39,7 @@ def read_parquet(path: str | Path, columns: Sequence[str] | None = None, *, drop
     for position, name in enumerate(chosen):
         # Integers beyond 2^53 are rounded, as everywhere in float64.
         values[:, position] = arrow.column(name).cast(pa.float64(), safe=False).to_numpy()
-    return complete(chosen, values, drop_missing, str(path), lambda row: f"row {row}")
+    return complete(chosen, values, drop_missing, str(path), lambda row: f"row {row}", fill)
 
 
 def load_pyarrow(path: str | Path, argument: str = "path") -> tuple[Any, Any]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from dpmpc.errors import InputError
 from dpmpc.tables.names import check_names, default_names, position_of
 from dpmpc.tables.numbers import check_finite, column_values, expect_columns, numeric_matrix, two_dimensional
+
+#: What stands for a missing value: one number, or one for each column.
+Fill: TypeAlias = float | Mapping[str, float] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +28,8 @@ class Table:
     values : ndarray of float64, shape (rows, columns)
         At least one row; no NaN, no infinity. Kept without a copy where it already is C-contiguous float64.
     dropped : int
-        How many rows were left out because a value was missing.
+        How many rows were left out because a value was missing. Then the number of rows depends on the data, and
+        nothing is released of the table before `with_public_count`.
 
     Raises
     ------
@@ -46,7 +50,9 @@ class Table:
         check_finite("values", self.values, self.names)
 
     @classmethod
-    def from_any(cls, X: Any, names: Sequence[str] | None = None, *, drop_missing: bool = False) -> Table:
+    def from_any(
+        cls, X: Any, names: Sequence[str] | None = None, *, drop_missing: bool = False, fill: Fill = None
+    ) -> Table:
         """Make a table of an array or a data frame.
 
         Parameters
@@ -58,6 +64,8 @@ class Table:
             Names for the columns of an array; x0, x1, .. by default. A data frame brings its own.
         drop_missing : bool
             Leave out rows with a NaN or None, and count them in ``dropped``, instead of refusing them.
+        fill : float or mapping, optional
+            Put this number, or that of the column, in the place of NaN and None instead.
 
         Raises
         ------
@@ -73,7 +81,7 @@ class Table:
             labels, values = _read_frame(X, keys)
         else:
             raise InputError(f"names: {names!r} given, but X is a data frame and has names of its own")
-        return complete(labels, values, drop_missing, "X", lambda row: f"row {row}")
+        return complete(labels, values, drop_missing, "X", lambda row: f"row {row}", fill)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -81,6 +89,46 @@ class Table:
     def column(self, name: str) -> NDArray[np.float64]:
         """Return one column, shape (rows,), as a view."""
         return self.values[:, position_of(name, self.names, "name")]
+
+    def require_public_count(self) -> Table:
+        """Return the table itself, if its number of rows does not depend on which values are missing.
+
+        Whatever is released of a table publishes the number of its rows exactly, and two tables of which one lacks a
+        value must not differ in it.
+
+        Raises
+        ------
+        InputError
+            If rows were left out.
+        """
+        if self.dropped:
+            left_out = "1 row with a missing value was" if self.dropped == 1 else f"{self.dropped:,} rows were"
+            raise InputError(
+                f"X: a table given of which {left_out} left out: the number of its rows depends on the data, and would "
+                "be published. Fill in what is missing by a public rule (fill=..), or state that the number is "
+                "public knowledge by with_public_count(N)"
+            )
+        return self
+
+    def with_public_count(self, count: int) -> Table:
+        """Return the same rows as a table of which something may be released, whose number of rows is public knowledge.
+
+        The guarantee of a release then is for the values in complete rows, and not for which rows are complete. That
+        another number is refused depends on the data: the error is for whoever holds the rows, not to be published.
+
+        Parameters
+        ----------
+        count : int
+            How many rows are complete, from somewhere else than this table.
+
+        Raises
+        ------
+        InputError
+            If there are more or fewer.
+        """
+        if count != len(self):
+            raise InputError(f"public_count: {count} given, but {len(self)} rows are complete")
+        return Table(self.names, self.values)
 
     def select(self, names: Sequence[str]) -> Table:
         """Return the table of some columns, in the order given."""
@@ -117,9 +165,18 @@ def _read_array(X: Any, names: Sequence[str] | None) -> tuple[tuple[str, ...], N
 
 
 def complete(
-    names: tuple[str, ...], values: NDArray[np.float64], drop_missing: bool, where: str, locate: Callable[[int], str]
+    names: tuple[str, ...],
+    values: NDArray[np.float64],
+    drop_missing: bool,
+    where: str,
+    locate: Callable[[int], str],
+    fill: Fill = None,
 ) -> Table:
-    """Make the table of values that may be missing (NaN): drop their rows if asked to, refuse them otherwise."""
+    """Make the table of values that may be missing (NaN): fill them in or drop their rows, or else refuse them."""
+    if drop_missing and fill is not None:
+        raise InputError("drop_missing and fill: both given, one of them expected")
+    if fill is not None:
+        values = np.where(np.isnan(values), _fillings(names, fill), values)
     finite = np.isfinite(values)
     if finite.all():
         return Table(names, values)
@@ -129,11 +186,26 @@ def complete(
         place = f"{where}: column {names[column]!r}, {locate(int(row) + 1)}"
         if np.isnan(values[row, column]):
             raise InputError(
-                f"{place}: the value is missing (NaN); fill it in, or leave such rows out by "
-                "drop_missing=True (--drop-missing)"
+                f"{place}: the value is missing (NaN); fill it in by a rule that does not depend on the data, as "
+                "fill=.. (--fill-missing) does; drop_missing=True leaves such rows out, and their number is not public"
             )
         raise InputError(f"{place}: {values[row, column]} given, a finite number expected")
     kept = values[finite.all(axis=1)]
     if not len(kept):
         raise InputError(f"{where}: a value is missing in each of the {len(values)} rows; none would be left")
     return Table(names, kept, dropped=len(values) - len(kept))
+
+
+def _fillings(names: tuple[str, ...], fill: float | Mapping[str, float]) -> NDArray[np.float64]:
+    """Return what stands for a missing value in each column."""
+    if isinstance(fill, Mapping):
+        for name in names:
+            if name not in fill:
+                raise InputError(f"fill: none given for column {name!r}, a number expected")
+        numbers = [fill[name] for name in names]
+    else:
+        numbers = [fill] * len(names)
+    for name, number in zip(names, numbers, strict=True):
+        if isinstance(number, bool) or not isinstance(number, int | float | np.number) or not np.isfinite(number):
+            raise InputError(f"fill of column {name!r}: {number!r} given, a finite number expected")
+    return np.array(numbers, np.float64)

@@ -1,0 +1,205 @@
+"""Files that claim more than they hold end in a typed error, soon and in little memory."""
+
+import dataclasses
+import json
+import re
+import resource
+import string
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.hostile import files
+
+from dpmpc import model
+from dpmpc.bounds import Schema
+from dpmpc.cli import main
+from dpmpc.errors import InputError
+from dpmpc.mixing import MixedRelease
+from dpmpc.mixing import design as mixing_design
+from dpmpc.noise import DiscreteGaussian
+from dpmpc.planning import design
+from dpmpc.release import Release
+from dpmpc.sketching import OSNAP, Sum
+from dpmpc.task import LONGEST_CHECK
+
+TESTS = Path(__file__).parent
+SECONDS = 5  # of a busy machine; the sound file takes some milliseconds
+MEMORY_MB = 200  # beside what Python and its libraries take, for files of at most a few megabytes
+CHILD = """
+import resource, sys, time
+from dpmpc.errors import InputError
+from dpmpc.release import Release
+from dpmpc.intake.certificate import verify
+before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+for read in (Release.load, verify):
+    try:
+        read(sys.argv[1])
+        print("read")
+    except InputError as error:
+        print(type(error).__name__, str(error)[:300].encode("unicode_escape").decode())
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+print(time.process_time() - began)
+"""
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    """A release of an OSNAP, as bytes."""
+    task = design(Schema.unit(["a", "b", "y"]), 600, 1.0, 1e-6, sketch="osnap", rows=20, sparsity=3)
+    release = model.run(task, np.random.default_rng(0).uniform(-1, 1, (600, 3)))
+    path = tmp_path_factory.mktemp("sound") / "release.dpmpc"
+    release.save(path)
+    assert Release.load(path).task == task
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("kind", files.RELEASES)
+def test_a_hostile_release_is_refused_soon_and_in_little_memory(kind, sound, tmp_path):
+    path = tmp_path / "hostile.dpmpc"
+    path.write_bytes(files.RELEASES[kind](sound))
+    limits = lambda: resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))  # noqa: E731
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, str(path)],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        preexec_fn=limits,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    loaded, verified, grown, seconds = done.stdout.split("\n")[:4]
+    assert re.match("InputError|GuaranteeError|OverflowRisk", loaded), loaded
+    assert verified.startswith("VerificationFailed"), verified
+    assert int(grown) < MEMORY_MB
+    assert float(seconds) < SECONDS
+
+
+@pytest.mark.parametrize("kind", files.TOML)
+def test_hostile_toml_is_refused_soon(kind, tmp_path):
+    path = tmp_path / "hostile.toml"
+    path.write_bytes(files.TOML[kind]())
+    began = time.process_time()
+    with pytest.raises(InputError, match=r"bounds: .*(nested|parts)"):
+        Schema.from_toml(path)
+    assert time.process_time() - began < SECONDS
+
+
+def test_the_text_of_a_file_is_escaped_in_its_error(sound, tmp_path):
+    path = tmp_path / "hostile.dpmpc"
+    path.write_bytes(files.escapes(sound))
+    with pytest.raises(InputError) as refused:
+        Release.load(path)
+    assert "\x1b" not in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_release_of_mixed_columns_is_read_as_carefully(sound, tmp_path):
+    path = tmp_path / "hostile.dpmpc"
+    for kind in ("deflated_public", "nested_json", "twice"):
+        path.write_bytes(files.RELEASES[kind](sound))
+        with pytest.raises(InputError, match="release of mixed columns"):
+            MixedRelease.load(path)
+
+
+def test_sums_are_compared_with_the_task_before_they_are_read(sound, tmp_path):
+    """Also where they are there: a file of more numbers than its task has is not loaded to find that out."""
+    path = tmp_path / "release.dpmpc"
+    path.write_bytes(files.with_task(sound, sketch__rows=19))
+    with pytest.raises(InputError, match=r"sums\.npy: int64 \(20, 3\) given, int64 \(19, 3\) expected"):
+        Release.load(path)
+
+
+def test_a_sum_of_many_clients_is_verified_by_formula():
+    """2^34 clients of a sum: nothing is drawn."""
+    task = design(Schema.unit(["a", "b"]), 1 << 34, 1.0, 1e-12, sketch="sum", fractional_bits=10)
+    began = time.process_time()
+    assert task.require_checkable(0.1).verify() is task
+    assert time.process_time() - began < 1
+
+
+def test_the_time_that_a_check_takes_is_estimated_and_bounded():
+    task = design(Schema.unit(["a", "b"]), 3000, 1.0, 1e-6, sketch="osnap", rows=20, sparsity=4)
+    assert task.require_checkable() is task
+    assert 0 < task.check_seconds < 0.1
+    with pytest.raises(
+        InputError, match=r"3,000 clients in 4 of 20 rows each given.*at most 1e-09 s expected.*--longest"
+    ):
+        task.require_checkable(1e-9)
+    large = lambda n, **more: with_sketch(task, OSNAP(1000, n, seed=1, **{"sparsity": 1, **more}))  # noqa: E731
+    assert large(10**9).check_seconds < LONGEST_CHECK  # whoever has so many clients reads the release like anybody
+    assert large(1 << 31, sparsity=4).check_seconds > LONGEST_CHECK
+    assert with_sketch(task, OSNAP(1 << 14, 20_000, 2, seed=1)).check_seconds > LONGEST_CHECK
+    assert with_sketch(task, Sum(1 << 34)).check_seconds == 0
+
+
+def with_sketch(task, sketch):
+    return dataclasses.replace(task, sketch=sketch, noise=DiscreteGaussian(5.0))
+
+
+def test_what_cannot_be_read_is_not_written(sound, tmp_path, monkeypatch):
+    path = tmp_path / "release.dpmpc"
+    path.write_bytes(sound)
+    release = Release.load(path)
+    monkeypatch.setattr("dpmpc.release_file.LARGEST_PUBLIC", 100)
+    with pytest.raises(InputError, match="at most 100 expected in a file"):
+        release.save(tmp_path / "other.dpmpc")
+    assert not (tmp_path / "other.dpmpc").exists()
+
+
+def test_hostile_files_can_be_made_by_hand(sound, tmp_path):
+    (tmp_path / "sound").write_bytes(sound)
+    command = [sys.executable, "-m", "support.hostile.files", "many_columns", tmp_path / "sound", tmp_path / "out"]
+    done = subprocess.run(list(map(str, command)), cwd=TESTS, capture_output=True, text=True, timeout=60, check=True)
+    assert "many_columns" in done.stdout
+    with pytest.raises(InputError, match="2,147,483,648 clients"):
+        Release.load(tmp_path / "out")
+
+
+FORGED = "\x1b[2Jok\nrelease of 999999 reports, signed by all\u202e"
+
+
+def test_learn_prints_no_text_of_a_file_raw(tmp_path, capsys):
+    """Names of columns have to be printable; what else a file says stands escaped in the error."""
+    task = mixing_design([["a"], ["b"]], 400, 1.0, 1e-5, rows=10)
+    release = MixedRelease(task, np.zeros((10, 2), np.int64), {"method": FORGED, "names": [FORGED]})
+    path = tmp_path / "public"
+    release.save(path)
+    assert main(["learn", str(path), "--target", "a"]) == 2
+    assert main(["learn", str(path), "--target", FORGED, "--method", "rmgm"]) == 2
+    told = capsys.readouterr()
+    assert told.err.count("\n") == 2
+    assert set(told.err) <= set(string.printable) - set("\x0b\x0c\r")
+    members = files.members_of(path.read_bytes())
+    named = members["release.json"].replace(b'"name": "a"', b'"name": "a\\u001b[2J"')
+    path.write_bytes(files.zip_of({**members, "release.json": named}))
+    assert main(["learn", str(path), "--target", "a"]) == 2
+    assert "\x1b" not in capsys.readouterr().err
+
+
+def test_errors_of_the_commands_are_printable(sound, tmp_path, capsys):
+    path, settings = tmp_path / "hostile", tmp_path / "hostile.toml"
+    path.write_bytes(files.zip_of({**files.members_of(sound), "certificate.json": json.dumps({FORGED: 1}).encode()}))
+    assert main(["verify", str(path)]) == 2
+    settings.write_text(json.dumps(FORGED) + " = 1\n")
+    assert main(["inspect", str(settings)]) == 2
+    assert main(["plan", "--clients", "100", "--bounds", str(settings), "--epsilon", "1", "--delta", "1e-6"]) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 3
+    assert "signed by all" in told
+    assert "\x1b" not in told
+    assert "\u202e" not in told
+
+
+def test_whoever_trusts_a_file_may_take_longer(sound, tmp_path, capsys):
+    path = tmp_path / "release"
+    path.write_bytes(files.with_task(sound, sketch__columns=601))
+    with pytest.raises(InputError, match="at most 1e-09 s"):
+        Release.load(path, longest=1e-9)
+    with pytest.raises(InputError, match="claims another guarantee"):
+        Release.load(path, longest=60)
+    assert main(["verify", str(path), "--longest", "60"]) == 2
+    assert "without certificate" in capsys.readouterr().err
