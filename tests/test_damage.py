@@ -157,7 +157,7 @@ def test_a_ledger_of_version_0_1_is_given_its_chain(tmp_path):
             np.testing.assert_array_equal(ledger.begin_opening(digest("opened"), SUMS[:1]), SUMS)
             np.testing.assert_array_equal(ledger.begin_opening(digest("opening"), SUMS[:1]), SUMS + np.uint64(1))
             np.testing.assert_array_equal(ledger.batch(digest("opening")), batch(*range(10, 15)))
-            with pytest.raises(AlreadyReleased, match="15 in|10 in"):
+            with pytest.raises(AlreadyReleased, match=r"of 30 reports, none expected .*: 10 in"):
                 ledger.seal(digest("other"), "{}", batch(*range(30)))
             assert ledger.begun(batch(*range(30))).sum() == 15
             assert ledger._database.execute("PRAGMA user_version").fetchone() == (2,)
@@ -206,7 +206,7 @@ def test_any_flipped_bit_of_a_spool_is_harmless_or_noticed(tmp_path, monkeypatch
     for place, changed in flips(content):
         (folder / file).write_bytes(changed)
         try:
-            found, damaged, closed = spool_says(folder)
+            _, damaged, closed = spool_says(folder)
         except SpoolError:
             continue
         assert closed, place
@@ -248,7 +248,7 @@ def test_a_report_that_took_the_place_of_another_breaks_the_chain(tmp_path, monk
     database.close()
     with (
         open_spool(tmp_path / "spool", writer=False) as store,
-        pytest.raises(SpoolError, match="20 reports are not the 20 .* Restore spool/"),
+        pytest.raises(SpoolError, match=r"20 reports are not the 20 .* Restore spool/"),
     ):
         store.intact()
 

@@ -63,13 +63,21 @@ _NEW_IN_2 = (
     "CREATE TABLE seeds (number INTEGER PRIMARY KEY, collection BLOB, content BLOB, link BLOB)",
     "CREATE TABLE heads (name TEXT PRIMARY KEY, length INTEGER, head BLOB) WITHOUT ROWID",
 )
-_CHAINED = {
-    "releases": "number, digest, manifest, state, since, ids_digest, shape, sums",
-    "seeds": "number, collection, content",
+_ROWS = {
+    "releases": "SELECT number, digest, manifest, state, since, ids_digest, shape, sums FROM releases ORDER BY number",
+    "seeds": "SELECT number, collection, content FROM seeds ORDER BY number",
+}
+_LINKS = {
+    "releases": "SELECT link FROM releases ORDER BY number",
+    "seeds": "SELECT link FROM seeds ORDER BY number",
+}
+_SET_LINK = {
+    "releases": "UPDATE releases SET link = ? WHERE number = ?",
+    "seeds": "UPDATE seeds SET link = ? WHERE number = ?",
 }
 _ADVICE = (
-    "nothing was sent by this run. Do not repair it and do not restore an older copy, which may have forgotten releases: "
-    "keep the file, and treat this server's ledger as lost (docs/deploy.md, 'When the ledger is damaged')"
+    "nothing was sent by this run. Do not repair it and do not restore an older copy, which may have forgotten "
+    "releases: keep the file, and treat this server's ledger as lost (docs/deploy.md, 'When the ledger is damaged')"
 )
 _OVERLAPS = (
     "SELECT number, digest, state, since, count(*) FROM temp.batch CROSS JOIN reports USING (id) "
@@ -152,8 +160,6 @@ class Ledger(Store):
                     f"folder: a ledger of version {version} in {self.folder}, version {_VERSION} or older expected; "
                     "use the dpmpc that wrote it, or, if it is damaged, " + _ADVICE
                 )
-            self._releases()
-            self._seeds()
         self._database.execute("CREATE TEMP TABLE batch (id BLOB PRIMARY KEY) WITHOUT ROWID")
 
     def _make(self, *statements: str) -> None:
@@ -390,11 +396,11 @@ class Ledger(Store):
         return {collection: content for _, collection, content in self._checked("seeds")}
 
     def _rows(self, table: str) -> list[tuple[Any, ...]]:
-        return self._database.execute(f"SELECT {_CHAINED[table]} FROM {table} ORDER BY number").fetchall()
+        return self._database.execute(_ROWS[table]).fetchall()
 
     def _checked(self, table: str) -> list[tuple[Any, ...]]:
         rows = self._rows(table)
-        kept = [one for (one,) in self._database.execute(f"SELECT link FROM {table} ORDER BY number")]
+        kept = [one for (one,) in self._database.execute(_LINKS[table])]
         chain = links(Label.LEDGER, rows)
         wrong = first_difference(kept, chain)
         if wrong is not None:
@@ -409,7 +415,7 @@ class Ledger(Store):
         rows = self._rows(table)
         chain = links(Label.LEDGER, rows)
         self._database.executemany(
-            f"UPDATE {table} SET link = ? WHERE number = ?",
+            _SET_LINK[table],
             [(one, row[0]) for one, row in zip(chain, rows, strict=True)],
         )
         self._database.execute(

@@ -54,24 +54,34 @@ _CHECKSUM_BYTES = 8
 _SEGMENT_BYTES = 1 << 28
 _BLOCK_BYTES = 1 << 26  # of a batch's words that are in memory while it is read
 _ROWS_AT_ONCE = 1 << 14  # of the index, or compared with it
-_ABOUT = (
-    *("version", "digest", "server", "copies", "width", "ring", "segment_rows", "closed"),
-    *("checksums", "count", "chain"),  # new in version 2: what checksums cover, and the chain of the index
-)
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS about (version INTEGER, digest TEXT, server INTEGER, copies INTEGER, width INTEGER, "
     "ring TEXT, segment_rows INTEGER, closed INTEGER, checksums TEXT, count INTEGER, chain INTEGER, seal BLOB)",
     "CREATE TABLE IF NOT EXISTS reports (id BLOB PRIMARY KEY, position INTEGER, checksum BLOB) WITHOUT ROWID",
 )
-_NEW_IN_2 = ("checksums TEXT", "count INTEGER", "chain INTEGER", "seal BLOB")
-_READABLE = (
-    f"typeof(id) = 'blob' AND length(id) = {ID_BYTES} AND typeof(position) = 'integer' AND position >= 0 "
-    f"AND typeof(checksum) = 'blob' AND length(checksum) = {_CHECKSUM_BYTES}"
+_NEW_IN_2 = (
+    "ALTER TABLE about ADD COLUMN checksums TEXT",
+    "ALTER TABLE about ADD COLUMN count INTEGER",
+    "ALTER TABLE about ADD COLUMN chain INTEGER",
+    "ALTER TABLE about ADD COLUMN seal BLOB",
+)
+_ABOUT = (
+    "SELECT version, digest, server, copies, width, ring, segment_rows, closed, checksums, count, chain, seal "
+    "FROM about"
+)
+_OLD_ABOUT = "SELECT digest, server, copies, width, ring, segment_rows, closed FROM about"
+_SET_ABOUT = (
+    "UPDATE about SET version = ?, digest = ?, server = ?, copies = ?, width = ?, ring = ?, segment_rows = ?, "
+    "closed = ?, checksums = ?, count = ?, chain = ?, seal = ?"
+)
+_INDEX = (
+    "SELECT id, position, checksum FROM reports WHERE typeof(id) = 'blob' AND length(id) = 16 "
+    "AND typeof(position) = 'integer' AND position >= 0 AND typeof(checksum) = 'blob' AND length(checksum) = 8"
 )
 _INDEX_ROW = np.dtype([("id", ID_TYPE), ("position", "<i8"), ("checksum", f"S{_CHECKSUM_BYTES}")])
 _ADVICE = (
-    "nothing was sent. Restore spool/ from a copy, an older one will do (reports that came since are then left out), or "
-    "release without this server where the shares allow it (docs/deploy.md)"
+    "nothing was sent. Restore spool/ from a copy, an older one will do (reports that came since are then left out), "
+    "or release without this server where the shares allow it (docs/deploy.md)"
 )
 
 
@@ -98,7 +108,7 @@ class Intact(NamedTuple):
 
 
 class _About(NamedTuple):
-    """What the index says about the spool as a whole; the fields are those of `_ABOUT`."""
+    """What the index says about the spool as a whole."""
 
     version: int
     digest: str
@@ -109,7 +119,7 @@ class _About(NamedTuple):
     segment_rows: int
     closed: int
     checksums: str
-    count: int
+    reports: int
     chain: int
 
     @property
@@ -184,16 +194,18 @@ class Spool(Store):
                     self._database.execute(table)
                 if self._database.execute("SELECT count(*) FROM about").fetchone() == (0,):
                     rows = max(1, _SEGMENT_BYTES // (8 * copies * width))
-                    self._database.execute(f"INSERT INTO about VALUES ({'?, ' * len(_ABOUT)}NULL)", [None] * 11)
+                    self._database.execute("INSERT INTO about (version) VALUES (NULL)")
                     self._write_about(_About(_VERSION, *given, rows, 0, "id and words", 0, 0))
         self._migrate()
         about = self._about()
-        for name, value, other in zip(_ABOUT[1:], given, about[1:], strict=False):
+        for name, value, other in zip(_About._fields[1:], given, about[1:], strict=False):
             if value != other:
                 raise SpoolError(f"{name}: {value} given, {other} expected by the spool in {self.folder}")
         self._checksum = _CHECKSUMS[about.checksums]
         self._segments = Segments(self.folder, about.segment_rows, (copies, width))
-        last = self._database.execute(f"SELECT max(position) FROM reports WHERE {_READABLE}").fetchone()[0]
+        last = self._database.execute(
+            "SELECT max(position) FROM reports WHERE typeof(position) = 'integer'"
+        ).fetchone()[0]
         self._next = 0 if last is None else last + 1
 
     def _migrate(self) -> None:
@@ -203,19 +215,20 @@ class Spool(Store):
         held = _hold(self.folder / LOCK_FILE) if self._held is None else None
         try:
             with transaction(self._database):
-                for column in _NEW_IN_2:
-                    self._database.execute(f"ALTER TABLE about ADD COLUMN {column}")
-                _, *fields = self._database.execute(f"SELECT {', '.join(_ABOUT[:8])} FROM about").fetchone()
+                for statement in _NEW_IN_2:
+                    self._database.execute(statement)
+                fields = self._database.execute(_OLD_ABOUT).fetchone()
                 index = self._index()
-                self._write_about(_About(_VERSION, *fields, "words", len(index), _chained(index.tobytes(), 0)))
+                new = ("words", len(index), _chained(index.tobytes(), 0))
+                self._write_about(_About._make((_VERSION, *fields, *new)))
         finally:
             if held is not None:
                 os.close(held)
 
     def _about(self) -> _About:
         """Read what the index says about the spool, or refuse one whose description is not as it was written."""
-        rows = self._database.execute(f"SELECT {', '.join(_ABOUT)}, seal FROM about").fetchall()
-        about = _About(*rows[0][:-1]) if len(rows) == 1 else None
+        rows = self._database.execute(_ABOUT).fetchall()
+        about = _About._make(rows[0][:-1]) if len(rows) == 1 else None
         if about is None or rows[0][-1] != about.seal:
             raise SpoolError(f"{self.folder}: the spool is damaged: its description changed; {_ADVICE}")
         if about.version != _VERSION:
@@ -223,13 +236,12 @@ class Spool(Store):
         return about
 
     def _write_about(self, about: _About) -> None:
-        assignments = ", ".join(f"{name} = ?" for name in (*_ABOUT, "seal"))
-        self._database.execute(f"UPDATE about SET {assignments}", (*about, about.seal))
+        self._database.execute(_SET_ABOUT, (*about, about.seal))
 
     def _index(self) -> NDArray[np.void]:
         """Return the readable rows of the index in the order of their positions."""
         parts = [np.empty(0, _INDEX_ROW)]
-        for ids, positions, checksums in self._columns(f"SELECT id, position, checksum FROM reports WHERE {_READABLE}"):
+        for ids, positions, checksums in self._columns(_INDEX):
             part = np.empty(len(ids), _INDEX_ROW)
             part["id"], part["position"], part["checksum"] = ids, positions, checksums
             parts.append(part)
@@ -324,10 +336,10 @@ class Spool(Store):
         step = max(1, _BLOCK_BYTES // self._segments.row_bytes)
         for first in range(0, len(index), step):
             good[first : first + step] = self._compare(index[first : first + step])
-        damaged = about.count - int(good.sum())
+        damaged = about.reports - int(good.sum())
         if damaged < 0 or (damaged == 0 and _chained(index.tobytes(), 0) != about.chain):
             raise SpoolError(
-                f"{self.folder}: the spool is damaged: its {len(index)} reports are not the {about.count} that were "
+                f"{self.folder}: the spool is damaged: its {len(index)} reports are not the {about.reports} that were "
                 f"added; {_ADVICE}"
             )
         ids = np.unique(index["id"][good])
@@ -371,8 +383,7 @@ class Spool(Store):
         positions = np.full(len(batch), -1, np.int64)
         checksums = np.empty(len(batch), f"S{_CHECKSUM_BYTES}")
         with self._turns, typed_errors(self.folder):
-            query = f"SELECT id, position, checksum FROM reports WHERE {_READABLE}"
-            for found, places, sums in self._columns(query) if len(batch) else ():
+            for found, places, sums in self._columns(_INDEX) if len(batch) else ():
                 stored = np.frombuffer(b"".join(found), batch.dtype)
                 rows = np.searchsorted(batch, stored).clip(max=len(batch) - 1)
                 wanted = batch[rows] == stored
@@ -434,7 +445,7 @@ class Spool(Store):
         self._database.executemany("INSERT INTO reports VALUES (?, ?, ?)", rows)
         about = self._about()
         content = np.array(rows, _INDEX_ROW).tobytes()
-        self._write_about(about._replace(count=about.count + len(rows), chain=_chained(content, about.chain)))
+        self._write_about(about._replace(reports=about.reports + len(rows), chain=_chained(content, about.chain)))
         # Should the commit fail, these rows are not used again: after a crash it may turn out to have succeeded.
         self._next += len(new)
 
