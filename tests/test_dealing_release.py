@@ -43,7 +43,7 @@ def seeds(deployment, servers):
 
 @pytest.mark.parametrize(
     ("servers", "to", "entry"),
-    [(3, [2], None), (4, [3], 5), (4, [2, 3], None), (5, [3, 4], None), (3, [1], -1)],
+    [(3, [2], None), (4, [3], 1), (4, [2, 3], None), (5, [3, 4], None), (3, [1], -1)],
     ids=["three servers", "one word of four servers", "two of four", "two of five", "the mask"],
 )
 def test_a_bad_dealer_is_left_out_and_the_rest_is_released(tmp_path, servers, to, entry):
