@@ -1,4 +1,4 @@
-"""dpmpc.intake.dealing: one seed of coefficients for a collection, recorded by all before anybody sends a check value."""
+"""dpmpc.intake.dealing: one seed for a collection, recorded by all before anybody sends a check value."""
 
 import asyncio
 import types
@@ -156,7 +156,7 @@ def test_a_server_that_has_recorded_another_seed_never_sends(servers):
     outcomes, sent = converse(servers)
     assert all(isinstance(outcome, DpmpcError) for outcome in outcomes)
     assert not checks(sent)
-    with pytest.raises(BatchMismatch, match="abababab.* expected, which is recorded"):
+    with pytest.raises(BatchMismatch, match=r"abababab.* expected, which is recorded"):
         dealing.keep(servers[3], SeedRecord("cd" * 32, {}))
 
 
