@@ -5,18 +5,20 @@ a signing key that the collection pins. What is opened is the release, which is 
 
 0. Every server closes its intake for good, and checks by itself that the collection has closed and not expired.
 1. The servers tell one another which manifests they have sealed, or begun to open. If nobody has begun anything they
-   agree on a batch, the reports that all of them hold (`dpmpc.intake.agreement`).
-2. Every server checks the batch by itself: its size, and its ledger.
+   agree on a batch, the reports that all of them hold (`dpmpc.intake.agreement`). Each has left out the reports that
+   are damaged, or that its ledger has opened, and tells how many.
+2. Every server checks the batch by itself: its size. With Shamir shares they leave out the reports that were not dealt
+   as they should be (`dpmpc.intake.dealing`).
 3. They toss a coin for the public matrix (`dpmpc.network.coins`), and each recomputes the guarantee for this batch and
    this matrix.
-4. They seal the manifest: collection, batch, toss, task. When all have, each transforms its share, and binds the
-   reports to the manifest for good, in its ledger, together with the transformed share.
+4. They seal the manifest: collection, batch, toss, task. When all have, each transforms its share. When all have done
+   that, each binds the reports to the manifest for good, in its ledger, together with the transformed share.
 5. When all have done that, each sends its transformed share to all others, and opens the sums: with Shamir shares
    although some may be wrong. All compare the hash of what they opened.
 6. The first server states what came of it; every one compares that with its own view, and signs it. All exchange
    signatures, tell one another what the run has cost them, for their reports, and write the same file.
 
-A refusal in steps 0 to 4 ends the run for all, with its reason; no share has been sent then.
+A refusal in steps 0 to 4 ends the run for all, with its reason; no share of sums has been sent then.
 
 **Repetition.** A run may break anywhere and be repeated. Say that a server has *begun* X if its ledger binds reports to
 the manifest X. It sends shares of X only after every server of the run has told it that it has begun X (`confirm` in
