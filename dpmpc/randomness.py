@@ -62,6 +62,10 @@ class Label(bytes, enum.Enum):
     BATCH = b"dpmpc v1 batch"
     MANIFEST = b"dpmpc v1 manifest"
     CERTIFICATE = b"dpmpc v1 release certificate"
+    LEDGER = b"dpmpc v2 ledger"
+    SPOOL = b"dpmpc v2 spool"
+    DEALING_SEED = b"dpmpc v1 dealing check seed"
+    DEALING = b"dpmpc v1 dealing check"
 
 
 def derive(key: bytes, label: Label, index: int = 0, length: int = KEY_BYTES) -> bytes:

@@ -5,18 +5,20 @@ a signing key that the collection pins. What is opened is the release, which is 
 
 0. Every server closes its intake for good, and checks by itself that the collection has closed and not expired.
 1. The servers tell one another which manifests they have sealed, or begun to open. If nobody has begun anything they
-   agree on a batch, the reports that all of them hold (`dpmpc.intake.agreement`).
-2. Every server checks the batch by itself: its size, and its ledger.
+   agree on a batch, the reports that all of them hold (`dpmpc.intake.agreement`). Each has left out the reports that
+   are damaged, or that its ledger has opened, and tells how many.
+2. Every server checks the batch by itself: its size. With Shamir shares they leave out the reports that were not dealt
+   as they should be (`dpmpc.intake.dealing`).
 3. They toss a coin for the public matrix (`dpmpc.network.coins`), and each recomputes the guarantee for this batch and
    this matrix.
-4. They seal the manifest: collection, batch, toss, task. When all have, each transforms its share, and binds the
-   reports to the manifest for good, in its ledger, together with the transformed share.
+4. They seal the manifest: collection, batch, toss, task. When all have, each transforms its share. When all have done
+   that, each binds the reports to the manifest for good, in its ledger, together with the transformed share.
 5. When all have done that, each sends its transformed share to all others, and opens the sums: with Shamir shares
    although some may be wrong. All compare the hash of what they opened.
 6. The first server states what came of it; every one compares that with its own view, and signs it. All exchange
    signatures, tell one another what the run has cost them, for their reports, and write the same file.
 
-A refusal in steps 0 to 4 ends the run for all, with its reason; no share has been sent then.
+A refusal in steps 0 to 4 ends the run for all, with its reason; no share of sums has been sent then.
 
 **Repetition.** A run may break anywhere and be repeated. Say that a server has *begun* X if its ledger binds reports to
 the manifest X. It sends shares of X only after every server of the run has told it that it has begun X (`confirm` in
@@ -49,8 +51,10 @@ import msgspec
 
 from dpmpc.analyst import open_robustly
 from dpmpc.errors import AlreadyReleased, InconsistentShares, MalformedFrame
-from dpmpc.intake.agreement import agree_on_batch, batch_digest, confirm, unless_refused
+from dpmpc.intake.agreement import Batch, agree_on_batch, batch_digest, confirm, unless_refused
 from dpmpc.intake.certificate import (
+    DEALT_WRONGLY,
+    LEFT_OUT,
     Certificate,
     Manifest,
     Statement,
@@ -60,6 +64,7 @@ from dpmpc.intake.certificate import (
     state,
     sums_digest,
 )
+from dpmpc.intake.dealing import check_dealing
 from dpmpc.intake.releasing import Released, ReleasingServer, Standing
 from dpmpc.network.coins import COIN_BYTES, exchange_bytes, toss_coins
 from dpmpc.network.frames import ContentType, Kind
@@ -70,6 +75,7 @@ from dpmpc.randomness import Stream
 from dpmpc.release import Release
 from dpmpc.rings import Words
 from dpmpc.task import Task
+from dpmpc.untrusted import ReadError, printable, read_json
 
 Wrong = dict[int, tuple[int, ...]]
 
@@ -93,7 +99,8 @@ async def release(party: Party, server: ReleasingServer) -> Released:
         manifest, task = await resume(party, server, begun)
     await confirm(party, manifest.digest, "manifest that is sealed")
     server.tell(f"manifest {manifest.digest.hex()} is sealed by all; each transforms its share")
-    share = await unless_refused(party, lambda: server.prepared_share(manifest, task, party.meter))
+    sums = await unless_refused(party, lambda: server.transformed_share(manifest, task, party.meter))
+    share = await unless_refused(party, lambda: server.bound_share(manifest, sums))
     await confirm(party, manifest.digest, "manifest that is about to be opened")
     shares = await exchange_shares(party, task, share)
     opened, wrong = await unless_refused(party, lambda: open_robustly(task, shares))
@@ -149,10 +156,13 @@ def what_was_begun(standings: dict[int, Standing]) -> bytes | None:
 
 async def agree(party: Party, server: ReleasingServer, standings: dict[int, Standing]) -> tuple[Manifest, Task]:
     """Steps 1 to 4: batch, checks, toss, and the manifest that follows from them, sealed."""
-    ids = await unless_refused(party, server.spool.ids)
-    batch = await agree_on_batch(party, ids, server.collection.largest_batch)
+    own = await unless_refused(party, server.available)
+    left_out = await exchange_left_out(party, server, own.left_out)
+    batch = await agree_on_batch(party, own.ids, server.collection.largest_batch)
     server.tell(f"batch: {len(batch.ids)} reports held by all; lacked by {_by_server(batch.lacked)}")
     await unless_refused(party, lambda: server.require_batch(batch))
+    if server.collection.checked_dealing:
+        batch = await leave_out_bad_dealings(party, server, batch, left_out)
     toss = await toss_coins(party, Stream.from_os().bytes(COIN_BYTES))
     task = await unless_refused(party, lambda: server.collection.task(len(batch.ids), toss))
     manifest = manifest_of(
@@ -161,10 +171,53 @@ async def agree(party: Party, server: ReleasingServer, standings: dict[int, Stan
         batch=batch_digest(batch.ids),
         toss=toss,
         time=middle_time(standings),
+        left_out={str(number): counts for number, counts in sorted(left_out.items()) if counts},
     )
     await confirm(party, manifest.digest, "manifest")
     await unless_refused(party, lambda: server.seal(manifest, batch.ids))
     return manifest, task
+
+
+async def exchange_left_out(party: Party, server: ReleasingServer, own: dict[str, int]) -> dict[int, dict[str, int]]:
+    """Step 1: tell one another how many reports each leaves out before there is a batch, and why."""
+    for peer in party.runtime.peers:
+        await party.runtime.send_frame(peer, party.runtime.frame(Kind.LEFT_OUT, msgspec.json.encode(own)))
+    counts = {party.pid: own}
+    for peer in party.runtime.peers:
+        content = (await party.runtime.receive_frame(peer, Kind.LEFT_OUT, ContentType.BYTES)).raw
+        try:
+            counts[peer] = read_json(content, dict[str, int])
+        except ReadError as error:
+            raise MalformedFrame(f"party {peer} sent no valid LEFT_OUT frame: {error}", peer) from error
+        if not all(reason in LEFT_OUT and 0 < count < 1 << 53 for reason, count in counts[peer].items()):
+            raise MalformedFrame(f"party {peer} sent no valid LEFT_OUT frame: {printable(str(counts[peer]))}", peer)
+    told = {number: ", ".join(f"{count} {reason}" for reason, count in one.items()) for number, one in counts.items()}
+    if any(told.values()):
+        server.tell(f"left out by {_by_server({number: text or 'none' for number, text in told.items()})}")
+    return counts
+
+
+async def leave_out_bad_dealings(
+    party: Party, server: ReleasingServer, batch: Batch, left_out: dict[int, dict[str, int]]
+) -> Batch:
+    """Step 2: the batch without reports whose Shamir shares lie on no polynomial; these are counted."""
+    checked = await check_dealing(party, server, batch.ids)
+    await confirm(party, batch_digest(checked.ids), "batch: the reports that were dealt as they should be")
+    judgement, bad = checked.judgement, len(batch.ids) - len(checked.ids)
+    if bad:
+        odd = (
+            _by_server({number: f"odd in {count}" for number, count in judgement.odd.items() if count}) or "nobody odd"
+        )
+        server.tell(f"{bad} of {len(batch.ids)} reports are dealt wrongly, or servers lie about them: {odd}")
+        for counts in left_out.values():
+            counts[DEALT_WRONGLY] = bad
+    if judgement.aside:
+        server.tell(
+            f"servers {list(judgement.aside)} told wrong check values for most reports and were not listened to"
+        )
+    kept = Batch(checked.ids, batch.lacked)
+    await unless_refused(party, lambda: server.require_batch(kept))
+    return kept
 
 
 async def resume(party: Party, server: ReleasingServer, digest: bytes) -> tuple[Manifest, Task]:

@@ -5,6 +5,7 @@ A child of the fork server has everything imported already, so that a run takes 
 
 import dataclasses
 import datetime
+import hashlib
 import multiprocessing
 import os
 import shutil
@@ -19,14 +20,15 @@ import numpy as np
 from dpmpc import cli
 from dpmpc.bounds import Schema
 from dpmpc.client import Client
-from dpmpc.intake import agreement, releasing
+from dpmpc.intake import agreement, dealing, releasing
 from dpmpc.intake.collection import Collection, ServerEntry, design_collection
 from dpmpc.intake.ledger import Ledger
 from dpmpc.intake.reports import ReportFormat, make_reports
 from dpmpc.intake.server_folder import ServerFolder
-from dpmpc.network import coins, meter
+from dpmpc.network import coins, identity, meter
 from dpmpc.network.frames import Kind
 from dpmpc.network.identity import write_identity
+from dpmpc.network.runtime import PartyRuntime
 from dpmpc.protocols import collected_release
 from dpmpc.randomness import Stream
 
@@ -74,6 +76,8 @@ class Deployment:
         ]
         task = release.task
         noisy = task.scheme.combine(words)
+        if self.collection.checked_dealing:
+            noisy = np.ascontiguousarray(noisy.reshape(len(order), -1)[:, :-1]).reshape(-1, task.copies, task.width)
         sums = np.zeros((task.sketch.rows, task.width), np.uint64)
         task.sketch.apply(noisy, out=sums, ring=task.encoding.ring)
         return task.encoding.ring.lift(sums)
@@ -180,7 +184,8 @@ def _serve(argv, log, deed):
 
 # Deeds: each changes what this process runs.
 
-HOLDERS = {"protocol": collected_release, "server": releasing.ReleasingServer, "ledger": Ledger}
+FOLDERS = {}
+HOLDERS = {"protocol": collected_release, "dealing": dealing, "server": releasing.ReleasingServer, "ledger": Ledger}
 
 
 def die(moment, holder, step):
@@ -239,6 +244,89 @@ def tell_one_another_share():
         return shares
 
     collected_release.exchange_shares = two_faced
+
+
+def lie_in_check_values(first=0, last=None):
+    """Tell everybody wrong check values for some of the reports."""
+    original = dealing.exchange_values
+
+    async def lying(party, own):
+        wrong = own.copy()
+        wrong[first:last] ^= np.uint64(1)
+        return await original(party, wrong)
+
+    dealing.exchange_values = lying
+
+
+def tell_two_check_values():
+    """Tell the first server other check values than the rest."""
+
+    async def two_faced(party, own):
+        wrong = own.copy()
+        wrong[3] ^= np.uint64(1)
+        for peer in party.runtime.peers:
+            content = wrong if peer == party.present[0] else own
+            await party.runtime.send_frame(peer, party.runtime.frame(Kind.CHECK, content))
+        values = {party.pid: own}
+        for peer in party.runtime.peers:
+            values[peer] = (await party.runtime.receive_frame(peer, Kind.CHECK, dealing.ContentType.WORDS)).words
+        return dict(sorted(values.items()))
+
+    dealing.exchange_values = two_faced
+
+
+def show_a_seed_of_ones_own():
+    """Claim that a seed of one's own choice was recorded, signed by oneself for everybody."""
+    original = dealing.exchange_records
+
+    async def forging(party, collection, own):
+        folder = FOLDERS["identity"]
+        everybody = list(range(len(collection.servers)))
+        signature = identity.sign(folder, dealing.seed_message(collection, everybody, bytes(32))).hex()
+        record = dealing.SeedRecord(bytes(32).hex(), {str(number): signature for number in everybody})
+        return await original(party, collection, record.encode())
+
+    dealing.exchange_records = forging
+    begin = releasing.ServerFolder.require_server
+
+    def remembering(self, *arguments):
+        FOLDERS["identity"] = self.identity
+        return begin(self, *arguments)
+
+    releasing.ServerFolder.require_server = remembering
+
+
+def tell_what_is_sent(kind):
+    """Write to standard error whenever a frame of this kind is about to be sent, with what the ledger holds by then."""
+    original = PartyRuntime.frame
+
+    def telling(self, given, content=None):
+        if given is Kind[kind]:
+            digest = None if content is None else hashlib.sha256(np.ascontiguousarray(content)).hexdigest()
+            print(f"SENT {kind} {digest}", file=sys.stderr, flush=True)
+        return original(self, given, content)
+
+    PartyRuntime.frame = telling
+
+
+def flip_before(holder, step, path, offset):
+    """Flip one bit of a file just before a step."""
+    original = getattr(HOLDERS[holder], step)
+
+    def damaged(*arguments):
+        flip(path, offset)
+        return original(*arguments)
+
+    setattr(HOLDERS[holder], step, damaged)
+
+
+def flip(path, offset):
+    """Flip one bit of a file."""
+    with Path(path).open("r+b") as file:
+        file.seek(offset)
+        (byte,) = file.read(1)
+        file.seek(offset)
+        file.write(bytes([byte ^ 0x20]))
 
 
 def exchange_in_parts(size):
@@ -314,3 +402,4 @@ def deny_all():
     """Claim to know of no earlier release, in one's standing and in one's ledger."""
     releasing.ReleasingServer.standing = lambda self: releasing.Standing([], [], time.time())
     Ledger.require_unreleased = lambda self, ids: None
+    Ledger.begun = lambda self, ids: np.zeros(len(ids), np.bool_)

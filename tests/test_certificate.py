@@ -23,6 +23,7 @@ from dpmpc.intake import certificate as certificates
 from dpmpc.intake.agreement import batch_digest
 from dpmpc.intake.certificate import Certificate, Manifest, Statement, manifest_of, require_same, save, state, verify
 from dpmpc.intake.collection import Collection
+from dpmpc.intake.releasing import WithoutMask
 from dpmpc.intake.reports import ReportFormat
 from dpmpc.network.identity import sign, write_identity
 from dpmpc.release import Release
@@ -55,15 +56,13 @@ def certify(root, servers, without, **options):
     collection = deployment.collection
     task = collection.task(len(deployment.ids), TOSS)
     present = [server for server in range(servers) if server not in without]
-    shares = {
-        server: transform(
-            task,
-            ArrayShare(
-                ReportFormat(collection, server).decode(b"".join(deployment.records[server]))[1], task.encoding.ring
-            ),
-        )
-        for server in present
-    }
+
+    def share_of(server):
+        words = ReportFormat(collection, server).decode(b"".join(deployment.records[server]))[1]
+        share = ArrayShare(words, task.encoding.ring)
+        return WithoutMask(share, task.share_shape) if collection.checked_dealing else share
+
+    shares = {server: transform(task, share_of(server)) for server in present}
     release, wrong = open_robustly(task, shares)
     manifest = manifest_of(collection, task, batch=BATCH, toss=TOSS, time=datetime.datetime.now(datetime.UTC))
     statement = state(collection, manifest, release, dict.fromkeys(present, wrong))

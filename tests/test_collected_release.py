@@ -222,13 +222,52 @@ def test_a_second_release_of_any_report_is_refused(released, tmp_path, options):
             assert not second.out(server).exists()
 
 
-def test_one_shared_report_is_enough_to_refuse(released, tmp_path):
+def sharing_one_id(released, root):
+    """A second collection of the same servers and ledgers, of whose reports one has an id of the first collection."""
     ids = [released.ids[0], *[bytes([1, index % 256]) + bytes(14) for index in range(COUNT - 1)]]
-    second = deploy(tmp_path / "second", ids=ids, identities=released)
+    second = deploy(root, ids=ids, identities=released)
     for server in range(3):
         second.fill(server)
         shutil.copytree(ServerFolder(released.folder(server)).ledger, ServerFolder(second.folder(server)).ledger)
-    assert all("1 in the release" in one.told for one in run(second).values())
+    return second
+
+
+def test_an_id_of_another_collection_is_left_out_and_the_rest_is_released(released, tmp_path):
+    """One client that uses its id twice loses its second report; it cannot end the second collection."""
+    second = sharing_one_id(released, tmp_path / "second")
+    ended = run(second)
+    assert {one.status for one in ended.values()} == {0}, ended[0].told
+    verified = assert_released(second, indices=range(1, COUNT))
+    expected = {str(server): {"released before": 1} for server in range(3)}
+    assert verified.certificate.statement.manifest.left_out == expected
+    assert "left out by server 0: 1 released before, server 1: 1 released before" in ended[0].told
+    for server in range(3):
+        with Ledger(ServerFolder(second.folder(server)).ledger) as ledger:
+            first, later = ledger.releases()
+            assert len(ledger.batch(first.manifest_digest)) == COUNT
+            assert second.ids[0] not in [row.tobytes() for row in ledger.batch(later.manifest_digest)]
+
+
+@pytest.mark.parametrize(
+    ("moment", "holder", "step"),
+    [("after", "server", "available"), ("after", "ledger", "begin_opening"), ("before", "protocol", "save")],
+)
+def test_a_repetition_leaves_out_the_same_reports(released, tmp_path, moment, holder, step):
+    second = sharing_one_id(released, tmp_path / "second")
+    ended = run(second, deeds={1: ("die", moment, holder, step)})
+    assert ended[1].status == -9
+    assert {one.status for one in run(second).values()} == {0}
+    assert_released(second, indices=range(1, COUNT))
+
+
+def test_an_id_that_one_server_alone_has_opened_is_left_out_by_all(released, tmp_path):
+    second = sharing_one_id(released, tmp_path / "second")
+    for server in (0, 1):
+        shutil.rmtree(ServerFolder(second.folder(server)).ledger)
+    ended = run(second)
+    assert {one.status for one in ended.values()} == {0}, ended[0].told
+    verified = assert_released(second, indices=range(1, COUNT))
+    assert verified.certificate.statement.manifest.left_out == {"2": {"released before": 1}}
 
 
 def test_one_honest_server_is_enough_to_refuse(released, tmp_path):

@@ -244,6 +244,10 @@ def test_servers_decode_shares_of_the_rows(collection):
     assert all(found == ids for found, _ in decoded)
     task = collection.plan
     opened = task.encoding.ring.lift(task.scheme.combine([words for _, words in decoded]))
+    if collection.checked_dealing:
+        masks, opened = opened[:, 0, -1], opened[:, 0, :-1].reshape(len(rows), task.copies, -1)
+        assert len(set(masks.tolist())) == len(rows)
+        assert np.abs(masks).max() > 2**50
     exact = Client(task).encode(rows)[:, None, :]
     noise = opened - exact
     assert np.abs(noise).max() < 20 * task.noise.sigma

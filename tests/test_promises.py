@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.hostile.clients import surround
+from support.hostile.surrounding import surround
 
 from dpmpc import privacy
 from dpmpc.analyst import open_sums

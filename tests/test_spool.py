@@ -327,11 +327,14 @@ def test_words_are_synced_before_the_index_names_them(folder, monkeypatch):
         store._database.set_trace_callback(lambda statement: order.append(statement.split()[0]))
         store.add(*upload_of(reports(1, seed=1)))
         # The new segment and its name; the row; only then the index.
-        assert order == ["BEGIN", "SELECT", "SELECT", "fsync", "fsync", "pwrite", "fdatasync", "INSERT", "COMMIT"]
+        assert order == [
+            *("BEGIN", "SELECT", "SELECT", "fsync", "fsync", "pwrite", "fdatasync", "INSERT", "SELECT", "UPDATE"),
+            "COMMIT",
+        ]
         order.clear()
         store.add(*upload_of(reports(1, seed=2)))
-        assert order == ["BEGIN", "SELECT", "SELECT", "pwrite", "fdatasync", "INSERT", "COMMIT"]
-        assert store._database.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
+        assert order == ["BEGIN", "SELECT", "SELECT", "pwrite", "fdatasync", "INSERT", "SELECT", "UPDATE", "COMMIT"]
+        assert store._database.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
         assert store._database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 

@@ -41,9 +41,11 @@ from dpmpc.untrusted import ReadError, printable, read_json
 
 CERTIFICATE_MEMBER = "certificate.json"
 LARGEST_CERTIFICATE = 2 * LARGEST_PUBLIC  # bytes: it repeats what is public, and has the variance of every row
+RELEASED_BEFORE, DAMAGED, DEALT_WRONGLY = "released before", "damaged", "dealt wrongly"
+LEFT_OUT = (RELEASED_BEFORE, DAMAGED, DEALT_WRONGLY)  # why a server has left reports out that it holds
 
 
-class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What the servers are about to open, agreed on by all of them before anything is sent.
 
     Parameters
@@ -64,6 +66,8 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         The task's digest.
     time : str
         When it was agreed, UTC: the middle one of the servers' clocks.
+    left_out : dict
+        How many reports each server has left out, by reason, as it says itself, where there are any (`LEFT_OUT`).
     """
 
     format: Literal[1]
@@ -74,6 +78,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     attempt: int
     task: str
     time: str
+    left_out: dict[str, dict[str, int]] = {}
 
     @property
     def digest(self) -> bytes:
@@ -152,7 +157,15 @@ class Certificate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     signatures: dict[str, str]
 
 
-def manifest_of(collection: Collection, task: Task, *, batch: bytes, toss: bytes, time: datetime.datetime) -> Manifest:
+def manifest_of(
+    collection: Collection,
+    task: Task,
+    *,
+    batch: bytes,
+    toss: bytes,
+    time: datetime.datetime,
+    left_out: dict[str, dict[str, int]] | None = None,
+) -> Manifest:
     """Say what is about to be opened; `task` is `Collection.task` of the batch and the toss."""
     return Manifest(
         format=1,
@@ -163,6 +176,7 @@ def manifest_of(collection: Collection, task: Task, *, batch: bytes, toss: bytes
         attempt=_attempt(task, toss),
         task=task.digest.hex(),
         time=time.astimezone(datetime.UTC).isoformat(timespec="seconds"),
+        left_out=left_out or {},
     )
 
 
@@ -319,6 +333,7 @@ def verify(
     _require(_attempt(task, toss), manifest.attempt, "attempt", "that of the toss")
     _require(task.digest.hex(), manifest.task, "task", "the one that follows from collection, clients and toss")
     _bytes("batch", manifest.batch)
+    _check_left_out(pinned, manifest)
     checks.append(f"task: {manifest.task}, of {manifest.clients} clients, matrix {manifest.attempt} of the toss")
     release = _claim("release", lambda: Release.load(path, longest=longest))
     _require(release.task.digest.hex(), manifest.task, "release", "of the task that the servers agreed on")
@@ -359,6 +374,15 @@ def _check_signatures(collection: Collection, certificate: Certificate) -> str:
     blamed = sorted({number for found in statement.wrong.values() for number in found})
     text = f"signatures: valid, of servers {', '.join(present)} under the keys that the collection pins"
     return text + (f"; wrong shares of servers {blamed} were corrected" if blamed else "")
+
+
+def _check_left_out(collection: Collection, manifest: Manifest) -> None:
+    servers = {str(server) for server in range(len(collection.servers))}
+    for server, counts in manifest.left_out.items():
+        if server not in servers or not counts or not all(count > 0 for count in counts.values()):
+            raise VerificationFailed(f"left_out: {counts} claimed of server {server!r}, positive numbers expected")
+        if not set(counts) <= set(LEFT_OUT):
+            raise VerificationFailed(f"left_out: {sorted(counts)} claimed, some of {list(LEFT_OUT)} expected")
 
 
 def _check_time(collection: Collection, manifest: Manifest) -> str:

@@ -40,6 +40,7 @@ from dpmpc.planning import design
 from dpmpc.privacy.exposure import MATRICES
 from dpmpc.randomness import SEED_BYTES, Label, derive
 from dpmpc.records import malformed
+from dpmpc.sharing import ShamirSharing
 from dpmpc.sketching import Sum
 from dpmpc.task import Task
 from dpmpc.untrusted import ReadError, printable, read_bytes, read_toml
@@ -94,6 +95,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     authenticated: bool
     task: dict[str, Any]
     servers: list[ServerEntry]
+    checked_dealing: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -118,6 +120,10 @@ class Collection:
         The fields of a `Task` without the number of clients and the seed of the matrix.
     servers : tuple of ServerEntry
         In party order.
+    checked_dealing : bool
+        Whether each report holds one more word, a mask by which servers check that its Shamir shares lie on polynomials
+        (`dpmpc.intake.dealing`). True for all new collections with Shamir shares. Those of version 0.1, which have no
+        such line in their file, are released without the check.
 
     Raises
     ------
@@ -134,6 +140,7 @@ class Collection:
     authenticated: bool
     template: dict[str, Any]
     servers: tuple[ServerEntry, ...]
+    checked_dealing: bool = False
 
     def __post_init__(self) -> None:
         for name in ("opens", "closes", "expires"):
@@ -164,6 +171,8 @@ class Collection:
             raise InputError(f"servers: {len(self.servers)} given, {task.trust.servers} expected by the task")
         if task.simulation:
             raise InputError("task: simulation = true given, false expected: a collection protects real people")
+        if self.checked_dealing and not isinstance(task.scheme, ShamirSharing):
+            raise InputError(f"checked_dealing: true given with {task.sharing} shares, shamir expected")
         if task.delta * self.largest_batch >= 1:
             raise InputError(
                 f"delta: {task.delta:g} given for up to {self.largest_batch} clients, less than 1/n = "
@@ -182,7 +191,9 @@ class Collection:
 
     @property
     def record_shape(self) -> tuple[int, int]:
-        """Shape of a report's words: copies, entries."""
+        """Shape of what a server keeps of a report: copies, entries; or all of them and the mask in one row."""
+        if self.checked_dealing:
+            return (1, self.plan.copies * self.plan.width + 1)
         return (self.plan.copies, self.plan.width)
 
     def verify(self) -> Collection:
@@ -288,6 +299,8 @@ class Collection:
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         template = fields.pop("template")
         servers = [msgspec.structs.asdict(server) for server in fields.pop("servers")]
+        if not fields["checked_dealing"]:
+            del fields["checked_dealing"]  # as in files of version 0.1, whose digests stay
         return {"format": FORMAT, **fields, "task": template, "servers": servers}
 
     @classmethod
@@ -415,6 +428,7 @@ def design_collection(
             authenticated=authenticated,
             template={**fields, "noise": _raised(noise, margin)},
             servers=servers,
+            checked_dealing=isinstance(task.scheme, ShamirSharing),
         )
         try:
             return collection.verify()

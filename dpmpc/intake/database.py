@@ -1,8 +1,8 @@
 """SQLite as a server's stores use it: commits that last, files for their owner alone, errors of this package.
 
 Promised: what a transaction has committed survives a crash of the process, of the system, and a loss of power, because
-the write-ahead log is synced before a commit returns (WAL, synchronous=FULL) and directory entries are synced when
-files appear. A transaction is in the file as a whole or not at all. Not promised: anything on a disk that says "synced"
+what is committed is synced before a commit returns (synchronous=EXTRA) and directory entries are synced when files
+appear. A transaction is in the file as a whole or not at all. Not promised: anything on a disk that says "synced"
 before it is, or on a file system that others mount too.
 """
 
@@ -15,10 +15,13 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 from dpmpc.errors import SpoolError
 from dpmpc.files import require_private, sync
+from dpmpc.untrusted import printable
+
+Journal = Literal["WAL", "DELETE"]
 
 _PATIENCE_S = 60.0  # for another process's transaction, the longest of which writes a whole batch
 _CACHE_KIB = 32 << 10
@@ -49,10 +52,21 @@ def private_folder(folder: Path) -> None:
     require_private("folder", folder, SpoolError)
 
 
-def connect(path: Path, *, create: bool) -> sqlite3.Connection:
+def connect(path: Path, *, create: bool, journal: Journal = "WAL") -> sqlite3.Connection:
     """Open a database in a private folder; one that is not there is made (mode 0600) or refused.
 
     Threads may take turns on the connection.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    create : bool
+        Whether to make it if it is not there.
+    journal : str
+        "WAL" for many commits a second: what was committed last may lie in a second file, and a damaged bit of that
+        file takes those commits back without a word. "DELETE" for few commits that must not be taken back: all that
+        was committed lies in the database file.
     """
     if create:
         # An existing file is left alone: closing it would drop the locks that this process may hold on it.
@@ -63,8 +77,10 @@ def connect(path: Path, *, create: bool) -> sqlite3.Connection:
         raise SpoolError(f"folder: no {path.name} in {path.parent}")
     connection = sqlite3.connect(path, timeout=_PATIENCE_S, isolation_level=None, check_same_thread=False)
     try:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
+        (mode,) = connection.execute(f"PRAGMA journal_mode = {journal}").fetchone()
+        if mode.upper() != journal:
+            raise SpoolError(f"{path}: journal mode {mode} found and kept by another process, {journal} expected")
+        connection.execute("PRAGMA synchronous = EXTRA")  # FULL, and the folder once a rollback journal is deleted
         connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
         connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
     except BaseException:
@@ -88,8 +104,10 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 @contextlib.contextmanager
 def typed_errors(place: Path) -> Iterator[None]:
-    """Turn what SQLite and the system report of a place into a `SpoolError`."""
+    """Turn what SQLite and the system report of a place into a `SpoolError`, a damaged database included."""
     try:
         yield
     except (sqlite3.Error, OSError) as error:
         raise SpoolError(f"{place}: {error}") from error
+    except (UnicodeDecodeError, OverflowError, MemoryError) as error:  # as Python reads what a damaged file holds
+        raise SpoolError(f"{place}: a damaged database: {printable(str(error))}") from error

@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import IO
 
 import msgspec
 import numpy as np
@@ -20,9 +22,10 @@ from numpy.typing import NDArray
 
 from dpmpc.errors import AlreadyReleased, CollectionClosed, InputError, TooFewClients
 from dpmpc.intake.agreement import Batch
-from dpmpc.intake.certificate import Certificate, Manifest, require_quorum
+from dpmpc.intake.certificate import DAMAGED, RELEASED_BEFORE, Certificate, Manifest, require_quorum
 from dpmpc.intake.collection import Collection
 from dpmpc.intake.ledger import Ledger, State
+from dpmpc.intake.segments import npy_header
 from dpmpc.intake.server_folder import ServerFolder
 from dpmpc.intake.spool import Spool
 from dpmpc.network.identity import pin
@@ -32,12 +35,15 @@ from dpmpc.network.runtime import PartyRuntime
 from dpmpc.network.settings import FRAME_HEADER, FRAME_LIMIT, PartySettings
 from dpmpc.rings import Words
 from dpmpc.server import transform
+from dpmpc.shares import Share
+from dpmpc.sharing.dealing import check_values, draw_coefficients
 from dpmpc.task import Task
 
 PROGRAM = "dpmpc.protocols.collected_release"
 CONNECT_SECONDS = 300.0
 PATIENCE_SECONDS = 60.0
 _SLOWEST = 20e6  # bytes of its share that a server handles in a second at least: read, checked and transformed
+_CHECKED_AT_ONCE = 1 << 24  # bytes of a batch, while it is checked
 _LEDGER_RECORDS = 20e3  # report ids that a server looks up and records in a second at least
 
 
@@ -57,6 +63,22 @@ class Standing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     begun: list[str]
     sealed: list[str]
     time: float
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Available:
+    """The reports that a server can release.
+
+    Attributes
+    ----------
+    ids : ndarray of uint8, shape (n, 16)
+        Ascending.
+    left_out : dict
+        How many others it has, by reason: see `dpmpc.intake.certificate.LEFT_OUT`.
+    """
+
+    ids: NDArray[np.uint8]
+    left_out: dict[str, int]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,9 +128,28 @@ class ReleasingServer:
             )
 
     def require_ready(self) -> None:
-        """Close the intake for good, or refuse as `require_due` does."""
+        """Close the intake for good, or refuse: as `require_due` does, or because the ledger is damaged."""
         self.require_due()
+        self.ledger.scrub()
         self.spool.close_for_good()
+
+    def available(self) -> Available:
+        """Find the reports that are as they were added and belong to no release that is opening or opened.
+
+        A client that sends one id to two collections of a ledger loses its report to the first, and nobody else does.
+
+        Raises
+        ------
+        AlreadyReleased
+            If there would be enough reports, were it not for earlier releases.
+        """
+        intact = self.spool.intact()
+        begun = self.ledger.begun(intact.ids)
+        ids = np.ascontiguousarray(intact.ids[~begun])
+        if len(ids) < self.collection.minimum_batch <= len(intact.ids):
+            self.ledger.require_unreleased(intact.ids)
+        counts = {RELEASED_BEFORE: int(begun.sum()), DAMAGED: intact.damaged}
+        return Available(ids, {reason: count for reason, count in counts.items() if count})
 
     def standing(self) -> Standing:
         """Look up how far this server has come."""
@@ -127,7 +168,7 @@ class ReleasingServer:
         return Manifest.from_json(entry.manifest)
 
     def require_batch(self, batch: Batch) -> None:
-        """Refuse a batch that is too small or too large, or holds a report that was opened before."""
+        """Refuse a batch that is too small or too large, or holds a report of an earlier release."""
         try:
             self.collection.require_size(len(batch.ids))
         except TooFewClients as error:
@@ -139,11 +180,23 @@ class ReleasingServer:
         """Record what was agreed on; see `Ledger.seal`."""
         self.ledger.seal(manifest.digest, manifest.to_json(), ids)
 
-    def prepared_share(self, manifest: Manifest, task: Task, meter: Meter) -> Words:
-        """Return this server's share of the noisy sums, the same ones whenever it is asked; `meter` measures how.
+    def check_values(self, ids: NDArray[np.uint8], seed: bytes) -> Words:
+        """Return this server's check values of a batch under the seed that is recorded for the collection."""
+        share = self.spool.share(ids)
+        entries = math.prod(share.shape[1:])
+        coefficients = draw_coefficients(seed, entries - 1)
+        step = max(1, _CHECKED_AT_ONCE // (8 * entries))
+        parts = [
+            check_values(share.rows(first, min(step, len(ids) - first)).reshape(-1, entries), coefficients)
+            for first in range(0, len(ids), step)
+        ]
+        return np.concatenate(parts)
 
-        What is returned may be sent: its reports are bound to this manifest, durably. Until then a server may die and
-        draw other noise the next time; nobody has seen the first.
+    def transformed_share(self, manifest: Manifest, task: Task, meter: Meter) -> Words:
+        """Return this server's share of the noisy sums; `meter` measures how.
+
+        Nothing is bound yet: a report that is damaged is noticed here, at the latest. Until `bound_share` a server may
+        die and draw other noise the next time; nobody has seen the first.
         """
         entry = self.ledger.find(manifest.digest)
         if entry is None:
@@ -151,12 +204,44 @@ class ReleasingServer:
         if entry.sums is not None:
             return entry.sums
         share = self.spool.share(self.ledger.batch(manifest.digest))
-        sums = transform(task, share, threads=self.threads, phase=meter.phase)
+        if self.collection.checked_dealing:
+            share = WithoutMask(share, task.share_shape)
+        return transform(task, share, threads=self.threads, phase=meter.phase)
+
+    def bound_share(self, manifest: Manifest, sums: Words) -> Words:
+        """Bind the reports to this manifest, durably, and return what may be sent: the same whenever it is asked."""
         return self.ledger.begin_opening(manifest.digest, sums)
 
     def finish(self, manifest: Manifest) -> None:
         """Record that the release file is written."""
         self.ledger.finish(manifest.digest)
+
+
+class WithoutMask(Share):
+    """A share of reports without their last word each, the mask of the dealing check.
+
+    Parameters
+    ----------
+    share : Share
+        Of shape (n, 1, copies x entries + 1).
+    shape : tuple of int
+        (n, copies, entries).
+    """
+
+    def __init__(self, share: Share, shape: tuple[int, ...]):
+        self.shape, self.ring = shape, share.ring
+        self._share = share
+
+    def _rows(self, first: int, count: int) -> Words:
+        rows = self._share.rows(first, count).reshape(count, -1)
+        return np.ascontiguousarray(rows[:, :-1]).reshape(count, *self.shape[1:])
+
+    def write(self, file: IO[bytes]) -> None:
+        """Write the rows as ``.npy``."""
+        file.write(npy_header(self.shape))
+        step = max(1, _CHECKED_AT_ONCE // (8 * math.prod(self.shape[1:])))
+        for first in range(0, self.shape[0], step):
+            file.write(self.rows(first, min(step, self.shape[0] - first)).data)
 
 
 @dataclasses.dataclass(frozen=True)

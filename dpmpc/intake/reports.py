@@ -10,7 +10,9 @@ offset  bytes      field
         8 c w      64 bits little-endian
 ======  =========  ===========================================================
 
-With additive shares all servers but the last get a key, hence 48 bytes; with Shamir shares all get words. A key stands
+With additive shares all servers but the last get a key, hence 48 bytes; with Shamir shares all get words, and after
+them, where dealing is checked, the share of one more word: a mask, uniform and fresh for each report, of which the
+servers open one linear combination with the words (`dpmpc.intake.dealing`). A key stands
 for the share that ``derive_share_key(key, collection, server)`` expands to (`dpmpc.shares`). The tag is no secret: it
 tells a server at the door that the record is whole and meant for it and this collection. It proves nothing else.
 
@@ -170,6 +172,9 @@ def make_reports(
     noisy = client.randomize(rows)
     formats = [ReportFormat(collection, server) for server in range(task.trust.servers)]
     if not isinstance(task.scheme, AdditiveSharing):
+        if collection.checked_dealing:
+            masks = task.encoding.ring.uniform(client.stream, (len(noisy), 1, 1))
+            noisy = np.concatenate([noisy.reshape(len(noisy), 1, -1), masks], axis=2)
         shares = task.scheme.split(noisy, stream=client.stream)
         return [_records(form, report_ids, _payloads(share)) for form, share in zip(formats, shares, strict=True)]
     *by_key, last = formats

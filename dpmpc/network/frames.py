@@ -61,6 +61,9 @@ class Kind(enum.IntEnum):
     STATEMENT = 25
     SIGNATURE = 26
     COST = 27
+    LEFT_OUT = 40
+    SEED = 41
+    CHECK = 42
 
 
 class ContentType(enum.IntEnum):

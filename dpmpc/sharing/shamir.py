@@ -127,7 +127,7 @@ class ShamirSharing:
         by_party = self._by_party(shares)
         if self._first_disagreement(by_party) is not None:
             raise self._inconsistent(by_party, self._wrong(by_party))
-        return self._interpolate(by_party, 0)
+        return self.interpolate(by_party, 0)
 
     def correct(self, shares: Sequence[Words] | Mapping[int, Words]) -> Corrected:
         """Return the secret although some of the shares may be wrong, and say which were.
@@ -157,7 +157,7 @@ class ShamirSharing:
         if wrong is None:
             raise self._inconsistent(by_party, None)
         good = {party: share for party, share in by_party.items() if party not in wrong}
-        return Corrected(self._interpolate(good, 0), tuple(sorted(wrong)))
+        return Corrected(self.interpolate(good, 0), tuple(sorted(wrong)))
 
     def _evaluate(self, coefficients: Sequence[Words], point: int, out: Words) -> None:
         """Overwrite `out` with sum_j coefficients[j] point^j, by Horner's rule."""
@@ -185,7 +185,7 @@ class ShamirSharing:
             )
         return ordered
 
-    def _interpolate(self, shares: Mapping[int, Words], at: int) -> Words:
+    def interpolate(self, shares: Mapping[int, Words], at: int) -> Words:
         """Return f(at) from the first t + 1 shares: a weighted sum with Lagrange's coefficients."""
         chosen = list(shares)[: self.threshold + 1]
         value = np.zeros(shares[chosen[0]].shape, np.uint64)
@@ -196,7 +196,7 @@ class ShamirSharing:
     def _first_disagreement(self, shares: Mapping[int, Words]) -> int | None:
         """Return the flat index of an entry whose shares are on no polynomial of degree t; None if there is none."""
         for party in list(shares)[self.threshold + 1 :]:
-            differing = self._interpolate(shares, party + 1) != shares[party]
+            differing = self.interpolate(shares, party + 1) != shares[party]
             if differing.any():
                 return int(differing.argmax())
         return None

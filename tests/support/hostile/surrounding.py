@@ -3,7 +3,7 @@
 `surround` is a coalition of strangers: with a server that denies all other reports it leaves one victim in a batch of
 clients that add no noise. By hand, from tests/::
 
-    python -m support.hostile.clients surround --batch 200 --noise-by clients
+    python -m support.hostile.surrounding surround --batch 200 --noise-by clients
 
 Everything happens in one process and ends by itself.
 """

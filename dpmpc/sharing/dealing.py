@@ -1,0 +1,166 @@
+"""Did each client deal points of polynomials? A check that opens one masked number for each report.
+
+A dealer shares words x_1, ..., x_L and one more word r, the *mask*, fresh and uniform, each by a polynomial of its own
+of degree t at most. Once all shares are dealt the parties learn random public coefficients a_1, ..., a_L, and party s
+tells its *check value*
+
+    c(s) = r(s) + sum_j a_j x_j(s)                                                                              (1)
+
+from its shares r(s), x_j(s). If the shares lie on polynomials, (1) are points of one polynomial c of degree t at most.
+
+**Soundness.** Let P be a set of parties that tell (1) as it is, with more than t + 1 members, whose shares of some word
+or of the mask lie on no polynomial of degree t. Then their check values do with probability at most 1/p, p = 2^61 - 1,
+over uniform coefficients that are drawn after the shares. Proof: let H be the parity-check matrix of the points of P:
+H v = 0 just for those v that lie on a polynomial of degree t. H c = H r + sum_j a_j H x_j. If some H x_j is not 0, one
+of its rows gives a linear form in the a_j that is not constant, and a uniform a_j makes it 0 with probability 1/p. If
+all H x_j are 0, H c = H r is not 0. Of n such reports any passes with probability n/p at most. Here the coefficients
+are a key stream of AES; whoever could do better could tell that from uniform words.
+
+**Secrecy.** t parties know t points of r's polynomial, which leaves r uniform; so all of c, which is fixed by those
+points and c(0) = r + sum_j a_j x_j, tells nothing about the words. That holds for one choice of coefficients: the
+difference of two choices is a linear function of the words without a mask. Whoever calls this has to see to it.
+
+**Decision.** Of m parties up to e = floor((m - t - 1) / 2) may tell what they like. A report is *good* if all check
+values lie on a polynomial. Otherwise the set of at most e parties without whom they do is unique where there is one:
+these parties are *odd* in that report, either because they lie or because the dealer gave them something else; nobody
+can tell which from one report. A party that is odd in more than half of the reports is *set aside*: it is taken to be
+at fault, and its values no longer count against a report. At most e parties are, otherwise nothing is decided.
+
+So parties that lie can make reports look bad; these are counted, the odd party is told, and a party that does so to
+more than half of them is set aside (with m >= t + 3). Dealers that are more than half of all can have an honest party
+set aside; its sums are then found wrong, and corrected.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.errors import InconsistentShares, InputError
+from dpmpc.randomness import Label, Stream, derive
+from dpmpc.rings import Mersenne61, Words
+from dpmpc.shares import Expansion
+from dpmpc.sharing.shamir import ShamirSharing
+
+_HALF = np.uint64(32)
+_LOW = np.uint64((1 << 32) - 1)
+_WORDS_AT_ONCE = 1 << 15  # they stay in the cache
+_FIELD = Mersenne61()
+
+
+def draw_coefficients(seed: bytes, count: int) -> Words:
+    """Return a_1, ..., a_L: the expansion of a key that is derived from the seed."""
+    out = np.empty(count, np.uint64)
+    Expansion(Stream(derive(seed, Label.DEALING)), _FIELD).read(out)
+    return out
+
+
+def check_values(rows: Words, coefficients: Words) -> Words:
+    """Return (1) for each report.
+
+    Parameters
+    ----------
+    rows : ndarray of uint64, shape (n, L + 1)
+        One party's shares: the words, then the mask.
+    coefficients : ndarray of uint64, shape (L,)
+        a_1, ..., a_L.
+
+    Returns
+    -------
+    ndarray of uint64, shape (n,)
+    """
+    if rows.ndim != 2 or rows.shape[1] != len(coefficients) + 1:
+        raise InputError(f"rows: shape {rows.shape} given, (n, {len(coefficients) + 1}) expected")
+    weights = np.append(coefficients, np.uint64(1))
+    values = np.empty(len(rows), np.uint64)
+    step = max(1, _WORDS_AT_ONCE // len(weights))
+    repeated = np.ascontiguousarray(np.broadcast_to(weights, (min(step, len(rows)), len(weights))))
+    for first in range(0, len(rows), step):
+        block = np.ascontiguousarray(rows[first : first + step])
+        products = _FIELD.multiply(block, repeated[: len(block)])
+        values[first : first + step] = _sums(products)
+    return values
+
+
+def _sums(products: Words) -> Words:
+    """Add field elements along the last axis: halves of 32 and 29 bits, whose sums do not wrap around."""
+    modulus = np.uint64(_FIELD.modulus)
+    low = (products & _LOW).sum(axis=1, dtype=np.uint64) % modulus
+    high = (products >> _HALF).sum(axis=1, dtype=np.uint64) % modulus
+    return _FIELD.multiply_add(high, 1 << 32, low)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Judgement:
+    """What check values say about the reports of a batch.
+
+    Attributes
+    ----------
+    good : ndarray of bool
+        Which reports are kept.
+    aside : tuple of int
+        Parties that are set aside.
+    odd : dict
+        In how many of the reports that are not kept each party is odd.
+    unexplained : int
+        How many of the reports that are not kept have no such parties.
+    """
+
+    good: NDArray[np.bool_]
+    aside: tuple[int, ...]
+    odd: dict[int, int]
+    unexplained: int
+
+
+def judge(sharing: ShamirSharing, values: Mapping[int, Words]) -> Judgement:
+    """Decide which reports were dealt as they should be.
+
+    Parameters
+    ----------
+    sharing : ShamirSharing
+        The scheme.
+    values : mapping from party to ndarray of uint64, shape (n,)
+        Check values of the parties that are present, canonical. With t + 1 of them there is nothing to check.
+
+    Raises
+    ------
+    InconsistentShares
+        If more parties would be set aside than can be corrected.
+    """
+    parties = sorted(values)
+    count = len(values[parties[0]])
+    most = max(0, (len(parties) - sharing.threshold - 1) // 2)
+    odd_ones = np.zeros((len(parties), count), np.bool_)
+    open_ones = np.flatnonzero(~_on_a_polynomial(sharing, values))
+    for size in range(1, most + 1):
+        for chosen in itertools.combinations(range(len(parties)), size):
+            others = {party: values[party][open_ones] for at, party in enumerate(parties) if at not in chosen}
+            explained = _on_a_polynomial(sharing, others)
+            for at in chosen:
+                odd_ones[at, open_ones[explained]] = True
+            open_ones = open_ones[~explained]
+    aside = [at for at in range(len(parties)) if 2 * int(odd_ones[at].sum()) > count]
+    counted = np.delete(np.arange(len(parties)), aside)
+    good: NDArray[np.bool_] = np.logical_not(odd_ones[counted].any(axis=0))
+    good[open_ones] = False
+    if len(aside) > most:
+        raise InconsistentShares(
+            f"check values of parties {[parties[at] for at in aside]} are wrong for most of {count} reports each, "
+            f"those of at most {most} of {len(parties)} parties expected"
+        )
+    odd = {parties[at]: int((odd_ones[at] & ~good).sum()) for at in range(len(parties))}
+    return Judgement(good, tuple(parties[at] for at in aside), odd, len(open_ones))
+
+
+def _on_a_polynomial(sharing: ShamirSharing, values: Mapping[int, Words]) -> NDArray[np.bool_]:
+    """Tell for each entry whether the values of all parties lie on one polynomial of degree t."""
+    count = len(next(iter(values.values())))
+    good = np.ones(count, np.bool_)
+    if count:
+        for party in list(values)[sharing.threshold + 1 :]:
+            good &= sharing.interpolate(values, party + 1) == values[party]
+    return good
