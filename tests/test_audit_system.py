@@ -28,11 +28,6 @@ from dpmpc.randomness import Stream
 
 SCHEMA = Schema.unit(NAMES)
 FAILURE = 1e-6
-NOT_MENDED_YET = {
-    "missing-one-copy": "one copy is calibrated to clients in all, and promised for contributions to each row",
-    "surrounded": "noise by clients is the default of collections, whoever can choose the batch",
-    "surrounded-unstated": "a collection with noise by clients does not ask how many of a batch are the attacker's",
-}
 
 
 def task_of(clients=12, rows=4, seed=3, **choices):
@@ -218,15 +213,7 @@ def test_a_finding_is_refuted_by_the_noise_alone():
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.xfail(strict=True, reason=NOT_MENDED_YET[name])])
-        if name in NOT_MENDED_YET
-        else name
-        for name in ATTACKS
-    ],
-)
+@pytest.mark.parametrize("name", ATTACKS)
 def test_claims_stand_against_attacks_on_the_whole_system(name):
     """False alarms: at most `FAILURE` for each attack."""
     assert examined(name).refuted == ()

@@ -214,7 +214,7 @@ class HonestServer:
             if manifest.digest.hex() not in server.standing().begun:
                 server.require_batch(Batch(ids, dict.fromkeys(range(SERVERS), 0)))
                 server.seal(manifest, ids)
-            return server.prepared_share(manifest, task, Meter(0, dict))
+            return server.bound_share(manifest, server.transformed_share(manifest, task, Meter(0, dict)))
 
     def opening(self, ids: NDArray[np.uint8], toss: bytes) -> Reals:
         """Return the public matrix of such a release, with zeros for clients who are not in it, (k, clients)."""
