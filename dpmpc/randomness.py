@@ -57,6 +57,10 @@ class Label(bytes, enum.Enum):
     BATCH = b"dpmpc v1 batch"
     MANIFEST = b"dpmpc v1 manifest"
     CERTIFICATE = b"dpmpc v1 release certificate"
+    SESSION = b"dpmpc v1 session"
+    ANNOUNCEMENT = b"dpmpc v1 announcement"
+    TRANSCRIPT = b"dpmpc v1 transcript"
+    OPENING_COMMITMENT = b"dpmpc v1 opening commitment"
 
 
 def derive(key: bytes, label: Label, index: int = 0, length: int = KEY_BYTES) -> bytes:

@@ -209,15 +209,15 @@ def die(moment, holder, step):
 
 
 def alter_share():
-    """Send a share with one wrong element to everybody."""
-    original = collected_release.exchange_shares
+    """Commit to a share with one wrong element, and send it to everybody."""
+    original = releasing.ReleasingServer.prepared_share
 
-    async def altered(party, task, own):
-        wrong = own.copy()
+    def altered(*arguments):
+        wrong = original(*arguments).copy()
         wrong[0, 0] = wrong[0, 0] ^ np.uint64(1)
-        return await original(party, task, wrong)
+        return wrong
 
-    collected_release.exchange_shares = altered
+    releasing.ReleasingServer.prepared_share = altered
 
 
 def tell_one_another_share():

@@ -38,6 +38,7 @@ from dpmpc.release import Release
 from dpmpc.release_file import PUBLIC_MEMBER, ROUNDING, SUMS_MEMBER, alike
 from dpmpc.sharing import ShamirSharing
 from dpmpc.task import Task
+from dpmpc.untrusted import ReadError, read_json
 
 CERTIFICATE_MEMBER = "certificate.json"
 
@@ -87,8 +88,8 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def from_json(cls, text: str) -> Manifest:
         """Read what `to_json` has written."""
         try:
-            return msgspec.json.decode(text, type=cls)
-        except msgspec.DecodeError as error:
+            return read_json(text.encode(), cls)
+        except (ReadError, UnicodeEncodeError) as error:
             raise InputError(f"manifest: {error}") from error
 
 
@@ -132,10 +133,10 @@ class Statement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def decode(cls, content: bytes) -> Statement:
-        """Read what `encode` has written."""
+        """Read what `encode` has written; whoever takes it from somebody else bounds its length."""
         try:
-            return msgspec.json.decode(content, type=cls)
-        except msgspec.DecodeError as error:
+            return read_json(content, cls, largest=len(content))
+        except ReadError as error:
             raise VerificationFailed(f"statement: {error}") from error
 
     def sign(self, identity: Path) -> bytes:
@@ -308,7 +309,7 @@ def verify(path: str | os.PathLike[str], collection: Collection | None = None) -
     else:
         checks.append("collection: TRUSTED as it stands in the file; compare the digest, or give the task file")
     checks.append(_check_signatures(pinned, certificate))
-    checks.append(_check_time(pinned, manifest))
+    checks.append(check_time(pinned, manifest))
     toss = _bytes("toss", manifest.toss)
     task = _claim("task", lambda: pinned.task(manifest.clients, toss))
     _require(_attempt(task, toss), manifest.attempt, "attempt", "that of the toss")
@@ -352,7 +353,14 @@ def _check_signatures(collection: Collection, certificate: Certificate) -> str:
     return text + (f"; wrong shares of servers {blamed} were corrected" if blamed else "")
 
 
-def _check_time(collection: Collection, manifest: Manifest) -> str:
+def check_time(collection: Collection, manifest: Manifest) -> str:
+    """Check that a manifest was agreed on between opening and expiry, as its time says; return a line that says so.
+
+    Raises
+    ------
+    VerificationFailed
+        If its time is another one, or none.
+    """
     time = _claim("time", lambda: datetime.datetime.fromisoformat(manifest.time))
     if time.tzinfo is None or not collection.opens <= time < collection.expires:
         raise VerificationFailed(f"time: {manifest.time} claimed, a time from opening to expiry expected")

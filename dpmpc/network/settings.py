@@ -15,11 +15,13 @@ from dpmpc.errors import InputError
 from dpmpc.network.frames import TASK_BYTES
 from dpmpc.network.identity import write_private
 from dpmpc.network.meter import Report
+from dpmpc.untrusted import ReadError, read_bytes, read_json
 
 Record = TypeVar("Record", bound=msgspec.Struct)
 
 SETTINGS_FILE, OUTCOME_FILE, LOG_FILE = "party.json", "outcome.json", "party.log"
 FRAME_LIMIT = 1 << 28
+LARGEST_RECORD = 1 << 26  # bytes of party.json and outcome.json
 FRAME_HEADER = 1 << 10  # more than a message has beside its words
 GO = b"\n"  # what a launcher writes to a party's standard input once everything is in its folder
 
@@ -151,8 +153,8 @@ def read_settings(folder: Path) -> PartySettings:
 def read_record(path: Path, kind: type[Record], expected: str) -> Record:
     """Read a JSON file as a record of this type, or say in the error what was expected."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (OSError, msgspec.DecodeError) as error:
+        return read_json(read_bytes(path, largest=LARGEST_RECORD), kind, largest=LARGEST_RECORD)
+    except (OSError, ReadError) as error:
         raise InputError(f"{path}: {expected} expected: {error}") from error
 
 
@@ -164,8 +166,8 @@ def write_outcome(folder: Path, outcome: Outcome) -> None:
 def read_outcome(folder: Path) -> Outcome | None:
     """Read outcome.json, or return None where the party left none."""
     try:
-        return msgspec.json.decode((folder / OUTCOME_FILE).read_bytes(), type=Outcome)
-    except (FileNotFoundError, msgspec.DecodeError):
+        return read_json(read_bytes(folder / OUTCOME_FILE, largest=LARGEST_RECORD), Outcome, largest=LARGEST_RECORD)
+    except (FileNotFoundError, ReadError):
         return None
 
 
