@@ -53,7 +53,7 @@ from collections.abc import Mapping
 import msgspec
 
 from dpmpc.analyst import open_robustly
-from dpmpc.errors import AlreadyReleased, InconsistentShares, MalformedFrame
+from dpmpc.errors import AlreadyReleased, InconsistentShares, MalformedFrame, VerificationFailed
 from dpmpc.intake.agreement import agree_on_batch, batch_digest, confirm, unless_refused
 from dpmpc.intake.certificate import (
     Certificate,
@@ -290,7 +290,21 @@ async def first_statement(party: Party, own: Statement) -> Statement:
     first = party.present[0]
     words = own.encode() if party.pid == first else b""
     told = await announce(party, Kind.STATEMENT, words, largest=2 * len(own.encode()) + SLACK_BYTES)
-    return await unless_refused(party, lambda: Statement.decode(told[first]))
+    return await unless_refused(party, lambda: read_statement(told[first], first))
+
+
+def read_statement(raw: bytes, server: int) -> Statement:
+    """Step 6: read the statement of a server.
+
+    Raises
+    ------
+    MalformedFrame
+        With the server's number.
+    """
+    try:
+        return Statement.decode(raw)
+    except VerificationFailed as error:
+        raise MalformedFrame(f"party {server} sent no valid STATEMENT frame: {error}", server) from error
 
 
 def checked_signature(server: ReleasingServer, statement: Statement, own: Statement) -> bytes:
@@ -304,4 +318,7 @@ def check_signatures(server: ReleasingServer, certificate: Certificate) -> None:
     """Check everybody's signature under the key that the collection pins."""
     for number, signature in certificate.signatures.items():
         pinned = server.collection.servers[int(number)].certificate.encode()
-        verify_signature(pinned, certificate.statement.message, bytes.fromhex(signature))
+        try:
+            verify_signature(pinned, certificate.statement.message, bytes.fromhex(signature))
+        except VerificationFailed as error:
+            raise VerificationFailed(f"signature of server {number}: {error}") from error

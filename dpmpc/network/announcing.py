@@ -200,7 +200,7 @@ class Conversation:
                     f"party {peer} claims that party {one.party} announced what party {one.party} has not signed", peer
                 )
             return Equivocation(
-                f"party {one.party} told party {peer} something else than party {self._party.pid}, and signed both",
+                f"party {one.party} announced different things to different parties, and signed both",
                 one.party,
             )
         return None
@@ -333,7 +333,10 @@ async def _resolve(party: Party, dispute: Disputed) -> NoReturn:
     if dispute.frame is None:
         reason = f"party {peer} has heard other announcements than party {party.pid}"
         _show(party, reason)
-        nobody = Equivocation(f"{reason}, and did not show which: nobody can be named")
+        alone = party.runtime.peers == [peer]  # of two parties that heard different things the other one lied
+        nobody = Equivocation(
+            f"{reason}, and did not show which" + ("" if alone else ": nobody can be named"), peer if alone else None
+        )
         party.runtime.foresee(nobody)
         shown = _read(peer, await _dispute_of(party, peer))
     else:
