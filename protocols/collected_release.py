@@ -78,6 +78,7 @@ from dpmpc.network.party import Party
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
 from dpmpc.rings import Words
+from dpmpc.sharing import ShamirSharing
 from dpmpc.task import Task
 from dpmpc.untrusted import ReadError, read_json
 
@@ -223,7 +224,8 @@ async def commit(party: Party, server: ReleasingServer, manifest: Manifest, own:
     """Step 5: return everybody's commitment to its share, when all have heard and stored the same ones."""
     told = await announce(party, Kind.PROMISE, own, COMMITMENT_BYTES)
     await settle(party)  # nobody stores what others did not hear
-    await unless_refused(party, lambda: server.openings.keep(manifest.digest, told))
+    final = not isinstance(server.collection.plan.scheme, ShamirSharing)
+    await unless_refused(party, lambda: server.openings.keep(manifest.digest, told, final=final))
     await settle(party)  # from here on shares are sent by all or by none
     return told
 

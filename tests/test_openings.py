@@ -64,6 +64,14 @@ def test_commitments_are_kept_and_no_others_taken_later(tmp_path):
     assert openings.salt(MANIFEST) == salt
 
 
+def test_with_shamir_shares_the_last_commitment_counts(tmp_path):
+    openings = Openings(tmp_path)
+    openings.prepare(MANIFEST, begun=False)
+    openings.keep(MANIFEST, {0: b"a" * 32}, final=False)
+    openings.keep(MANIFEST, {0: b"b" * 32}, final=False)
+    openings.keep(MANIFEST, {0: b"b" * 32})
+
+
 def test_a_release_that_was_begun_without_commitments_is_refused(tmp_path):
     with pytest.raises(AlreadyReleased, match=r"version 0\.1"):
         Openings(tmp_path).prepare(MANIFEST, begun=True)

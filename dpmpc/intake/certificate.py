@@ -10,8 +10,8 @@ guarantee, the variance of the noise, the hash of the sums, and all signatures.
 Promised: a file that passes was signed by every server that it names, enough of them that no two files can be opened of
 one report while no more servers than assumed are corrupt; and its noise gives what it claims. Not promised: that the
 batch is what clients sent (the hash of its ids can be compared by whoever has the ids), that the noise was drawn as
-agreed, and, with additive sharing, that no server falsified the sums. Without a task file of one's own the file is
-believed as to whose keys count, and how large a batch is recomputed.
+agreed, and, with additive sharing, that no server shifted the sums by an offset that it chose without knowing them.
+Without a task file of one's own the file is believed as to whose keys count, and how large a batch is recomputed.
 """
 
 from __future__ import annotations

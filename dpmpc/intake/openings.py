@@ -6,10 +6,10 @@ same commitments and stored them, they send the shares with the salts.
 
 A run may break after that, and be repeated. A server that broke it has seen the shares of the others, which send the
 same bytes again; so nobody may commit to another share in a repetition. Each server therefore keeps the commitments of
-a manifest in one file beside its ledger, before its share leaves: its own salt for good, and those of the other servers
-as it first stored them.
+a manifest in one file beside its ledger, before its share leaves: its own salt for good, and, with additive shares,
+those of the other servers as it first stored them.
 
-Promised: what is opened under a manifest is fixed by what all servers that take part committed to before the first
+Promised, with additive shares: what is opened under a manifest is fixed by what all servers that take part committed to before the first
 share of it was sent, through crashes and repetitions, if SHA-256 hides and binds. Not promised: that a server commits
 to the right share. It may add an offset that it chose blindly, without knowing anything of the others. Nor that it
 opens: a server that has seen the other shares may keep its own back. It alone then has the release, until it opens the
@@ -107,8 +107,18 @@ class Openings:
         """Return this server's salt, the same one whenever it is asked."""
         return bytes.fromhex(self._read(manifest_digest).salt)
 
-    def keep(self, manifest_digest: bytes, commitments: Mapping[int, bytes]) -> None:
+    def keep(self, manifest_digest: bytes, commitments: Mapping[int, bytes], *, final: bool = True) -> None:
         """Store everybody's commitments durably, or refuse those that differ from what was stored before.
+
+        Parameters
+        ----------
+        manifest_digest : bytes
+            Of what is about to be opened.
+        commitments : mapping
+            What was announced, by server.
+        final : bool
+            Whether a server stands by its first commitment for good. With Shamir shares it need not: those of honest
+            servers determine the sums, whatever the others learn and send.
 
         Raises
         ------
@@ -118,14 +128,15 @@ class Openings:
         kept = self._read(manifest_digest)
         given = {str(server): one.hex() for server, one in commitments.items()}
         for server, one in given.items():
-            if kept.commitments.get(server, one) != one:
+            if final and kept.commitments.get(server, one) != one:
                 raise InconsistentShares(
                     f"server {server} commits to another share of manifest {manifest_digest.hex()} than in an earlier "
                     "run, when it may have seen those of the others since",
                     int(server),
                 )
-        if given.keys() - kept.commitments.keys():
-            self._write(manifest_digest, msgspec.structs.replace(kept, commitments={**kept.commitments, **given}))
+        together = {**kept.commitments, **given}
+        if together != kept.commitments:
+            self._write(manifest_digest, msgspec.structs.replace(kept, commitments=together))
 
     def _path(self, manifest_digest: bytes) -> Path:
         return self._folder / f"commitments-{manifest_digest.hex()}.json"
