@@ -7,13 +7,14 @@ same commitments and stored them, they send the shares with the salts.
 A run may break after that, and be repeated. A server that broke it has seen the shares of the others, which send the
 same bytes again; so nobody may commit to another share in a repetition. Each server therefore keeps the commitments of
 a manifest in one file beside its ledger, before its share leaves: its own salt for good, and, with additive shares,
-those of the other servers as it first stored them.
+those of the other servers as it first stored them. With Shamir shares the latest ones count: the shares of honest
+servers determine the sums.
 
-Promised, with additive shares: what is opened under a manifest is fixed by what all servers that take part committed to before the first
-share of it was sent, through crashes and repetitions, if SHA-256 hides and binds. Not promised: that a server commits
-to the right share. It may add an offset that it chose blindly, without knowing anything of the others. Nor that it
-opens: a server that has seen the other shares may keep its own back. It alone then has the release, until it opens the
-very bytes that it has committed to.
+Promised, with additive shares: what is opened under a manifest is fixed by what all servers that take part committed to
+before the first share of it was sent, through crashes and repetitions, if SHA-256 hides and binds. Not promised: that a
+server commits to the right share. It may add an offset that it chose blindly, without knowing anything of the others.
+Nor that it opens: a server that has seen the other shares may keep its own back. It alone then has the release, until
+it opens the very bytes that it has committed to.
 """
 
 from __future__ import annotations
