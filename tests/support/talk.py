@@ -20,7 +20,7 @@ from dpmpc.network.party import Party
 from dpmpc.network.runtime import PartyRuntime
 from dpmpc.network.settings import PartySettings
 
-PATIENCE = 20
+PATIENCE = 8
 TASK = bytes(range(32))
 
 
@@ -138,6 +138,6 @@ def talk(folders, program, meddlers=None):
                 for link in links.values():
                     link.hang_up()
 
-        return await asyncio.wait_for(asyncio.gather(*map(one_party, range(len(folders)))), 2 * PATIENCE)
+        return await asyncio.wait_for(asyncio.gather(*map(one_party, range(len(folders)))), 4 * PATIENCE)
 
     return asyncio.run(everybody())
