@@ -35,7 +35,6 @@ from dpmpc.network.coins import exchange_coins, toss_of
 from dpmpc.network.frames import Kind
 from dpmpc.network.identity import sign
 
-
 NO_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)  # a failure may take seconds each time
 
 
