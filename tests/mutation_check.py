@@ -38,7 +38,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LISTS = Path(__file__).with_name("mutations")
-COPIED = ("dpmpc", "csrc", "tests", "docs", "setup.py", "pyproject.toml", "README.md")
+COPIED = ("dpmpc", "protocols", "csrc", "tests", "docs", "setup.py", "pyproject.toml", "README.md")
 RESULTS = ROOT / "bench" / "results"
 LONGEST = 3600  # seconds to wait for the next outcome
 PRELOADED = ("numpy", "scipy.stats", "scipy.optimize", "sklearn.base", "dp_accounting.pld.privacy_loss_distribution")
@@ -94,6 +94,9 @@ def copy_to(folder: Path) -> None:
             shutil.copytree(source, folder / name)
         else:
             shutil.copy2(source, folder / name)
+    programs = folder / "dpmpc" / "protocols"  # where an installation has them
+    if not programs.exists():
+        programs.symlink_to("../protocols")
 
 
 def compile_kernel(folder: Path, header: str) -> None:

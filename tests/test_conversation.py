@@ -467,6 +467,17 @@ def test_the_first_unread_frame_of_a_kind_is_found():
     assert -1 in FRAME_LABELS
 
 
+def test_one_process_at_a_time_answers_for_a_server(tmp_path):
+    tmp_path.chmod(0o700)
+    folder = ServerFolder(tmp_path)
+    twice = r"in use by another `dpmpc release` of server 0 \(process \d+\)"
+    for _ in range(2):
+        with folder.releasing(0):
+            with pytest.raises(InputError, match=twice), folder.releasing(0):
+                pass
+            assert (tmp_path / "release.lock").stat().st_mode & 0o777 == 0o600
+
+
 def test_sessions_are_never_resumed(original):
     identity = original.folder(0) / "identity"
     (identity / "ca.crt").write_bytes((identity / "party.crt").read_bytes())
