@@ -118,5 +118,9 @@ class BatchMismatch(ProtocolFailure):
     """Two parties do not speak of the same task or the same batch of clients."""
 
 
+class Equivocation(ProtocolFailure):
+    """Parties were told different things in one announcement: `party` is who is proven to have done so, or None."""
+
+
 class InconsistentShares(ProtocolFailure):
     """More shares than needed were given, and they do not belong to one secret: somebody lied or erred."""

@@ -66,6 +66,10 @@ class Label(bytes, enum.Enum):
     SPOOL = b"dpmpc v2 spool"
     DEALING_SEED = b"dpmpc v1 dealing check seed"
     DEALING = b"dpmpc v1 dealing check"
+    SESSION = b"dpmpc v1 session"
+    ANNOUNCEMENT = b"dpmpc v1 announcement"
+    TRANSCRIPT = b"dpmpc v1 transcript"
+    OPENING_COMMITMENT = b"dpmpc v1 opening commitment"
 
 
 def derive(key: bytes, label: Label, index: int = 0, length: int = KEY_BYTES) -> bytes:

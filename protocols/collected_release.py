@@ -4,19 +4,24 @@ Parties: the servers of a collection (`dpmpc.intake`). Each holds a spool of sha
 a signing key that the collection pins. What is opened is the release, which is public, so every server opens it.
 
 0. Every server closes its intake for good, and checks by itself that the collection has closed and not expired.
-1. The servers tell one another which manifests they have sealed, or begun to open. If nobody has begun anything they
-   agree on a batch, the reports that all of them hold (`dpmpc.intake.agreement`). Each has left out the reports that
-   are damaged, or that its ledger has opened, and tells how many.
+1. The servers tell one another which manifests they have sealed, or begun to open, and what their clocks say. If nobody
+   has begun anything they agree on a batch, the reports that all of them hold (`dpmpc.intake.agreement`). Each has left
+   out the reports that are damaged, or that its ledger has opened, and tells how many.
 2. Every server checks the batch by itself: its size. With Shamir shares they leave out the reports that were not dealt
    as they should be (`dpmpc.intake.dealing`).
 3. They toss a coin for the public matrix (`dpmpc.network.coins`), and each recomputes the guarantee for this batch and
    this matrix.
 4. They seal the manifest: collection, batch, toss, task. When all have, each transforms its share. When all have done
    that, each binds the reports to the manifest for good, in its ledger, together with the transformed share.
-5. When all have done that, each sends its transformed share to all others, and opens the sums: with Shamir shares
-   although some may be wrong. All compare the hash of what they opened.
+5. When all have done that, each commits to its transformed share (`dpmpc.intake.openings`). When all have heard and
+   stored the same commitments, each sends its share to all others with the salt of its commitment, and opens the sums:
+   with Shamir shares although some may be wrong. All compare the hash of what they opened.
 6. The first server states what came of it; every one compares that with its own view, and signs it. All exchange
    signatures, tell one another what the run has cost them, for their reports, and write the same file.
+
+All but report ids and shares is announced (`dpmpc.network.announcing`): a server that tells different servers different
+things ends the run, and is named where that can be proven. Each judges what it has heard in `unless_refused`, so that
+all know of a refusal and nobody takes it for a lost link. The check of dealings compares what was told by itself.
 
 A refusal in steps 0 to 4 ends the run for all, with its reason; no share of sums has been sent then.
 
@@ -50,7 +55,7 @@ from collections.abc import Mapping
 import msgspec
 
 from dpmpc.analyst import open_robustly
-from dpmpc.errors import AlreadyReleased, InconsistentShares, MalformedFrame
+from dpmpc.errors import AlreadyReleased, InconsistentShares, MalformedFrame, VerificationFailed
 from dpmpc.intake.agreement import Batch, agree_on_batch, batch_digest, confirm, unless_refused
 from dpmpc.intake.certificate import (
     DEALT_WRONGLY,
@@ -58,32 +63,41 @@ from dpmpc.intake.certificate import (
     Certificate,
     Manifest,
     Statement,
+    check_time,
     manifest_of,
     require_same,
     save,
     state,
     sums_digest,
 )
+from dpmpc.intake.collection import Collection
 from dpmpc.intake.dealing import check_dealing
+from dpmpc.intake.openings import COMMITMENT_BYTES, SALT_BYTES, commitment, require_committed
 from dpmpc.intake.releasing import Released, ReleasingServer, Standing
-from dpmpc.network.coins import COIN_BYTES, exchange_bytes, toss_coins
+from dpmpc.network.announcing import announce, announce_bytes, explained, settle
+from dpmpc.network.coins import COIN_BYTES, exchange_coins, toss_of
 from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.identity import verify_signature
-from dpmpc.network.meter import Report, report_from
+from dpmpc.network.meter import Report, report_from, rounded
 from dpmpc.network.party import Party
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
 from dpmpc.rings import Words
+from dpmpc.sharing import ShamirSharing
 from dpmpc.task import Task
 from dpmpc.untrusted import ReadError, printable, read_json
 
 Wrong = dict[int, tuple[int, ...]]
+Shares = dict[int, Words]
+
+LONGEST_SIGNATURE = 80  # bytes of an ECDSA signature on P-256, DER
+SLACK_BYTES = 1 << 12  # by which statements that differ in rounding alone may differ in length
 
 
 async def take_part(party: Party, server: ReleasingServer) -> Released:
     """Run one server from the first connection to the last."""
     await party.runtime.start()
-    released = await release(party, server)
+    released = await explained(party, release(party, server))
     await party.runtime.shutdown()
     return released
 
@@ -100,9 +114,12 @@ async def release(party: Party, server: ReleasingServer) -> Released:
     await confirm(party, manifest.digest, "manifest that is sealed")
     server.tell(f"manifest {manifest.digest.hex()} is sealed by all; each transforms its share")
     sums = await unless_refused(party, lambda: server.transformed_share(manifest, task, party.meter))
-    share = await unless_refused(party, lambda: server.bound_share(manifest, sums))
+    share, salt = await unless_refused(
+        party, lambda: (server.bound_share(manifest, sums), server.openings.salt(manifest.digest))
+    )
     await confirm(party, manifest.digest, "manifest that is about to be opened")
-    shares = await exchange_shares(party, task, share)
+    commitments = await commit(party, server, manifest, commitment(party.pid, manifest.digest, salt, share))
+    shares = await exchange_shares(party, manifest, task, share, salt, commitments)
     opened, wrong = await unless_refused(party, lambda: open_robustly(task, shares))
     findings = await compare_openings(party, opened, wrong)
     found = {number: ", ".join(map(str, shares)) or "none" for number, shares in findings.items()}
@@ -110,6 +127,7 @@ async def release(party: Party, server: ReleasingServer) -> Released:
     certificate = await certify(party, server, manifest, opened, findings)
     costs = await exchange_costs(party)
     await unless_refused(party, lambda: save(opened, certificate, server.out))
+    await settle(party)
     server.finish(manifest)
     return Released(certificate, costs)
 
@@ -120,18 +138,34 @@ def _by_server(entries: Mapping[int, object]) -> str:
 
 
 async def exchange_standings(party: Party, server: ReleasingServer) -> dict[int, Standing]:
-    """Step 1: who has sealed and begun what."""
+    """Step 1: who has sealed and begun what, and when that is."""
     own = await unless_refused(party, server.standing)
-    for peer in party.runtime.peers:
-        await party.runtime.send_frame(peer, party.runtime.frame(Kind.STANDING, msgspec.json.encode(own)))
-    standings = {party.pid: own}
-    for peer in party.runtime.peers:
-        frame = await party.runtime.receive_frame(peer, Kind.STANDING, ContentType.BYTES)
-        try:
-            standings[peer] = msgspec.json.decode(frame.raw, type=Standing)
-        except msgspec.DecodeError as error:
-            raise MalformedFrame(f"party {peer} sent no valid STANDING frame: {error}", peer) from error
-    return standings
+    told = await announce(party, Kind.STANDING, msgspec.json.encode(own))
+    return await unless_refused(
+        party, lambda: {number: read_standing(raw, number, server.collection) for number, raw in told.items()}
+    )
+
+
+def read_standing(raw: bytes, server: int, collection: Collection) -> Standing:
+    """Step 1: read what a server tells, its clock among it, which has to lie between opening and expiry.
+
+    Raises
+    ------
+    MalformedFrame
+        With the server's number.
+    """
+    try:
+        standing = read_json(raw, Standing)
+        time = datetime.datetime.fromtimestamp(standing.time, datetime.UTC)
+    except (ReadError, ValueError, OverflowError, OSError) as error:
+        raise MalformedFrame(f"party {server} sent no valid STANDING frame: {error}", server) from error
+    if not collection.opens <= time < collection.expires:
+        raise MalformedFrame(
+            f"party {server} sent no valid STANDING frame: its clock says {time.isoformat(timespec='seconds')}, a time "
+            f"from {collection.opens.isoformat()} to {collection.expires.isoformat()} expected",
+            server,
+        )
+    return standing
 
 
 def what_was_begun(standings: dict[int, Standing]) -> bytes | None:
@@ -148,10 +182,7 @@ def what_was_begun(standings: dict[int, Standing]) -> bytes | None:
                 f"manifest: server {first} has begun to open {digest}, to which server {server} has not agreed; "
                 "only servers that have may go on with it"
             )
-    try:
-        return bytes.fromhex(digest)
-    except ValueError as error:
-        raise MalformedFrame(f"party {first} sent no valid STANDING frame: {error}", first) from error
+    return bytes.fromhex(digest)
 
 
 async def agree(party: Party, server: ReleasingServer, standings: dict[int, Standing]) -> tuple[Manifest, Task]:
@@ -163,7 +194,7 @@ async def agree(party: Party, server: ReleasingServer, standings: dict[int, Stan
     await unless_refused(party, lambda: server.require_batch(batch))
     if server.collection.checked_dealing:
         batch = await leave_out_bad_dealings(party, server, batch, left_out)
-    toss = await toss_coins(party, Stream.from_os().bytes(COIN_BYTES))
+    toss = await toss_coins(party)
     task = await unless_refused(party, lambda: server.collection.task(len(batch.ids), toss))
     manifest = manifest_of(
         server.collection,
@@ -180,20 +211,28 @@ async def agree(party: Party, server: ReleasingServer, standings: dict[int, Stan
 
 async def exchange_left_out(party: Party, server: ReleasingServer, own: dict[str, int]) -> dict[int, dict[str, int]]:
     """Step 1: tell one another how many reports each leaves out before there is a batch, and why."""
-    for peer in party.runtime.peers:
-        await party.runtime.send_frame(peer, party.runtime.frame(Kind.LEFT_OUT, msgspec.json.encode(own)))
-    counts = {party.pid: own}
-    for peer in party.runtime.peers:
-        content = (await party.runtime.receive_frame(peer, Kind.LEFT_OUT, ContentType.BYTES)).raw
-        try:
-            counts[peer] = read_json(content, dict[str, int])
-        except ReadError as error:
-            raise MalformedFrame(f"party {peer} sent no valid LEFT_OUT frame: {error}", peer) from error
-        if not all(reason in LEFT_OUT and 0 < count < 1 << 53 for reason, count in counts[peer].items()):
-            raise MalformedFrame(f"party {peer} sent no valid LEFT_OUT frame: {printable(str(counts[peer]))}", peer)
-    told = {number: ", ".join(f"{count} {reason}" for reason, count in one.items()) for number, one in counts.items()}
-    if any(told.values()):
-        server.tell(f"left out by {_by_server({number: text or 'none' for number, text in told.items()})}")
+    told = await announce(party, Kind.LEFT_OUT, msgspec.json.encode(own))
+    counts = await unless_refused(party, lambda: {number: read_left_out(raw, number) for number, raw in told.items()})
+    lines = {number: ", ".join(f"{count} {reason}" for reason, count in one.items()) for number, one in counts.items()}
+    if any(lines.values()):
+        server.tell(f"left out by {_by_server({number: text or 'none' for number, text in lines.items()})}")
+    return counts
+
+
+def read_left_out(raw: bytes, server: int) -> dict[str, int]:
+    """Step 1: read how many reports a server leaves out, by reason.
+
+    Raises
+    ------
+    MalformedFrame
+        With the server's number.
+    """
+    try:
+        counts = read_json(raw, dict[str, int])
+    except ReadError as error:
+        raise MalformedFrame(f"party {server} sent no valid LEFT_OUT frame: {error}", server) from error
+    if not all(reason in LEFT_OUT and 0 < count < 1 << 53 for reason, count in counts.items()):
+        raise MalformedFrame(f"party {server} sent no valid LEFT_OUT frame: {printable(str(counts))}", server)
     return counts
 
 
@@ -228,36 +267,57 @@ async def resume(party: Party, server: ReleasingServer, digest: bytes) -> tuple[
     return manifest, task
 
 
+async def toss_coins(party: Party) -> bytes:
+    """Step 3: the toss of all, judged when all are known to have heard the same."""
+    commitments, coins = await exchange_coins(party, Stream.from_os().bytes(COIN_BYTES), announce_bytes)
+    return await unless_refused(party, lambda: toss_of(party, commitments, coins))
+
+
 def middle_time(standings: dict[int, Standing]) -> datetime.datetime:
-    """The middle one of the servers' clocks, which no minority can move beyond honest ones."""
+    """The middle one of the servers' clocks (the earlier one of two), which no minority moves beyond honest ones."""
     middle = statistics.median_low([standing.time for standing in standings.values()])
-    try:
-        return datetime.datetime.fromtimestamp(middle, datetime.UTC)
-    except (ValueError, OverflowError, OSError) as error:
-        raise MalformedFrame(f"STANDING frames tell the time {middle}: {error}") from error
+    return datetime.datetime.fromtimestamp(middle, datetime.UTC)
 
 
-async def exchange_shares(party: Party, task: Task, own: Words) -> dict[int, Words]:
-    """Step 5: the only message that tells anything about the reports."""
-    frame = party.runtime.frame(Kind.SHARE, own)
+async def commit(party: Party, server: ReleasingServer, manifest: Manifest, own: bytes) -> dict[int, bytes]:
+    """Step 5: return everybody's commitment to its share, when all have heard and stored the same ones."""
+    told = await announce(party, Kind.PROMISE, own, COMMITMENT_BYTES)
+    await settle(party)  # nobody stores what others did not hear
+    final = not isinstance(server.collection.plan.scheme, ShamirSharing)
+    await unless_refused(party, lambda: server.openings.keep(manifest.digest, told, final=final))
+    await settle(party)  # from here on shares are sent by all or by none
+    return told
+
+
+async def exchange_shares(
+    party: Party, manifest: Manifest, task: Task, own: Words, salt: bytes, commitments: Mapping[int, bytes]
+) -> Shares:
+    """Step 5: the only messages that tell anything about the reports."""
     shape = (task.sketch.rows, task.width)
-
-    async def receive(peer: int) -> Words:
-        return (await party.runtime.receive_frame(peer, Kind.SHARE, ContentType.WORDS, shape)).words
-
+    shares, opened = {party.pid: own}, {}
     with party.meter.phase("open"):
         for peer in party.runtime.peers:
-            await party.runtime.send_frame(peer, frame)
-        received = await asyncio.gather(*[receive(peer) for peer in party.runtime.peers])
-    return {party.pid: own, **dict(zip(party.runtime.peers, received, strict=True))}
+            await party.runtime.send_frame(peer, party.runtime.frame(Kind.SALT, salt))
+            await party.runtime.send_frame(peer, party.runtime.frame(Kind.SHARE, own))
+        for peer in party.runtime.peers:
+            theirs = (await party.runtime.receive_frame(peer, Kind.SALT, ContentType.BYTES, (SALT_BYTES,))).raw
+            shares[peer] = (await party.runtime.receive_frame(peer, Kind.SHARE, ContentType.WORDS, shape)).words
+            opened[peer] = commitment(peer, manifest.digest, theirs, shares[peer])
+    await unless_refused(party, lambda: require_committed(commitments, opened))
+    return shares
 
 
 async def compare_openings(party: Party, opened: Release, wrong: tuple[int, ...]) -> Wrong:
     """Step 5: all must have opened the same sums; return whose shares each server found to be wrong."""
     own = sums_digest(opened) + bytes(server in wrong for server in range(party.servers))
+    told = await announce(party, Kind.DIGEST, own, len(own))
+    return await unless_refused(party, lambda: read_findings(party, opened, told))
+
+
+def read_findings(party: Party, opened: Release, told: Mapping[int, bytes]) -> Wrong:
+    """Step 5: compare the hashes of the sums, and read the findings beside them."""
     findings = {}
-    told = await exchange_bytes(party, Kind.DIGEST, own, len(own))
-    for server, finding in zip(party.present, told, strict=True):
+    for server, finding in told.items():
         digest, flags = finding[: -party.servers], finding[-party.servers :]
         if digest != sums_digest(opened):
             raise InconsistentShares(
@@ -274,41 +334,44 @@ async def certify(
     own = await asyncio.to_thread(state, server.collection, manifest, opened, findings)
     statement = await first_statement(party, own)
     signature = await unless_refused(party, lambda: checked_signature(server, statement, own))
-    for peer in party.runtime.peers:
-        await party.runtime.send_frame(peer, party.runtime.frame(Kind.SIGNATURE, signature))
-    signatures = {party.pid: signature}
-    for peer in party.runtime.peers:
-        frame = await party.runtime.receive_frame(peer, Kind.SIGNATURE, ContentType.BYTES)
-        signatures[peer] = frame.raw
-    certificate = Certificate(1, statement, {str(number): signatures[number].hex() for number in party.present})
+    signatures = await announce(party, Kind.SIGNATURE, signature, largest=LONGEST_SIGNATURE)
+    certificate = Certificate(1, statement, {str(number): one.hex() for number, one in signatures.items()})
     await unless_refused(party, lambda: check_signatures(server, certificate))
     return certificate
 
 
 async def exchange_costs(party: Party) -> tuple[Report, ...]:
-    """Step 6: what the run has cost each server so far, as it says itself."""
-    own = party.meter.report()
-    for peer in party.runtime.peers:
-        await party.runtime.send_frame(peer, party.runtime.frame(Kind.COST, msgspec.json.encode(own)))
-    costs = {party.pid: own}
-    for peer in party.runtime.peers:
-        costs[peer] = report_from((await party.runtime.receive_frame(peer, Kind.COST, ContentType.BYTES)).raw, peer)
-    return tuple(costs[number] for number in party.present)
+    """Step 6: what the run has cost each server so far, as it says itself, rounded."""
+    told = await announce(party, Kind.COST, msgspec.json.encode(rounded(party.meter.report())))
+    return await unless_refused(party, lambda: tuple(rounded(report_from(raw, number)) for number, raw in told.items()))
 
 
 async def first_statement(party: Party, own: Statement) -> Statement:
     """The statement of the first server that takes part: numbers that differ by rounding are told once."""
     first = party.present[0]
-    if party.pid == first:
-        for peer in party.runtime.peers:
-            await party.runtime.send_frame(peer, party.runtime.frame(Kind.STATEMENT, own.encode()))
-        return own
-    return Statement.decode((await party.runtime.receive_frame(first, Kind.STATEMENT, ContentType.BYTES)).raw)
+    words = own.encode() if party.pid == first else b""
+    told = await announce(party, Kind.STATEMENT, words, largest=2 * len(own.encode()) + SLACK_BYTES)
+    return await unless_refused(party, lambda: read_statement(told[first], first))
+
+
+def read_statement(raw: bytes, server: int) -> Statement:
+    """Step 6: read the statement of a server.
+
+    Raises
+    ------
+    MalformedFrame
+        With the server's number.
+    """
+    try:
+        return Statement.decode(raw)
+    except VerificationFailed as error:
+        raise MalformedFrame(f"party {server} sent no valid STATEMENT frame: {error}", server) from error
 
 
 def checked_signature(server: ReleasingServer, statement: Statement, own: Statement) -> bytes:
-    """Sign what is one's own view too."""
+    """Sign what is one's own view too, and what `dpmpc verify` accepts."""
     require_same(statement, own)
+    check_time(server.collection, statement.manifest)
     return statement.sign(server.identity)
 
 
@@ -316,4 +379,7 @@ def check_signatures(server: ReleasingServer, certificate: Certificate) -> None:
     """Check everybody's signature under the key that the collection pins."""
     for number, signature in certificate.signatures.items():
         pinned = server.collection.servers[int(number)].certificate.encode()
-        verify_signature(pinned, certificate.statement.message, bytes.fromhex(signature))
+        try:
+            verify_signature(pinned, certificate.statement.message, bytes.fromhex(signature))
+        except VerificationFailed as error:
+            raise VerificationFailed(f"signature of server {number}: {error}") from error

@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from support.hostile import servers as servers_that_misbehave
 
 from dpmpc import cli
 from dpmpc.bounds import Schema
@@ -25,7 +26,7 @@ from dpmpc.intake.collection import Collection, ServerEntry, design_collection
 from dpmpc.intake.ledger import Ledger
 from dpmpc.intake.reports import ReportFormat, make_reports
 from dpmpc.intake.server_folder import ServerFolder
-from dpmpc.network import coins, identity, meter
+from dpmpc.network import identity
 from dpmpc.network.frames import Kind
 from dpmpc.network.identity import write_identity
 from dpmpc.network.runtime import PartyRuntime
@@ -175,11 +176,16 @@ def _serve(argv, log, deed):
         os.dup2(file.fileno(), 2)
     if deed is not None:
         name, *arguments = deed
-        globals()[name](*arguments)
+        deed_of(name)(*arguments)
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
     status = cli.main(argv)
     sys.stderr.flush()
     os._exit(status)
+
+
+def deed_of(name):
+    """Find a deed here or in the library of hostile servers."""
+    return globals().get(name) or getattr(servers_that_misbehave, name)
 
 
 # Deeds: each changes what this process runs.
@@ -216,34 +222,15 @@ def die(moment, holder, step):
 
 
 def alter_share():
-    """Send a share with one wrong element to everybody."""
-    original = collected_release.exchange_shares
+    """Commit to a share with one wrong element, and send it to everybody."""
+    original = releasing.ReleasingServer.bound_share
 
-    async def altered(party, task, own):
-        wrong = own.copy()
+    def altered(*arguments):
+        wrong = original(*arguments).copy()
         wrong[0, 0] = wrong[0, 0] ^ np.uint64(1)
-        return await original(party, task, wrong)
+        return wrong
 
-    collected_release.exchange_shares = altered
-
-
-def tell_one_another_share():
-    """Send a wrong share to the first server only."""
-
-    async def two_faced(party, task, own):
-        wrong = own.copy()
-        wrong[0, 0] ^= np.uint64(1)
-        shares = {party.pid: own}
-        for peer in party.runtime.peers:
-            frame = party.runtime.frame(Kind.SHARE, wrong if peer == party.present[0] else own)
-            await party.runtime.send_frame(peer, frame)
-        for peer in party.runtime.peers:
-            shares[peer] = (
-                await party.runtime.receive_frame(peer, Kind.SHARE, collected_release.ContentType.WORDS)
-            ).words
-        return shares
-
-    collected_release.exchange_shares = two_faced
+    releasing.ReleasingServer.bound_share = altered
 
 
 def lie_in_check_values(first=0, last=None):
@@ -346,19 +333,6 @@ def send_other_ids():
     agreement._exchange_ids = other
 
 
-def open_another_coin():
-    """Open another coin than the one that was committed to, as if the others' coins were known by then."""
-    original = coins.exchange_bytes
-
-    async def other(party, kind, own, length):
-        if kind is not Kind.OPENING:
-            return await original(party, kind, own, length)
-        opened = await original(party, kind, own[::-1], length)
-        return [own if number == party.pid else coin for number, coin in zip(party.present, opened, strict=True)]
-
-    coins.exchange_bytes = other
-
-
 def find_another_batch():
     """Claim that the reports that all hold are others."""
     original = agreement._found_in
@@ -384,18 +358,6 @@ def sign_something_else():
             "sums": "00" * 32,
         }
     ).sign(server.identity)
-
-
-def tell_impossible_costs():
-    """Tell the others of less than no time."""
-    original = collected_release.Report
-    measured = meter.Meter.report
-
-    def other(self):
-        report = measured(self)
-        return original(**{name: getattr(report, name) for name in original.__struct_fields__} | {"cpu_s": -1.0})
-
-    meter.Meter.report = other
 
 
 def deny_all():

@@ -19,7 +19,9 @@ def test_every_fault_can_be_made(mutation):
     assert mutation.old != mutation.new
     assert mutation.why
     for test in FAULTS.suite_of(mutation.file):
-        assert (ROOT / test).is_file()
+        file, _, name = test.partition("::")
+        assert not name or f"def {name}(" in (ROOT / file).read_text()
+        assert (ROOT / file).is_file()
 
 
 def test_no_fault_is_listed_twice_and_every_part_has_some():

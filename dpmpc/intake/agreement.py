@@ -1,11 +1,13 @@
 """How the servers of a collection come to one mind: on going on, on the batch, on the bytes that they stand by.
 
-Every server speaks to every other one over its own link, so that a server cannot answer for another one. It can tell
-different servers different things; so whatever is agreed is hashed, and all compare the hash.
+Every server speaks to every other one over its own link, so that a server cannot answer for another one. It could tell
+different servers different things; so whatever is agreed is announced (`dpmpc.network.announcing`), and all compare
+what they have heard.
 
 Promised: a server goes on only if every other one said that it does; two honest servers go on with the same batch,
-which is part of what each of them holds. Not promised: that a server which lies about its ids, and so drops reports,
-is caught. The others learn how many it says it lacks.
+which is part of what each of them holds. A refusal that blames a third server is passed on as what the refusing one
+says, and convicts nobody. Reasons that may hold paths or other words of a machine stay at that machine. Not promised:
+that a server which lies about its ids, and so drops reports, is caught. The others learn how many it says it lacks.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import asyncio
 import dataclasses
 import hashlib
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 import numpy as np
@@ -23,28 +25,31 @@ from numpy.typing import NDArray
 from dpmpc import errors
 from dpmpc.errors import BatchMismatch, DpmpcError, MalformedFrame, ProtocolFailure
 from dpmpc.intake.spool import ID_BYTES, as_strings
-from dpmpc.network.coins import exchange_bytes
+from dpmpc.network.announcing import announce, announce_bytes, settle
 from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.party import Party
 from dpmpc.randomness import Label
+from dpmpc.untrusted import ReadError, printable, read_json
 
 Result = TypeVar("Result")
 
 IDS_IN_A_FRAME = 1 << 20
 _COUNT_BYTES = 8
 _LONGEST_REASON = 4000  # characters of another server's words that are believed to be a reason
-_REASONS = (
-    *("InputError", "GuaranteeError", "OverflowRisk", "TooFewClients", "AlreadyReleased", "CollectionClosed"),
-    *("VerificationFailed", "SpoolError", "BatchMismatch", "InconsistentShares", "PartyMissing", "MalformedFrame"),
-    *("ProtocolFailure", "DpmpcError"),
+# Errors whose text holds public facts alone, and is told; of the others a server tells the type.
+_TOLD = (
+    *("GuaranteeError", "OverflowRisk", "TooFewClients", "AlreadyReleased", "CollectionClosed", "VerificationFailed"),
+    *("BatchMismatch", "InconsistentShares", "PartyMissing", "MalformedFrame", "Equivocation"),
 )
+_REASONS = (*_TOLD, "InputError", "SpoolError", "ProtocolFailure", "DpmpcError")
+_LARGEST_REFUSAL = 1 << 16  # bytes
 
 
 class _Refusal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Why a server does not go on; `party` is whom it blames, if anybody."""
 
-    type: str
-    message: str
+    type: Annotated[str, msgspec.Meta(max_length=100)]
+    message: Annotated[str, msgspec.Meta(max_length=_LONGEST_REASON)]
     party: int | None
 
 
@@ -81,15 +86,12 @@ async def unless_refused(party: Party, step: Callable[[], Result]) -> Result:
     except DpmpcError as error:
         own = error
     refusal = b"" if own is None else _describe(own)
-    for peer in party.runtime.peers:
-        await party.runtime.send_frame(peer, party.runtime.frame(Kind.VERDICT, refusal))
-    verdicts = {
-        peer: (await party.runtime.receive_frame(peer, Kind.VERDICT, ContentType.BYTES)).raw
-        for peer in party.runtime.peers
-    }
-    told = [_read_refusal(peer, verdict) for peer, verdict in verdicts.items() if verdict]
+    verdicts = await announce(party, Kind.VERDICT, refusal, largest=_LARGEST_REFUSAL)
+    told = [_read_refusal(peer, verdict) for peer, verdict in verdicts.items() if verdict and peer != party.pid]
     if own is None and not told:
         return result
+    await settle(party)  # all refuse, or somebody told different servers different things
+    party.runtime.foresee(own or told[0])
     await party.runtime.shutdown()
     raise own or told[0]
 
@@ -102,7 +104,7 @@ async def confirm(party: Party, digest: bytes, what: str) -> None:
     BatchMismatch
         If one has another digest.
     """
-    digests = await exchange_bytes(party, Kind.DIGEST, digest, len(digest))
+    digests = await announce_bytes(party, Kind.DIGEST, digest, len(digest))
     for server, other in zip(party.present, digests, strict=True):
         if other != digest:
             raise BatchMismatch(f"{what}: server {server} has {other.hex()}, we have {digest.hex()}", server)
@@ -134,17 +136,14 @@ async def agree_on_batch(party: Party, ids: NDArray[np.uint8], largest: int) -> 
         If a server sends other ids than it has announced, or found another intersection.
     """
     own = batch_digest(ids) + _count(ids)
-    announced = dict(zip(party.present, await exchange_bytes(party, Kind.DIGEST, own, len(own)), strict=True))
+    announced = await announce(party, Kind.DIGEST, own, len(own))
+    counts = {server: int.from_bytes(told[-_COUNT_BYTES:], "little") for server, told in announced.items()}
+    await unless_refused(party, lambda: _require_counts(counts, largest))
+    await settle(party)  # from here on ids are sent by all or by none
     if set(announced.values()) == {own}:
         return Batch(ids, dict.fromkeys(party.present, 0))
-    counts = {server: int.from_bytes(told[-_COUNT_BYTES:], "little") for server, told in announced.items()}
-    for server, count in counts.items():
-        if count > largest:
-            raise BatchMismatch(f"server {server} announced {count} reports, at most {largest} expected", server)
     held = {party.pid: ids, **await _exchange_ids(party, ids, counts)}
-    for server, theirs in held.items():
-        if batch_digest(theirs) + _count(theirs) != announced[server] or not _ascending(theirs):
-            raise BatchMismatch(f"server {server} sent other report ids than it had announced", server)
+    await unless_refused(party, lambda: _require_announced(held, announced))
     common, union = ids, ids
     for server in party.runtime.peers:
         common = common[_found_in(held[server], common)]
@@ -152,6 +151,18 @@ async def agree_on_batch(party: Party, ids: NDArray[np.uint8], largest: int) -> 
     everything = len(np.unique(as_strings(union)))
     await confirm(party, batch_digest(common), "batch: the reports that all hold")
     return Batch(common, {server: everything - len(held[server]) for server in party.present})
+
+
+def _require_counts(counts: Mapping[int, int], largest: int) -> None:
+    for server, count in counts.items():
+        if count > largest:
+            raise BatchMismatch(f"server {server} announced {count} reports, at most {largest} expected", server)
+
+
+def _require_announced(held: Mapping[int, NDArray[np.uint8]], announced: Mapping[int, bytes]) -> None:
+    for server, theirs in held.items():
+        if batch_digest(theirs) + _count(theirs) != announced[server] or not _ascending(theirs):
+            raise BatchMismatch(f"server {server} sent other report ids than it had announced", server)
 
 
 async def _exchange_ids(
@@ -191,16 +202,16 @@ def _count(ids: NDArray[np.uint8]) -> bytes:
 def _describe(error: DpmpcError) -> bytes:
     blamed = error.party if isinstance(error, ProtocolFailure) else None
     kind = next(base.__name__ for base in type(error).__mro__ if base.__name__ in _REASONS)
-    return msgspec.json.encode(_Refusal(kind, str(error)[:_LONGEST_REASON], blamed))
+    reason = str(error) if kind in _TOLD else "the reason is in its own log: it may hold words of that machine"
+    return msgspec.json.encode(_Refusal(kind, reason[:_LONGEST_REASON], blamed))
 
 
 def _read_refusal(peer: int, content: bytes) -> DpmpcError:
     try:
-        refusal = msgspec.json.decode(content, type=_Refusal)
-    except msgspec.DecodeError as error:
-        raise MalformedFrame(f"party {peer} sent no valid VERDICT frame: {error}", peer) from error
-    if refusal.type not in _REASONS or len(refusal.message) > _LONGEST_REASON:
-        raise MalformedFrame(f"party {peer} sent no valid VERDICT frame: a {refusal.type[:100]!r}", peer)
+        refusal = read_json(content, _Refusal, largest=_LARGEST_REFUSAL)
+    except ReadError as error:
+        return MalformedFrame(f"party {peer} sent no valid VERDICT frame: {error}", peer)
+    if refusal.type not in _REASONS:
+        return MalformedFrame(f"party {peer} sent no valid VERDICT frame: a {refusal.type!r}", peer)
     kind: type[DpmpcError] = getattr(errors, refusal.type)
-    message = f"server {peer} refuses: {refusal.message}"
-    return kind(message, refusal.party) if issubclass(kind, ProtocolFailure) else kind(message)
+    return kind(f"server {peer} refuses: {printable(refusal.message, _LONGEST_REASON)}")

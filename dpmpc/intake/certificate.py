@@ -10,8 +10,8 @@ guarantee, the variance of the noise, the hash of the sums, and all signatures.
 Promised: a file that passes was signed by every server that it names, enough of them that no two files can be opened of
 one report while no more servers than assumed are corrupt; and its noise gives what it claims. Not promised: that the
 batch is what clients sent (the hash of its ids can be compared by whoever has the ids), that the noise was drawn as
-agreed, and, with additive sharing, that no server falsified the sums. Without a task file of one's own the file is
-believed as to whose keys count, and how large a batch is recomputed.
+agreed, and, with additive sharing, that no server shifted the sums by an offset that it chose without knowing them.
+Without a task file of one's own the file is believed as to whose keys count, and how large a batch is recomputed.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     def from_json(cls, text: str) -> Manifest:
         """Read what `to_json` has written."""
         try:
-            return msgspec.json.decode(text, type=cls)
-        except msgspec.DecodeError as error:
+            return read_json(text.encode(), cls)
+        except (ReadError, UnicodeEncodeError) as error:
             raise InputError(f"manifest: {error}") from error
 
 
@@ -138,10 +138,10 @@ class Statement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def decode(cls, content: bytes) -> Statement:
-        """Read what `encode` has written."""
+        """Read what `encode` has written; whoever takes it from somebody else bounds its length."""
         try:
-            return msgspec.json.decode(content, type=cls)
-        except msgspec.DecodeError as error:
+            return read_json(content, cls, largest=len(content))
+        except ReadError as error:
             raise VerificationFailed(f"statement: {error}") from error
 
     def sign(self, identity: Path) -> bytes:
@@ -327,7 +327,7 @@ def verify(
     else:
         checks.append("collection: TRUSTED as it stands in the file; compare the digest, or give the task file")
     checks.append(_check_signatures(pinned, certificate))
-    checks.append(_check_time(pinned, manifest))
+    checks.append(check_time(pinned, manifest))
     toss = _bytes("toss", manifest.toss)
     task = _claim("task", lambda: pinned.task(manifest.clients, toss, longest=longest))
     _require(_attempt(task, toss), manifest.attempt, "attempt", "that of the toss")
@@ -385,7 +385,14 @@ def _check_left_out(collection: Collection, manifest: Manifest) -> None:
             raise VerificationFailed(f"left_out: {sorted(counts)} claimed, some of {list(LEFT_OUT)} expected")
 
 
-def _check_time(collection: Collection, manifest: Manifest) -> str:
+def check_time(collection: Collection, manifest: Manifest) -> str:
+    """Check that a manifest was agreed on between opening and expiry, as its time says; return a line that says so.
+
+    Raises
+    ------
+    VerificationFailed
+        If its time is another one, or none.
+    """
     time = _claim("time", lambda: datetime.datetime.fromisoformat(manifest.time))
     if time.tzinfo is None or not collection.opens <= time < collection.expires:
         raise VerificationFailed(f"time: {printable(manifest.time)} claimed, a time from opening to expiry expected")

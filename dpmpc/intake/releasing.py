@@ -14,7 +14,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Annotated
 
 import msgspec
 import numpy as np
@@ -25,6 +25,7 @@ from dpmpc.intake.agreement import Batch
 from dpmpc.intake.certificate import DAMAGED, RELEASED_BEFORE, Certificate, Manifest, require_quorum
 from dpmpc.intake.collection import Collection
 from dpmpc.intake.ledger import Ledger, State
+from dpmpc.intake.openings import Openings
 from dpmpc.intake.segments import npy_header
 from dpmpc.intake.server_folder import ServerFolder
 from dpmpc.intake.spool import Spool
@@ -47,6 +48,10 @@ _CHECKED_AT_ONCE = 1 << 24  # bytes of a batch, while it is checked
 _LEDGER_RECORDS = 20e3  # report ids that a server looks up and records in a second at least
 
 
+_Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+_Digests = Annotated[list[_Digest], msgspec.Meta(max_length=1000)]
+
+
 class Standing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How far a server has come with this collection, as it tells the others.
 
@@ -60,8 +65,8 @@ class Standing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Its clock, in seconds since 1970, UTC.
     """
 
-    begun: list[str]
-    sealed: list[str]
+    begun: _Digests
+    sealed: _Digests
     time: float
 
 
@@ -116,6 +121,11 @@ class ReleasingServer:
     close: bool
     threads: int
     tell: Callable[[str], None]
+
+    @property
+    def openings(self) -> Openings:
+        """What it keeps of commitments."""
+        return Openings(self.ledger.folder)
 
     def require_due(self) -> None:
         """Refuse: too early, or too late for any release."""
@@ -201,6 +211,7 @@ class ReleasingServer:
         entry = self.ledger.find(manifest.digest)
         if entry is None:
             raise AlreadyReleased(f"manifest: {manifest.digest.hex()} was replaced by one that another run has sealed")
+        self.openings.prepare(manifest.digest, begun=entry.sums is not None)
         if entry.sums is not None:
             return entry.sums
         share = self.spool.share(self.ledger.batch(manifest.digest))
@@ -337,7 +348,7 @@ def run_release(
         without=tuple(sorted(without)),
     )
     pin(own.identity, [entry.certificate.encode() for entry in collection.servers])
-    with _opened(collection, number, own) as (spool, ledger):
+    with own.releasing(number), _opened(collection, number, own) as (spool, ledger):
         server = ReleasingServer(collection, number, spool, ledger, own.identity, target, close, threads, tell)
         _tell_beginning(server, settings)
         party = Party(PartyRuntime(settings, own.identity), own.identity, sys.stderr)

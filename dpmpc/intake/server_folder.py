@@ -5,12 +5,17 @@
 ``spool/``              the shares of the reports
 ``ledger/``             what this server has ever opened; better on another disk
 ``roster``              who may contribute, where the collection asks for that
+``release.lock``        the process that takes part in a release, while it does
 ======================  ===============================================================
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import fcntl
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from dpmpc.errors import InputError
@@ -18,6 +23,7 @@ from dpmpc.files import require_private
 from dpmpc.intake.collection import Collection
 from dpmpc.intake.spool import Spool
 from dpmpc.network.identity import CERTIFICATE_FILE, KEY_FILE, same_certificate
+from dpmpc.untrusted import printable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +74,29 @@ class ServerFolder:
             raise InputError(f"folder: {path} cannot be read: {error.strerror}") from error
         if not same_certificate(own, collection.servers[server].certificate.encode()):
             raise InputError(f"folder: {path} is not the certificate that the collection gives server {server}")
+
+    @contextlib.contextmanager
+    def releasing(self, server: int) -> Iterator[None]:
+        """Be the only process of this machine that takes part in a release for this folder.
+
+        Raises
+        ------
+        InputError
+            If another one does: both would answer for the same server.
+        """
+        path = self.path / "release.lock"
+        with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(
+                    f"folder: {self.path} is in use by another `dpmpc release` of server {server} "
+                    f"(process {printable(file.read(20).strip()) or 'unknown'}): wait for it, or end it first"
+                ) from None
+            file.truncate(0)
+            file.write(f"{os.getpid()}\n")
+            file.flush()
+            yield
 
     def open_spool(self, collection: Collection, server: int, *, writer: bool) -> Spool:
         """Open the shares, which must be of this collection and server."""

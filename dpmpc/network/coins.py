@@ -6,6 +6,10 @@ party, as long as one party draws its coin at random (SHA-256 as a random oracle
 party, so that a copy of another's cannot be opened, and the numbers of all who take part: parties that go on without
 different servers do not agree on a toss.
 
+`toss_coins` is for parties that believe one another's words. Where one may tell different parties different things,
+`exchange_coins` takes `dpmpc.network.announcing.announce_bytes`, and `toss_of` is called once all know that they heard
+the same.
+
 Not promised: that the toss comes to an end. The last party to open knows it before the others and may break off.
 """
 
@@ -13,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from dpmpc.errors import MalformedFrame
 from dpmpc.network.frames import ContentType, Kind
@@ -21,6 +25,8 @@ from dpmpc.network.party import Party
 from dpmpc.randomness import Label
 
 COIN_BYTES = 32
+
+Exchange = Callable[[Party, Kind, bytes, int], Awaitable[list[bytes]]]
 
 
 async def toss_coins(party: Party, coin: bytes) -> bytes:
@@ -31,9 +37,25 @@ async def toss_coins(party: Party, coin: bytes) -> bytes:
     MalformedFrame
         If a party opens another coin than it has committed to, or did so among other parties.
     """
+    return toss_of(party, *await exchange_coins(party, coin, exchange_bytes))
+
+
+async def exchange_coins(party: Party, coin: bytes, exchange: Exchange) -> tuple[list[bytes], list[bytes]]:
+    """Commit to a coin, then open it; return everybody's commitments and coins, unchecked, in party order."""
     task, members = party.runtime.settings.task_digest, party.runtime.settings.members
-    commitments = await exchange_bytes(party, Kind.COMMITMENT, commitment(party.pid, members, task, coin), COIN_BYTES)
-    coins = await exchange_bytes(party, Kind.OPENING, coin, COIN_BYTES)
+    commitments = await exchange(party, Kind.COMMITMENT, commitment(party.pid, members, task, coin), COIN_BYTES)
+    return commitments, await exchange(party, Kind.OPENING, coin, COIN_BYTES)
+
+
+def toss_of(party: Party, commitments: Sequence[bytes], coins: Sequence[bytes]) -> bytes:
+    """Return the toss of these coins, if each is the one that its party has committed to.
+
+    Raises
+    ------
+    MalformedFrame
+        With the first party whose coin is another one.
+    """
+    task, members = party.runtime.settings.task_digest, party.runtime.settings.members
     for number, committed, opened in zip(members, commitments, coins, strict=True):
         if not hmac.compare_digest(committed, commitment(number, members, task, opened)):
             raise MalformedFrame(

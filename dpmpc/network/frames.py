@@ -31,7 +31,7 @@ import struct
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.errors import BatchMismatch, InputError, MalformedFrame, PartyImpersonated
+from dpmpc.errors import BatchMismatch, InputError, MalformedFrame, PartyImpersonated, ProtocolFailure
 
 MAGIC = b"dpmpcfrm"
 VERSION = 1
@@ -61,6 +61,11 @@ class Kind(enum.IntEnum):
     STATEMENT = 25
     SIGNATURE = 26
     COST = 27
+    NONCE = 28
+    ECHO = 29
+    DISPUTE = 30
+    PROMISE = 31
+    SALT = 32
     LEFT_OUT = 40
     SEED = 41
     CHECK = 42
@@ -161,6 +166,31 @@ class Expectation:
     task: bytes
     content: ContentType = ContentType.NOTHING
     shape: tuple[int, ...] | None = None
+
+
+class Disputed(ProtocolFailure):
+    """A peer has heard other announcements than this party, or ends the run: see `dpmpc.network.announcing`.
+
+    Parameters
+    ----------
+    peer : int
+        Who says so.
+    frame : Frame, optional
+        The dispute that it has sent; None where this party has noticed it first.
+    """
+
+    def __init__(self, peer: int, frame: Frame | None = None):
+        super().__init__(f"party {peer} ended the run in a dispute about what was announced")
+        self.peer = peer
+        self.frame = frame
+
+
+def kind_of(data: bytes) -> Kind | None:
+    """Return the kind that a frame says it has, or None for bytes without a header of this version or a known kind."""
+    if len(data) < _HEADER.size:
+        return None
+    magic, version, kind, *_ = _HEADER.unpack_from(data)
+    return Kind(kind) if (magic, version) == (MAGIC, VERSION) and kind in set(Kind) else None
 
 
 def encode(frame: Frame) -> bytes:

@@ -19,6 +19,7 @@ ask for the date: a signature outlives the certificate.
 from __future__ import annotations
 
 import datetime
+import functools
 import os
 import ssl
 from collections.abc import Sequence
@@ -38,7 +39,6 @@ AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE = "ca.crt", "party.crt", "party.key"
 CLOCK_SKEW = datetime.timedelta(minutes=5)
 LIFETIME = datetime.timedelta(days=1)
 PARTIES = 1 << 32  # a frame has four bytes for the number of its sender
-_ECDSA = ec.ECDSA(hashes.SHA256())
 
 
 def party_name(party: int) -> str:
@@ -159,9 +159,10 @@ def check_certificate(pem: bytes, party: int) -> None:
 def sign(folder: Path, message: bytes) -> bytes:
     """Sign a message with a party's key: ECDSA over SHA-256(label || message), DER.
 
-    The label keeps it apart from whatever else the key signs, in TLS for one.
+    The label keeps it apart from whatever else the key signs, in TLS for one. The same message gets the same signature
+    (RFC 6979) where the installed `cryptography` offers that, from version 43 on with OpenSSL 3.2 or later.
     """
-    return _load_key(folder).sign(Label.SIGNATURE.value + message, _ECDSA)
+    return _load_key(folder).sign(Label.SIGNATURE.value + message, _ecdsa())
 
 
 def verify_signature(certificate: bytes, message: bytes, signature: bytes) -> None:
@@ -175,7 +176,7 @@ def verify_signature(certificate: bytes, message: bytes, signature: bytes) -> No
     key = _parse(certificate).public_key()
     assert isinstance(key, ec.EllipticCurvePublicKey)
     try:
-        key.verify(signature, Label.SIGNATURE.value + message, _ECDSA)
+        key.verify(signature, Label.SIGNATURE.value + message, ec.ECDSA(hashes.SHA256()))
     except InvalidSignature:
         raise VerificationFailed("signature: not that of the certificate's key over this message") from None
 
@@ -302,6 +303,15 @@ def _parse(pem: bytes) -> x509.Certificate:
     if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
         raise InputError("certificate: another key given, one on the curve P-256 expected")
     return certificate
+
+
+@functools.cache
+def _ecdsa() -> ec.ECDSA:
+    """Return the deterministic variant of the signatures, or the randomized one where there is no other."""
+    try:
+        return ec.ECDSA(hashes.SHA256(), deterministic_signing=True)
+    except (TypeError, UnsupportedAlgorithm):
+        return ec.ECDSA(hashes.SHA256())
 
 
 def _name(common_name: str) -> x509.Name:

@@ -2,8 +2,8 @@
 
 MPyC's messages are kept: 8 bytes of label, 4 bytes of length, payload. What is added: the peer's number is checked
 against its certificate before anything else is read; a message that is longer than the limit is refused when its
-length arrives; unread messages are bounded and never overwritten; whoever waits for a message that cannot come any
-more is told.
+length arrives; unread messages are bounded in number and bytes, and never overwritten; whoever waits for a message
+that cannot come any more is told.
 
 Labels. MPyC's own protocols label a message with a pseudorandom program counter. Frames count down from -1 in each
 direction of each link, so two frames can never share a label, and the analyst, who takes no part in MPyC's
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from dpmpc.errors import InputError, MalformedFrame, PartyImpersonated, PartyLost, PartyMissing, ProtocolFailure
 from dpmpc.network.backend import asyncoro
-from dpmpc.network.frames import Frame, Kind, encode
+from dpmpc.network.frames import Frame, Kind, encode, kind_of
 from dpmpc.network.identity import certified_names, party_name
 from dpmpc.network.sockets import ByteCount, CountingSocket, Traffic, kernel_count
 
@@ -29,6 +29,7 @@ FRAME_LABELS = range(-(1 << 32), 0)
 FAREWELL = FRAME_LABELS.start
 _MESSAGE = struct.Struct("<qI")
 _PARTY_NUMBER_BYTES = 2
+MOST_UNREAD = 1 << 16  # messages of a peer; an empty one takes some 300 bytes of memory beside its content
 
 Message = bytes | asyncio.Future[bytes]
 
@@ -78,6 +79,12 @@ class Link(asyncoro.MessageExchanger):  # type: ignore[misc]
 
     async def send_frame(self, frame: Frame) -> None:
         """Send a frame; wait while the peer is slow to take what was sent before."""
+        self.send_at_once(frame)
+        if self._resumed is not None:
+            await self._resumed
+
+    def send_at_once(self, frame: Frame) -> None:
+        """Hand a frame over, however much the peer has not taken yet."""
         data, limit = encode(frame), self.runtime.settings.frame_limit
         if len(data) > limit:
             raise InputError(f"frame: {len(data)} bytes given, at most {limit} expected: send it in parts")
@@ -86,14 +93,18 @@ class Link(asyncoro.MessageExchanger):  # type: ignore[misc]
         super().send(FAREWELL if self._took_leave else -self._frames_sent, data)
         self._payload_sent += frame.content_bytes
         self._settle_account()
-        if self._resumed is not None:
-            await self._resumed
 
     async def receive_frame(self, kind: Kind) -> bytes:
         """Return the bytes of the next frame."""
         self._frames_received += 1
         message = self.receive(FAREWELL if kind is Kind.GOODBYE else -self._frames_received)
         return await message if isinstance(message, asyncio.Future) else message
+
+    def unread(self, kind: Kind) -> bytes | None:
+        """Return the first frame of this kind that nobody has asked for yet, if there is one."""
+        messages = [self.buffers[label] for label in sorted(self.buffers, reverse=True) if label in FRAME_LABELS]
+        found = (message for message in messages if isinstance(message, bytes) and kind_of(message) is kind)
+        return next(found, None)
 
     def count_content(self, frame: Frame) -> None:
         """Count the content of a frame that was received and found to be sound."""
@@ -185,6 +196,9 @@ class Link(asyncoro.MessageExchanger):  # type: ignore[misc]
             if not waiting.done():
                 waiting.set_result(payload)
         elif waiting is None:
+            if len(self.buffers) >= MOST_UNREAD:
+                why = f"party {self.peer_pid} sent more than {MOST_UNREAD} messages that nobody has read"
+                raise MalformedFrame(why, self.peer_pid)
             self.buffers[label] = payload
             self._unread += len(payload)
         else:

@@ -9,18 +9,26 @@ Not promised: that CPU seconds are free of what other threads of the same proces
 
 from __future__ import annotations
 
+import math
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
+from typing import Any
 
 import msgspec
 
 from dpmpc.errors import MalformedFrame
 from dpmpc.network.sockets import ByteCount, Traffic
 from dpmpc.system import peak_rss_mb
+from dpmpc.untrusted import ReadError, read_json
 
 MAX_COST = 1 << 60  # seconds or bytes that a party may say it has spent
+MAX_PHASES = 32
+PARTIES = 1 << 16
+LARGEST_REPORT = 1 << 16  # bytes of JSON
+_PHASE_NAME = re.compile("[a-z0-9 -]{1,40}")
 
 
 class PhaseCost(msgspec.Struct):
@@ -87,21 +95,52 @@ def report_from(raw: bytes, party: int) -> Report:
         If it is no such report, or of another party, or has a number below 0 or above 2^60.
     """
     try:
-        report = msgspec.json.decode(raw, type=Report)
-    except msgspec.DecodeError as error:
+        report = read_json(raw, Report, largest=LARGEST_REPORT)
+    except ReadError as error:
         raise MalformedFrame(f"party {party} sent no valid COST frame: {error}", party) from error
     if report.server != party:
         raise MalformedFrame(f"party {party} sent the COST frame of party {report.server}", party)
-    phases = {f"{name} of {phase}": value for phase, cost in report.phases.items() for name, value in _numbers(cost)}
-    for name, value in (*_numbers(report), *phases.items()):
+    if len(report.phases) > MAX_PHASES or not all(_PHASE_NAME.fullmatch(name) for name in report.phases):
+        raise MalformedFrame(f"party {party} sent a COST frame with other phases than up to {MAX_PHASES} words", party)
+    if not set(report.peers) <= set(range(PARTIES)):
+        raise MalformedFrame(f"party {party} sent a COST frame with peers {sorted(report.peers)[:3]}", party)
+    for name, value in _numbers(msgspec.to_builtins(report)):
         if not 0 <= value <= MAX_COST:
             raise MalformedFrame(f"party {party} sent a COST frame with {name} = {value}, 0 to 2^60 expected", party)
     return report
 
 
-def _numbers(struct: msgspec.Struct) -> list[tuple[str, float]]:
-    fields = {name: getattr(struct, name) for name in struct.__struct_fields__}
-    return [(name, value) for name, value in fields.items() if isinstance(value, int | float)]
+def rounded(report: Report) -> Report:
+    """Return a report whose seconds are rounded up to the next tenth, and its megabytes to the next whole one.
+
+    How long the samplers take depends on what they draw, so that exact times in public would tell something of the
+    noise. Many draws change a run by far less than a tenth of a second.
+    """
+    phases = {
+        name: PhaseCost(_tenths(cost.wall_s), _tenths(cost.cpu_s), cost.bytes_sent)
+        for name, cost in report.phases.items()
+    }
+    return msgspec.structs.replace(
+        report,
+        setup_s=_tenths(report.setup_s),
+        phases=phases,
+        total_s=_tenths(report.total_s),
+        cpu_s=_tenths(report.cpu_s),
+        peak_rss_mb=float(math.ceil(report.peak_rss_mb)),
+    )
+
+
+def _tenths(seconds: float) -> float:
+    return math.ceil(seconds * 10) / 10
+
+
+def _numbers(fields: dict[str, Any], where: str = "") -> Iterator[tuple[str, float]]:
+    """Yield the numbers of a report and of all that is in it, each with its place."""
+    for name, value in fields.items():
+        if isinstance(value, dict):
+            yield from _numbers(value, f" of {name}{where}")
+        elif isinstance(value, int | float):
+            yield f"{name}{where}", value
 
 
 class Meter:

@@ -18,16 +18,19 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from dpmpc.errors import InputError, MalformedFrame, PartyMissing, ProtocolFailure
+from dpmpc.errors import DpmpcError, InputError, MalformedFrame, PartyMissing, ProtocolFailure
 from dpmpc.network import backend
 from dpmpc.network.connecting import SHUTDOWN_SECONDS, Connector
-from dpmpc.network.frames import Content, ContentType, Expectation, Frame, Kind, decode
+from dpmpc.network.frames import Content, ContentType, Disputed, Expectation, Frame, Kind, decode, kind_of
 from dpmpc.network.links import Link
 from dpmpc.network.meter import Meter
 from dpmpc.network.settings import PartySettings
 from dpmpc.network.sockets import Traffic
+
+if TYPE_CHECKING:
+    from dpmpc.network.announcing import Conversation
 
 Result = TypeVar("Result")
 
@@ -75,6 +78,8 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
         The link to each peer, by party number.
     meter : Meter
         What the run costs this party.
+    conversation : Conversation, optional
+        What was announced so far; see `dpmpc.network.announcing`.
 
     Raises
     ------
@@ -94,6 +99,8 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
         self.links: dict[int, Link] = {}
         self.meter = Meter(settings.party, self.traffic)
         self.closing = False
+        self.conversation: Conversation | None = None
+        self._foreseen: DpmpcError | None = None
         self._patience = settings.connect_deadline
         self._failed: asyncio.Future[ProtocolFailure] = self.loop.create_future()
         self._connector = Connector(self, folder)
@@ -138,6 +145,7 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
         kind: Kind,
         content: ContentType = ContentType.NOTHING,
         shape: tuple[int, ...] | None = None,
+        also: frozenset[Kind] = frozenset(),
     ) -> Frame:
         """Receive the next frame of a party, which has to be the one that is described.
 
@@ -147,6 +155,8 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
             The party that it comes from.
         kind, content, shape
             What the frame has to be; see `Expectation`.
+        also : frozenset of Kind
+            Kinds that are taken as well, for the caller to judge.
 
         Returns
         -------
@@ -157,11 +167,27 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
         ------
         MalformedFrame, BatchMismatch, PartyImpersonated
             If something else arrives. A party that is lost or late ends the whole run.
+        Disputed
+            If the party has opened a dispute in place of what was expected.
         """
-        expected = Expectation(kind, sender, self.settings.task_digest, content, shape)
-        frame = decode(await self.links[sender].receive_frame(kind), expected)
+        data = await self.links[sender].receive_frame(kind)
+        arrived = kind_of(data)
+        if arrived is Kind.DISPUTE:
+            raise Disputed(sender, self.dispute(sender, data))
+        expected_kind = arrived if arrived is not None and arrived in also else kind
+        frame = decode(data, Expectation(expected_kind, sender, self.settings.task_digest, content, shape))
         self.links[sender].count_content(frame)
         return frame
+
+    def dispute(self, sender: int, data: bytes) -> Frame:
+        """Return the dispute that a party has sent in these bytes."""
+        return decode(data, Expectation(Kind.DISPUTE, sender, self.settings.task_digest, ContentType.BYTES))
+
+    def send_last_frame(self, receiver: int, frame: Frame) -> None:
+        """Send a frame without waiting, to a party that may be gone."""
+        link = self.links.get(receiver)
+        if link is not None and not self.closing and not link.transport.is_closing():
+            link.send_at_once(frame)
 
     async def barrier(self, name: str | None = None) -> None:
         """Wait until everybody, the analyst included, has come this far; MPyC's own barrier is local to a party."""
@@ -237,7 +263,7 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
         if not task.done():
             task.cancel()
             await asyncio.wait([task])
-            raise self._failed.result()
+            raise self._foreseen or self._failed.result()
         return task.result()
 
     async def _wind_up(self) -> None:
@@ -268,6 +294,15 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
             _logger.debug("after the failure: %s", error)
         else:
             self._failed.set_result(error)
+
+    def foresee(self, error: DpmpcError) -> None:
+        """Let the run end with this error, whatever breaks from now on: what follows from it is no news."""
+        self._foreseen = error
+
+    @property
+    def failure(self) -> ProtocolFailure | None:
+        """What ended the run, if anything has."""
+        return self._failed.result() if self._failed.done() else None
 
     def bounded(self, peer: int) -> asyncio.Future[Any]:
         """Return a future that `peer` has to fulfil within the deadline; the run fails otherwise."""

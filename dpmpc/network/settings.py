@@ -20,8 +20,8 @@ from dpmpc.untrusted import ReadError, read_bytes, read_json
 Record = TypeVar("Record", bound=msgspec.Struct)
 
 SETTINGS_FILE, OUTCOME_FILE, LOG_FILE = "party.json", "outcome.json", "party.log"
-LARGEST_RECORD = 1 << 26  # bytes of party.json or outcome.json: a task with a large matrix, an answer with many numbers
 FRAME_LIMIT = 1 << 28
+LARGEST_RECORD = 1 << 26  # bytes of party.json and outcome.json
 FRAME_HEADER = 1 << 10  # more than a message has beside its words
 GO = b"\n"  # what a launcher writes to a party's standard input once everything is in its folder
 
@@ -166,8 +166,7 @@ def write_outcome(folder: Path, outcome: Outcome) -> None:
 def read_outcome(folder: Path) -> Outcome | None:
     """Read outcome.json, or return None where the party left none."""
     try:
-        content = read_bytes(folder / OUTCOME_FILE, largest=LARGEST_RECORD)
-        return read_json(content, Outcome, largest=LARGEST_RECORD)
+        return read_json(read_bytes(folder / OUTCOME_FILE, largest=LARGEST_RECORD), Outcome, largest=LARGEST_RECORD)
     except (FileNotFoundError, ReadError):
         return None
 

@@ -19,7 +19,7 @@ from dpmpc import errors
 from dpmpc.errors import DpmpcError, InputError, PartyLost, PartyMissing, ProtocolFailure
 from dpmpc.network.settings import ErrorRecord, Outcome
 
-_EVIDENCE = ("PartyImpersonated", "MalformedFrame", "BatchMismatch", "InconsistentShares")
+_EVIDENCE = ("PartyImpersonated", "MalformedFrame", "BatchMismatch", "Equivocation", "InconsistentShares")
 _BY_WEIGHT = (_EVIDENCE, ("PartyMissing",), ("PartyLost",))
 
 
@@ -96,7 +96,9 @@ def _most_credible(accusations: dict[int, ErrorRecord]) -> ErrorRecord:
 
 
 def _typed(record: ErrorRecord) -> DpmpcError:
-    kind = getattr(errors, record.type, ProtocolFailure)
+    kind = getattr(errors, record.type, None)
+    if not isinstance(kind, type) or not issubclass(kind, DpmpcError):
+        kind = ProtocolFailure
     if issubclass(kind, ProtocolFailure):
         return kind(record.message, record.party)
     if issubclass(kind, InputError):

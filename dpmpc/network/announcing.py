@@ -1,0 +1,413 @@
+"""Announcements: what a party says to all others at once, so that one who says different things is found out.
+
+A link shows its two ends who speaks, but not what the speaker tells others. So every announcement is signed, and each
+one carries the hash of all announcements that its sender has heard before (the transcript). Two parties that heard
+different things notice it with the next announcement of the other, before they judge what it says.
+
+1. Before the first announcement all parties send one another a fresh random number. The session is the hash of the
+   task, the parties and these numbers: a signature of an earlier run is worth nothing in this one.
+2. In round r a party signs (session, r, its number, kind, transcript, SHA-256 of what it says), once, and sends that
+   with what it says to all. transcript = SHA-256(transcript before || the signed records of the round, by party).
+3. Whoever receives another transcript than its own opens a dispute: it sends the signed records of the last rounds, and
+   the other one does the same. Two different records of one round, both signed by the same party, prove that this party
+   lied. A party whose own records do not bear out its transcript is the liar too.
+
+`settle` is an announcement without content: when it returns, all have heard the same. Call it before anything that is
+no announcement (lists of ids, shares, farewells) is sent, so that a dispute never meets a frame of another kind.
+
+Promised: two honest parties that complete a round, and the next one, have heard the same in it; an honest party is
+never named in an `Equivocation`. Who lied is named where it has signed both versions or cannot show what it heard;
+otherwise nobody is. Not promised: that a run goes on after a dispute, that both honest parties end with the same error
+(the liar may send its proof to one of them only), or anything about what is sent outside of announcements.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import hashlib
+import ssl
+from collections.abc import Awaitable
+from typing import Annotated, NoReturn, TypeVar
+
+import msgspec
+
+from dpmpc.errors import (
+    BatchMismatch,
+    Equivocation,
+    InconsistentShares,
+    MalformedFrame,
+    PartyImpersonated,
+    PartyLost,
+    PartyMissing,
+    ProtocolFailure,
+    VerificationFailed,
+)
+from dpmpc.network.frames import ContentType, Disputed, Frame, Kind
+from dpmpc.network.identity import sign, verify_signature
+from dpmpc.network.party import Party
+from dpmpc.randomness import Label, Stream
+from dpmpc.untrusted import LARGEST_MESSAGE, ReadError, printable, read_json
+
+Result = TypeVar("Result")
+
+NONCE_BYTES = 32
+ROUNDS_SHOWN = 3  # in a dispute: that of the other transcript, the one that told it, and one that may have begun
+FLUSH_SECONDS = 0.05  # for a last word to leave before the links are cut
+_ANNOUNCED = frozenset(Kind) - {
+    *(Kind.HELLO, Kind.BARRIER, Kind.GOODBYE, Kind.NONCE, Kind.DISPUTE),
+    *(Kind.IDS, Kind.SALT, Kind.SHARE),
+}
+_FRAMES_PASSED_OVER = 8  # that an honest peer may have sent before it heard of a dispute
+_LONGEST_SIGNATURE = 80
+_DIGEST_BYTES = 32
+# What may be told to other parties as the reason for an end: these errors hold no text of this machine.
+_TELLABLE = (
+    *(MalformedFrame, BatchMismatch, Equivocation, InconsistentShares),
+    *(PartyImpersonated, PartyLost, PartyMissing),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """What a party has signed in one round: kind and hash of what it said, and the transcript that it had heard."""
+
+    kind: int
+    transcript: bytes
+    content: bytes
+    signature: bytes
+
+    def message(self, session: bytes, number: int, party: int) -> bytes:
+        """Return the bytes that are signed."""
+        numbers = number.to_bytes(4, "little") + party.to_bytes(4, "little") + self.kind.to_bytes(1, "little")
+        return Label.ANNOUNCEMENT.value + session + numbers + self.transcript + self.content
+
+
+_Hex32 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+_HexSignature = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{2})+$", max_length=2 * _LONGEST_SIGNATURE)]
+
+
+class _ShownRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A record as a dispute shows it."""
+
+    round: Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
+    party: Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)]
+    kind: Annotated[int, msgspec.Meta(ge=0, lt=256)]
+    transcript: _Hex32
+    content: _Hex32
+    signature: _HexSignature
+
+    def record(self) -> Record:
+        return Record(
+            self.kind, bytes.fromhex(self.transcript), bytes.fromhex(self.content), bytes.fromhex(self.signature)
+        )
+
+
+class _Dispute(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Why a party ends the run, and what it has heard in the last rounds."""
+
+    reason: str
+    heard: list[_ShownRecord]
+
+
+class Conversation:
+    """What one party has heard from all so far, itself included.
+
+    Parameters
+    ----------
+    party : Party
+        This party.
+    nonces : dict
+        The fresh number of each.
+    """
+
+    def __init__(self, party: Party, nonces: dict[int, bytes]):
+        told = b"".join(number.to_bytes(4, "little") + nonces[number] for number in sorted(nonces))
+        digest = party.runtime.settings.task_digest
+        self.session = hashlib.sha256(Label.SESSION.value + digest + told).digest()
+        self.transcript = hashlib.sha256(Label.TRANSCRIPT.value + self.session).digest()
+        self.rounds: list[dict[int, Record]] = []
+        self._party = party
+        self._certificates: dict[int, bytes] = {}
+
+    def speak(self, kind: Kind, content: bytes) -> tuple[Record, bytes]:
+        """Sign what this party says in the next round; return the record and the content of the frame."""
+        unsigned = Record(kind, self.transcript, hashlib.sha256(content).digest(), b"")
+        signature = sign(self._party.folder, unsigned.message(self.session, len(self.rounds), self._party.pid))
+        record = dataclasses.replace(unsigned, signature=signature)
+        head = self.session + record.transcript + len(signature).to_bytes(1, "little") + signature
+        return record, head + content
+
+    def listen(self, peer: int, frame: Frame) -> tuple[Record, bytes]:
+        """Take an announcement of the round that is under way apart, after a check of its signature."""
+        raw, fixed = frame.raw, 2 * _DIGEST_BYTES + 1
+        end = fixed + (raw[fixed - 1] if len(raw) >= fixed else _LONGEST_SIGNATURE)
+        if len(raw) < end:
+            raise _malformed(peer, frame.kind, f"{len(raw)} bytes, too few for a signed announcement")
+        session, transcript, signature = raw[:_DIGEST_BYTES], raw[_DIGEST_BYTES : fixed - 1], raw[fixed:end]
+        if session != self.session:
+            peers = self._party.runtime.peers
+            raise Equivocation(
+                f"party {peer} has heard other opening words than this party: somebody told different parties "
+                "different things, and nobody can prove who",
+                peer if peers == [peer] else None,
+            )
+        content = raw[end:]
+        record = Record(frame.kind, transcript, hashlib.sha256(content).digest(), signature)
+        if not self.is_signed(record, len(self.rounds), peer):
+            raise _malformed(peer, frame.kind, "not signed with the key of its certificate")
+        return record, content
+
+    def is_signed(self, record: Record, number: int, party: int) -> bool:
+        """Whether a party of this run has signed this record of round `number` in this session."""
+        try:
+            message = record.message(self.session, number, party)
+            verify_signature(self._certificate(party), message, record.signature)
+        except VerificationFailed:
+            return False
+        return True
+
+    def complete(self) -> None:
+        """End a round that all have spoken in."""
+        heard = self.rounds[-1]
+        parts = [
+            heard[party].message(self.session, len(self.rounds) - 1, party)
+            for party in self._party.runtime.settings.members
+        ]
+        self.transcript = hashlib.sha256(Label.TRANSCRIPT.value + self.transcript + b"".join(parts)).digest()
+
+    def shown(self, reason: str) -> bytes:
+        """Return the content of a dispute: the reason, and the last rounds as this party heard them."""
+        first = max(0, len(self.rounds) - ROUNDS_SHOWN)
+        heard = [
+            _ShownRecord(number, party, one.kind, one.transcript.hex(), one.content.hex(), one.signature.hex())
+            for number in range(first, len(self.rounds))
+            for party, one in self.rounds[number].items()
+        ]
+        return msgspec.json.encode(_Dispute(reason, heard))
+
+    def liar(self, peer: int, shown: list[_ShownRecord]) -> Equivocation | None:
+        """Compare what a peer shows with what this party has heard; return whom that convicts, if anybody."""
+        members = self._party.runtime.settings.members
+        for one in shown:
+            if one.round >= len(self.rounds) or one.party not in members:
+                continue
+            theirs, ours = one.record(), self.rounds[one.round].get(one.party)
+            if ours is None or _same(theirs, ours):
+                continue
+            if not self.is_signed(theirs, one.round, one.party):
+                return Equivocation(
+                    f"party {peer} claims that party {one.party} announced what party {one.party} has not signed", peer
+                )
+            return Equivocation(
+                f"party {one.party} announced different things to different parties, and signed both",
+                one.party,
+            )
+        return None
+
+    def bears_out(self, shown: list[_ShownRecord]) -> bool:
+        """Whether these records hold the whole of the last completed round."""
+        last = len(self.rounds) - 2
+        return {one.party for one in shown if one.round == last} >= set(self._party.runtime.settings.members)
+
+    def _certificate(self, party: int) -> bytes:
+        """Return the certificate (PEM) that a party has shown on its link; this party's own comes from its folder."""
+        if party not in self._certificates:
+            if party == self._party.pid:
+                content = (self._party.folder / "party.crt").read_bytes()
+            else:
+                session: ssl.SSLObject = self._party.runtime.links[party].transport.get_extra_info("ssl_object")
+                content = ssl.DER_cert_to_PEM_cert(session.getpeercert(binary_form=True) or b"").encode()
+            self._certificates[party] = content
+        return self._certificates[party]
+
+
+async def announce(
+    party: Party, kind: Kind, own: bytes, length: int | None = None, largest: int = LARGEST_MESSAGE
+) -> dict[int, bytes]:
+    """Say something to all other parties, and hear what they say in the same round.
+
+    Parameters
+    ----------
+    party : Party
+        This party.
+    kind : Kind
+        What the announcement is for; the same for all parties.
+    own : bytes
+        What this party says.
+    length : int, optional
+        How long everybody's words have to be.
+    largest : int
+        How long they may be where `length` is not given.
+
+    Returns
+    -------
+    dict
+        Everybody's words by party number, in ascending order.
+
+    Raises
+    ------
+    MalformedFrame
+        If a party sends no signed announcement of this kind and length.
+    Disputed
+        If a party has heard other things in the round before; see `explained`.
+    """
+    conversation = await _conversation(party)
+    record, content = conversation.speak(kind, own)
+    heard: dict[int, Record] = {party.pid: record}
+    words = {party.pid: own}
+    frame = party.runtime.frame(kind, content)
+    for peer in party.runtime.peers:
+        await party.runtime.send_frame(peer, frame)
+    received = {
+        peer: await party.runtime.receive_frame(peer, kind, ContentType.BYTES, also=_ANNOUNCED)
+        for peer in party.runtime.peers
+    }
+    for peer, frame in received.items():
+        heard[peer], words[peer] = conversation.listen(peer, frame)
+    conversation.rounds.append(heard)
+    for peer, frame in received.items():
+        if heard[peer].transcript != conversation.transcript:
+            raise Disputed(peer)
+        if frame.kind is not kind:
+            raise _malformed(peer, kind, f"an announcement of kind {frame.kind.name}")
+        if len(words[peer]) != (len(words[peer]) if length is None else length) or len(words[peer]) > largest:
+            expected = f"at most {largest}" if length is None else str(length)
+            raise _malformed(peer, kind, f"{len(words[peer])} bytes, {expected} expected")
+    conversation.complete()
+    return {number: words[number] for number in sorted(words)}
+
+
+async def announce_bytes(party: Party, kind: Kind, own: bytes, length: int) -> list[bytes]:
+    """Announce bytes of one length; return everybody's in the order of `PartySettings.members`."""
+    return list((await announce(party, kind, own, length)).values())
+
+
+async def settle(party: Party) -> None:
+    """Return when all have said that they have heard the same so far."""
+    await announce(party, Kind.ECHO, b"", 0)
+
+
+async def explained(party: Party, work: Awaitable[Result]) -> Result:
+    """Await a conversation; if it fails, tell the other parties why, and find out who lied where that can be proven.
+
+    Raises
+    ------
+    Equivocation
+        In place of `Disputed`.
+    ProtocolFailure
+        The failure of this party; or, without the name of a culprit, that of another one which told us of its own.
+    """
+    try:
+        return await work
+    except Disputed as dispute:
+        await _resolve(party, dispute)
+    except _TELLABLE as error:
+        if not party.runtime.closing:  # else all have taken leave, and know
+            _show(party, str(error))
+            await asyncio.sleep(FLUSH_SECONDS)
+        raise
+    except asyncio.CancelledError:
+        _explain_the_end(party)
+        raise
+
+
+def _explain_the_end(party: Party) -> None:
+    """After the run has failed: tell why, and hear whether somebody had said more than that its link broke."""
+    failure = party.runtime.failure
+    if isinstance(failure, _TELLABLE):
+        _show(party, str(failure))
+    for peer in party.runtime.peers:
+        link = party.runtime.links.get(peer)
+        data = None if link is None else link.unread(Kind.DISPUTE)
+        if data is not None:
+            shown = _read(peer, party.runtime.dispute(peer, data))
+            conversation = party.runtime.conversation
+            error = None if conversation is None else conversation.liar(peer, shown.heard)
+            party.runtime.foresee(error or _told(peer, shown))
+
+
+async def _resolve(party: Party, dispute: Disputed) -> NoReturn:
+    conversation, peer = party.runtime.conversation, dispute.peer
+    nobody: ProtocolFailure
+    if dispute.frame is None:
+        reason = f"party {peer} has heard other announcements than party {party.pid}"
+        _show(party, reason)
+        alone = party.runtime.peers == [peer]  # of two parties that heard different things the other one lied
+        nobody = Equivocation(
+            f"{reason}, and did not show which" + ("" if alone else ": nobody can be named"), peer if alone else None
+        )
+        party.runtime.foresee(nobody)
+        shown = _read(peer, await _dispute_of(party, peer))
+    else:
+        shown = _read(peer, dispute.frame)
+        nobody = _told(peer, shown)
+        party.runtime.foresee(nobody)
+        _show(party, str(nobody))
+    error = None if conversation is None else conversation.liar(peer, shown.heard)
+    if error is None and dispute.frame is None:
+        assert conversation is not None
+        lacks = "" if conversation.bears_out(shown.heard) else ", and does not show all of it"
+        error = Equivocation(
+            f"party {peer} claims to have heard other announcements than party {party.pid}, but shows the same{lacks}",
+            peer,
+        )
+    party.runtime.foresee(error or nobody)
+    await asyncio.sleep(FLUSH_SECONDS)
+    raise error or nobody
+
+
+def _told(peer: int, shown: _Dispute) -> ProtocolFailure:
+    """Say why a peer ended the run, in its words, which name nobody here: nothing that it shows proves them."""
+    return ProtocolFailure(f"party {peer} ended the run: {printable(shown.reason)}")
+
+
+async def _dispute_of(party: Party, peer: int) -> Frame:
+    """Return the next dispute of a peer; it may have sent other frames before it knew."""
+    for _ in range(_FRAMES_PASSED_OVER):
+        try:
+            await party.runtime.receive_frame(peer, Kind.DISPUTE, ContentType.BYTES)
+        except Disputed as dispute:
+            if dispute.frame is not None:
+                return dispute.frame
+        except MalformedFrame:
+            continue
+    raise _malformed(peer, Kind.DISPUTE, f"{_FRAMES_PASSED_OVER} other frames")
+
+
+def _show(party: Party, reason: str) -> None:
+    """Send the last rounds to all other parties, without waiting for anybody."""
+    conversation = party.runtime.conversation
+    content = msgspec.json.encode(_Dispute(reason, [])) if conversation is None else conversation.shown(reason)
+    for peer in party.runtime.peers:
+        party.runtime.send_last_frame(peer, party.runtime.frame(Kind.DISPUTE, content))
+
+
+def _read(peer: int, frame: Frame) -> _Dispute:
+    try:
+        return read_json(frame.raw, _Dispute)
+    except ReadError as error:
+        raise _malformed(peer, Kind.DISPUTE, str(error)) from error
+
+
+async def _conversation(party: Party) -> Conversation:
+    """Return the conversation; the first call begins it with everybody's fresh number."""
+    if party.runtime.conversation is None:
+        own = Stream.from_os().bytes(NONCE_BYTES)
+        for peer in party.runtime.peers:
+            await party.runtime.send_frame(peer, party.runtime.frame(Kind.NONCE, own))
+        nonces = {party.pid: own}
+        for peer in party.runtime.peers:
+            frame = await party.runtime.receive_frame(peer, Kind.NONCE, ContentType.BYTES, (NONCE_BYTES,))
+            nonces[peer] = frame.raw
+        party.runtime.conversation = Conversation(party, nonces)
+    return party.runtime.conversation
+
+
+def _same(one: Record, other: Record) -> bool:
+    """Whether two records say the same; a second signature under the same words is no lie."""
+    return (one.kind, one.transcript, one.content) == (other.kind, other.transcript, other.content)
+
+
+def _malformed(peer: int, kind: Kind, why: str) -> MalformedFrame:
+    return MalformedFrame(f"party {peer} sent no valid {kind.name} frame: {why}", peer)

@@ -1,0 +1,365 @@
+"""Servers of a release that do what they should not: each deed changes what one process, or one party of a talk, runs.
+
+By hand, from tests/: ``python -m support.hostile.servers DEED [ARGUMENTS]`` fills three servers with reports of nobody,
+releases them while the last one (or ``--liar``) does the deed, and prints how each ended. It ends within two minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import dataclasses
+import hashlib
+import os
+import struct
+import sys
+import tempfile
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from dpmpc.errors import DpmpcError, GuaranteeError
+from dpmpc.intake import agreement, releasing
+from dpmpc.network import announcing, meter
+from dpmpc.network.frames import ContentType, Frame, Kind
+from dpmpc.network.runtime import PartyRuntime
+from dpmpc.network.sockets import ByteCount, Traffic
+from dpmpc.protocols import collected_release
+from dpmpc.randomness import Label
+
+# What is changed in the frames of one runtime, or of all runtimes of this process.
+
+
+def words_of(frame: Frame) -> bytes:
+    """Return what an announcement says, without its head."""
+    fixed = 2 * 32 + 1
+    return frame.raw[fixed + frame.raw[fixed - 1] :]
+
+
+def flipped(words: bytes) -> bytes:
+    """Return other words of the same length."""
+    return bytes((words[0] ^ 1, *words[1:])) if words else b"x"
+
+
+def meddle(change, runtime=PartyRuntime):
+    """Let ``change(runtime, receiver, frame)`` decide what is sent in place of each frame; None sends nothing."""
+    original = runtime.send_frame
+
+    async def send(*arguments):
+        sender = arguments[0] if runtime is PartyRuntime else runtime
+        receiver, frame = arguments[-2:]
+        sent = change(sender, receiver, frame)
+        if sent is not None:
+            await original(*arguments[:-2], receiver, sent)
+
+    runtime.send_frame = send
+
+
+def tell_other_words(kind, victims, words="", nth=0, runtime=PartyRuntime):
+    """Announce something else to some servers, signed like all announcements.
+
+    Parameters
+    ----------
+    kind : str
+        Of the announcement, a name of `Kind`.
+    victims : list of int
+        Who hears the other words.
+    words : str
+        Hexadecimal; by default the true ones with a bit flipped.
+    nth : int
+        Which announcement of this kind it is, from 0.
+    """
+    seen: list[bytes] = []
+
+    def change(sender, receiver, frame):
+        if frame.kind is not Kind[kind]:
+            return frame
+        if frame.raw not in seen:
+            seen.append(frame.raw)
+        if len(seen) != nth + 1 or receiver not in victims:
+            return frame
+        other = bytes.fromhex(words) if words else flipped(words_of(frame))
+        return sender.frame(frame.kind, sender.conversation.speak(frame.kind, other)[1])
+
+    meddle(change, runtime)
+
+
+def claim_other_transcript(kind, victims, runtime=PartyRuntime):
+    """Claim towards some servers to have heard something else before the first announcement of a kind."""
+    done = set()
+
+    def change(sender, receiver, frame):
+        if frame.kind is not Kind[kind] or receiver not in victims or receiver in done:
+            return frame
+        done.add(receiver)
+        conversation = sender.conversation
+        true, conversation.transcript = conversation.transcript, bytes(32)
+        _, content = conversation.speak(frame.kind, words_of(frame))
+        conversation.transcript = true
+        return sender.frame(frame.kind, content)
+
+    meddle(change, runtime)
+
+
+def send_raw(kind, hexed, repeat=1, runtime=PartyRuntime):
+    """Send these bytes as the content of the first frame of a kind, without a signature."""
+    done = set()
+
+    def change(sender, receiver, frame):
+        if frame.kind is not Kind[kind] or receiver in done:
+            return frame
+        done.add(receiver)
+        return sender.frame(frame.kind, bytes.fromhex(hexed) * repeat)
+
+    meddle(change, runtime)
+
+
+def say(kind, hexed, repeat=1, liar=None):
+    """Announce these bytes to all in place of the true ones, whenever an announcement of this kind is due.
+
+    `liar` is the number of the party, where several run in one process.
+    """
+    for place in (announcing, agreement, collected_release):
+        place.announce = _saying(place.announce, Kind[kind], bytes.fromhex(hexed) * repeat, liar)
+
+
+def _saying(original, kind, words, liar):
+    async def announce(party, asked, own, *rest, **options):
+        lies = asked is kind and liar in (None, party.pid)
+        return await original(party, asked, words if lies else own, *rest, **options)
+
+    return announce
+
+
+def refuse_with(text):
+    """Refuse at once, with words of one's own."""
+
+    def refuse(self):
+        raise GuaranteeError(text)
+
+    releasing.ReleasingServer.require_ready = refuse
+
+
+def sign_for_each(runtime=PartyRuntime):
+    """Send each server a fresh signature of the statement: all valid, all different."""
+
+    def change(sender, receiver, frame):
+        if frame.kind is not Kind.SIGNATURE:
+            return frame
+        key = serialization.load_pem_private_key((FOLDER[0] / "party.key").read_bytes(), None)
+        fresh = key.sign(Label.SIGNATURE.value + MESSAGE[0], ec.ECDSA(hashes.SHA256()))
+        return sender.frame(frame.kind, sender.conversation.speak(frame.kind, fresh)[1])
+
+    original = collected_release.checked_signature
+
+    def remember(server, statement, own):
+        FOLDER[:], MESSAGE[:] = [server.identity], [statement.message]
+        return original(server, statement, own)
+
+    collected_release.checked_signature = remember
+    meddle(change, runtime)
+
+
+FOLDER: list[Path] = []
+MESSAGE: list[bytes] = []
+
+
+# Shares
+
+
+def open_another_share(victims, runtime=PartyRuntime):
+    """Open a share with one wrong element to some servers."""
+
+    def change(sender, receiver, frame):
+        if frame.kind is not Kind.SHARE or receiver not in victims:
+            return frame
+        wrong = frame.words.copy()
+        wrong[0, 0] ^= np.uint64(1)
+        return sender.frame(frame.kind, wrong)
+
+    meddle(change, runtime)
+
+
+def rush_to_target(value):
+    """Wait for all other shares, then choose one's own so that all sums become this value."""
+
+    async def rushed(party, manifest, task, own, salt, commitments):
+        shares = await _others(party, own.shape)
+        chosen = _completing(task, shares, value)
+        await _send_share(party, salt, chosen)
+        return {party.pid: chosen, **shares}
+
+    collected_release.exchange_shares = rushed
+
+
+def take_and_leave(path):
+    """Let the others open their shares, keep them in a file, and die before one's own is sent."""
+
+    async def steal(party, manifest, task, own, salt, commitments):
+        shares = await _others(party, own.shape)
+        np.savez(path, **{str(server): share for server, share in shares.items()})
+        os._exit(9)
+
+    collected_release.exchange_shares = steal
+
+
+def complete_what_was_taken(path, value):
+    """Commit, in a repetition, to the share that makes all sums this value, with the shares of the run before."""
+
+    def share(self, manifest, task, meter):
+        self.openings.prepare(manifest.digest, begun=False)
+        with np.load(path) as taken:
+            return _completing(task, {int(server): taken[server] for server in taken.files}, value)
+
+    releasing.ReleasingServer.transformed_share = share
+    releasing.ReleasingServer.bound_share = lambda self, manifest, sums: sums
+
+
+def add_blindly(offset):
+    """Add an offset to one's share before one commits to it."""
+    original = releasing.ReleasingServer.bound_share
+
+    def shifted(self, manifest, sums):
+        own, ring = original(self, manifest, sums), self.collection.plan.encoding.ring
+        return ring.add(own, ring.embed(np.full(own.shape, offset, np.int64)))
+
+    releasing.ReleasingServer.bound_share = shifted
+
+
+async def _others(party, shape):
+    shares = {}
+    for peer in party.runtime.peers:
+        await party.runtime.receive_frame(peer, Kind.SALT, ContentType.BYTES)
+        shares[peer] = (await party.runtime.receive_frame(peer, Kind.SHARE, ContentType.WORDS, shape)).words
+    return shares
+
+
+async def _send_share(party, salt, share):
+    for peer in party.runtime.peers:
+        await party.runtime.send_frame(peer, party.runtime.frame(Kind.SALT, salt))
+        await party.runtime.send_frame(peer, party.runtime.frame(Kind.SHARE, share))
+
+
+def _completing(task, shares, value):
+    """Return the share that, with these, makes every sum `value`."""
+    ring = task.encoding.ring
+    total = next(iter(shares.values())) * np.uint64(0)
+    for share in shares.values():
+        total = ring.add(total, np.array(share))
+    missing = np.empty_like(total)
+    ring.subtract(ring.embed(np.full(total.shape, value, np.int64)), total, out=missing)
+    return missing
+
+
+# What a server says of itself
+
+
+def tell_time(value):
+    """Have a clock that says this, in seconds since 1970."""
+    original = releasing.ReleasingServer.standing
+
+    def standing(self):
+        return msgspec.structs.replace(original(self), time=value)
+
+    releasing.ReleasingServer.standing = standing
+
+
+def tell_costs(kind):
+    """Tell impossible or absurd costs."""
+    measured = meter.Meter.report
+    negative = ByteCount(-(2**40), 1)
+    changes = {
+        "negative peers": {"peers": {0: Traffic(negative, negative, None)}},
+        "negative phases": {"phases": {"open": meter.PhaseCost(bytes_sent=-1)}},
+        "many phases": {"phases": {f"phase {number}": meter.PhaseCost() for number in range(100)}},
+        "script": {"phases": {"<script>": meter.PhaseCost()}},
+        "negative time": {"cpu_s": -1.0},
+    }
+
+    def other(self):
+        return msgspec.structs.replace(measured(self), **changes[kind])
+
+    meter.Meter.report = other
+
+
+def flood(victim, count):
+    """Send one server empty messages under labels that nobody asks for."""
+    original = collected_release.exchange_standings
+
+    async def flooding(party, server):
+        transport = party.runtime.links[victim].transport
+        for first in range(0, count, 10_000):
+            transport.write(b"".join(struct.pack("<qI", 1 + first + i, 0) for i in range(10_000)))
+            while transport.get_write_buffer_size() > 1 << 20:
+                await asyncio.sleep(0.01)
+        return await original(party, server)
+
+    collected_release.exchange_standings = flooding
+
+
+@dataclasses.dataclass
+class Scene:
+    """A deed with arguments, and what the servers hold when it is done."""
+
+    deed: tuple
+    liar: int = 2
+    skip: tuple[int, ...] = ()
+    options: tuple[str, ...] = ()
+
+
+REFUSAL = msgspec.json.encode({"type": "GuaranteeError", "message": "no reason", "party": None}).hex()
+SCENES = {
+    "announcement": Scene(("tell_other_words", "DIGEST", [1])),
+    "verdict": Scene(("tell_other_words", "VERDICT", [0], REFUSAL)),
+    "coin": Scene(("tell_other_words", "COMMITMENT", [1])),
+    "opened coin": Scene(("tell_other_words", "OPENING", [1])),
+    "standing": Scene(("tell_other_words", "STANDING", [1], b'{"begun":[],"sealed":[],"time":0.0}'.hex())),
+    "commitment": Scene(("tell_other_words", "PROMISE", [1])),
+    "finding": Scene(("tell_other_words", "DIGEST", [1], "", 4)),
+    "statement": Scene(("tell_other_words", "STATEMENT", [1]), liar=0),
+    "cost": Scene(("tell_other_words", "COST", [1])),
+    "transcript": Scene(("claim_other_transcript", "STANDING", [1])),
+    "signatures": Scene(("sign_for_each",)),
+    "target": Scene(("rush_to_target", 123456789)),
+    "blind": Scene(("add_blindly", 5)),
+    "clock": Scene(("tell_time", 0.0)),
+    "flood": Scene(("flood", 0, 200_000)),
+    "words": Scene(("refuse_with", "\x1b[2K\x1b[1A\nrelease of 999999 reports, signed by all")),
+}
+
+
+def main() -> int:
+    """Play a scene among processes of this machine."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("scene", choices=sorted(SCENES))
+    parser.add_argument("--servers", type=int, default=3, metavar="M")
+    parser.add_argument("--liar", type=int, metavar="I")
+    options = parser.parse_args()
+    import release_processes
+
+    from dpmpc.intake.certificate import verify
+
+    scene = SCENES[options.scene]
+    liar = min(scene.liar, options.servers - 1) if options.liar is None else options.liar
+    with tempfile.TemporaryDirectory() as folder:
+        deployment = release_processes.filled(Path(folder) / "trial", options.servers)
+        ended = release_processes.run(deployment, deeds={liar: scene.deed}, options=scene.options)
+        for server, one in ended.items():
+            last = one.told.strip().splitlines()[-1]
+            print(f"server {server}{' (the liar)' if server == liar else ''}: status {one.status}: {last!r}")
+        for server in ended:
+            if deployment.out(server).exists():
+                content = deployment.out(server).read_bytes()
+                try:
+                    verdict = f"verifies, sums {verify(deployment.out(server)).release.sums.flat[:3]}"
+                except DpmpcError as error:
+                    verdict = f"does not verify: {error}"
+                print(f"file of server {server}, {hashlib.sha256(content).hexdigest()[:16]}: {verdict}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
