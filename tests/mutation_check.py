@@ -72,20 +72,23 @@ class Faults:
     """What the files of tests/mutations/ hold: faults, and the tests that look at each part of the code."""
 
     mutations: list[Mutation]
-    suites: list[tuple[str, tuple[str, ...]]]
+    suites: dict[str, tuple[str, ...]]
     slow: tuple[str, ...]
 
     @classmethod
     def read(cls) -> Faults:
         """Read the lists."""
         contents = [tomllib.loads(path.read_text()) for path in sorted(LISTS.glob("*.toml"))]
-        suites = [(suite["prefix"], tuple(suite["tests"])) for content in contents for suite in content["suite"]]
+        suites: dict[str, tuple[str, ...]] = {}
+        for suite in (suite for content in contents for suite in content["suite"]):
+            others = suites.get(suite["prefix"], ())
+            suites[suite["prefix"]] = (*others, *(test for test in suite["tests"] if test not in others))
         mutations = [Mutation(**fields) for content in contents for fields in content["mutation"]]
         return cls(mutations, suites, tuple(test for content in contents for test in content.get("slow", ())))
 
     def suite_of(self, file: str) -> tuple[str, ...]:
         """Return the tests that look at a file: those of the longest prefix that fits."""
-        return max((len(prefix), tests) for prefix, tests in self.suites if file.startswith(prefix))[1]
+        return max((len(prefix), tests) for prefix, tests in self.suites.items() if file.startswith(prefix))[1]
 
 
 def copy_to(folder: Path) -> None:

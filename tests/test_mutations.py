@@ -37,11 +37,6 @@ def test_tests_left_out_exist():
         assert f"def {test.partition('[')[0]}(" in (ROOT / file).read_text()
 
 
-def test_a_part_of_the_code_has_one_suite():
-    prefixes = [prefix for prefix, _ in FAULTS.suites]
-    assert len(set(prefixes)) == len(prefixes)
-
-
 def test_a_fault_is_made_in_the_copy_alone(tmp_path):
     shutil.copytree(LISTS, tmp_path / "tests" / "mutations")
     before = (LISTS / "core.toml").read_text()
