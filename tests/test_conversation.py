@@ -457,6 +457,21 @@ def test_unread_messages_are_bounded_in_bytes():
     assert "announced 21 bytes with 80 unread" in str(failures[0])
 
 
+@pytest.mark.parametrize(("certified", "refused"), [(1, False), (2, True)])
+def test_a_caller_is_the_party_of_its_certificate(certified, refused):
+    one, failures = link()
+    one.peer_pid, one.runtime.pid = None, 5
+    one.runtime.settings.without = ()
+    one.runtime.set_protocol = one.runtime.links.__setitem__
+    one.introduced = types.SimpleNamespace(set_result=lambda result: None)
+    names = {"subjectAltName": (("DNS", f"party-{certified}"),)}
+    one.transport = types.SimpleNamespace(abort=lambda: None, get_extra_info=lambda name: names)
+    one.data_received((1).to_bytes(2, "little"))
+    assert bool(failures) is refused
+    assert list(one.runtime.links) == ([] if refused else [1])
+    assert not refused or "with the certificate of ['party-2'] claimed to be party 1" in str(failures[0])
+
+
 def test_the_first_unread_frame_of_a_kind_is_found():
     one, _ = link()
     assert one.unread(Kind.DISPUTE) is None
