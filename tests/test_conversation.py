@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from release_processes import DAY, filled
-from support.hostile.servers import meddle, say, tell_other_words
+from support.hostile.servers import meddle, say, tell_other_words, words_of
 from support.talk import talk
 
 from dpmpc.errors import BatchMismatch, DpmpcError, InconsistentShares, InputError, MalformedFrame, VerificationFailed
@@ -412,7 +412,15 @@ def test_public_times_are_rounded_up_to_tenths():
 
 
 def test_only_rounded_times_are_told_and_shown(deployment):
-    results = converse(deployment)
+    told = []
+
+    def watch(runtime):
+        meddle(lambda sender, receiver, frame: told.append(frame) or frame, runtime)
+
+    results = converse(deployment, {1: watch})
+    sent = [report_from(words_of(frame), 1) for frame in told if frame.kind is Kind.COST]
+    assert sent
+    assert all(report == rounded(report) for report in sent)
     for released in results:
         for report in released.costs:
             assert rounded(report) == report
