@@ -31,7 +31,7 @@ from dpmpc.errors import (
 from dpmpc.intake.agreement import confirm, unless_refused
 from dpmpc.network import announcing
 from dpmpc.network.announcing import announce, announce_bytes, settle
-from dpmpc.network.coins import exchange_coins, toss_of
+from dpmpc.network.coins import commitment, exchange_coins, toss_of
 from dpmpc.network.frames import Kind
 from dpmpc.network.identity import sign
 
@@ -403,17 +403,20 @@ def test_two_faced_coins_are_named(folders, kind):
 
 
 def test_another_coin_than_was_committed_to_is_named_by_all(folders):
+    """It says the same to all, and all have heard the same: only the commitment tells."""
+
     async def toss(party):
-        coin = bytes([party.pid]) * 32
-        commitments, coins = await exchange_coins(party, coin, announce_bytes)
+        coin, opened = bytes([party.pid]) * 32, bytes([party.pid]) * 32 if party.pid != 2 else b"other" * 6 + b"!!"
+        settings = party.runtime.settings
+        own = commitment(party.pid, settings.members, settings.task_digest, coin)
+        commitments = await announce_bytes(party, Kind.COMMITMENT, own, 32)
+        coins = await announce_bytes(party, Kind.OPENING, opened, 32)
         return await unless_refused(party, lambda: toss_of(party, commitments, coins))
 
-    def meddler(runtime):
-        tell_other_words("OPENING", [0, 1], runtime=runtime)
-
-    results = talk(folders[:3], toss, {2: meddler})
+    results = talk(folders[:3], toss)
     for result in results[:2]:
-        assert isinstance(result, (MalformedFrame, Equivocation)), results
+        assert isinstance(result, MalformedFrame), results
+        assert "not the coin that it committed to" in str(result)
     assert blamed(results, 2) == {0: 2, 1: 2}
 
 

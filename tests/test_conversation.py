@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from release_processes import DAY, filled
-from support.hostile.servers import meddle, say, tell_other_words
+from support.hostile.servers import meddle, say, tell_other_words, words_of
 from support.talk import talk
 
 from dpmpc.errors import BatchMismatch, DpmpcError, InconsistentShares, InputError, MalformedFrame, VerificationFailed
@@ -412,7 +412,15 @@ def test_public_times_are_rounded_up_to_tenths():
 
 
 def test_only_rounded_times_are_told_and_shown(deployment):
-    results = converse(deployment)
+    told = []
+
+    def watch(runtime):
+        meddle(lambda sender, receiver, frame: told.append(frame) or frame, runtime)
+
+    results = converse(deployment, {1: watch})
+    sent = [report_from(words_of(frame), 1) for frame in told if frame.kind is Kind.COST]
+    assert sent
+    assert all(report == rounded(report) for report in sent)
     for released in results:
         for report in released.costs:
             assert rounded(report) == report
@@ -455,6 +463,21 @@ def test_unread_messages_are_bounded_in_bytes():
     assert failures == []
     one.data_received(message(3, bytes(21))[:12])
     assert "announced 21 bytes with 80 unread" in str(failures[0])
+
+
+@pytest.mark.parametrize(("certified", "refused"), [(1, False), (2, True)])
+def test_a_caller_is_the_party_of_its_certificate(certified, refused):
+    one, failures = link()
+    one.peer_pid, one.runtime.pid = None, 5
+    one.runtime.settings.without = ()
+    one.runtime.set_protocol = one.runtime.links.__setitem__
+    one.introduced = types.SimpleNamespace(set_result=lambda result: None)
+    names = {"subjectAltName": (("DNS", f"party-{certified}"),)}
+    one.transport = types.SimpleNamespace(abort=lambda: None, get_extra_info=lambda name: names)
+    one.data_received((1).to_bytes(2, "little"))
+    assert bool(failures) is refused
+    assert list(one.runtime.links) == ([] if refused else [1])
+    assert not refused or "with the certificate of ['party-2'] claimed to be party 1" in str(failures[0])
 
 
 def test_the_first_unread_frame_of_a_kind_is_found():
