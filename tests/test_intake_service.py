@@ -98,11 +98,12 @@ def test_an_upload_reaches_all_servers_and_repeating_it_changes_nothing(running,
     submission = Submission(collection=collection, state=tmp_path / "state", batch=7, seconds=60)
     done = submission.run(ROWS)
     assert (done.reports, done.stored, done.duplicates) == (40, (40,) * 3, (0,) * 3)
-    assert submission.run(ROWS).stored == (0,) * 3  # nothing is left to send
+    again = submission.run(ROWS)  # nothing is left to send
+    assert (again.stored, again.finished_before, done.finished_before) == ((0,) * 3, True, False)
     assert [len_of(running, server) for server in range(3)] == [count + 40 for count in before]
     assert (tmp_path / "state").stat().st_mode & 0o777 == 0o600
-    with pytest.raises(InputError, match="another submission"):
-        submission.run(ROWS + 1)
+    with pytest.raises(InputError, match="finished submission of 40 reports, 39 rows given"):
+        submission.run(ROWS[:39])
 
 
 def len_of(servers, server):
@@ -603,13 +604,13 @@ def test_a_token_speaks_for_one_client_at_one_server(tmp_path):
 
 
 def test_a_permanent_refusal_is_a_typed_error(running, collection, tmp_path):
-    state = tmp_path / "state"
+    state, content = tmp_path / "state", ROWS[:1].tobytes()
     submission = Submission(collection=collection, state=state, seconds=60)
-    with Pending(state, collection, submission._digest(ROWS[:1]), [records(collection, ROWS[:1], first=900)]):
+    with Pending(state, collection, content, [records(collection, ROWS[:1], first=900)]):
         pass
     submission.run(ROWS[:1])
     other = Submission(collection=collection, state=tmp_path / "other", seconds=60)
-    with Pending(tmp_path / "other", collection, other._digest(ROWS[:1]), [records(collection, ROWS[:1], first=900)]):
+    with Pending(tmp_path / "other", collection, content, [records(collection, ROWS[:1], first=900)]):
         pass
     with pytest.raises(ReportConflict, match="server"):
         other.run(ROWS[:1])

@@ -12,12 +12,13 @@ import math
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from dpmpc.commands.options import add_release_options, release_choices, seconds
 from dpmpc.errors import InputError
+from dpmpc.untrusted import ReadError, printable, read_bytes
 
 CERTIFIED_DAYS = 800
 MOST_DAYS = 36500
@@ -185,19 +186,36 @@ def _collection(options: argparse.Namespace) -> None:
 
 def _inspect(options: argparse.Namespace) -> None:
     from dpmpc.intake.collection import Collection
-    from dpmpc.network.identity import fingerprint, valid_until
 
     collection = Collection.load(options.collection).verify()
-    print(f"{options.collection}: collection {collection.digest.hex()}, {collection.name!r}")
+    for line in _described(collection, options.collection):
+        print(printable(line))  # whoever wrote the file may be anybody
+
+
+def _described(collection: Any, path: str) -> Iterator[str]:
+    """Say what a task file holds, a line each."""
+    from dpmpc.network.identity import fingerprint, valid_until
+
+    yield f"{path}: collection {collection.digest.hex()}, '{collection.name}'"
     for name in ("opens", "closes", "expires"):
-        print(f"{name} {getattr(collection, name).isoformat()}")
-    print(f"batch of {collection.minimum_batch} to {collection.largest_batch} reports")
-    print("one report for each client of a roster" if collection.authenticated else "reports of anybody")
+        yield f"{name} {getattr(collection, name).isoformat()}"
+    yield f"batch of {collection.minimum_batch} to {collection.largest_batch} reports"
+    yield "one report for each client of a roster" if collection.authenticated else "reports of anybody"
+    schema = collection.plan.schema
+    if schema.outside == "clip":
+        yield "values outside the bounds are clipped to them, by each client for itself"
+    else:
+        yield (
+            "values outside the bounds are refused, so that a missing report tells of one: nothing more is uploaded; a "
+            "release of version 0.1 still verifies"
+        )
+    for column in schema.columns:
+        yield f"column '{column.name}' from {column.lower:g} to {column.upper:g}"
     for number, server in enumerate(collection.servers):
-        print(f"server {number}: {server.url}, {server.release}")
+        yield f"server {number}: {server.url}, {server.release}"
         certificate = server.certificate.encode()
-        print(f"  certificate {fingerprint(certificate)}, until {valid_until(certificate).isoformat()}")
-    print(collection.plan.guarantee)
+        yield f"  certificate {fingerprint(certificate)}, until {valid_until(certificate).isoformat()}"
+    yield from str(collection.plan.guarantee).split("\n")
 
 
 def _roster(options: argparse.Namespace) -> None:
@@ -283,6 +301,11 @@ def _submit(options: argparse.Namespace) -> None:
         tell=lambda line: print(f"dpmpc submit: {line}", file=sys.stderr, flush=True),
     )
     done = submission.run(rows)
+    if done.finished_before and submission.tickets is None:
+        raise InputError(
+            f"state: {submission.state} is that of a finished submission, whose rows it has forgotten: nothing was sent. "
+            "There is nothing to do for the same rows; another file expected for others"
+        )
     print(f"{done.reports} {'report' if done.reports == 1 else 'reports'}: acknowledged by every server")
 
 

@@ -250,6 +250,23 @@ class Collection:
                 f"{now.isoformat(timespec='seconds')}"
             )
 
+    def require_clipping(self) -> None:
+        """Refuse a collection whose clients would send nothing where a value lies outside its bounds.
+
+        A report that does not come would tell every server, and with a roster by name, that somebody's value lies
+        outside. Releases of such a collection, which version 0.1 allowed, still verify; nothing more is uploaded.
+
+        Raises
+        ------
+        InputError
+            If the schema says ``outside = "refuse"``.
+        """
+        if self.plan.schema.outside != "clip":
+            raise InputError(
+                f"outside: {self.plan.schema.outside!r} given, 'clip' expected in a collection: a report that does not "
+                "come would tell the servers that a value lies outside its bounds"
+            )
+
     def to_dict(self) -> dict[str, Any]:
         """Return the fields of the file as plain data; times stay times."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
@@ -349,6 +366,14 @@ def design_collection(
     -------
     Collection
         Verified.
+
+    Raises
+    ------
+    InputError
+        If an argument is not what it has to be, or the schema refuses values outside its bounds
+        (`Collection.require_clipping`).
+    GuaranteeError, OverflowRisk
+        If the guarantee cannot be given.
     """
     task = design(schema, minimum_batch, epsilon, delta, servers=len(servers), **options)
     fields = _without_none(task.to_dict())
@@ -367,6 +392,7 @@ def design_collection(
             template={**fields, "noise": _raised(noise, margin)},
             servers=servers,
         )
+        collection.require_clipping()
         try:
             return collection.verify()
         except GuaranteeError:

@@ -74,6 +74,7 @@ def serve(
     SpoolError
         If the spool cannot be used.
     """
+    collection.require_clipping()
     folder.require_server(collection.verify(), server)
     context = public_context(folder.identity)
     roster = Roster(folder.roster, collection, server) if collection.authenticated else None
