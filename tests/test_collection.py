@@ -400,7 +400,9 @@ def test_a_finished_state_file_tells_nothing_about_the_rows(sketched, tmp_path, 
     assert list(files_of(tmp_path)) == ["state"]
     assert len(wiped) >= 15
     assert not any(content.strip(b"\0") for content in wiped)
-    assert [secret for secret in sought if len(secret) == 12 or len(secret) > 16 for file in left if secret in file] == []
+    assert [
+        secret for secret in sought if len(secret) == 12 or len(secret) > 16 for file in left if secret in file
+    ] == []
     with Pending(path, sketched, b"other rows", []) as again:
         assert (again.finished, again.reports, len(again)) == (True, 300, 0)
 

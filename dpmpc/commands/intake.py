@@ -22,6 +22,7 @@ from dpmpc.untrusted import ReadError, printable, read_bytes
 
 CERTIFIED_DAYS = 800
 MOST_DAYS = 36500
+_LARGEST_NAMES = 1 << 28  # bytes of the file of clients' names
 _ADDRESS = re.compile(r"(\[(?P<ipv6>[^\s\[\]]+)\]|(?P<host>[^\s:\[\]]+)):(?P<port>[0-9]{1,5})")
 
 
@@ -242,8 +243,8 @@ def _names(options: argparse.Namespace) -> list[str]:
             raise InputError(f"clients: {options.clients} given, at least 1 expected")
         return [str(number + 1) for number in range(options.clients)]
     try:
-        names = Path(options.names).read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
+        names = read_bytes(options.names, largest=_LARGEST_NAMES).decode("utf-8").split("\n")
+    except (OSError, ReadError, UnicodeDecodeError) as error:
         raise InputError(f"names: {options.names} cannot be read: {error}") from error
     found = [name.strip() for name in names if name.strip()]
     if not found or len(set(found)) < len(found):
@@ -322,8 +323,8 @@ def _read_rows(options: argparse.Namespace, names: Sequence[str]) -> Any:
 def _lines(path: str) -> list[str]:
     """Return the lines of a file or of standard input, without the empty ones."""
     try:
-        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = sys.stdin.read() if path == "-" else read_bytes(path).decode("utf-8")
+    except (OSError, ReadError, UnicodeDecodeError) as error:
         raise InputError(f"row: {path} cannot be read: {type(error).__name__}") from error
     return [line.strip() for line in text.splitlines() if line.strip()]
 
@@ -348,6 +349,6 @@ def _read_row(cells: Sequence[str], names: Sequence[str]) -> list[float]:
 
 def _text(path: str) -> str:
     try:
-        return Path(path).read_text(encoding="ascii")
-    except (OSError, UnicodeDecodeError) as error:
+        return read_bytes(path).decode("ascii")
+    except (OSError, ReadError, UnicodeDecodeError) as error:
         raise InputError(f"server: certificate {path} cannot be read: {error}") from error

@@ -35,6 +35,7 @@ from dpmpc.planning import design
 from dpmpc.randomness import SEED_BYTES, Label, derive
 from dpmpc.sketching import Sum
 from dpmpc.task import Task
+from dpmpc.untrusted import ReadError, printable, read_bytes, read_toml
 
 FORMAT = 1
 HTTPS_PORT = 443
@@ -280,7 +281,7 @@ class Collection:
         try:
             read = msgspec.structs.asdict(msgspec.convert(fields, _File))
         except msgspec.ValidationError as error:
-            raise InputError(f"collection: {error}") from error
+            raise InputError(f"collection: {printable(str(error))}") from error
         del read["format"]
         return cls(template=read.pop("task"), servers=tuple(read.pop("servers")), **read)
 
@@ -294,11 +295,11 @@ class Collection:
             If it cannot be read or a field is missing, unknown or not what it has to be.
         """
         try:
-            fields = msgspec.toml.decode(Path(path).read_bytes())
+            fields = read_toml(read_bytes(path))
         except OSError as error:
             raise InputError(f"collection: {path} cannot be read: {error.strerror}") from error
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise InputError(f"collection: {path} is no TOML file: {error}") from error
+        except ReadError as error:
+            raise InputError(f"collection: {path} given, a TOML file of a collection expected: {error}") from error
         return cls.from_dict(fields)
 
     def save(self, path: str | os.PathLike[str]) -> None:
