@@ -7,6 +7,7 @@ import dataclasses
 import datetime
 import multiprocessing
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -312,3 +313,8 @@ def deny_all():
     """Claim to know of no earlier release, in one's standing and in one's ledger."""
     releasing.ReleasingServer.standing = lambda self: releasing.Standing([], [], time.time())
     Ledger.require_unreleased = lambda self, ids: None
+
+
+def allow_few_files(count):
+    """Run with a soft limit of so many open files."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))

@@ -14,7 +14,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import datetime
-import ipaddress
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -22,12 +21,12 @@ from contextlib import contextmanager
 
 from dpmpc.errors import InputError
 from dpmpc.intake.reports import ReportFormat
+from dpmpc.network.callers import network_of
 
 ADDRESSES = 1 << 16
 BURST_SECONDS = 10.0  # of its rate that an address may use at once
 REQUEST_BYTES = 4096  # what a request takes beside its body
 FULL_SECONDS = 1.0  # before somebody whom a full queue turned away comes back
-_PREFIX_BITS = 64
 
 
 class Refusal(Exception):
@@ -175,16 +174,3 @@ class Admission:
             yield
         finally:
             self.waiting -= needed
-
-
-def network_of(address: str | None) -> str:
-    """Return what stands for a sender in the table of rates."""
-    try:
-        parsed = ipaddress.ip_address((address or "").partition("%")[0])
-    except ValueError:
-        return ""  # a local socket: one sender
-    if isinstance(parsed, ipaddress.IPv4Address):
-        return str(parsed)
-    if parsed.ipv4_mapped is not None:
-        return str(parsed.ipv4_mapped)
-    return str(ipaddress.ip_network((parsed, _PREFIX_BITS), strict=False))
