@@ -7,8 +7,8 @@ a signing key that the collection pins. What is opened is the release, which is 
 1. The servers tell one another which manifests they have sealed, or begun to open. If nobody has begun anything they
    agree on a batch, the reports that all of them hold (`dpmpc.intake.agreement`).
 2. Every server checks the batch by itself: its size, and its ledger.
-3. They toss a coin for the public matrix (`dpmpc.network.coins`), and each recomputes the guarantee for this batch and
-   this matrix.
+3. They toss a coin for the public matrix (`dpmpc.network.coins`); it also chooses among the reports, should these be
+   more than the largest batch (`Collection.chosen`). Each recomputes the guarantee for this batch and this matrix.
 4. They seal the manifest: collection, batch, toss, task. When all have, each transforms its share, and binds the
    reports to the manifest for good, in its ledger, together with the transformed share.
 5. When all have done that, each sends its transformed share to all others, and opens the sums: with Shamir shares
@@ -150,20 +150,25 @@ def what_was_begun(standings: dict[int, Standing]) -> bytes | None:
 async def agree(party: Party, server: ReleasingServer, standings: dict[int, Standing]) -> tuple[Manifest, Task]:
     """Steps 1 to 4: batch, checks, toss, and the manifest that follows from them, sealed."""
     ids = await unless_refused(party, server.spool.ids)
-    batch = await agree_on_batch(party, ids, server.collection.largest_batch)
+    batch = await agree_on_batch(party, ids, server.collection.most_stored)
     server.tell(f"batch: {len(batch.ids)} reports held by all; lacked by {_by_server(batch.lacked)}")
     await unless_refused(party, lambda: server.require_batch(batch))
     toss = await toss_coins(party, Stream.from_os().bytes(COIN_BYTES))
-    task = await unless_refused(party, lambda: server.collection.task(len(batch.ids), toss))
+    chosen = await asyncio.to_thread(server.collection.chosen, batch.ids, toss)
+    if len(chosen) < len(batch.ids):
+        server.tell(
+            f"batch: {len(chosen)} of the {len(batch.ids)} reports chosen by the toss, the most that are opened"
+        )
+    task = await unless_refused(party, lambda: server.collection.task(len(chosen), toss))
     manifest = manifest_of(
         server.collection,
         task,
-        batch=batch_digest(batch.ids),
+        batch=batch_digest(chosen),
         toss=toss,
         time=middle_time(standings),
     )
     await confirm(party, manifest.digest, "manifest")
-    await unless_refused(party, lambda: server.seal(manifest, batch.ids))
+    await unless_refused(party, lambda: server.seal(manifest, chosen))
     return manifest, task
 
 

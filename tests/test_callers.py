@@ -108,7 +108,9 @@ def test_accepting_lets_others_have_their_turn():
         with Endless(socket.AF_INET, socket.SOCK_STREAM) as listener:
             listener.setblocking(False)
             accepted = []
-            loop = asyncio.create_task(accept_callers(listener, lambda connection, _: accepted.append(connection.close())))
+            loop = asyncio.create_task(
+                accept_callers(listener, lambda connection, _: accepted.append(connection.close()))
+            )
             await asyncio.sleep(0)
             await asyncio.sleep(0)
             loop.cancel()
@@ -144,7 +146,7 @@ def test_a_connection_is_closed_also_by_a_task_that_never_began(begins):
 def test_silent_strangers_do_not_end_a_release(tmp_path, options):
     """600 connections that say nothing, at servers that may open 400 files."""
     deployment = filled(tmp_path)
-    deeds = {server: ("allow_few_files", 400) for server in range(3)}
+    deeds = dict.fromkeys(range(3), ("allow_few_files", 400))
     with (
         Silent(("127.0.0.1", deployment.ports[2]), 600, seconds=60, **options) as silent,
         concurrent.futures.ThreadPoolExecutor() as threads,

@@ -88,6 +88,8 @@ def _add_serve(commands: Any) -> None:
     serve.add_argument("--rate", type=float, metavar="R", help="reports a second that an address may send")
     serve.add_argument("--max-body", type=int, metavar="BYTES", help="longest request")
     serve.add_argument("--max-waiting", type=int, metavar="BYTES", help="most that requests may hold together")
+    serve.add_argument("--connections", type=int, metavar="N", help="most connections at once")
+    serve.add_argument("--address-connections", type=int, metavar="N", help="most connections of one address at once")
     serve.add_argument("--metrics-for-all", action="store_true", help="answer /metrics to every address")
     serve.set_defaults(run=_serve)
 
@@ -263,7 +265,13 @@ def _serve(options: argparse.Namespace) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     collection = Collection.load(options.collection)
     host, port = options.listen
-    given = {"rate": options.rate, "body_bytes": options.max_body, "waiting_bytes": options.max_waiting}
+    given = {
+        "rate": options.rate,
+        "body_bytes": options.max_body,
+        "waiting_bytes": options.max_waiting,
+        "connections": options.connections,
+        "address_connections": options.address_connections,
+    }
 
     def tell(bound: int) -> None:
         print(f"server {options.server} of collection {collection.digest.hex()} listens on {host}:{bound}", flush=True)
@@ -304,8 +312,8 @@ def _submit(options: argparse.Namespace) -> None:
     done = submission.run(rows)
     if done.finished_before and submission.tickets is None:
         raise InputError(
-            f"state: {submission.state} is that of a finished submission, whose rows it has forgotten: nothing was sent. "
-            "There is nothing to do for the same rows; another file expected for others"
+            f"state: {submission.state} is that of a finished submission, whose rows it has forgotten: nothing was "
+            "sent. There is nothing to do for the same rows; another file expected for others"
         )
     print(f"{done.reports} {'report' if done.reports == 1 else 'reports'}: acknowledged by every server")
 

@@ -63,8 +63,10 @@ class Limits:
         Most that the shares of one body may take when its keys are expanded.
     waiting_bytes : int
         Most that the bodies being read or stored may take together.
-    connections : int
-        Most at once.
+    connections, address_connections : int
+        Most at once, in all and of one address; each takes a file descriptor and about 350 kB.
+    handshakes, address_handshakes : int
+        Most of them whose TLS handshake is not done, in all and of one address.
     read_seconds : float
         Longest time for a body, for a request's head, and between requests.
     """
@@ -73,7 +75,10 @@ class Limits:
     body_bytes: int = 1 << 20
     share_bytes: int = 1 << 25
     waiting_bytes: int = 1 << 26
-    connections: int = 4096
+    connections: int = 1024
+    address_connections: int = 128
+    handshakes: int = 256
+    address_handshakes: int = 64
     read_seconds: float = 20.0
 
     def __post_init__(self) -> None:

@@ -25,6 +25,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from dpmpc.bounds import Schema
 from dpmpc.encoding import plan_modulus
@@ -40,6 +42,7 @@ from dpmpc.untrusted import ReadError, printable, read_bytes, read_toml
 FORMAT = 1
 HTTPS_PORT = 443
 ATTEMPTS = 16  # matrices that are drawn from one toss before a batch is refused
+STORED_FACTOR = 4  # reports that a server stores at most, as a multiple of the largest batch
 MARGINS = (1.0, 1.02, 1.05, 1.1, 1.2)  # of the noise: matrices that are drawn later may need more than the first one
 
 
@@ -103,7 +106,8 @@ class Collection:
     minimum_batch : int
         Fewer reports than these are never opened; the noise is chosen for so many.
     largest_batch : int
-        More reports than these are not taken; the sums are proven not to wrap around for so many.
+        More reports than these are not opened together; the sums are proven not to wrap around for so many. Where the
+        servers hold more, the toss chooses (`chosen`).
     authenticated : bool
         Whether only clients of a roster may contribute, each once.
     template : dict
@@ -176,6 +180,41 @@ class Collection:
     def record_shape(self) -> tuple[int, int]:
         """Shape of a report's words: copies, entries."""
         return (self.plan.copies, self.plan.width)
+
+    @property
+    def most_stored(self) -> int:
+        """How many reports a server stores at most.
+
+        It is more than the largest batch, because reports that only one server holds count for nothing in the end: a
+        stranger who sends such ones must not take the places of others.
+        """
+        return STORED_FACTOR * self.largest_batch
+
+    def chosen(self, ids: NDArray[np.uint8], toss: bytes) -> NDArray[np.uint8]:
+        """Choose the reports of a batch among those that all servers hold.
+
+        Parameters
+        ----------
+        ids : ndarray of uint8, shape (n, 16)
+            Ascending, none twice.
+        toss : bytes
+            What the servers tossed after they had agreed on these ids, 32 bytes.
+
+        Returns
+        -------
+        ndarray of uint8, shape (min(n, largest_batch), 16)
+            Ascending: those with the smallest SHA-256(label || toss || id). Who sends a report cannot know whether it
+            will be chosen, and no server decides; a server that breaks off a run has it tossed again.
+        """
+        if len(ids) <= self.largest_batch:
+            return ids
+        start = hashlib.sha256(Label.BATCH_CHOICE.value + toss)
+        ranks = np.empty(len(ids), f"S{start.digest_size}")
+        for row, report in enumerate(ids):
+            total = start.copy()
+            total.update(report.tobytes())
+            ranks[row] = total.digest()
+        return ids[np.sort(np.argsort(ranks)[: self.largest_batch])]
 
     def verify(self) -> Collection:
         """Recompute what a minimum batch is promised, and that the sums of the largest do not wrap around.
