@@ -3,14 +3,15 @@
 While a group is being written the next one gathers, so that the disk's delay is paid once for a group and not once for
 a report; a lone upload waits for nobody.
 
-A server stores `Collection.most_stored` reports. An address stores at most as many as there is room left afterwards: the
-first one may take a half, the next one a quarter, and whoever has one report finds room as long as there is any. What
-an address has stored is in memory only, for the `ADDRESSES` that stored last; after a restart it is zero again. Where
-clients are authenticated the roster is the limit, and addresses do not count.
+A server stores `Collection.most_stored` reports. An address stores at most as many as there is room left afterwards:
+the first one may take a half, the next one a quarter, and whoever has one report finds room as long as there is any.
+What an address has stored is in memory only, for the `ADDRESSES` that stored last; after a restart it is zero again.
+Where clients are authenticated the roster is the limit, and addresses do not count.
 
 Promised: `GroupCommit.commit` returns after its reports are durable, and raises if nothing of them was stored by this
-call; a request that is malformed, or in conflict, or for which there is no room, does not fail the others of its group. The expanded shares of a group take at most `GROUP_BYTES`, or what one request takes. Bodies are not counted
-here (`admission`).
+call; a request that is malformed, or in conflict, or for which there is no room, does not fail the others of its group.
+The expanded shares of a group take at most `GROUP_BYTES`, or what one request takes. Bodies are not counted here
+(`admission`).
 """
 
 from __future__ import annotations
