@@ -447,7 +447,7 @@ def test_an_address_has_its_share_of_what_is_stored(tmp_path):
     found, stored = answers(collection, requests, tmp_path=tmp_path, limits=Limits(rate=1e6))
     assert [status for status, _, _ in found] == [200, 503, 200, 503, 200]
     assert b"NoRoom" in found[1][1]
-    assert b"room for 1 more from this address" in found[1][1]
+    assert b"2 new ones given, more than this address may store now" in found[1][1]  # and no count of others' reports
     assert int(found[1][2]["Retry-After"]) > 0
     assert stored == 4000
 

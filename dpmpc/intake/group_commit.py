@@ -173,10 +173,7 @@ class GroupCommit:
             if not self._fits(new, own[sender], room):
                 new -= self._spool.count_stored(ids)
             if new and not self._fits(new, own[sender], room):
-                refused[index] = NoRoom(
-                    f"reports: {new} new ones given, room for {self._largest_share(own[sender], room)} more from this "
-                    "address"
-                )
+                refused[index] = NoRoom(f"reports: {new} new ones given, more than this address may store now")
                 continue
             room -= new
             own[sender] += new
