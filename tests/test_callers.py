@@ -17,18 +17,25 @@ from dpmpc.network.sockets import CountingSocket, TrackedSocket
 
 def test_places_are_bounded_in_all_and_for_each_address():
     places = Places(5, 2)
+
+    def enter(address):
+        place = places.enter(address)
+        if place is not None:
+            places.speak(place)
+        return place
+
     for address in ("192.0.2.1", "2001:db8::1"):
-        taken = [places.enter(address) for _ in range(2)]
+        taken = [enter(address) for _ in range(2)]
         assert None not in taken
-        assert places.enter(address) is None
-    assert places.enter("2001:db8::ffff") is None  # the same household
-    assert places.enter("2001:db8:0:1::1") is not None
-    assert places.enter("192.0.2.4") is None
+        assert enter(address) is None
+    assert enter("2001:db8::ffff") is None  # the same household
+    assert enter("2001:db8:0:1::1") is not None
+    assert enter("192.0.2.4") is None
     assert len(places) == 5
     for _ in range(2):
         places.leave(taken[0])
     assert len(places) == 4
-    assert places.enter("192.0.2.4") is not None
+    assert enter("192.0.2.4") is not None
 
 
 def test_the_oldest_caller_makes_way_when_its_grace_is_over():
@@ -37,7 +44,10 @@ def test_the_oldest_caller_makes_way_when_its_grace_is_over():
     places = Places(5, 3, 2.0, lambda: now)
 
     def come(name, address):
-        return places.enter(address, lambda: dropped.append(name)) is not None
+        place = places.enter(address, lambda: dropped.append(name))
+        if place is not None and name != "s":
+            places.speak(place)
+        return place is not None
 
     assert all(come(name, "192.0.2.1") for name in "abc")
     now = 1.9
@@ -50,6 +60,11 @@ def test_the_oldest_caller_makes_way_when_its_grace_is_over():
     assert come("g", "192.0.2.4")
     assert dropped == ["a", "b"]
     assert len(places) == 5
+    now = 4.0
+    assert come("s", "192.0.2.1")
+    assert dropped.pop() == "c"
+    assert come("h", "192.0.2.1")
+    assert dropped.pop() == "s"  # has said nothing, and goes before older ones
 
 
 def test_a_socket_says_once_that_it_is_closed():
@@ -119,23 +134,32 @@ def test_accepting_lets_others_have_their_turn():
     assert 0 < asyncio.run(asyncio.wait_for(go(), 5)) < 100
 
 
-@pytest.mark.parametrize("begins", [True, False])
-def test_a_connection_is_closed_also_by_a_task_that_never_began(begins):
+@pytest.mark.parametrize("moment", ["before the task began", "before the first byte", "after it", "too late"])
+def test_a_connection_is_closed_whenever_its_task_ends(moment):
     async def go():
-        connection = CountingSocket(socket.AF_INET, socket.SOCK_STREAM)
-        closed = asyncio.Event()
+        caller, accepted = socket.socketpair()
+        connection = CountingSocket(fileno=accepted.detach())
+        connection.setblocking(False)
+        closed, begun = asyncio.Event(), asyncio.Event()
         connection.on_close = closed.set
 
         async def job():
+            begun.set()
             with connection:
                 await asyncio.sleep(60)
 
-        task = handle(connection, asyncio.create_task, job)
-        if begins:
+        task = handle(connection, asyncio.create_task, job, 0.1 if moment == "too late" else 60)
+        if moment == "after it":
+            caller.sendall(b"x")
+            await asyncio.wait_for(begun.wait(), 5)
+        elif moment == "before the first byte":
             await asyncio.sleep(0.01)
-        task.cancel()
+        if moment != "too late":
+            task.cancel()
         await asyncio.wait_for(closed.wait(), 5)
+        assert begun.is_set() == (moment == "after it")
         assert connection.fileno() == -1
+        caller.close()
 
     asyncio.run(go())
 

@@ -4,10 +4,11 @@ A connection is counted from the moment at which it is accepted until its file d
 are not done are counted a second time, against smaller limits. Each address has its share of both.
 
 Promised: there are at most `Limits.connections` connections, `Limits.address_connections` of one address, and as many
-as the system's limit of open files allows; no handshake lasts longer than `HANDSHAKE_SECONDS`, no connection without a
-request longer than `Limits.read_seconds`. Whoever is one too many is closed before TLS begins. A lack of file
-descriptors is a pause and a line in the log, at most one a minute. Not promised: that an attacker with many addresses
-leaves places to others, or one whose address others share.
+as the system's limit of open files allows. TLS begins with the caller's first byte; neither the silence before it nor
+the handshake lasts longer than `HANDSHAKE_SECONDS`, and a silent one makes way for a newcomer of its address at once.
+No connection is without a request for longer than `Limits.read_seconds`. Whoever is one too many is closed. A lack of
+file descriptors is a pause and a line in the log, at most one a minute. Not promised: that an attacker with many
+addresses leaves places to others, or one who speaks and whose address others share.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ import resource
 import socket
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from dpmpc.errors import InputError
 from dpmpc.intake.admission import Limits
-from dpmpc.network.callers import Place, Places, accept_callers, handle
+from dpmpc.network.callers import Places, accept_callers, handle
 from dpmpc.network.sockets import TrackedSocket
 
 try:
@@ -151,25 +152,30 @@ class Door:
         async with asyncio.TaskGroup() as tasks:
 
             def take(connection: TrackedSocket, address: str | None) -> None:
-                place = self._connections.enter(address)
+                place = self._connections.enter(address, lambda: task.cancel())
                 if place is None:
                     self._on_refused("connections")
                     connection.close()
                     return
                 connection.on_close = lambda: self._connections.leave(place)
-                handshake = self._handshakes.enter(address, lambda: task.cancel())
-                if handshake is None:
-                    self._on_refused("handshakes")
-                    connection.close()
-                    return
-                task = handle(connection, tasks.create_task, lambda: self._greet(connection, handshake))
-                task.add_done_callback(lambda _: self._handshakes.leave(handshake))
+
+                def greet() -> Coroutine[Any, Any, None]:
+                    self._connections.speak(place)
+                    return self._greet(connection, address, task)
+
+                task = handle(connection, tasks.create_task, greet, HANDSHAKE_SECONDS)
 
             for listener in listeners:
                 tasks.create_task(accept_callers(listener, take, self._tell))
 
-    async def _greet(self, connection: TrackedSocket, handshake: Place) -> None:
+    async def _greet(self, connection: TrackedSocket, address: str | None, task: asyncio.Task[None]) -> None:
         """Make the handshake; from then on the handler has the connection."""
+        handshake = self._handshakes.enter(address, task.cancel)
+        if handshake is None:
+            self._on_refused("handshakes")
+            connection.close()
+            return
+        self._handshakes.speak(handshake)
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 self._guard.protocol,

@@ -5,10 +5,10 @@ about 350 kB. So they are counted from the moment at which they are accepted, in
 an IPv4 address or the first 64 bits of an IPv6 address, which is what one household is given.
 
 Promised: `accept_callers` goes on whatever a caller does, also when the system has no file or memory left, with a pause
-and without leaving the loop to callers alone. Where `Places` have a grace, a caller keeps its place for that time; then
-it makes way for a newcomer of its own address, or of any address if its own has most. So strangers who say nothing keep
-nobody out who tries again and needs less than the grace to introduce himself. Not promised: that an attacker with many
-addresses is kept away, or one who shares an address and calls many thousand times a second.
+and without leaving the loop to callers alone. TLS begins with a caller's first byte. A caller that has said nothing
+makes way at once for a newcomer of its own address, or of any address if its own has most; one that has spoken keeps
+its place, for the grace of the `Places`. So strangers who say nothing keep nobody out. Not promised: that an attacker
+with many addresses is kept away, or one who shares an address and speaks, or calls many thousand times a second.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ class Place:
         Ends the caller.
     """
 
-    __slots__ = ("drop", "network", "since")
+    __slots__ = ("drop", "network", "silent", "since")
 
     def __init__(self, network: str, since: float, drop: Callable[[], object]):
         self.network, self.since, self.drop = network, since, drop
+        self.silent = True
 
 
 class Places:
@@ -57,7 +58,8 @@ class Places:
     each : int
         Places of one address.
     grace : float
-        Seconds after which a caller makes way for a newcomer where no place is free; by default none ever does.
+        Seconds after which a caller that has spoken makes way for a newcomer where no place is free; by default it
+        never does.
     clock : callable
         Seconds, never going back.
     """
@@ -86,6 +88,10 @@ class Places:
         self._taken += 1
         return place
 
+    def speak(self, place: Place) -> None:
+        """Note that a caller has said something: its grace begins."""
+        place.silent, place.since = False, self._clock()
+
     def leave(self, place: Place) -> None:
         """Give a place back; a second time changes nothing."""
         callers = self._callers.get(place.network, {})
@@ -97,9 +103,10 @@ class Places:
             del self._callers[place.network]
 
     def _drop_oldest(self, network: str) -> bool:
-        """Drop the oldest caller of an address unless its grace lasts; return whether it is gone."""
-        oldest = next(iter(self._callers[network]))
-        if self._clock() - oldest.since < self._grace:
+        """Drop a silent caller of an address, or the oldest one unless its grace lasts; return whether one is gone."""
+        callers = self._callers[network]
+        oldest = next((place for place in callers if place.silent), next(iter(callers)))
+        if not oldest.silent and self._clock() - oldest.since < self._grace:
             return False
         self.leave(oldest)
         oldest.drop()
@@ -143,28 +150,47 @@ def handle(
     connection: TrackedSocket,
     create_task: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
     job: Callable[[], Coroutine[Any, Any, None]],
+    seconds: float,
 ) -> asyncio.Task[None]:
-    """Do a job with a connection in a task; a task that is cancelled before it begins closes the connection.
+    """Do a job with a connection in a task, once the caller has sent something.
 
     Parameters
     ----------
     connection : TrackedSocket
-        What the job hands to asyncio, which closes it from then on.
+        What the job hands to asyncio, which closes it from then on. It is closed here if the job never begins.
     create_task : callable
         Makes a task of a coroutine.
     job : callable
         Returns the coroutine.
+    seconds : float
+        Longest silence.
     """
     begun = False
 
     async def begin() -> None:
         nonlocal begun
+        try:
+            await _first_byte(connection, seconds)
+        except TimeoutError:
+            return
         begun = True
         await job()
 
     task = create_task(begin())
     task.add_done_callback(lambda _: None if begun else connection.close())
     return task
+
+
+async def _first_byte(connection: TrackedSocket, seconds: float) -> None:
+    """Wait until there is something to read, or the caller has gone."""
+    loop = asyncio.get_running_loop()
+    heard = asyncio.Event()
+    loop.add_reader(connection.fileno(), heard.set)
+    try:
+        async with asyncio.timeout(seconds):
+            await heard.wait()
+    finally:
+        loop.remove_reader(connection.fileno())
 
 
 def network_of(address: str | None) -> str:

@@ -5,8 +5,9 @@ ends the run; a caller without a valid certificate is a stranger, who is turned 
 run. So is a server that this run goes on without. Only the address that the roster gives is bound.
 
 Until a handshake is done its caller has one of `CALLERS` places, `CALLERS_OF_AN_ADDRESS` of them for one address, for
-`INTRODUCTION_SECONDS` at most; after `GRACE_SECONDS` the oldest makes way for a newcomer (`dpmpc.network.callers`). So
-silent connections, however many, neither end the run nor keep a party out, which dials until it is let in.
+`INTRODUCTION_SECONDS` at most. A silent one makes way for a newcomer at once, one that has spoken after `GRACE_SECONDS`
+(`dpmpc.network.callers`). So silent connections, however many, neither end the run nor keep a party out, which dials
+until it is let in.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ import asyncio
 import signal
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpmpc.errors import InputError, PartyImpersonated, PartyMissing
 from dpmpc.network.callers import Places, accept_callers, handle
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 REDIAL_SECONDS = 0.05
 SHUTDOWN_SECONDS = 2.0
 INTRODUCTION_SECONDS = 10.0  # that a caller has for its handshake, and again for its number
-GRACE_SECONDS = 2.0  # that no newcomer takes a caller's place
+GRACE_SECONDS = 2.0  # that no newcomer takes the place of a caller that has spoken
 CALLERS, CALLERS_OF_AN_ADDRESS = 256, 64  # connections that have not proven to be a party's
 BACKLOG = 1024
 
@@ -127,7 +128,12 @@ class Connector:
             if place is None:
                 connection.close()
                 return
-            task = handle(connection, callers.create_task, lambda: self._admit(connection, lambda: places.leave(place)))
+
+            def admit() -> Coroutine[Any, Any, None]:
+                places.speak(place)
+                return self._admit(connection, lambda: places.leave(place))
+
+            task = handle(connection, callers.create_task, admit, INTRODUCTION_SECONDS)
             task.add_done_callback(lambda _: places.leave(place))
 
         def note(error: OSError) -> None:
