@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import functools
 import ipaddress
 import math
 import time
@@ -193,6 +194,7 @@ async def _first_byte(connection: TrackedSocket, seconds: float) -> None:
         loop.remove_reader(connection.fileno())
 
 
+@functools.lru_cache(maxsize=1 << 12)
 def network_of(address: str | None) -> str:
     """Return what stands for a sender in tables of rates, shares and places."""
     try:
