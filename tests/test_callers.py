@@ -179,6 +179,10 @@ def test_silent_strangers_do_not_end_a_release(tmp_path, options):
         end = time.monotonic() + 15
         while silent.opened < 600 and time.monotonic() < end:
             time.sleep(0.05)
+        while silent.held > 100 and not options["again"] and time.monotonic() < end:
+            time.sleep(0.05)
+        held = silent.held
         ended = run(deployment, deeds=deeds, servers=[0, 1]) | called.result()
     assert {server: each.status for server, each in ended.items()} == {0: 0, 1: 0, 2: 0}, ended
     assert silent.opened >= 600
+    assert held <= 100 or options["again"]  # 64 of one address; what the stranger opens again is not counted

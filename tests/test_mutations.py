@@ -18,8 +18,9 @@ def test_every_fault_can_be_made(mutation):
     assert (ROOT / mutation.file).read_text().count(mutation.old) == 1
     assert mutation.old != mutation.new
     assert mutation.why
-    for test in FAULTS.suite_of(mutation.file):
-        assert (ROOT / test).is_file()
+    for test in FAULTS.suite_of(mutation.file):  # a file, or one test of it
+        file, _, name = test.partition("::")
+        assert f"\ndef {name}" in (ROOT / file).read_text()
 
 
 def test_no_fault_is_listed_twice_and_every_part_has_some():
