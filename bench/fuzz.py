@@ -230,8 +230,9 @@ async def _feed_http(
 ) -> dict[str, Any]:
     """Send mutated uploads and heads to the application; any answer but a refusal must be to valid records."""
     from dpmpc.intake.admission import Limits
+    from dpmpc.intake.connections import Guard
     from dpmpc.intake.service import Service
-    from dpmpc.intake.serving import Guard, start_http
+    from dpmpc.intake.serving import start_http
     from dpmpc.intake.spool import Spool
 
     print("fuzz: requests", file=sys.stderr)

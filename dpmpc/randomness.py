@@ -60,6 +60,7 @@ class Label(bytes, enum.Enum):
     REPORT_SHARE = b"dpmpc v1 report share"
     CLIENT_TOKEN = b"dpmpc v1 client token"
     BATCH = b"dpmpc v1 batch"
+    BATCH_CHOICE = b"dpmpc v1 batch choice"
     MANIFEST = b"dpmpc v1 manifest"
     CERTIFICATE = b"dpmpc v1 release certificate"
     LEDGER = b"dpmpc v2 ledger"

@@ -9,8 +9,8 @@ a signing key that the collection pins. What is opened is the release, which is 
    out the reports that are damaged, or that its ledger has opened, and tells how many.
 2. Every server checks the batch by itself: its size. With Shamir shares they leave out the reports that were not dealt
    as they should be (`dpmpc.intake.dealing`).
-3. They toss a coin for the public matrix (`dpmpc.network.coins`), and each recomputes the guarantee for this batch and
-   this matrix.
+3. They toss a coin for the public matrix (`dpmpc.network.coins`); it also chooses among the reports, should these be
+   more than the largest batch (`Collection.chosen`). Each recomputes the guarantee for this batch and this matrix.
 4. They seal the manifest: collection, batch, toss, task. When all have, each transforms its share. When all have done
    that, each binds the reports to the manifest for good, in its ledger, together with the transformed share.
 5. When all have done that, each commits to its transformed share (`dpmpc.intake.openings`). When all have heard and
@@ -189,23 +189,28 @@ async def agree(party: Party, server: ReleasingServer, standings: dict[int, Stan
     """Steps 1 to 4: batch, checks, toss, and the manifest that follows from them, sealed."""
     own = await unless_refused(party, server.available)
     left_out = await exchange_left_out(party, server, own.left_out)
-    batch = await agree_on_batch(party, own.ids, server.collection.largest_batch)
+    batch = await agree_on_batch(party, own.ids, server.collection.most_stored)
     server.tell(f"batch: {len(batch.ids)} reports held by all; lacked by {_by_server(batch.lacked)}")
     await unless_refused(party, lambda: server.require_batch(batch))
     if server.collection.checked_dealing:
         batch = await leave_out_bad_dealings(party, server, batch, left_out)
     toss = await toss_coins(party)
-    task = await unless_refused(party, lambda: server.collection.task(len(batch.ids), toss))
+    chosen = await asyncio.to_thread(server.collection.chosen, batch.ids, toss)
+    if len(chosen) < len(batch.ids):
+        server.tell(
+            f"batch: {len(chosen)} of the {len(batch.ids)} reports chosen by the toss, the most that are opened"
+        )
+    task = await unless_refused(party, lambda: server.collection.task(len(chosen), toss))
     manifest = manifest_of(
         server.collection,
         task,
-        batch=batch_digest(batch.ids),
+        batch=batch_digest(chosen),
         toss=toss,
         time=middle_time(standings),
         left_out={str(number): counts for number, counts in sorted(left_out.items()) if counts},
     )
     await confirm(party, manifest.digest, "manifest")
-    await unless_refused(party, lambda: server.seal(manifest, batch.ids))
+    await unless_refused(party, lambda: server.seal(manifest, chosen))
     return manifest, task
 
 

@@ -8,6 +8,7 @@ import datetime
 import hashlib
 import multiprocessing
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -365,3 +366,8 @@ def deny_all():
     releasing.ReleasingServer.standing = lambda self: releasing.Standing([], [], time.time())
     Ledger.require_unreleased = lambda self, ids: None
     Ledger.begun = lambda self, ids: np.zeros(len(ids), np.bool_)
+
+
+def allow_few_files(count):
+    """Run with a soft limit of so many open files."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))

@@ -22,6 +22,8 @@ from dpmpc.errors import CollectionClosed, GuaranteeError, InputError, ReportRej
 from dpmpc.intake.collection import Collection, ServerEntry, design_collection
 from dpmpc.intake.pending import Pending
 from dpmpc.intake.reports import ReportFormat, make_reports
+from dpmpc.intake.serving import serve
+from dpmpc.intake.submission import Submission
 from dpmpc.network.identity import write_identity
 from dpmpc.randomness import Stream
 
@@ -385,3 +387,41 @@ def test_an_empty_file_becomes_a_state_of_its_owner_alone(sketched, tmp_path):
         with Pending(path, sketched, b"rows", [[[b"a record"]] * 3]) as pending:
             assert len(pending) == 3
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+REFUSING = Schema(Schema.from_pair(["a", "b", "y"], (0.0, 10.0)).columns, outside="refuse")
+
+
+def refusing(collection):
+    """What version 0.1 could design: a collection whose clients refuse values outside their bounds."""
+    fields = collection.to_dict()
+    return Collection.from_dict({**fields, "task": {**fields["task"], "schema": REFUSING.to_dict()}})
+
+
+def test_a_collection_clips(sketched, entries, tmp_path, capsys):
+    """A report that does not come would tell every server that a value lies outside its bounds."""
+    with pytest.raises(InputError, match=r"outside: 'refuse' given, 'clip' expected"):
+        design_collection(
+            "a trial",
+            REFUSING,
+            entries[:3],
+            1.0,
+            1e-6,
+            opens=OPENS,
+            closes=CLOSES,
+            expires=EXPIRES,
+            minimum_batch=2000,
+            largest_batch=100_000,
+        )
+    older = refusing(sketched)
+    assert older.verify().digest != sketched.digest  # a release of it still verifies
+    with pytest.raises(InputError, match="'clip' expected"):
+        Submission(collection=older, state=tmp_path / "state").run(np.full((1, 3), 5.0))
+    with pytest.raises(InputError, match="'clip' expected"):
+        serve(older, 0, None, "127.0.0.1", 0)
+    assert not (tmp_path / "state").exists()
+    for collection, told in ((sketched, "are clipped to them"), (older, "are refused")):
+        path = tmp_path / f"{told}.toml"
+        collection.save(path)
+        assert main(["inspect", str(path)]) == 0
+        assert f"values outside the bounds {told}" in capsys.readouterr().out

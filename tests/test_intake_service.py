@@ -5,6 +5,7 @@ import contextlib
 import datetime
 import json
 import logging
+import shutil
 import socket
 import ssl
 import subprocess
@@ -33,12 +34,12 @@ from dpmpc.errors import (
 )
 from dpmpc.intake import submission
 from dpmpc.intake.admission import ADDRESSES, Admission, Buckets, Limits, Refusal, network_of
-from dpmpc.intake.group_commit import GroupCommit
+from dpmpc.intake.connections import Guard
+from dpmpc.intake.group_commit import GroupCommit, NoRoom
 from dpmpc.intake.pending import Pending
 from dpmpc.intake.reports import ReportFormat, make_reports
 from dpmpc.intake.roster import Roster, draw_tickets, read_tickets, write_roster, write_tickets
-from dpmpc.intake.service import Service
-from dpmpc.intake.serving import Guard
+from dpmpc.intake.service import LEAST_FREE_BYTES, Service
 from dpmpc.intake.spool import Spool
 from dpmpc.intake.submission import Submission
 from dpmpc.network.identity import pinning_context, write_identity
@@ -98,11 +99,12 @@ def test_an_upload_reaches_all_servers_and_repeating_it_changes_nothing(running,
     submission = Submission(collection=collection, state=tmp_path / "state", batch=7, seconds=60)
     done = submission.run(ROWS)
     assert (done.reports, done.stored, done.duplicates) == (40, (40,) * 3, (0,) * 3)
-    assert submission.run(ROWS).stored == (0,) * 3  # nothing is left to send
+    again = submission.run(ROWS)  # nothing is left to send
+    assert (again.stored, again.finished_before, done.finished_before) == ((0,) * 3, True, False)
     assert [len_of(running, server) for server in range(3)] == [count + 40 for count in before]
     assert (tmp_path / "state").stat().st_mode & 0o777 == 0o600
-    with pytest.raises(InputError, match="another submission"):
-        submission.run(ROWS + 1)
+    with pytest.raises(InputError, match="finished submission of 40 reports, 39 rows given"):
+        submission.run(ROWS[:39])
 
 
 def len_of(servers, server):
@@ -428,20 +430,69 @@ def test_an_address_stands_for_a_household(address, network):
     assert network_of(address) == network
 
 
-def test_no_more_reports_than_agreed(tmp_path):
+def test_an_address_has_its_share_of_what_is_stored(tmp_path):
+    """Of 8,000 places an address gets 4,000, and whoever comes later still finds some: nobody is sent away for good."""
     servers = Servers.make(tmp_path, largest_batch=2000, minimum_batch=2000)
     collection = servers.collection
-    own = records(collection, np.repeat(ROWS, 60, axis=0)[:2002])[0]
+    assert collection.most_stored == 8000
+    form = ReportFormat(collection, 0)
+    own = [form.encode(index.to_bytes(16), bytes(16)) for index in range(8000)]
     requests = [
-        post(collection, b"".join(own[:1999])),
-        post(collection, own[1999] + own[2000]),  # one too many
-        post(collection, own[1999]),
-        post(collection, own[2001]),
+        post(collection, b"".join(own[:3999])),
+        post(collection, own[3999] + own[4000]),  # one too many
+        post(collection, own[3999]),
+        post(collection, own[4001]),
         post(collection, own[5]),  # a client that sends again is told that it was heard
     ]
     found, stored = answers(collection, requests, tmp_path=tmp_path, limits=Limits(rate=1e6))
-    assert [status for status, _, _ in found] == [200, 410, 200, 410, 200]
-    assert stored == 2000
+    assert [status for status, _, _ in found] == [200, 503, 200, 503, 200]
+    assert b"NoRoom" in found[1][1]
+    assert b"2 new ones given, more than this address may store now" in found[1][1]  # and no count of others' reports
+    assert int(found[1][2]["Retry-After"]) > 0
+    assert stored == 4000
+
+
+def commits(collection, folder, bodies, server=0):
+    """Commit bodies one after the other, with their senders; return what became of each."""
+
+    async def run():
+        ring = collection.plan.encoding.ring
+        with Spool(folder, collection.digest, server, collection.record_shape, ring) as spool:
+            commit = GroupCommit(ReportFormat(collection, server), spool)
+            try:
+                return [(await asyncio.gather(commit.commit(*each), return_exceptions=True))[0] for each in bodies]
+            finally:
+                await commit.close()
+
+    return asyncio.run(run())
+
+
+def test_strangers_leave_room_for_everybody_else(tmp_path):
+    """Three addresses take all they can, also after a restart; then a hundred clients come with one report each."""
+    collection = Servers.make(tmp_path, largest_batch=2000, minimum_batch=2000).collection
+    form, number = ReportFormat(collection, 0), iter(range(1 << 20))
+
+    def reports(count):
+        return b"".join(form.encode(next(number).to_bytes(16), bytes(16)) for _ in range(count))
+
+    sizes = [1000, 300, 100, 30, 10, 3, 1]
+    hostile = [(reports(size), f"192.0.2.{address}") for address in range(3) for size in sizes for _ in range(4)]
+    taken = commits(collection, tmp_path / "spool", hostile)
+    again = commits(collection, tmp_path / "spool", [(reports(1000), "192.0.2.0"), (reports(1), "a")])
+    honest = commits(collection, tmp_path / "spool", [(reports(1), f"198.51.100.{client}") for client in range(100)])
+    assert sum(one.stored for one in taken if not isinstance(one, Exception)) > 6000
+    assert {type(one).__name__ for one in taken} == {"Added", "NoRoom"}
+    assert isinstance(again[0], NoRoom)  # what was stored before the restart still counts as stored
+    assert again[1].stored == 1
+    assert [one.stored for one in honest] == [1] * 100
+
+
+def test_a_roster_is_its_own_limit(tmp_path):
+    collection = Servers.make(tmp_path, largest_batch=2000, minimum_batch=2000, authenticated=True).collection
+    form = ReportFormat(collection, 0)
+    body = b"".join(form.encode(index.to_bytes(16), bytes(16)) for index in range(5000))
+    (added,) = commits(collection, tmp_path / "spool", [(body, "192.0.2.1")])
+    assert added.stored == 5000
 
 
 def test_a_full_queue_and_a_full_disk_say_come_back(collection, tmp_path, monkeypatch, caplog):
@@ -453,6 +504,31 @@ def test_a_full_queue_and_a_full_disk_say_come_back(collection, tmp_path, monkey
     assert (found[0][0], found[0][2]["Retry-After"], stored) == (503, "30", 0)
     assert b"somewhere" not in found[0][1]
     assert "somewhere" in caplog.text
+
+
+def test_health_knows_a_full_disk(collection, tmp_path, monkeypatch):
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage._replace(free=LEAST_FREE_BYTES - 1))
+    found, _ = answers(collection, [("GET", "/healthz", {})], tmp_path=tmp_path)
+    assert (found[0][0], b'"disk": false' in found[0][1], b'"healthy": false' in found[0][1]) == (503, True, True)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage._replace(free=LEAST_FREE_BYTES))
+    found, _ = answers(collection, [("GET", "/healthz", {})], tmp_path=tmp_path)
+    assert (found[0][0], b'"disk": true' in found[0][1]) == (200, True)
+
+
+def test_health_knows_that_storing_failed_and_that_it_works_again(collection, tmp_path, monkeypatch):
+    real, failing = Spool.add_all, [True, False]
+
+    def add_all(self, uploads):
+        if failing.pop(0):
+            raise SpoolError("no space left in /somewhere")
+        return real(self, uploads)
+
+    monkeypatch.setattr(Spool, "add_all", add_all)
+    upload, health = post(collection, records(collection)[0][0]), ("GET", "/healthz", {})
+    found, _ = answers(collection, [health, upload, health, upload, health], tmp_path=tmp_path)
+    assert [status for status, _, _ in found] == [200, 503, 503, 200, 200]
+    assert b"somewhere" not in found[2][1]
 
 
 def test_memory_for_bodies_is_bounded(collection, tmp_path):
@@ -603,13 +679,13 @@ def test_a_token_speaks_for_one_client_at_one_server(tmp_path):
 
 
 def test_a_permanent_refusal_is_a_typed_error(running, collection, tmp_path):
-    state = tmp_path / "state"
+    state, content = tmp_path / "state", ROWS[:1].tobytes()
     submission = Submission(collection=collection, state=state, seconds=60)
-    with Pending(state, collection, submission._digest(ROWS[:1]), [records(collection, ROWS[:1], first=900)]):
+    with Pending(state, collection, content, [records(collection, ROWS[:1], first=900)]):
         pass
     submission.run(ROWS[:1])
     other = Submission(collection=collection, state=tmp_path / "other", seconds=60)
-    with Pending(tmp_path / "other", collection, other._digest(ROWS[:1]), [records(collection, ROWS[:1], first=900)]):
+    with Pending(tmp_path / "other", collection, content, [records(collection, ROWS[:1], first=900)]):
         pass
     with pytest.raises(ReportConflict, match="server"):
         other.run(ROWS[:1])

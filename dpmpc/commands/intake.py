@@ -12,15 +12,17 @@ import math
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from dpmpc.commands.options import add_release_options, release_choices, seconds
 from dpmpc.errors import InputError
+from dpmpc.untrusted import ReadError, printable, read_bytes
 
 CERTIFIED_DAYS = 800
 MOST_DAYS = 36500
+_LARGEST_NAMES = 1 << 28  # bytes of the file of clients' names
 _ADDRESS = re.compile(r"(\[(?P<ipv6>[^\s\[\]]+)\]|(?P<host>[^\s:\[\]]+)):(?P<port>[0-9]{1,5})")
 
 
@@ -86,6 +88,8 @@ def _add_serve(commands: Any) -> None:
     serve.add_argument("--rate", type=float, metavar="R", help="reports a second that an address may send")
     serve.add_argument("--max-body", type=int, metavar="BYTES", help="longest request")
     serve.add_argument("--max-waiting", type=int, metavar="BYTES", help="most that requests may hold together")
+    serve.add_argument("--connections", type=int, metavar="N", help="most connections at once")
+    serve.add_argument("--address-connections", type=int, metavar="N", help="most connections of one address at once")
     serve.add_argument("--metrics-for-all", action="store_true", help="answer /metrics to every address")
     serve.set_defaults(run=_serve)
 
@@ -192,20 +196,37 @@ def _of_clients_noise(collection: Any) -> str:
 
 def _inspect(options: argparse.Namespace) -> None:
     from dpmpc.intake.collection import Collection
-    from dpmpc.network.identity import fingerprint, valid_until
 
     collection = Collection.load(options.collection).verify()
-    print(f"{options.collection}: collection {collection.digest.hex()}, {collection.name!r}")
+    for line in _described(collection, options.collection):
+        print(printable(line))  # whoever wrote the file may be anybody
+
+
+def _described(collection: Any, path: str) -> Iterator[str]:
+    """Say what a task file holds, a line each."""
+    from dpmpc.network.identity import fingerprint, valid_until
+
+    yield f"{path}: collection {collection.digest.hex()}, '{collection.name}'"
     for name in ("opens", "closes", "expires"):
-        print(f"{name} {getattr(collection, name).isoformat()}")
-    print(f"batch of {collection.minimum_batch} to {collection.largest_batch} reports")
-    print("one report for each client of a roster" if collection.authenticated else "reports of anybody")
+        yield f"{name} {getattr(collection, name).isoformat()}"
+    yield f"batch of {collection.minimum_batch} to {collection.largest_batch} reports"
+    yield "one report for each client of a roster" if collection.authenticated else "reports of anybody"
+    schema = collection.plan.schema
+    if schema.outside == "clip":
+        yield "values outside the bounds are clipped to them, by each client for itself"
+    else:
+        yield (
+            "values outside the bounds are refused, so that a missing report tells of one: nothing more is uploaded; a "
+            "release of version 0.1 still verifies"
+        )
+    for column in schema.columns:
+        yield f"column '{column.name}' from {column.lower:g} to {column.upper:g}"
     for number, server in enumerate(collection.servers):
-        print(f"server {number}: {server.url}, {server.release}")
+        yield f"server {number}: {server.url}, {server.release}"
         certificate = server.certificate.encode()
-        print(f"  certificate {fingerprint(certificate)}, until {valid_until(certificate).isoformat()}")
-    print(collection.plan.guarantee)
-    print(f"omission: {collection.omission()}")
+        yield f"  certificate {fingerprint(certificate)}, until {valid_until(certificate).isoformat()}"
+    yield from str(collection.plan.guarantee).split("\n")
+    yield f"omission: {collection.omission()}"
 
 
 def _roster(options: argparse.Namespace) -> None:
@@ -232,8 +253,8 @@ def _names(options: argparse.Namespace) -> list[str]:
             raise InputError(f"clients: {options.clients} given, at least 1 expected")
         return [str(number + 1) for number in range(options.clients)]
     try:
-        names = Path(options.names).read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
+        names = read_bytes(options.names, largest=_LARGEST_NAMES).decode("utf-8").split("\n")
+    except (OSError, ReadError, UnicodeDecodeError) as error:
         raise InputError(f"names: {options.names} cannot be read: {error}") from error
     found = [name.strip() for name in names if name.strip()]
     if not found or len(set(found)) < len(found):
@@ -252,7 +273,13 @@ def _serve(options: argparse.Namespace) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     collection = Collection.load(options.collection)
     host, port = options.listen
-    given = {"rate": options.rate, "body_bytes": options.max_body, "waiting_bytes": options.max_waiting}
+    given = {
+        "rate": options.rate,
+        "body_bytes": options.max_body,
+        "waiting_bytes": options.max_waiting,
+        "connections": options.connections,
+        "address_connections": options.address_connections,
+    }
 
     def tell(bound: int) -> None:
         print(f"server {options.server} of collection {collection.digest.hex()} listens on {host}:{bound}", flush=True)
@@ -291,6 +318,11 @@ def _submit(options: argparse.Namespace) -> None:
         tell=lambda line: print(f"dpmpc submit: {line}", file=sys.stderr, flush=True),
     )
     done = submission.run(rows)
+    if done.finished_before and submission.tickets is None:
+        raise InputError(
+            f"state: {submission.state} is that of a finished submission, whose rows it has forgotten: nothing was "
+            "sent. There is nothing to do for the same rows; another file expected for others"
+        )
     print(f"{done.reports} {'report' if done.reports == 1 else 'reports'}: acknowledged by every server")
 
 
@@ -307,8 +339,8 @@ def _read_rows(options: argparse.Namespace, names: Sequence[str]) -> Any:
 def _lines(path: str) -> list[str]:
     """Return the lines of a file or of standard input, without the empty ones."""
     try:
-        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = sys.stdin.read() if path == "-" else read_bytes(path).decode("utf-8")
+    except (OSError, ReadError, UnicodeDecodeError) as error:
         raise InputError(f"row: {path} cannot be read: {type(error).__name__}") from error
     return [line.strip() for line in text.splitlines() if line.strip()]
 
@@ -333,6 +365,6 @@ def _read_row(cells: Sequence[str], names: Sequence[str]) -> list[float]:
 
 def _text(path: str) -> str:
     try:
-        return Path(path).read_text(encoding="ascii")
-    except (OSError, UnicodeDecodeError) as error:
+        return read_bytes(path).decode("ascii")
+    except (OSError, ReadError, UnicodeDecodeError) as error:
         raise InputError(f"server: certificate {path} cannot be read: {error}") from error

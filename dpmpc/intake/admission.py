@@ -14,7 +14,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import datetime
-import ipaddress
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -22,12 +21,12 @@ from contextlib import contextmanager
 
 from dpmpc.errors import InputError
 from dpmpc.intake.reports import ReportFormat
+from dpmpc.network.callers import network_of
 
 ADDRESSES = 1 << 16
 BURST_SECONDS = 10.0  # of its rate that an address may use at once
 REQUEST_BYTES = 4096  # what a request takes beside its body
 FULL_SECONDS = 1.0  # before somebody whom a full queue turned away comes back
-_PREFIX_BITS = 64
 
 
 class Refusal(Exception):
@@ -64,8 +63,10 @@ class Limits:
         Most that the shares of one body may take when its keys are expanded.
     waiting_bytes : int
         Most that the bodies being read or stored may take together.
-    connections : int
-        Most at once.
+    connections, address_connections : int
+        Most at once, in all and of one address; each takes a file descriptor and about 350 kB.
+    handshakes, address_handshakes : int
+        Most of them whose TLS handshake is not done, in all and of one address.
     read_seconds : float
         Longest time for a body, for a request's head, and between requests.
     """
@@ -74,7 +75,10 @@ class Limits:
     body_bytes: int = 1 << 20
     share_bytes: int = 1 << 25
     waiting_bytes: int = 1 << 26
-    connections: int = 4096
+    connections: int = 1024
+    address_connections: int = 128
+    handshakes: int = 256
+    address_handshakes: int = 64
     read_seconds: float = 20.0
 
     def __post_init__(self) -> None:
@@ -175,16 +179,3 @@ class Admission:
             yield
         finally:
             self.waiting -= needed
-
-
-def network_of(address: str | None) -> str:
-    """Return what stands for a sender in the table of rates."""
-    try:
-        parsed = ipaddress.ip_address((address or "").partition("%")[0])
-    except ValueError:
-        return ""  # a local socket: one sender
-    if isinstance(parsed, ipaddress.IPv4Address):
-        return str(parsed)
-    if parsed.ipv4_mapped is not None:
-        return str(parsed.ipv4_mapped)
-    return str(ipaddress.ip_network((parsed, _PREFIX_BITS), strict=False))

@@ -30,6 +30,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from dpmpc.bounds import Schema
 from dpmpc.encoding import plan_modulus
@@ -49,6 +51,7 @@ FORMAT = 1
 HTTPS_PORT = 443
 MOST_TOLD_ROWS = 256  # of one copy: what would hold against more clients takes time k^3 for each number of them
 ATTEMPTS = MATRICES  # matrices that are drawn from one toss before a batch is refused
+STORED_FACTOR = 4  # reports that a server stores at most, as a multiple of the largest batch
 MARGINS = (1.0, 1.02, 1.05, 1.1, 1.2)  # of the noise: matrices that are drawn later may need more than the first one
 
 
@@ -113,7 +116,8 @@ class Collection:
     minimum_batch : int
         Fewer reports than these are never opened; the noise is chosen for so many.
     largest_batch : int
-        More reports than these are not taken; the sums are proven not to wrap around for so many.
+        More reports than these are not opened together; the sums are proven not to wrap around for so many. Where the
+        servers hold more, the toss chooses (`chosen`).
     authenticated : bool
         Whether only clients of a roster may contribute, each once.
     template : dict
@@ -195,6 +199,41 @@ class Collection:
         if self.checked_dealing:
             return (1, self.plan.copies * self.plan.width + 1)
         return (self.plan.copies, self.plan.width)
+
+    @property
+    def most_stored(self) -> int:
+        """How many reports a server stores at most.
+
+        It is more than the largest batch, because reports that only one server holds count for nothing in the end: a
+        stranger who sends such ones must not take the places of others.
+        """
+        return STORED_FACTOR * self.largest_batch
+
+    def chosen(self, ids: NDArray[np.uint8], toss: bytes) -> NDArray[np.uint8]:
+        """Choose the reports of a batch among those that all servers hold.
+
+        Parameters
+        ----------
+        ids : ndarray of uint8, shape (n, 16)
+            Ascending, none twice.
+        toss : bytes
+            What the servers tossed after they had agreed on these ids, 32 bytes.
+
+        Returns
+        -------
+        ndarray of uint8, shape (min(n, largest_batch), 16)
+            Ascending: those with the smallest SHA-256(label || toss || id). Who sends a report cannot know whether it
+            will be chosen, and no server decides; a server that breaks off a run has it tossed again.
+        """
+        if len(ids) <= self.largest_batch:
+            return ids
+        start = hashlib.sha256(Label.BATCH_CHOICE.value + toss)
+        ranks = np.empty(len(ids), f"S{start.digest_size}")
+        for row, report in enumerate(ids):
+            total = start.copy()
+            total.update(report.tobytes())
+            ranks[row] = total.digest()
+        return ids[np.sort(np.argsort(ranks)[: self.largest_batch])]
 
     def verify(self) -> Collection:
         """Recompute what a minimum batch is promised, and that the sums of the largest do not wrap around.
@@ -294,6 +333,23 @@ class Collection:
                 f"{now.isoformat(timespec='seconds')}"
             )
 
+    def require_clipping(self) -> None:
+        """Refuse a collection whose clients would send nothing where a value lies outside its bounds.
+
+        A report that does not come would tell every server, and with a roster by name, that somebody's value lies
+        outside. Releases of such a collection, which version 0.1 allowed, still verify; nothing more is uploaded.
+
+        Raises
+        ------
+        InputError
+            If the schema says ``outside = "refuse"``.
+        """
+        if self.plan.schema.outside != "clip":
+            raise InputError(
+                f"outside: {self.plan.schema.outside!r} given, 'clip' expected in a collection: a report that does not "
+                "come would tell the servers that a value lies outside its bounds"
+            )
+
     def to_dict(self) -> dict[str, Any]:
         """Return the fields of the file as plain data; times stay times."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
@@ -328,7 +384,7 @@ class Collection:
         except OSError as error:
             raise InputError(f"collection: {path} cannot be read: {error.strerror}") from error
         except ReadError as error:
-            raise InputError(f"collection: {path} is no TOML file: {error}") from error
+            raise InputError(f"collection: {path} given, a TOML file of a collection expected: {error}") from error
         return cls.from_dict(fields)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -408,7 +464,10 @@ def design_collection(
     Raises
     ------
     InputError
-        If clients are to add the noise and t is not given.
+        If an argument is not what it has to be, the schema refuses values outside its bounds
+        (`Collection.require_clipping`), or clients are to add the noise and t is not given.
+    GuaranteeError, OverflowRisk
+        If the guarantee cannot be given.
     """
     noise_by, corrupt_clients = _noise_of(noise_by, corrupt_clients, options.get("sharing", "additive"), minimum_batch)
     options |= {"noise_by": noise_by, "corrupt_clients": corrupt_clients}
@@ -430,6 +489,7 @@ def design_collection(
             servers=servers,
             checked_dealing=isinstance(task.scheme, ShamirSharing),
         )
+        collection.require_clipping()
         try:
             return collection.verify()
         except GuaranteeError:

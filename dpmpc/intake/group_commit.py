@@ -3,10 +3,15 @@
 While a group is being written the next one gathers, so that the disk's delay is paid once for a group and not once for
 a report; a lone upload waits for nobody.
 
+A server stores `Collection.most_stored` reports. An address stores at most as many as there is room left afterwards:
+the first one may take a half, the next one a quarter, and whoever has one report finds room as long as there is any.
+What an address has stored is in memory only, for the `ADDRESSES` that stored last; after a restart it is zero again.
+Where clients are authenticated the roster is the limit, and addresses do not count.
+
 Promised: `GroupCommit.commit` returns after its reports are durable, and raises if nothing of them was stored by this
-call; a request that is malformed, or in conflict, or comes when the collection is full, does not fail the others of its
-group. The expanded shares of a group take at most `GROUP_BYTES`, or what one request takes. Bodies are not counted
-here (`admission`).
+call; a request that is malformed, or in conflict, or for which there is no room, does not fail the others of its group.
+The expanded shares of a group take at most `GROUP_BYTES`, or what one request takes. Bodies are not counted here
+(`admission`).
 """
 
 from __future__ import annotations
@@ -19,11 +24,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
-from dpmpc.errors import CollectionClosed, ReportRejected, SpoolError
+from dpmpc.errors import ReportRejected, SpoolError
+from dpmpc.intake.admission import ADDRESSES
 from dpmpc.intake.reports import ReportFormat
-from dpmpc.intake.spool import ID_TYPE, Added, Spool, sorted_ids
+from dpmpc.intake.spool import Added, Spool
 from dpmpc.rings import Words
 
 GROUP_BYTES = 1 << 26
@@ -33,8 +37,13 @@ Upload = tuple[list[bytes], Words]
 Outcome = Added | Exception
 
 
+class NoRoom(SpoolError):
+    """Neither the disk nor the collection's end: the sender has its share of the reports that a server stores."""
+
+
 class _Request(NamedTuple):
     body: bytes
+    sender: str
     future: asyncio.Future[Added]
 
 
@@ -56,7 +65,8 @@ class GroupCommit:
     ):
         self._form, self._spool, self._on_group = form, spool, on_group
         self.stored = len(spool)
-        self._known = np.empty(0, ID_TYPE)  # ids in the spool, once it is nearly full
+        self._stored_of: collections.OrderedDict[str, int] = collections.OrderedDict()  # by what stands for an address
+        self.failing = False  # whether the last group found the disk full or failing
         self._row_bytes = 8 * math.prod(form.collection.record_shape)
         self._waiting: collections.deque[_Request] = collections.deque()
         self._wake = threading.Condition()
@@ -70,15 +80,24 @@ class GroupCommit:
         """Whether uploads are still stored."""
         return self._thread.is_alive()
 
-    async def commit(self, body: bytes) -> Added:
+    async def commit(self, body: bytes, sender: str = "") -> Added:
         """Store the reports of a body and return when they will last.
+
+        Parameters
+        ----------
+        body : bytes
+            Records.
+        sender : str
+            What stands for the sender's address (`dpmpc.network.callers.network_of`).
 
         Raises
         ------
         ReportRejected
             If the body is no list of reports to this server, or a report id was used for another report.
         CollectionClosed
-            If the collection has as many reports as it takes, or the spool was closed for good.
+            If the spool was closed for good.
+        NoRoom
+            If the sender would have more than its share of the reports that the server stores.
         SpoolError
             If the disk is full or fails, or the server is stopping.
         """
@@ -86,7 +105,7 @@ class GroupCommit:
         with self._wake:
             if self._ending:
                 raise SpoolError("commit: the server is stopping, nothing was stored")
-            self._waiting.append(_Request(body, future))
+            self._waiting.append(_Request(body, sender, future))
             self._wake.notify()
         return await future
 
@@ -102,9 +121,11 @@ class GroupCommit:
             start = time.perf_counter()
             outcomes: Sequence[Outcome]
             try:
-                outcomes = self._store([request.body for request in group])
+                outcomes = self._store([(request.body, request.sender) for request in group])
+                self.failing = False
             except Exception as error:  # whatever it is, those who wait must hear of it
                 outcomes = [error] * len(group)
+                self.failing = isinstance(error, SpoolError)
             self._on_group(len(group), time.perf_counter() - start)
             self._loop.call_soon_threadsafe(_deliver, group, outcomes)
 
@@ -121,42 +142,59 @@ class GroupCommit:
                 group.append(self._waiting.popleft())
         return group
 
-    def _store(self, bodies: Sequence[bytes]) -> list[Outcome]:
+    def _store(self, bodies: Sequence[tuple[bytes, str]]) -> list[Outcome]:
         """Return what became of each body."""
         outcomes: dict[int, Outcome] = {}
         uploads: dict[int, Upload] = {}
-        for index, body in enumerate(bodies):
+        for index, (body, _) in enumerate(bodies):
             try:
                 uploads[index] = self._form.decode(body)
             except ReportRejected as error:
                 outcomes[index] = error
-        for index in self._beyond(uploads):
+        senders = {index: bodies[index][1] for index in uploads}
+        for index, refused in self._without_room(uploads, senders).items():
             del uploads[index]
-            outcomes[index] = CollectionClosed(
-                f"collection {self._form.collection.name!r}: has {self.stored} reports, "
-                f"at most {self._form.collection.largest_batch} expected"
-            )
+            outcomes[index] = refused
         if uploads:
             added = self._spool.add_all(list(uploads.values()))
-            self.stored += sum(one.stored for one in added if isinstance(one, Added))
-            outcomes.update(zip(uploads, added, strict=True))
+            for index, one in zip(uploads, added, strict=True):
+                outcomes[index] = one
+                if isinstance(one, Added):
+                    self._count(senders[index], one.stored)
         return [outcomes[index] for index in range(len(bodies))]
 
-    def _beyond(self, uploads: dict[int, Upload]) -> list[int]:
-        """Return which uploads bring more reports than the collection takes; a repeated one brings none."""
-        room = self._form.collection.largest_batch - self.stored
-        if sum(len(ids) for ids, _ in uploads.values()) <= room:
-            return []
-        if len(self._known) != self.stored:
-            self._known = sorted_ids(self._spool.ids())
-        beyond = []
+    def _without_room(self, uploads: dict[int, Upload], senders: dict[int, str]) -> dict[int, NoRoom]:
+        """Return which uploads bring more new reports than their senders may store; a repeated report is not new."""
+        room = self._form.collection.most_stored - self.stored
+        own = {sender: self._stored_of.get(sender, 0) for sender in senders.values()}
+        refused: dict[int, NoRoom] = {}
         for index, (ids, _) in uploads.items():
-            new = len(ids) - int(np.isin(np.array(ids, ID_TYPE), self._known).sum())
-            if new > room:
-                beyond.append(index)
-            else:
-                room -= new
-        return beyond
+            sender, new = senders[index], len(ids)
+            if not self._fits(new, own[sender], room):
+                new -= self._spool.count_stored(ids)
+            if new and not self._fits(new, own[sender], room):
+                refused[index] = NoRoom(f"reports: {new} new ones given, more than this address may store now")
+                continue
+            room -= new
+            own[sender] += new
+        return refused
+
+    def _fits(self, new: int, own: int, room: int) -> bool:
+        return new <= self._largest_share(own, room)
+
+    def _largest_share(self, own: int, room: int) -> int:
+        """How many more reports an address may store that has stored `own`, where there is room for `room` more."""
+        if self._form.collection.authenticated:
+            return room
+        if own == 0:
+            return max(min(room, 1), room // 2)
+        return max(0, (room - own) // 2)
+
+    def _count(self, sender: str, stored: int) -> None:
+        self.stored += stored
+        self._stored_of[sender] = self._stored_of.pop(sender, 0) + stored
+        if len(self._stored_of) > ADDRESSES:
+            self._stored_of.popitem(last=False)
 
 
 def _deliver(group: Sequence[_Request], outcomes: Sequence[Outcome]) -> None:

@@ -34,6 +34,9 @@ class Metrics:
         self.accepted = Counter("dpmpc_reports_accepted", "Reports stored and acknowledged", registry=registry)
         self.duplicates = Counter("dpmpc_reports_duplicate", "Reports acknowledged again", registry=registry)
         self.rejected = Counter("dpmpc_requests_rejected", "Uploads turned away", ["reason"], registry=registry)
+        self.refused = Counter(
+            "dpmpc_connections_refused", "Connections that were one too many", ["reason"], registry=registry
+        )
         self.bytes = Counter("dpmpc_upload_bytes", "Bytes of accepted bodies", registry=registry)
         self._seconds = Histogram(
             "dpmpc_commit_seconds", "Time to store a group of uploads", buckets=_SECONDS, registry=registry

@@ -178,9 +178,9 @@ class ReleasingServer:
         return Manifest.from_json(entry.manifest)
 
     def require_batch(self, batch: Batch) -> None:
-        """Refuse a batch that is too small or too large, or holds a report of an earlier release."""
+        """Refuse a batch that is too small, or holds a report of an earlier release."""
         try:
-            self.collection.require_size(len(batch.ids))
+            self.collection.require_size(min(len(batch.ids), self.collection.largest_batch))
         except TooFewClients as error:
             lacked = ", ".join(f"server {server} lacks {number}" for server, number in batch.lacked.items())
             raise TooFewClients(f"{error}; of the reports that any server holds {lacked}") from error
@@ -380,4 +380,4 @@ def _allowance(collection: Collection) -> float:
     """Seconds that the longest step of a server may take."""
     copies, width = collection.record_shape
     share = 8 * copies * width * collection.largest_batch
-    return PATIENCE_SECONDS + share / _SLOWEST + collection.largest_batch / _LEDGER_RECORDS
+    return PATIENCE_SECONDS + share / _SLOWEST + collection.most_stored / _LEDGER_RECORDS

@@ -21,15 +21,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from dpmpc.errors import InputError
 from dpmpc.intake.collection import Collection
-from dpmpc.intake.spool import ID_BYTES
+from dpmpc.intake.spool import ID_BYTES, ID_TYPE
 from dpmpc.network.identity import write_private
 from dpmpc.randomness import Label, Stream, derive
+from dpmpc.untrusted import read_bytes
 
 MAGIC = b"dpmpc roster v1\n"
 SECRET_BYTES = TOKEN_BYTES = 32
 _ENTRY_BYTES = ID_BYTES + hashlib.sha256().digest_size
+_LARGEST_TICKETS = 1 << 30  # bytes of a file of tickets, those of some five million clients
 _HEADINGS = ["client", "report", "secret"]
 
 
@@ -70,7 +74,7 @@ class Roster:
     Raises
     ------
     InputError
-        If the file is not this server's roster of this collection.
+        If the file is not this server's roster of this collection, or its ids do not ascend.
     """
 
     def __init__(self, path: Path, collection: Collection, server: int):
@@ -82,6 +86,9 @@ class Roster:
         if not content.startswith(header) or (len(content) - len(header)) % _ENTRY_BYTES:
             raise InputError(f"roster: {path} given, that of server {server} for this collection expected")
         self._entries = content[len(header) :]
+        ids = np.frombuffer(self._entries, np.dtype([("id", ID_TYPE), ("hash", f"S{_ENTRY_BYTES - ID_BYTES}")]))["id"]
+        if not (ids[:-1] < ids[1:]).all():
+            raise InputError(f"roster: report ids of {path} out of order given, ascending ones expected, none twice")
 
     def __len__(self) -> int:
         return len(self._entries) // _ENTRY_BYTES
@@ -125,8 +132,8 @@ def write_tickets(path: Path, tickets: Sequence[Ticket]) -> None:
 def read_tickets(path: str | os.PathLike[str]) -> list[Ticket]:
     """Read a file of `write_tickets`, or part of one with its first line."""
     try:
-        with open(path, newline="", encoding="utf-8") as file:
-            headings, *rows = csv.reader(file)
+        content = read_bytes(path, largest=_LARGEST_TICKETS).decode("utf-8")
+        headings, *rows = csv.reader(io.StringIO(content, newline=""))
         if headings != _HEADINGS:
             raise ValueError(f"columns {headings}")
         tickets = [Ticket(client, bytes.fromhex(report), bytes.fromhex(secret)) for client, report, secret in rows]

@@ -4,7 +4,7 @@
 ``POST /v1/collections/DIGEST/reports``          body: records (`reports`); header ``Authorization: Bearer
                                                  TOKEN`` where the collection asks for it
 ``GET /v1/collection``                           the task file as JSON
-``GET /healthz``                                 200 while uploads are stored, 503 after
+``GET /healthz``                                 200 while uploads are stored, 503 after, or when the disk is full
 ``GET /metrics``                                 to loopback addresses, unless an option says otherwise
 ===============================================  ==========================================================
 
@@ -17,13 +17,14 @@ Every other answer is ``{"error": NAME, "message": TEXT}``, and nothing of the u
 403   Unknown: the roster does not know this token with this report
 404   there is no such collection, or no such page
 409   ReportConflict: a report id was used for another report
-410   CollectionClosed: after closing, or there are as many reports as the collection takes
+410   CollectionClosed: after closing
 411   LengthRequired
 413   TooLarge
 408   TooSlow: the body did not come in time
 425   TooEarly: before opening
 429   TooMany: more reports a second than an address may send; ``Retry-After`` says when to come back
-503   Busy, SpoolError: no memory or no disk, now; ``Retry-After`` too
+503   Busy, SpoolError: no memory or no disk, now; NoRoom: the sender's address has its share of the reports that a
+      server stores; ``Retry-After`` too
 ====  ====================================================================================================
 
 Promised: nothing that a client sends is logged, and no answer holds anything but public facts and what the client has
@@ -39,16 +40,19 @@ import ipaddress
 import json
 import logging
 import math
+import shutil
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from dpmpc.errors import CollectionClosed, InputError, ReportConflict, ReportRejected, SpoolError
 from dpmpc.intake.admission import Admission, Limits, Refusal
 from dpmpc.intake.collection import Collection
-from dpmpc.intake.group_commit import GroupCommit
+from dpmpc.intake.connections import SeldomLogger
+from dpmpc.intake.group_commit import GroupCommit, NoRoom
 from dpmpc.intake.reports import ReportFormat
 from dpmpc.intake.roster import Roster
 from dpmpc.intake.spool import ID_BYTES, Added, Spool
+from dpmpc.network.callers import network_of
 
 try:
     from aiohttp import web
@@ -57,6 +61,7 @@ except ImportError as error:
 
 from dpmpc.intake.metrics import Metrics
 
+LEAST_FREE_BYTES = 1 << 26  # on the spool's disk; below it a server is not healthy, though it may store some more
 LONGEST_RETRY_S = 86400.0  # a rate may be so low that the next report is due in longer than a float can say
 LOGGER = logging.getLogger("dpmpc.intake")
 UPLOADS = "/v1/collections/{digest}/reports"
@@ -108,8 +113,9 @@ class Service:
             raise InputError(f"roster: {given} given for a collection with authenticated = {collection.authenticated}")
         self.collection, self.limits = collection, limits or Limits()
         self.connections: Callable[[], int] = lambda: 0
+        self.log = SeldomLogger(LOGGER)
         self._server, self._roster, self._metrics_for_all, self._now = server, roster, metrics_for_all, now
-        self._form = ReportFormat(collection, server)
+        self._form, self._spool_folder = ReportFormat(collection, server), spool.folder
         self._admission = Admission(self._form, self.limits, now)
         self._metrics = Metrics(
             lambda: self._commits.stored, lambda: self._admission.waiting, lambda: self.connections()
@@ -119,16 +125,38 @@ class Service:
 
     def application(self) -> Any:
         """Return the aiohttp application."""
-        application = web.Application(client_max_size=self._admission.longest, middlewares=[_answer_errors])
+        application = web.Application(client_max_size=self._admission.longest, middlewares=[self._answer_errors])
         application.router.add_post(UPLOADS, self._upload)
         application.router.add_get("/v1/collection", self._describe)
         application.router.add_get("/healthz", self._health)
         application.router.add_get("/metrics", self._measure)
         return application
 
+    def count_refused(self, reason: str) -> None:
+        """Count a connection that was one too many."""
+        self._metrics.refused.labels(reason).inc()
+
     async def close(self) -> None:
         """Store what waits, then take no more."""
         await self._commits.close()
+
+    @property
+    def _answer_errors(self) -> Any:
+        """Answers in JSON whatever happens, and logs what should not."""
+
+        @web.middleware  # type: ignore[untyped-decorator, unused-ignore]
+        async def answer(request: Any, handler: Handler) -> Any:
+            try:
+                return await handler(request)
+            except web.HTTPException as error:
+                return _refused(error.status, type(error).__name__, error.reason)
+            except (ConnectionError, asyncio.CancelledError):
+                raise
+            except Exception:
+                self.log.log(logging.ERROR, "an upload failed", traceback=True)
+                return _refused(500, "InternalError", "nothing is known about this upload; try again later")
+
+        return answer
 
     async def _upload(self, request: Any) -> Any:
         try:
@@ -140,8 +168,11 @@ class Service:
             self._metrics.rejected.labels(type(error).__name__).inc()
             status = next(status for kind, status in _STATUS if isinstance(error, kind))
             return _refused(status, type(error).__name__, str(error))
+        except NoRoom as error:
+            self._metrics.rejected.labels("NoRoom").inc()
+            return _refused(503, "NoRoom", str(error), _RETRY_SECONDS)
         except SpoolError as error:
-            LOGGER.error("SpoolError: %s", error)
+            self.log.log(logging.ERROR, "SpoolError: %s", error)
             self._metrics.rejected.labels("SpoolError").inc()
             return _refused(503, "SpoolError", "nothing was stored; try again later", _RETRY_SECONDS)
         self._metrics.accepted.inc(added.stored)
@@ -164,21 +195,30 @@ class Service:
                 raise Refusal(408, "TooSlow", f"body: not there in {self.limits.read_seconds:g} s") from None
             if self._roster is not None and token is not None:
                 _authenticate(self._roster, self._form, token, body)
-            return await self._commits.commit(body), length
+            return await self._commits.commit(body, network_of(request.remote)), length
 
     async def _describe(self, request: Any) -> Any:
         return web.Response(body=self._public, content_type="application/json")
 
     async def _health(self, request: Any) -> Any:
-        healthy = self._commits.alive
+        disk = not self._commits.failing and await asyncio.to_thread(self._has_disk)
+        healthy = self._commits.alive and disk
         now = self._now()
         state = {
             "healthy": healthy,
+            "disk": disk,
             "server": self._server,
             "collection": self.collection.digest.hex(),
             "open": self.collection.opens <= now < self.collection.closes,
         }
         return _json(200 if healthy else 503, state)
+
+    def _has_disk(self) -> bool:
+        """Whether the spool's disk has room for some uploads more."""
+        try:
+            return shutil.disk_usage(self._spool_folder).free >= LEAST_FREE_BYTES
+        except OSError:
+            return False
 
     async def _measure(self, request: Any) -> Any:
         if not self._metrics_for_all and not _is_loopback(request.remote):
@@ -201,20 +241,6 @@ def _authenticate(roster: Roster, form: ReportFormat, token: bytes, body: bytes)
         raise ReportRejected(f"body: {len(body)} bytes given, one report of {form.record_bytes} expected with a token")
     if not roster.admits(body[:ID_BYTES], token):
         raise Refusal(403, "Unknown", "Authorization: no token of the client whose report this is")
-
-
-@web.middleware  # type: ignore[untyped-decorator, unused-ignore]
-async def _answer_errors(request: Any, handler: Handler) -> Any:
-    """Answer in JSON whatever happens, and log what should not."""
-    try:
-        return await handler(request)
-    except web.HTTPException as error:
-        return _refused(error.status, type(error).__name__, error.reason)
-    except (ConnectionError, asyncio.CancelledError):
-        raise
-    except Exception:
-        LOGGER.exception("an upload failed")
-        return _refused(500, "InternalError", "nothing is known about this upload; try again later")
 
 
 def _json(status: int, content: dict[str, Any]) -> Any:

@@ -1,16 +1,16 @@
 """One server of a collection as a process: sockets, TLS, signals.
 
-Promised: TLS 1.3 with the certificate that the collection pins, and nothing else on the port; no connection without a
-request lasts longer than `Limits.read_seconds`, no handshake longer than `HANDSHAKE_SECONDS`; SIGTERM and SIGINT stop
-the server within `GRACE_SECONDS` and what the disk takes, and what was acknowledged stays. A server that is killed
+Promised: TLS 1.3 with the certificate that the collection pins, and nothing else on the port; connections and
+handshakes are bounded in number and time (`dpmpc.intake.connections`); SIGTERM and SIGINT stop the server within
+`GRACE_SECONDS` and what the disk takes, and what was acknowledged stays. A server that is killed
 loses nothing that it has acknowledged either.
 """
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
-import math
 import signal
 import ssl
 from collections.abc import Callable
@@ -19,6 +19,7 @@ from typing import Any
 from dpmpc.errors import InputError
 from dpmpc.intake.admission import Limits
 from dpmpc.intake.collection import Collection
+from dpmpc.intake.connections import LINGER_SECONDS, Door, Guard, connections_allowed, listen
 from dpmpc.intake.roster import Roster
 from dpmpc.intake.server_folder import ServerFolder
 from dpmpc.intake.service import LOGGER, Service
@@ -30,9 +31,6 @@ except ImportError as error:
     raise InputError("dpmpc.intake needs aiohttp: pip install 'dpmpc[intake]'") from error
 
 GRACE_SECONDS = 10.0
-HANDSHAKE_SECONDS = 10.0
-LINGER_SECONDS = 1.0  # that the rest of a refused body is read, so that its sender sees the answer
-_BACKLOG = 1024
 _SILENT = logging.getLogger("dpmpc.intake.http")
 _SILENT.disabled = True  # aiohttp quotes what clients send
 
@@ -74,6 +72,7 @@ def serve(
     SpoolError
         If the spool cannot be used.
     """
+    collection.require_clipping()
     folder.require_server(collection.verify(), server)
     context = public_context(folder.identity)
     roster = Roster(folder.roster, collection, server) if collection.authenticated else None
@@ -97,29 +96,39 @@ async def _listen(
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    guard = Guard(service.limits)
+    limits = _within_open_files(service.limits)
+    guard = Guard(limits)
     runner = await start_http(service, guard)
+    door = Door(guard, limits, context, service.log, service.count_refused)
+    service.connections = lambda: len(door)
     try:
+        listeners = await listen(host, port)
         try:
-            listener = await loop.create_server(
-                guard.protocol,
-                host,
-                port,
-                ssl=context,
-                ssl_handshake_timeout=HANDSHAKE_SECONDS,
-                ssl_shutdown_timeout=LINGER_SECONDS,
-                backlog=_BACKLOG,
-            )
-        except (OSError, UnicodeError) as error:  # the latter of a name that no host can have
-            raise InputError(f"listen: {host}:{port} cannot be listened on: {error}") from error
-        sweeping = asyncio.create_task(guard.sweep())
-        on_listening(listener.sockets[0].getsockname()[1])
-        await stop.wait()
-        LOGGER.info("stopping")
-        listener.close()
-        sweeping.cancel()
+            tasks = [asyncio.create_task(door.accept(listeners)), asyncio.create_task(guard.sweep())]
+            on_listening(listeners[0].getsockname()[1])
+            stopping = asyncio.create_task(stop.wait())
+            await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
+            LOGGER.info("stopping")
+            for task in (stopping, *tasks):
+                task.cancel()
+            for ended in await asyncio.gather(*tasks, return_exceptions=True):
+                if isinstance(ended, Exception):
+                    raise ended
+        finally:
+            for listener in listeners:
+                listener.close()
     finally:
         await runner.cleanup()
+
+
+def _within_open_files(limits: Limits) -> Limits:
+    """Return limits that the system's limit of open files allows; say so if it lowers them."""
+    allowed = connections_allowed(limits.connections)
+    if allowed < limits.connections:
+        LOGGER.warning(
+            "open files: the system's limit allows %d connections, not %d (LimitNOFILE)", allowed, limits.connections
+        )
+    return dataclasses.replace(limits, connections=allowed)
 
 
 async def start_http(service: Service, guard: Guard) -> Any:
@@ -137,60 +146,4 @@ async def start_http(service: Service, guard: Guard) -> Any:
     )
     await runner.setup()
     guard.http = runner.server
-    service.connections = lambda: len(runner.server.connections)
     return runner
-
-
-class Guard:
-    """Closes connections that are too many, or that have not made a request for too long.
-
-    aiohttp waits for the first request of a connection, and for the end of a request's head, as long as it takes.
-
-    Parameters
-    ----------
-    limits : Limits
-        How many, how long.
-    """
-
-    def __init__(self, limits: Limits):
-        self.http: Any = None
-        self._limits = limits
-        self._quiet_since: dict[Any, float] = {}  # of those that `sweep` has seen
-
-    def protocol(self) -> asyncio.Protocol:
-        """Return what handles a new connection."""
-        if len(self.http.connections) >= self._limits.connections:
-            return _Closed()
-        handler: asyncio.Protocol = self.http()
-        return handler
-
-    @property
-    def middleware(self) -> Any:
-        """Notes which connections are at work."""
-
-        @web.middleware  # type: ignore[untyped-decorator, unused-ignore]
-        async def note(request: Any, handler: Any) -> Any:
-            self._quiet_since[request.protocol] = math.inf
-            try:
-                return await handler(request)
-            finally:
-                self._quiet_since[request.protocol] = asyncio.get_running_loop().time()
-
-        return note
-
-    async def sweep(self) -> None:
-        """Close quiet connections, again and again."""
-        while True:
-            now = asyncio.get_running_loop().time()
-            self._quiet_since = {each: self._quiet_since.get(each, now) for each in self.http.connections}
-            for connection, since in self._quiet_since.items():
-                if now - since > self._limits.read_seconds:
-                    connection.force_close()
-            await asyncio.sleep(self._limits.read_seconds / 4)
-
-
-class _Closed(asyncio.Protocol):
-    """A connection that is one too many."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport.close()

@@ -312,6 +312,11 @@ class Spool(Store):
             count: int = self._database.execute("SELECT count(*) FROM reports").fetchone()[0]
         return count
 
+    def count_stored(self, ids: Sequence[bytes]) -> int:
+        """Count which of these reports are here already; this asks the index for each."""
+        with self._turns, typed_errors(self.folder):
+            return sum(self._stored(report) is not None for report in ids)
+
     def ids(self) -> NDArray[np.uint8]:
         """Return the ids of all reports in ascending order, (n, 16)."""
         joined = bytearray()

@@ -4,7 +4,9 @@ Promised: records are on the client's disk before the first byte leaves (`pendin
 after whatever has happened, and counts once. Only a server with the pinned certificate is spoken to. What may pass, a
 broken connection, a full queue, a server that restarts, is tried again with growing, random delays, until time is over;
 then, and when a server refuses for good, the error says which server. Meanwhile, whoever watches is told of a server
-that keeps silent. Not promised: that a report is in the release. A server may be down until the collection closes.
+that keeps silent. What a server answers is bounded, checked and escaped before anybody reads it (`dpmpc.untrusted`); an
+answer that cannot be is a `ProtocolFailure` that names the server. Not promised: that a report is in the release. A
+server may be down until the collection closes.
 """
 
 from __future__ import annotations
@@ -12,13 +14,13 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import datetime
-import json
 import math
 import os
 import secrets
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,12 +36,13 @@ from dpmpc.errors import (
     ReportRejected,
 )
 from dpmpc.intake.collection import Collection
-from dpmpc.intake.pending import Pending, Record, digest_of
+from dpmpc.intake.pending import Pending, Record
 from dpmpc.intake.reports import make_reports
 from dpmpc.intake.roster import Ticket
 from dpmpc.intake.spool import ID_BYTES
 from dpmpc.network.identity import party_name, pinning_context
 from dpmpc.randomness import Stream
+from dpmpc.untrusted import ReadError, printable, read_json
 
 try:
     import aiohttp
@@ -51,10 +54,12 @@ ATTEMPT_SECONDS = 30.0
 FIRST_DELAY, LONGEST_DELAY = 0.2, 60.0
 SILENCE_SECONDS, REMINDER_SECONDS = 5.0, 60.0  # until a server that acknowledges nothing is told of, and again
 _ANSWER_BYTES = 1 << 14
+_LONGEST_MESSAGE = 300  # characters of a server's words that are shown
+_LONGEST_PAUSE = 86400.0  # seconds; no server asks for more
 _NO_ANSWER = "no answer yet"
 _BLOCK_WORDS = 1 << 20  # of the reports that are made at once
 _PASSING = frozenset({408, 429, 500, 502, 503, 504})
-_PERMANENT: dict[object, type[InputError]] = {
+_PERMANENT: dict[str, type[InputError]] = {
     "ReportRejected": ReportRejected,
     "ReportConflict": ReportConflict,
     "CollectionClosed": CollectionClosed,
@@ -63,6 +68,20 @@ _PERMANENT: dict[object, type[InputError]] = {
 }
 Result = TypeVar("Result")
 _SPREAD = secrets.SystemRandom()
+
+
+class _Counts(msgspec.Struct, frozen=True):
+    """The answer to an upload that was stored."""
+
+    stored: int
+    duplicates: int
+
+
+class _Reason(msgspec.Struct, frozen=True):
+    """The answer to an upload that was not stored."""
+
+    error: str = "no reason"
+    message: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,11 +94,15 @@ class Submitted:
         All of it.
     stored, duplicates : tuple of int
         For each server, what it stored in this run, and what it had already.
+    finished_before : bool
+        Whether nothing was sent because an earlier run had finished. Without tickets the state file then no longer
+        knows whose rows it was for: nobody has compared them with the rows of this run.
     """
 
     reports: int
     stored: tuple[int, ...]
     duplicates: tuple[int, ...]
+    finished_before: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -124,6 +147,7 @@ class Submission:
             raise InputError(f"tickets: {given} given for a collection with authenticated = {self.tickets is None}")
         if self.tickets is not None and self.batch > 1:
             raise InputError(f"batch: {self.batch} given, 1 expected with tickets: each report has its own token")
+        self.collection.require_clipping()
 
     def run(self, rows: NDArray[np.float64]) -> Submitted:
         """Send one report for each row, and wait until every server has acknowledged all.
@@ -147,22 +171,25 @@ class Submission:
         """Do what `run` does, in an event loop."""
         self.collection.verify()
         with self.open(rows) as pending:
-            reports = pending.reports
+            reports, finished = pending.reports, pending.finished
+            if finished and reports != len(rows):
+                raise InputError(
+                    f"state: {self.state} is that of a finished submission of {reports} reports, {len(rows)} rows "
+                    "given; another file for other people expected"
+                )
             tokens = None if self.tickets is None else {ticket.report: ticket for ticket in self.tickets}
             uploads = [_Uploader(self, server, pending, tokens) for server in range(len(self.collection.servers))]
             counts = await _all(upload.run() for upload in uploads)
         stored, duplicates = zip(*counts, strict=True)
-        return Submitted(reports, stored, duplicates)
+        return Submitted(reports, stored, duplicates, finished)
 
     def open(self, rows: NDArray[np.float64]) -> Pending:
         """Make the reports of these rows unless the state has them; return what is still to be sent, open."""
         if self.tickets is not None and len(self.tickets) != len(rows):
             raise InputError(f"tickets: {len(self.tickets)} given, one for each of {len(rows)} rows expected")
-        return Pending(self.state, self.collection, self._digest(rows), self._reports(rows))
-
-    def _digest(self, rows: NDArray[np.float64]) -> bytes:
-        ids = [] if self.tickets is None else [ticket.report for ticket in self.tickets]
-        return digest_of([np.ascontiguousarray(rows, "<f8").tobytes(), *ids])
+        content = np.ascontiguousarray(rows, "<f8").tobytes()
+        ids = [ticket.report for ticket in self.tickets or ()]
+        return Pending(self.state, self.collection, content, self._reports(rows), ids)
 
     def _reports(self, rows: NDArray[np.float64]) -> Iterator[list[list[bytes]]]:
         client = self.client or Client(self.collection.plan)
@@ -185,7 +212,7 @@ class _Uploader:
     ) -> None:
         entry = submission.collection.servers[server]
         self._submission, self._server, self._pending, self._tickets = submission, server, pending, tickets
-        self._host = entry.url
+        self._host = printable(entry.url)
         self._url = f"{entry.url}/v1/collections/{submission.collection.digest.hex()}/reports"
         self._context = pinning_context(entry.certificate.encode())
         self._stored = self._duplicates = 0
@@ -207,7 +234,9 @@ class _Uploader:
         connector = aiohttp.TCPConnector(limit=concurrency, ssl=self._context)
         timeout = aiohttp.ClientTimeout(total=ATTEMPT_SECONDS)
         jar = aiohttp.DummyCookieJar()
-        async with aiohttp.ClientSession(connector=connector, timeout=timeout, cookie_jar=jar) as self._http:
+        async with aiohttp.ClientSession(
+            connector=connector, timeout=timeout, cookie_jar=jar, auto_decompress=False
+        ) as self._http:
             for window in self._pending.records(self._server, 16 * batch * concurrency):
                 requests = iter([window[start : start + batch] for start in range(0, len(window), batch)])
                 await _all(self._send_all(requests) for _ in range(concurrency))
@@ -248,7 +277,7 @@ class _Uploader:
             headers["Authorization"] = f"Bearer {token.hex()}"
         delay = FIRST_DELAY
         while True:
-            wait, why = await self._attempt(body, headers)
+            wait, why = await self._attempt(body, headers, len(records))
             if why is None:
                 self._heard, self._obstacle = asyncio.get_running_loop().time(), _NO_ANSWER
                 return
@@ -263,7 +292,7 @@ class _Uploader:
             await asyncio.sleep(pause)
             delay = min(LONGEST_DELAY, 2 * delay)
 
-    async def _attempt(self, body: bytes, headers: dict[str, str]) -> tuple[float, str | None]:
+    async def _attempt(self, body: bytes, headers: dict[str, str], reports: int) -> tuple[float, str | None]:
         """Send once; return how long the server asks to wait, and why it was in vain."""
         try:
             async with self._http.post(
@@ -273,42 +302,59 @@ class _Uploader:
                 server_hostname=party_name(self._server),
                 allow_redirects=False,
             ) as response:
-                content = await response.content.read(_ANSWER_BYTES)
+                content = await _read_bounded(response.content)
                 status, retry_after = response.status, response.headers.get("Retry-After", "")
         except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
+            why = printable(str(error), _LONGEST_MESSAGE)
             raise PartyImpersonated(
-                f"server {self._server}: the certificate that the collection names expected: {error}", self._server
+                f"server {self._server}: the certificate that the collection names expected: {why}", self._server
             ) from error
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            return 0.0, f"{type(error).__name__}: {error}"
-        answer = _decoded(content)
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            return 0.0, printable(f"{type(error).__name__}: {error}", _LONGEST_MESSAGE)
         if status == 200:
-            self._count(answer)
+            self._count(content, reports)
             return 0.0, None
-        why = f"{status} {answer.get('error')}: {answer.get('message')}"
+        try:
+            reason = read_json(content, _Reason, largest=_ANSWER_BYTES)
+        except ReadError:
+            reason = _Reason("an answer without a reason")
+        message = printable(reason.message, _LONGEST_MESSAGE)
+        why = f"{status} {printable(reason.error, _LONGEST_MESSAGE)}: {message}"
         if status in _PASSING:
-            return float(retry_after) if retry_after.isdecimal() else 0.0, why
-        kind = _PERMANENT.get(answer.get("error"))
+            return _pause(retry_after), why
+        kind = _PERMANENT.get(reason.error)
         if kind is not None:
-            raise kind(f"server {self._server}: {answer.get('message')}")
+            raise kind(f"server {self._server}: {message}")
         raise ProtocolFailure(f"server {self._server}: {why}", self._server)
 
-    def _count(self, answer: dict[str, Any]) -> None:
+    def _count(self, content: bytes, reports: int) -> None:
+        """Add up what the server says that it stored, which is as many reports as were sent."""
         try:
-            stored, duplicates = int(answer["stored"]), int(answer["duplicates"])
-        except (KeyError, TypeError, ValueError):
-            raise ProtocolFailure(f"server {self._server}: an answer without counts", self._server) from None
-        self._stored += stored
-        self._duplicates += duplicates
+            counts = read_json(content, _Counts, largest=_ANSWER_BYTES)
+        except ReadError as error:
+            raise ProtocolFailure(f"server {self._server}: an answer without counts: {error}", self._server) from None
+        if min(counts.stored, counts.duplicates) < 0 or counts.stored + counts.duplicates != reports:
+            raise ProtocolFailure(
+                f"server {self._server}: stored {counts.stored}, duplicates {counts.duplicates} answered, "
+                f"{reports} in all expected",
+                self._server,
+            )
+        self._stored += counts.stored
+        self._duplicates += counts.duplicates
 
 
-def _decoded(content: bytes) -> dict[str, Any]:
-    """Return the object that an answer is, or an empty one."""
-    try:
-        answer = json.loads(content)
-    except ValueError:
-        return {}
-    return answer if isinstance(answer, dict) else {}
+async def _read_bounded(stream: aiohttp.StreamReader) -> bytes:
+    """Read an answer, or its beginning if it is longer than answers are."""
+    content = b""
+    while len(content) <= _ANSWER_BYTES and (part := await stream.read(_ANSWER_BYTES)):
+        content += part
+    return content
+
+
+def _pause(retry_after: str) -> float:
+    """Return the seconds of a header ``Retry-After``; 0 if it says no such thing."""
+    plain = retry_after.isascii() and retry_after.isdecimal() and len(retry_after) < 10
+    return min(float(retry_after), _LONGEST_PAUSE) if plain else 0.0
 
 
 async def _all(jobs: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:

@@ -3,6 +3,11 @@
 Each connection is TLS 1.3 with certificates on both sides. A party that is dialled and shows a wrong certificate
 ends the run; a caller without a valid certificate is a stranger, who is turned away and noted, and cannot end the
 run. So is a server that this run goes on without. Only the address that the roster gives is bound.
+
+Until a handshake is done its caller has one of `CALLERS` places, `CALLERS_OF_AN_ADDRESS` of them for one address, for
+`INTRODUCTION_SECONDS` at most. A silent one makes way for a newcomer at once, one that has spoken after `GRACE_SECONDS`
+(`dpmpc.network.callers`). So silent connections, however many, neither end the run nor keep a party out, which dials
+until it is let in.
 """
 
 from __future__ import annotations
@@ -11,19 +16,26 @@ import asyncio
 import signal
 import socket
 import ssl
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpmpc.errors import InputError, PartyImpersonated, PartyMissing
+from dpmpc.network.callers import Places, accept_callers, handle
 from dpmpc.network.identity import dialling_context, listening_context, party_name
 from dpmpc.network.links import Link
-from dpmpc.network.sockets import CountingSocket
+from dpmpc.network.sockets import CountingSocket, TrackedSocket
+from dpmpc.untrusted import printable
 
 if TYPE_CHECKING:
     from dpmpc.network.runtime import PartyRuntime
 
 REDIAL_SECONDS = 0.05
 SHUTDOWN_SECONDS = 2.0
+INTRODUCTION_SECONDS = 10.0  # that a caller has for its handshake, and again for its number
+GRACE_SECONDS = 2.0  # that no newcomer takes the place of a caller that has spoken
+CALLERS, CALLERS_OF_AN_ADDRESS = 256, 64  # connections that have not proven to be a party's
+BACKLOG = 1024
 
 
 class Connector:
@@ -109,28 +121,48 @@ class Connector:
 
     async def _accept(self, listener: CountingSocket) -> None:
         """Accept callers until cancelled; those that have not been admitted by then are dropped."""
-        loop = asyncio.get_running_loop()
+        places = Places(CALLERS, CALLERS_OF_AN_ADDRESS, GRACE_SECONDS)
+
+        def take(connection: TrackedSocket, address: str | None) -> None:
+            place = places.enter(address, lambda: task.cancel())
+            if place is None:
+                connection.close()
+                return
+
+            def admit() -> Coroutine[Any, Any, None]:
+                places.speak(place)
+                return self._admit(connection, lambda: places.leave(place))
+
+            task = handle(connection, callers.create_task, admit, INTRODUCTION_SECONDS)
+            task.add_done_callback(lambda _: places.leave(place))
+
+        def note(error: OSError) -> None:
+            self._obstacles["accepting callers"] = str(error)
+
         with listener:
             async with asyncio.TaskGroup() as callers:
-                while True:
-                    connection, _ = await loop.sock_accept(listener)
-                    assert isinstance(connection, CountingSocket)
-                    callers.create_task(self._admit(connection))
+                await accept_callers(listener, take, note)
 
-    async def _admit(self, connection: CountingSocket) -> None:
-        """Let one caller in, if it proves to be a party."""
+    async def _admit(self, connection: TrackedSocket, on_party: Callable[[], object]) -> None:
+        """Let one caller in, if it proves to be a party; call `on_party` when its certificate is that of one."""
+        assert isinstance(connection, CountingSocket)
         link = Link(self._runtime, connection)
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: link,
                 connection,
                 ssl=self._listening,
-                ssl_handshake_timeout=self._settings.connect_deadline,
+                ssl_handshake_timeout=min(INTRODUCTION_SECONDS, self._settings.connect_deadline),
                 ssl_shutdown_timeout=SHUTDOWN_SECONDS,
             )
-            await link.introduced
+            on_party()
+            ends: list[asyncio.Future[None]] = [link.introduced, link.closed]
+            await asyncio.wait(ends, timeout=INTRODUCTION_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            if not link.introduced.done():
+                raise ConnectionAbortedError("it did not say which party it is")
+            link.introduced.result()
         except OSError as error:
-            self._obstacles["a caller that was turned away"] = str(error)
+            self._obstacles["a caller that was turned away"] = printable(str(error))
             return
         finally:
             if link.transport is not None and not link.introduced.done():
@@ -176,7 +208,7 @@ async def bind(host: str, port: int) -> CountingSocket:
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(address)
-            listener.listen()
+            listener.listen(BACKLOG)
         except OSError:
             listener.close()
             raise

@@ -13,8 +13,8 @@ import fcntl
 import socket
 import struct
 import termios
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
@@ -57,7 +57,33 @@ class Traffic(msgspec.Struct, frozen=True):
     kernel: ByteCount | None
 
 
-class CountingSocket(socket.socket):
+class TrackedSocket(socket.socket):
+    """A socket that says when it is closed; what it accepts are sockets of its class, which do not block.
+
+    Attributes
+    ----------
+    on_close : callable, optional
+        Called once, when the file descriptor has been given back.
+    """
+
+    on_close: Callable[[], object] | None = None
+
+    def accept(self) -> tuple[Self, Any]:
+        """Accept a connection."""
+        connection, address = super().accept()
+        accepted = self.__class__(fileno=connection.detach())
+        accepted.setblocking(False)
+        return accepted, address
+
+    def close(self) -> None:
+        """Close the socket, and say so."""
+        super().close()
+        told, self.on_close = self.on_close, None
+        if told is not None:
+            told()
+
+
+class CountingSocket(TrackedSocket):
     """A socket that counts what it passes; what it accepts are counting sockets too."""
 
     def __init__(self, family: int = -1, type: int = -1, proto: int = -1, fileno: int | None = None):
@@ -68,11 +94,6 @@ class CountingSocket(socket.socket):
     def count(self) -> ByteCount:
         """Bytes passed so far."""
         return ByteCount(self._sent, self._received)
-
-    def accept(self) -> tuple[CountingSocket, Any]:
-        """Accept a connection."""
-        connection, address = super().accept()
-        return CountingSocket(fileno=connection.detach()), address
 
     def send(self, data: ReadableBuffer, flags: int = 0, /) -> int:
         """Send some bytes and count them."""
