@@ -190,7 +190,7 @@ def _of_clients_noise(collection: Any) -> str:
     return (
         f"clients add the noise, so a server that denies reports can leave a victim among strangers: the guarantee "
         f"holds if at most {t} of any {least} reports are of people who work with a server, with a roster too "
-        f"(docs/security.md, threats 11 and 23){many}; --noise-by servers needs no such bound"
+        f"(docs/security.md, threats 12 and 27){many}; --noise-by servers needs no such bound"
     )
 
 
