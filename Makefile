@@ -39,8 +39,8 @@ mutations: .venv/tested  ## faults in the code that privacy rests on, and whethe
 	$(PIP) install cython 'setuptools>=77'
 	$(BIN)/python tests/mutation_check.py
 
-bench: .venv/tested  ## short forms of the benches of speed, under five minutes; `dpmpc bench all` is the full set
-	$(BIN)/dpmpc bench short
+bench: .venv/tested  ## short forms of the benches of speed, under five minutes; `python -m bench all` is the full set
+	$(BIN)/python -m bench short
 
 docs: .venv/tested  ## the site, in build/site; every warning is an error
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -d build/doctrees docs build/site

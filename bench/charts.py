@@ -12,8 +12,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dpmpc.bench.harness import RESULTS, machine, markdown, summary, write
-from dpmpc.bench.utility import DENSE, EXPONENTS, GAUSS, LAPLACE, LOCAL, NOISELESS, PRINTED, SUM, TRIVIAL, exponent_name
+from bench.harness import RESULTS, machine, markdown, summary, write
+from bench.secure_sketching.utility import (
+    DENSE,
+    EXPONENTS,
+    GAUSS,
+    LAPLACE,
+    LOCAL,
+    NOISELESS,
+    PRINTED,
+    SUM,
+    TRIVIAL,
+    exponent_name,
+)
 from dpmpc.errors import InputError
 
 _MARKERS = "osv^D<>"
@@ -67,7 +78,7 @@ class Chart:
     findings : list of str
         Sentences that follow from the numbers.
     styles : dict
-        Competitor -> arguments of ``errorbar``, where it is none of `dpmpc.bench.utility`.
+        Competitor -> arguments of ``errorbar``, where it is none of `bench.secure_sketching.utility`.
     """
 
     name: str
@@ -161,7 +172,7 @@ def require_plots() -> None:
 
 def options_of(name: str, title: str, arguments: Sequence[str], runs: int) -> argparse.Namespace:
     """Read the options that all figures have; `out` is None where nothing is to be written."""
-    parser = argparse.ArgumentParser(prog=f"dpmpc bench {name}", description=title)
+    parser = argparse.ArgumentParser(prog=f"python -m bench {name}", description=title)
     parser.add_argument("--runs", type=int, default=runs, help="runs of each (default %(default)s)")
     parser.add_argument("--quick", action="store_true", help="two runs of small sizes; written only if --out is given")
     parser.add_argument("--out", type=Path, metavar="DIR", help=f"where results are written (default {RESULTS})")

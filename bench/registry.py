@@ -1,4 +1,4 @@
-"""Every bench, in the order of `dpmpc bench all`: what it repeats, with whom it compares, and its short form.
+"""Every bench, in the order of `python -m bench all`: what it repeats, with whom it compares, and its short form.
 
 Nothing is imported here but what describes a bench, for the command's help is drawn from it. A short form measures too
 little to be kept: it prints its page and writes none.
@@ -22,7 +22,7 @@ class Bench:
     short : tuple of str
         Arguments of its short form.
     brief : bool
-        Whether `dpmpc bench short` runs it: a matter of speed, and seconds long.
+        Whether `python -m bench short` runs it: a matter of speed, and seconds long.
     """
 
     about: str

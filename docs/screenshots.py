@@ -16,7 +16,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from dpmpc.cli import main as dpmpc
+from dpmpc.cli.main import main as dpmpc
 from dpmpc.datasets import DEMO_BOUNDS, DEMO_RADIUS, DEMO_TARGET, demo_population
 from dpmpc.tables import write_csv
 

@@ -2,6 +2,6 @@
 
 import sys
 
-from dpmpc.cli import main
+from dpmpc.cli.main import main
 
 sys.exit(main())

@@ -1,7 +1,7 @@
 """A release: the opened noisy sums with everything public about them.
 
 What is in a `Release` may be published. Whatever is computed from it is post-processing and costs no further
-privacy. The file form (`dpmpc.release_file`) holds the task and the sums, int64; loading recomputes the guarantee from
+privacy. The file form (`dpmpc.storage`) holds the task and the sums, int64; loading recomputes the guarantee from
 the task, so that a file cannot claim more than its noise gives.
 """
 
@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc import release_file
+from dpmpc import storage as release_file
+from dpmpc.contributions import Rows, SecondMoments
 from dpmpc.errors import InputError, PrivacyWarning
-from dpmpc.files import whole
 from dpmpc.notebook import facts_html
 from dpmpc.privacy import Guarantee
-from dpmpc.statistic import Rows, SecondMoments
+from dpmpc.storage import whole
 from dpmpc.task import LONGEST_CHECK, Task
 
 _CLEARLY = 3.0  # so many fluctuations of the noise above it, the smallest eigenvalue is safe to debias

@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 
 from dpmpc import privacy
 from dpmpc.bounds import Schema
+from dpmpc.contributions import Statistic, statistic_from
 from dpmpc.encoding import FixedPoint, ModulusPlan, Sensitivity, home, plan_modulus
 from dpmpc.errors import InputError
 from dpmpc.noise import Noise, noise_from
 from dpmpc.privacy import Guarantee, Noising, Trust
-from dpmpc.records import fields_of_format, malformed, truth
 from dpmpc.sharing import AdditiveSharing, ShamirSharing
 from dpmpc.sketching import PublicMatrix, sketch_from
-from dpmpc.statistic import Statistic, statistic_from
+from dpmpc.storage import fields_of_format, malformed, truth
 
 FORMAT = 2
 LONGEST_CHECK = 60.0  # seconds of one core that whoever reads somebody's task spends on it unless told otherwise

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from dpmpc.encoding.ring import Words
 from dpmpc.errors import InputError
 from dpmpc.randomness import SEED_BYTES, Label, derive, seed_bytes
-from dpmpc.rings import Words
 from dpmpc.sketching import FAMILIES, CountSketch, PublicMatrix
 from dpmpc.sketching.public_matrix import Kind, integer_from
 from dpmpc.sketching.sparse import seed_from_hex

@@ -13,7 +13,7 @@ from typing import Any
 
 from dpmpc.encoding import TAILS, Sensitivity
 from dpmpc.noise import FAMILIES, DiscreteLaplace, Noise
-from dpmpc.noise.parameters import positive
+from dpmpc.noise.base import positive
 from dpmpc.privacy import ACCOUNTANTS, Accountant, Exposure, independent_rows
 
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from dpmpc import LowRankApproximation
 from dpmpc.bounds import Schema
-from dpmpc.planning import design
-from dpmpc.prediction import LowRank, expected_of
-from dpmpc.setting import Population
+from dpmpc.planning.prediction import LowRank, expected_of
+from dpmpc.planning.scenario import Population
+from dpmpc.planning.specification import design
 
 PEOPLE, COLUMNS, RANK, SPREAD, EXPLAINED = 100_000, 12, 2, 0.25, 0.8
 DELTA = 1e-6

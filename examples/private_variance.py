@@ -16,7 +16,7 @@ import numpy as np
 from dpmpc.bounds import Column, Schema
 from dpmpc.client import share_batch
 from dpmpc.network.party import Party
-from dpmpc.planning import design
+from dpmpc.planning.specification import design
 from dpmpc.protocols.linear_transform import run_parties, sketch_alone, verified_task
 from dpmpc.protocols.unopened import open_to_analyst, opened, require_room, secure_array, with_room
 from dpmpc.task import Task

@@ -143,6 +143,6 @@ def _print(
 
 
 if __name__ == "__main__":
-    from dpmpc.cli import exit_status
+    from dpmpc.cli.main import exit_status
 
     sys.exit(exit_status(lambda: demonstrate(sys.argv[1:])))

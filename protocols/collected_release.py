@@ -1,19 +1,19 @@
 """The release of a collection: M servers, no analyst, and nothing opened that any of them refuses.
 
-Parties: the servers of a collection (`dpmpc.intake`). Each holds a spool of shares, a ledger of what it has opened, and
-a signing key that the collection pins. What is opened is the release, which is public, so every server opens it.
+Parties: the servers of a collection (`dpmpc.collection`). Each holds a spool of shares, a ledger of what it has opened,
+and a signing key that the collection pins. What is opened is the release, which is public, so every server opens it.
 
 0. Every server closes its intake for good, and checks by itself that the collection has closed and not expired.
 1. The servers tell one another which manifests they have sealed, or begun to open, and what their clocks say. If nobody
-   has begun anything they agree on a batch, the reports that all of them hold (`dpmpc.intake.agreement`). Each has left
-   out the reports that are damaged, or that its ledger has opened, and tells how many.
+   has begun anything they agree on a batch, the reports that all of them hold (`dpmpc.collection.agreement`). Each has
+   left out the reports that are damaged, or that its ledger has opened, and tells how many.
 2. Every server checks the batch by itself: its size. With Shamir shares they leave out the reports that were not dealt
-   as they should be (`dpmpc.intake.dealing`).
+   as they should be (`dpmpc.collection.dealing`).
 3. They toss a coin for the public matrix (`dpmpc.network.coins`); it also chooses among the reports, should these be
    more than the largest batch (`Collection.chosen`). Each recomputes the guarantee for this batch and this matrix.
 4. They seal the manifest: collection, batch, toss, task. When all have, each transforms its share. When all have done
    that, each binds the reports to the manifest for good, in its ledger, together with the transformed share.
-5. When all have done that, each commits to its transformed share (`dpmpc.intake.openings`). When all have heard and
+5. When all have done that, each commits to its transformed share (`dpmpc.collection.openings`). When all have heard and
    stored the same commitments, each sends its share to all others with the salt of its commitment, and opens the sums:
    with Shamir shares although some may be wrong. All compare the hash of what they opened.
 6. The first server states what came of it; every one compares that with its own view, and signs it. All exchange
@@ -55,9 +55,8 @@ from collections.abc import Mapping
 import msgspec
 
 from dpmpc.analyst import open_robustly
-from dpmpc.errors import AlreadyReleased, InconsistentShares, MalformedFrame, VerificationFailed
-from dpmpc.intake.agreement import Batch, agree_on_batch, batch_digest, confirm, unless_refused
-from dpmpc.intake.certificate import (
+from dpmpc.collection.agreement import Batch, agree_on_batch, batch_digest, confirm, unless_refused
+from dpmpc.collection.certificate import (
     DEALT_WRONGLY,
     LEFT_OUT,
     Certificate,
@@ -70,10 +69,12 @@ from dpmpc.intake.certificate import (
     state,
     sums_digest,
 )
-from dpmpc.intake.collection import Collection
-from dpmpc.intake.dealing import check_dealing
-from dpmpc.intake.openings import COMMITMENT_BYTES, SALT_BYTES, commitment, require_committed
-from dpmpc.intake.releasing import Released, ReleasingServer, Standing
+from dpmpc.collection.dealing import check_dealing
+from dpmpc.collection.openings import COMMITMENT_BYTES, SALT_BYTES, commitment, require_committed
+from dpmpc.collection.releasing import Released, ReleasingServer, Standing
+from dpmpc.collection.task_file import Collection
+from dpmpc.encoding.ring import Words
+from dpmpc.errors import AlreadyReleased, InconsistentShares, MalformedFrame, VerificationFailed
 from dpmpc.network.announcing import announce, announce_bytes, explained, settle
 from dpmpc.network.coins import COIN_BYTES, exchange_coins, toss_of
 from dpmpc.network.frames import ContentType, Kind
@@ -82,7 +83,6 @@ from dpmpc.network.meter import Report, report_from, rounded
 from dpmpc.network.party import Party
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
-from dpmpc.rings import Words
 from dpmpc.sharing import ShamirSharing
 from dpmpc.task import Task
 from dpmpc.untrusted import ReadError, printable, read_json

@@ -48,6 +48,6 @@ def fit(arguments: Mapping[str, Any], release: Release) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    from dpmpc.cli import main as command
+    from dpmpc.cli.main import main as command
 
     sys.exit(command(["demo", "--model", "low-rank", "--clients", "100000", *sys.argv[1:]]))

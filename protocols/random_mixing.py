@@ -9,7 +9,7 @@ delta)-differential privacy.
    signs B. Neither is ever sent.
 3. Each sorts its rows by a keyed hash of the id. They find out whether all have the same ids, and nothing more
    (`dpmpc.protocols.row_alignment`); if not, the run ends.
-4. Each mixes its rows with B, adds noise of its own (`dpmpc.mixing.Party`), and puts the result on its disk.
+4. Each mixes its rows with B, adds noise of its own (`dpmpc.data_release.Party`), and puts the result on its disk.
 5. Each commits to what it releases; when all have, each sends it to all others (`dpmpc.protocols.simultaneous`) and
    puts all releases side by side. Digests of the joined file are compared, and **every party ends with the same file**,
    byte for byte.
@@ -17,17 +17,17 @@ delta)-differential privacy.
 Promised: what leaves a party is commitments, coins, digests, its part in the comparison of ids, which tells one bit,
 and its noisy release. No party's release depends on another's. From before anything of a party's rows is sent its
 folder is for this agreement alone. A repetition, after a run that failed, tosses the same coin and sends the same
-bytes: nothing is mixed or drawn again (`dpmpc.mixing.record`). No file is written before all parties hold the same
-one. Not promised:
-protection against a party that hands in other rows than it has, or none; that all parties end with a file if one of
-them leaves when it has read the releases of the others. The budget is spent then.
+bytes: nothing is mixed or drawn again (`dpmpc.data_release.record`). No file is written before all parties hold the
+same one. Not promised: protection against a party that hands in other rows than it has, or none; that all parties end
+with a file if one of them leaves when it has read the releases of the others. The budget is spent then.
 
 Three parties, each a process of this machine, on files of your own, or one party on its own machine::
 
     dpmpc mix --simulate a.csv b.csv c.csv --key id --epsilon 1 --delta 1e-5 --out release.dpmpc
     dpmpc mix --party 0 --data a.csv --key id --folder party-0 --out release.dpmpc
 
-Whoever has the file goes on with ``dpmpc learn release.dpmpc --target COLUMN``, or `dpmpc.mixing.RMGM.fit_release`.
+Whoever has the file goes on with ``dpmpc learn release.dpmpc --target COLUMN``, or
+`dpmpc.data_release.RMGM.fit_release`.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dpmpc
+from dpmpc.data_release import MixedRelease, MixingTask, mixing_of
+from dpmpc.data_release import Party as Owner
+from dpmpc.data_release.alignment import check_unique
+from dpmpc.data_release.record import Record
 from dpmpc.errors import BatchMismatch, InputError
-from dpmpc.mixing import MixedRelease, MixingTask, mixing_of
-from dpmpc.mixing import Party as Owner
-from dpmpc.mixing.alignment import check_unique
-from dpmpc.mixing.record import Record
 from dpmpc.network.coins import exchange_bytes, toss_coins
 from dpmpc.network.frames import Kind
 from dpmpc.network.identity import write_private

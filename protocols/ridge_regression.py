@@ -58,6 +58,6 @@ def answer_of(fitted: RidgeRegression) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    from dpmpc.cli import main as command
+    from dpmpc.cli.main import main as command
 
     sys.exit(command(["demo", "--model", "ridge", "--clients", "100000", *sys.argv[1:]]))

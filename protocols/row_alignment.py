@@ -1,11 +1,12 @@
-"""The same people in the same order at all parties (`dpmpc.mixing.alignment`, among real processes).
+"""The same people in the same order at all parties (`dpmpc.data_release.alignment`, among real processes).
 
 Each party makes one number of its ids. The parties compare their numbers by a private equality test
-(`dpmpc.mixing.equality`), each step of which is an exchange in which nobody sees what others show before its own words
-are fixed (`dpmpc.protocols.simultaneous`). If all numbers are equal, the order by keyed hashes is the common one;
+(`dpmpc.data_release.equality`), each step of which is an exchange in which nobody sees what others show before its own
+words are fixed (`dpmpc.protocols.simultaneous`). If all numbers are equal, the order by keyed hashes is the common one;
 otherwise the run ends as a `BatchMismatch` at every party.
 
-What each party learns, honest or not, is said in `dpmpc.mixing.alignment` and `dpmpc.mixing.equality`: one bit.
+What each party learns, honest or not, is said in `dpmpc.data_release.alignment` and `dpmpc.data_release.equality`: one
+bit.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from dpmpc.data_release.alignment import common_order, keyed_hashes, number_of_set
+from dpmpc.data_release.equality import Comparison
 from dpmpc.errors import BatchMismatch
-from dpmpc.mixing.alignment import common_order, keyed_hashes, number_of_set
-from dpmpc.mixing.equality import Comparison
 from dpmpc.network.party import Party
 from dpmpc.protocols.simultaneous import show_bytes
 

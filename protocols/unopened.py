@@ -129,7 +129,7 @@ def print_run(found: Sequence[Any], task: Task, done: Run) -> None:
     """Print what was found, what stayed closed, what is promised, and what each server spent."""
     from rich.console import Console
 
-    from dpmpc.report import guarantee_text, release_text, servers_table
+    from dpmpc.render.fit import guarantee_text, release_text, servers_table
 
     seconds = max(report.phases["multiply"].wall_s for report in done.servers)
     closed = f"That was never opened: the servers multiplied inside MPyC for {seconds:.3f} s.\n"

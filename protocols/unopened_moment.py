@@ -29,9 +29,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.bounds import Column, Schema
+from dpmpc.contributions import ItemSketch
 from dpmpc.errors import InputError
 from dpmpc.network.party import Party
-from dpmpc.planning import design, public_seed
+from dpmpc.planning.specification import design, public_seed
 from dpmpc.protocols import linear_transform
 from dpmpc.protocols.linear_transform import Run, clients, run_parties, sketch_alone, verified_task
 from dpmpc.protocols.unopened import (
@@ -45,7 +46,6 @@ from dpmpc.protocols.unopened import (
     with_room,
 )
 from dpmpc.randomness import Stream
-from dpmpc.statistic import ItemSketch
 from dpmpc.task import Task
 
 PROGRAM = "dpmpc.protocols.unopened_moment"
@@ -117,7 +117,7 @@ def task_for(
     fractional_bits : int, optional
         f; by default about the most with which ||z||^2 cannot wrap around.
     **choices
-        Others of `dpmpc.planning.design`.
+        Others of `dpmpc.planning.specification.design`.
 
     Returns
     -------
@@ -180,8 +180,8 @@ def run(task: Task, rows: NDArray[np.float64], *, stream: Stream | None = None, 
 
 def demonstrate(arguments: Sequence[str]) -> None:
     """Estimate F_2 of the generated population's years of schooling, and print what it cost."""
+    from dpmpc.cli.demonstrations import ITEM_COLUMN
     from dpmpc.datasets import DEMO_BOUNDS, demo_population
-    from dpmpc.demonstrations import ITEM_COLUMN
 
     chosen = demonstration_options(__doc__, arguments)
     [column] = DEMO_BOUNDS.select([ITEM_COLUMN]).columns
@@ -197,6 +197,6 @@ def demonstrate(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    from dpmpc.cli import exit_status
+    from dpmpc.cli.main import exit_status
 
     sys.exit(exit_status(lambda: demonstrate(sys.argv[1:])))

@@ -29,9 +29,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.bounds import Schema
+from dpmpc.contributions import Rows
 from dpmpc.errors import InputError
 from dpmpc.network.party import Party
-from dpmpc.planning import FRACTIONAL_BITS, design
+from dpmpc.planning.specification import FRACTIONAL_BITS, design
 from dpmpc.protocols import linear_transform
 from dpmpc.protocols.linear_transform import Run, clients, run_parties, sketch_alone, verified_task
 from dpmpc.protocols.ridge_regression import answer_of
@@ -47,7 +48,6 @@ from dpmpc.protocols.unopened import (
 )
 from dpmpc.randomness import Stream
 from dpmpc.release import GramRelease
-from dpmpc.statistic import Rows
 from dpmpc.task import Task
 
 PROGRAM = "dpmpc.protocols.unopened_ridge"
@@ -90,7 +90,7 @@ async def analyst(party: Party, task: Task) -> dict[str, Any]:
 
 
 def task_for(schema: Schema, clients: int, epsilon: float, delta: float, *, servers: int = 3, **choices: Any) -> Task:
-    """Design a release of which only A^T A is opened; `choices` are others of `dpmpc.planning.design`.
+    """Design a release of which only A^T A is opened; `choices` are others of `dpmpc.planning.specification.design`.
 
     The fractional bits are about the most with which A^T A cannot wrap around, at most those of `design`.
     """
@@ -146,7 +146,7 @@ def run(task: Task, rows: NDArray[np.float64], target: str, *, alpha: float = 1.
 
 def demonstrate(arguments: Sequence[str]) -> None:
     """Fit the generated population's income, and print what it cost."""
-    from dpmpc.demonstrations import demonstration
+    from dpmpc.cli.demonstrations import demonstration
 
     chosen = demonstration_options(__doc__, arguments)
     shown = demonstration("ridge", chosen.clients)
@@ -158,6 +158,6 @@ def demonstrate(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    from dpmpc.cli import exit_status
+    from dpmpc.cli.main import exit_status
 
     sys.exit(exit_status(lambda: demonstrate(sys.argv[1:])))

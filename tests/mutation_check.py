@@ -229,7 +229,7 @@ def main() -> int:
             results[mutation] = result = task.get(LONGEST)
             told = f"{result['outcome']:<10} {mutation.file}: {mutation.new.strip()!r}"
             print(f"{told}  [{result['by']}, {result['seconds']:.0f} s]", flush=True)
-    from dpmpc.bench import harness  # dpmpc only now: the processes above import it from their copies
+    from bench import harness
 
     results = {**(known() if options.only else {}), **results}
     ordered = [results[mutation] for mutation in faults.mutations if mutation in results]

@@ -9,7 +9,7 @@ from dpmpc.analyst import open_robustly, open_sums
 from dpmpc.bounds import Schema
 from dpmpc.client import share_batch
 from dpmpc.errors import BatchMismatch, InconsistentShares, InputError, PartyMissing
-from dpmpc.planning import design
+from dpmpc.planning.specification import design
 from dpmpc.randomness import Stream
 from dpmpc.server import transform
 

@@ -17,7 +17,7 @@ from dpmpc.analyst import open_sums
 from dpmpc.bounds import Schema
 from dpmpc.client import share_batch
 from dpmpc.errors import BatchMismatch, InputError, ProtocolFailure, SimulationOnly
-from dpmpc.planning import design
+from dpmpc.planning.specification import design
 from dpmpc.randomness import Stream
 from dpmpc.sharing import ArrayShare, save_share
 

@@ -10,12 +10,12 @@ import math
 import numpy as np
 import pytest
 import scipy.stats
-from pages import ROOT, load
 from sklearn.base import clone
 from sklearn.linear_model import ElasticNet
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils.estimator_checks import estimator_checks_generator
+from support.pages import ROOT, load
 
 from dpmpc import RidgeRegression
 from dpmpc.audit import audit
@@ -26,7 +26,7 @@ from dpmpc.encoding import TAILS
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.estimators.base import PrivateLinearModel
 from dpmpc.noise import FAMILIES, noise_from
-from dpmpc.planning import design
+from dpmpc.planning.specification import design
 from dpmpc.privacy import ACCOUNTANTS, released_sd
 from dpmpc.randomness import Stream
 from dpmpc.task import Task
@@ -207,7 +207,7 @@ def test_it_works_in_a_pipeline(net, people):
 
 
 def test_scikit_learn_checks_it(net):
-    """All but the one check whose reason tests/test_sklearn_checks.py has."""
+    """All but the one check whose reason tests/estimators/test_sklearn_checks.py has."""
     for estimator, check in estimator_checks_generator(net(1e-6, bounds=(-10, 10), servers=2, **NO_NOISE)):
         refused = check.func.__name__ == "check_dtype_object"
         with pytest.raises(InputError) if refused else contextlib.nullcontext():

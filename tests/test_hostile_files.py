@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 from support.hostile import files
 
-from dpmpc import model
+from dpmpc import simulation as model
 from dpmpc.bounds import Schema
-from dpmpc.cli import main
+from dpmpc.cli.main import main
+from dpmpc.data_release import MixedRelease
+from dpmpc.data_release import design as mixing_design
 from dpmpc.errors import InputError
-from dpmpc.mixing import MixedRelease
-from dpmpc.mixing import design as mixing_design
 from dpmpc.noise import DiscreteGaussian
-from dpmpc.planning import design
+from dpmpc.planning.specification import design
 from dpmpc.release import Release
 from dpmpc.sketching import OSNAP, Sum
 from dpmpc.task import LONGEST_CHECK
@@ -33,7 +33,7 @@ CHILD = """
 import resource, sys, time
 from dpmpc.errors import InputError
 from dpmpc.release import Release
-from dpmpc.intake.certificate import verify
+from dpmpc.collection.certificate import verify
 before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
 for read in (Release.load, verify):
     try:
@@ -144,7 +144,7 @@ def test_what_cannot_be_read_is_not_written(sound, tmp_path, monkeypatch):
     path = tmp_path / "release.dpmpc"
     path.write_bytes(sound)
     release = Release.load(path)
-    monkeypatch.setattr("dpmpc.release_file.LARGEST_PUBLIC", 100)
+    monkeypatch.setattr("dpmpc.storage.LARGEST_PUBLIC", 100)
     with pytest.raises(InputError, match="at most 100 expected in a file"):
         release.save(tmp_path / "other.dpmpc")
     assert not (tmp_path / "other.dpmpc").exists()

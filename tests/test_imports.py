@@ -17,7 +17,7 @@ def imported_by(module):
     return set(json.loads(done.stdout))
 
 
-@pytest.mark.parametrize("module", ["dpmpc", "dpmpc.cli"])
+@pytest.mark.parametrize("module", ["dpmpc", "dpmpc.cli.main"])
 def test_heavy_modules_are_imported_when_they_are_used(module):
     assert not imported_by(module) & set(HEAVY)
 

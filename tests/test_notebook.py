@@ -7,11 +7,11 @@ import pytest
 
 from dpmpc import RidgeRegression
 from dpmpc.bounds import Schema
-from dpmpc.mixing import RMGM
+from dpmpc.data_release import RMGM
+from dpmpc.mutual_information import AdditiveNoise
 from dpmpc.notebook import facts_html, statement_html
-from dpmpc.planning import design
+from dpmpc.planning.specification import design
 from dpmpc.privacy import BudgetLedger, Cost
-from dpmpc.projection import AdditiveNoise
 from dpmpc.tables import Table
 
 EVIL = "<script>alert('x')</script>&"

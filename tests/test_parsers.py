@@ -1,16 +1,16 @@
 """Whatever a file or a description holds, its parser returns a value or raises a typed error, and soon.
 
-`dpmpc bench fuzz` does the same with many more inputs.
+`python -m bench fuzz` does the same with many more inputs.
 """
 
 import random
 
 import pytest
 
-from dpmpc.bench.fuzz_parsers import SLOWEST, cases, feed
+from bench.system.fuzz_parsers import SLOWEST, cases, feed
+from dpmpc.contributions import statistic_from
 from dpmpc.errors import InputError
 from dpmpc.sketching import sketch_from
-from dpmpc.statistic import statistic_from
 
 INPUTS = 250  # to each of 16 parsers
 

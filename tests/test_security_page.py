@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dpmpc.cli import parser
+from dpmpc.cli.main import parser
 
 ROOT = Path(__file__).parent.parent
 SECURITY = (ROOT / "docs" / "security.md").read_text()

@@ -1,4 +1,4 @@
-"""Audit of what parties with different columns release (`dpmpc.mixing.Party`).
+"""Audit of what parties with different columns release (`dpmpc.data_release.Party`).
 
 DGM and BGM read the same release of one noisy row a subject, so that R subjects are R releases. RMGM mixes rows: a
 release of R k mixed rows is R releases of k, each with signs of its own, which the adversary knows. Either way
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from dpmpc.audit.mechanism import Claim, Mechanism
 from dpmpc.audit.sums import block_of
-from dpmpc.mixing import MixingTask, Party
-from dpmpc.mixing.party import mixing_of
+from dpmpc.data_release import MixingTask, Party
+from dpmpc.data_release.owner import mixing_of
 from dpmpc.randomness import SEED_BYTES, Stream
 
 Reals = NDArray[np.float64]

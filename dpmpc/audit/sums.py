@@ -23,12 +23,12 @@ from dpmpc.audit.lost import Lost, worst_lost
 from dpmpc.audit.mechanism import Claim, Mechanism
 from dpmpc.audit.views import exact_epsilon, signs_of
 from dpmpc.client import Client
+from dpmpc.contributions import Statistic
 from dpmpc.encoding import FixedPoint, Sensitivity
 from dpmpc.noise import DiscreteLaplace
 from dpmpc.randomness import KEY_BYTES, Stream
 from dpmpc.server import add_noise, noise_stream, transform
 from dpmpc.sharing import ArrayShare
-from dpmpc.statistic import Statistic
 from dpmpc.task import Task
 
 Reals = NDArray[np.float64]

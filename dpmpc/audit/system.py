@@ -30,19 +30,19 @@ from dpmpc.audit.sums import Sums, claim_of, distance_of
 from dpmpc.audit.views import Reals, exact_epsilon, signs_of
 from dpmpc.bounds import Schema
 from dpmpc.client import Client
+from dpmpc.collection.agreement import Batch, batch_digest
+from dpmpc.collection.certificate import manifest_of
+from dpmpc.collection.ledger import Ledger
+from dpmpc.collection.releasing import ReleasingServer
+from dpmpc.collection.reports import ReportFormat, make_reports
+from dpmpc.collection.server_folder import ServerFolder
+from dpmpc.collection.spool import ID_BYTES, as_strings
+from dpmpc.collection.task_file import Collection, ServerEntry, design_collection
+from dpmpc.encoding.ring import Words
 from dpmpc.errors import DpmpcError, GuaranteeError, InputError
-from dpmpc.intake.agreement import Batch, batch_digest
-from dpmpc.intake.certificate import manifest_of
-from dpmpc.intake.collection import Collection, ServerEntry, design_collection
-from dpmpc.intake.ledger import Ledger
-from dpmpc.intake.releasing import ReleasingServer
-from dpmpc.intake.reports import ReportFormat, make_reports
-from dpmpc.intake.server_folder import ServerFolder
-from dpmpc.intake.spool import ID_BYTES, as_strings
 from dpmpc.network.identity import write_identity
 from dpmpc.network.meter import Meter
 from dpmpc.randomness import SEED_BYTES, Stream
-from dpmpc.rings import Words
 from dpmpc.task import Task
 
 SERVERS = 3

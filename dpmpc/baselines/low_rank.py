@@ -17,11 +17,11 @@ from sklearn.base import BaseEstimator
 
 from dpmpc.baselines.common import normalised_rows, symmetric_noise
 from dpmpc.bounds import largest_squared_norm
+from dpmpc.contributions import moment_sensitivity
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.privacy import epsilon_of_mu, mu_of_budget
 from dpmpc.randomness import Stream, stream_for
 from dpmpc.scikit import remember_features, warn_in_selection
-from dpmpc.statistic import moment_sensitivity
 from dpmpc.tables import Table
 
 

@@ -8,8 +8,7 @@ Source: the local clipping of Burkhardt, Keller, Orlandi and Schwiegelshohn (ICM
 """
 
 from dpmpc.bounds.ball import clip_ball, largest_squared_norm
-from dpmpc.bounds.schemas import Bounds, Column, Schema, schema
-from dpmpc.bounds.suggestion import check_table, suggest
+from dpmpc.bounds.schemas import Bounds, Column, Schema, check_table, schema, suggest
 
 __all__ = [
     "Bounds",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpmpc.bounds.numbers import finite_number, row_blocks
+from dpmpc.bounds.schemas import finite_number, row_blocks
 from dpmpc.errors import InputError
 from dpmpc.tables import check_finite, numeric_matrix
 

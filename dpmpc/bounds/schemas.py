@@ -1,4 +1,9 @@
-"""The public bounds of columns, and the affine map to [-1, 1] that they stand for."""
+"""The public bounds of columns, and the affine map to [-1, 1] that they stand for.
+
+Numbers that users give, and rows by blocks.
+
+Bounds read off the data, for data that is public or old: not private.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +11,10 @@ import functools
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from numbers import Real
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -15,11 +22,82 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpmpc._kernels import arithmetic
-from dpmpc.bounds.numbers import finite_number, row_blocks
 from dpmpc.errors import InputError
-from dpmpc.records import fields_of
-from dpmpc.tables import check_finite, check_names, expect_columns, numeric_matrix, position_of
+from dpmpc.storage import fields_of
+from dpmpc.tables import Table, check_finite, check_names, expect_columns, numeric_matrix, position_of
 from dpmpc.untrusted import ReadError, read_bytes, read_toml
+
+_BLOCK_CELLS = 1 << 15  # a block of rows and its result stay in the processor's cache
+
+
+def finite_number(where: str, value: Any) -> float:
+    """Return a finite number as float, or refuse it."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InputError(f"{where}: {value!r} given, a number expected")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise InputError(f"{where}: {value} given, a finite number expected")
+    return number + 0.0  # -0.0 becomes 0.0: equal schemas are described by equal texts
+
+
+def row_blocks(matrix: NDArray[Any]) -> Iterator[slice]:
+    """Cut the rows of a matrix into blocks that stay in the processor's cache."""
+    step = max(1, _BLOCK_CELLS // max(1, matrix.shape[1]))
+    return (slice(start, start + step) for start in range(0, len(matrix), step))
+
+
+_SIGNIFICANT_DIGITS = 2
+
+
+def check_table(table: Table, target: str | None = None) -> None:
+    """Refuse a table that no model can be fitted to: an unknown target, no feature beside it, a constant column.
+
+    Not private: whether a column is constant depends on the data. For those who hold all rows.
+
+    Raises
+    ------
+    InputError
+        With the name of the column.
+    """
+    if target is not None:
+        position_of(target, table.names, "target")
+        if len(table.names) == 1:
+            raise InputError(f"target: {target!r} is the only column, at least one feature beside it expected")
+    for name, low, high in zip(table.names, table.values.min(axis=0), table.values.max(axis=0), strict=True):
+        if low == high:
+            rows = f"all {len(table)} rows" if len(table) > 1 else "the only row (n_samples = 1)"
+            raise InputError(f"column {name!r} is {low} in {rows}, at least two different values expected")
+
+
+def suggest(table: Table) -> Schema:
+    """Suggest bounds: the least and the greatest value of each column, rounded outward to two significant digits.
+
+    Not private: the result depends on single rows. Use it on data that is public or old, and replace its numbers by
+    what is known about the columns beforehand (an age is between 0 and 120) wherever the guarantee matters.
+
+    Raises
+    ------
+    InputError
+        If a column is constant, or a bound would not fit float64.
+    """
+    check_table(table)
+    lows, highs = table.values.min(axis=0).tolist(), table.values.max(axis=0).tolist()
+    return Schema(
+        tuple(
+            Column(name, _rounded(low, ROUND_FLOOR), _rounded(high, ROUND_CEILING))
+            for name, low, high in zip(table.names, lows, highs, strict=True)
+        )
+    )
+
+
+def _rounded(value: float, rounding: str) -> float:
+    number = Decimal(repr(value))
+    step = Decimal(1).scaleb(number.adjusted() - _SIGNIFICANT_DIGITS + 1)
+    return float(number.quantize(step, rounding=rounding))
+
 
 _PERIOD = 256  # bounds are repeated to at least this many elements, so that the kernel's inner loop is long
 

@@ -16,9 +16,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpmpc.coinpress import steps
-from dpmpc.coinpress.rounds import center_from, covariance_round, mean_round, moments_from
-from dpmpc.coinpress.steps import Reals
+from dpmpc.coinpress import rounds as steps
+from dpmpc.coinpress.rounds import Reals, center_from, covariance_round, mean_round, moments_from
 from dpmpc.coinpress.summation import Summation
 
 LARGEST = 1e100  # rows are clipped to it before anything is computed from them, so that nothing overflows
@@ -104,7 +103,7 @@ def covariance(
     upper : float
         u.
     triangle : bool
-        Whether noise is as printed; see `dpmpc.statistic.WhitenedProducts`.
+        Whether noise is as printed; see `dpmpc.contributions.WhitenedProducts`.
     """
     following = np.eye(len(names)) / math.sqrt(upper)
     for share in shares:

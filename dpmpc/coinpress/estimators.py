@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 
-from dpmpc import model
-from dpmpc.coinpress import algorithms, steps
+from dpmpc import simulation as model
+from dpmpc.coinpress import algorithms
+from dpmpc.coinpress import rounds as steps
 from dpmpc.coinpress.algorithms import LARGEST
 from dpmpc.coinpress.summation import Curator, Runner, Servers, Summation
 from dpmpc.errors import InputError
@@ -43,7 +44,7 @@ class CoinPress(BaseEstimator):  # type: ignore[misc]
     servers : int, optional
         Number of servers; a trusted curator by default.
     sharing, noise_by, corrupt_clients
-        Among servers; see `dpmpc.planning.design`.
+        Among servers; see `dpmpc.planning.specification.design`.
     run : callable, optional
         How servers run a task: by default in this process; ``dpmpc.protocols.coinpress.run`` is among real ones.
     seed : int, optional

@@ -19,13 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from dpmpc import model
-from dpmpc.coinpress.rounds import Averaged, Round
-from dpmpc.coinpress.steps import Reals
+from dpmpc import simulation as model
+from dpmpc.coinpress.rounds import Averaged, Reals, Round
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import InputError
 from dpmpc.noise import DiscreteGaussian
-from dpmpc.planning import design
+from dpmpc.planning.specification import design
 from dpmpc.privacy import Guarantee, Ledger, account, calibrate, check_budget, epsilon_of_mu, epsilon_of_rho, rho_of_sum
 from dpmpc.privacy.calibration import ONE_RELEASE
 from dpmpc.privacy.guarantee import CHECKERS
@@ -159,7 +158,7 @@ class Servers(Summation):
     rho, delta, seed
         See `Summation`.
     servers, sharing, noise_by, corrupt_clients
-        See `dpmpc.planning.design`.
+        See `dpmpc.planning.specification.design`.
     run : callable
         ``run(task, rows, stream=...)`` plays clients and servers and returns the release.
     """

@@ -23,7 +23,6 @@ from dpmpc.datasets.data_release import (
     load_superconduct,
 )
 from dpmpc.datasets.demo import DEMO_BOUNDS, DEMO_FEATURES, DEMO_RADIUS, DEMO_TARGET, Population, demo_population
-from dpmpc.datasets.digits import load_mnist_4_9
 from dpmpc.datasets.files import FOLDER_VARIABLE, data_folder
 from dpmpc.datasets.secure_sketching import (
     ELEVATION_BOUNDS,
@@ -36,6 +35,7 @@ from dpmpc.datasets.secure_sketching import (
     SONGS_TARGET,
     load_elevation,
     load_ethylene,
+    load_mnist_4_9,
     load_power,
     load_songs,
 )

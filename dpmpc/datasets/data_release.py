@@ -12,7 +12,7 @@ from dpmpc.bounds import Column, Schema
 from dpmpc.datasets.files import file_in_folder, from_folder, uci
 from dpmpc.errors import InputError
 from dpmpc.tables import Table
-from dpmpc.tables.parquet_files import load_pyarrow
+from dpmpc.tables.files import load_pyarrow
 
 BIKE_TARGET = "cnt"
 

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpmpc._kernels import arithmetic
 from dpmpc.bounds import Schema
+from dpmpc.encoding.ring import Home, Integers, home, integers
 from dpmpc.errors import InputError
-from dpmpc.rings import Home, Integers, home, integers
 
 Reals = NDArray[np.float64]
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dpmpc.encoding.ring import Home, home
 from dpmpc.errors import InputError, OverflowRisk
-from dpmpc.rings import Home, home
 
 _LEAST_SCALE = 2.0**-10  # of discrete Laplace noise
 

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 
-from dpmpc import model
+from dpmpc import simulation as model
 from dpmpc.baselines import LinearModel
 from dpmpc.bounds import Bounds, Schema, check_table, schema
 from dpmpc.errors import InputError
-from dpmpc.planning import design
+from dpmpc.planning.specification import design
 from dpmpc.randomness import stream_for
 from dpmpc.release import Release
 from dpmpc.scikit import rows_like_fitted, target_of, warn_in_selection
@@ -43,7 +43,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     sharing : {"additive", "shamir"}
         How contributions are split.
     noise_by, copies : str
-        Who adds the noise, and how many copies clients send; see `dpmpc.planning.design`.
+        Who adds the noise, and how many copies clients send; see `dpmpc.planning.specification.design`.
     corrupt_clients, dropouts, coalition
         See `dpmpc.privacy.Trust`.
     calibration : {"joint", "paper"}
@@ -70,7 +70,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     seed: int | None = None
 
     def task_choices(self, public: Schema) -> dict[str, Any]:
-        """Return what `dpmpc.planning.design` has to be told about this estimator, beyond budget and trust."""
+        """Return what `dpmpc.planning.specification.design` has to be told about this estimator, beyond budget and trust."""
         return {}
 
     def release(self, table: Table) -> Release:
@@ -105,7 +105,7 @@ class PrivateLinearModel(PrivateEstimator):
     Parameters
     ----------
     sketch : {"auto", "osnap", "countsketch", "rademacher", "sum"}
-        The public matrix; see `dpmpc.planning.design`.
+        The public matrix; see `dpmpc.planning.specification.design`.
     rows, sparsity : int, optional
         k and s of the sketch.
     radius : float, optional

@@ -23,10 +23,10 @@ import scipy.stats
 from numpy.typing import NDArray
 
 from dpmpc.bounds import largest_squared_norm
+from dpmpc.contributions import SecondMoments
 from dpmpc.errors import InputError
 from dpmpc.estimators.base import unit_map
 from dpmpc.release import NoisyGram, Release
-from dpmpc.statistic import SecondMoments
 
 Matrix = NDArray[np.float64]
 

@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike
 from sklearn.utils import Tags
 
 from dpmpc.bounds import Schema
+from dpmpc.contributions import ItemSketch, PowerSum, Statistic
 from dpmpc.errors import InputError
 from dpmpc.estimators.base import PrivateEstimator
-from dpmpc.planning import public_seed
+from dpmpc.planning.specification import public_seed
 from dpmpc.release import Release
-from dpmpc.statistic import ItemSketch, PowerSum, Statistic
 from dpmpc.tables import Table
 
 OF = ("values", "items")

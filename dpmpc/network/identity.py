@@ -32,8 +32,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from dpmpc.errors import InputError, VerificationFailed
-from dpmpc.files import require_private
 from dpmpc.randomness import Label
+from dpmpc.storage import require_private
 
 AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE = "ca.crt", "party.crt", "party.key"
 CLOCK_SKEW = datetime.timedelta(minutes=5)

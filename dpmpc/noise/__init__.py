@@ -16,11 +16,10 @@ Not promised: a running time that is independent of the values drawn; secrecy wh
 discrete Laplace variable).
 """
 
-from dpmpc.noise.base import BLOCK_DRAWS, Noise
+from dpmpc.noise.base import BLOCK_DRAWS, MAX_SHARES, Noise
 from dpmpc.noise.families import FAMILIES, noise_from
 from dpmpc.noise.floating import GammaLaplace, Gaussian
 from dpmpc.noise.integer import MAX_SCALE, MAX_SIGMA, MAX_VARIANCE, DiscreteGaussian, DiscreteLaplace, Skellam
-from dpmpc.noise.parameters import MAX_SHARES
 
 __all__ = [
     "BLOCK_DRAWS",

@@ -9,7 +9,7 @@ from dpmpc.errors import InputError
 from dpmpc.noise.base import Noise
 from dpmpc.noise.floating import GammaLaplace, Gaussian
 from dpmpc.noise.integer import DiscreteGaussian, DiscreteLaplace, Skellam
-from dpmpc.records import malformed
+from dpmpc.storage import malformed
 
 FAMILIES: dict[str, type[Noise]] = {
     family.name: family for family in (DiscreteGaussian, Skellam, DiscreteLaplace, Gaussian, GammaLaplace)

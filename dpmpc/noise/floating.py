@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.noise.base import Noise
-from dpmpc.noise.parameters import checked_shares, positive
+from dpmpc.noise.base import Noise, checked_shares, positive
 from dpmpc.randomness import Stream
 
 

@@ -1,8 +1,12 @@
-"""Integer noise, for data encoded in a ring or field: drawn exactly from a stream of words."""
+"""Integer noise, for data encoded in a ring or field: drawn exactly from a stream of words.
+
+The words of a stream, as the kernels of the samplers take them.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -10,11 +14,48 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc._kernels import samplers
-from dpmpc.noise.base import Noise
-from dpmpc.noise.parameters import checked_shares, in_steps, positive
+from dpmpc.noise.base import Noise, checked_shares, in_steps, positive
 from dpmpc.noise.poisson import MAX_MEAN, PoissonPlan, poisson_plan
-from dpmpc.noise.words import WordBuffer
 from dpmpc.randomness import Stream
+
+_BUFFER_WORDS = 1 << 15
+
+_LEAST_BUFFER_WORDS = 1 << 10
+
+
+class WordBuffer(Iterator[int]):
+    """The words of a stream, in a buffer for the kernels and one by one for what they leave unsettled."""
+
+    def __init__(self, stream: Stream, expected: int):
+        self._stream = stream
+        # There must be room for all the words of one attempt: more than 1000 are far less probable than 2^-128.
+        size = min(max(expected, _LEAST_BUFFER_WORDS), _BUFFER_WORDS)
+        self._buffer = np.empty(size, np.uint64)
+        self._next = size
+        self.refill()
+
+    @property
+    def unread(self) -> NDArray[np.uint64]:
+        """What is in the buffer and was not read."""
+        return self._buffer[self._next :]
+
+    def skip(self, count: int) -> None:
+        """Count words as read."""
+        self._next += count
+
+    def refill(self) -> None:
+        """Move what is unread to the front, and fill up from the stream."""
+        left = self.unread.size
+        self._buffer[:left] = self.unread
+        self._stream.fill(self._buffer[left:])
+        self._next = 0
+
+    def __next__(self) -> int:
+        if self._next == self._buffer.size:
+            self.refill()
+        self._next += 1
+        return int(self._buffer[self._next - 1])
+
 
 MAX_SIGMA = 1 << 40
 

@@ -7,12 +7,14 @@ noisy copy of a row is worth, `calibration` the mechanism of secure sketching, `
 promise together, `budget` the ledger of them.
 """
 
+from dpmpc.data_release.guarantee import MixingGuarantee, account_parties, calibrate_parties, party_noise_sd
 from dpmpc.privacy.accountants import (
     ACCOUNTANTS,
     Accountant,
     SearchedAccountant,
     independent_rows,
     is_pure,
+    occupancy_failure,
     released_sd,
 )
 from dpmpc.privacy.budget import BudgetLedger
@@ -30,9 +32,7 @@ from dpmpc.privacy.gaussian import (
     plain_float,
 )
 from dpmpc.privacy.guarantee import REPLACE_ONE, Guarantee, Preconditions
-from dpmpc.privacy.mixing import MixingGuarantee, account_parties, calibrate_parties, party_noise_sd
 from dpmpc.privacy.noising import NOISED_BY, Noising
-from dpmpc.privacy.paper import occupancy_failure
 
 __all__ = [
     "ACCOUNTANTS",

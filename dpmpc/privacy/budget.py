@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from dpmpc.errors import GuaranteeError, InputError
-from dpmpc.files import whole
 from dpmpc.notebook import facts_html
 from dpmpc.privacy.composition import Cost, composed_epsilon
 from dpmpc.privacy.gaussian import check_budget
 from dpmpc.privacy.guarantee import Guarantee
+from dpmpc.storage import whole
 from dpmpc.untrusted import ReadError, printable, read_bytes, read_json
 
 LARGEST_LEDGER = 1 << 24  # bytes of its file: some 100,000 releases

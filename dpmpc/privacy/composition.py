@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.data_release.guarantee import MixingGuarantee
 from dpmpc.errors import InputError
 from dpmpc.privacy.exposure import MATRICES, STATIC_FAILURE
 from dpmpc.privacy.gaussian import epsilon_of_mu
 from dpmpc.privacy.guarantee import REPLACE_ONE, Guarantee
-from dpmpc.privacy.mixing import MixingGuarantee
 
 _GRID = 2**15  # steps that the sum of the pure epsilons is divided into; each epsilon is rounded up to whole steps
 _LEAST_PURE = 1e-300  # sums of pure epsilons below it are added as they are: floats have no grid there

@@ -9,9 +9,8 @@ was not tampered with, or that a wrong share is its holder's fault. A simulation
 code that protects real people refuses it (`dpmpc.randomness.require_secret`).
 """
 
-from dpmpc.shares import ArrayShare, FileShare, SeededShare, Share, expand, open_share, save_share
 from dpmpc.sharing.additive import AdditiveSharing, Masks
-from dpmpc.sharing.blocks import in_parallel
+from dpmpc.sharing.batch import ArrayShare, FileShare, SeededShare, Share, expand, in_parallel, open_share, save_share
 from dpmpc.sharing.shamir import Corrected, ShamirSharing
 
 __all__ = [

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dpmpc.encoding.ring import Home, Words, home, output
 from dpmpc.errors import InputError
 from dpmpc.randomness import Stream
-from dpmpc.rings import Home, Words, home, output
-from dpmpc.shares import Expansion
-from dpmpc.sharing.blocks import blocks, draw_keys, in_parallel, outputs
+from dpmpc.sharing.batch import Expansion, blocks, draw_keys, in_parallel, outputs
 
 
 class AdditiveSharing:

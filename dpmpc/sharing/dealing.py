@@ -40,10 +40,10 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.encoding.ring import Mersenne61, Words
 from dpmpc.errors import InconsistentShares, InputError
 from dpmpc.randomness import Label, Stream, derive
-from dpmpc.rings import Mersenne61, Words
-from dpmpc.shares import Expansion
+from dpmpc.sharing.batch import Expansion
 from dpmpc.sharing.shamir import ShamirSharing
 
 _HALF = np.uint64(32)

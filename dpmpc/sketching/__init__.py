@@ -50,11 +50,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpmpc.errors import InputError
-from dpmpc.records import malformed
-from dpmpc.sketching.dense import BernoulliMixing, Rademacher
-from dpmpc.sketching.gaussian import GaussianProjection
+from dpmpc.sketching.dense import BernoulliMixing, GaussianProjection, Rademacher
 from dpmpc.sketching.public_matrix import PIECE, PublicMatrix
 from dpmpc.sketching.sparse import OSNAP, CountSketch, Sum
+from dpmpc.storage import malformed
 
 __all__ = [
     "FAMILIES",

@@ -4,10 +4,16 @@ Promised, beside what `dpmpc.sketching` promises of every public matrix: several
 product makes (csrc/dense.h); memory of a few times the result; float64 sums whose order of additions depends on k and
 on the first client of a chunk only. Not promised: a cheap replacement of OSNAP. A client that noises every copy sends
 k of them (docs/mathematics.md, section 1.3).
+
+Gaussian projections: dense matrices of normal entries, for real numbers only.
+
+Promised: the same matrix from the same seed up to the rounding of the machine's normal quantile function and matrix
+product; memory of a block of rows. Not promised: what the other matrices can do for shares, which are integers.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, ClassVar
@@ -16,12 +22,68 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc._kernels.dense import Matrix
+from dpmpc.encoding.ring import Mersenne61, Words
 from dpmpc.errors import InputError
-from dpmpc.randomness import Label, derive, seed_bytes
-from dpmpc.rings import Mersenne61, Words
+from dpmpc.noise import Gaussian
+from dpmpc.randomness import Label, Stream, derive, seed_bytes
 from dpmpc.sketching.overlaps import check_rows
-from dpmpc.sketching.public_matrix import Kind, PublicMatrix, Reals, integer_from, weights_from
+from dpmpc.sketching.public_matrix import MOST_COLUMNS, MOST_ROWS, Kind, PublicMatrix, Reals, integer_from, weights_from
 from dpmpc.sketching.sparse import seed_from_hex
+
+BLOCK_CELLS = 1 << 22  # entries of S that are drawn and held at once; part of what a seed draws
+
+
+class GaussianProjection:
+    """Independent N(0, 1/k) entries (Johnson and Lindenstrauss 1984; Showkatbakhsh et al. 2018 without the 1/k).
+
+    Entries are drawn by blocks of rows from the AES stream of a key that is derived from the seed. Whether the matrix
+    is public or secret is a matter of who knows the seed.
+
+    Parameters
+    ----------
+    rows : int
+        k, below 2^31.
+    columns : int
+        n, at most 2^34.
+    seed : bytes or int
+        32 bytes; or a number, in simulations.
+    """
+
+    family = "gaussian-projection"
+
+    def __init__(self, rows: int, columns: int, seed: bytes | int):
+        self.rows = integer_from("rows", rows, 1, MOST_ROWS)
+        self.columns = integer_from("columns", columns, 1, MOST_COLUMNS)
+        self.seed = seed_bytes(seed)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(k, n)."""
+        return self.rows, self.columns
+
+    @property
+    def scale(self) -> float:
+        """1/sqrt(k): the standard deviation of an entry, and the factor between `apply` and ``@``."""
+        return 1.0 / math.sqrt(self.rows)
+
+    def apply(self, X: Reals) -> Reals:
+        """Return sqrt(k) S X, whose S has N(0, 1) entries, for float64 X (n, p): float64 (k, p)."""
+        if X.ndim != 2 or len(X) != self.columns or X.dtype != np.float64:
+            raise InputError(f"X: {X.dtype} {X.shape} given, float64 ({self.columns}, p) expected")
+        stream = Stream(derive(self.seed, Label.GAUSSIAN_PROJECTION))
+        projected = np.empty((self.rows, X.shape[1]))
+        step = max(1, BLOCK_CELLS // self.columns)
+        for start in range(0, self.rows, step):
+            block = projected[start : start + step]
+            np.matmul(Gaussian(1.0).sample((len(block), self.columns), stream=stream), X, out=block)
+        return projected
+
+    def __matmul__(self, X: Any) -> Reals:
+        """Return S X, scaled, for real X of shape (n,) or (n, p): float64 (k,) or (k, p)."""
+        real: Reals = np.asarray(X, dtype=np.float64)
+        sums: Reals = self.scale * self.apply(real[:, np.newaxis] if real.ndim == 1 else real)
+        return sums[:, 0] if real.ndim == 1 else sums
+
 
 BLOCK = 128  # clients whose signs in one row are drawn together
 PIECE_ENTRIES = 1 << 21  # of a piece of S in products of S with itself: small pieces would leave BLAS to its start-up

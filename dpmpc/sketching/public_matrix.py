@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.encoding.ring import Home, Mersenne61, Words, home
 from dpmpc.errors import InputError
-from dpmpc.rings import Home, Mersenne61, Words, home
 from dpmpc.sketching import overlaps
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class PublicMatrix(abc.ABC):
             Sums so far, of the dtype of X, to which the chunk is added; without meaning after an error.
         threads : int
             At most so many threads; the result does not depend on them.
-        ring : {"ring64", "mersenne61"} or dpmpc.rings.Home
+        ring : {"ring64", "mersenne61"} or dpmpc.encoding.ring.Home
             What uint64 stands for. Not used for float64.
         first : int
             The first client of the chunk.

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc._kernels.sketch import Matrix
+from dpmpc.encoding.ring import Mersenne61, Words
 from dpmpc.errors import InputError
 from dpmpc.randomness import Label, derive, seed_bytes
-from dpmpc.rings import Mersenne61, Words
 from dpmpc.sketching.public_matrix import Kind, PublicMatrix, Reals, integer_from, weights_from
 
 

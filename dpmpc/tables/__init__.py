@@ -8,12 +8,17 @@ client's eyes only.
 Rows are counted from 1, without the header; lines of a file are counted from 1, with it. Blank lines are skipped.
 """
 
-from dpmpc.tables.csv_files import MISSING, read_csv, write_csv
-from dpmpc.tables.files import column_names, read_labels, read_table
-from dpmpc.tables.names import check_names, default_names, position_of
-from dpmpc.tables.numbers import check_finite, expect_columns, numeric_matrix, numeric_vector
-from dpmpc.tables.parquet_files import read_parquet
-from dpmpc.tables.table import Table
+from dpmpc.tables.files import MISSING, column_names, read_csv, read_labels, read_parquet, read_table, write_csv
+from dpmpc.tables.table import (
+    Table,
+    check_finite,
+    check_names,
+    default_names,
+    expect_columns,
+    numeric_matrix,
+    numeric_vector,
+    position_of,
+)
 
 __all__ = [
     "MISSING",

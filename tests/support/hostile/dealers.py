@@ -20,11 +20,11 @@ import aiohttp
 import numpy as np
 
 from dpmpc.client import Client
+from dpmpc.collection.reports import HEADER_BYTES, ReportFormat, make_reports
+from dpmpc.collection.task_file import Collection
+from dpmpc.encoding.ring import Mersenne61
 from dpmpc.errors import InputError
-from dpmpc.intake.collection import Collection
-from dpmpc.intake.reports import HEADER_BYTES, ReportFormat, make_reports
 from dpmpc.network.identity import pinning_context
-from dpmpc.rings import Mersenne61
 
 MOST_REPORTS = 1000
 SECONDS = 20.0

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dpmpc.mixing import equality
+from dpmpc.data_release import equality
 from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.settings import read_settings
 

@@ -21,8 +21,8 @@ import numpy as np
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from dpmpc.collection import agreement, releasing
 from dpmpc.errors import DpmpcError, GuaranteeError
-from dpmpc.intake import agreement, releasing
 from dpmpc.network import announcing, meter
 from dpmpc.network.frames import ContentType, Frame, Kind
 from dpmpc.network.runtime import PartyRuntime
@@ -340,7 +340,7 @@ def main() -> int:
     options = parser.parse_args()
     import release_processes
 
-    from dpmpc.intake.certificate import verify
+    from dpmpc.collection.certificate import verify
 
     scene = SCENES[options.scene]
     liar = min(scene.liar, options.servers - 1) if options.liar is None else options.liar

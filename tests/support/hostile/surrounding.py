@@ -16,9 +16,9 @@ import numpy as np
 from dpmpc import analyst
 from dpmpc.bounds import Schema
 from dpmpc.client import Client
-from dpmpc.planning import design
+from dpmpc.planning.specification import design
 from dpmpc.server import transform
-from dpmpc.shares import ArrayShare
+from dpmpc.sharing.batch import ArrayShare
 
 
 class Stranger(Client):

@@ -1,0 +1,294 @@
+"""CoinPress's extension to linear regression: its figures, the experiment that it leaves out, and rivals.
+
+Figures 2 to 5 of Ediger 2021 (whose axes are lost from the text that we have), the missing experiment of its section
+5.2, and CoinPress among three servers against a trusted curator. Every trial draws new coefficients N(0, 1), new rows
+and new noise. All competitors have one guarantee, the curve of rho-zCDP Gaussian noise, and one neighbouring relation.
+
+Rivals need public bounds: features and label are clipped at 4 deviations, and a curator clips the normalised row at the
+tail bound of CoinPress. The label's deviation is what CoinPress is told, 10 ("wide"), or what only the experimenter
+knows, sqrt(1 + d) ("fitting"). RMGM has no curator: one party holds the features, another the label. No rival uses that
+the features' covariance is the identity.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.charts import Chart, Panel, finish, options_of
+from bench.harness import machine, markdown, summary, write
+from bench.secure_sketching.sum_ssp import difference
+from bench.secure_sketching.utility import TRIVIAL
+from dpmpc.baselines import SSP, AdaSSP
+from dpmpc.coinpress import CoinPressRegression, PrivateCovariance, PrivateMean
+from dpmpc.coinpress.rounds import COVARIANCE_FAILURE, tail_bound
+from dpmpc.data_release import RMGM
+from dpmpc.privacy import epsilon_of_rho
+
+TITLE = "CoinPress: linear regression"
+RUNS, RHO, DELTA = 50, 0.5, 1e-6
+SIZES = (500, 1000, 2000, 4000, 8000, 16_000)
+BUDGETS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+LOW, HIGH = (2, 5, 10), (25, 35, 50)
+STRETCH = 10.0  # between the largest and the smallest eigenvalue of the features' covariance in section 5.2
+SPREAD, WIDE_DEVIATION = 4.0, 10.0
+COINPRESS, EXTENDED, EXACT = "CoinPress", "CoinPress extension", "least squares"
+MIXED = "RMGM, wide label bound"
+LOSS = "population loss"
+
+Reals = NDArray[np.float64]
+Fit = Callable[[Reals, Reals, int], Reals]
+Error = Callable[[Reals, Reals], float]
+Rival = Callable[[Reals, Reals, float, int], Reals]
+
+
+@dataclasses.dataclass(frozen=True)
+class Population:
+    """Rows x ~ N(0, Sigma), labels N(<x, beta>, 1) with beta ~ N(0, I).
+
+    Parameters
+    ----------
+    features : int
+        d.
+    stretch : float
+        Condition number of Sigma, whose axes are drawn and whose eigenvalues are spaced evenly in logarithms about 1.
+    """
+
+    features: int
+    stretch: float = 1.0
+
+    def root(self, rng: np.random.Generator) -> Reals:
+        """Sigma^(1/2), symmetric."""
+        vectors = np.linalg.qr(rng.standard_normal((self.features, self.features)))[0]
+        scales = self.stretch ** np.linspace(-0.25, 0.25, self.features)
+        return np.asarray((vectors * scales) @ vectors.T)
+
+    def draw(self, clients: int, seed: int) -> tuple[Reals, Reals, Reals, Reals]:
+        """Return rows, labels, beta and Sigma^(1/2)."""
+        rng = np.random.default_rng([seed, clients, self.features])
+        root = self.root(rng)
+        beta = rng.standard_normal(self.features)
+        X = rng.standard_normal((clients, self.features)) @ root
+        return X, X @ beta + rng.standard_normal(clients), beta, root
+
+
+def competitors(population: Population, rho: float) -> dict[str, Fit]:
+    """Name everything that is fitted, by its coefficients."""
+    largest = population.stretch**0.25
+
+    def coinpress(**options: Any) -> Fit:
+        return lambda X, y, seed: CoinPressRegression(rho, delta=DELTA, seed=seed, **options).fit(X, y).coef_
+
+    def bounded(rival: Rival, deviation: float) -> Fit:
+        return lambda X, y, seed: _rescaled(rival, X, y, SPREAD * largest, SPREAD * deviation, rho, seed)
+
+    return {
+        COINPRESS: coinpress(),
+        **({EXTENDED: coinpress(covariance="estimate")} if population.stretch > 1 else {}),
+        "SSP, wide label bound": bounded(_central(SSP), WIDE_DEVIATION),
+        "SSP, fitting label bound": bounded(_central(SSP), math.sqrt(1 + population.features)),
+        "AdaSSP, wide label bound": bounded(_central(AdaSSP), WIDE_DEVIATION),
+        MIXED: bounded(_mixed, WIDE_DEVIATION),
+        EXACT: lambda X, y, seed: np.linalg.lstsq(X, y, rcond=None)[0],
+        TRIVIAL: lambda X, y, seed: np.zeros(population.features),
+    }
+
+
+def _rescaled(rival: Rival, X: Reals, y: Reals, bound: float, label: float, rho: float, seed: int) -> Reals:
+    """Fit a rival, which takes data in [-1, 1], at the same guarantee; return its coefficients in data units."""
+    found = rival(np.clip(X / bound, -1, 1), np.clip(y / label, -1, 1), epsilon_of_rho(rho, DELTA), seed)
+    return np.asarray(found * label / bound)
+
+
+def _central(kind: type[SSP] | type[AdaSSP]) -> Rival:
+    """A curator's rival, whose rows are clipped at the tail bound."""
+
+    def fit(X: Reals, y: Reals, epsilon: float, seed: int) -> Reals:
+        radius = tail_bound(X.shape[1] + 1, COVARIANCE_FAILURE) / SPREAD
+        return kind(0.0, epsilon, DELTA, fit_intercept=False, radius=radius, seed=seed).fit(X, y).coef_
+
+    return fit
+
+
+def _mixed(X: Reals, y: Reals, epsilon: float, seed: int) -> Reals:
+    """RMGM of two parties, one with the features and one with the label; the guarantee is that of a whole row."""
+    return RMGM(epsilon, DELTA, guarantee="subject", seed=seed).fit([X, y[:, None]]).coef_
+
+
+def losses(
+    population: Population, clients: int, rho: float, runs: int, error: Error | None = None
+) -> dict[str, list[float]]:
+    """Measure all competitors on the same trials, by population loss unless another error is given."""
+    fits = competitors(population, rho)
+    found: dict[str, list[float]] = {name: [] for name in fits}
+    for seed in range(runs):
+        X, y, beta, root = population.draw(clients, seed)
+        for name, fit in fits.items():
+            off = fit(X, y, seed) - beta
+            found[name].append(_loss(off, root) if error is None else error(off, root))
+    return found
+
+
+def _loss(off: Reals, root: Reals) -> float:
+    """E (<x, b> - y)^2 = 1 + ||Sigma^(1/2) (b - beta)||^2 for new x, y: what the paper averages over 1000 new rows."""
+    return 1 + float(np.sum((root @ off) ** 2))
+
+
+ERRORS: dict[str, Error] = {
+    "mean squared error": _loss,
+    "mean absolute error": lambda off, root: math.sqrt(2 / math.pi * _loss(off, root)),
+    "root mean squared error": lambda off, root: math.sqrt(_loss(off, root)),
+    "||b - beta||": lambda off, root: float(np.linalg.norm(off)),
+}
+
+
+def by_size(features: Sequence[int], sizes: Sequence[int], runs: int, stretch: float = 1.0) -> list[Panel]:
+    """One panel for each d, loss against n."""
+    panels = []
+    for d in features:
+        panel = Panel(f"d = {d}")
+        for size in sizes:
+            panel.add(size, losses(Population(d, stretch), size, RHO, runs))
+        panels.append(panel)
+    return panels
+
+
+def by_budget(features: Sequence[int], budgets: Sequence[float], clients: int, runs: int) -> list[Panel]:
+    """One panel for each d, loss against rho."""
+    panels = []
+    for d in features:
+        panel = Panel(f"d = {d}, n = {clients}")
+        for rho in budgets:
+            panel.add(rho, losses(Population(d), clients, rho, runs))
+        panels.append(panel)
+    return panels
+
+
+def by_error(features: int, sizes: Sequence[int], runs: int) -> list[Panel]:
+    """One panel for each error function, against n."""
+    panels = []
+    for name, error in ERRORS.items():
+        panel = Panel(name)
+        for size in sizes:
+            panel.add(size, losses(Population(features), size, RHO, runs, error))
+        panels.append(panel)
+    return panels
+
+
+def charts(sizes: Sequence[int], budgets: Sequence[float], runs: int) -> list[Chart]:
+    """Measure Figures 2 to 5 and the experiment of section 5.2."""
+    at = f"rho = {RHO:g}, delta = {DELTA:g} (epsilon = {epsilon_of_rho(RHO, DELTA):.3f}); least squares has no privacy."
+    n = "clients n"
+    return [
+        Chart(
+            "coinpress_figure2", "CoinPress extension, Figure 2: low dimensions", at, n, LOSS, by_size(LOW, sizes, runs)
+        ),
+        Chart(
+            "coinpress_figure3",
+            "CoinPress extension, Figure 3: high dimensions",
+            at,
+            n,
+            LOSS,
+            by_size(HIGH, sizes, runs),
+        ),
+        Chart(
+            "coinpress_figure4",
+            "CoinPress extension, Figure 4: effect of the budget",
+            f"delta = {DELTA:g}; least squares has no privacy.",
+            "rho",
+            LOSS,
+            by_budget((5, 10), budgets, 1000, runs),
+        ),
+        Chart(
+            "coinpress_figure5",
+            "CoinPress extension, Figure 5: error functions, d = 5",
+            at,
+            n,
+            "error",
+            by_error(5, sizes, runs),
+        ),
+        Chart(
+            "coinpress_extension",
+            f"CoinPress extension, section 5.2: features of condition number {STRETCH:g}",
+            at,
+            n,
+            LOSS,
+            by_size((5, 10), [2 * size for size in sizes], runs, STRETCH),
+        ),
+    ]
+
+
+def against_curator(runs: int, clients: int = 10_000, features: int = 10, rounds: int = 2) -> dict[str, Any]:
+    """L2 errors of all three models with a curator and among three servers: fresh rows, fresh noise without a seed."""
+    ways: dict[str, dict[str, Any]] = {
+        "curator": {},
+        "three servers": {"servers": 3},
+        "three servers, two corrupt clients": {"servers": 3, "corrupt_clients": 2},
+    }
+    found: dict[str, dict[str, list[float]]] = {
+        model: {way: [] for way in ways} for model in ("mean", "covariance", "regression")
+    }
+    for number, (way, options) in enumerate(ways.items()):
+        for seed in range(runs):
+            X, y, beta, _ = Population(features).draw(clients, 1000 * number + seed)
+            fits = {
+                "mean": PrivateMean(RHO, rounds, delta=DELTA, **options).fit(X).mean_,
+                "covariance": PrivateCovariance(RHO, rounds, delta=DELTA, **options).fit(X).covariance_
+                - np.eye(features),
+                "regression": CoinPressRegression(RHO, rounds, delta=DELTA, **options).fit(X, y).coef_ - beta,
+            }
+            for model, off in fits.items():
+                found[model][way].append(float(np.linalg.norm(off)))
+    return {
+        "machine": machine(),
+        "clients": clients,
+        "features": features,
+        "rounds": rounds,
+        "rho": RHO,
+        "delta": DELTA,
+        "runs": runs,
+        "errors": found,
+    }
+
+
+def render(content: dict[str, Any]) -> str:
+    """The Markdown page of the comparison with a curator."""
+    rows = []
+    for model, ways in content["errors"].items():
+        for way, values in ways.items():
+            told = summary(values)
+            apart = "" if way == "curator" else f"{difference(values, ways['curator']):+.2f}"
+            error = told["sd"] / math.sqrt(len(values))
+            rows.append([model, way, f"{statistics.fmean(values):.5f}", f"{error:.5f}", apart])
+    headings = ["model", "who sums", "mean L2 error", "standard error", "from the curator, in standard errors"]
+    return "\n".join(
+        [
+            "# CoinPress without a curator",
+            "",
+            f"n = {content['clients']:,}, d = {content['features']}, rho = {content['rho']:g}, {content['rounds']} "
+            f"rounds, {content['runs']} runs of each with rows and noise of their own.",
+            "",
+            markdown(headings, rows),
+        ]
+    )
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Measure, print and write all of it."""
+    options = options_of("coinpress_figures", TITLE, arguments, RUNS)
+    sizes, budgets = (SIZES[:2], BUDGETS[3:5]) if options.quick else (SIZES, BUDGETS)
+    folder: Path | None = options.out
+    for chart in charts(sizes, budgets, options.runs):
+        finish(chart, folder)
+    content = against_curator(min(options.runs, 30), **({"clients": 1000, "features": 3} if options.quick else {}))
+    text = render(content)
+    print(text)
+    if folder is not None:
+        write("coinpress_distributed", content, text, folder)

@@ -1,0 +1,97 @@
+"""The paper's synthetic populations and the sweep over n (Burkhardt et al. 2025, section 6.2).
+
+The distributions and the constants are lost from the text that we have; what stands here is assumed: entries of A
+uniform on [-1, 1], coefficients N(0, 1), a Gaussian residual with R^2 = 1/2; singular values sqrt(n)/1.2 (the first r)
+and sqrt(n)/30 (the rest). Rows are scaled so that the public radius clips few of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench import charts
+from bench.charts import Panel
+from bench.secure_sketching.utility import EXPONENTS, RUNS, LowRankProblem, Problem, RidgeProblem, compare
+
+ROWS, SPARSITY = 64, 4  # k and s of every sketch
+RADIUS = 2.2
+SIZES = tuple(int(size) for size in np.geomspace(2**10, 2**20, 17).round())
+QUICK_SIZES = (2**10, 2**12)
+REGIMES = (0.1, 0.5)
+FEATURES, ALPHA = 10, 10.0
+COLUMNS, COMPONENTS = 20, 3
+LARGE_SINGULAR, SMALL_SINGULAR = 1 / 1.2, 1 / 30
+
+
+def regression(clients: int, features: int = FEATURES, seed: int = 0) -> NDArray[np.float64]:
+    """Rows (n, d + 1): A uniform on [-1, 1], b = A x + residual scaled by its public bound of four deviations."""
+    rng = np.random.default_rng([seed, clients])
+    A = rng.uniform(-1, 1, (clients, features))
+    x = np.random.default_rng(seed).standard_normal(features)
+    spread = float(np.linalg.norm(x)) / np.sqrt(3)
+    b = A @ x + spread * rng.standard_normal(clients)
+    return np.column_stack([A, np.clip(b / (4 * np.sqrt(2) * spread), -1, 1)])
+
+
+def gapped(clients: int, columns: int = COLUMNS, components: int = COMPONENTS, seed: int = 0) -> NDArray[np.float64]:
+    """Rows (n, d) of U Sigma V^T: a Gaussian matrix whose first r singular values are made large, the others small."""
+    rng = np.random.default_rng([seed, clients])
+    left, _, right = np.linalg.svd(rng.standard_normal((clients, columns)), full_matrices=False)
+    values = np.where(np.arange(columns) < components, LARGE_SINGULAR, SMALL_SINGULAR) * np.sqrt(clients)
+    return np.asarray(np.clip(left * values @ right, -1, 1))
+
+
+def ridge_problem(clients: int, alpha: float = ALPHA) -> RidgeProblem:
+    """The population of Figures 3 and 4."""
+    return RidgeProblem(regression(clients), alpha, radius=RADIUS)
+
+
+def low_rank_problem(clients: int) -> LowRankProblem:
+    """The population of Figure 2."""
+    return LowRankProblem(gapped(clients), COMPONENTS, radius=RADIUS)
+
+
+def figure(
+    name: str,
+    title: str,
+    note: str,
+    measure: str,
+    curves: Mapping[str, tuple[Callable[[int], Problem], float]],
+    arguments: Sequence[str],
+    *,
+    sizes: Sequence[int] = SIZES,
+    runs: int = RUNS,
+) -> None:
+    """Measure, print and write a figure against n.
+
+    Parameters
+    ----------
+    name, title, note, measure : str
+        What it is called, and what is on its y axis.
+    curves : mapping
+        The title of each panel -> what makes a population of n clients, and epsilon.
+    arguments : sequence of str
+        Of the command line.
+    sizes : sequence of int
+        Values of n; `QUICK_SIZES` in a quick run.
+    runs : int
+        Releases at each, unless the command line says otherwise.
+    """
+    options = charts.options_of(name, title, arguments, runs)
+    tried = QUICK_SIZES if options.quick else sizes
+    panels = [sweep(panel, problem, epsilon, options.runs, tried) for panel, (problem, epsilon) in curves.items()]
+    charts.finish(charts.Chart(name, title, note, "clients n", measure, panels), options.out)
+
+
+def sweep(
+    title: str, problem: Callable[[int], Problem], epsilon: float, runs: int, sizes: Sequence[int] = SIZES
+) -> Panel:
+    """Measure all competitors at all sizes."""
+    panel = Panel(title)
+    for size in sizes:
+        choices = {"rows": ROWS, "sparsity": SPARSITY, "exponents": EXPONENTS}
+        panel.add(size, compare(problem(size), epsilon, runs, **choices))
+    return panel

@@ -1,0 +1,139 @@
+"""What it costs to keep the sketch closed: F_2 of items finished inside MPyC, against opening the sketch.
+
+The same Shamir shares go through both programs, in turn, among real processes over TLS on loopback. Opened
+(`linear_transform`): each server sends its share of the k numbers to the analyst, who computes ||z||^2. Unopened
+(`unopened_moment`): MPyC multiplies first, and each server sends its share of one number. Both have to find the same
+integer. Rounds are messages that wait for another message: one to the analyst, and one before it for the product.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from bench.harness import machine, markdown, plus_minus, summary, write
+from dpmpc.bounds import Column
+from dpmpc.client import share_batch
+from dpmpc.network.meter import Report
+from dpmpc.protocols import unopened_moment
+from dpmpc.protocols.linear_transform import Run, run_parties, run_servers
+from dpmpc.randomness import Stream
+
+CLIENTS, ITEMS, RUNS = 100_000, 1000, 5
+ROUNDS = {"opened": 1, "unopened": 2}
+PHASES = ("read", "transform", "multiply", "open")
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """One pair of rows of the table: k rows of the items' sketch, M servers."""
+
+    rows: int
+    servers: int
+
+
+SETTINGS = (Setting(64, 3), Setting(256, 3), Setting(64, 5))
+
+
+def measure(setting: Setting, clients: int, runs: int) -> list[dict[str, Any]]:
+    """Run both programs `runs` times on one batch; return a row for each of the two."""
+    task = unopened_moment.task_for(
+        Column("item", 0, ITEMS - 1), clients, 1.0, 1e-7, rows=setting.rows, servers=setting.servers, seed=1
+    )
+    items = np.minimum(np.random.default_rng(1).geometric(0.01, (clients, 1)), ITEMS) - 1.0
+    shares = share_batch(task, items, stream=Stream.from_seed(1))
+    collected: dict[str, list[Run]] = {"opened": [], "unopened": []}
+    for _ in range(runs):
+        opened, unopened = run_servers(task, shares), run_parties(unopened_moment.PROGRAM, task, shares)
+        if unopened.answer["squared_norm"] != sum(int(z) ** 2 for z in opened.release.sums.ravel()):
+            raise RuntimeError("the two programs opened different numbers")
+        collected["opened"].append(opened)
+        collected["unopened"].append(unopened)
+    return [
+        {
+            **dataclasses.asdict(setting),
+            "program": name,
+            "rounds": ROUNDS[name],
+            **figures([report for run_ in done for report in run_.servers], setting.servers),
+        }
+        for name, done in collected.items()
+    ]
+
+
+def figures(reports: Sequence[Report], analyst: int) -> dict[str, Any]:
+    """Summaries over runs and servers; payload is what messages contain, sent is what the sockets took."""
+    return {
+        "time_s": summary([report.total_s for report in reports]),
+        "cpu_s": summary([report.cpu_s for report in reports]),
+        "phases_s": {
+            phase: summary([report.phases[phase].wall_s for report in reports])
+            for phase in PHASES
+            if phase in reports[0].phases
+        },
+        "sent_bytes": summary([report.bytes_sent for report in reports]),
+        "payload_to_analyst": max(report.peers[analyst].payload.sent for report in reports),
+        "payload_to_servers": max(
+            sum(traffic.payload.sent for peer, traffic in report.peers.items() if peer != analyst) for report in reports
+        ),
+    }
+
+
+def render(content: dict[str, Any]) -> str:
+    """The Markdown page."""
+    peers = {(entry["servers"], entry["rows"]): entry for entry in content["measured"] if entry["program"] == "opened"}
+    rows = [
+        [
+            str(entry["servers"]),
+            str(entry["rows"]),
+            entry["program"],
+            str(entry["rounds"]),
+            plus_minus(entry["time_s"]),
+            *(plus_minus(entry["phases_s"][phase], 4) if phase in entry["phases_s"] else "" for phase in PHASES),
+            plus_minus(entry["cpu_s"]),
+            f"{entry['cpu_s']['median'] / peers[entry['servers'], entry['rows']]['cpu_s']['median']:.2f}",
+            f"{entry['sent_bytes']['mean']:.0f}",
+            str(entry["payload_to_analyst"]),
+            str(entry["payload_to_servers"]),
+        ]
+        for entry in content["measured"]
+    ]
+    headings = (
+        *("servers", "k", "sketch", "rounds", "time (s)", "read (s)", "transform (s)", "multiply (s)", "open (s)"),
+        *("CPU (s)", "CPU / opened", "sent (bytes)", "payload to analyst", "payload to servers"),
+    )
+    where = content["machine"]
+    return "\n".join(
+        [
+            "# A sketch that is never opened",
+            "",
+            f"F_2 of the items of {content['clients']:,} clients; per server, mean ± sd over servers and "
+            f"{content['runs']} runs. Both programs find the same ||z||^2, as an integer. Phases that wait for other "
+            f"servers include their delays. {where['cpu']}, {where['cores']} cores, Python {where['python']}, "
+            f"{where['date']}.",
+            "",
+            markdown(headings, rows),
+        ]
+    )
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Measure, print and write the table."""
+    parser = argparse.ArgumentParser(prog="python -m bench unopened", description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=RUNS, help="runs of each program (default %(default)s)")
+    parser.add_argument("--short", action="store_true", help="the first row, once; nothing is written")
+    chosen = parser.parse_args(arguments)
+    runs, settings = (1, SETTINGS[:1]) if chosen.short else (chosen.runs, SETTINGS)
+    measured = []
+    for setting in settings:
+        print(f"unopened: {setting}", file=sys.stderr)
+        measured += measure(setting, CLIENTS, runs)
+    content = {"machine": machine(), "clients": CLIENTS, "runs": runs, "measured": measured}
+    text = render(content)
+    print(text)
+    if not chosen.short:
+        write("unopened", content, text)

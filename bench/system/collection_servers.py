@@ -1,0 +1,168 @@
+"""Servers of a collection as processes of this machine, for tests and benches: started, killed, stopped and read."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.bounds import Schema
+from dpmpc.collection.server_folder import ServerFolder
+from dpmpc.collection.spool import Spool
+from dpmpc.collection.task_file import Collection, ServerEntry, design_collection
+from dpmpc.errors import InputError
+from dpmpc.network.identity import write_identity
+
+HOST = "127.0.0.1"
+START_SECONDS = 60.0
+STOP_SECONDS = 30.0
+_DAY = datetime.timedelta(days=1)
+_CHUNK = 1 << 12
+
+
+@dataclasses.dataclass
+class Servers:
+    """The processes of one collection; leaving the context ends them.
+
+    Parameters
+    ----------
+    folder : Path
+        Holds collection.toml and a folder for each server.
+    collection : Collection
+        The public facts.
+    options : tuple of str
+        Of `dpmpc serve`, for every server.
+    """
+
+    folder: Path
+    collection: Collection
+    options: tuple[str, ...] = ()
+    processes: dict[int, subprocess.Popen[str]] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def make(cls, folder: Path, *options: str, servers: int = 3, **fields: Any) -> Self:
+        """Write identities and a collection that is open now, on free ports."""
+        certificates = []
+        for server in range(servers):
+            (folder / f"server-{server}").mkdir(mode=0o700)
+            certificates.append(write_identity(folder / f"server-{server}" / "identity", server, 2 * _DAY))
+        entries = tuple(
+            ServerEntry(f"https://{HOST}:{port}", f"{HOST}:{port}", certificate.decode())
+            for port, certificate in zip(free_ports(servers), certificates, strict=True)
+        )
+        now = datetime.datetime.now(datetime.UTC)
+        chosen: dict[str, Any] = {
+            "opens": now - _DAY,
+            "closes": now + _DAY,
+            "expires": now + 2 * _DAY,
+            "minimum_batch": 2000,
+            "largest_batch": 1_000_000,
+            "sketch": "osnap",
+            "rows": 50,
+            "copies": "one",
+            "noise_by": "clients",
+            "corrupt_clients": 0,
+        } | fields
+        collection = design_collection(
+            "a trial", Schema.from_pair(["a", "b", "y"], (0.0, 10.0)), entries, 1.0, 1e-7, **chosen
+        )
+        collection.save(folder / "collection.toml")
+        return cls(folder, collection, options)
+
+    def server_folder(self, server: int) -> ServerFolder:
+        """Return where a server keeps what it has."""
+        return ServerFolder(self.folder / f"server-{server}")
+
+    def address(self, server: int) -> tuple[str, int]:
+        """Return where a server takes uploads."""
+        return self.collection.servers[server].release_address
+
+    def launch(self, server: int) -> None:
+        """Start a server, without waiting for it."""
+        host, port = self.address(server)
+        command = [sys.executable, "-m", "dpmpc", "serve", str(self.folder / "collection.toml")]
+        command += ["--server", str(server), "--folder", str(self.folder / f"server-{server}")]
+        command += ["--listen", f"{host}:{port}", *self.options]
+        with (self.folder / f"server-{server}.log").open("a") as log:
+            self.processes[server] = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+
+    def start(self, *servers: int) -> Self:
+        """Start servers, all by default, and wait until they listen."""
+        for server in servers or range(len(self.collection.servers)):
+            self.launch(server)
+        for server in servers or range(len(self.collection.servers)):
+            self.wait(server)
+        return self
+
+    def wait(self, server: int) -> None:
+        """Wait until a launched server says that it listens."""
+        output = self.processes[server].stdout
+        assert output is not None
+        if "listens" not in output.readline():
+            raise InputError(f"server {server} does not listen: {self.log(server)}")
+
+    def log(self, server: int) -> str:
+        """Return what a server wrote to standard error."""
+        return (self.folder / f"server-{server}.log").read_text()
+
+    def kill(self, server: int) -> None:
+        """Kill -9."""
+        self._end(server, signal.SIGKILL)
+
+    def stop(self, server: int) -> int:
+        """Ask a server to stop; return its exit status."""
+        return self._end(server, signal.SIGTERM)
+
+    def spool(self, server: int) -> Spool:
+        """Open what a server has stored, for reading."""
+        return self.server_folder(server).open_spool(self.collection, server, writer=False)
+
+    def opened_sum(self) -> NDArray[np.uint64]:
+        """Combine the sums over all reports of what each server has stored: elements, (copies, width)."""
+        ring, scheme = self.collection.plan.encoding.ring, self.collection.plan.scheme
+        sums = []
+        for server in range(len(self.collection.servers)):
+            with self.spool(server) as spool:
+                share = spool.share(spool.ids())
+                parts = [
+                    ring.sum_of(list(share.rows(first, min(_CHUNK, share.shape[0] - first))), name="rows")
+                    for first in range(0, share.shape[0], _CHUNK)
+                ]
+            sums.append(ring.sum_of(parts, name="parts"))
+        combined: NDArray[np.uint64] = scheme.combine(sums)
+        return combined
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for server in list(self.processes):
+            self.kill(server)
+
+    def _end(self, server: int, number: int) -> int:
+        process = self.processes.pop(server)
+        process.send_signal(number)
+        status = process.wait(STOP_SECONDS)
+        assert process.stdout is not None
+        process.stdout.close()
+        return status
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports that nobody listens on now."""
+    sockets = [socket.create_server((HOST, 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports

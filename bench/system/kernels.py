@@ -1,0 +1,252 @@
+"""The kernel of sparse public matrices against its peers, and against the speed of reading its input.
+
+The kernel draws S while it applies it. Its peers are given S for nothing: `scipy.sparse` (CSC and CSR) on the same
+uint64 words, a loop compiled by Numba and scikit-learn's random projection, if they are installed. "Read" is the
+largest word of the same input, which NumPy finds at about the speed of memory. "Stored" is the kernel itself with the
+entries of S drawn beforehand. Every way is run once per round, in turn, and takes one thread; figures are CPU seconds
+of the process. Only two threads against one are measured by the clock on the wall, and mean something only while a
+second core is free.
+
+Each ratio has a target. A ratio of this table is comparable with others of the same run only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from bench.harness import cpu_seconds, machine, markdown, summary, wall_seconds, write
+from dpmpc._kernels.sketch import Stored
+from dpmpc.encoding.ring import Mersenne61
+from dpmpc.sketching import OSNAP
+
+RUNS = 15
+Words = NDArray[np.uint64]
+Ways = dict[str, Callable[[], object]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """The shape of one job."""
+
+    clients: int
+    columns: int
+    rows: int
+    sparsity: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """What seconds of `slow` divided by those of `fast` should be: at least or, if `most`, at most `value`."""
+
+    setting: Setting
+    slow: str
+    fast: str
+    value: float
+    most: bool = False
+
+
+HEADLINE = Setting(1_000_000, 10, 1000, 4)
+ONE_COPY = Setting(1_000_000, 10, 1000, 1)
+MANY_ROWS = Setting(1_000_000, 10, 10_000, 4)
+WIDE = Setting(200_000, 100, 1000, 4)
+TARGETS = (
+    Target(HEADLINE, "scipy csc", "ours", 3.5),
+    Target(HEADLINE, "numba", "ours", 2.0),
+    Target(HEADLINE, "read", "ours", 0.33),
+    Target(HEADLINE, "ours, Mersenne61", "ours", 1.25, most=True),
+    Target(HEADLINE, "ours", "ours, S stored", 1.25, most=True),
+    Target(HEADLINE, "read s copies", "ours, s copies", 0.5),
+    Target(HEADLINE, "one thread (wall)", "two threads (wall)", 1.7),
+    Target(ONE_COPY, "scipy csc", "ours", 3.0),
+    Target(ONE_COPY, "read", "ours", 0.65),
+    Target(MANY_ROWS, "scipy csc", "ours", 3.0),
+    Target(WIDE, "scipy csc", "ours", 2.2),
+    Target(WIDE, "numba", "ours", 1.0),
+)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Measure, print and write the comparison."""
+    parser = argparse.ArgumentParser(prog="python -m bench kernels", description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=RUNS, help="rounds (default %(default)s)")
+    runs = parser.parse_args(arguments).runs
+    settings = dict.fromkeys(target.setting for target in TARGETS)
+    measured = [measure(setting, balanced, runs) for setting in settings for balanced in (False, True)]
+    content = {"machine": machine(), "runs": runs, "measured": measured}
+    text = render(content)
+    print(text)
+    if runs >= RUNS:
+        write("kernels", content, text)
+
+
+def measure(setting: Setting, balanced: bool, runs: int) -> dict[str, Any]:
+    """Seconds of every way to compute S X: way -> summary."""
+    print(f"kernels: {setting}, balanced = {balanced}", file=sys.stderr)
+    found = ways(setting, balanced)
+    timings: dict[str, list[float]] = {way: [] for way in found}
+    for _ in range(runs):
+        for way, job in found.items():
+            timings[way].append(wall_seconds(job) if way.endswith("(wall)") else cpu_seconds(job))
+    seconds = {way: summary(times) for way, times in timings.items()}
+    return {**dataclasses.asdict(setting), "balanced": balanced, "seconds": seconds}
+
+
+def ways(setting: Setting, balanced: bool) -> Ways:
+    """Our ways and the peers' to compute S X for one shape, and the reading of X."""
+    S = OSNAP(setting.rows, setting.clients, setting.sparsity, seed=1, balanced=balanced)
+    X = words(setting.clients, setting.columns)
+    csc = unsigned_csc(S)
+    found: Ways = {
+        "ours": lambda: S.apply(X),
+        "ours, S stored": stored(S, X),
+        "read": X.max,
+        "scipy csc": lambda: csc @ X,
+    }
+    if importlib.util.find_spec("numba"):
+        found["numba"] = numba_loop(S, X)
+    if setting == HEADLINE:
+        found |= headline_ways(S, X, csc.tocsr())
+    return found
+
+
+def headline_ways(S: OSNAP, X: Words, csr: scipy.sparse.csr_matrix) -> Ways:
+    """What is measured of the main shape alone."""
+    copies = words(len(X), S.sparsity, X.shape[1])
+    found: Ways = {
+        "scipy csr": lambda: csr @ X,
+        "ours, Mersenne61": lambda: S.apply(X, ring="mersenne61"),
+        "ours, s copies": lambda: S.apply(copies),
+        "read s copies": copies.max,
+        "one thread (wall)": lambda: S.apply(X),
+        "two threads (wall)": lambda: S.apply(X, threads=2),
+    }
+    if importlib.util.find_spec("sklearn"):
+        found["scikit-learn transform (float64, fit not counted)"] = projection(S, X)
+    return found
+
+
+def projection(S: OSNAP, X: Words) -> Callable[[], object]:
+    """scikit-learn's sparse random projection of as many rows and, on average, as many entries; clients are features.
+
+    It knows floats alone. Its fit draws the matrix, which takes seconds, before the clock starts.
+    """
+    from sklearn.random_projection import SparseRandomProjection
+
+    features = X.T.astype(np.float64)
+    fitted = SparseRandomProjection(S.rows, density=S.sparsity / S.rows, random_state=0).fit(features)
+    return lambda: fitted.transform(features)
+
+
+def words(*shape: int) -> Words:
+    """Elements of the ring that are also elements of the field."""
+    return np.random.default_rng(0).integers(0, Mersenne61.modulus, shape, dtype=np.uint64)
+
+
+def unsigned_csc(S: OSNAP) -> scipy.sparse.csc_matrix:
+    """The unscaled S over Z_2^64: -1 is 2^64 - 1, for NumPy would promote int64 with uint64 to float64."""
+    signs = S.to_csc()
+    values = signs.data.astype(np.int64).view(np.uint64)
+    return scipy.sparse.csc_matrix((values, signs.indices, signs.indptr), shape=S.shape)
+
+
+def stored(S: OSNAP, X: Words) -> Callable[[], Words]:
+    """The kernel with the entries of S drawn before the clock starts."""
+    drawn = Stored(S._matrix, len(X))
+
+    def product() -> Words:
+        Y = np.zeros((S.rows, X.shape[1]), np.uint64)
+        drawn.scatter("ring64", X, Y)
+        return Y
+
+    return product
+
+
+def numba_loop(S: OSNAP, X: Words) -> Callable[[], Words]:
+    """The loop that one would write, compiled; signs are applied as the kernel applies them."""
+    import numba
+
+    def scatter(rows: NDArray[np.uint32], flips: Words, X: Words, Y: Words) -> None:
+        for client in range(X.shape[0]):
+            for copy in range(rows.shape[1]):
+                row, flip = rows[client, copy], flips[client, copy]
+                for column in range(X.shape[1]):
+                    Y[row, column] += (X[client, column] ^ flip) - flip
+
+    compiled = numba.njit(scatter)
+    rows, signs = S.entries(0, len(X))
+    places, flips = rows.astype(np.uint32), (-(signs < 0).astype(np.int64)).view(np.uint64)
+
+    def product() -> Words:
+        Y = np.zeros((S.rows, X.shape[1]), np.uint64)
+        compiled(places, flips, X, Y)
+        return Y
+
+    product()  # compile before the clock starts
+    return product
+
+
+def ratio(target: Target, entry: dict[str, Any]) -> float | None:
+    """The ratio of medians that a target is about; None without Numba."""
+    seconds = entry["seconds"]
+    if target.slow not in seconds:
+        return None
+    quotient: float = seconds[target.slow]["median"] / seconds[target.fast]["median"]
+    return quotient
+
+
+def target_row(target: Target, measured: Sequence[dict[str, Any]]) -> list[str]:
+    """A line of the table of targets: the ratio for independent clients, then for balanced ones."""
+    shape = dataclasses.asdict(target.setting)
+    cells = []
+    for entry in (entry for entry in measured if shape.items() <= entry.items()):
+        value = ratio(target, entry)
+        reached = value is not None and (value <= target.value if target.most else value >= target.value)
+        cells.append("not installed" if value is None else f"{value:.2f}" + ("" if reached else " (missed)"))
+    limit = f"{'≤' if target.most else '≥'} {target.value}"
+    return [*(f"{number:,}" for number in shape.values()), f"{target.slow} / {target.fast}", limit, *cells]
+
+
+def render(content: dict[str, Any]) -> str:
+    """The Markdown page."""
+    measured = content["measured"]
+    shapes = {tuple(entry[name] for name in ("clients", "columns", "rows", "sparsity")) for entry in measured}
+    targets = [target for target in TARGETS if dataclasses.astuple(target.setting) in shapes]
+    rows = [
+        [
+            *(f"{entry[name]:,}" for name in ("clients", "columns", "rows", "sparsity")),
+            "balanced" if entry["balanced"] else "independent",
+            way,
+            f"{1e3 * figures['min']:.2f}",
+            f"{1e3 * figures['median']:.2f}",
+        ]
+        for entry in measured
+        for way, figures in entry["seconds"].items()
+    ]
+    where = content["machine"]
+    return "\n".join(
+        [
+            "# The kernel of sparse public matrices against its peers",
+            "",
+            f"CPU seconds of one thread, ratios of medians of {content['runs']} interleaved runs; Z_2^64 unless said "
+            "otherwise. We draw S while applying it, the peers have it at hand. "
+            f"{where['cpu']}, SciPy {where['versions']['scipy']}, {where['date']}.",
+            "",
+            markdown(
+                ["n", "d", "k", "s", "ratio", "target", "independent", "balanced"],
+                [target_row(target, measured) for target in targets],
+            ),
+            "",
+            "Milliseconds:",
+            "",
+            markdown(["n", "d", "k", "s", "clients", "way", "min", "median"], rows),
+        ]
+    )

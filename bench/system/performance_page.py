@@ -1,0 +1,343 @@
+"""The figures of docs/performance.md, drawn from `bench/results`: tables between marks, and plots.
+
+`python -m bench page` rewrites what stands between ``<!-- NAME: drawn from bench/results -->`` and ``<!-- end of NAME
+-->`` and leaves all other text alone. It measures nothing. A name without its marks, or marks without a name, are
+errors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.charts import require_plots
+from bench.harness import RESULTS, markdown, plus_minus
+from bench.secure_sketching import runtime_tables
+from bench.system import kernels, projections, scale
+from bench.system.performance_goals import Goal, Results, all_goals, client_goals, fit_goals, kernel_goals, read_results
+from bench.system.performance_plots import draw
+from dpmpc.errors import InputError
+
+PAGE = Path("docs/performance.md")
+MOST_CLIENTS = max(runtime_tables.CLIENTS)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Draw the page and its plots again."""
+    parser = argparse.ArgumentParser(prog="python -m bench page", description=__doc__.splitlines()[0])
+    parser.add_argument("--results", type=Path, default=RESULTS, metavar="DIR", help="default %(default)s")
+    parser.add_argument("--page", type=Path, default=PAGE, metavar="FILE", help="default %(default)s")
+    chosen = parser.parse_args(arguments)
+    require_plots()
+    if not chosen.page.is_file():
+        raise InputError(f"page: {str(chosen.page)!r} given, the file docs/performance.md of the sources expected")
+    results = read_results(chosen.results)
+    chosen.page.write_text(rewritten(chosen.page.read_text(), blocks(results)))
+    for path in draw(results, chosen.results):
+        print(path)
+    print(chosen.page)
+
+
+def rewritten(page: str, drawn: Mapping[str, str]) -> str:
+    """Put each block between its marks.
+
+    Raises
+    ------
+    InputError
+        If the page's marks are not those of the blocks, each once.
+    """
+    marked = re.findall(r"<!-- (\S+): drawn from bench/results -->", page)
+    if sorted(marked) != sorted(drawn):
+        raise InputError(f"page: marks of {', '.join(sorted(marked))} given, {', '.join(sorted(drawn))} expected")
+    for name, text in drawn.items():
+        begin, end = f"<!-- {name}: drawn from bench/results -->", f"<!-- end of {name} -->"
+        before, _, rest = page.partition(begin)
+        _, ended, after = rest.partition(end)
+        if not ended:
+            raise InputError(f"page: {begin!r} given, {end!r} after it expected")
+        page = f"{before}{begin}\n{text}\n{end}{after}"
+    return page
+
+
+def blocks(results: Results) -> dict[str, str]:
+    """Name -> Markdown."""
+    parts: dict[str, Callable[[Results], str]] = {
+        "targets": _targets,
+        "kernels": _kernels,
+        "kernel-peers": _kernel_peers,
+        "projections": _projections,
+        "clients": _clients,
+        "noise": _noise,
+        "fit": _fit,
+        "servers": _servers,
+        "mp-spdz": _mp_spdz,
+        "server-peers": _server_peers,
+        "dense": _dense,
+        "noising": _noising,
+        "unopened": _unopened,
+        "scale": _scale,
+        "cost": _cost,
+    }
+    return {name: part(results) for name, part in parts.items()}
+
+
+def _targets(results: Results) -> str:
+    goals = all_goals(results)
+    met = [[part, str(len(of)), str(sum(goal.reached for goal in of))] for part, of in goals.items()]
+    missed = [[part, g.what, g.wanted, g.printed] for part, of in goals.items() for g in of if not g.reached]
+    counted, listed = _table(["part", "targets", "met"], met), _table(["part", "missed", "target", "figure"], missed)
+    return f"{counted}\n\n{listed}" if missed else counted
+
+
+def _kernels(results: Results) -> str:
+    content = results["kernels"]
+    independent, balanced = (kernel_goals(content, balanced=balanced) for balanced in (False, True))
+    rows = [
+        [goal.what, goal.wanted, goal.told, other.told, stored]
+        for goal, other, stored in zip(independent, balanced, _with_stored(content), strict=True)
+    ]
+    table = _table(["ratio", "target", "independent", "balanced", "if S were stored"], rows)
+    return f"{_origin(content, 'kernels')}\n\n{table}"
+
+
+def _with_stored(content: dict[str, Any]) -> list[str]:
+    """The ratio to ours with the entries of S at hand, as the peers have them; of independent clients."""
+    cells = []
+    for target in kernels.TARGETS:
+        shape = {"clients": target.setting.clients, "columns": target.setting.columns, "rows": target.setting.rows}
+        shape |= {"sparsity": target.setting.sparsity, "balanced": False}
+        seconds = next(entry["seconds"] for entry in content["measured"] if shape.items() <= entry.items())
+        known = target.fast == "ours" and target.slow in seconds and not target.slow.startswith("ours")
+        cells.append(f"{_median(seconds[target.slow]) / _median(seconds['ours, S stored']):.2f}" if known else "")
+    return cells
+
+
+def _kernel_peers(results: Results) -> str:
+    """All ways to do the main job."""
+    at = kernels.HEADLINE
+    shape = {"clients": at.clients, "columns": at.columns, "rows": at.rows, "sparsity": at.sparsity}
+    both = [entry["seconds"] for entry in results["kernels"]["measured"] if shape.items() <= entry.items()]
+    rows = [
+        [way, *(f"{1e3 * _median(of[way]):.2f}" for of in both), *(_over(of[way], of["ours"]) for of in both)]
+        for way in both[0]
+    ]
+    return _table(["way", "ms, independent", "ms, balanced", "times ours, independent", "balanced"], rows)
+
+
+def _projections(results: Results) -> str:
+    content = results["projections"]
+    ours = content["cpu_s"][projections.OURS]
+    rows = [[way, f"{1e3 * _median(of):.1f}", _over(of, ours)] for way, of in content["cpu_s"].items()]
+    return f"{_origin(content, 'projections')}\n\n{_table(['way', 'CPU ms', 'way / ours'], rows)}"
+
+
+def _clients(results: Results) -> str:
+    content = results["clients"]
+    rows = [
+        [
+            entry["name"],
+            f"{entry['amount'] / _median(entry['cpu_s']) / 1e9:.2f}",
+            f"{entry['speed_over_peer']:.2f}",
+            "" if entry["wall_s"] is None else f"{entry['amount'] / entry['wall_s']['min'] / 1e9:.2f}",
+        ]
+        for entry in content["rows"]
+    ]
+    speeds = _table(["rows", "GB/s", "of the speed of reading", f"GB/s, {content['threads']} threads, wall"], rows)
+    return f"{_origin(content, 'clients')}\n\n{_goal_table(client_goals(content))}\n\n{speeds}"
+
+
+def _noise(results: Results) -> str:
+    content = results["clients"]
+    rows = [
+        [
+            entry["name"],
+            f"{entry['amount'] / _median(entry['cpu_s']) / 1e6:.2f}",
+            "" if entry["peer"] is None else f"{entry['speed_over_peer']:.1f}",
+            entry["peer"] or "",
+        ]
+        for entry in content["noise"]
+    ]
+    return _table(["noise", "million draws/s", "times its peer's speed", "peer"], rows)
+
+
+def _fit(results: Results) -> str:
+    content = results["end_to_end"]
+    return f"{_origin(content, 'end_to_end')}\n\n{_goal_table(fit_goals(content))}"
+
+
+def _servers(results: Results) -> str:
+    """Tables 3 to 5 at the largest n."""
+    picked: dict[tuple[int, int], dict[str, Any]] = {}
+    for name in ("table4", "table3", "table5"):  # a setting of two tables is told as the first of them has it
+        for entry in results[name]["measured"]:
+            if entry["clients"] == MOST_CLIENTS:
+                picked.setdefault((entry["servers"], entry["sparsity"]), entry)
+    rows = [
+        [
+            str(servers),
+            str(sparsity),
+            *(f"{_median(entry['phases'][phase]['cpu_s']):.4f}" for phase in ("read", "transform", "open")),
+            plus_minus(entry["time_s"]),
+            f"{entry['sent_mb']['mean']:.4f}",
+            f"{entry['global_sent_mb']['mean']:.4f}",
+            f"{entry['peak_rss_mb']:.0f}",
+        ]
+        for (servers, sparsity), entry in picked.items()
+    ]
+    headings = ("servers", "s", "read (CPU s)", "transform (CPU s)", "open (CPU s)", "time (s, wall)")
+    table = _table([*headings, "server sends (MB)", "global (MB)", "peak RSS (MB)"], rows)
+    return f"n = {MOST_CLIENTS:,}. {_origin(results['table3'], 'table3', 'table4', 'table5')}\n\n{table}"
+
+
+def _mp_spdz(results: Results) -> str:
+    peers = results["mp_spdz"]
+    rows = []
+    for peer in peers["measured"]:
+        shape = {"clients": peer["clients"], "sparsity": peer["sparsity"], "servers": peers["servers"]}
+        entry = next(entry for entry in results["table3"]["measured"] if shape.items() <= entry.items())
+        read, transform = (_median(entry["phases"][phase]["cpu_s"]) for phase in ("read", "transform"))
+        cells = [f"{read:.4f}", f"{peer['read']:g}", f"{peer['read'] / read:.0f}"]
+        cells += [f"{transform:.4f}", f"{peer['transform']:g}", f"{peer['transform'] / transform:.0f}"]
+        rows.append([f"{peer['clients']:,}", str(peer["sparsity"]), *cells, f"{peer['loop'] / transform:.0f}"])
+    headings = ("n", "s", "read, ours (CPU s)", "MP-SPDZ", "ratio", "transform, ours (CPU s)", "MP-SPDZ", "ratio")
+    memory = peers["peak_rss_mb"]
+    shape = {"clients": memory["clients"], "sparsity": memory["sparsity"]}
+    ours = next(entry for entry in results["table3"]["measured"] if shape.items() <= entry.items())
+    return (
+        f"{_table([*headings, 'its plain loop / ours'], rows)}\n\nPeak memory at n = {memory['clients']:,} and "
+        f"s = {memory['sparsity']}: {ours['peak_rss_mb']:.0f} MB, MP-SPDZ {memory['value']} MB."
+    )
+
+
+def _server_peers(results: Results) -> str:
+    found = {
+        name: runtime_tables.ratios(results[name]["measured"], results[name]["plain_mpyc"])
+        for name in ("table3", "table4", "table5")
+    }
+    rows = [[name, ratio, f"{value:,.2f}"] for name, ratios in found.items() for ratio, value in ratios.items()]
+    return _table(["run", "CPU time, ratio of medians", "value"], rows)
+
+
+def _dense(results: Results) -> str:
+    content = results["dense"]
+    rows = []
+    for entry in content["measured"]:
+        for kind, ways in entry["cpu_s"].items():
+            shape = [f"{entry[name]:,}" for name in ("clients", "rows", "columns")]
+            cells = [_over(ways[way], ways["ours"]) for way in ("cached", "stored")]
+            rows.append([*shape, kind, f"{_median(ways['ours']):.4f}", *cells])
+    headings = ["n", "k", "d", "numbers", "ours (CPU s)", "GEMM, S cached / ours", "GEMM, S stored / ours"]
+    return f"{_origin(content, 'dense')}\n\n{_table(headings, rows)}"
+
+
+def _noising(results: Results) -> str:
+    content = results["noising"]
+    first = next(iter(content["ways"].values()))
+    rows = [
+        [
+            way,
+            f"{entry['released_variance'] / first['released_variance']:.2f}",
+            *(f"{entry[name] / first[name]:.2f}" for name in ("client_bytes", "spool_mb")),
+            *(_over(entry[name], first[name]) for name in ("clients_s", "server_cpu_s")),
+        ]
+        for way, entry in content["ways"].items()
+    ]
+    headings = ["noise", "variance of a row", "client sends", "server stores", "clients' time", "server's CPU time"]
+    return f"{_origin(content, 'noising')}\n\n{_table(headings, rows)}"
+
+
+def _unopened(results: Results) -> str:
+    content = results["unopened"]
+    pairs = zip(content["measured"][::2], content["measured"][1::2], strict=True)
+    rows = [
+        [
+            str(opened["servers"]),
+            str(opened["rows"]),
+            f"{_median(opened['cpu_s']):.4f}",
+            f"{_median(unopened['cpu_s']):.4f}",
+            _over(unopened["cpu_s"], opened["cpu_s"]),
+            f"{opened['payload_to_analyst']} / {unopened['payload_to_analyst']}",
+        ]
+        for opened, unopened in pairs
+    ]
+    headings = ["servers", "k", "opened (CPU s)", "unopened (CPU s)", "ratio", "bytes to the analyst"]
+    return f"{_origin(content, 'unopened')}\n\n{_table(headings, rows)}"
+
+
+def _scale(results: Results) -> str:
+    content = results["scale"]
+    rows = [
+        [
+            f"{array['clients']:,}",
+            f"{8 * scale.COLUMNS * array['clients'] / 1e9:.2f}",
+            *(plus_minus(array[name]) for name in ("read_wall_s", "transform_wall_s")),
+            *(cell for entry in (array, key) for cell in (_micros(entry), f"{entry['peak_rss_mb']:.0f}")),
+        ]
+        for array, key in zip(content["measured"]["array"], content["measured"]["key"], strict=True)
+    ]
+    headings = ("n", "share (GB)", "read (s)", "transform (s)", "CPU µs a client", "peak RSS (MB)")
+    table = _table([*headings, "from a key: CPU µs a client", "peak RSS (MB)"], rows)
+    file, key = (content["exponents"][way] for way in ("array", "key"))
+    slopes = (
+        f"The least-squares slope of log CPU time over log n is {file['read']:.3f} for reading and "
+        f"{file['transform']:.3f} for the transform; {key['read']:.3f} and {key['transform']:.3f} from a key."
+    )
+    return f"{_origin(content, 'scale')}\n\n{table}\n\n{slopes}"
+
+
+def _micros(entry: dict[str, Any]) -> str:
+    seconds = sum(_median(entry[f"{phase}_cpu_s"]) for phase in scale.PHASES)
+    return f"{1e6 * seconds / entry['clients']:.4f}"
+
+
+def _cost(results: Results) -> str:
+    content = results["scale"]
+    rows = [
+        [
+            cost["release"],
+            str(cost["servers"]),
+            f"{cost['uploaded_bytes'] / 1e9:,.0f}",
+            f"{cost['sent_bytes'] / 1e6:.3g}",
+            f"{cost['core_s']:.0f}",
+            f"{cost['compute']:.2g}",
+            *(f"{cost[name]:.2f}" for name in ("storage", "total")),
+        ]
+        for cost in content["modelled"]
+    ]
+    slopes, prices = content["slopes"], content["prices"]
+    money = prices["currency"]
+    headings = ("release", "servers", "uploaded (GB)", "sent (MB)", "core-s, all", f"compute ({money})")
+    table = _table([*headings, f"storage, a month ({money})", f"total ({money})"], rows)
+    return (
+        f"{table}\n\nd = {scale.COLUMNS}, k = {scale.ROWS}, s = {scale.SPARSITY}. Core-seconds: {slopes['read']:.3g} "
+        f"to read a byte, {slopes['expand']:.3g} to expand one, {slopes['add']:.3g} for an addition. {money}: "
+        f"{prices['core_hour']} a core-hour, {prices['gigabyte_month']} a GB and month, {prices['gigabyte_sent']} a GB "
+        "sent out."
+    )
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    drawn: str = markdown(headings, rows)
+    return drawn
+
+
+def _goal_table(goals: Sequence[Goal]) -> str:
+    return _table(["what", "target", "figure"], [[goal.what, goal.wanted, goal.told] for goal in goals])
+
+
+def _origin(content: dict[str, Any], *names: str) -> str:
+    """Where and when a result was measured, and where all of it is."""
+    where = content["machine"]
+    links = ", ".join(f"[{name}](../bench/results/{name}.md)" for name in names)
+    return f"{where['cpu']}, {where['cores']} cores, {where['date']}, {content['runs']} runs. All figures: {links}."
+
+
+def _median(entry: dict[str, float]) -> float:
+    return entry["median"]
+
+
+def _over(slow: dict[str, float], fast: dict[str, float]) -> str:
+    return f"{_median(slow) / _median(fast):.2f}"

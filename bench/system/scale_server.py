@@ -1,0 +1,27 @@
+"""One server of `bench.system.scale` in a process of its own: sketch the share in a file, print what it cost as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import msgspec
+
+from dpmpc.network.meter import Meter
+from dpmpc.server import transform
+from dpmpc.sharing import open_share
+from dpmpc.task import Task
+
+
+def main(task_file: str, share_file: str) -> None:
+    """Read the task and the share, apply the one to the other."""
+    task = Task.from_dict(json.loads(Path(task_file).read_text()))
+    meter = Meter(0, dict)
+    meter.connected()
+    transform(task, open_share(share_file, task.encoding.ring), phase=meter.phase)
+    print(msgspec.json.encode(meter.report()).decode())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,147 @@
+"""`dpmpc audit`: what can be told from many simulated releases, and computed from their noise, beside what is claimed.
+
+The table or one JSON object goes to standard output, progress to standard error. A claim that is refuted ends the
+command with exit status 1, after all that was asked for was audited.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from dpmpc.errors import AuditFailed, InputError
+from dpmpc.untrusted import printable
+
+if TYPE_CHECKING:
+    from dpmpc.audit import Finding
+
+ALL = "all"
+RELEASES = 200_000
+NARROWEST = 104  # columns of the table, so that no name is cut
+WORDS = (
+    "With the stated confidence no true claim, in any row, is below its lower bounds. A claim that stands is not "
+    "proven: an audit can refute, and never prove."
+)
+
+
+def add_commands(commands: Any) -> None:
+    """Add the command to the parser's."""
+    audit = commands.add_parser(
+        "audit", help="lower bounds on epsilon from many simulated releases, beside what is claimed"
+    )
+    audit.add_argument(
+        "--mechanism", nargs="+", default=[ALL], metavar="NAME", help="all, or some; a wrong name tells which there are"
+    )
+    audit.add_argument("--epsilon", type=float, default=1.0, help="claimed; for projections in bits (default 1)")
+    audit.add_argument("--delta", type=float, default=1e-5, help="claimed (default %(default)s)")
+    audit.add_argument(
+        "--releases", type=int, default=RELEASES, metavar="N", help="simulated with either input (default %(default)s)"
+    )
+    audit.add_argument("--confidence", type=float, default=0.95, help="of all bounds together (default %(default)s)")
+    audit.add_argument("--simulation-seed", type=int, metavar="SEED", help="repeatable randomness")
+    audit.add_argument("--json", action="store_true", help="print exactly one JSON object")
+    audit.set_defaults(run=_audit)
+
+
+def _audit(options: argparse.Namespace) -> None:
+    from dpmpc.audit import SUBJECTS, audit
+    from dpmpc.randomness import stream_for
+
+    names = _chosen(options.mechanism, list(SUBJECTS))
+    if not 0 < options.confidence < 1:
+        raise InputError(f"confidence: {options.confidence} given, a number strictly between 0 and 1 expected")
+    stream = stream_for(options.simulation_seed)
+    failure = (1 - options.confidence) / len(names)
+    findings = []
+    for name in names:
+        print(f"audit: {name}", file=sys.stderr, flush=True)
+        seed = int.from_bytes(stream.bytes(8), "little")
+        subject = SUBJECTS[name](options.epsilon, options.delta, seed)
+        findings.append(audit(name, subject, options.releases, failure, stream))
+    if options.json:
+        _print_json(findings, options.confidence)
+    else:
+        _print_table(findings, options.confidence)
+    refuted = [words for finding in findings for words in finding.refuted]
+    if refuted:
+        raise AuditFailed("; ".join(refuted))
+
+
+def _chosen(wanted: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Return the mechanisms that were asked for, each once."""
+    if ALL in wanted:
+        return list(known)
+    for name in wanted:
+        if name not in known:
+            raise InputError(f"mechanism: {name!r} given, {ALL} or some of {', '.join(known)} expected")
+    return list(dict.fromkeys(wanted))
+
+
+def _print_json(findings: Sequence[Finding], confidence: float) -> None:
+    import json
+
+    fields = {
+        "releases": _releases(findings),
+        "confidence": confidence,
+        "findings": [finding.to_dict() for finding in findings],
+        "refuted": [words for finding in findings for words in finding.refuted],
+    }
+    print(json.dumps(fields, allow_nan=False))
+
+
+def _print_table(findings: Sequence[Finding], confidence: float) -> None:
+    from rich.console import Console
+    from rich.table import Table as Grid
+
+    from dpmpc.render.fit import TABLE_STYLE
+
+    title = f"{_releases(findings):,} releases with either input, confidence {confidence:g} for all rows together"
+    grid = Grid(title=title, **TABLE_STYLE)
+    grid.add_column("mechanism")
+    headings = (
+        "epsilon\nclaimed",
+        "at least,\nby noise",
+        "at least,\nby rates",
+        "at least,\nby curve",
+        "mu\nclaimed",
+        "at least",
+        "of the\nclaim",
+    )
+    for heading in headings:
+        grid.add_column(heading, justify="right")
+    for finding in findings:
+        grid.add_row(finding.mechanism + (" REFUTED" if finding.refuted else ""), *_cells(finding))
+    console = Console(highlight=False, width=max(NARROWEST, Console().width))
+    console.print(grid)
+    for finding in findings:
+        if finding.note:
+            console.print(f"{finding.mechanism}: {printable(finding.note)}", soft_wrap=True)
+    console.print(WORDS, soft_wrap=True)
+
+
+def _cells(finding: Finding) -> list[str]:
+    """Numbers of a row; for projections, whose claims are in bits, epsilon is in bits."""
+    claim, rates, curve = finding.claim, finding.by_rates, finding.by_curve
+    if claim.bits is not None:
+        told = finding.by_bits
+        return [f"{claim.bits:.4f} bits", "", f"{told.value:.4f} bits" if told else "", "", "", "", ""]
+    share = curve.value / claim.mu if curve is not None and claim.mu else None
+    return [
+        _number(claim.epsilon),
+        _number(finding.by_noise),
+        _number(None if rates is None else rates.value),
+        _number(finding.epsilon_by_curve),
+        _number(claim.mu),
+        _number(None if curve is None else curve.value),
+        "" if share is None else f"{share:.0%}",
+    ]
+
+
+def _releases(findings: Sequence[Finding]) -> int:
+    return max(finding.releases for finding in findings)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}"

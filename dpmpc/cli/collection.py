@@ -1,0 +1,370 @@
+"""The commands of a real collection: `dpmpc identity`, `collection`, `inspect`, `roster`, `serve`, `submit`.
+
+Keys stand in files that their owner alone may read. Neither a key nor a row is ever given on a command line, which
+everybody on the machine may read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import math
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from dpmpc.cli.options import add_release_options, release_choices, seconds
+from dpmpc.errors import InputError
+from dpmpc.untrusted import ReadError, printable, read_bytes
+
+CERTIFIED_DAYS = 800
+MOST_DAYS = 36500
+_LARGEST_NAMES = 1 << 28  # bytes of the file of clients' names
+_ADDRESS = re.compile(r"(\[(?P<ipv6>[^\s\[\]]+)\]|(?P<host>[^\s:\[\]]+)):(?P<port>[0-9]{1,5})")
+
+
+def add_commands(commands: Any) -> None:
+    """Add the commands to the parser's."""
+    identity = commands.add_parser("identity", help="make a server's key and the certificate that all others pin")
+    identity.add_argument("folder", metavar="DIR", help="a new directory, which the server's owner keeps")
+    identity.add_argument("--server", type=int, required=True, metavar="I", help="the server's number, from 0")
+    identity.add_argument("--days", type=int, default=CERTIFIED_DAYS, help="how long it is valid (default %(default)s)")
+    identity.set_defaults(run=_identity)
+
+    collection = commands.add_parser("collection", help="write the task file of a collection, with its noise")
+    collection.add_argument("file", metavar="FILE", help="the TOML file, a new one")
+    collection.add_argument("--name", required=True, help="what people call it")
+    collection.add_argument("--bounds", required=True, metavar="FILE", help="TOML with the public bounds")
+    collection.add_argument(
+        "--server",
+        action="append",
+        nargs=3,
+        required=True,
+        metavar=("URL", "HOST:PORT", "CERTIFICATE"),
+        help="for each server in order: where clients upload, where the other servers reach it, its party.crt",
+    )
+    for name, text in (
+        ("opens", "when reports are taken, such as 2027-01-31T08:00+01:00"),
+        ("closes", "when no more reports are taken"),
+        ("expires", "when nothing is released any more"),
+    ):
+        collection.add_argument(f"--{name}", type=_time, required=True, metavar="TIME", help=text)
+    collection.add_argument(
+        "--minimum-batch", type=int, required=True, metavar="N", help="fewest reports, for the noise"
+    )
+    collection.add_argument("--largest-batch", type=int, required=True, metavar="N", help="most reports, for overflow")
+    collection.add_argument("--authenticated", action="store_true", help="only clients of a roster, each once")
+    add_release_options(collection, collected=True)
+    collection.set_defaults(run=_collection)
+    inspect = commands.add_parser("inspect", help="check a task file; tell what it promises, and whose keys it names")
+    inspect.add_argument("collection", metavar="COLLECTION", help="the task file")
+    inspect.set_defaults(run=_inspect)
+    _add_roster(commands)
+    _add_serve(commands)
+    _add_submit(commands)
+
+
+def _add_roster(commands: Any) -> None:
+    roster = commands.add_parser("roster", help="draw tickets for known clients, and tell each server what to accept")
+    roster.add_argument("collection", metavar="COLLECTION", help="the task file, with authenticated = true")
+    who = roster.add_mutually_exclusive_group(required=True)
+    who.add_argument("--clients", type=int, metavar="N", help="how many, named 1 to N")
+    who.add_argument("--names", metavar="FILE", help="what the clients are called, a name on each line")
+    roster.add_argument("--out", required=True, metavar="DIR", help="a new directory: tickets.csv, roster-0, ..")
+    roster.set_defaults(run=_roster)
+
+
+def _add_serve(commands: Any) -> None:
+    serve = commands.add_parser("serve", help="take reports of a collection until SIGTERM")
+    serve.add_argument("collection", metavar="COLLECTION", help="the task file")
+    serve.add_argument("--server", type=int, required=True, metavar="I", help="this server's number")
+    serve.add_argument("--folder", required=True, metavar="DIR", help="this server's folder, with identity/ in it")
+    serve.add_argument(
+        "--listen", type=address, default=("127.0.0.1", 8443), metavar="HOST:PORT", help="default 127.0.0.1:8443"
+    )
+    serve.add_argument("--rate", type=float, metavar="R", help="reports a second that an address may send")
+    serve.add_argument("--max-body", type=int, metavar="BYTES", help="longest request")
+    serve.add_argument("--max-waiting", type=int, metavar="BYTES", help="most that requests may hold together")
+    serve.add_argument("--connections", type=int, metavar="N", help="most connections at once")
+    serve.add_argument("--address-connections", type=int, metavar="N", help="most connections of one address at once")
+    serve.add_argument("--metrics-for-all", action="store_true", help="answer /metrics to every address")
+    serve.set_defaults(run=_serve)
+
+
+def _add_submit(commands: Any) -> None:
+    submit = commands.add_parser("submit", help="send rows to all servers of a collection; safe to repeat")
+    submit.add_argument("collection", metavar="COLLECTION", help="the task file")
+    submit.add_argument("data", nargs="?", metavar="DATA", help="CSV or Parquet, a report for each row")
+    submit.add_argument("--row", metavar="FILE", help="one row instead: COL=X on each line; - is standard input")
+    submit.add_argument("--rows", nargs=2, type=int, metavar=("FIRST", "LAST"), help="these rows only, counted from 1")
+    submit.add_argument("--tickets", metavar="FILE", help="CSV of tickets, one for each row")
+    submit.add_argument(
+        "--state", metavar="FILE", help="keeps what is not acknowledged (default: submission-DIGEST.state)"
+    )
+    submit.add_argument("--concurrency", type=int, default=8, metavar="N", help="requests to a server at a time")
+    submit.add_argument("--batch", type=int, default=1, metavar="N", help="reports of a request (default %(default)s)")
+    submit.add_argument("--seconds", type=seconds, default=3600.0, help="longest time for all (default %(default)g)")
+    submit.set_defaults(run=_submit)
+
+
+def address(text: str) -> tuple[str, int]:
+    """HOST:PORT; an IPv6 address stands in brackets."""
+    found = _ADDRESS.fullmatch(text)
+    if found is None or int(found["port"]) >= 1 << 16:
+        raise argparse.ArgumentTypeError(f"{text!r} given, HOST:PORT expected, an IPv6 address in brackets")
+    return found["ipv6"] or found["host"], int(found["port"])
+
+
+def _time(text: str) -> datetime.datetime:
+    """A time with its time zone."""
+    try:
+        time = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        time = None
+    if time is None or time.tzinfo is None:
+        raise argparse.ArgumentTypeError(f"{text!r} given, a time such as 2027-01-31T08:00+01:00 expected")
+    return time
+
+
+def _identity(options: argparse.Namespace) -> None:
+    from dpmpc.network.identity import CERTIFICATE_FILE, fingerprint, write_identity
+
+    if not 1 <= options.days <= MOST_DAYS:
+        raise InputError(f"days: {options.days} given, 1 to {MOST_DAYS} expected")
+    folder = Path(options.folder)
+    try:
+        folder.mkdir(mode=0o700)
+    except OSError as error:
+        raise InputError(f"folder: {folder} cannot be made: {error.strerror}") from error
+    try:
+        certificate = write_identity(folder, options.server, datetime.timedelta(days=options.days))
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
+    print(f"{folder / CERTIFICATE_FILE}: the certificate, public: give it to whoever writes the task file")
+    print(f"SHA-256 {fingerprint(certificate)}: read this out to them, by another channel")
+
+
+def _collection(options: argparse.Namespace) -> None:
+    from dpmpc.bounds import Schema
+    from dpmpc.collection.task_file import ServerEntry, design_collection
+    from dpmpc.network.identity import valid_until
+
+    servers = tuple(ServerEntry(url, release, _text(path)) for url, release, path in options.server)
+    collection = design_collection(
+        options.name,
+        Schema.from_toml(options.bounds),
+        servers,
+        options.epsilon,
+        options.delta,
+        opens=options.opens,
+        closes=options.closes,
+        expires=options.expires,
+        minimum_batch=options.minimum_batch,
+        largest_batch=options.largest_batch,
+        authenticated=options.authenticated,
+        **release_choices(options),
+    )
+    collection.save(options.file)
+    print(f"{options.file}: collection {collection.digest.hex()}")
+    print(collection.plan.guarantee)
+    for number, server in enumerate(servers):
+        ends = valid_until(server.certificate.encode())
+        if ends < collection.expires:
+            print(
+                f"dpmpc collection: the certificate of server {number} ends {ends.isoformat()}, before the collection "
+                f"expires: nothing is uploaded or released after that (dpmpc identity --days)",
+                file=sys.stderr,
+            )
+    if collection.plan.noising.by == "clients":
+        print(f"dpmpc collection: {_of_clients_noise(collection)}", file=sys.stderr)
+
+
+def _of_clients_noise(collection: Any) -> str:
+    """Warn whoever lets clients make the noise, with a roster too."""
+    least, t = collection.minimum_batch, collection.plan.trust.corrupt_clients
+    many = "" if collection.authenticated else "; without --authenticated one person can be many clients"
+    return (
+        f"clients add the noise, so a server that denies reports can leave a victim among strangers: the guarantee "
+        f"holds if at most {t} of any {least} reports are of people who work with a server, with a roster too "
+        f"(docs/security.md, threats 12 and 27){many}; --noise-by servers needs no such bound"
+    )
+
+
+def _inspect(options: argparse.Namespace) -> None:
+    from dpmpc.collection.task_file import Collection
+
+    collection = Collection.load(options.collection).verify()
+    for line in _described(collection, options.collection):
+        print(printable(line))  # whoever wrote the file may be anybody
+
+
+def _described(collection: Any, path: str) -> Iterator[str]:
+    """Say what a task file holds, a line each."""
+    from dpmpc.network.identity import fingerprint, valid_until
+
+    yield f"{path}: collection {collection.digest.hex()}, '{collection.name}'"
+    for name in ("opens", "closes", "expires"):
+        yield f"{name} {getattr(collection, name).isoformat()}"
+    yield f"batch of {collection.minimum_batch} to {collection.largest_batch} reports"
+    yield "one report for each client of a roster" if collection.authenticated else "reports of anybody"
+    schema = collection.plan.schema
+    if schema.outside == "clip":
+        yield "values outside the bounds are clipped to them, by each client for itself"
+    else:
+        yield (
+            "values outside the bounds are refused, so that a missing report tells of one: nothing more is uploaded; a "
+            "release of version 0.1 still verifies"
+        )
+    for column in schema.columns:
+        yield f"column '{column.name}' from {column.lower:g} to {column.upper:g}"
+    for number, server in enumerate(collection.servers):
+        yield f"server {number}: {server.url}, {server.release}"
+        certificate = server.certificate.encode()
+        yield f"  certificate {fingerprint(certificate)}, until {valid_until(certificate).isoformat()}"
+    yield from str(collection.plan.guarantee).split("\n")
+    yield f"omission: {collection.omission()}"
+
+
+def _roster(options: argparse.Namespace) -> None:
+    from dpmpc.collection.roster import draw_tickets, write_roster, write_tickets
+    from dpmpc.collection.task_file import Collection
+
+    collection = Collection.load(options.collection)
+    tickets = draw_tickets(_names(options))
+    out = Path(options.out)
+    try:
+        out.mkdir(mode=0o700)
+    except OSError as error:
+        raise InputError(f"out: {out} cannot be made: {error.strerror}") from error
+    for server in range(len(collection.servers)):
+        write_roster(out / f"roster-{server}", collection, server, tickets)
+        print(f"{out / f'roster-{server}'}: for server {server}, as the file 'roster' of its folder")
+    write_tickets(out / "tickets.csv", tickets)
+    print(f"{out / 'tickets.csv'}: secret: one line for each of {len(tickets)} clients, for that client alone")
+
+
+def _names(options: argparse.Namespace) -> list[str]:
+    if options.names is None:
+        if options.clients < 1:
+            raise InputError(f"clients: {options.clients} given, at least 1 expected")
+        return [str(number + 1) for number in range(options.clients)]
+    try:
+        names = read_bytes(options.names, largest=_LARGEST_NAMES).decode("utf-8").split("\n")
+    except (OSError, ReadError, UnicodeDecodeError) as error:
+        raise InputError(f"names: {options.names} cannot be read: {error}") from error
+    found = [name.strip() for name in names if name.strip()]
+    if not found or len(set(found)) < len(found):
+        raise InputError(f"names: {len(found)} given, {len(set(found))} of them different; different ones expected")
+    return found
+
+
+def _serve(options: argparse.Namespace) -> None:
+    import logging
+
+    from dpmpc.collection.admission import Limits
+    from dpmpc.collection.server_folder import ServerFolder
+    from dpmpc.collection.serving import serve
+    from dpmpc.collection.task_file import Collection
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    collection = Collection.load(options.collection)
+    host, port = options.listen
+    given = {
+        "rate": options.rate,
+        "body_bytes": options.max_body,
+        "waiting_bytes": options.max_waiting,
+        "connections": options.connections,
+        "address_connections": options.address_connections,
+    }
+
+    def tell(bound: int) -> None:
+        print(f"server {options.server} of collection {collection.digest.hex()} listens on {host}:{bound}", flush=True)
+
+    serve(
+        collection,
+        options.server,
+        ServerFolder(Path(options.folder)),
+        host,
+        port,
+        limits=Limits(**{name: value for name, value in given.items() if value is not None}),
+        metrics_for_all=options.metrics_for_all,
+        on_listening=tell,
+    )
+
+
+def _submit(options: argparse.Namespace) -> None:
+    import numpy as np
+
+    from dpmpc.collection.roster import read_tickets
+    from dpmpc.collection.submission import Submission
+    from dpmpc.collection.task_file import Collection
+
+    collection = Collection.load(options.collection)
+    names = collection.plan.schema.names
+    if (options.data is None) == (options.row is None):
+        raise InputError("data, row: give a file or --row, one of the two")
+    rows = _read_rows(options, names) if options.row is None else np.array([_read_row(_lines(options.row), names)])
+    submission = Submission(
+        collection=collection,
+        state=options.state or f"submission-{collection.digest.hex()[:16]}.state",
+        tickets=None if options.tickets is None else read_tickets(options.tickets),
+        batch=options.batch,
+        concurrency=options.concurrency,
+        seconds=options.seconds,
+        tell=lambda line: print(f"dpmpc submit: {line}", file=sys.stderr, flush=True),
+    )
+    done = submission.run(rows)
+    if done.finished_before and submission.tickets is None:
+        raise InputError(
+            f"state: {submission.state} is that of a finished submission, whose rows it has forgotten: nothing was "
+            "sent. There is nothing to do for the same rows; another file expected for others"
+        )
+    print(f"{done.reports} {'report' if done.reports == 1 else 'reports'}: acknowledged by every server")
+
+
+def _read_rows(options: argparse.Namespace, names: Sequence[str]) -> Any:
+    from dpmpc.tables import read_table
+
+    table = read_table(options.data, names)
+    first, last = options.rows or (1, len(table))
+    if not 1 <= first <= last <= len(table):
+        raise InputError(f"rows: {first} to {last} given, rows within 1 to {len(table)} expected")
+    return table.values[first - 1 : last]
+
+
+def _lines(path: str) -> list[str]:
+    """Return the lines of a file or of standard input, without the empty ones."""
+    try:
+        text = sys.stdin.read() if path == "-" else read_bytes(path).decode("utf-8")
+    except (OSError, ReadError, UnicodeDecodeError) as error:
+        raise InputError(f"row: {path} cannot be read: {type(error).__name__}") from error
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _read_row(cells: Sequence[str], names: Sequence[str]) -> list[float]:
+    """Read COL=X for each column, in any order."""
+    values: dict[str, float] = {}
+    for cell in cells:
+        name, _, text = cell.rpartition("=")
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if name not in names or name in values or not math.isfinite(value):  # what it says is nobody's business
+            raise InputError(f"row: COLUMN=NUMBER on each line expected, each once of {', '.join(names)}")
+        values[name] = value
+    if len(values) < len(names):
+        missing = [name for name in names if name not in values]
+        raise InputError(f"row: none given for {', '.join(missing)}, a number for each column expected")
+    return [values[name] for name in names]
+
+
+def _text(path: str) -> str:
+    try:
+        return read_bytes(path).decode("ascii")
+    except (OSError, ReadError, UnicodeDecodeError) as error:
+        raise InputError(f"server: certificate {path} cannot be read: {error}") from error

@@ -1,0 +1,110 @@
+"""The `dpmpc` command.
+
+Results go to standard output, progress to standard error. Exit status: 0 done, 1 a bench of several failed, an audit
+refuted a claim or the machine is unfit, 2 bad input, a guarantee that cannot be met or a file that cannot be written,
+3 a protocol failure, 130 interrupted, 143 ended by SIGTERM. Whatever is written appears whole or not at all, and
+whoever is interrupted or ended takes its processes and temporary files with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import NoReturn
+
+import dpmpc
+from dpmpc.cli import audit, bench, bounds, demo, doctor, fit, plan, release
+from dpmpc.cli import collection as intake
+from dpmpc.cli import mix as mixing
+from dpmpc.errors import DpmpcError, InputError
+from dpmpc.untrusted import harmless
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; return the exit status."""
+    _prepare_streams()
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    options = parser().parse_args(arguments, argparse.Namespace(arguments=arguments))
+    with _ended_in_order():
+        return exit_status(lambda: options.run(options))
+
+
+def exit_status(job: Callable[[], None]) -> int:
+    """Do a job whose errors are told on standard error; return the exit status."""
+    try:
+        job()
+        sys.stdout.flush()
+    except DpmpcError as error:
+        print(f"dpmpc: {type(error).__name__}: {harmless(str(error))}", file=sys.stderr)
+        return error.exit_status
+    except BrokenPipeError:  # whoever read our output has seen enough
+        _discard_what_cannot_be_written()
+        return 141
+    except OSError as error:  # a disk that is full, a folder that may not be written
+        _discard_what_cannot_be_written()
+        where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+        print(f"dpmpc: {where}{error.strerror or error}", file=sys.stderr)
+        return InputError.exit_status
+    except KeyboardInterrupt:
+        print("dpmpc: interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+@contextlib.contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Let SIGTERM unwind what is under way, once; a command that has its own way to end replaces this."""
+
+    def end(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the end has begun, and its time is bounded
+        print("dpmpc: ended by SIGTERM", file=sys.stderr)
+        raise SystemExit(128 + signal.SIGTERM)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _prepare_streams() -> None:
+    """Let no character stop us that the locale lacks, and no file of ours become a closed standard output."""
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _discard_what_cannot_be_written() -> None:
+    """Drop what standard output still holds if it takes no more: the interpreter would try again at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line that names the command's help."""
+
+    def error(self, message: str) -> NoReturn:
+        """End with status 2."""
+        self.exit(2, f"{self.prog}: {message}; {self.prog} --help tells more\n")
+
+
+def parser() -> argparse.ArgumentParser:
+    """Build the command's parser."""
+    top = Parser(prog="dpmpc", description="Differentially private models; no server sees a row.")
+    top.add_argument("--version", action="version", version=f"dpmpc {dpmpc.__version__}")
+    commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for group in (demo, fit, plan, bounds, mixing, intake, release, audit, doctor, bench):
+        group.add_commands(commands)
+    return top

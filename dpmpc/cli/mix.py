@@ -1,0 +1,370 @@
+"""`dpmpc mix` and `dpmpc learn`: parties with different columns publish one file; anybody reads it.
+
+`mix` has three forms: all parties as processes of this machine (``--simulate``); the settings of parties that run on
+machines of their own (``--prepare``); one of these (``--party``). What a form does not use is refused, so that nobody
+believes an option to have had an effect.
+
+Not promised: secrecy of keys from whoever prepares. ``--prepare`` makes the certificates of all parties; organisations
+that mind put those of their own authority in their place.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from dpmpc.cli.options import seconds
+from dpmpc.errors import InputError
+from dpmpc.untrusted import harmless, printable
+
+if TYPE_CHECKING:
+    from dpmpc.bounds import Schema
+    from dpmpc.data_release import MixedRelease, MixingTask
+    from dpmpc.data_release.outlook import Outlook
+
+METHODS = ("rmgm", "dgm", "bgm")
+KEPT = (
+    "this folder has made its release, and others may have it; run again in the same folder, which sends the same "
+    "bytes: a new --prepare would spend further budget"
+)
+START_SECONDS = 600.0  # parties are started by hand
+_PLAN = {"method", "epsilon", "delta", "bounds", "rows", "guarantee", "calibration", "names", "date"}
+_PLAN |= {"threads", "deadline"}
+FORMS = {
+    "simulate": ({"key", "epsilon", "delta", "out"}, {*_PLAN, "simulation_seed"}),
+    "prepare": ({"addresses", "subjects", "epsilon", "delta", "bounds"}, _PLAN),
+    "party": ({"data", "key", "folder", "out"}, set()),
+}
+DEFAULTS = {"method": "rmgm", "guarantee": "party", "calibration": "analytic", "threads": 1, "deadline": 30.0}
+
+
+def add_commands(commands: Any) -> None:
+    """Add both commands to the parser's."""
+    mix = commands.add_parser("mix", help="one public file from parties with different columns of the same people")
+    form = mix.add_mutually_exclusive_group(required=True)
+    form.add_argument("--simulate", nargs="+", metavar="DATA", help="all parties on this machine, a file for each")
+    form.add_argument("--prepare", metavar="DIR", help="write a folder of settings and identity for each party")
+    form.add_argument("--party", type=int, metavar="I", help="run party I of a prepared release on this machine")
+    mix.add_argument("--key", metavar="COL", help="the column of ids, text or whole numbers")
+    mix.add_argument("--out", metavar="FILE", help="the public file, a new one; a report goes to FILE.html")
+    mix.add_argument("--json", action="store_true", help="print one JSON object")
+    party = mix.add_argument_group("--party")
+    party.add_argument("--data", metavar="FILE", help="CSV or Parquet with this party's columns and its key")
+    party.add_argument("--folder", metavar="DIR", help="this party's folder of --prepare")
+    prepare = mix.add_argument_group("--prepare")
+    prepare.add_argument("--addresses", nargs="+", metavar="HOST:PORT", help="where each party listens")
+    prepare.add_argument("--subjects", type=int, metavar="N", help="the number of people, the same at all parties")
+    plan = mix.add_argument_group("--simulate and --prepare")
+    plan.add_argument("--epsilon", type=float, help="the budget; smaller is more private")
+    plan.add_argument("--delta", type=float, help="probability of an accident: well below 1/N")
+    plan.add_argument(
+        "--bounds", nargs="+", metavar="FILE", help="TOML with each party's columns and their public bounds, in order"
+    )
+    plan.add_argument("--method", choices=METHODS, help="what the release is meant for (default rmgm)")
+    plan.add_argument("--rows", type=_rows, metavar="K", help="rows to mix to: a number, theory (default) or paper")
+    plan.add_argument("--guarantee", choices=["party", "subject"], help="whose budget it is (default party)")
+    plan.add_argument("--calibration", choices=["analytic", "paper"], help="how noise is chosen (default analytic)")
+    plan.add_argument("--names", nargs="+", metavar="NAME", help="what the public file calls the parties")
+    plan.add_argument("--date", metavar="TEXT", help="the date that the public file gives (default none)")
+    plan.add_argument("--threads", type=int, help="threads of each process (default 1)")
+    plan.add_argument("--deadline", type=seconds, help="seconds that a party may keep others waiting (default 30)")
+    plan.add_argument("--simulation-seed", type=int, metavar="SEED", help="repeatable randomness: protects nobody")
+    mix.set_defaults(run=_mix)
+
+    learn = commands.add_parser("learn", help="regress any column of a public file of `mix` on the others")
+    learn.add_argument("file", metavar="FILE", help="the public file of `dpmpc mix`")
+    learn.add_argument("--target", required=True, metavar="COL", help="the column to predict")
+    learn.add_argument("--method", choices=METHODS, help="default: what the release is meant for")
+    learn.add_argument("--ridge", type=float, default=1e-5, help="added to the Hessian (default %(default)g)")
+    learn.add_argument("--json", action="store_true", help="print one JSON object")
+    learn.set_defaults(run=_learn)
+
+
+def _rows(text: str) -> int | str:
+    """A number, "theory" or "paper"."""
+    try:
+        return text if text in ("theory", "paper") else int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} given, a number, 'theory' or 'paper' expected") from None
+
+
+def _mix(options: argparse.Namespace) -> None:
+    form = next(name for name in FORMS if getattr(options, name) is not None)
+    _check_form(options, form)
+    {"simulate": _simulate, "prepare": _prepare, "party": _party}[form](options)
+
+
+def _check_form(options: argparse.Namespace, form: str) -> None:
+    """Refuse what a form lacks or does not use, then fill in defaults."""
+    required, optional = FORMS[form]
+    for name in sorted(set().union(*(needed | used for needed, used in FORMS.values()))):
+        given = getattr(options, name)
+        if given is None and name in required:
+            raise InputError(f"{name}: none given, one expected with --{form}")
+        if given is not None and name not in required | optional:
+            raise InputError(f"{name}: {given!r} given, but --{form} does not use it")
+        if given is None:
+            setattr(options, name, DEFAULTS.get(name))
+
+
+def _simulate(options: argparse.Namespace) -> None:
+    from dpmpc.protocols.random_mixing import Source, run
+    from dpmpc.tables import column_names, read_labels
+
+    out = _new_path("out", options.out)
+    bounds = _bounds(options.bounds)
+    columns = []
+    for path in options.simulate:
+        there = [name for name in column_names(path) if name != options.key]
+        columns.append(there if bounds is None else [name for name in there if name in bounds.names])
+        if not columns[-1]:
+            raise InputError(f"bounds: no column of {path} has bounds, at least one expected")
+    subjects = len(read_labels(options.simulate[0], options.key))
+    arguments = _agreement(options, columns, subjects, bounds, [Path(path).stem for path in options.simulate])
+    sources = [Source(str(Path(path).resolve()), options.key) for path in options.simulate]
+    release = run(arguments, sources, deadline=options.deadline)
+    _save(out, release)
+    _tell(options, release)
+
+
+def _prepare(options: argparse.Namespace) -> None:
+    from dpmpc.bounds import Schema
+    from dpmpc.network.identity import Authority
+    from dpmpc.network.settings import PartySettings, digest_of, write_settings
+    from dpmpc.protocols.random_mixing import PROGRAM, allowance
+
+    target = _new_path("prepare", options.prepare)
+    addresses = [_address(text) for text in options.addresses]
+    if len(options.bounds) != len(addresses):
+        raise InputError(
+            f"bounds: {len(options.bounds)} files given, one for each of {len(addresses)} parties expected"
+        )
+    columns = [Schema.from_toml(path).names for path in options.bounds]
+    names = [f"party {number}" for number in range(len(addresses))]
+    arguments = _agreement(options, columns, options.subjects, _bounds(options.bounds), names)
+    authority = Authority()
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as temporary:
+        partial = Path(temporary) / "prepared"
+        for number in range(len(addresses)):
+            settings = PartySettings(
+                party=number,
+                servers=len(addresses),
+                addresses=addresses,
+                program=PROGRAM,
+                arguments=arguments,
+                task=digest_of(PROGRAM, arguments),
+                deadline=options.deadline + allowance(_task_of(arguments)),
+                connect_deadline=START_SECONDS,
+            )
+            folder = partial / f"party-{number}"
+            folder.mkdir(mode=0o700, parents=True)
+            authority.issue(folder, number)
+            write_settings(folder, settings)
+        partial.rename(target)
+    print(f"{target}: a folder for each of {len(addresses)} parties; send each its own by a private channel")
+    print(_task_of(arguments).guarantee)
+
+
+def _party(options: argparse.Namespace) -> None:
+    from dpmpc.data_release import MixedRelease
+    from dpmpc.data_release.record import OWN_FILE, refuse_spent
+    from dpmpc.network.launch import Ending, root_cause
+    from dpmpc.network.settings import LOG_FILE, OUTCOME_FILE, read_outcome, read_settings
+    from dpmpc.protocols.random_mixing import PROGRAM, RELEASE_FILE, Source, write_source
+    from dpmpc.tables import column_names, position_of
+
+    out, folder = _new_path("out", options.out), Path(options.folder)
+    settings = read_settings(folder)
+    if (settings.party, settings.program) != (options.party, PROGRAM):
+        raise InputError(
+            f"folder: {options.folder!r} given, of party {settings.party} of {printable(settings.program, 100)}, one "
+            f"of party {options.party} of {PROGRAM} expected"
+        )
+    refuse_spent(folder)
+    position_of(options.key, column_names(options.data), "key")  # before the others are waited for
+    write_source(folder, Source(str(Path(options.data).resolve()), options.key))
+    (folder / OUTCOME_FILE).unlink(missing_ok=True)
+    with open(folder / LOG_FILE, "wb") as log:  # a process of its own: MPyC takes over argument list and event loop
+        command = [sys.executable, "-P", "-m", "dpmpc.network.party", str(folder)]
+        status = _run_to_its_end(command, log)
+    ending = Ending(options.party, status, read_outcome(folder), last_words=f"see {folder / LOG_FILE}")
+    error = root_cause([ending])
+    if error is not None:
+        if (folder / OWN_FILE).exists():
+            print(f"dpmpc mix: {KEPT}", file=sys.stderr)
+        raise error
+    release = MixedRelease.load(folder / RELEASE_FILE)
+    _save(out, release)
+    _tell(options, release)
+
+
+def _run_to_its_end(command: Sequence[str], log: IO[bytes]) -> int:
+    """Run a process and return its status; who ends us ends it too, and is told how far it had come."""
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log) as child:
+        before = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+        try:
+            return child.wait()
+        except BaseException:
+            child.kill()
+            raise
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _agreement(
+    options: argparse.Namespace,
+    columns: Sequence[Sequence[str]],
+    subjects: int,
+    bounds: Schema | None,
+    names: Sequence[str],
+) -> dict[str, Any]:
+    """Return what all parties agree on, of the options and the facts of the data that are public."""
+    from dpmpc.data_release import design
+    from dpmpc.protocols.random_mixing import public_arguments
+
+    if options.rows is not None and options.method != "rmgm":
+        raise InputError(f"rows: {options.rows} given, but rows are mixed with --method rmgm alone")
+    rows = "theory" if options.rows is None else options.rows
+    task = design(
+        columns,
+        subjects,
+        options.epsilon,
+        options.delta,
+        bounds=bounds,
+        rows=rows if options.method == "rmgm" else None,
+        protects=options.guarantee,
+        calibration=options.calibration,
+        simulation=options.simulation_seed is not None,
+    )
+    arguments: dict[str, Any] = public_arguments(
+        task,
+        options.names or names,
+        options.method,
+        date=options.date,
+        threads=options.threads,
+        simulation_seed=options.simulation_seed,
+    )
+    return arguments
+
+
+def _task_of(arguments: dict[str, Any]) -> MixingTask:
+    from dpmpc.data_release import MixingTask
+
+    return MixingTask.from_dict(arguments["task"])
+
+
+def _bounds(paths: Sequence[str] | None) -> Schema | None:
+    """Join the bounds of all parties."""
+    from dpmpc.bounds import Schema
+
+    if paths is None:
+        return None
+    schemas = [Schema.from_toml(path) for path in paths]
+    if len({schema.outside for schema in schemas}) > 1:
+        raise InputError("bounds: files that clip and files that refuse given, the same 'outside' expected in all")
+    return Schema(tuple(column for schema in schemas for column in schema.columns), schemas[0].outside)
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        raise InputError(f"addresses: {text!r} given, HOST:PORT expected")
+    return host, int(port)
+
+
+def _new_path(name: str, text: str) -> Path:
+    """Return a path where nothing is yet, or refuse: results are never mixed or overwritten."""
+    path = Path(text).absolute()
+    if path.exists():
+        raise InputError(f"{name}: {text!r} exists already, a new name expected")
+    if not path.parent.is_dir():
+        raise InputError(f"{name}: {text!r} given, but {str(path.parent)!r} is no directory")
+    return path
+
+
+def _save(out: Path, release: MixedRelease) -> None:
+    """Write the public file, and the report on it beside it."""
+    from dpmpc.render import write_mixed_report
+
+    release.save(out)
+    report = out.with_name(f"{out.name}.html")
+    write_mixed_report(report, release, file=out.name)
+    print(f"{report}: what was released, for people", file=sys.stderr)
+
+
+def _tell(options: argparse.Namespace, release: MixedRelease) -> None:
+    import json
+
+    if options.json:
+        fields = {
+            "file": options.out,
+            "columns": list(release.columns),
+            "rows": len(release.sums),
+            "privacy": release.guarantee.to_dict(),
+            "provenance": release.provenance,
+        }
+        print(json.dumps(fields, allow_nan=False))
+        return
+    print(f"{options.out}: {release!r}")
+    print(release.guarantee)
+
+
+def _learn(options: argparse.Namespace) -> None:
+    import json
+
+    from dpmpc.data_release import BGM, DGM, RMGM, MixedRelease
+    from dpmpc.data_release.outlook import Outlook
+
+    release = MixedRelease.load(options.file)
+    method = options.method or release.provenance.get("method")
+    regressions = {"rmgm": RMGM, "dgm": DGM, "bgm": BGM}
+    if not isinstance(method, str) or method not in regressions:
+        given = printable(str(method), 60)
+        raise InputError(f"method: {given!r} given by the file, one of {', '.join(METHODS)} expected")
+    fitted = regressions[method](ridge=options.ridge).fit_release(release, options.target)
+    coefficients = dict(zip(fitted.feature_names_, map(float, fitted.coef_), strict=True))
+    outlook = Outlook.of(method, release, options.target)
+    if outlook.too_noisy:
+        print(f"dpmpc learn: {harmless(_warning(release, outlook))}", file=sys.stderr)
+    if options.json:
+        fields = {
+            "method": method,
+            "target": fitted.target_,
+            "coefficients": coefficients,
+            "intercept": float(fitted.intercept_),
+            "smallest_eigenvalue": fitted.smallest_eigenvalue_,
+            "second_moments": {"noise": outlook.noise, "data": outlook.data},
+            "expected_error": outlook.error if math.isfinite(outlook.error) else None,
+            "privacy": release.guarantee.to_dict(),
+        }
+        print(json.dumps(fields, allow_nan=False))
+        return
+    print(f"{harmless(fitted.target_)}, by {method}, in the columns' units:")
+    for name, value in {**coefficients, "intercept": float(fitted.intercept_)}.items():
+        print(f"  {harmless(name)}: {value:.6g}")
+    data = ", ".join(f"{name} {size:.3g}" for name, size in outlook.data.items())
+    print("mean squares, columns mapped to [-1, 1]; evenly spread data has 0.333:")
+    print(f"  of the data, estimated: {harmless(data)}")
+    print(f"  of the noise beside each: {outlook.noise:.3g}")
+    print(f"  least of the features, in any direction, with the noise: {fitted.smallest_eigenvalue_:.3g}")
+    print("    (smallest eigenvalue of the Hessian over n; near 0, chance decides the coefficients)")
+    print(release.guarantee)
+
+
+def _warning(release: MixedRelease, outlook: Outlook) -> str:
+    """Say, with numbers, that there are too few people."""
+    sizes = ", ".join(f"{name} {size:.3g}" for name, size in outlook.data.items())
+    found = "nothing of the features or of the target stands out of the noise"
+    if math.isfinite(outlook.error):
+        found = f"the expected squared error is {outlook.error:.2g}, and predicting the middle of the bounds has 1"
+    return (
+        f"do not rely on these coefficients: {release.task.subjects:,} people are too few at epsilon = "
+        f"{release.task.epsilon:g}: {found}; mean squares: noise {outlook.noise:.3g}, data {sizes}"
+    )

@@ -1,0 +1,123 @@
+"""`dpmpc plan`: what a release will cost and tell, before there is any data."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from dpmpc.cli.options import (
+    add_task_options,
+    task_choices,
+)
+from dpmpc.cli.output import print_result
+from dpmpc.errors import InputError
+
+PLANNED = ("ridge", "low-rank")
+MOST_COLUMNS = 1 << 20
+
+
+def add_commands(commands: Any) -> None:
+    """Add the command to the parser."""
+    plan = commands.add_parser(
+        "plan", help="before any data: noise, modulus, bytes, cost, expected error, smallest batch"
+    )
+    plan.add_argument("--clients", type=int, required=True, metavar="N", help="how many people, one row each")
+    plan.add_argument("--columns", type=int, metavar="P", help="features and target; or give --bounds")
+    plan.add_argument("--bounds", metavar="FILE", help="TOML with the public bounds, which name the columns")
+    plan.add_argument("--model", choices=PLANNED, default="ridge", help="what is to be fitted (default %(default)s)")
+    plan.add_argument("--components", type=int, metavar="R", help="rank of --model low-rank (default 3)")
+    plan.add_argument(
+        "--explained",
+        type=float,
+        metavar="SHARE",
+        help="assumed R^2 of the best linear model (default 0.5), or share of the variance in the best R directions "
+        "(default: halfway from R/P, what any R directions have, to 1)",
+    )
+    plan.add_argument(
+        "--spread",
+        type=float,
+        default=0.4,
+        help="assumed standard deviation of a column once its bounds are scaled to [-1, 1]; columns that fill less of "
+        "their bounds have larger errors (default %(default)g)",
+    )
+    plan.add_argument(
+        "--prices",
+        type=float,
+        nargs=3,
+        metavar=("CORE_HOUR", "GB_MONTH", "GB_SENT"),
+        help="what a core-hour, 1e9 bytes stored for a month and 1e9 bytes sent cost (default: a cloud's list, USD)",
+    )
+    plan.add_argument("--currency", metavar="NAME", help="currency of --prices (default USD)")
+    plan.add_argument("--days", type=float, default=30.0, help="how long shares are stored (default %(default)g)")
+    plan.add_argument("--plot", metavar="FILE", help="draw the expected error over n and epsilon: .svg or .png")
+    plan.add_argument("--json", action="store_true", help="print one JSON object")
+    add_task_options(plan)
+    plan.set_defaults(run=_plan)
+
+
+def _plan(options: argparse.Namespace) -> None:
+    from dpmpc.bounds import Schema
+    from dpmpc.planning.scenario import Population
+    from dpmpc.planning.specification import design
+    from dpmpc.render import plan as plan_report
+
+    if (options.columns is None) == (options.bounds is None):
+        raise InputError("columns, bounds: give a number (--columns) or a bounds file (--bounds), one of the two")
+    if options.columns is not None and not 2 <= options.columns <= MOST_COLUMNS:
+        raise InputError(f"columns: {options.columns} given, 2 (a feature and a target) to {MOST_COLUMNS} expected")
+    schema = (
+        Schema.unit([f"x{column}" for column in range(options.columns)])
+        if options.bounds is None
+        else Schema.from_toml(options.bounds)
+    )
+    aim, explained = _aim(options, len(schema))
+    population = Population(options.spread, options.spread, explained)
+    plot = None if options.plot is None else _plot_file(options.plot)
+    task = design(schema, options.clients, options.epsilon, options.delta, purpose=aim.purpose, **task_choices(options))
+    fields = plan_report.plan_fields(task, aim, population, prices=_prices(options), days=options.days)
+    if plot is not None:
+        _draw_plan(plot, task, aim, population)
+    print_result(fields if options.json else plan_report.plan_parts(task, fields, aim, population))
+
+
+def _plot_file(text: str) -> Path:
+    """Return the file of the plan's plot, or refuse before anything is computed for it."""
+    from dpmpc.render.drawing import check_plot_file
+
+    check_plot_file(Path(text))
+    return Path(text)
+
+
+def _draw_plan(path: Path, task: Any, aim: Any, population: Any) -> None:
+    """Write the plan's plot."""
+    from dpmpc.render.plan_plot import write_plot
+
+    write_plot(path, task, aim, population)
+
+
+def _aim(options: argparse.Namespace, columns: int) -> tuple[Any, float]:
+    """Return what `dpmpc plan` plans for, and the share of the variance that is assumed to be explained."""
+    from dpmpc.planning.prediction import LowRank, Regression
+
+    given = options.explained
+    if options.model == "ridge":
+        if options.components is not None:
+            raise InputError(f"components: {options.components} given, but that is for --model low-rank, not ridge")
+        return Regression(), 0.5 if given is None else given
+    rank = 3 if options.components is None else options.components
+    if not 1 <= rank < columns:
+        raise InputError(f"components: {rank} given, 1 to {columns - 1} expected with {columns} columns")
+    return LowRank(rank), (1 + rank / columns) / 2 if given is None else given
+
+
+def _prices(options: argparse.Namespace) -> Any:
+    """Return the prices that were given, or the default ones."""
+    from dpmpc.planning.cost import Prices
+
+    if options.prices is not None:
+        core_hour, gigabyte_month, gigabyte_sent = options.prices
+        return Prices(core_hour, gigabyte_month, gigabyte_sent, options.currency or "USD")
+    if options.currency is not None:
+        raise InputError(f"currency: {options.currency!r} given without prices, --prices in that currency expected")
+    return Prices()

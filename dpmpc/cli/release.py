@@ -1,0 +1,98 @@
+"""The commands at the end of a collection: `dpmpc release`, for each server, and `dpmpc verify`, for everybody."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dpmpc.cli.collection import address
+from dpmpc.cli.options import seconds
+from dpmpc.untrusted import harmless
+
+
+def add_commands(commands: Any) -> None:
+    """Add the commands to the parser's."""
+    release = commands.add_parser(
+        "release",
+        help="one server's part in opening a collection that has closed; it may be repeated if it breaks",
+        description="Status 2: this server or another one refuses; nothing is opened, unless all would not sign what "
+        "was (VerificationFailed) or it cannot be written. Status 3: the run broke; repeat the same command.",
+    )
+    release.add_argument("collection", metavar="COLLECTION", help="the task file")
+    release.add_argument("--server", type=int, required=True, metavar="I", help="this server's number")
+    release.add_argument("--folder", required=True, metavar="DIR", help="its identity, spool and ledger")
+    release.add_argument(
+        "--out", default="release.dpmpc", metavar="FILE", help="default %(default)s; a report goes to FILE.html"
+    )
+    release.add_argument("--close", action="store_true", help="close this server's intake for good before its time")
+    release.add_argument(
+        "--without", type=int, nargs="+", default=[], metavar="J", help="servers that all others go on without"
+    )
+    release.add_argument(
+        "--listen", type=address, metavar="HOST:PORT", help="where to listen, if not where the others find this server"
+    )
+    release.add_argument("--connect-deadline", type=seconds, metavar="S", help="seconds until all have to be there")
+    release.add_argument("--deadline", type=seconds, metavar="S", help="seconds that a server may take for a step")
+    release.add_argument("--threads", type=int, default=1, metavar="N", help="of the transform")
+    release.set_defaults(run=_release)
+
+    verify = commands.add_parser("verify", help="check all that a release file claims, offline")
+    verify.add_argument("file", metavar="FILE", help="the release of a collection")
+    verify.add_argument("--collection", metavar="FILE", help="the task file, from somebody whom you trust")
+    verify.add_argument(
+        "--longest",
+        type=seconds,
+        metavar="S",
+        help="seconds that the matrix may take to be drawn again, as the file claims its size (default a minute)",
+    )
+    verify.add_argument("--json", action="store_true", help="print one JSON object")
+    verify.set_defaults(run=_verify)
+
+
+def _release(options: argparse.Namespace) -> None:
+    from dpmpc.collection.releasing import CONNECT_SECONDS, run_release
+    from dpmpc.collection.task_file import Collection
+    from dpmpc.release import Release
+    from dpmpc.render import write_report
+    from dpmpc.render.fit import server_fields
+
+    released = run_release(
+        Collection.load(options.collection),
+        options.server,
+        options.folder,
+        options.out,
+        close=options.close,
+        without=tuple(options.without),
+        listen=options.listen,
+        connect_deadline=CONNECT_SECONDS if options.connect_deadline is None else options.connect_deadline,
+        deadline=options.deadline,
+        threads=options.threads,
+        tell=lambda line: print(harmless(line), file=sys.stderr),
+    )
+    report = Path(f"{options.out}.html")
+    timing = {"per_server": [server_fields(cost) for cost in released.costs]}
+    write_report(report, Release.load(options.out, longest=math.inf), timing=timing, file=Path(options.out).name)
+    print(f"{report}: what was released, for people", file=sys.stderr)
+    clients = released.certificate.statement.manifest.clients
+    print(f"{options.out}: release of {clients} reports, signed by all that took part")
+
+
+def _verify(options: argparse.Namespace) -> None:
+    from dpmpc.collection.certificate import verify
+    from dpmpc.collection.task_file import Collection
+    from dpmpc.task import LONGEST_CHECK
+
+    trusted = None if options.collection is None else Collection.load(options.collection)
+    longest = LONGEST_CHECK if options.longest is None else options.longest
+    verified = verify(options.file, trusted, longest=longest)
+    if options.json:
+        statement = msgspec.to_builtins(verified.certificate.statement)
+        print(json.dumps({"verified": True, "checks": list(verified.checks), "statement": statement}))
+    else:
+        print("\n".join(map(harmless, verified.checks)))

@@ -1,0 +1,181 @@
+"""Who may send how much, decided before a byte of the body is read.
+
+Promised: a body is as long as it was announced to be, and no longer than `Limits.body_bytes`, or one record where that
+is longer; its shares take at most `Limits.share_bytes`, or those of one record; what all requests together hold is at
+most `Limits.waiting_bytes`; an address has `Limits.rate` reports a second; outside its times a collection takes
+nothing. All this in bounded memory: of the `ADDRESSES` addresses seen last. Not promised: that an attacker with many
+addresses is kept away, or that nobody shares an address with one.
+
+An address is an IPv4 address or the first 64 bits of an IPv6 address, which is what one household is given.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import datetime
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from dpmpc.collection.reports import ReportFormat
+from dpmpc.errors import InputError
+from dpmpc.network.callers import network_of
+
+ADDRESSES = 1 << 16
+BURST_SECONDS = 10.0  # of its rate that an address may use at once
+REQUEST_BYTES = 4096  # what a request takes beside its body
+FULL_SECONDS = 1.0  # before somebody whom a full queue turned away comes back
+
+
+class Refusal(Exception):
+    """A request is turned away for reasons that lie not in its content.
+
+    Parameters
+    ----------
+    status : int
+        Of HTTP.
+    reason : str
+        One word, for machines.
+    message : str
+        For people; holds the numbers.
+    retry_after : float, optional
+        Seconds after which another attempt may succeed.
+    """
+
+    def __init__(self, status: int, reason: str, message: str, retry_after: float | None = None):
+        super().__init__(message)
+        self.status, self.reason, self.retry_after = status, reason, retry_after
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What a server takes.
+
+    Parameters
+    ----------
+    rate : float
+        Reports a second and address.
+    body_bytes : int
+        Longest body.
+    share_bytes : int
+        Most that the shares of one body may take when its keys are expanded.
+    waiting_bytes : int
+        Most that the bodies being read or stored may take together.
+    connections, address_connections : int
+        Most at once, in all and of one address; each takes a file descriptor and about 350 kB.
+    handshakes, address_handshakes : int
+        Most of them whose TLS handshake is not done, in all and of one address.
+    read_seconds : float
+        Longest time for a body, for a request's head, and between requests.
+    """
+
+    rate: float = 1000.0
+    body_bytes: int = 1 << 20
+    share_bytes: int = 1 << 25
+    waiting_bytes: int = 1 << 26
+    connections: int = 1024
+    address_connections: int = 128
+    handshakes: int = 256
+    address_handshakes: int = 64
+    read_seconds: float = 20.0
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if not 0 < value < math.inf:
+                raise InputError(f"{field.name}: {value} given, a positive number expected")
+
+
+class Buckets:
+    """A token bucket for each address.
+
+    Parameters
+    ----------
+    rate : float
+        Tokens that a bucket gains a second; it holds at most `BURST_SECONDS` times as many, and at least one.
+    clock : callable
+        Seconds, never going back.
+    """
+
+    def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic):
+        self._rate, self._clock = rate, clock
+        self._most = max(1.0, rate * BURST_SECONDS)
+        self._buckets: collections.OrderedDict[str, tuple[float, float]] = collections.OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def take(self, address: str, tokens: float) -> float:
+        """Take tokens and return 0, or take none and return the seconds until there are enough.
+
+        Who asks for more than a bucket holds is given a full one, and its next bucket fills later.
+        """
+        now = self._clock()
+        left, since = self._buckets.pop(address, (self._most, now))
+        left = min(self._most, left + (now - since) * self._rate)
+        missing = min(tokens, self._most) - left
+        self._buckets[address] = (left if missing > 0 else left - tokens, now)
+        if len(self._buckets) > ADDRESSES:
+            self._buckets.popitem(last=False)
+        return max(0.0, missing / self._rate)
+
+
+class Admission:
+    """The gate of one server.
+
+    Parameters
+    ----------
+    form : ReportFormat
+        What is taken.
+    limits : Limits
+        How much.
+    now : callable
+        The time of day, with its zone.
+    """
+
+    def __init__(self, form: ReportFormat, limits: Limits, now: Callable[[], datetime.datetime]):
+        self._form, self._limits, self._now = form, limits, now
+        self._buckets = Buckets(limits.rate)
+        self.waiting = 0
+        copies, width = form.collection.record_shape
+        records = min(limits.body_bytes // form.record_bytes, limits.share_bytes // (8 * copies * width))
+        self.longest = max(1, records) * form.record_bytes
+
+    def check(self, address: str | None, length: int | None) -> None:
+        """Refuse a request by its time, announced length or sender.
+
+        Raises
+        ------
+        CollectionClosed
+            Outside the times of the collection.
+        Refusal
+            For everything else.
+        """
+        collection = self._form.collection
+        now = self._now()
+        if now < collection.opens:
+            raise Refusal(
+                425, "TooEarly", f"opens: {collection.opens.isoformat()}; it is {now.isoformat(timespec='seconds')}"
+            )
+        collection.require_open(now)
+        if length is None:
+            raise Refusal(411, "LengthRequired", "body: no Content-Length given, one expected")
+        if length > self.longest:
+            raise Refusal(413, "TooLarge", f"body: {length} bytes given, at most {self.longest} expected")
+        seconds = self._buckets.take(network_of(address), max(1, length // self._form.record_bytes))
+        if seconds:
+            raise Refusal(429, "TooMany", f"rate: {self._limits.rate:g} reports a second expected", seconds)
+
+    @contextmanager
+    def room(self, length: int) -> Iterator[None]:
+        """Hold memory for a body while it is read and stored, or refuse it."""
+        needed = length + REQUEST_BYTES
+        if self.waiting and self.waiting + needed > self._limits.waiting_bytes:
+            raise Refusal(503, "Busy", f"queue: {self.waiting} bytes wait already", FULL_SECONDS)
+        self.waiting += needed
+        try:
+            yield
+        finally:
+            self.waiting -= needed

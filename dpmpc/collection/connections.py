@@ -1,0 +1,246 @@
+"""The connections of a server of a collection, from accept to close.
+
+A connection is counted from the moment at which it is accepted until its file descriptor is given back; handshakes that
+are not done are counted a second time, against smaller limits. Each address has its share of both.
+
+Promised: there are at most `Limits.connections` connections, `Limits.address_connections` of one address, and as many
+as the system's limit of open files allows. TLS begins with the caller's first byte; neither the silence before it nor
+the handshake lasts longer than `HANDSHAKE_SECONDS`, and a silent one makes way for a newcomer of its address at once.
+No connection is without a request for longer than `Limits.read_seconds`. Whoever is one too many is closed. A lack of
+file descriptors is a pause and a line in the log, at most one a minute. Not promised: that an attacker with many
+addresses leaves places to others, or one who speaks and whose address others share.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import resource
+import socket
+import ssl
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from dpmpc.collection.admission import Limits
+from dpmpc.errors import InputError
+from dpmpc.network.callers import Places, accept_callers, handle
+from dpmpc.network.sockets import TrackedSocket
+
+try:
+    from aiohttp import web
+except ImportError as error:
+    raise InputError("dpmpc.collection needs aiohttp: pip install 'dpmpc[intake]'") from error
+
+HANDSHAKE_SECONDS = 10.0
+GRACE_SECONDS = 2.0  # that a handshake has before it makes way for another one of its address
+LINGER_SECONDS = 1.0  # that the rest of a refused body is read, so that its sender sees the answer
+BACKLOG = 1024
+OTHER_FILES = 128  # that a server has open beside its connections: spool, segments, listeners, logs
+REPEAT_SECONDS = 60.0
+
+
+class SeldomLogger:
+    """Logs a message once in `REPEAT_SECONDS`, with the number of times that it was kept back meanwhile.
+
+    Parameters
+    ----------
+    logger : Logger
+        What it writes to.
+    clock : callable
+        Seconds, never going back.
+    """
+
+    def __init__(self, logger: logging.Logger, clock: Callable[[], float] = time.monotonic):
+        self._logger, self._clock = logger, clock
+        self._told: dict[str, tuple[float, int]] = {}  # of each template: when it was last written, and kept back since
+
+    def log(self, level: int, template: str, *values: object, traceback: bool = False) -> None:
+        """Log a message unless the same template was logged a short while ago; `traceback` adds the current error's."""
+        now = self._clock()
+        last, kept = self._told.get(template, (-math.inf, 0))
+        if now - last < REPEAT_SECONDS:
+            self._told[template] = last, kept + 1
+            return
+        self._told[template] = now, 0
+        more = f" ({kept} more since the last such line)" if kept else ""
+        self._logger.log(level, template + "%s", *values, more, exc_info=traceback)
+
+
+class Guard:
+    """Closes connections that have not made a request for too long.
+
+    aiohttp waits for the first request of a connection, and for the end of a request's head, as long as it takes.
+
+    Parameters
+    ----------
+    limits : Limits
+        How long.
+    """
+
+    def __init__(self, limits: Limits):
+        self.http: Any = None
+        self._limits = limits
+        self._quiet_since: dict[Any, float] = {}  # of those that `sweep` has seen
+
+    def protocol(self) -> asyncio.Protocol:
+        """Return what handles a new connection."""
+        handler: asyncio.Protocol = self.http()
+        return handler
+
+    @property
+    def middleware(self) -> Any:
+        """Notes which connections are at work."""
+
+        @web.middleware  # type: ignore[untyped-decorator, unused-ignore]
+        async def note(request: Any, handler: Any) -> Any:
+            self._quiet_since[request.protocol] = math.inf
+            try:
+                return await handler(request)
+            finally:
+                self._quiet_since[request.protocol] = asyncio.get_running_loop().time()
+
+        return note
+
+    async def sweep(self) -> None:
+        """Close quiet connections, again and again."""
+        while True:
+            now = asyncio.get_running_loop().time()
+            self._quiet_since = {each: self._quiet_since.get(each, now) for each in self.http.connections}
+            for connection, since in self._quiet_since.items():
+                if now - since > self._limits.read_seconds:
+                    connection.force_close()
+            await asyncio.sleep(self._limits.read_seconds / 4)
+
+
+class Door:
+    """Accepts connections at an address and hands them to a guard's handlers, within the limits.
+
+    Parameters
+    ----------
+    guard : Guard
+        Whose handlers take the connections.
+    limits : Limits
+        How many.
+    context : SSLContext
+        Of the server.
+    log : SeldomLogger
+        Told of what keeps the server from accepting.
+    on_refused : callable, optional
+        Called with ``"connections"`` or ``"handshakes"`` for each caller that is one too many.
+    """
+
+    def __init__(
+        self,
+        guard: Guard,
+        limits: Limits,
+        context: ssl.SSLContext,
+        log: SeldomLogger,
+        on_refused: Callable[[str], object] = lambda reason: None,
+    ):
+        self._guard, self._context, self._log, self._on_refused = guard, context, log, on_refused
+        self._connections = Places(limits.connections, limits.address_connections)
+        self._handshakes = Places(limits.handshakes, limits.address_handshakes, GRACE_SECONDS)
+
+    def __len__(self) -> int:
+        """Count the open connections, handshakes included."""
+        return len(self._connections)
+
+    async def accept(self, listeners: list[TrackedSocket]) -> None:
+        """Accept at all listeners until cancelled; handshakes that are not done by then are given up."""
+        async with asyncio.TaskGroup() as tasks:
+
+            def take(connection: TrackedSocket, address: str | None) -> None:
+                place = self._connections.enter(address, lambda: task.cancel())
+                if place is None:
+                    self._on_refused("connections")
+                    connection.close()
+                    return
+                connection.on_close = lambda: self._connections.leave(place)
+
+                def greet() -> Coroutine[Any, Any, None]:
+                    self._connections.speak(place)
+                    return self._greet(connection, address, task)
+
+                task = handle(connection, tasks.create_task, greet, HANDSHAKE_SECONDS)
+
+            for listener in listeners:
+                tasks.create_task(accept_callers(listener, take, self._tell))
+
+    async def _greet(self, connection: TrackedSocket, address: str | None, task: asyncio.Task[None]) -> None:
+        """Make the handshake; from then on the handler has the connection."""
+        handshake = self._handshakes.enter(address, task.cancel)
+        if handshake is None:
+            self._on_refused("handshakes")
+            connection.close()
+            return
+        self._handshakes.speak(handshake)
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                self._guard.protocol,
+                connection,
+                ssl=self._context,
+                ssl_handshake_timeout=HANDSHAKE_SECONDS,
+                ssl_shutdown_timeout=LINGER_SECONDS,
+            )
+        except OSError:  # a stranger's, who is not worth a line
+            return
+        except Exception:  # whatever it is, others are served
+            self._log.log(logging.ERROR, "a handshake failed", traceback=True)
+        finally:
+            self._handshakes.leave(handshake)
+
+    def _tell(self, error: OSError) -> None:
+        self._log.log(logging.ERROR, "accept: %s; new connections wait", error.strerror)
+
+
+async def listen(host: str, port: int) -> list[TrackedSocket]:
+    """Return sockets that listen at all addresses of a host.
+
+    Raises
+    ------
+    InputError
+        If one of them cannot be listened on.
+    """
+    listeners: list[TrackedSocket] = []
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        for family, kind, protocol, _, address in dict.fromkeys(found):
+            listener = TrackedSocket(family, kind, protocol)
+            listeners.append(listener)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            listener.bind(address)
+            listener.listen(BACKLOG)
+            listener.setblocking(False)
+    except (OSError, UnicodeError) as error:  # the latter of a name that no host can have
+        for listener in listeners:
+            listener.close()
+        raise InputError(f"listen: {host}:{port} cannot be listened on: {error}") from error
+    return listeners
+
+
+def connections_allowed(connections: int) -> int:
+    """Raise this process's limit of open files as far as it goes and is needed; return how many connections fit.
+
+    Raises
+    ------
+    InputError
+        If the limit leaves no connection.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = resource.RLIM_INFINITY
+    wanted = connections + OTHER_FILES
+    if soft != unlimited and soft < wanted:
+        soft = wanted if hard == unlimited else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    allowed = connections if soft == unlimited else min(connections, soft - OTHER_FILES)
+    if allowed < 1:
+        raise InputError(
+            f"open files: a limit of {soft} given, more than {OTHER_FILES} expected (ulimit -n, LimitNOFILE)"
+        )
+    return allowed

@@ -1,0 +1,207 @@
+"""One thread that stores uploads: all that wait are written with one sync and one transaction, then acknowledged.
+
+While a group is being written the next one gathers, so that the disk's delay is paid once for a group and not once for
+a report; a lone upload waits for nobody.
+
+A server stores `Collection.most_stored` reports. An address stores at most as many as there is room left afterwards:
+the first one may take a half, the next one a quarter, and whoever has one report finds room as long as there is any.
+What an address has stored is in memory only, for the `ADDRESSES` that stored last; after a restart it is zero again.
+Where clients are authenticated the roster is the limit, and addresses do not count.
+
+Promised: `GroupCommit.commit` returns after its reports are durable, and raises if nothing of them was stored by this
+call; a request that is malformed, or in conflict, or for which there is no room, does not fail the others of its group.
+The expanded shares of a group take at most `GROUP_BYTES`, or what one request takes. Bodies are not counted here
+(`admission`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import math
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from dpmpc.collection.admission import ADDRESSES
+from dpmpc.collection.reports import ReportFormat
+from dpmpc.collection.spool import Added, Spool
+from dpmpc.encoding.ring import Words
+from dpmpc.errors import ReportRejected, SpoolError
+
+GROUP_BYTES = 1 << 26
+GROUP_REQUESTS = 1024
+
+Upload = tuple[list[bytes], Words]
+Outcome = Added | Exception
+
+
+class NoRoom(SpoolError):
+    """Neither the disk nor the collection's end: the sender has its share of the reports that a server stores."""
+
+
+class _Request(NamedTuple):
+    body: bytes
+    sender: str
+    future: asyncio.Future[Added]
+
+
+class GroupCommit:
+    """The writer of one spool, for one event loop.
+
+    Parameters
+    ----------
+    form : ReportFormat
+        What bodies hold.
+    spool : Spool
+        Open for writing; nobody else may `add` to it.
+    on_group : callable, optional
+        Called in the writer's thread with the number of requests of a group and the seconds that it took.
+    """
+
+    def __init__(
+        self, form: ReportFormat, spool: Spool, on_group: Callable[[int, float], None] = lambda requests, seconds: None
+    ):
+        self._form, self._spool, self._on_group = form, spool, on_group
+        self.stored = len(spool)
+        self._stored_of: collections.OrderedDict[str, int] = collections.OrderedDict()  # by what stands for an address
+        self.failing = False  # whether the last group found the disk full or failing
+        self._row_bytes = 8 * math.prod(form.collection.record_shape)
+        self._waiting: collections.deque[_Request] = collections.deque()
+        self._wake = threading.Condition()
+        self._ending = False
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._run, name="group commit")
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether uploads are still stored."""
+        return self._thread.is_alive()
+
+    async def commit(self, body: bytes, sender: str = "") -> Added:
+        """Store the reports of a body and return when they will last.
+
+        Parameters
+        ----------
+        body : bytes
+            Records.
+        sender : str
+            What stands for the sender's address (`dpmpc.network.callers.network_of`).
+
+        Raises
+        ------
+        ReportRejected
+            If the body is no list of reports to this server, or a report id was used for another report.
+        CollectionClosed
+            If the spool was closed for good.
+        NoRoom
+            If the sender would have more than its share of the reports that the server stores.
+        SpoolError
+            If the disk is full or fails, or the server is stopping.
+        """
+        future: asyncio.Future[Added] = self._loop.create_future()
+        with self._wake:
+            if self._ending:
+                raise SpoolError("commit: the server is stopping, nothing was stored")
+            self._waiting.append(_Request(body, sender, future))
+            self._wake.notify()
+        return await future
+
+    async def close(self) -> None:
+        """Store what waits, then stop."""
+        with self._wake:
+            self._ending = True
+            self._wake.notify()
+        await asyncio.to_thread(self._thread.join)
+
+    def _run(self) -> None:
+        while group := self._next_group():
+            start = time.perf_counter()
+            outcomes: Sequence[Outcome]
+            try:
+                outcomes = self._store([(request.body, request.sender) for request in group])
+                self.failing = False
+            except Exception as error:  # whatever it is, those who wait must hear of it
+                outcomes = [error] * len(group)
+                self.failing = isinstance(error, SpoolError)
+            self._on_group(len(group), time.perf_counter() - start)
+            self._loop.call_soon_threadsafe(_deliver, group, outcomes)
+
+    def _next_group(self) -> list[_Request]:
+        """Wait for requests; none are returned when none will come."""
+        group: list[_Request] = []
+        expanded = 0
+        with self._wake:
+            self._wake.wait_for(lambda: self._waiting or self._ending)
+            while self._waiting and len(group) < GROUP_REQUESTS:
+                expanded += len(self._waiting[0].body) // self._form.record_bytes * self._row_bytes
+                if group and expanded > GROUP_BYTES:
+                    break
+                group.append(self._waiting.popleft())
+        return group
+
+    def _store(self, bodies: Sequence[tuple[bytes, str]]) -> list[Outcome]:
+        """Return what became of each body."""
+        outcomes: dict[int, Outcome] = {}
+        uploads: dict[int, Upload] = {}
+        for index, (body, _) in enumerate(bodies):
+            try:
+                uploads[index] = self._form.decode(body)
+            except ReportRejected as error:
+                outcomes[index] = error
+        senders = {index: bodies[index][1] for index in uploads}
+        for index, refused in self._without_room(uploads, senders).items():
+            del uploads[index]
+            outcomes[index] = refused
+        if uploads:
+            added = self._spool.add_all(list(uploads.values()))
+            for index, one in zip(uploads, added, strict=True):
+                outcomes[index] = one
+                if isinstance(one, Added):
+                    self._count(senders[index], one.stored)
+        return [outcomes[index] for index in range(len(bodies))]
+
+    def _without_room(self, uploads: dict[int, Upload], senders: dict[int, str]) -> dict[int, NoRoom]:
+        """Return which uploads bring more new reports than their senders may store; a repeated report is not new."""
+        room = self._form.collection.most_stored - self.stored
+        own = {sender: self._stored_of.get(sender, 0) for sender in senders.values()}
+        refused: dict[int, NoRoom] = {}
+        for index, (ids, _) in uploads.items():
+            sender, new = senders[index], len(ids)
+            if not self._fits(new, own[sender], room):
+                new -= self._spool.count_stored(ids)
+            if new and not self._fits(new, own[sender], room):
+                refused[index] = NoRoom(f"reports: {new} new ones given, more than this address may store now")
+                continue
+            room -= new
+            own[sender] += new
+        return refused
+
+    def _fits(self, new: int, own: int, room: int) -> bool:
+        return new <= self._largest_share(own, room)
+
+    def _largest_share(self, own: int, room: int) -> int:
+        """How many more reports an address may store that has stored `own`, where there is room for `room` more."""
+        if self._form.collection.authenticated:
+            return room
+        if own == 0:
+            return max(min(room, 1), room // 2)
+        return max(0, (room - own) // 2)
+
+    def _count(self, sender: str, stored: int) -> None:
+        self.stored += stored
+        self._stored_of[sender] = self._stored_of.pop(sender, 0) + stored
+        if len(self._stored_of) > ADDRESSES:
+            self._stored_of.popitem(last=False)
+
+
+def _deliver(group: Sequence[_Request], outcomes: Sequence[Outcome]) -> None:
+    for request, outcome in zip(group, outcomes, strict=True):
+        if request.future.done():  # whoever asked has gone
+            continue
+        if isinstance(outcome, Exception):
+            request.future.set_exception(outcome)
+        else:
+            request.future.set_result(outcome)

@@ -1,0 +1,383 @@
+"""One server of a release: what it looks up, refuses, computes and keeps by itself, and how it is started.
+
+The conversation with the other servers is `dpmpc.protocols.collected_release`, which calls the steps of this module.
+Paths, times and keys stay here: nothing of them is sent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Annotated
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.collection.agreement import Batch
+from dpmpc.collection.certificate import DAMAGED, RELEASED_BEFORE, Certificate, Manifest, require_quorum
+from dpmpc.collection.ledger import Ledger, State
+from dpmpc.collection.openings import Openings
+from dpmpc.collection.segments import npy_header
+from dpmpc.collection.server_folder import ServerFolder
+from dpmpc.collection.spool import Spool
+from dpmpc.collection.task_file import Collection
+from dpmpc.encoding.ring import Words
+from dpmpc.errors import AlreadyReleased, CollectionClosed, InputError, TooFewClients
+from dpmpc.network.identity import pin
+from dpmpc.network.meter import Meter, Report
+from dpmpc.network.party import Party
+from dpmpc.network.runtime import PartyRuntime
+from dpmpc.network.settings import FRAME_HEADER, FRAME_LIMIT, PartySettings
+from dpmpc.server import transform
+from dpmpc.sharing.batch import Share
+from dpmpc.sharing.dealing import check_values, draw_coefficients
+from dpmpc.task import Task
+
+PROGRAM = "dpmpc.protocols.collected_release"
+CONNECT_SECONDS = 300.0
+PATIENCE_SECONDS = 60.0
+_SLOWEST = 20e6  # bytes of its share that a server handles in a second at least: read, checked and transformed
+_CHECKED_AT_ONCE = 1 << 24  # bytes of a batch, while it is checked
+_LEDGER_RECORDS = 20e3  # report ids that a server looks up and records in a second at least
+
+
+_Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+_Digests = Annotated[list[_Digest], msgspec.Meta(max_length=1000)]
+
+
+class Standing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How far a server has come with this collection, as it tells the others.
+
+    Parameters
+    ----------
+    begun : list of str
+        Digests of the manifests that it has begun to open, or opened.
+    sealed : list of str
+        Of those that were only agreed on.
+    time : float
+        Its clock, in seconds since 1970, UTC.
+    """
+
+    begun: _Digests
+    sealed: _Digests
+    time: float
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Available:
+    """The reports that a server can release.
+
+    Attributes
+    ----------
+    ids : ndarray of uint8, shape (n, 16)
+        Ascending.
+    left_out : dict
+        How many others it has, by reason: see `dpmpc.collection.certificate.LEFT_OUT`.
+    """
+
+    ids: NDArray[np.uint8]
+    left_out: dict[str, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class ReleasingServer:
+    """What one server of a release has and decides by itself.
+
+    Parameters
+    ----------
+    collection : Collection
+        What everybody agreed on.
+    number : int
+        This server's.
+    spool : Spool
+        Its shares.
+    ledger : Ledger
+        What it has opened.
+    identity : Path
+        The folder of its key.
+    out : Path
+        The release file to write.
+    close : bool
+        Whether to close the intake before its time.
+    threads : int
+        Of the transform.
+    tell : callable
+        Takes what there is to say to whoever watches, a line each.
+    """
+
+    collection: Collection
+    number: int
+    spool: Spool
+    ledger: Ledger
+    identity: Path
+    out: Path
+    close: bool
+    threads: int
+    tell: Callable[[str], None]
+
+    @property
+    def openings(self) -> Openings:
+        """What it keeps of commitments."""
+        return Openings(self.ledger.folder)
+
+    def require_due(self) -> None:
+        """Refuse: too early, or too late for any release."""
+        now = datetime.datetime.now(datetime.UTC)
+        self.collection.require_unexpired(now)
+        if now < self.collection.closes and not (self.close or self.spool.closed):
+            raise CollectionClosed(
+                f"collection {self.collection.name!r}: takes reports until {self.collection.closes.isoformat()}; it is "
+                f"{now.isoformat(timespec='seconds')}; --close closes it at this server for good"
+            )
+
+    def require_ready(self) -> None:
+        """Close the intake for good, or refuse: as `require_due` does, or because the ledger is damaged."""
+        self.require_due()
+        self.ledger.scrub()
+        self.spool.close_for_good()
+
+    def available(self) -> Available:
+        """Find the reports that are as they were added and belong to no release that is opening or opened.
+
+        A client that sends one id to two collections of a ledger loses its report to the first, and nobody else does.
+
+        Raises
+        ------
+        AlreadyReleased
+            If there would be enough reports, were it not for earlier releases.
+        """
+        intact = self.spool.intact()
+        begun = self.ledger.begun(intact.ids)
+        ids = np.ascontiguousarray(intact.ids[~begun])
+        if len(ids) < self.collection.minimum_batch <= len(intact.ids):
+            self.ledger.require_unreleased(intact.ids)
+        counts = {RELEASED_BEFORE: int(begun.sum()), DAMAGED: intact.damaged}
+        return Available(ids, {reason: count for reason, count in counts.items() if count})
+
+    def standing(self) -> Standing:
+        """Look up how far this server has come."""
+        begun: list[str] = []
+        sealed: list[str] = []
+        for entry in self.ledger.releases():
+            if Manifest.from_json(entry.manifest).collection == self.collection.digest.hex():
+                (sealed if entry.state is State.SEALED else begun).append(entry.manifest_digest.hex())
+        return Standing(begun, sealed, datetime.datetime.now(datetime.UTC).timestamp())
+
+    def sealed_manifest(self, digest: bytes) -> Manifest:
+        """Return a manifest that the ledger holds."""
+        entry = self.ledger.find(digest)
+        if entry is None:
+            raise AlreadyReleased(f"manifest: {digest.hex()} is not among those that this server has sealed")
+        return Manifest.from_json(entry.manifest)
+
+    def require_batch(self, batch: Batch) -> None:
+        """Refuse a batch that is too small, or holds a report of an earlier release."""
+        try:
+            self.collection.require_size(min(len(batch.ids), self.collection.largest_batch))
+        except TooFewClients as error:
+            lacked = ", ".join(f"server {server} lacks {number}" for server, number in batch.lacked.items())
+            raise TooFewClients(f"{error}; of the reports that any server holds {lacked}") from error
+        self.ledger.require_unreleased(batch.ids)
+
+    def seal(self, manifest: Manifest, ids: NDArray[np.uint8]) -> None:
+        """Record what was agreed on; see `Ledger.seal`."""
+        self.ledger.seal(manifest.digest, manifest.to_json(), ids)
+
+    def check_values(self, ids: NDArray[np.uint8], seed: bytes) -> Words:
+        """Return this server's check values of a batch under the seed that is recorded for the collection."""
+        share = self.spool.share(ids)
+        entries = math.prod(share.shape[1:])
+        coefficients = draw_coefficients(seed, entries - 1)
+        step = max(1, _CHECKED_AT_ONCE // (8 * entries))
+        parts = [
+            check_values(share.rows(first, min(step, len(ids) - first)).reshape(-1, entries), coefficients)
+            for first in range(0, len(ids), step)
+        ]
+        return np.concatenate(parts)
+
+    def transformed_share(self, manifest: Manifest, task: Task, meter: Meter) -> Words:
+        """Return this server's share of the noisy sums; `meter` measures how.
+
+        Nothing is bound yet: a report that is damaged is noticed here, at the latest. Until `bound_share` a server may
+        die and draw other noise the next time; nobody has seen the first.
+        """
+        entry = self.ledger.find(manifest.digest)
+        if entry is None:
+            raise AlreadyReleased(f"manifest: {manifest.digest.hex()} was replaced by one that another run has sealed")
+        self.openings.prepare(manifest.digest, begun=entry.sums is not None)
+        if entry.sums is not None:
+            return entry.sums
+        share = self.spool.share(self.ledger.batch(manifest.digest))
+        if self.collection.checked_dealing:
+            share = WithoutMask(share, task.share_shape)
+        return transform(task, share, threads=self.threads, phase=meter.phase)
+
+    def bound_share(self, manifest: Manifest, sums: Words) -> Words:
+        """Bind the reports to this manifest, durably, and return what may be sent: the same whenever it is asked."""
+        return self.ledger.begin_opening(manifest.digest, sums)
+
+    def finish(self, manifest: Manifest) -> None:
+        """Record that the release file is written."""
+        self.ledger.finish(manifest.digest)
+
+
+class WithoutMask(Share):
+    """A share of reports without their last word each, the mask of the dealing check.
+
+    Parameters
+    ----------
+    share : Share
+        Of shape (n, 1, copies x entries + 1).
+    shape : tuple of int
+        (n, copies, entries).
+    """
+
+    def __init__(self, share: Share, shape: tuple[int, ...]):
+        self.shape, self.ring = shape, share.ring
+        self._share = share
+
+    def _rows(self, first: int, count: int) -> Words:
+        rows = self._share.rows(first, count).reshape(count, -1)
+        return np.ascontiguousarray(rows[:, :-1]).reshape(count, *self.shape[1:])
+
+    def write(self, file: IO[bytes]) -> None:
+        """Write the rows as ``.npy``."""
+        file.write(npy_header(self.shape))
+        step = max(1, _CHECKED_AT_ONCE // (8 * math.prod(self.shape[1:])))
+        for first in range(0, self.shape[0], step):
+            file.write(self.rows(first, min(step, self.shape[0] - first)).data)
+
+
+@dataclasses.dataclass(frozen=True)
+class Released:
+    """What came of a release.
+
+    Attributes
+    ----------
+    certificate : Certificate
+        What all servers have signed; it is in the release file.
+    costs : tuple of Report
+        What the run has cost each server until the file was written, as it says itself; nobody has signed that.
+    """
+
+    certificate: Certificate
+    costs: tuple[Report, ...]
+
+
+def run_release(
+    collection: Collection,
+    number: int,
+    folder: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    close: bool = False,
+    without: tuple[int, ...] = (),
+    listen: tuple[str, int] | None = None,
+    connect_deadline: float = CONNECT_SECONDS,
+    deadline: float | None = None,
+    threads: int = 1,
+    tell: Callable[[str], None] = lambda line: None,
+) -> Released:
+    """Take part in the release of a collection as one of its servers; call it once in a process.
+
+    Parameters
+    ----------
+    collection : Collection
+        The task file.
+    number : int
+        This server's number.
+    folder : path
+        Its folder, see `ServerFolder`.
+    out : path
+        The release file to write; one that is there is replaced.
+    close : bool
+        Whether to close the intake of this server for good before its time.
+    without : tuple of int
+        Servers that all others have agreed to go on without.
+    listen : (host, port), optional
+        Where to listen, if not at the address where the others find this server.
+    connect_deadline : float
+        Seconds until all servers have to be there.
+    deadline : float, optional
+        Seconds that another server may keep this one waiting; by default what the largest batch may take.
+    threads : int
+        Of the transform.
+    tell : callable, optional
+        Takes lines of progress.
+
+    Returns
+    -------
+    Released
+
+    Raises
+    ------
+    TooFewClients, AlreadyReleased, CollectionClosed, GuaranteeError
+        If this server or another one refuses; nothing was opened.
+    ProtocolFailure
+        If the run breaks. It may be repeated with the same arguments.
+    """
+    from dpmpc.protocols import collected_release
+
+    own, target = ServerFolder(Path(folder)), Path(out)
+    own.require_server(collection, number)
+    require_quorum(collection, without)
+    if threads < 1:
+        raise InputError(f"threads: {threads} given, a positive integer expected")
+    if target.is_dir() or not target.absolute().parent.is_dir():
+        raise InputError(f"out: {target} given, a file in a directory that exists expected")
+    settings = PartySettings(
+        party=number,
+        servers=len(collection.servers),
+        addresses=[
+            listen if listen is not None and server == number else entry.release_address
+            for server, entry in enumerate(collection.servers)
+        ],
+        program=PROGRAM,
+        arguments={},
+        task=collection.digest.hex(),
+        deadline=deadline if deadline is not None else _allowance(collection),
+        connect_deadline=connect_deadline,
+        frame_limit=max(FRAME_LIMIT, 8 * collection.plan.sketch.rows * collection.plan.width + FRAME_HEADER),
+        without=tuple(sorted(without)),
+    )
+    pin(own.identity, [entry.certificate.encode() for entry in collection.servers])
+    with own.releasing(number), _opened(collection, number, own) as (spool, ledger):
+        server = ReleasingServer(collection, number, spool, ledger, own.identity, target, close, threads, tell)
+        _tell_beginning(server, settings)
+        party = Party(PartyRuntime(settings, own.identity), own.identity, sys.stderr)
+        released: Released = party.runtime.run_program(collected_release.take_part(party, server))
+        return released
+
+
+def _tell_beginning(server: ReleasingServer, settings: PartySettings) -> None:
+    """Say who is waited for and how long, and at once what all are going to be told when they are there."""
+    others = [
+        f"server {number} at {host}:{port}"
+        for number, (host, port) in enumerate(settings.addresses)
+        if number not in (server.number, *settings.without)
+    ]
+    server.tell(f"server {server.number} waits up to {settings.connect_deadline:g} s for {', '.join(others)}")
+    try:
+        server.require_due()
+    except CollectionClosed as error:
+        server.tell(f"it is going to refuse, and tells the others when they are there: {error}")
+
+
+@contextlib.contextmanager
+def _opened(collection: Collection, number: int, folder: ServerFolder) -> Iterator[tuple[Spool, Ledger]]:
+    with folder.open_spool(collection, number, writer=False) as spool, Ledger(folder.ledger) as ledger:
+        yield spool, ledger
+
+
+def _allowance(collection: Collection) -> float:
+    """Seconds that the longest step of a server may take."""
+    copies, width = collection.record_shape
+    share = 8 * copies * width * collection.largest_batch
+    return PATIENCE_SECONDS + share / _SLOWEST + collection.most_stored / _LEDGER_RECORDS

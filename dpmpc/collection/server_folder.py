@@ -1,0 +1,104 @@
+"""Where a server of a collection keeps what it has: one folder for its owner alone, whose parts are named here.
+
+======================  ===============================================================
+``identity/``           party.crt and party.key, as `dpmpc identity` writes them
+``spool/``              the shares of the reports
+``ledger/``             what this server has ever opened; better on another disk
+``roster``              who may contribute, where the collection asks for that
+``release.lock``        the process that takes part in a release, while it does
+======================  ===============================================================
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from dpmpc.collection.spool import Spool
+from dpmpc.collection.task_file import Collection
+from dpmpc.errors import InputError
+from dpmpc.network.identity import CERTIFICATE_FILE, KEY_FILE, same_certificate
+from dpmpc.storage import require_private
+from dpmpc.untrusted import printable
+
+
+@dataclasses.dataclass(frozen=True)
+class ServerFolder:
+    """The folder of one server.
+
+    Parameters
+    ----------
+    path : Path
+        Must exist; mode 0700.
+    """
+
+    path: Path
+
+    def __post_init__(self) -> None:
+        if not self.path.is_dir():
+            raise InputError(f"folder: {self.path} given, a directory with identity/{KEY_FILE} expected")
+        require_private("folder", self.path)
+
+    @property
+    def identity(self) -> Path:
+        """Folder of the key and the certificate."""
+        return self.path / "identity"
+
+    @property
+    def spool(self) -> Path:
+        """Folder of the shares."""
+        return self.path / "spool"
+
+    @property
+    def ledger(self) -> Path:
+        """Folder of what was opened."""
+        return self.path / "ledger"
+
+    @property
+    def roster(self) -> Path:
+        """File of who may contribute."""
+        return self.path / "roster"
+
+    def require_server(self, collection: Collection, server: int) -> None:
+        """Refuse a folder whose certificate is not the one that the collection pins for this server."""
+        if not 0 <= server < len(collection.servers):
+            raise InputError(f"server: {server} given, 0 to {len(collection.servers) - 1} expected by the collection")
+        path = self.identity / CERTIFICATE_FILE
+        try:
+            own = path.read_bytes()
+        except OSError as error:
+            raise InputError(f"folder: {path} cannot be read: {error.strerror}") from error
+        if not same_certificate(own, collection.servers[server].certificate.encode()):
+            raise InputError(f"folder: {path} is not the certificate that the collection gives server {server}")
+
+    @contextlib.contextmanager
+    def releasing(self, server: int) -> Iterator[None]:
+        """Be the only process of this machine that takes part in a release for this folder.
+
+        Raises
+        ------
+        InputError
+            If another one does: both would answer for the same server.
+        """
+        path = self.path / "release.lock"
+        with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(
+                    f"folder: {self.path} is in use by another `dpmpc release` of server {server} "
+                    f"(process {printable(file.read(20).strip()) or 'unknown'}): wait for it, or end it first"
+                ) from None
+            file.truncate(0)
+            file.write(f"{os.getpid()}\n")
+            file.flush()
+            yield
+
+    def open_spool(self, collection: Collection, server: int, *, writer: bool) -> Spool:
+        """Open the shares, which must be of this collection and server."""
+        ring = collection.plan.encoding.ring
+        return Spool(self.spool, collection.digest, server, collection.record_shape, ring, writer=writer)

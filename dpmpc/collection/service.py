@@ -1,0 +1,315 @@
+"""What a server answers: the HTTP side of a collection.
+
+===============================================  ==========================================================
+``POST /v1/collections/DIGEST/reports``          body: records (`reports`); header ``Authorization: Bearer
+                                                 TOKEN`` where the collection asks for it
+``GET /v1/collection``                           the task file as JSON
+``GET /healthz``                                 200 while uploads are stored, 503 after, or when the disk is full
+``GET /metrics``                                 to loopback addresses, unless an option says otherwise
+===============================================  ==========================================================
+
+An upload is answered with 200 and ``{"stored": m, "duplicates": q}`` when its reports are durable, and not before.
+Every other answer is ``{"error": NAME, "message": TEXT}``, and nothing of the upload was stored by it:
+
+====  ====================================================================================================
+400   ReportRejected: no list of reports to this server for this collection
+401   Unauthenticated: a token is needed
+403   Unknown: the roster does not know this token with this report
+404   there is no such collection, or no such page
+409   ReportConflict: a report id was used for another report
+410   CollectionClosed: after closing
+411   LengthRequired
+413   TooLarge
+408   TooSlow: the body did not come in time
+425   TooEarly: before opening
+429   TooMany: more reports a second than an address may send; ``Retry-After`` says when to come back
+503   Busy, SpoolError: no memory or no disk, now; NoRoom: the sender's address has its share of the reports that a
+      server stores; ``Retry-After`` too
+====  ====================================================================================================
+
+Promised: nothing that a client sends is logged, and no answer holds anything but public facts and what the client has
+itself sent. Not promised: that a client whose connection broke knows whether it was heard. It sends the same bytes
+again.
+
+What an operator watches, in the text format of Prometheus. No address, report id or token is among it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import ipaddress
+import json
+import logging
+import math
+import shutil
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from dpmpc.collection.admission import Admission, Limits, Refusal
+from dpmpc.collection.connections import SeldomLogger
+from dpmpc.collection.group_commit import GroupCommit, NoRoom
+from dpmpc.collection.reports import ReportFormat
+from dpmpc.collection.roster import Roster
+from dpmpc.collection.spool import ID_BYTES, Added, Spool
+from dpmpc.collection.task_file import Collection
+from dpmpc.errors import CollectionClosed, InputError, ReportConflict, ReportRejected, SpoolError
+from dpmpc.network.callers import network_of
+
+try:
+    from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+except ImportError as error:
+    from dpmpc.errors import InputError
+
+    raise InputError("dpmpc.collection needs prometheus-client: pip install 'dpmpc[intake]'") from error
+
+_SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+_REQUESTS = (1, 3, 10, 30, 100, 300, 1000)
+
+
+class Metrics:
+    """The figures of one server, in a registry of their own.
+
+    Parameters
+    ----------
+    stored : callable
+        Reports in the spool.
+    waiting : callable
+        Bytes that requests hold.
+    connections : callable
+        Open ones.
+    """
+
+    def __init__(self, stored: Callable[[], float], waiting: Callable[[], float], connections: Callable[[], float]):
+        registry = CollectorRegistry()
+        self._registry = registry
+        self.accepted = Counter("dpmpc_reports_accepted", "Reports stored and acknowledged", registry=registry)
+        self.duplicates = Counter("dpmpc_reports_duplicate", "Reports acknowledged again", registry=registry)
+        self.rejected = Counter("dpmpc_requests_rejected", "Uploads turned away", ["reason"], registry=registry)
+        self.refused = Counter(
+            "dpmpc_connections_refused", "Connections that were one too many", ["reason"], registry=registry
+        )
+        self.bytes = Counter("dpmpc_upload_bytes", "Bytes of accepted bodies", registry=registry)
+        self._seconds = Histogram(
+            "dpmpc_commit_seconds", "Time to store a group of uploads", buckets=_SECONDS, registry=registry
+        )
+        self._requests = Histogram("dpmpc_commit_requests", "Uploads of a group", buckets=_REQUESTS, registry=registry)
+        for name, text, function in (
+            ("dpmpc_reports_stored", "Reports in the spool", stored),
+            ("dpmpc_waiting_bytes", "Bytes that uploads hold until they are stored", waiting),
+            ("dpmpc_connections", "Open connections", connections),
+        ):
+            Gauge(name, text, registry=registry).set_function(function)
+
+    def observe_group(self, requests: int, seconds: float) -> None:
+        """Count one commit."""
+        self._requests.observe(requests)
+        self._seconds.observe(seconds)
+
+    def text(self) -> bytes:
+        """Return all figures."""
+        return bytes(generate_latest(self._registry))
+
+
+try:
+    from aiohttp import web
+except ImportError as error:
+    raise InputError("dpmpc.collection needs aiohttp: pip install 'dpmpc[intake]'") from error
+LEAST_FREE_BYTES = 1 << 26  # on the spool's disk; below it a server is not healthy, though it may store some more
+LONGEST_RETRY_S = 86400.0  # a rate may be so low that the next report is due in longer than a float can say
+LOGGER = logging.getLogger("dpmpc.collection")
+UPLOADS = "/v1/collections/{digest}/reports"
+_BEARER = "Bearer "
+_RETRY_SECONDS = 30.0  # a full disk is not mended at once
+_STATUS: tuple[tuple[type[InputError], int], ...] = (
+    (ReportConflict, 409),
+    (ReportRejected, 400),
+    (CollectionClosed, 410),
+)
+
+Handler = Callable[[Any], Awaitable[Any]]
+
+
+class Service:
+    """The requests of one server of one collection; to be made in the event loop that serves them.
+
+    Parameters
+    ----------
+    collection : Collection
+        The public facts.
+    server : int
+        The number of the server.
+    spool : Spool
+        Open for writing.
+    roster : Roster, optional
+        Who may contribute; required where the collection is authenticated, and nowhere else.
+    limits : Limits, optional
+        How much is taken.
+    metrics_for_all : bool
+        Whether ``/metrics`` is answered to others than loopback addresses.
+    now : callable, optional
+        The time of day, with its zone.
+    """
+
+    def __init__(
+        self,
+        collection: Collection,
+        server: int,
+        spool: Spool,
+        *,
+        roster: Roster | None = None,
+        limits: Limits | None = None,
+        metrics_for_all: bool = False,
+        now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
+    ):
+        if collection.authenticated != (roster is not None):
+            given = "none" if roster is None else "one"
+            raise InputError(f"roster: {given} given for a collection with authenticated = {collection.authenticated}")
+        self.collection, self.limits = collection, limits or Limits()
+        self.connections: Callable[[], int] = lambda: 0
+        self.log = SeldomLogger(LOGGER)
+        self._server, self._roster, self._metrics_for_all, self._now = server, roster, metrics_for_all, now
+        self._form, self._spool_folder = ReportFormat(collection, server), spool.folder
+        self._admission = Admission(self._form, self.limits, now)
+        self._metrics = Metrics(
+            lambda: self._commits.stored, lambda: self._admission.waiting, lambda: self.connections()
+        )
+        self._commits = GroupCommit(self._form, spool, self._metrics.observe_group)
+        self._public = json.dumps(collection.to_dict(), default=datetime.datetime.isoformat).encode()
+
+    def application(self) -> Any:
+        """Return the aiohttp application."""
+        application = web.Application(client_max_size=self._admission.longest, middlewares=[self._answer_errors])
+        application.router.add_post(UPLOADS, self._upload)
+        application.router.add_get("/v1/collection", self._describe)
+        application.router.add_get("/healthz", self._health)
+        application.router.add_get("/metrics", self._measure)
+        return application
+
+    def count_refused(self, reason: str) -> None:
+        """Count a connection that was one too many."""
+        self._metrics.refused.labels(reason).inc()
+
+    async def close(self) -> None:
+        """Store what waits, then take no more."""
+        await self._commits.close()
+
+    @property
+    def _answer_errors(self) -> Any:
+        """Answers in JSON whatever happens, and logs what should not."""
+
+        @web.middleware  # type: ignore[untyped-decorator, unused-ignore]
+        async def answer(request: Any, handler: Handler) -> Any:
+            try:
+                return await handler(request)
+            except web.HTTPException as error:
+                return _refused(error.status, type(error).__name__, error.reason)
+            except (ConnectionError, asyncio.CancelledError):
+                raise
+            except Exception:
+                self.log.log(logging.ERROR, "an upload failed", traceback=True)
+                return _refused(500, "InternalError", "nothing is known about this upload; try again later")
+
+        return answer
+
+    async def _upload(self, request: Any) -> Any:
+        try:
+            added, length = await self._take(request)
+        except Refusal as refusal:
+            self._metrics.rejected.labels(refusal.reason).inc()
+            return _refused(refusal.status, refusal.reason, str(refusal), refusal.retry_after)
+        except (ReportRejected, CollectionClosed) as error:
+            self._metrics.rejected.labels(type(error).__name__).inc()
+            status = next(status for kind, status in _STATUS if isinstance(error, kind))
+            return _refused(status, type(error).__name__, str(error))
+        except NoRoom as error:
+            self._metrics.rejected.labels("NoRoom").inc()
+            return _refused(503, "NoRoom", str(error), _RETRY_SECONDS)
+        except SpoolError as error:
+            self.log.log(logging.ERROR, "SpoolError: %s", error)
+            self._metrics.rejected.labels("SpoolError").inc()
+            return _refused(503, "SpoolError", "nothing was stored; try again later", _RETRY_SECONDS)
+        self._metrics.accepted.inc(added.stored)
+        self._metrics.duplicates.inc(added.duplicates)
+        self._metrics.bytes.inc(length)
+        return _json(200, {"stored": added.stored, "duplicates": added.duplicates})
+
+    async def _take(self, request: Any) -> tuple[Added, int]:
+        if request.match_info["digest"] != self.collection.digest.hex():
+            raise Refusal(404, "NotFound", f"collection: {self.collection.digest.hex()} expected")
+        length = request.content_length
+        self._admission.check(request.remote, length)
+        token = None if self._roster is None else _token(request.headers.get("Authorization", ""))
+        with self._admission.room(length):
+            try:
+                async with asyncio.timeout(self.limits.read_seconds):
+                    body = await request.read()
+            except TimeoutError:
+                request.protocol.force_close()
+                raise Refusal(408, "TooSlow", f"body: not there in {self.limits.read_seconds:g} s") from None
+            if self._roster is not None and token is not None:
+                _authenticate(self._roster, self._form, token, body)
+            return await self._commits.commit(body, network_of(request.remote)), length
+
+    async def _describe(self, request: Any) -> Any:
+        return web.Response(body=self._public, content_type="application/json")
+
+    async def _health(self, request: Any) -> Any:
+        disk = not self._commits.failing and await asyncio.to_thread(self._has_disk)
+        healthy = self._commits.alive and disk
+        now = self._now()
+        state = {
+            "healthy": healthy,
+            "disk": disk,
+            "server": self._server,
+            "collection": self.collection.digest.hex(),
+            "open": self.collection.opens <= now < self.collection.closes,
+        }
+        return _json(200 if healthy else 503, state)
+
+    def _has_disk(self) -> bool:
+        """Whether the spool's disk has room for some uploads more."""
+        try:
+            return shutil.disk_usage(self._spool_folder).free >= LEAST_FREE_BYTES
+        except OSError:
+            return False
+
+    async def _measure(self, request: Any) -> Any:
+        if not self._metrics_for_all and not _is_loopback(request.remote):
+            return _refused(403, "Forbidden", "metrics: only for loopback addresses")
+        return web.Response(body=self._metrics.text(), headers={"Content-Type": "text/plain; version=0.0.4"})
+
+
+def _token(header: str) -> bytes:
+    """Return the token of a header, or refuse a request without one."""
+    try:
+        if not header.startswith(_BEARER):
+            raise ValueError
+        return bytes.fromhex(header[len(_BEARER) :])
+    except ValueError:
+        raise Refusal(401, "Unauthenticated", "Authorization: 'Bearer TOKEN' with 64 digits expected") from None
+
+
+def _authenticate(roster: Roster, form: ReportFormat, token: bytes, body: bytes) -> None:
+    if len(body) != form.record_bytes:
+        raise ReportRejected(f"body: {len(body)} bytes given, one report of {form.record_bytes} expected with a token")
+    if not roster.admits(body[:ID_BYTES], token):
+        raise Refusal(403, "Unknown", "Authorization: no token of the client whose report this is")
+
+
+def _json(status: int, content: dict[str, Any]) -> Any:
+    return web.Response(status=status, body=json.dumps(content).encode(), content_type="application/json")
+
+
+def _refused(status: int, name: str, message: str, retry_after: float | None = None) -> Any:
+    response = _json(status, {"error": name, "message": message})
+    if retry_after is not None:
+        response.headers["Retry-After"] = str(math.ceil(min(retry_after, LONGEST_RETRY_S)))
+    return response
+
+
+def _is_loopback(address: str | None) -> bool:
+    try:
+        return ipaddress.ip_address(address or "").is_loopback
+    except ValueError:
+        return False

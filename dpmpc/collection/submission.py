@@ -1,0 +1,368 @@
+"""A client's side of a collection: make reports, keep them, send them until every server has acknowledged them.
+
+Promised: records are on the client's disk before the first byte leaves (`pending`), so a submission can be repeated
+after whatever has happened, and counts once. Only a server with the pinned certificate is spoken to. What may pass, a
+broken connection, a full queue, a server that restarts, is tried again with growing, random delays, until time is over;
+then, and when a server refuses for good, the error says which server. Meanwhile, whoever watches is told of a server
+that keeps silent. What a server answers is bounded, checked and escaped before anybody reads it (`dpmpc.untrusted`); an
+answer that cannot be is a `ProtocolFailure` that names the server. Not promised: that a report is in the release. A
+server may be down until the collection closes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import datetime
+import math
+import os
+import secrets
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.client import Client
+from dpmpc.collection.pending import Pending, Record
+from dpmpc.collection.reports import make_reports
+from dpmpc.collection.roster import Ticket
+from dpmpc.collection.spool import ID_BYTES
+from dpmpc.collection.task_file import Collection
+from dpmpc.errors import (
+    CollectionClosed,
+    DpmpcError,
+    InputError,
+    PartyImpersonated,
+    PartyMissing,
+    ProtocolFailure,
+    ReportConflict,
+    ReportRejected,
+)
+from dpmpc.network.identity import party_name, pinning_context
+from dpmpc.randomness import Stream
+from dpmpc.untrusted import ReadError, printable, read_json
+
+try:
+    import aiohttp
+except ImportError as error:
+    raise InputError("dpmpc.collection needs aiohttp: pip install 'dpmpc[intake]'") from error
+
+SECONDS = 3600.0
+ATTEMPT_SECONDS = 30.0
+FIRST_DELAY, LONGEST_DELAY = 0.2, 60.0
+SILENCE_SECONDS, REMINDER_SECONDS = 5.0, 60.0  # until a server that acknowledges nothing is told of, and again
+_ANSWER_BYTES = 1 << 14
+_LONGEST_MESSAGE = 300  # characters of a server's words that are shown
+_LONGEST_PAUSE = 86400.0  # seconds; no server asks for more
+_NO_ANSWER = "no answer yet"
+_BLOCK_WORDS = 1 << 20  # of the reports that are made at once
+_PASSING = frozenset({408, 429, 500, 502, 503, 504})
+_PERMANENT: dict[str, type[InputError]] = {
+    "ReportRejected": ReportRejected,
+    "ReportConflict": ReportConflict,
+    "CollectionClosed": CollectionClosed,
+    "TooEarly": CollectionClosed,
+    "TooLarge": InputError,
+}
+Result = TypeVar("Result")
+_SPREAD = secrets.SystemRandom()
+
+
+class _Counts(msgspec.Struct, frozen=True):
+    """The answer to an upload that was stored."""
+
+    stored: int
+    duplicates: int
+
+
+class _Reason(msgspec.Struct, frozen=True):
+    """The answer to an upload that was not stored."""
+
+    error: str = "no reason"
+    message: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Submitted:
+    """What became of a submission.
+
+    Parameters
+    ----------
+    reports : int
+        All of it.
+    stored, duplicates : tuple of int
+        For each server, what it stored in this run, and what it had already.
+    finished_before : bool
+        Whether nothing was sent because an earlier run had finished. Without tickets the state file then no longer
+        knows whose rows it was for: nobody has compared them with the rows of this run.
+    """
+
+    reports: int
+    stored: tuple[int, ...]
+    duplicates: tuple[int, ...]
+    finished_before: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Submission:
+    """Rows of one client, or of many whose reports somebody collects for them.
+
+    Parameters
+    ----------
+    collection : Collection
+        The public facts; verified before anything is sent.
+    state : path
+        File that keeps the reports until all servers have acknowledged them. Give it again to send again.
+    tickets : sequence of Ticket, optional
+        One for each row, where the collection asks who its clients are.
+    batch : int
+        Reports of one request; 1 with tickets.
+    concurrency : int
+        Requests to one server at a time.
+    seconds : float
+        Longest time for all of it.
+    client : Client, optional
+        Who randomizes the rows; of ``collection.plan``.
+    tell : callable, optional
+        Takes a line whenever a server has acknowledged nothing for `SILENCE_SECONDS`, every `REMINDER_SECONDS` at most.
+    """
+
+    collection: Collection
+    state: str | os.PathLike[str]
+    tickets: Sequence[Ticket] | None = None
+    batch: int = 1
+    concurrency: int = 8
+    seconds: float = SECONDS
+    client: Client | None = None
+    tell: Callable[[str], None] = lambda line: None
+
+    def __post_init__(self) -> None:
+        for name in ("batch", "concurrency", "seconds"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise InputError(f"{name}: {getattr(self, name)} given, a positive finite number expected")
+        if self.collection.authenticated != (self.tickets is not None):
+            given = "none" if self.tickets is None else f"{len(self.tickets)}"
+            raise InputError(f"tickets: {given} given for a collection with authenticated = {self.tickets is None}")
+        if self.tickets is not None and self.batch > 1:
+            raise InputError(f"batch: {self.batch} given, 1 expected with tickets: each report has its own token")
+        self.collection.require_clipping()
+
+    def run(self, rows: NDArray[np.float64]) -> Submitted:
+        """Send one report for each row, and wait until every server has acknowledged all.
+
+        Parameters
+        ----------
+        rows : ndarray of float64, shape (m, p)
+            In the units of the schema.
+
+        Raises
+        ------
+        PartyMissing
+            If a server did not acknowledge in time. Run again with the same state and rows.
+        ReportRejected, ReportConflict, CollectionClosed, PartyImpersonated, ProtocolFailure
+            If a server refuses for good, or is another than the collection names. Other servers may have stored reports
+            by then; a batch holds only what all have.
+        """
+        return asyncio.run(self.send(rows))
+
+    async def send(self, rows: NDArray[np.float64]) -> Submitted:
+        """Do what `run` does, in an event loop."""
+        self.collection.verify()
+        with self.open(rows) as pending:
+            reports, finished = pending.reports, pending.finished
+            if finished and reports != len(rows):
+                raise InputError(
+                    f"state: {self.state} is that of a finished submission of {reports} reports, {len(rows)} rows "
+                    "given; another file for other people expected"
+                )
+            tokens = None if self.tickets is None else {ticket.report: ticket for ticket in self.tickets}
+            uploads = [_Uploader(self, server, pending, tokens) for server in range(len(self.collection.servers))]
+            counts = await _all(upload.run() for upload in uploads)
+        stored, duplicates = zip(*counts, strict=True)
+        return Submitted(reports, stored, duplicates, finished)
+
+    def open(self, rows: NDArray[np.float64]) -> Pending:
+        """Make the reports of these rows unless the state has them; return what is still to be sent, open."""
+        if self.tickets is not None and len(self.tickets) != len(rows):
+            raise InputError(f"tickets: {len(self.tickets)} given, one for each of {len(rows)} rows expected")
+        content = np.ascontiguousarray(rows, "<f8").tobytes()
+        ids = [ticket.report for ticket in self.tickets or ()]
+        return Pending(self.state, self.collection, content, self._reports(rows), ids)
+
+    def _reports(self, rows: NDArray[np.float64]) -> Iterator[list[list[bytes]]]:
+        client = self.client or Client(self.collection.plan)
+        step = max(1, _BLOCK_WORDS // math.prod(self.collection.record_shape))
+        ids = Stream.from_os()
+        for first in range(0, len(rows), step):
+            block = rows[first : first + step]
+            if self.tickets is None:
+                names = [ids.bytes(ID_BYTES) for _ in block]
+            else:
+                names = [ticket.report for ticket in self.tickets[first : first + step]]
+            yield make_reports(client, self.collection, block, names)
+
+
+class _Uploader:
+    """Sends one server what it has not acknowledged."""
+
+    def __init__(
+        self, submission: Submission, server: int, pending: Pending, tickets: dict[bytes, Ticket] | None
+    ) -> None:
+        entry = submission.collection.servers[server]
+        self._submission, self._server, self._pending, self._tickets = submission, server, pending, tickets
+        self._host = printable(entry.url)
+        self._url = f"{entry.url}/v1/collections/{submission.collection.digest.hex()}/reports"
+        self._context = pinning_context(entry.certificate.encode())
+        self._stored = self._duplicates = 0
+        self._obstacle = _NO_ANSWER
+
+    async def run(self) -> tuple[int, int]:
+        """Return how many were stored, and how many were there already."""
+        self._heard = asyncio.get_running_loop().time()
+        self._deadline = self._heard + self._submission.seconds
+        watching = asyncio.create_task(self._watch())
+        try:
+            await self._send_everything()
+        finally:
+            watching.cancel()
+        return self._stored, self._duplicates
+
+    async def _send_everything(self) -> None:
+        batch, concurrency = self._submission.batch, self._submission.concurrency
+        connector = aiohttp.TCPConnector(limit=concurrency, ssl=self._context)
+        timeout = aiohttp.ClientTimeout(total=ATTEMPT_SECONDS)
+        jar = aiohttp.DummyCookieJar()
+        async with aiohttp.ClientSession(
+            connector=connector, timeout=timeout, cookie_jar=jar, auto_decompress=False
+        ) as self._http:
+            for window in self._pending.records(self._server, 16 * batch * concurrency):
+                requests = iter([window[start : start + batch] for start in range(0, len(window), batch)])
+                await _all(self._send_all(requests) for _ in range(concurrency))
+                self._pending.acknowledge(self._server, [record.position for record in window])
+
+    async def _watch(self) -> None:
+        """Tell of the server's silence, within seconds and then now and then."""
+        loop = asyncio.get_running_loop()
+        earliest = loop.time()
+        while True:
+            silent_from = max(self._heard + SILENCE_SECONDS, earliest)
+            if loop.time() < silent_from:
+                await asyncio.sleep(silent_from - loop.time())
+                continue
+            left = datetime.timedelta(seconds=self._deadline - loop.time())
+            until = datetime.datetime.now(datetime.UTC) + left
+            silence = loop.time() - self._heard
+            self._submission.tell(
+                f"server {self._server}, {self._host}: nothing acknowledged for {silence:.0f} s, tried "
+                f"until {until.isoformat(timespec='seconds')}; last: {self._obstacle}"
+            )
+            earliest = loop.time() + REMINDER_SECONDS
+
+    async def _send_all(self, requests: Iterator[list[Record]]) -> None:
+        for records in requests:
+            try:
+                await self._send(records)
+            except DpmpcError:
+                list(requests)  # nothing more is begun
+                raise
+
+    async def _send(self, records: list[Record]) -> None:
+        """Send until the server acknowledges or refuses for good."""
+        body = b"".join(record.content for record in records)
+        headers = {"Content-Type": "application/octet-stream"}
+        if self._tickets is not None:
+            token = self._tickets[body[:ID_BYTES]].token(self._server)
+            headers["Authorization"] = f"Bearer {token.hex()}"
+        delay = FIRST_DELAY
+        while True:
+            wait, why = await self._attempt(body, headers, len(records))
+            if why is None:
+                self._heard, self._obstacle = asyncio.get_running_loop().time(), _NO_ANSWER
+                return
+            self._obstacle = why
+            pause = max(wait, delay * _SPREAD.uniform(0.5, 1.5))
+            loop = asyncio.get_running_loop()
+            if loop.time() + pause > self._deadline:
+                raise PartyMissing(
+                    f"server {self._server}: no acknowledgement within {self._submission.seconds:g} s; last: {why}",
+                    self._server,
+                )
+            await asyncio.sleep(pause)
+            delay = min(LONGEST_DELAY, 2 * delay)
+
+    async def _attempt(self, body: bytes, headers: dict[str, str], reports: int) -> tuple[float, str | None]:
+        """Send once; return how long the server asks to wait, and why it was in vain."""
+        try:
+            async with self._http.post(
+                self._url,
+                data=body,
+                headers=headers,
+                server_hostname=party_name(self._server),
+                allow_redirects=False,
+            ) as response:
+                content = await _read_bounded(response.content)
+                status, retry_after = response.status, response.headers.get("Retry-After", "")
+        except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
+            why = printable(str(error), _LONGEST_MESSAGE)
+            raise PartyImpersonated(
+                f"server {self._server}: the certificate that the collection names expected: {why}", self._server
+            ) from error
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            return 0.0, printable(f"{type(error).__name__}: {error}", _LONGEST_MESSAGE)
+        if status == 200:
+            self._count(content, reports)
+            return 0.0, None
+        try:
+            reason = read_json(content, _Reason, largest=_ANSWER_BYTES)
+        except ReadError:
+            reason = _Reason("an answer without a reason")
+        message = printable(reason.message, _LONGEST_MESSAGE)
+        why = f"{status} {printable(reason.error, _LONGEST_MESSAGE)}: {message}"
+        if status in _PASSING:
+            return _pause(retry_after), why
+        kind = _PERMANENT.get(reason.error)
+        if kind is not None:
+            raise kind(f"server {self._server}: {message}")
+        raise ProtocolFailure(f"server {self._server}: {why}", self._server)
+
+    def _count(self, content: bytes, reports: int) -> None:
+        """Add up what the server says that it stored, which is as many reports as were sent."""
+        try:
+            counts = read_json(content, _Counts, largest=_ANSWER_BYTES)
+        except ReadError as error:
+            raise ProtocolFailure(f"server {self._server}: an answer without counts: {error}", self._server) from None
+        if min(counts.stored, counts.duplicates) < 0 or counts.stored + counts.duplicates != reports:
+            raise ProtocolFailure(
+                f"server {self._server}: stored {counts.stored}, duplicates {counts.duplicates} answered, "
+                f"{reports} in all expected",
+                self._server,
+            )
+        self._stored += counts.stored
+        self._duplicates += counts.duplicates
+
+
+async def _read_bounded(stream: aiohttp.StreamReader) -> bytes:
+    """Read an answer, or its beginning if it is longer than answers are."""
+    content = b""
+    while len(content) <= _ANSWER_BYTES and (part := await stream.read(_ANSWER_BYTES)):
+        content += part
+    return content
+
+
+def _pause(retry_after: str) -> float:
+    """Return the seconds of a header ``Retry-After``; 0 if it says no such thing."""
+    plain = retry_after.isascii() and retry_after.isdecimal() and len(retry_after) < 10
+    return min(float(retry_after), _LONGEST_PAUSE) if plain else 0.0
+
+
+async def _all(jobs: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
+    """Let all jobs end, then return their results or raise the first error: a connection is not cut off half-made."""
+    outcomes = await asyncio.gather(*jobs, return_exceptions=True)
+    results = []
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome
+        results.append(outcome)
+    return results

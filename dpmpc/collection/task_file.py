@@ -1,0 +1,572 @@
+"""The task file of a collection: everything that clients, servers and readers agree on before the first upload.
+
+The noise of a client is in its report before anybody knows how many reports there will be, or the public matrix, whose
+seed the servers toss after closing. So a collection fixes the noise for its *minimum batch*, and `Collection.task`
+recomputes the guarantee for the batch and the matrix that there are in the end: a matrix that gives less than was
+promised is drawn again, a batch that cannot give it is refused.
+
+Any server can deny reports until the minimum batch is left, and so choose who is in it. Where clients make the noise,
+the guarantee counts on the minimum batch less t clients, and t has to bound those that work with a server in
+*whichever* batch remains; so `design_collection` takes t from whoever asks, and has servers make the noise unless told
+otherwise.
+
+The file is TOML: what a `Task` says but for the number of clients and the seed of the matrix, the times, the sizes, and
+the servers with their certificates. It holds no secret. Its digest is that of the content, not of spaces and comments.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import functools
+import hashlib
+import json
+import math
+import os
+import urllib.parse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.bounds import Schema
+from dpmpc.encoding import plan_modulus
+from dpmpc.errors import CollectionClosed, GuaranteeError, InputError, TooFewClients
+from dpmpc.network.identity import check_certificate
+from dpmpc.noise import noise_from
+from dpmpc.planning.specification import design
+from dpmpc.privacy.exposure import MATRICES
+from dpmpc.randomness import SEED_BYTES, Label, derive
+from dpmpc.sharing import ShamirSharing
+from dpmpc.sketching import Sum
+from dpmpc.storage import malformed
+from dpmpc.task import Task
+from dpmpc.untrusted import ReadError, printable, read_bytes, read_toml
+
+FORMAT = 1
+HTTPS_PORT = 443
+MOST_TOLD_ROWS = 256  # of one copy: what would hold against more clients takes time k^3 for each number of them
+ATTEMPTS = MATRICES  # matrices that are drawn from one toss before a batch is refused
+STORED_FACTOR = 4  # reports that a server stores at most, as a multiple of the largest batch
+MARGINS = (1.0, 1.02, 1.05, 1.1, 1.2)  # of the noise: matrices that are drawn later may need more than the first one
+
+
+class ServerEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One server of a collection.
+
+    Parameters
+    ----------
+    url : str
+        Where clients upload: ``https://HOST[:PORT]``.
+    release : str
+        Where the other servers reach it for the release: ``HOST:PORT``.
+    certificate : str
+        Its certificate in PEM, which clients and servers pin. It names the server as ``party-NUMBER``, not its host.
+    """
+
+    url: str
+    release: str
+    certificate: str
+
+    @property
+    def release_address(self) -> tuple[str, int]:
+        """Host and port for the other servers."""
+        host, _, port = self.release.rpartition(":")
+        return host.lower().removeprefix("[").removesuffix("]"), int(port)
+
+    @property
+    def upload_address(self) -> tuple[str | None, int]:
+        """Host and port for clients."""
+        parts = urllib.parse.urlsplit(self.url)
+        return parts.hostname, parts.port or HTTPS_PORT
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The fields of the TOML file."""
+
+    format: Literal[1]
+    name: str
+    opens: datetime.datetime
+    closes: datetime.datetime
+    expires: datetime.datetime
+    minimum_batch: int
+    largest_batch: int
+    authenticated: bool
+    task: dict[str, Any]
+    servers: list[ServerEntry]
+    checked_dealing: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Collection:
+    """What everybody agrees on before the first upload.
+
+    Parameters
+    ----------
+    name : str
+        For people.
+    opens, closes : datetime
+        When reports are taken; with a time zone.
+    expires : datetime
+        After this time nothing is released any more, and the servers may delete what they have.
+    minimum_batch : int
+        Fewer reports than these are never opened; the noise is chosen for so many.
+    largest_batch : int
+        More reports than these are not opened together; the sums are proven not to wrap around for so many. Where the
+        servers hold more, the toss chooses (`chosen`).
+    authenticated : bool
+        Whether only clients of a roster may contribute, each once.
+    template : dict
+        The fields of a `Task` without the number of clients and the seed of the matrix.
+    servers : tuple of ServerEntry
+        In party order.
+    checked_dealing : bool
+        Whether each report holds one more word, a mask by which servers check that its Shamir shares lie on polynomials
+        (`dpmpc.collection.dealing`). True for all new collections with Shamir shares. Those of version 0.1, which have
+        no such line in their file, are released without the check.
+
+    Raises
+    ------
+    InputError
+        If a field is not what it has to be.
+    """
+
+    name: str
+    opens: datetime.datetime
+    closes: datetime.datetime
+    expires: datetime.datetime
+    minimum_batch: int
+    largest_batch: int
+    authenticated: bool
+    template: dict[str, Any]
+    servers: tuple[ServerEntry, ...]
+    checked_dealing: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("opens", "closes", "expires"):
+            if getattr(self, name).tzinfo is None:
+                raise InputError(f"{name}: {getattr(self, name)} given, a time with its time zone expected")
+        if not self.opens < self.closes < self.expires:
+            times = f"{self.opens}, {self.closes}, {self.expires}"
+            raise InputError(f"opens, closes, expires: {times} given, each later than the one before expected")
+        if not 1 <= self.minimum_batch <= self.largest_batch:
+            raise InputError(
+                f"minimum_batch, largest_batch: {self.minimum_batch}, {self.largest_batch} given, "
+                "1 <= minimum_batch <= largest_batch expected"
+            )
+        if not self.name.strip():
+            raise InputError(f"name: {self.name!r} given, what people call the collection expected")
+        for party, server in enumerate(self.servers):
+            _check_server(party, server)
+        for what, places in (
+            ("url", {server.upload_address for server in self.servers}),
+            ("release address", {server.release_address for server in self.servers}),
+        ):
+            if len(places) < len(self.servers):
+                raise InputError(f"servers: two with one {what} given, different ones expected")
+        if len({server.certificate for server in self.servers}) < len(self.servers):
+            raise InputError("servers: two with one certificate given, different ones expected")
+        task = self.plan
+        if len(self.servers) != task.trust.servers:
+            raise InputError(f"servers: {len(self.servers)} given, {task.trust.servers} expected by the task")
+        if task.simulation:
+            raise InputError("task: simulation = true given, false expected: a collection protects real people")
+        if self.checked_dealing and not isinstance(task.scheme, ShamirSharing):
+            raise InputError(f"checked_dealing: true given with {task.sharing} shares, shamir expected")
+        if task.delta * self.largest_batch >= 1:
+            raise InputError(
+                f"delta: {task.delta:g} given for up to {self.largest_batch} clients, less than 1/n = "
+                f"{1 / self.largest_batch:g} expected"
+            )
+
+    @functools.cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of the canonical JSON form, 32 bytes."""
+        return hashlib.sha256(self._canonical).digest()
+
+    @functools.cached_property
+    def plan(self) -> Task:
+        """The task of a minimum batch with a matrix that everybody can draw: what reports are made for."""
+        return self._task_of(self.minimum_batch, hashlib.sha256(Label.COLLECTION.value + self._canonical).digest())
+
+    @property
+    def record_shape(self) -> tuple[int, int]:
+        """Shape of what a server keeps of a report: copies, entries; or all of them and the mask in one row."""
+        if self.checked_dealing:
+            return (1, self.plan.copies * self.plan.width + 1)
+        return (self.plan.copies, self.plan.width)
+
+    @property
+    def most_stored(self) -> int:
+        """How many reports a server stores at most.
+
+        It is more than the largest batch, because reports that only one server holds count for nothing in the end: a
+        stranger who sends such ones must not take the places of others.
+        """
+        return STORED_FACTOR * self.largest_batch
+
+    def chosen(self, ids: NDArray[np.uint8], toss: bytes) -> NDArray[np.uint8]:
+        """Choose the reports of a batch among those that all servers hold.
+
+        Parameters
+        ----------
+        ids : ndarray of uint8, shape (n, 16)
+            Ascending, none twice.
+        toss : bytes
+            What the servers tossed after they had agreed on these ids, 32 bytes.
+
+        Returns
+        -------
+        ndarray of uint8, shape (min(n, largest_batch), 16)
+            Ascending: those with the smallest SHA-256(label || toss || id). Who sends a report cannot know whether it
+            will be chosen, and no server decides; a server that breaks off a run has it tossed again.
+        """
+        if len(ids) <= self.largest_batch:
+            return ids
+        start = hashlib.sha256(Label.BATCH_CHOICE.value + toss)
+        ranks = np.empty(len(ids), f"S{start.digest_size}")
+        for row, report in enumerate(ids):
+            total = start.copy()
+            total.update(report.tobytes())
+            ranks[row] = total.digest()
+        return ids[np.sort(np.argsort(ranks)[: self.largest_batch])]
+
+    def verify(self) -> Collection:
+        """Recompute what a minimum batch is promised, and that the sums of the largest do not wrap around.
+
+        Raises
+        ------
+        GuaranteeError, OverflowRisk
+            If not.
+        """
+        task = self.plan.verify()
+        draws = self.largest_batch + task.trust.servers
+        plan_modulus(
+            task.encoding.ring,
+            self.largest_batch,  # at most so many contributions meet in a row
+            task.statistic.largest_entry(task.encoding),
+            math.sqrt(draws * task.noise.variance),
+            task.sketch.rows * task.width,
+            noise=task.noise.name,
+            scale=getattr(task.noise, "scale", None),
+        )
+        return self
+
+    def task(self, clients: int, toss: bytes, *, longest: float = math.inf) -> Task:
+        """Return the verified task of the batch that was collected.
+
+        Parameters
+        ----------
+        clients : int
+            n, the reports that all servers hold.
+        toss : bytes
+            32 bytes that the servers tossed after closing. Matrix a, for a = 0, 1, .., has the seed ``derive(toss,
+            Label.SKETCH_SEED, a, 32)``; the first that gives the promised guarantee is taken.
+        longest : float
+            Seconds that the recomputation of one guarantee may take; see `Task.require_checkable`. Readers of somebody
+            else's file set it, the collection's own servers do not.
+
+        Raises
+        ------
+        TooFewClients
+            If there are fewer than the minimum batch.
+        GuaranteeError
+            If none of `ATTEMPTS` matrices gives what was promised.
+        """
+        self.require_size(clients)
+        for attempt in range(ATTEMPTS):
+            seed = derive(toss, Label.SKETCH_SEED, attempt, SEED_BYTES)
+            try:
+                return self._task_of(clients, seed).require_checkable(longest).verify()
+            except GuaranteeError:
+                if attempt == ATTEMPTS - 1 or self.template["sketch"]["family"] == Sum.family:
+                    raise
+        raise AssertionError("unreachable")
+
+    def omission(self, task: Task | None = None) -> str:
+        """Say what a server can do by denying reports, to the batch of `task` or to a minimum batch."""
+        task = task or self.plan
+        if task.noising.by == "servers":
+            return (
+                "a server that denies reports chooses whose reports are summed, which biases the result; it costs "
+                "nobody's privacy, since each server's noise suffices alone"
+            )
+        n, t = task.clients, task.trust.corrupt_clients
+        said = (
+            "a server that denies reports (selective dropping) chooses which clients are left, down to "
+            f"{self.minimum_batch:,}; the noise of {n - t:,} of {n:,} clients is counted on, so t = {t:,} has to bound "
+            "those that tell their noise or add none in any such batch"
+        )
+        if task.noising.reaches_several_rows(task.sketch) and task.sketch.rows > MOST_TOLD_ROWS:
+            return said
+        most = max(0, n - 1 - task.trust.dropouts)
+        more = sorted(count for count in {n // 10, n // 2, most} if count > t)
+        told = ", ".join(f"with {count:,} {_epsilon(task.epsilon_against(count))}" for count in more)
+        return f"{said}. If there were more of them: {told}" if told else said
+
+    def require_size(self, clients: int) -> None:
+        """Refuse a batch that is too small or too large."""
+        if clients < self.minimum_batch:
+            raise TooFewClients(
+                f"clients: {clients} given, at least {self.minimum_batch} expected by the collection {self.name!r}"
+            )
+        if clients > self.largest_batch:
+            raise InputError(f"clients: {clients} given, at most {self.largest_batch} expected by the collection")
+
+    def require_open(self, now: datetime.datetime) -> None:
+        """Refuse a report that comes too early or too late."""
+        if not self.opens <= now < self.closes:
+            raise CollectionClosed(
+                f"collection {self.name!r}: takes reports from {self.opens.isoformat()} until "
+                f"{self.closes.isoformat()}; it is {now.isoformat(timespec='seconds')}"
+            )
+
+    def require_unexpired(self, now: datetime.datetime) -> None:
+        """Refuse a release that comes too late."""
+        if now >= self.expires:
+            raise CollectionClosed(
+                f"collection {self.name!r}: expired at {self.expires.isoformat()}; it is "
+                f"{now.isoformat(timespec='seconds')}"
+            )
+
+    def require_clipping(self) -> None:
+        """Refuse a collection whose clients would send nothing where a value lies outside its bounds.
+
+        A report that does not come would tell every server, and with a roster by name, that somebody's value lies
+        outside. Releases of such a collection, which version 0.1 allowed, still verify; nothing more is uploaded.
+
+        Raises
+        ------
+        InputError
+            If the schema says ``outside = "refuse"``.
+        """
+        if self.plan.schema.outside != "clip":
+            raise InputError(
+                f"outside: {self.plan.schema.outside!r} given, 'clip' expected in a collection: a report that does not "
+                "come would tell the servers that a value lies outside its bounds"
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields of the file as plain data; times stay times."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        template = fields.pop("template")
+        servers = [msgspec.structs.asdict(server) for server in fields.pop("servers")]
+        if not fields["checked_dealing"]:
+            del fields["checked_dealing"]  # as in files of version 0.1, whose digests stay
+        return {"format": FORMAT, **fields, "task": template, "servers": servers}
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Collection:
+        """Rebuild a collection from `to_dict`; times may be texts. A missing, unknown or mistyped field is an error."""
+        try:
+            read = msgspec.structs.asdict(msgspec.convert(fields, _File))
+        except msgspec.ValidationError as error:
+            raise InputError(f"collection: {printable(str(error))}") from error
+        del read["format"]
+        with malformed("collection"):
+            return cls(template=read.pop("task"), servers=tuple(read.pop("servers")), **read)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Collection:
+        """Read the TOML file.
+
+        Raises
+        ------
+        InputError
+            If it cannot be read or a field is missing, unknown or not what it has to be.
+        """
+        try:
+            fields = read_toml(read_bytes(path))
+        except OSError as error:
+            raise InputError(f"collection: {path} cannot be read: {error.strerror}") from error
+        except ReadError as error:
+            raise InputError(f"collection: {path} given, a TOML file of a collection expected: {error}") from error
+        return cls.from_dict(fields)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the TOML file, a new one."""
+        try:
+            text = msgspec.toml.encode(self.to_dict())
+        except ImportError as error:
+            raise InputError("collection: the tomli-w package is needed: pip install 'dpmpc[intake]'") from error
+        try:
+            with Path(path).open("xb") as file, _removed_if_unfinished(Path(path)):
+                file.write(text)
+                file.flush()
+        except OSError as error:
+            raise InputError(f"collection: {path} cannot be written: {error.strerror}") from error
+
+    @functools.cached_property
+    def _canonical(self) -> bytes:
+        plain = msgspec.to_builtins(
+            {**self.to_dict(), **{name: _utc(getattr(self, name)) for name in ("opens", "closes", "expires")}}
+        )
+        try:
+            return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+        except ValueError as error:
+            raise InputError("task: infinity or NaN given, finite numbers expected") from error
+
+    def _task_of(self, clients: int, seed: bytes) -> Task:
+        sketch = {**self.template["sketch"], "columns": clients}
+        if sketch["family"] != Sum.family:
+            sketch["seed"] = seed.hex()
+        try:
+            return Task.from_dict({**self.template, "sketch": sketch})
+        except (KeyError, TypeError) as error:
+            raise InputError(f"task: {error} is missing, unknown or of the wrong type") from error
+
+
+def design_collection(
+    name: str,
+    schema: Schema,
+    servers: tuple[ServerEntry, ...],
+    epsilon: float,
+    delta: float,
+    *,
+    opens: datetime.datetime,
+    closes: datetime.datetime,
+    expires: datetime.datetime,
+    minimum_batch: int,
+    largest_batch: int,
+    authenticated: bool = False,
+    noise_by: str | None = None,
+    corrupt_clients: int | None = None,
+    **options: Any,
+) -> Collection:
+    """Make a collection whose noise protects a minimum batch.
+
+    Parameters
+    ----------
+    name, opens, closes, expires, minimum_batch, largest_batch, authenticated, servers
+        See `Collection`.
+    schema : Schema
+        Columns and public bounds.
+    epsilon, delta : float
+        The budget of the one release.
+    noise_by : {"servers", "clients"}, optional
+        Who adds the noise; servers, unless told otherwise. Shamir shares need "clients", said in so many words.
+    corrupt_clients : int
+        t, needed where clients add the noise: how many reports of any batch that may remain, however a server has
+        chosen it, come from people who tell the server their noise or add none. It can be 0 only if each client is
+        known to be honest.
+    **options
+        Others of `dpmpc.planning.specification.design`.
+
+    Returns
+    -------
+    Collection
+        Verified.
+
+    Raises
+    ------
+    InputError
+        If an argument is not what it has to be, the schema refuses values outside its bounds
+        (`Collection.require_clipping`), or clients are to add the noise and t is not given.
+    GuaranteeError, OverflowRisk
+        If the guarantee cannot be given.
+    """
+    noise_by, corrupt_clients = _noise_of(noise_by, corrupt_clients, options.get("sharing", "additive"), minimum_batch)
+    options |= {"noise_by": noise_by, "corrupt_clients": corrupt_clients}
+    task = design(schema, minimum_batch, epsilon, delta, servers=len(servers), **options)
+    fields = _without_none(task.to_dict())
+    for derived in ("columns", "seed"):
+        fields["sketch"].pop(derived, None)
+    noise = fields.pop("noise")
+    for margin in MARGINS[task.noising.reaches_several_rows(task.sketch) :]:
+        collection = Collection(
+            name=name,
+            opens=opens,
+            closes=closes,
+            expires=expires,
+            minimum_batch=minimum_batch,
+            largest_batch=largest_batch,
+            authenticated=authenticated,
+            template={**fields, "noise": _raised(noise, margin)},
+            servers=servers,
+            checked_dealing=isinstance(task.scheme, ShamirSharing),
+        )
+        collection.require_clipping()
+        try:
+            return collection.verify()
+        except GuaranteeError:
+            if margin == MARGINS[-1]:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _noise_of(noise_by: str | None, corrupt_clients: int | None, sharing: str, minimum_batch: int) -> tuple[str, int]:
+    """Fill in who adds the noise; refuse to guess how many clients are strangers where that is theirs."""
+    if noise_by is None and sharing == "shamir":
+        raise InputError(
+            "noise_by: none given with Shamir shares, 'clients' expected, together with corrupt_clients: a server's "
+            "own noise is no share, and noise by clients needs a bound on those that work with a server"
+        )
+    noise_by = noise_by or "servers"
+    if noise_by == "clients" and corrupt_clients is None:
+        raise InputError(
+            "corrupt_clients: none given, a number expected where clients add the noise: how many of any "
+            f"{minimum_batch} reports, chosen by a server that may deny all others, come from people who tell it their "
+            "noise or add none; or noise_by='servers', which needs no such number"
+        )
+    return noise_by, corrupt_clients or 0
+
+
+def _epsilon(epsilon: float) -> str:
+    """Say an epsilon in a sentence."""
+    return f"epsilon = {epsilon:.4g}" if math.isfinite(epsilon) else "no epsilon that is proven"
+
+
+def _raised(noise: dict[str, Any], factor: float) -> dict[str, Any]:
+    """Describe a noise whose standard deviation is so many times that of the described one."""
+    powers = {"sigma": 1, "scale": 1, "variance": 2}
+    raised = {name: value * factor ** powers[name] if name in powers else value for name, value in noise.items()}
+    return noise_from(raised).describe()
+
+
+def _check_server(party: int, server: ServerEntry) -> None:
+    host, _, port = server.release.rpartition(":")
+    if not _is_https_host(server.url):
+        raise InputError(f"servers: url {server.url!r} of server {party} given, https://HOST[:PORT] expected")
+    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        raise InputError(f"servers: release {server.release!r} of server {party} given, HOST:PORT expected")
+    check_certificate(server.certificate.encode(), party)
+
+
+def _is_https_host(url: str) -> bool:
+    """Whether this is https, a host and perhaps a port, and nothing else."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return False
+    named = bool(parts.hostname) and not set(parts.netloc) & set("@ ")
+    return named and port != 0 and url == f"https://{parts.netloc}"
+
+
+def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what is None, which TOML cannot say; all of it is optional and None by default."""
+    return {
+        name: _without_none(value) if isinstance(value, dict) else value
+        for name, value in fields.items()
+        if value is not None
+    }
+
+
+@contextlib.contextmanager
+def _removed_if_unfinished(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        path.unlink()
+        raise
+
+
+def _utc(time: datetime.datetime) -> str:
+    try:
+        return time.astimezone(datetime.UTC).isoformat()
+    except OverflowError:
+        raise InputError(f"time: {time.isoformat()} given, one in the years 1 to 9999 of UTC expected") from None

@@ -1,0 +1,27 @@
+"""What one client contributes: its row, the second moments of its row, a power of one number, or an item.
+
+Either way a release is a public linear map of the contributions plus noise. `Rows` is what the paper sketches. With
+`SecondMoments` the public matrix is the all-ones row: the release is the noisy Gram matrix of (1, z), so that
+sufficient statistics perturbation runs with no trusted curator. `PowerSum` and `ItemSketch`, for frequency moments, are
+summed likewise (docs/mathematics.md, section 5).
+
+A statistic says what it sends, and by how much one client can move it. That bound holds for every row, whatever the
+schema that the row came through; only accuracy depends on the two belonging together.
+"""
+
+from dpmpc.contributions.base import Statistic
+from dpmpc.contributions.columns import ItemSketch, PowerSum
+from dpmpc.contributions.families import STATISTICS, statistic_from
+from dpmpc.contributions.rows import Rows, SecondMoments, WhitenedProducts, moment_sensitivity
+
+__all__ = [
+    "STATISTICS",
+    "ItemSketch",
+    "PowerSum",
+    "Rows",
+    "SecondMoments",
+    "Statistic",
+    "WhitenedProducts",
+    "moment_sensitivity",
+    "statistic_from",
+]

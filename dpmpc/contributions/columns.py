@@ -1,0 +1,168 @@
+"""Statistics of clients that hold one number, for frequency moments: a power of it, or the item it stands for."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.bounds import Column
+from dpmpc.contributions.base import Statistic
+from dpmpc.encoding import FixedPoint, Sensitivity
+from dpmpc.errors import InputError
+from dpmpc.randomness import seed_bytes
+from dpmpc.sketching import CountSketch
+
+MOST_ORDER = 32
+
+MOST_ITEMS = 1 << 24  # everybody holds a table of the public matrix, nine bytes an item
+
+
+class PowerSum(Statistic):
+    """A power of one number x, in units of its largest magnitude: u^k with ``u = x / max(|lower|, |upper|)``.
+
+    Parameters
+    ----------
+    order : int
+        k, from 1 to 32.
+    zero : float
+        Where x = 0 lies on the normalised scale: 0 for bounds (-eta, eta), -1 for bounds (0, eta).
+    """
+
+    name = "power-sum"
+
+    def __init__(self, order: int, zero: float = 0.0):
+        self.order = _whole("order", order, 1, MOST_ORDER)
+        if not math.isfinite(zero):
+            raise InputError(f"zero: {zero} given, a finite number expected")
+        self.zero = float(zero) + 0.0  # -0.0 becomes 0.0: equal statistics are described by equal texts
+
+    @classmethod
+    def of(cls, column: Column, order: int) -> PowerSum:
+        """Return the statistic of a column with public bounds."""
+        return cls(order, -column.middle / column.half_width)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the order and the place of zero."""
+        return {"order": self.order, "zero": self.zero}
+
+    def width(self, columns: int) -> int:
+        """Return 1."""
+        _expect_one_column(self.name, columns)
+        return 1
+
+    def encode(self, rows: NDArray[np.float64], encoding: FixedPoint) -> NDArray[np.int64]:
+        """Encode the power, clipped to what the bounds allow."""
+        lower, upper = self._range()
+        return encoding.encode(self._unit(rows) ** self.order, lower, upper)
+
+    def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
+        """Width of the range of u^k: at most 1 for an even power or bounds on one side of 0, otherwise at most 2."""
+        _expect_one_column(self.name, columns)
+        lower, upper = self._encoded_range(encoding)
+        if lower == upper:
+            raise InputError(
+                f"order: {self.order} given, but with {encoding.fractional_bits} fractional bits all powers of numbers "
+                "within the bounds are encoded alike"
+            )
+        return Sensitivity(l1=upper - lower, l2=upper - lower, linf=upper - lower, columns=1)
+
+    def largest_entry(self, encoding: FixedPoint) -> int:
+        """2^f, the encoding of the largest magnitude."""
+        return max(map(abs, self._encoded_range(encoding)))
+
+    def _unit(self, z: Any) -> Any:
+        return (z - self.zero) / (1 + abs(self.zero))
+
+    def _range(self) -> tuple[float, float]:
+        """Least and greatest u^k over the box."""
+        ends = [float(self._unit(end) ** self.order) for end in (-1.0, 1.0)]
+        crosses = abs(self.zero) < 1 and self.order % 2 == 0
+        return (0.0 if crosses else min(ends)), max(ends)
+
+    def _encoded_range(self, encoding: FixedPoint) -> tuple[int, int]:
+        """What `FixedPoint.encode` clips to."""
+        lower, upper = (round(end * 2.0**encoding.fractional_bits) for end in self._range())
+        return lower, upper
+
+
+class ItemSketch(Statistic):
+    """One column of a public matrix over items: a sign in one of `rows` places, by the item that the client holds.
+
+    The sum over the clients is S f, for f_v the number of clients that hold item v and S an unbalanced CountSketch
+    (Charikar, Chen, Farach-Colton 2002) with one column for each item.
+
+    Parameters
+    ----------
+    items : int
+        Size of the item domain, 2 to 2^24; item v is the number -1 + 2 v / (items - 1) on the normalised scale.
+    rows : int
+        k.
+    seed : bytes, str or int
+        32 public bytes, as such or in hexadecimal; or a number, in simulations.
+    """
+
+    name = "item-sketch"
+
+    def __init__(self, items: int, rows: int, seed: bytes | str | int):
+        self.items = _whole("items", items, 2, MOST_ITEMS)
+        try:
+            self.seed = seed_bytes(bytes.fromhex(seed) if isinstance(seed, str) else seed)
+        except ValueError as error:
+            raise InputError(f"seed: {seed!r} given, 64 hexadecimal digits, 32 bytes or a number expected") from error
+        self._matrix = CountSketch(rows=rows, columns=self.items, seed=self.seed)
+        self.rows = self._matrix.rows
+
+    @classmethod
+    def of(cls, column: Column, rows: int, seed: bytes | int) -> ItemSketch:
+        """Return the statistic of a column whose public bounds are the first and the last item."""
+        if not (column.lower.is_integer() and column.upper.is_integer()):
+            given = f"({column.lower}, {column.upper})"
+            raise InputError(f"bounds of column {column.name!r}: {given} given, the first and the last item expected")
+        return cls(int(column.upper) - int(column.lower) + 1, rows, seed)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the domain, the size and the seed of the matrix."""
+        return {"items": self.items, "rows": self.rows, "seed": self.seed.hex()}
+
+    def width(self, columns: int) -> int:
+        """Return k."""
+        _expect_one_column(self.name, columns)
+        return self.rows
+
+    def encode(self, rows: NDArray[np.float64], encoding: FixedPoint) -> NDArray[np.int64]:
+        """Encode the matrix's column of the nearest item."""
+        items = np.rint((rows[:, 0] + 1) / 2 * (self.items - 1)).astype(np.int64)
+        places, signs = self._table
+        encoded = np.zeros((len(rows), self.rows), np.int64)
+        encoded[np.arange(len(rows)), places[items]] = signs[items].astype(np.int64) << encoding.fractional_bits
+        return encoded
+
+    def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
+        """||s_v - s_w||: 2 in every norm where two items share a place with opposite signs; l2 and linf less else."""
+        _expect_one_column(self.name, columns)
+        moved = 2 << encoding.fractional_bits
+        return Sensitivity(l1=moved, l2=moved, linf=moved, columns=self.rows)
+
+    def largest_entry(self, encoding: FixedPoint) -> int:
+        """2^f, the encoding of 1."""
+        return 1 << encoding.fractional_bits
+
+    @functools.cached_property
+    def _table(self) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
+        places, signs = self._matrix.entries(0, self.items)
+        return places[:, 0], signs[:, 0]
+
+
+def _whole(name: str, value: int, least: int, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value <= most:
+        raise InputError(f"{name}: {value!r} given, a whole number from {least} to {most} expected")
+    return int(value)
+
+
+def _expect_one_column(name: str, columns: int) -> None:
+    if columns != 1:
+        raise InputError(f"columns: {columns} given, one expected for a {name}")

@@ -1,0 +1,54 @@
+"""The same people in the same order at all parties, without anybody telling who they are.
+
+Each party knows its subjects by an id. Under a fresh key K that all parties share and the public does not know, a
+party sorts its rows by HMAC-SHA256(K, id), so that parties with the same ids have the same order. Whether they have is
+found by comparing one number of each, a hash of K and of all ids, with `dpmpc.data_release.equality`.
+
+All parties know K. So whatever is keyed by K alone can be compared with guesses by any of them, and **nothing that is
+computed from ids is ever sent**, but for that number, encrypted under a key that no party has.
+
+What each party learns: whether all have the same ids, one bit. A party that breaks the protocol learns the same bit for
+a set of ids of its choice: whether all others have just *that* set. This is one guess of a whole set for each
+comparison, and a party begins at most `dpmpc.data_release.record.MOST_COMPARISONS` of them in one agreement. How many
+ids differ, and which, is not computed at all: a count, which parties could ask for again and again with files of their
+making, tells who is in somebody's file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+
+from dpmpc.data_release.group import ORDER
+from dpmpc.errors import InputError
+from dpmpc.randomness import Label
+
+
+def keyed_hashes(key: bytes, ids: Sequence[str]) -> list[bytes]:
+    """Return HMAC-SHA256(key, id) of each id, in UTF-8."""
+    return [hmac.digest(key, name.encode(), "sha256") for name in ids]
+
+
+def check_unique(ids: Sequence[str]) -> None:
+    """Refuse ids that stand in more than one row; the error says in how many and never which."""
+    repeated = len(ids) - len(set(ids))
+    if repeated:
+        raise InputError(
+            f"key: {repeated} of {len(ids)} rows repeat the id of another row, one row for each id expected"
+        )
+
+
+def common_order(hashes: Sequence[bytes]) -> list[int]:
+    """Return the positions of the rows in the order of their keyed hashes: the same people at all parties."""
+    return sorted(range(len(hashes)), key=hashes.__getitem__)
+
+
+def number_of_set(key: bytes, hashes: Sequence[bytes]) -> int:
+    """Return a number below the order of P-256 that is equal just if key and set are: SHA-512 of the sorted hashes.
+
+    It is for `dpmpc.data_release.equality` alone: whoever has it and the key can test guesses of the set.
+    """
+    hashed = hashlib.sha512(Label.ALIGNED_SET.value + key + len(hashes).to_bytes(8, "little"))
+    hashed.update(b"".join(sorted(hashes)))
+    return int.from_bytes(hashed.digest(), "big") % ORDER

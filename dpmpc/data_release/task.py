@@ -1,0 +1,241 @@
+"""Everything public about one release of parties with different columns, agreed before a row is touched.
+
+A `MixingTask` travels among the parties and to whoever reads the release. It holds no secret: not the signs of B, which
+the parties share beside it, and no data. `MixingTask.verify` recomputes what it promises from its own facts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dpmpc.bounds import Bounds, Schema, schema
+from dpmpc.data_release.guarantee import MixingGuarantee, account_parties, calibrate_parties, party_noise_sd
+from dpmpc.data_release.rows import choose_rows
+from dpmpc.encoding import FixedPoint, ModulusPlan, plan_modulus
+from dpmpc.errors import InputError
+from dpmpc.noise import Noise, noise_from
+from dpmpc.privacy import plain_float
+from dpmpc.sketching.public_matrix import MOST_COLUMNS, MOST_ROWS, integer_from
+from dpmpc.storage import fields_of_format, malformed, truth
+from dpmpc.tables import check_names
+
+FORMAT = 1
+FRACTIONAL_BITS = 16
+
+
+@dataclasses.dataclass(frozen=True)
+class MixingTask:
+    """The public facts of one release.
+
+    Parameters
+    ----------
+    parties : tuple of Schema
+        Columns and public bounds of each party, two parties or more; names are unique among all.
+    subjects : int
+        n, the people whom all parties know, in the same order.
+    rows : int or None
+        k, the rows that the parties mix theirs to; None where they release one noisy row for each person.
+    encoding : FixedPoint
+        How columns in [-1, 1] become integers.
+    noise : Noise
+        What each party adds to each entry, in integer units.
+    epsilon, delta : float
+        What is promised.
+    protects : {"party", "subject"}
+        For whom; see `dpmpc.data_release.guarantee`.
+    calibration : {"analytic", "paper"}
+        How the noise was chosen.
+    simulation : bool
+        Whether randomness can be repeated from a seed; the release then says that it protects nobody.
+    """
+
+    parties: tuple[Schema, ...]
+    subjects: int
+    rows: int | None
+    encoding: FixedPoint
+    noise: Noise
+    epsilon: float
+    delta: float
+    protects: str = "party"
+    calibration: str = "analytic"
+    simulation: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parties", tuple(self.parties))
+        for name in ("epsilon", "delta"):  # they are written to the release's file
+            object.__setattr__(self, name, plain_float(name, getattr(self, name)))
+        if len(self.parties) < 2:
+            raise InputError(f"parties: {len(self.parties)} given, at least 2 expected")
+        check_names(self.columns, "parties")
+        integer_from("subjects", self.subjects, 1, MOST_COLUMNS)
+        features = len(self.columns) - 1
+        if self.rows is not None:
+            integer_from("rows", self.rows, features, MOST_ROWS)
+        if self.subjects < features:
+            raise InputError(f"subjects: {self.subjects} given, at least {features} expected, one for each feature")
+        truth("simulation", self.simulation)
+        if self.noise.simulation_only and not self.simulation:
+            raise InputError(f"noise: {self.noise.name} given, an integer noise expected unless this is a simulation")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of all columns, party by party."""
+        return tuple(name for party in self.parties for name in party.names)
+
+    @property
+    def schema(self) -> Schema:
+        """Bounds of all columns, party by party."""
+        return Schema(tuple(column for party in self.parties for column in party.columns))
+
+    @property
+    def released_rows(self) -> int:
+        """Rows of the release: k, or n without mixing."""
+        return self.subjects if self.rows is None else self.rows
+
+    @property
+    def unit(self) -> float:
+        """Value of one integer unit of the release: 1/(2^f sqrt(k)), or 2^-f without mixing."""
+        return 1 / (2.0**self.encoding.fractional_bits * math.sqrt(self.rows or 1))
+
+    @property
+    def noise_variance(self) -> float:
+        """Variance of the noise in an entry of D^j + R^j or B D^j/sqrt(k) + R^j, columns in [-1, 1]."""
+        return float(self.noise.variance * self.unit**2)
+
+    @functools.cached_property
+    def guarantee(self) -> MixingGuarantee:
+        """What is promised, recomputed from the public facts; an error if they do not give it."""
+        return account_parties(
+            self.noise,
+            [len(party) for party in self.parties],
+            self.subjects,
+            self.rows or 1,
+            self.encoding,
+            self.epsilon,
+            self.delta,
+            protects=self.protects,
+            calibration=self.calibration,
+            simulation=self.simulation,
+        )
+
+    @functools.cached_property
+    def modulus_plan(self) -> ModulusPlan:
+        """The proof that no released integer wraps around; an error if it might."""
+        return plan_modulus(
+            self.encoding.ring,
+            1 if self.rows is None else self.subjects,
+            1 << self.encoding.fractional_bits,
+            math.sqrt(self.noise.variance),
+            self.released_rows * len(self.columns),
+            noise=self.noise.name,
+        )
+
+    def verify(self) -> MixingTask:
+        """Recompute the guarantee and the overflow proof; return the task itself.
+
+        Raises
+        ------
+        GuaranteeError
+            If the noise does not give what is promised.
+        OverflowRisk
+            If a sum might wrap around.
+        """
+        with malformed("task"):
+            _ = self.guarantee, self.modulus_plan
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the task as plain numbers, strings, lists and dicts."""
+        return {
+            "format": FORMAT,
+            "parties": [party.to_dict() for party in self.parties],
+            "subjects": self.subjects,
+            "rows": self.rows,
+            "fractional_bits": self.encoding.fractional_bits,
+            "noise": self.noise.describe(),
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "protects": self.protects,
+            "calibration": self.calibration,
+            "simulation": self.simulation,
+        }
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any]) -> MixingTask:
+        """Rebuild a task from `to_dict`, whoever wrote it.
+
+        Raises
+        ------
+        InputError
+            If a field is missing, unknown or not what it has to be.
+        """
+        with malformed("task"):
+            kept = {field.name for field in dataclasses.fields(cls)} - {"encoding"}
+            fields = fields_of_format("task", given, kept | {"fractional_bits"}, FORMAT)
+            return cls(
+                **{name: fields[name] for name in kept - {"parties", "noise"}},
+                parties=tuple(Schema.from_dict(party) for party in fields["parties"]),
+                noise=noise_from(fields["noise"]),
+                encoding=FixedPoint(fields["fractional_bits"]),
+            )
+
+
+def design(
+    columns: Sequence[Sequence[str]],
+    subjects: int,
+    epsilon: float,
+    delta: float,
+    *,
+    bounds: Bounds = None,
+    rows: int | str | None = "theory",
+    protects: str = "party",
+    calibration: str = "analytic",
+    noise: str = "discrete-gaussian",
+    simulation: bool = False,
+) -> MixingTask:
+    """Make a verified task from public facts.
+
+    Parameters
+    ----------
+    columns : sequence of sequences of str
+        The names of each party's columns.
+    subjects : int
+        n.
+    epsilon, delta : float
+        The budget of the release.
+    bounds : Schema, pair, dict, path or None
+        Public bounds of all columns; None where the data is already in [-1, 1].
+    rows : int, {"theory", "paper"} or None
+        k, or how it is chosen (`dpmpc.data_release.rows.choose_rows`); None to release without mixing.
+    protects, calibration, noise, simulation
+        See `MixingTask`; `noise` is the name of a family.
+
+    Raises
+    ------
+    GuaranteeError, OverflowRisk
+        If no such task is possible.
+    """
+    epsilon, delta = plain_float("epsilon", epsilon), plain_float("delta", delta)
+    parties = tuple(schema(bounds, names) for names in columns)
+    sizes = [len(party) for party in parties]
+    sd = party_noise_sd(sizes, epsilon, delta, protects, calibration)
+    k = None if rows is None else choose_rows(rows, subjects, sum(sizes) - 1, sd, max(sizes))
+    encoding = FixedPoint(FRACTIONAL_BITS)
+    return MixingTask(
+        parties=parties,
+        subjects=subjects,
+        rows=k,
+        encoding=encoding,
+        noise=calibrate_parties(
+            sizes, k or 1, encoding, epsilon, delta, protects=protects, calibration=calibration, noise=noise
+        ),
+        epsilon=epsilon,
+        delta=delta,
+        protects=protects,
+        calibration=calibration,
+        simulation=simulation,
+    ).verify()

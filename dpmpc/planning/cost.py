@@ -1,0 +1,182 @@
+"""What a release costs all servers: bytes, core-seconds and money, before any data, from measured slopes.
+
+A server's work grows in proportion to the clients: it reads its share, or expands it from a key, and adds each word to
+s rows of the sketch. `MEASURED` holds the slopes of one machine; `python -m bench scale` measures another.
+
+Promised: bytes of payload, exactly. Not promised: seconds and money beyond their order of magnitude. Set-up, framing,
+intake, the clients' own work and the noise are not counted. An addition costs less than `Slopes.add` in a sum or a
+Rademacher sketch, and more where the k * width sums do not fit in the cache. Keys are taken to be one for the batch, as
+`dpmpc.client.share_batch` draws them: a key for each client costs more to expand.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from dpmpc.errors import InputError
+from dpmpc.randomness import KEY_BYTES
+from dpmpc.task import Task
+
+WORD_BYTES = 8
+GIGABYTE = 1e9
+DAYS_OF_A_MONTH = 30.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Slopes:
+    """Seconds of one core.
+
+    Parameters
+    ----------
+    read : float
+        To read a byte of a share from a file.
+    expand : float
+        To expand a byte of a share from a key.
+    add : float
+        To draw the public matrix and add a word to one row of the sketch.
+    """
+
+    read: float
+    expand: float
+    add: float
+
+
+# `python -m bench scale` on an AMD EPYC with AES and AVX2 instructions (bench/results/scale.md).
+MEASURED = Slopes(read=2.3e-10, expand=1.3e-10, add=3.0e-10)
+
+
+@dataclasses.dataclass(frozen=True)
+class Prices:
+    """What a cloud charges, in one currency; by default AWS, us-east-1: m5 on demand, S3 standard, transfer out.
+
+    Parameters
+    ----------
+    core_hour : float
+        One core for an hour.
+    gigabyte_month : float
+        10^9 bytes stored for 30 days.
+    gigabyte_sent : float
+        10^9 bytes that leave a server; what arrives is free.
+    currency : str
+        Its name.
+    """
+
+    core_hour: float = 0.048
+    gigabyte_month: float = 0.023
+    gigabyte_sent: float = 0.09
+    currency: str = "USD"
+
+    def __post_init__(self) -> None:
+        for name in ("core_hour", "gigabyte_month", "gigabyte_sent"):
+            if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
+                raise InputError(f"{name}: {getattr(self, name)} given, a finite price of at least 0 expected")
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    """What the cost of a release depends on.
+
+    Parameters
+    ----------
+    clients, copies, width : int
+        Shape of a server's share.
+    rows, sparsity : int
+        k and s.
+    servers : int
+        M.
+    seeded : bool
+        Whether all servers but one get 16-byte keys for shares.
+    """
+
+    clients: int
+    copies: int
+    width: int
+    rows: int
+    sparsity: int
+    servers: int
+    seeded: bool = True
+
+    @classmethod
+    def of(cls, task: Task) -> Workload:
+        """Return the workload of a task."""
+        return cls(
+            *task.share_shape,
+            rows=task.sketch.rows,
+            sparsity=task.sketch.sparsity,
+            servers=task.trust.servers,
+            seeded=task.sharing == "additive",
+        )
+
+    @property
+    def share_bytes(self) -> int:
+        """Bytes of a client's share that is not a key."""
+        return WORD_BYTES * self.copies * self.width
+
+    @property
+    def other_bytes(self) -> int:
+        """Bytes of a client's share at each of the servers but the last."""
+        return KEY_BYTES if self.seeded else self.share_bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """What all servers spend on one release.
+
+    Attributes
+    ----------
+    uploaded_bytes : int
+        From all clients to all servers; as much is stored until the release.
+    sent_bytes : int
+        From all servers to the analyst.
+    last_core_s, other_core_s, core_s : float
+        Core-seconds of the server that reads its share, of each other one, and of all.
+    compute, storage, transfer, total : float
+        Money, in the currency of the prices.
+    """
+
+    uploaded_bytes: int
+    sent_bytes: int
+    last_core_s: float
+    other_core_s: float
+    core_s: float
+    compute: float
+    storage: float
+    transfer: float
+    total: float
+
+
+def estimate(
+    work: Workload, *, slopes: Slopes = MEASURED, prices: Prices | None = None, days: float = DAYS_OF_A_MONTH
+) -> Cost:
+    """Return what a release costs.
+
+    Parameters
+    ----------
+    work : Workload
+        Its size.
+    slopes : Slopes
+        Of the servers' machines.
+    prices : Prices, optional
+        Of the servers' clouds; by default the list prices of `Prices`.
+    days : float
+        How long shares are stored.
+    """
+    if not (math.isfinite(days) and days >= 0):
+        raise InputError(f"days: {days} given, a finite number of at least 0 expected")
+    prices = prices or Prices()
+    uploaded = work.clients * (work.share_bytes + (work.servers - 1) * work.other_bytes)
+    sent = work.servers * WORD_BYTES * work.rows * work.width
+    adding = slopes.add * work.clients * work.sparsity * work.width
+    last = slopes.read * work.clients * work.share_bytes + adding
+    other = slopes.expand * work.clients * work.share_bytes + adding if work.seeded else last
+    core_s = last + (work.servers - 1) * other
+    compute = prices.core_hour * core_s / 3600
+    storage = prices.gigabyte_month * uploaded / GIGABYTE * days / DAYS_OF_A_MONTH
+    transfer = prices.gigabyte_sent * sent / GIGABYTE
+    total = compute + storage + transfer
+    if not math.isfinite(total):
+        raise InputError(
+            f"prices, days: {prices} and {days:g} given, whose cost is too large for a number; smaller ones expected"
+        )
+    return Cost(uploaded, sent, last, other, core_s, compute, storage, transfer, total)

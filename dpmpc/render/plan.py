@@ -1,0 +1,213 @@
+"""What `dpmpc plan` says before any data: noise, modulus, bytes, cost, error, advice; as JSON and for a person."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from rich.console import RenderableType
+from rich.table import Table as Grid
+
+from dpmpc.planning.advice import Advice, Way, advise, break_even, ways
+from dpmpc.planning.cost import DAYS_OF_A_MONTH, MEASURED, Prices, Workload, estimate
+from dpmpc.planning.prediction import Aim, expected_of, predict
+from dpmpc.planning.scenario import Population, Setting
+from dpmpc.randomness import KEY_BYTES
+from dpmpc.render.fit import MEGABYTE, TABLE_STYLE, byte_fields, guarantee_text, task_fields
+from dpmpc.task import Task
+
+_MEANING = {"phi": "phi (1 = optimal)", "psi": "psi (0 = optimal)"}
+
+
+def plan_fields(
+    task: Task, aim: Aim, population: Population, *, prices: Prices | None = None, days: float = DAYS_OF_A_MONTH
+) -> dict[str, Any]:
+    """Everything that the plan says; what is infinite or impossible is null."""
+    setting = Setting.of(task, population)
+    prediction = predict(setting, aim)
+    options = ways(task, aim, population)
+    modulus = task.modulus_plan
+    return {
+        **task_fields(task, len(task.schema) - (aim.purpose == "ridge")),
+        "model": aim.purpose,
+        "coalition": task.trust.coalition,
+        "noise": _noise(task),
+        "modulus": {
+            "ring": task.encoding.ring.name,
+            "bits_needed": modulus.bits_needed,
+            "bits_available": modulus.bits_available,
+        },
+        "bytes": byte_fields(task),
+        "cost": _cost(task, prices or Prices(), days),
+        f"expected_{aim.symbol}": {
+            "this_release": expected_of(task, aim, population),
+            "sum": _finite(prediction.sum),
+            "sketch": _finite(prediction.sketch),
+            "sketch_rows": prediction.rows,
+            "local": prediction.local,
+            "trivial": prediction.trivial,
+        },
+        "smallest_useful_batch": break_even(task, aim, population),
+        "largest_batch": setting.largest_batch,
+        "options": [_option(way) for way in options],
+        "recommendation": _recommendation(advise(setting, aim, options)),
+    }
+
+
+def plan_parts(task: Task, fields: dict[str, Any], aim: Aim, population: Population) -> list[RenderableType]:
+    """The same for a person."""
+    advice = fields["recommendation"]
+    chosen = "no release" if advice["release"] is None else f"{advice['release']}, noise by {advice['noise_by']}"
+    return [
+        _release_grid(fields),
+        _errors_grid(fields, aim),
+        _assumed_text(aim, population),
+        _options_grid(fields, aim),
+        f"[bold]Recommended: {chosen}[/bold]\n{advice['why']}.\n",
+        guarantee_text(task.guarantee),
+    ]
+
+
+def _noise(task: Task) -> dict[str, Any]:
+    """One draw of the noise, who adds such draws, and what they amount to in the release."""
+    drawn = math.sqrt(task.noise.variance)
+    sd = drawn / 2**task.encoding.fractional_bits
+    return {
+        "family": task.noise.name,
+        "sd_integer": drawn,
+        "sd": sd,
+        "client_sd": 0.0 if task.noising.by == "servers" else sd,
+        "server_sd": sd if task.servers_add_noise else 0.0,
+        "released_sd": sd * task.sketch.scale * math.sqrt(float(task.noise_terms.mean())),
+    }
+
+
+def _cost(task: Task, prices: Prices, days: float) -> dict[str, Any]:
+    """What all servers spend, and the figures that it is computed from."""
+    return {
+        **dataclasses.asdict(estimate(Workload.of(task), prices=prices, days=days)),
+        "days": days,
+        "slopes": dataclasses.asdict(MEASURED),
+        "prices": dataclasses.asdict(prices),
+    }
+
+
+def _option(way: Way) -> dict[str, Any]:
+    return {**dataclasses.asdict(way), "expected": _finite(way.expected), "acceptable": way.acceptable}
+
+
+def _recommendation(advice: Advice) -> dict[str, Any]:
+    way = advice.way
+    return {
+        "release": None if way is None else way.release,
+        "rows": None if way is None else way.rows,
+        "noise_by": None if way is None else way.noise_by,
+        "why": advice.why,
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _release_grid(fields: dict[str, Any]) -> Grid:
+    """Facts of the release as it would be run."""
+    noise, size, modulus, sketch = fields["noise"], fields["bytes"], fields["modulus"], fields["sketch"]
+    other = "a 16-byte key" if size["client_to_other_servers"] == KEY_BYTES else "as much"
+    copies = "1 copy" if size["copies"] == 1 else f"{size['copies']} copies"
+    stored = [f"{size[name] / MEGABYTE:,.6g} MB" for name in ("spool_of_last_server", "spool_of_other_servers")]
+    rows = {
+        "release": f"{sketch['family']} of {sketch['statistic']}, k = {sketch['rows']}, s = {sketch['sparsity']}",
+        "noise of one client": _drawn(noise, "client", "on columns in [-1, 1]"),
+        "noise of one server": _drawn(noise, "server", "in every sum"),
+        "noise in the release": f"sd {noise['released_sd']:.4g} in every entry",
+        "coalition": _coalition(fields),
+        "modulus": f"{modulus['bits_needed']} bits needed, {modulus['bits_available']} in {modulus['ring']}",
+        "client sends": f"{copies}: {size['client_to_last_server']:,} bytes to one server, {other} to each other",
+        "servers store": f"{stored[0]} at that server, {stored[1]} at each other",
+        "server sends": f"{size['server_to_analyst']:,} bytes to the analyst",
+        "servers cost": _money(fields["cost"]),
+    }
+    grid = Grid(title="Plan", **TABLE_STYLE, show_header=False)
+    for name, text in rows.items():
+        grid.add_row(name, text)
+    return grid
+
+
+def _money(cost: dict[str, Any]) -> str:
+    parts = ", ".join(f"{name} {cost[name]:.2g}" for name in ("compute", "storage", "transfer"))
+    spent = f"about {cost['core_s']:.2g} core-seconds and {cost['total']:.2g} {cost['prices']['currency']}"
+    return f"{spent} together ({parts}), shares stored for {cost['days']:g} days"
+
+
+def _drawn(noise: dict[str, Any], who: str, where: str) -> str:
+    sd = noise[f"{who}_sd"]
+    return f"{noise['family']}, sd {sd:.4g} {where}" if sd else "none"
+
+
+def _coalition(fields: dict[str, Any]) -> str:
+    privacy = fields["privacy"]
+    when = {"adaptive": "chosen when all is public", "static": "fixed beforehand"}[fields["coalition"]]
+    clients = f"{privacy['corrupt_clients']:,} clients" + (f" {when}" if privacy["corrupt_clients"] else "")
+    lost = f"; anything may be missing of {privacy['dropouts']:,} clients in all" if privacy["dropouts"] else ""
+    return f"the analyst, {privacy['corrupt_servers']} of {fields['servers']} servers, {clients}{lost}"
+
+
+def _errors_grid(fields: dict[str, Any], aim: Aim) -> Grid:
+    """Expected phi or psi, of this release and of what it is compared with."""
+    expected = fields[f"expected_{aim.symbol}"]
+    useful = fields["smallest_useful_batch"]
+    grid = Grid(title=f"Expected {_MEANING[aim.symbol]}", **TABLE_STYLE, show_header=False)
+    grid.add_row("this release", _text(aim, expected["this_release"]))
+    grid.add_row("  second moments summed", _text(aim, expected["sum"]))
+    grid.add_row(f"  best sketch (k = {expected['sketch_rows']})", _text(aim, expected["sketch"]))
+    grid.add_row("  the local model", _text(aim, expected["local"]))
+    grid.add_row(f"  {aim.nothing}", _text(aim, expected["trivial"]))
+    grid.add_row(f"beats {aim.nothing} from", "no batch size" if useful is None else f"{useful:,} clients")
+    return grid
+
+
+def _assumed_text(aim: Aim, population: Population) -> str:
+    """What the errors rest on."""
+    return (
+        f"Assumed: columns have a standard deviation of {population.spread:g} once their bounds are scaled to [-1, 1] "
+        f"(--spread), and the best {aim.purpose} fit explains {population.explained:.3g} of the variance "
+        "(--explained).\n"
+    )
+
+
+def _options_grid(fields: dict[str, Any], aim: Aim) -> Grid:
+    """Sketch and sum, noise by clients and by servers."""
+    grid = Grid(title="Ways to release", **TABLE_STYLE)
+    beaten = [aim.nothing.removeprefix("the ").removeprefix("a "), "local model"]
+    headings = (
+        "release",
+        "noise by",
+        "k",
+        "bytes",
+        f"expected {aim.symbol}",
+        *(f"beats {name} from" for name in beaten),
+    )
+    for heading in headings:
+        grid.add_column(heading, justify="left" if heading in headings[:2] else "right")
+    for way in fields["options"]:
+        batches = (_clients(way[name]) for name in ("beats_trivial_from", "beats_local_from"))
+        grid.add_row(
+            way["release"],
+            way["noise_by"],
+            str(way["rows"]),
+            f"{way['client_bytes']:,}",
+            _text(aim, way["expected"]),
+            *batches,
+        )
+    grid.caption = f"bytes of one client; from so many clients; never: with no batch up to {fields['largest_batch']:,}"
+    return grid
+
+
+def _text(aim: Aim, value: float | None) -> str:
+    return "impossible" if value is None else aim.text(value)
+
+
+def _clients(batch: int | None) -> str:
+    return "never" if batch is None else f"{batch:,}"

@@ -1,0 +1,221 @@
+"""`dpmpc plan --plot`: expected error over the number of clients and over epsilon, and where the ways to release cross.
+
+What is drawn is `dpmpc.planning.prediction` for the assumed population. A crossing is where a way to release begins to
+beat what ignores the data, or the local model; those over the clients are exact, those over epsilon within 0.1 %.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpmpc.planning.advice import Way, error_of, ways
+from dpmpc.planning.prediction import Aim
+from dpmpc.planning.scenario import Population, Setting
+from dpmpc.render.drawing import COLOURS, figure, figures, save
+from dpmpc.task import Task
+
+POINTS = 61
+_SPAN = 30.0  # epsilon is drawn from a thirtieth to thirty times the plan's
+_CLOSE = 1.001  # ratio of the ends between which a crossing over epsilon lies
+_TALLEST, _HEADROOM, _LOWEST = 1e3, 1e2, 1e-8  # times the error of what ignores the data: outside nobody looks
+_LOOKS: Mapping[tuple[str, str], dict[str, Any]] = {
+    ("sum", "clients"): {"color": COLOURS["blue"]},
+    ("sum", "servers"): {"color": COLOURS["green"], "dashes": (5, 1.5)},
+    ("sketch", "clients"): {"color": COLOURS["orange"]},
+    ("sketch", "servers"): {"color": COLOURS["purple"], "dashes": (5, 1.5)},
+}
+_MARKS: Mapping[str, dict[str, Any]] = {
+    "trivial": {"marker": "o", "markersize": 5},
+    "local": {"marker": "o", "markersize": 9, "markerfacecolor": "none", "markeredgewidth": 1.5},
+}
+_PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 1}  # behind numbers that stand on lines
+_SYMBOLS = {"phi": "φ − 1", "psi": "ψ"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Crossing:
+    """Where a way to release begins to beat a rival; nowhere in sight if `at` is None."""
+
+    release: str
+    noise_by: str
+    rival: str
+    at: float | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Panel:
+    """Expected errors over one quantity.
+
+    Attributes
+    ----------
+    label : str
+        Of the quantity.
+    x : list of float
+        Where the errors are computed.
+    here : float
+        The plan's own value.
+    errors : dict
+        (release, noise_by) -> phi or psi at each x; infinite where it is impossible.
+    local, trivial : list of float
+        The same of the rivals.
+    crossings : list of Crossing
+        Of every way with each rival.
+    """
+
+    label: str
+    x: list[float]
+    here: float
+    errors: dict[tuple[str, str], list[float]]
+    local: list[float]
+    trivial: list[float]
+    crossings: list[Crossing]
+
+
+def over_clients(setting: Setting, aim: Aim, options: Sequence[Way]) -> Panel:
+    """Expected errors over the number of clients, up to the most that delta allows."""
+    crossings = [
+        Crossing(way.release, way.noise_by, rival, at)
+        for way in options
+        for rival, at in (("trivial", way.beats_trivial_from), ("local", way.beats_local_from))
+    ]
+    marked = [setting.clients, *(crossing.at for crossing in crossings if crossing.at is not None)]
+    low = max(2 * setting.columns, min(marked) // 5)
+    high = min(setting.largest_batch, 5 * max(marked))
+    sizes = sorted({round(size) for size in np.geomspace(low, max(high, low + 1), POINTS).tolist()})
+    settings = [dataclasses.replace(setting, clients=size) for size in sizes]
+    return _panel("clients, n", [float(size) for size in sizes], setting.clients, settings, aim, options, crossings)
+
+
+def over_epsilon(setting: Setting, aim: Aim, options: Sequence[Way]) -> Panel:
+    """Expected errors over epsilon."""
+    budgets = np.geomspace(setting.epsilon / _SPAN, setting.epsilon * _SPAN, POINTS).tolist()
+    crossings = [
+        Crossing(way.release, way.noise_by, rival, _first_epsilon(setting, aim, way, rival, budgets[0], budgets[-1]))
+        for way in options
+        for rival in ("trivial", "local")
+    ]
+    settings = [dataclasses.replace(setting, epsilon=budget) for budget in budgets]
+    return _panel("privacy loss, ε", budgets, setting.epsilon, settings, aim, options, crossings)
+
+
+def write_plot(path: Path, task: Task, aim: Aim, population: Population) -> None:
+    """Draw the plan's errors into an SVG or PNG file, whole or not at all."""
+    setting, options = Setting.of(task, population), ways(task, aim, population)
+    panels = {
+        f"At ε = {figures(setting.epsilon)}, δ = {figures(setting.delta)}": over_clients(setting, aim, options),
+        f"With {setting.clients:,} clients, δ = {figures(setting.delta)}": over_epsilon(setting, aim, options),
+    }
+    with figure(9.4, width=6.4) as drawn:
+        axes = drawn.subplots(2, 1)
+        for axis, (title, panel) in zip(axes, panels.items(), strict=True):
+            _draw(axis, panel, aim)
+            axis.set_title(title, loc="left", fontsize=11)
+        for rival, name in (("trivial", aim.nothing), ("local", "the local model")):
+            axes[0].plot([], [], color=COLOURS["ink"], linestyle="", label=f"begins to beat {name}", **_MARKS[rival])
+        handles, labels = axes[0].get_legend_handles_labels()
+        drawn.legend(handles, labels, loc="outside lower left", ncols=2, frameon=False)
+        drawn.suptitle(f"Expected error of a release of {setting.columns} columns, {_aimed(aim)}", fontsize=13)
+        save(drawn, path)
+
+
+def _panel(
+    label: str,
+    x: list[float],
+    here: float,
+    settings: Sequence[Setting],
+    aim: Aim,
+    options: Sequence[Way],
+    crossings: list[Crossing],
+) -> Panel:
+    return Panel(
+        label,
+        x,
+        here,
+        {(way.release, way.noise_by): [_error(way, at, aim) for at in settings] for way in options},
+        [aim.local(at) for at in settings],
+        [aim.trivial(at) for at in settings],
+        crossings,
+    )
+
+
+def _error(way: Way, setting: Setting, aim: Aim) -> float:
+    return error_of(way.release, dataclasses.replace(setting, noise_by=way.noise_by), aim)
+
+
+def _first_epsilon(setting: Setting, aim: Aim, way: Way, rival: str, low: float, high: float) -> float | None:
+    """Smallest epsilon in sight at which a way beats its rival, if it does not do so everywhere or nowhere."""
+    rivals: dict[str, Callable[[Setting], float]] = {"trivial": aim.trivial, "local": aim.local}
+
+    def beats(epsilon: float) -> bool:
+        at = dataclasses.replace(setting, epsilon=epsilon)
+        return _error(way, at, aim) < rivals[rival](at)
+
+    if beats(low) or not beats(high):
+        return None
+    while high / low > _CLOSE:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if beats(middle) else (middle, high)
+    return high
+
+
+def _aimed(aim: Aim) -> str:
+    return {"ridge": "ridge regression", "low-rank": "low-rank approximation"}[aim.purpose]
+
+
+def _draw(axis: Any, panel: Panel, aim: Aim) -> None:
+    """Lines, the plan's own place, and the crossings with their values."""
+    for way, errors in panel.errors.items():
+        axis.plot(panel.x, _excess(errors, aim), label=f"{way[0]}, noise by {way[1]}", linewidth=1.8, **_LOOKS[way])
+    axis.plot(panel.x, _excess(panel.local, aim), "-.", color=COLOURS["sand"], label="local model", linewidth=1.8)
+    axis.plot(panel.x, _excess(panel.trivial, aim), ":", color=COLOURS["ink"], label=aim.nothing, linewidth=1.8)
+    axis.axvline(panel.here, color=COLOURS["muted"], linewidth=0.8, dashes=(2, 2))
+    axis.set(xscale="log", yscale="log", xlim=(panel.x[0], panel.x[-1]), xlabel=panel.label)
+    axis.set_ylabel(f"expected {_SYMBOLS[aim.symbol]}, 0 = optimal")
+    for side in (axis.xaxis, axis.yaxis):
+        side.set_major_formatter(lambda value, _: figures(value, 1, smallest=0.01))
+        side.set_minor_formatter(lambda value, _: "")
+    worst = panel.trivial[0] - aim.optimum
+    low, high = axis.get_ylim()
+    axis.set_ylim(max(low, _LOWEST * worst), min(max(high, _HEADROOM * worst), _TALLEST * worst))
+    axis.grid(which="major")
+    place = {"transform": axis.get_xaxis_transform(), "rotation": 90, "ha": "right", "va": "center", "bbox": _PAPER}
+    axis.text(panel.here, 0.45, "this plan", color=COLOURS["muted"], **place)
+    for crossing in panel.crossings:
+        _mark(axis, panel, crossing, aim)
+
+
+def _mark(axis: Any, panel: Panel, crossing: Crossing, aim: Aim) -> None:
+    """A circle at a crossing, and its value at the edge: below for what ignores the data, above for the local model."""
+    if crossing.at is None or not panel.x[0] <= crossing.at <= panel.x[-1]:
+        return
+    below = crossing.rival == "trivial"
+    rival = _excess(panel.trivial if below else panel.local, aim)
+    height = math.exp(np.interp(math.log(crossing.at), np.log(panel.x), np.log(rival)))
+    colour = _LOOKS[crossing.release, crossing.noise_by]["color"]
+    edge = axis.get_ylim()[0 if below else 1]
+    axis.plot([crossing.at, crossing.at], [height, edge], color=colour, linewidth=0.8, zorder=1.5)
+    axis.plot(crossing.at, height, color=colour, zorder=4, **_MARKS[crossing.rival])
+    axis.annotate(
+        f"{crossing.at:,}" if isinstance(crossing.at, int) else figures(crossing.at),
+        (crossing.at, edge),
+        xytext=(0, 5 if below else -5),
+        textcoords="offset points",
+        rotation=90,
+        ha="center",
+        va="bottom" if below else "top",
+        color=colour,
+        fontsize=9,
+        bbox=_PAPER,
+        zorder=5,
+    )
+
+
+def _excess(errors: Sequence[float], aim: Aim) -> list[float]:
+    """How far above the optimum; what is impossible or optimal is not drawn."""
+    return [value - aim.optimum if math.isfinite(value) and value > aim.optimum else math.nan for value in errors]

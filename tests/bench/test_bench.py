@@ -1,0 +1,262 @@
+"""The benchmark harness on a job too small to measure anything: figures have their meaning, tables their shape."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from bench import harness
+from bench.coinpress import figures as coinpress_figures
+from bench.secure_sketching import coverage, noising, runtime_tables, sum_ssp, table3, table4, table5, unopened
+from bench.secure_sketching.runtime_tables import Setting
+from bench.system import clients, dense, end_to_end, kernels, projections, scale
+from dpmpc.errors import InputError
+from dpmpc.planning.cost import Prices
+from dpmpc.sharing import open_share
+from dpmpc.sketching import OSNAP, Rademacher
+
+
+@pytest.fixture(scope="module")
+def measured():
+    return runtime_tables.measure(Setting(2000, 4, 2), runs=2, peers=True)
+
+
+def test_figures_of_a_setting(measured):
+    payload = 8 * runtime_tables.ROWS * runtime_tables.COLUMNS
+    assert measured["payload_bytes"] == payload
+    assert payload < 1e6 * measured["sent_mb"]["mean"] < 1.01 * payload + 10_000
+    assert measured["global_sent_mb"]["mean"] == pytest.approx(2 * measured["sent_mb"]["mean"])
+    assert measured["time_s"]["runs"] == 4
+    assert set(measured["peers_cpu_s"]) == {"dpmpc kernel in memory", "scipy csc", "scipy csr"}
+
+
+def test_peers_compute_what_the_kernel_computes():
+    task = runtime_tables.task_of(Setting(1500, 4, 2))
+    products = runtime_tables.scipy_products(task, np.random.default_rng(0))
+    ours, csc, csr = (product() for product in products.values())
+    assert (ours == csc).all()
+    assert (ours == csr).all()
+
+
+def test_tables_are_written_whole(measured, tmp_path):
+    mpyc = {"clients": 2000, "transform_cpu_s": 1.0}
+    content = {
+        "machine": harness.machine(),
+        "runs": 2,
+        "measured": [measured],
+        "ratios": runtime_tables.ratios([measured], mpyc),
+    }
+    assert any(name.startswith("plain MPyC") for name in content["ratios"])
+    text = runtime_tables.render("Table", content)
+    assert "| 2,000 | 4 | 2 |" in text
+    harness.write("table", content, text, tmp_path)
+    assert json.loads((tmp_path / "table.json").read_text())["runs"] == 2
+    assert (tmp_path / "table.md").read_text().startswith("# Table")
+
+
+def test_a_closed_sketch_is_compared_with_an_opened_one():
+    measured = unopened.measure(unopened.Setting(16, 3), clients=2000, runs=1)
+    opened, closed = ({entry["program"]: entry for entry in measured}[name] for name in ("opened", "unopened"))
+    assert (opened["payload_to_analyst"], opened["payload_to_servers"]) == (8 * 16, 0)
+    assert (closed["payload_to_analyst"], closed["payload_to_servers"]) == (8, 8 * 2)
+    content = {"machine": harness.machine(), "clients": 2000, "runs": 1, "measured": measured}
+    assert "| 3 | 16 | unopened | 2 |" in unopened.render(content)
+
+
+def test_settings_are_the_papers():
+    assert len(table3.SETTINGS) == len(table4.SETTINGS) == len(table5.SETTINGS) == 12
+    assert Setting(1_000_000, 4, 3) in table3.SETTINGS
+    assert {setting.servers for setting in table4.SETTINGS} == {2}
+    assert {setting.servers for setting in table5.SETTINGS} == {2, 3, 5}
+
+
+def test_summaries():
+    assert harness.summary([1.0, 3.0]) == {
+        "mean": 2.0,
+        "sd": pytest.approx(2**0.5),
+        "min": 1.0,
+        "median": 2.0,
+        "runs": 2,
+    }
+    assert harness.summary([1.0])["sd"] == 0
+    assert harness.plus_minus(harness.summary([1.0])) == "1.000 ± 0.000"
+
+
+def test_the_sum_is_compared_in_standard_errors():
+    assert sum_ssp.difference([1.0, 3.0], [1.0, 1.0]) == pytest.approx(1.0)
+    content = {"clients": 9, "epsilon": 1.0, "delta": 1e-6, "runs": 2, "trivial": 5.0}
+    content |= {"phi": {"sum": [1.0, 3.0]}, "difference_in_standard_errors": 1.0}
+    assert "| sum | 2.000000 | 1.000000 |" in sum_ssp.render(content)
+
+
+def test_ways_to_noise_are_compared(capsys):
+    noising.main(["--runs", "1", "--clients", "3000"])
+    lines = [line.split(" | ") for line in capsys.readouterr().out.splitlines() if " by the " in line]
+    assert [line[2] for line in lines] == ["672", "112", "112"]  # 8 s d or 8 d bytes, and two keys
+    assert float(lines[2][1]) == pytest.approx(3 * float(lines[0][1]), rel=0.1)
+
+
+def test_dense_products_agree():
+    for ways in dense.products(Rademacher(20, 300, seed=1), 3).values():
+        for rival in ("cached", "stored"):
+            np.testing.assert_allclose(ways[rival](), ways["ours"](), atol=1e-11, rtol=0)
+    content = {"machine": harness.machine(), "runs": 2, "measured": [dense.measure(300, 20, 3, 2)]}
+    assert "| 300 | 20 | 3 | mersenne61 |" in dense.render(content)
+
+
+def test_projections_of_real_numbers_agree(capsys):
+    S, X = OSNAP(20, 300, 2, seed=1), np.random.default_rng(0).normal(size=(300, 3))
+    fitted = projections.SparseRandomProjection(20, density=0.1, random_state=0).fit(X.T)
+    found = projections.products(S, X, fitted)
+    for way, product in found.items():
+        np.testing.assert_allclose(product(), S.to_csc() @ X, atol=1e-12, rtol=0, err_msg=way)
+    projections.main(["--runs", "1", "--clients", "3000"])
+    told = capsys.readouterr().out
+    assert all(f"| {way} |" in told for way in (*found, projections.FIT))
+
+
+@pytest.mark.parametrize("balanced", [False, True])
+def test_peers_of_the_kernel_agree_with_it(balanced):
+    setting = kernels.Setting(700, 3, 20, 2)
+    found = kernels.ways(setting, balanced)
+    for way in set(found) - {"read"}:
+        np.testing.assert_array_equal(found[way](), found["ours"](), err_msg=way)
+    S, X = OSNAP(20, 700, 2, seed=1, balanced=balanced), kernels.words(700, 3)
+    found = kernels.headline_ways(S, X, kernels.unsigned_csc(S).tocsr())
+    for way in ("scipy csr", "one thread (wall)", "two threads (wall)"):
+        np.testing.assert_array_equal(found[way](), S.apply(X), err_msg=way)
+    assert found["scikit-learn transform (float64, fit not counted)"]().shape == (3, 20)
+
+
+def test_targets_of_the_kernel_are_judged():
+    setting = kernels.Setting(700, 3, 20, 2)
+    entries = [kernels.measure(setting, balanced, 2) for balanced in (False, True)]
+    seconds = {"ours": {"median": 2.0}, "scipy csc": {"median": 5.0}}
+    entries[1] = {**entries[1], "seconds": seconds}
+    more, less = (kernels.Target(setting, "scipy csc", "ours", 3.0, most=most) for most in (False, True))
+    assert kernels.target_row(more, entries)[4:6] == ["scipy csc / ours", "≥ 3.0"]
+    assert kernels.target_row(more, entries)[-1] == "2.50 (missed)"
+    assert kernels.target_row(less, entries)[-1] == "2.50"
+    assert kernels.ratio(kernels.Target(setting, "numba", "ours", 1.0), entries[1]) is None
+    content = {"machine": harness.machine(), "runs": 2, "measured": entries[:1]}
+    assert "| 700 | 3 | 20 | 2 | independent | ours, S stored |" in kernels.render(content)
+
+
+def test_coverage_is_measured_and_told():
+    setting = coverage.Setting("clipped", 4_000, 2, "sum", radius=0.9)
+    assert np.abs(setting.truth()[1:]) == pytest.approx(np.abs(setting.weights), rel=0.2)
+    measured = [coverage.measure(setting, 3), coverage.measure(coverage.Setting("few", 50, 2, "sum"), 2)]
+    assert (measured[0]["finite"], measured[1]["finite"]) == (1, 0)
+    assert measured[1]["coverage"] == [1, 1]
+    text = coverage.render({"level": 0.95, "delta": 1e-6, "runs": 3, "measured": measured})
+    assert "| clipped | 4,000 | 2 | 1 | 1 |" in text
+    assert "| infinite | 0.0% |" in text
+
+
+def test_coinpress_is_compared_at_one_guarantee(tmp_path):
+    """Least squares is best, and the trivial predictor has the loss of beta itself."""
+    population = coinpress_figures.Population(3, stretch=4.0)
+    found = coinpress_figures.losses(population, 2000, 0.5, 2)
+    assert min(found, key=lambda name: sum(found[name])) == coinpress_figures.EXACT
+    _, _, beta, root = population.draw(2000, 1)
+    assert found[coinpress_figures.TRIVIAL][1] == pytest.approx(1 + np.sum((root @ beta) ** 2))
+    assert np.linalg.cond(root) == pytest.approx(2)
+    assert set(coinpress_figures.competitors(coinpress_figures.Population(3), 0.5)) == set(found) - {
+        coinpress_figures.EXTENDED
+    }
+    charts = coinpress_figures.charts([300], [0.5], 1)
+    assert [len(chart.panels) for chart in charts] == [3, 3, 2, 4, 2]
+    charts[-1].write(tmp_path)
+    assert (tmp_path / "coinpress_extension.png").stat().st_size > 10_000
+
+
+def test_coinpress_without_a_curator_is_compared_in_standard_errors():
+    content = coinpress_figures.against_curator(2, clients=300, features=2)
+    text = coinpress_figures.render(content)
+    assert "| mean | curator |" in text
+    assert "| regression | three servers, two corrupt clients |" in text
+
+
+def test_a_server_needs_no_more_memory_for_ten_times_the_clients(tmp_path):
+    measured = scale.measure([100_000, 1_000_000], 1, tmp_path)
+    for few, many in measured.values():
+        assert (few["clients"], many["clients"]) == (100_000, 1_000_000)
+        assert many["peak_rss_mb"] - few["peak_rss_mb"] < 8  # the files differ by 72 MB
+    slopes = scale.slopes_of(measured)
+    content = {
+        "machine": harness.machine(),
+        "runs": 1,
+        "measured": measured,
+        "exponents": {way: scale.exponents(entries) for way, entries in measured.items()},
+        "slopes": dataclasses.asdict(slopes),
+        "prices": dataclasses.asdict(Prices()),
+        "modelled": scale.modelled(slopes),
+    }
+    text = scale.render(content)
+    assert "| 1,000,000 | 0.08 |" in text
+    assert "| sketch, one copy | 3 | 112 | 0.24 |" in text
+
+
+def test_a_share_of_random_words_is_a_share(tmp_path):
+    path = tmp_path / "array"
+    scale.write_words(path, 1000)
+    whole = np.load(path)
+    assert whole.shape == (1000, 1, 10)
+    assert len(np.unique(whole)) == whole.size
+    shape = scale.cut(path, 300)
+    assert open_share(path).shape == shape == (300, 1, 10)
+    assert (np.load(path) == whole[:300]).all()
+    with pytest.raises(InputError, match=r"clients: 1000000000000 given, .* free"):
+        scale.write_words(path, 10**12)
+
+
+def test_exponents_are_those_of_the_power():
+    entries = [
+        {"clients": n, "read_cpu_s": {"median": n * 1e-8}, "transform_cpu_s": {"median": n**1.5}}
+        for n in (10, 99, 1000)
+    ]
+    assert scale.exponents(entries) == pytest.approx({"read": 1, "transform": 1.5})
+
+
+def test_the_client_side_is_compared_with_its_peers(capsys):
+    clients.main(["--runs", "1", "--clients", "3000", "--draws", "500"])
+    lines = [line[2:-2].split(" | ") for line in capsys.readouterr().out.splitlines()]
+    told = {line[0]: line for line in lines}
+    assert told["read the rows"][2].strip() == "1.00"
+    assert all(len(told[name]) == 4 for name in ("clip and encode, box", "clip, encode, share as keys, Z_p"))
+    assert float(told["Skellam, variance 100"][2]) >= 0
+    assert float(told["clip and encode, box"][1]) > 0
+
+
+def test_speed_is_told_over_the_peers():
+    """The same work, said to be 1000 times as much."""
+
+    def work(threads):
+        return sum(range(200_000))
+
+    entry = clients.measure([clients.Way("peer", "", 1, work), clients.Way("ours", "peer", 1000, work)], 3, 1)[1]
+    assert entry["peer"] == "peer"
+    assert 100 < entry["speed_over_peer"] < 10_000
+    assert entry["wall_s"] is None
+
+
+def test_stages_of_a_fit_add_up_to_its_wall_clock(tmp_path):
+    data = tmp_path / "people.parquet"
+    end_to_end.write_population(data, 3000)
+    found = end_to_end.in_process("fit", data, ["--simulation-seed", "1"])
+    assert sum(seconds for stage, seconds in found.items() if stage != "wall") == pytest.approx(found["wall"], abs=0.01)
+    assert min(found[stage] for stage in ("noise", "clip and encode", "TLS", "read the file")) > 0
+    peer = end_to_end.in_process("peer", data, [])
+    runs = {end_to_end.PEER: [peer], **{name: [found] for name in end_to_end.SETTINGS}}
+    stages = {name: end_to_end.stages(entries) for name, entries in runs.items()}
+    ratios = end_to_end.ratios(stages)
+    assert ratios["sum"]["processes"] == pytest.approx((found["wall"] - found["noise"]) / peer["wall"])
+    busiest = [{"function": "f", "calls": 3, "own_s": 1.0, "with_callees_s": 1.0}, {"function": "most", "calls": 3}]
+    content = {"machine": harness.machine(), "runs": 1, "clients": 3000, "features": 10, "stages": stages}
+    shares = {"sum": end_to_end.shares(stages["sum"])}
+    assert sum(shares["sum"].values()) == pytest.approx(1)
+    assert shares["sum"]["TLS"] == pytest.approx(found["TLS"] / found["wall"])
+    text = end_to_end.render(content | {"ratios": ratios, "shares": shares, "busiest": {"sum": busiest}})
+    assert "| fit | noise | start-up | TLS | the rest |" in text
+    assert "| f | 3 | 1.000 | 1.000 |" in text

@@ -1,0 +1,223 @@
+"""The experiments: releases without shares have the law of real ones, measures are the estimators', files are whole."""
+
+import itertools
+import json
+import sys
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from bench import charts
+from bench.registry import BENCHES
+from bench.secure_sketching import figure2, figure3, figure4, real_data, synthetic, table6, table7, table8, utility
+from bench.secure_sketching.real_data import DataSet, findings
+from bench.secure_sketching.simulation import exact_sums, interpolated, noiseless, opened, total_noise
+from bench.secure_sketching.utility import LowRankProblem, RidgeProblem
+from dpmpc import LowRankApproximation, RidgeRegression
+from dpmpc import simulation as model
+from dpmpc.baselines import excess_risk, optimal_ridge, ridge_cost
+from dpmpc.bounds import Schema
+from dpmpc.errors import InputError
+from dpmpc.noise import Skellam
+from dpmpc.planning.specification import design
+from dpmpc.privacy import mu_of_budget
+from dpmpc.randomness import Stream
+from dpmpc.tables import Table
+
+RUNS = 150
+CHOICES = [
+    {"sketch": "osnap", "rows": 12, "sparsity": 3},
+    {"sketch": "osnap", "rows": 12, "sparsity": 3, "balanced": False},
+    {"sketch": "countsketch", "rows": 12, "noise": "discrete-laplace", "delta": 0.0},
+    {"sketch": "countsketch", "rows": 12, "noise": "discrete-laplace", "delta": 0.0, "calibration": "paper"},
+    {"sketch": "sum"},
+    {"sketch": "osnap", "rows": 12, "sparsity": 3, "noise_by": "servers"},
+]
+
+
+def rows_of(clients=600, columns=3, seed=0):
+    return np.random.default_rng(seed).uniform(-1, 1, (clients, columns))
+
+
+def task_of(clients=600, delta=1e-6, copies="each", **choices):
+    return design(Schema.unit(["a", "b", "y"]), clients, 1.0, delta, copies=copies, seed=7, **choices)
+
+
+# The law of a release
+
+
+@pytest.mark.parametrize("choices", CHOICES)
+def test_exact_sums_are_the_integer_sketch(choices):
+    task, rows = task_of(**choices), rows_of()
+    encoded = task.statistic.encode(rows, task.encoding)
+    assert (exact_sums(task, rows) == task.sketch.to_csc().astype(np.int64) @ encoded).all()
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("choices", CHOICES)
+def test_an_opened_release_has_the_law_of_one_that_clients_made(choices):
+    """Mean, variance and distribution of the noise, beside `model.run` and beside the stated variance.
+
+    Fixed seed. Means are within five standard errors, variances within six (of the kurtosis of a Laplace variable), the
+    two-sample Kolmogorov-Smirnov test has level 1e-4: under 2e-4 false alarms in each case for a fresh seed.
+    """
+    task, rows = task_of(**choices), rows_of()
+    sums = exact_sums(task, rows)
+    spread = np.sqrt(task.noise_terms * task.noise.variance)[:, None]
+    fast = np.array([(opened(task, sums, seed).sums - sums) / spread for seed in range(RUNS)]).ravel()
+    slow = [model.run(task, rows, stream=Stream.from_seed(seed)).sums for seed in range(RUNS, 2 * RUNS)]
+    slow = np.array([(made - sums) / spread for made in slow]).ravel()
+    for noise in (fast, slow):
+        assert abs(noise.mean()) < 5 / np.sqrt(noise.size)
+        assert abs(noise.var() - 1) < 6 * np.sqrt(5 / noise.size)
+    assert scipy.stats.ks_2samp(fast, slow).pvalue > 1e-4
+
+
+def test_every_run_draws_its_own_noise():
+    task, rows = task_of(**CHOICES[0]), rows_of()
+    sums = exact_sums(task, rows)
+    assert (opened(task, sums, 1).sums == opened(task, sums, 1).sums).all()
+    assert (opened(task, sums, 1).sums != opened(task, sums, 2).sums).any()
+    assert (noiseless(task, sums).sums == sums).all()
+    assert opened(task, sums, 1).guarantee.simulation
+
+
+def test_noise_that_reaches_several_rows_is_refused():
+    task = task_of(copies="one", **CHOICES[0])
+    with pytest.raises(InputError, match="copies: one for several rows given, one for each expected"):
+        opened(task, exact_sums(task, rows_of()), 1)
+
+
+def test_sums_of_other_noises_are_refused():
+    with pytest.raises(InputError, match="noise: skellam given, discrete-gaussian or discrete-laplace expected"):
+        total_noise(Skellam(9.0), 3, (2, 2), Stream.from_seed(0))
+
+
+# The interpolation
+
+
+def test_the_interpolation_ends_at_the_local_model_and_at_the_release():
+    task = task_of(clients=1200, **CHOICES[0])
+    assert interpolated(task, 1.0).noise.sigma == pytest.approx(task.noise.sigma, rel=1e-6)
+    local = task.sensitivity.l2 / mu_of_budget(task.epsilon, task.delta)
+    assert interpolated(task, 0.0).noise.sigma == pytest.approx(local, rel=0.01)
+    half = interpolated(task, 0.5)
+    assert half.noise.variance == pytest.approx(task.noise.variance * (1200 / 12) ** 0.5, rel=1e-4)
+    assert half.guarantee.achieved_epsilon < task.guarantee.achieved_epsilon
+
+
+@pytest.mark.parametrize("exponent", [-0.1, 1.1, float("nan")])
+def test_exponents_beyond_the_ends_are_refused(exponent):
+    with pytest.raises(InputError, match=f"exponent: {exponent} given, a number from 0"):
+        interpolated(task_of(**CHOICES[0]), exponent)
+
+
+def test_only_gaussian_noise_is_interpolated():
+    with pytest.raises(InputError, match="noise: discrete-laplace given, discrete-gaussian expected"):
+        interpolated(task_of(**CHOICES[2]), 0.5)
+
+
+# The measures
+
+
+def test_phi_is_the_cost_over_the_least():
+    rows = synthetic.regression(3000)
+    X, y = rows[:, :-1], rows[:, -1]
+    problem = RidgeProblem(rows, 10.0)
+    release = problem.design(5.0, 1e-6, sketch="sum", seed=1)
+    release = opened(release, exact_sums(release, rows), 1)
+    model_ = RidgeRegression(10.0, fit_intercept=False, debias="never").fit_release(release).model_
+    least = ridge_cost(optimal_ridge(X, y, 10.0, fit_intercept=False), X, y, 10.0)
+    assert problem.judge(release) == pytest.approx(ridge_cost(model_, X, y, 10.0) / least - 1, rel=1e-6)
+    assert problem.trivial() == pytest.approx(y @ y / least - 1)
+
+
+def test_psi_is_the_excess_risk():
+    rows = synthetic.gapped(3000)
+    problem = LowRankProblem(rows, 3)
+    task = problem.design(5.0, 1e-6, sketch="osnap", rows=64, copies="each", seed=1)
+    release = opened(task, exact_sums(task, rows), 1)
+    components = LowRankApproximation(3).fit_release(release).components_
+    assert problem.judge(release) == pytest.approx(excess_risk(components, rows), rel=1e-6)
+    values = np.linalg.svd(rows, compute_uv=False)
+    assert values[2] > 10 * values[3]
+
+
+@pytest.mark.statistical
+def test_the_competitors_are_in_order_where_the_budget_is_large():
+    """Fixed seed, eps = 5: each step is by a factor of three or more, over six standard errors of its three runs."""
+    problem = LowRankProblem(synthetic.gapped(30_000), 3, radius=2.2)
+    found = utility.compare(problem, 5.0, 3, rows=64)
+    mean = {name: np.mean(values) for name, values in found.items()}
+    order = ["central Analyze Gauss", utility.GAUSS, utility.LOCAL]
+    assert all(3 * mean[better] < mean[worse] for better, worse in itertools.pairwise(order))
+    assert mean[utility.SUM] < mean[utility.GAUSS] < mean[utility.PRINTED]
+    assert mean[utility.LOCAL] < 0.8 * mean[utility.TRIVIAL]
+
+
+# The commands
+
+FIGURES = {"figure2": figure2, "figure3": figure3, "figure4": figure4}
+TABLES = {"table7": table7, "table8": table8}
+
+
+def small_data():
+    names = ("a", "b", "c", "y")
+    return DataSet("Small", lambda: Table(names, rows_of(2500, 4)), Schema.from_pair(names, (-1.5, 1.5)), "y", 2)
+
+
+@pytest.mark.parametrize("name", [*FIGURES, *TABLES])
+def test_a_quick_run_writes_three_files(name, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(real_data, "QUICK", (small_data(),))
+    {**FIGURES, **TABLES}[name].main(["--quick", "--out", str(tmp_path)])
+    assert name in BENCHES
+    content = json.loads((tmp_path / f"{name}.json").read_text())
+    page = (tmp_path / f"{name}.md").read_text()
+    assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert capsys.readouterr().out == page
+    assert content["machine"]["versions"]["dpmpc"]
+    for panel in content["panels"]:
+        assert {utility.GAUSS, utility.LAPLACE, utility.DENSE, utility.PRINTED, utility.SUM, utility.LOCAL} < set(
+            panel["series"]
+        )
+        assert any(series.startswith("central") for series in panel["series"])
+        for series in panel["series"].values():
+            assert [entry["runs"] for entry in series] == [2] * len(panel["x"])
+        assert f"## {panel['title']}" in page
+
+
+def test_the_data_sets_are_listed(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(table6, "MEASURED", (small_data(),))
+    table6.main(["--out", str(tmp_path)])
+    assert "| Small |  |  | 2,500 | 3 | 2 |  |" in (tmp_path / "table6.md").read_text()
+    assert "| Songs | 515,345 | 89 |" in capsys.readouterr().out
+
+
+def test_a_quick_run_leaves_the_results_alone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(synthetic, "QUICK_SIZES", (1024,))
+    figure3.main(["--quick"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_matplotlib_the_extra_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(InputError, match=r"matplotlib: pip install 'dpmpc\[plots\]'"):
+        figure2.main(["--out", str(tmp_path)])
+
+
+def test_no_runs_are_refused(tmp_path):
+    with pytest.raises(InputError, match="runs: 0 given, at least 1 expected"):
+        figure2.main(["--runs", "0", "--out", str(tmp_path)])
+
+
+def test_findings_say_where_the_order_holds_and_what_is_useful():
+    panel = charts.Panel("Data")
+    panel.add(0.1, {"best": [1.0, 1.1], "worst": [2.0, 2.1], utility.SUM: [0.1, 0.1], utility.TRIVIAL: [1.5, 1.5]})
+    panel.add(0.5, {"best": [3.0, 3.1], "worst": [2.0, 2.1], utility.SUM: [0.1, 0.1], utility.TRIVIAL: [9.5, 9.5]})
+    order, best, worst, total = findings(panel, ("best", "worst"))
+    assert order.endswith("best ≤ worst holds at ε = 0.1.")
+    assert best.endswith("trivial predictor at ε = 0.1, 0.5.")
+    assert worst.endswith("trivial predictor at ε = 0.5.")
+    assert total.endswith("trivial predictor at ε = 0.1, 0.5.")

@@ -1,0 +1,167 @@
+"""`dpmpc plan`: what a release will cost and tell, and plans that make no sense."""
+
+import json
+
+import pytest
+from support.command_inputs import BOUNDS, BUDGET, run
+
+
+def test_plan_says_what_to_expect(capsys, tmp_path):
+    arguments = ["plan", "--clients", "1000000", "--columns", "6", *BUDGET[:2], "--delta", "1e-7"]
+    status, printed, _ = run(capsys, *arguments, "--json")
+    assert status == 0
+    fields = json.loads(printed)
+    assert fields["modulus"]["bits_needed"] <= fields["modulus"]["bits_available"] == 64
+    assert fields["bytes"]["client_to_other_servers"] == 16
+    assert fields["expected_phi"]["sum"] < fields["expected_phi"]["sketch"] < fields["expected_phi"]["trivial"]
+    assert 0 < fields["smallest_useful_batch"] < 1_000_000
+    assert [(way["release"], way["noise_by"]) for way in fields["options"]] == [
+        (release, who) for release in ("sum", "sketch") for who in ("clients", "servers")
+    ]
+    assert all(0 < way["beats_local_from"] < fields["largest_batch"] for way in fields["options"])
+    assert fields["recommendation"]["release"] == "sum"
+    status, printed, _ = run(capsys, *arguments, "--sketch", "osnap", "--rows", "60", "--sparsity", "4")
+    assert status == 0
+    for words in ("k = 60, s = 4", "Expected phi", "Ways to release", "Recommended: sum", "the local model"):
+        assert words in printed
+    (tmp_path / "bounds.toml").write_text(BOUNDS.to_toml())
+    status, printed, _ = run(capsys, "plan", "--clients", "100", "--bounds", tmp_path / "bounds.toml", *BUDGET)
+    assert status == 0
+    assert "Recommended: no release" in printed
+
+
+def plan(capsys, *options):
+    status, printed, _ = run(capsys, "plan", "--clients", "200000", "--columns", "6", *BUDGET, *options, "--json")
+    assert status == 0
+    return json.loads(printed)
+
+
+def test_plan_of_a_low_rank_approximation(capsys):
+    fields = plan(capsys, "--model", "low-rank", "--components", "2")
+    assert (fields["model"], fields["features"]) == ("low-rank", 6)
+    expected = fields["expected_psi"]
+    assert 0 < expected["this_release"] < expected["sketch"] <= expected["local"] <= expected["trivial"]
+    assert expected["trivial"] == pytest.approx(2 * ((1 + 2 / 6) / 2 * 6 / 2 - 1) * 0.16)
+    sketch = plan(capsys, "--model", "low-rank", "--components", "2", "--sketch", "countsketch", "--rows", "40")
+    assert sketch["expected_psi"]["this_release"] > expected["this_release"]
+    status, printed, _ = run(
+        capsys, *("plan", "--model", "low-rank", "--clients", "9000", "--columns", "6", *BUDGET, "--explained", "0.9")
+    )
+    assert status == 0
+    assert "a random projection" in printed
+
+
+def test_plan_counts_the_bytes_that_each_server_gets(capsys):
+    osnap = ["--sketch", "osnap", "--rows", "60", "--sparsity", "4"]
+    for copies, share in (("each", 8 * 4 * 6), ("one", 8 * 6)):
+        size = plan(capsys, *osnap, "--copies", copies)["bytes"]
+        assert (size["client_to_last_server"], size["client_to_other_servers"]) == (share, 16)
+        assert size["client_to_all_servers"] == share + 2 * 16
+        assert (size["spool_of_last_server"], size["spool_of_other_servers"]) == (200_000 * share, 200_000 * 16)
+    size = plan(capsys, "--sharing", "shamir")["bytes"]
+    assert size["client_to_last_server"] == size["client_to_other_servers"] == 8 * 27
+    assert size["client_to_all_servers"] == 3 * 8 * 27
+
+
+def test_plan_says_what_the_servers_cost(capsys):
+    osnap = ["--sketch", "osnap", "--rows", "60", "--sparsity", "4", "--copies", "one"]
+    cost, size = (plan(capsys, *osnap)[name] for name in ("cost", "bytes"))
+    assert cost["uploaded_bytes"] == size["spool_of_last_server"] + 2 * size["spool_of_other_servers"]
+    assert cost["sent_bytes"] == 3 * size["server_to_analyst"]
+    assert (cost["days"], cost["prices"]["currency"]) == (30, "USD")
+    own = plan(capsys, *osnap, "--prices", "1", "2", "3", "--currency", "EUR", "--days", "15")["cost"]
+    assert own["core_s"] == cost["core_s"]
+    assert own["compute"] == pytest.approx(1 * cost["core_s"] / 3600)
+    assert own["storage"] == pytest.approx(2 * cost["uploaded_bytes"] / 1e9 / 2)
+    assert own["transfer"] == pytest.approx(3 * cost["sent_bytes"] / 1e9)
+    assert own["total"] == pytest.approx(own["compute"] + own["storage"] + own["transfer"])
+    arguments = ["plan", "--clients", "200000", "--columns", "6", *BUDGET, "--prices", "1", "2", "3"]
+    printed = " ".join(run(capsys, *arguments, "--currency", "EUR")[1].split())
+    assert "EUR together" in printed
+    for bad, message in (
+        (["--currency", "EUR"], "currency: 'EUR' given without prices"),
+        (["--prices", "1", "-2", "3"], "gigabyte_month: -2.0 given"),
+        (["--days", "nan"], "days: nan given"),
+    ):
+        status, _, told = run(capsys, "plan", "--clients", "200000", "--columns", "6", *BUDGET, *bad)
+        assert status == 2
+        assert message in told
+
+
+def test_plan_names_the_coalition(capsys):
+    arguments = ["plan", "--clients", "200000", "--columns", "6", *BUDGET, "--sketch", "countsketch", "--rows", "60"]
+    assert "2 of 3 servers, 0 clients " in run(capsys, *arguments)[1]
+    arguments += ["--corrupt-clients", "1200", "--dropouts", "7"]
+    for when, words in (("adaptive", "1,200 clients chosen when all is public"), ("static", "1,200 clients fixed")):
+        printed = " ".join(run(capsys, *arguments, "--coalition", when)[1].split())
+        assert words in printed
+        assert "anything may be missing of 7 clients in all" in printed
+    assert plan(capsys, "--coalition", "static")["coalition"] == "static"
+
+
+def test_plan_says_who_adds_how_much_noise(capsys):
+    osnap = ["--sketch", "osnap", "--rows", "60", "--sparsity", "4"]
+    noise = {
+        name: plan(capsys, *osnap, *options)["noise"]
+        for name, options in {
+            "each": ["--copies", "each"],
+            "one": ["--copies", "one"],
+            "servers": ["--noise-by", "servers"],
+        }.items()
+    }
+    assert noise["each"]["client_sd"] > noise["each"]["server_sd"] == 0
+    assert noise["one"]["client_sd"] == noise["one"]["server_sd"] > 0
+    assert noise["servers"]["server_sd"] > noise["servers"]["client_sd"] == 0
+    assert noise["servers"]["released_sd"] == pytest.approx(3**0.5 * noise["each"]["released_sd"], rel=0.01)
+    assert noise["one"]["released_sd"] == pytest.approx(noise["each"]["released_sd"], rel=0.2)
+
+
+BAD_PLANS = {
+    "epsilon zero": (["--epsilon", "0"], "epsilon: 0"),
+    "epsilon negative": (["--epsilon", "-1"], "epsilon: -1"),
+    "delta of one client": (["--delta", "1e-3"], "delta: 0.001 given for 1000 clients"),
+    "no clients": (["--clients", "0"], "clients: 0"),
+    "fewer clients than rows": (
+        ["--clients", "30", "--sketch", "osnap", "--rows", "40"],
+        "clients: 30 given, at least",
+    ),
+    "rows below columns": (["--sketch", "countsketch", "--rows", "6"], "rows: 6"),
+    "sparsity above rows": (["--sketch", "osnap", "--rows", "8", "--sparsity", "9"], "sparsity: 9"),
+    "coalition of a row": (["--sketch", "countsketch", "--rows", "10", "--corrupt-clients", "100"], "corrupt_clients"),
+    "coalition of all": (["--corrupt-clients", "1000"], "corrupt_clients"),
+    "one server": (["--servers", "1"], "servers: 1"),
+    "rank above columns": (["--model", "low-rank", "--components", "7"], "components: 7"),
+    "rank of all columns": (["--model", "low-rank", "--components", "6"], "components: 6"),
+    "rank zero": (["--model", "low-rank", "--components", "0"], "components: 0"),
+    "rank of ridge": (["--components", "2"], "components: 2"),
+    "share that any have": (["--model", "low-rank", "--components", "3", "--explained", "0.5"], "explained: 0.5"),
+    "explained all": (["--explained", "1"], "explained: 1"),
+    "spread zero": (["--spread", "0"], "spread: 0"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_PLANS, ids=lambda case: case.replace(" ", "-"))
+def test_bad_plans_are_named(case, capsys):
+    options, message = BAD_PLANS[case]
+    arguments = ["plan", "--clients", "1000", "--columns", "6", *BUDGET, *options]
+    status, printed, complaint = run(capsys, *arguments)
+    assert status == 2, complaint
+    assert message in complaint
+    assert printed == ""
+
+
+def test_plan_says_what_it_assumes(capsys):
+    plan = ("plan", "--clients", 5000, "--columns", 3, *BUDGET)
+    assert "standard deviation of 0.4" in run(capsys, *plan)[1]
+    assert "standard deviation of 0.2" in run(capsys, *plan, "--spread", 0.2)[1]
+
+
+def test_plan_needs_columns_or_bounds(capsys):
+    status, _, complaint = run(capsys, "plan", "--clients", "100", "--epsilon", "1", "--delta", "1e-3")
+    assert status == 2
+    assert "columns, bounds" in complaint
+    status, _, complaint = run(
+        capsys, "plan", "--clients", "100", "--columns", "1", "--epsilon", "1", "--delta", "1e-3"
+    )
+    assert status == 2
+    assert "columns: 1" in complaint

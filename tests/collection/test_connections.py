@@ -1,0 +1,293 @@
+"""Connections of a server of a collection: counted from accept to close, bounded in all and for each address."""
+
+import asyncio
+import contextlib
+import logging
+import resource
+import socket
+import ssl
+import time
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from support.hostile.strangers import Silent, pipeline
+
+from bench.system.collection_servers import Servers
+from dpmpc.collection import connections
+from dpmpc.collection.admission import Limits
+from dpmpc.collection.connections import Door, Guard, SeldomLogger, connections_allowed, listen
+from dpmpc.errors import InputError
+from dpmpc.network.identity import pinning_context
+
+LOG = logging.getLogger("dpmpc.collection.test")
+
+
+def get(servers, path, source=None, timeout=10):
+    """Ask a server; return status and body, or the error."""
+    context = pinning_context(servers.collection.servers[0].certificate.encode())
+    address = source and (source, 0)
+    with (
+        socket.create_connection(servers.address(0), timeout=timeout, source_address=address) as plain,
+        context.wrap_socket(plain, server_hostname="party-0") as link,
+    ):
+        link.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+        content = b""
+        with contextlib.suppress(ssl.SSLEOFError):
+            while part := link.recv(1 << 16):
+                content += part
+    head, _, body = content.partition(b"\r\n\r\n")
+    return int(head.split()[1]), body
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A server that takes few connections."""
+    options = ("--connections", "60", "--address-connections", "20", "--metrics-for-all")
+    with Servers.make(tmp_path_factory.mktemp("small"), *options) as servers:
+        yield servers.start(0)
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["silent", "after the handshake"])
+def test_one_address_leaves_connections_to_others(small, tls):
+    context = None
+    if tls:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with Silent(small.address(0), 200, seconds=30, context=context, again=False) as silent:
+        end = time.monotonic() + 10
+        while silent.opened < (20 if tls else 200) and time.monotonic() < end:
+            time.sleep(0.05)
+        assert get(small, "/healthz", source="127.0.0.2")[0] == 200
+        _, metrics = get(small, "/metrics", source="127.0.0.2")
+    figures = dict(line.rsplit(" ", 1) for line in metrics.decode().splitlines() if not line.startswith("#"))
+    assert float(figures["dpmpc_connections"]) <= 21
+    if tls:  # silent ones made way for newcomers, none of which was refused
+        assert float(figures['dpmpc_connections_refused_total{reason="connections"}']) >= 1
+    assert len(small.log(0)) < 5000
+
+
+def test_pipelined_requests_do_not_fill_the_memory(small):
+    """One connection that never reads an answer."""
+    context = pinning_context(small.collection.servers[0].certificate.encode())
+    before = resident(small.processes[0].pid)
+    with (
+        socket.create_connection(small.address(0), timeout=10) as plain,
+        context.wrap_socket(plain, server_hostname="party-0") as link,
+    ):
+        pipeline(link, "/v1/collection", 3.0)
+        assert resident(small.processes[0].pid) - before < 60e6
+        assert get(small, "/healthz")[0] == 200
+
+
+def resident(process):
+    """Bytes of memory that a process has."""
+    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+@contextlib.asynccontextmanager
+async def opened(limits, log=None):
+    """A door with an HTTP server behind it that answers `/`; yields the port, the door and what it refused."""
+    refused = []
+    guard = Guard(limits)
+
+    async def ok(request):
+        return web.Response()
+
+    application = web.Application(middlewares=[guard.middleware])
+    application.router.add_get("/", ok)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    guard.http = runner.server
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    door = Door(guard, limits, context, SeldomLogger(log or LOG), refused.append)
+    listeners = await listen("127.0.0.1", 0)
+    accepting = asyncio.create_task(door.accept(listeners))
+    try:
+        yield listeners[0].getsockname()[1], door, refused
+    finally:
+        accepting.cancel()
+        await asyncio.gather(accepting, return_exceptions=True)
+        for listener in listeners:
+            listener.close()
+        await runner.cleanup()
+
+
+async def is_closed(reader, seconds):
+    """Whether the other end closes within a time."""
+    try:
+        return await asyncio.wait_for(reader.read(1), seconds) == b""
+    except ConnectionError:
+        return True
+    except TimeoutError:
+        return False
+
+
+def test_a_handshake_that_is_not_made_ends_and_gives_its_place_back(monkeypatch):
+    monkeypatch.setattr(connections, "HANDSHAKE_SECONDS", 0.3)
+
+    async def go():
+        async with opened(Limits()) as (port, door, _):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            await until(lambda: len(door) == 1)
+            assert await is_closed(reader, 5)
+            await until(lambda: len(door) == 0)
+            writer.close()
+
+    asyncio.run(go())
+
+
+async def until(condition):
+    async with asyncio.timeout(5):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def speaking(port):
+    """Connect and begin a handshake: the first byte of one."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"\x16")
+    await writer.drain()
+    return reader, writer
+
+
+def test_silent_callers_make_way_for_newcomers():
+    """Of four places three are kept by callers that have spoken; the silent one's goes to whoever comes."""
+
+    async def go():
+        async with opened(Limits(address_connections=4)) as (port, door, refused):
+            spoken = [await speaking(port) for _ in range(3)]
+            await asyncio.sleep(0.1)
+            silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(10)]
+            assert [await is_closed(reader, 2) for reader, _ in silent[:9]] == [True] * 9
+            assert [await is_closed(reader, 0.05) for reader, _ in spoken] == [False] * 3
+            assert (len(door), refused) == (4, [])
+            for _, writer in spoken + silent:
+                writer.close()
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        ({"connections": 3}, "connections"),
+        ({"address_connections": 3}, "connections"),
+        ({"handshakes": 3}, "handshakes"),
+        ({"address_handshakes": 3}, "handshakes"),
+    ],
+)
+def test_one_too_many_is_closed_at_once(limits, reason):
+    async def go():
+        async with opened(Limits(**limits)) as (port, door, refused):
+            callers = [await speaking(port) for _ in range(3)]
+            await until(lambda: len(door) == 3)
+            await asyncio.sleep(0.1)
+            assert refused == []
+            reader, writer = await speaking(port)
+            assert await is_closed(reader, 5)
+            assert refused == [reason]
+            assert len(door) == 3
+            for _, one in [*callers, (reader, writer)]:
+                one.close()
+
+    asyncio.run(go())
+
+
+def test_an_old_handshake_makes_way(monkeypatch):
+    monkeypatch.setattr(connections, "GRACE_SECONDS", 0.0)
+
+    async def go():
+        async with opened(Limits(address_handshakes=2)) as (port, door, refused):
+            callers = []
+            for _ in range(5):
+                callers.append(await speaking(port))
+                await asyncio.sleep(0.05)
+            assert [await is_closed(reader, 1) for reader, _ in callers[:3]] == [True] * 3
+            assert (len(door), refused) == (2, [])
+            for _, writer in callers:
+                writer.close()
+
+    asyncio.run(go())
+
+
+def test_a_name_with_several_addresses_is_listened_on_at_all(monkeypatch):
+    async def go():
+        loop = asyncio.get_running_loop()
+
+        async def found(host, port, **options):
+            answer = [
+                (socket.AF_INET, socket.SOCK_STREAM, 0, "", (address, 0)) for address in ("127.0.0.1", "127.0.0.2")
+            ]
+            return [*answer, answer[0]]
+
+        monkeypatch.setattr(loop, "getaddrinfo", found)
+        listeners = await listen("somewhere", 0)
+        names = [listener.getsockname()[0] for listener in listeners]
+        for listener in listeners:
+            listener.close()
+        return names
+
+    assert asyncio.run(go()) == ["127.0.0.1", "127.0.0.2"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "wanted", "allowed", "raised"),
+    [
+        ((256, 4096), 1024, 1024, (1152, 4096)),
+        ((256, 600), 1024, 472, (600, 600)),
+        ((4096, 4096), 1024, 1024, None),
+        ((256, resource.RLIM_INFINITY), 1024, 1024, (1152, resource.RLIM_INFINITY)),
+        ((resource.RLIM_INFINITY, resource.RLIM_INFINITY), 1024, 1024, None),
+    ],
+)
+def test_connections_fit_into_the_open_files(monkeypatch, limits, wanted, allowed, raised):
+    told = []
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: limits)
+    monkeypatch.setattr(resource, "setrlimit", lambda kind, both: told.append(both))
+    assert connections_allowed(wanted) == allowed
+    assert told == ([] if raised is None else [raised])
+
+
+def test_too_few_open_files_are_refused(monkeypatch):
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (100, 100))
+    monkeypatch.setattr(resource, "setrlimit", lambda kind, both: None)
+    with pytest.raises(InputError, match="a limit of 100 given, more than 128 expected"):
+        connections_allowed(1024)
+
+
+def test_a_message_is_logged_once_a_minute(caplog):
+    now = 0.0
+    log = SeldomLogger(LOG, lambda: now)
+    for _ in range(1000):
+        log.log(logging.ERROR, "accept: %s", "no files")
+    log.log(logging.ERROR, "another")
+    assert [record.getMessage() for record in caplog.records] == ["accept: no files", "another"]
+    now = 61.0
+    log.log(logging.ERROR, "accept: %s", "no files")
+    assert caplog.records[-1].getMessage() == "accept: no files (999 more since the last such line)"
+
+
+def test_what_keeps_a_server_from_accepting_is_logged_once(monkeypatch, caplog):
+    monkeypatch.setattr("dpmpc.network.callers.PAUSE_SECONDS", 0.001)
+
+    async def go():
+        async with opened(Limits()) as (port, door, _):
+            real = socket.socket.accept
+            left = [30]
+
+            def accept(listener):
+                if left[0]:
+                    left[0] -= 1
+                    raise OSError(24, "Too many open files")
+                return real(listener)
+
+            monkeypatch.setattr(socket.socket, "accept", accept)
+            writers = [(await asyncio.open_connection("127.0.0.1", port))[1] for _ in range(2)]
+            await until(lambda: len(door) == 2 or not left[0])
+            await until(lambda: len(door) == 2)
+            for writer in writers:
+                writer.close()
+
+    asyncio.run(go())
+    assert [record.getMessage() for record in caplog.records] == ["accept: Too many open files; new connections wait"]

@@ -1,0 +1,304 @@
+"""Ledgers and spools whose bits change on the disk, and those that version 0.1 has written."""
+
+import random
+import shutil
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.collection_processes import DIGEST, SHAPE, batch, digest, open_spool, upload_of
+
+from dpmpc.collection import spool
+from dpmpc.collection.chain import START, first_difference, link, links
+from dpmpc.collection.ledger import Ledger, State
+from dpmpc.errors import AlreadyReleased, SpoolError
+from dpmpc.randomness import Label
+
+OLD = Path(__file__).parents[1] / "vectors" / "version_0_1"
+SUMS = np.arange(12, dtype=np.uint64).reshape(3, 4)
+IDS = [number.to_bytes(16, "big") for number in range(20)]
+FLIPS = 300  # in each file: with another bit of each byte in turn, and of a random choice of bytes in a long file
+
+
+def copied(name, tmp_path):
+    """Copy a folder that version 0.1 has written, with the modes that a store asks for."""
+    target = tmp_path / name
+    shutil.copytree(OLD / name, target)
+    for path in target.iterdir():
+        path.chmod(0o600)
+    target.chmod(0o700)
+    return target
+
+
+def flips(content, count=FLIPS, seed=1):
+    """Yield the content with one bit changed, at places all over it."""
+    places = range(len(content))
+    if len(content) > count:
+        written = [place for place in places if content[place]]
+        draw = random.Random(seed)
+        places = sorted(set(draw.sample(written, min(count - 50, len(written)))) | set(draw.sample(places, 50)))
+    for place in places:
+        changed = bytearray(content)
+        changed[place] ^= 1 << (place % 8)
+        yield place, bytes(changed)
+
+
+def fill_ledger(folder):
+    """Make a ledger with an opened, an opening and a sealed release, in small pages."""
+    folder.mkdir(mode=0o700)
+    database = sqlite3.connect(folder / "ledger.sqlite")
+    database.execute("PRAGMA page_size = 512")
+    database.execute("VACUUM")
+    database.close()
+    (folder / "ledger.sqlite").chmod(0o600)
+    with Ledger(folder) as ledger:
+        for number, name in enumerate(("opened", "opening", "sealed")):
+            ledger.seal(digest(name), name, batch(*range(10 * number, 10 * number + 5)))
+        for name in ("opened", "opening"):
+            ledger.begin_opening(digest(name), SUMS)
+        ledger.finish(digest("opened"))
+        ledger.keep_seed(DIGEST, b"a seed")
+
+
+def ledger_says(folder):
+    """All that a server does by a ledger, from the scrub on."""
+    with Ledger(folder) as ledger:
+        ledger.scrub()
+        releases = [
+            (entry.manifest_digest, entry.manifest, entry.state, None if entry.sums is None else entry.sums.tolist())
+            for entry in ledger.releases()
+        ]
+        batches = [ledger.batch(digest(name)).tolist() for name in ("opened", "opening", "sealed")]
+        sums = [ledger.begin_opening(digest(name), SUMS + np.uint64(9)).tolist() for name in ("opened", "opening")]
+        begun = ledger.begun(batch(*range(40))).tolist()
+        return releases, batches, sums, begun, ledger.seed(DIGEST), ledger.seed(bytes(32))
+
+
+def test_any_flipped_bit_of_a_ledger_is_harmless_or_noticed(tmp_path):
+    fill_ledger(tmp_path / "ledger")
+    expected = ledger_says(tmp_path / "ledger")
+    file = tmp_path / "ledger" / "ledger.sqlite"
+    content = file.read_bytes()
+    noticed = 0
+    for place, changed in flips(content):
+        file.write_bytes(changed)
+        try:
+            assert ledger_says(tmp_path / "ledger") == expected, place
+        except SpoolError:
+            noticed += 1
+    assert noticed > FLIPS // 2
+
+
+@pytest.mark.parametrize(
+    ("statement", "named"),
+    [
+        ("UPDATE releases SET sums = zeroblob(96) WHERE number = 2", "number 2 of its 3 releases"),
+        ("UPDATE releases SET manifest = 'other' WHERE number = 1", "number 1 of its 3 releases"),
+        ("UPDATE releases SET state = 'sealed' WHERE number = 1", "number 1 of its 3 releases"),
+        ("DELETE FROM releases WHERE number = 3", "the number or the last one of its releases"),
+        ("DELETE FROM releases WHERE number = 1", "number 1 of its 2 releases"),
+        ("DELETE FROM heads WHERE name = 'releases'", "the number or the last one of its releases"),
+        ("UPDATE seeds SET content = x'00'", "number 1 of its 1 seeds"),
+        ("DELETE FROM seeds", "the number or the last one of its seeds"),
+        ("DELETE FROM reports WHERE release = 1", "the reports of release"),
+        ("UPDATE reports SET release = 2 WHERE id = x'00000000000000000000000000000001'", "the reports of release"),
+        ("UPDATE reports SET release = 9", "the report after none"),
+    ],
+)
+def test_a_damaged_ledger_says_what_is_damaged_and_what_to_do(tmp_path, statement, named):
+    fill_ledger(tmp_path / "ledger")
+    database = sqlite3.connect(tmp_path / "ledger" / "ledger.sqlite")
+    with database:
+        database.execute(statement)
+    database.close()
+    with pytest.raises(SpoolError, match=named) as caught, Ledger(tmp_path / "ledger") as ledger:
+        ledger.scrub()
+    assert "do not restore an older copy" in str(caught.value)
+
+
+def test_a_batch_whose_ids_changed_is_not_returned(tmp_path):
+    fill_ledger(tmp_path / "ledger")
+    with Ledger(tmp_path / "ledger") as ledger:
+        ledger._database.execute("DELETE FROM reports WHERE id = x'00000000000000000000000000000001'")
+        with pytest.raises(SpoolError, match="the reports of release"):
+            ledger.batch(digest("opened"))
+
+
+def test_what_was_committed_to_a_ledger_lies_in_one_file(tmp_path):
+    """The damage of a log beside it would take the last commits back, and nobody could tell."""
+    with Ledger(tmp_path / "ledger") as ledger:
+        ledger.seal(digest("a"), "a", batch(1))
+        ledger.begin_opening(digest("a"), SUMS)
+        assert [path.name for path in (tmp_path / "ledger").iterdir()] == ["ledger.sqlite"]
+        shutil.copytree(tmp_path / "ledger", tmp_path / "copy")
+    with Ledger(tmp_path / "copy") as ledger:
+        assert ledger.find(digest("a")).state is State.OPENING
+
+
+def test_a_collection_has_one_dealing_seed_for_ever(tmp_path):
+    with Ledger(tmp_path / "ledger") as ledger:
+        assert ledger.seed(bytes(32)) is None
+        assert ledger.keep_seed(bytes(32), b"first") == b"first"
+        assert ledger.keep_seed(bytes(32), b"second") == b"first"
+        assert ledger.keep_seed(DIGEST, b"of another") == b"of another"
+    with Ledger(tmp_path / "ledger") as ledger:
+        assert ledger.keep_seed(bytes(32), b"third") == b"first"
+        assert ledger.seed(DIGEST) == b"of another"
+
+
+def test_a_ledger_of_version_0_1_is_given_its_chain(tmp_path):
+    folder = copied("ledger", tmp_path)
+    for _ in range(2):
+        with Ledger(folder) as ledger:
+            ledger.scrub()
+            assert [entry.state for entry in ledger.releases()] == [State.OPENED, State.OPENING, State.SEALED]
+            assert [entry.manifest for entry in ledger.releases()][:2] == ['{"name": "opened"}', '{"name": "opening"}']
+            np.testing.assert_array_equal(ledger.begin_opening(digest("opened"), SUMS[:1]), SUMS)
+            np.testing.assert_array_equal(ledger.begin_opening(digest("opening"), SUMS[:1]), SUMS + np.uint64(1))
+            np.testing.assert_array_equal(ledger.batch(digest("opening")), batch(*range(10, 15)))
+            with pytest.raises(AlreadyReleased, match=r"of 30 reports, none expected .*: 10 in"):
+                ledger.seal(digest("other"), "{}", batch(*range(30)))
+            assert ledger.begun(batch(*range(30))).sum() == 15
+            assert ledger._database.execute("PRAGMA user_version").fetchone() == (2,)
+
+
+def test_a_ledger_of_version_0_1_with_other_ids_is_refused_and_left_as_it_is(tmp_path):
+    folder = copied("ledger", tmp_path)
+    database = sqlite3.connect(folder / "ledger.sqlite")
+    with database:
+        database.execute("DELETE FROM reports WHERE id = x'00000000000000000000000000000001'")
+    database.close()
+    before = (folder / "ledger.sqlite").read_bytes()
+    with pytest.raises(SpoolError, match="the reports of release"):
+        Ledger(folder)
+    assert (folder / "ledger.sqlite").read_bytes() == before
+
+
+def fill_spool(folder, monkeypatch):
+    monkeypatch.setattr(spool, "_SEGMENT_BYTES", 8 * 48)
+    with open_spool(folder) as store:
+        store.add(*upload_of(IDS[:7]))
+        store.add(*upload_of(IDS[7:]))
+        store.close_for_good()
+
+
+def spool_says(folder):
+    """The reports that a server would announce, and how many it counts as damaged; their words are right."""
+    with open_spool(folder, writer=False) as store:
+        ids, damaged = store.intact()
+        found = [row.tobytes() for row in ids]
+        assert set(found) <= set(IDS)
+        np.testing.assert_array_equal(store.share(ids).rows(0, len(ids)), upload_of(found)[1])
+        assert len(found) + damaged == len(IDS)
+        return found, damaged, store.closed
+
+
+@pytest.mark.parametrize("file", ["spool.sqlite", "segment-000000.npy", "segment-000002.npy"])
+@pytest.mark.parametrize("old", [False, True], ids=["now", "version 0.1"])
+def test_any_flipped_bit_of_a_spool_is_harmless_or_noticed(tmp_path, monkeypatch, file, old):
+    folder = copied("spool", tmp_path) if old else tmp_path / "spool"
+    if not old:
+        fill_spool(folder, monkeypatch)
+    assert spool_says(folder) == (IDS, 0, True)  # and an old one has its chain now
+    content = (folder / file).read_bytes()
+    counted = 0
+    for place, changed in flips(content):
+        (folder / file).write_bytes(changed)
+        try:
+            _, damaged, closed = spool_says(folder)
+        except SpoolError:
+            continue
+        assert closed, place
+        assert damaged <= 1 or file.endswith("sqlite"), place
+        counted += damaged
+    # Each bit of a word costs one report; nothing of the header of a file does.
+    assert counted >= (50 if file == "segment-000000.npy" else 1)
+
+
+def test_a_report_that_is_damaged_or_lost_is_counted(tmp_path, monkeypatch):
+    fill_spool(tmp_path / "spool", monkeypatch)
+    (tmp_path / "spool" / "segment-000001.npy").unlink()
+    assert spool_says(tmp_path / "spool")[:2] == (IDS[:8] + IDS[16:], 8)
+    with (tmp_path / "spool" / "segment-000000.npy").open("r+b") as file:
+        file.truncate(128 + 48 * 3 + 7)
+    assert spool_says(tmp_path / "spool")[:2] == (IDS[:3] + IDS[16:], 13)
+
+
+def test_a_checksum_is_of_the_id_and_the_words(tmp_path, monkeypatch):
+    fill_spool(tmp_path / "spool", monkeypatch)
+    database = sqlite3.connect(tmp_path / "spool" / "spool.sqlite")
+    with database:
+        database.execute("UPDATE reports SET id = x'000000000000000000000000000000ff' WHERE id = ?", (IDS[3],))
+    database.close()
+    assert spool_says(tmp_path / "spool")[:2] == (IDS[:3] + IDS[4:], 1)
+
+
+def test_a_report_that_took_the_place_of_another_breaks_the_chain(tmp_path, monkeypatch):
+    """Each report is right by itself, and so is their number: only the chain tells."""
+    fill_spool(tmp_path / "spool", monkeypatch)
+    database = sqlite3.connect(tmp_path / "spool" / "spool.sqlite")
+    with database:
+        row = database.execute("SELECT position FROM reports WHERE id = ?", (IDS[3],)).fetchone()[0]
+        content = (tmp_path / "spool" / "segment-000000.npy").read_bytes()
+        other = b"\x07" * 16
+        words = np.frombuffer(content[128 + 48 * row :][:48], np.uint64)
+        database.execute("DELETE FROM reports WHERE id = ?", (IDS[3],))
+        database.execute("INSERT INTO reports VALUES (?, ?, ?)", (other, row, spool._checksum(other, words)))
+    database.close()
+    with (
+        open_spool(tmp_path / "spool", writer=False) as store,
+        pytest.raises(SpoolError, match=r"20 reports are not the 20 .* Restore spool/"),
+    ):
+        store.intact()
+
+
+@pytest.mark.parametrize("field", ["closed = 0", "count = 19", "chain = 1", "segment_rows = 4", "seal = x'00'"])
+def test_a_description_of_a_spool_that_changed_is_refused(tmp_path, monkeypatch, field):
+    fill_spool(tmp_path / "spool", monkeypatch)
+    database = sqlite3.connect(tmp_path / "spool" / "spool.sqlite")
+    with database:
+        database.execute(f"UPDATE about SET {field}")
+    database.close()
+    with pytest.raises(SpoolError, match="its description changed; nothing was sent"):
+        open_spool(tmp_path / "spool", writer=False)
+
+
+def test_a_spool_of_version_0_1_goes_on(tmp_path):
+    folder = copied("spool", tmp_path)
+    database = sqlite3.connect(folder / "spool.sqlite")
+    with database:
+        database.execute("UPDATE about SET closed = 0")
+    database.close()
+    with open_spool(folder) as store:
+        assert store.add(*upload_of([*IDS, b"\x09" * 16])) == (1, 20)
+    with open_spool(folder, writer=False) as store:
+        ids, damaged = store.intact()
+        assert (len(ids), damaged) == (21, 0)
+        np.testing.assert_array_equal(
+            store.share(ids).rows(0, 21), upload_of([row.tobytes() for row in ids])[1].reshape(-1, *SHAPE)
+        )
+
+
+def test_a_spool_of_version_0_1_is_not_changed_under_its_writer(tmp_path):
+    folder = copied("spool", tmp_path)
+    held = spool._hold(folder / "spool.lock")
+    try:
+        with pytest.raises(SpoolError, match="another process writes"):
+            open_spool(folder, writer=False)
+    finally:
+        spool.os.close(held)
+    open_spool(folder, writer=False).close()
+
+
+def test_a_chain_depends_on_every_row_and_on_its_kind():
+    rows = [(1, b"a", None), (2, b"b", "text"), (3, b"", "")]
+    chain = links(Label.LEDGER, rows)
+    assert chain[0] == link(Label.LEDGER, START, rows[0])
+    assert chain[2] == link(Label.LEDGER, chain[1], rows[2])
+    assert first_difference(chain, chain) is None
+    for index, other in ((0, (1, b"a", "None")), (1, (2, "b", "text")), (2, (3, "", b""))):
+        changed = [other if row == index else fields for row, fields in enumerate(rows)]
+        assert first_difference(chain, links(Label.LEDGER, changed)) == index
+    assert links(Label.SPOOL, rows)[0] != chain[0]
+    assert link(Label.LEDGER, START, (1, 12)) != link(Label.LEDGER, START, (11, 2))

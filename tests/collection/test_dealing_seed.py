@@ -1,0 +1,276 @@
+"""dpmpc.collection.dealing: one seed for a collection, recorded by all before anybody sends a check value."""
+
+import asyncio
+import types
+
+import numpy as np
+import pytest
+from support.release_processes import deploy
+
+from dpmpc.collection import dealing
+from dpmpc.collection.dealing import SeedRecord, check_dealing, read_record, seed_message
+from dpmpc.collection.ledger import Ledger
+from dpmpc.encoding.ring import Mersenne61
+from dpmpc.errors import BatchMismatch, DpmpcError, InconsistentShares, MalformedFrame, SpoolError
+from dpmpc.network.frames import ContentType, Frame, Kind
+from dpmpc.network.identity import sign
+from dpmpc.sharing.dealing import check_values, draw_coefficients
+
+SERVERS, REPORTS = 4, 12
+IDS = np.arange(16 * REPORTS, dtype=np.uint8).reshape(-1, 16)
+
+
+class Wires:
+    """Links in memory: what a runtime does for its party, with deadlines."""
+
+    def __init__(self, members):
+        self.members, self.sent = list(members), []
+        self.queues = {(a, b): asyncio.Queue() for a in members for b in members if a != b}
+        self.alter = lambda sender, receiver, frame: frame
+
+    def party(self, pid):
+        async def send_frame(receiver, frame):
+            self.sent.append((pid, receiver, frame))
+            await self.queues[pid, receiver].put(self.alter(pid, receiver, frame))
+
+        async def receive_frame(sender, kind, content=ContentType.NOTHING, shape=None):
+            frame = await asyncio.wait_for(self.queues[sender, pid].get(), 5)
+            if (frame.kind, frame.content_type) != (kind, content) or shape not in (None, frame.shape):
+                raise MalformedFrame(f"party {sender} sent {frame.kind!r}, {kind!r} expected", sender)
+            return frame
+
+        async def shutdown():
+            pass
+
+        runtime = types.SimpleNamespace(
+            peers=[member for member in self.members if member != pid],
+            frame=lambda kind, content=None: Frame(kind, pid, bytes(32), content),
+            settings=types.SimpleNamespace(task_digest=bytes(32), members=self.members),
+            send_frame=send_frame,
+            receive_frame=receive_frame,
+            shutdown=shutdown,
+        )
+        return types.SimpleNamespace(pid=pid, present=self.members, servers=SERVERS, runtime=runtime)
+
+
+@pytest.fixture(scope="module")
+def deployment(tmp_path_factory):
+    return deploy(tmp_path_factory.mktemp("dealing") / "trial", SERVERS, sharing="shamir", count=1)
+
+
+@pytest.fixture
+def servers(deployment, tmp_path):
+    """Servers with ledgers of their own, and shares of random words."""
+    shares = deployment.collection.plan.scheme.split(np.arange(REPORTS * 5, dtype=np.uint64).reshape(REPORTS, 5))
+
+    def answers(number):
+        return lambda ids, seed: check_values(shares[number], draw_coefficients(seed, 4))
+
+    made = [
+        types.SimpleNamespace(
+            number=number,
+            collection=deployment.collection,
+            ledger=Ledger(tmp_path / f"ledger-{number}"),
+            identity=deployment.folder(number) / "identity",
+            shares=shares[number],
+            check_values=answers(number),
+        )
+        for number in range(SERVERS)
+    ]
+    yield made
+    for server in made:
+        server.ledger.close()
+
+
+def converse(servers, alter=None):
+    """Let the servers check the batch; return what came of it at each, and all frames."""
+
+    async def all_of_them():
+        wires = Wires([server.number for server in servers])
+        if alter is not None:
+            wires.alter = alter
+        tasks = [check_dealing(wires.party(server.number), server, IDS) for server in servers]
+        return await asyncio.gather(*tasks, return_exceptions=True), wires.sent
+
+    return asyncio.run(all_of_them())
+
+
+def recorded(servers):
+    return [server.ledger.seed(server.collection.digest) for server in servers]
+
+
+def checks(sent):
+    return {(sender, frame.words.tobytes()) for sender, _, frame in sent if frame.kind is Kind.CHECK}
+
+
+def test_all_come_to_one_judgement_under_one_seed_that_all_have_signed(servers):
+    servers[1].shares[3, 2] ^= np.uint64(1)
+    outcomes, _ = converse(servers)
+    for outcome in outcomes:
+        assert not isinstance(outcome, BaseException), outcome
+        assert outcome.judgement.good.tolist() == [index != 3 for index in range(REPORTS)]
+        np.testing.assert_array_equal(outcome.ids, np.delete(IDS, 3, axis=0))
+    (content,) = set(recorded(servers))
+    assert sorted(read_record(servers[0].collection, content, 0).signatures) == ["0", "1", "2", "3"]
+
+
+def test_a_repetition_uses_the_seed_again_and_one_that_lacks_it_takes_it(servers, tmp_path):
+    _, first = converse(servers)
+    (content,) = set(recorded(servers))
+    servers[2].ledger.close()
+    servers[2].ledger = Ledger(tmp_path / "lost")
+    outcomes, second = converse(servers)
+    assert all(not isinstance(outcome, BaseException) for outcome in outcomes)
+    assert set(recorded(servers)) == {content}
+    assert checks(first) == checks(second)
+    _, third = converse(servers[1:])  # in other company
+    assert checks(third) < checks(first)
+
+
+def test_nobody_sends_a_check_value_before_all_have_recorded_the_seed(servers):
+    def watched(sender, receiver, frame):
+        if frame.kind is Kind.CHECK:
+            assert None not in recorded(servers)
+        return frame
+
+    outcomes, sent = converse(servers, watched)
+    assert all(not isinstance(outcome, BaseException) for outcome in outcomes)
+    assert len(checks(sent)) == SERVERS
+
+
+@pytest.mark.parametrize("number", range(SERVERS))
+def test_where_one_cannot_record_it_nobody_sends(servers, number):
+    def full(collection, content):
+        raise SpoolError("the disk is full")
+
+    servers[number].ledger.keep_seed = full
+    outcomes, sent = converse(servers)
+    assert all(isinstance(outcome, SpoolError) for outcome in outcomes)
+    assert not checks(sent)
+
+
+def test_a_server_that_has_recorded_another_seed_never_sends(servers):
+    converse(servers[:3])
+    other = SeedRecord("ab" * 32, {})
+    servers[3].ledger.keep_seed(servers[3].collection.digest, other.encode())
+    outcomes, sent = converse(servers)
+    assert all(isinstance(outcome, DpmpcError) for outcome in outcomes)
+    assert not checks(sent)
+    with pytest.raises(BatchMismatch, match=r"abababab.* expected, which is recorded"):
+        dealing.keep(servers[3], SeedRecord("cd" * 32, {}))
+
+
+def record(deployment, members, seed=bytes(32), signers=None, names=None):
+    message = seed_message(deployment.collection, list(members), seed)
+    signatures = [sign(deployment.folder(signer) / "identity", message).hex() for signer in signers or members]
+    names = [str(number) for number in members] if names is None else names
+    return SeedRecord(seed.hex(), dict(zip(names, signatures, strict=True))).encode()
+
+
+def test_two_seeds_that_quorums_have_signed_are_never_mixed(deployment, servers):
+    for number, seed in ((0, b"\x01" * 32), (1, b"\x02" * 32)):
+        servers[number].ledger.keep_seed(deployment.collection.digest, record(deployment, range(4), seed))
+    outcomes, sent = converse(servers)
+    for outcome in outcomes:
+        assert isinstance(outcome, BatchMismatch)
+        assert "server 0 01010101" in str(outcome)
+        assert "server 1 02020202" in str(outcome)
+    assert not checks(sent)
+    assert recorded(servers)[2:] == [None, None]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        lambda d: record(d, [0, 1]),
+        lambda d: record(d, [0, 1, 2], signers=[0, 1, 3]),
+        lambda d: record(d, [0, 1, 2], seed=bytes(31)),
+        lambda d: record(d, [1, 0, 2]),
+        lambda d: record(d, [0, 1, 2], names=["0", "1", "7"]),
+        lambda d: record(d, [0, 1, 2], names=["0", "1", "-1"]),
+        lambda d: record(d, [0, 1, 2]).replace(b'"0"', b'"x"'),
+        lambda d: record(d, [0, 1, 2]).replace(b'"00000000', b'"zz000000'),
+        lambda d: b"\xff",
+        lambda d: b"[" * 100,
+        lambda d: b" " * (1 << 17),
+    ],
+    ids=[
+        "two of four",
+        "a wrong signature",
+        "short",
+        "order",
+        "nobody",
+        "below",
+        "name",
+        "digits",
+        "bytes",
+        "deep",
+        "long",
+    ],
+)
+def test_what_proves_no_seed_is_refused_with_the_name_of_its_sender(deployment, content):
+    with pytest.raises(MalformedFrame, match="party 2 sent no valid SEED frame") as caught:
+        read_record(deployment.collection, content(deployment), 2)
+    assert caught.value.party == 2
+    assert read_record(deployment.collection, record(deployment, [0, 1, 2]), 2).seed == "00" * 32
+
+
+def test_a_toss_that_came_out_differently_is_recorded_by_nobody_and_blames_nobody(servers, monkeypatch):
+    original = dealing.toss_coins
+
+    async def another(party, coin):
+        toss = await original(party, coin)
+        return bytes(32) if party.pid == 2 else toss
+
+    monkeypatch.setattr(dealing, "toss_coins", another)
+    outcomes, sent = converse(servers)
+    for outcome in outcomes:
+        assert isinstance(outcome, BatchMismatch)
+        assert outcome.party is None
+    assert recorded(servers) == [None] * SERVERS
+    assert not checks(sent)
+
+
+def test_a_signature_of_another_seed_is_named(servers):
+    def altered(sender, receiver, frame):
+        if sender == 1 and frame.kind is Kind.SIGNATURE:
+            return Frame(Kind.SIGNATURE, 1, bytes(32), sign(servers[1].identity, b"another"))
+        return frame
+
+    outcomes, sent = converse([*servers], altered)
+    for number in (0, 2, 3):
+        assert isinstance(outcomes[number], MalformedFrame)
+        assert outcomes[number].party == 1
+    assert recorded(servers)[0] is None
+    assert not checks(sent)
+
+
+def test_different_check_values_for_different_servers_are_noticed(servers):
+    def two_faced(sender, receiver, frame):
+        if sender == 3 and receiver == 0 and frame.kind is Kind.CHECK:
+            return Frame(Kind.CHECK, 3, bytes(32), frame.words ^ np.uint64(1))
+        return frame
+
+    outcomes, _ = converse(servers, two_faced)
+    for outcome in outcomes:
+        assert isinstance(outcome, InconsistentShares)
+        assert outcome.party is None
+
+
+def test_check_values_that_are_no_field_elements_are_refused(servers):
+    def wrong(sender, receiver, frame):
+        if sender == 3 and frame.kind is Kind.CHECK:
+            return Frame(Kind.CHECK, 3, bytes(32), np.full(REPORTS, Mersenne61.modulus, np.uint64))
+        return frame
+
+    outcomes, _ = converse(servers, wrong)
+    for outcome in outcomes[:3]:
+        assert isinstance(outcome, MalformedFrame)
+        assert outcome.party == 3
+
+
+def test_check_values_are_sent_in_parts(servers, monkeypatch):
+    monkeypatch.setattr(dealing, "VALUES_IN_A_FRAME", 5)
+    outcomes, sent = converse(servers)
+    assert all(outcome.judgement.good.all() for outcome in outcomes)
+    assert {frame.shape for *_, frame in sent if frame.kind is Kind.CHECK} == {(5,), (2,)}

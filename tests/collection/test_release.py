@@ -1,0 +1,483 @@
+"""The release of a collection among real processes: servers crash, lie, are missing or are cut off.
+
+Every run is bounded in time. What is opened is compared with the sums of the very words that the clients uploaded, put
+together before the sketch; it has to be equal, not close.
+"""
+
+import contextlib
+import datetime
+import json
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from support.release_processes import COUNT, HOUR, MINIMUM, deploy, filled, run
+from support.tcp_proxy import Proxy
+
+from dpmpc.collection.certificate import require_quorum, verify
+from dpmpc.collection.ledger import Ledger, State
+from dpmpc.collection.releasing import run_release
+from dpmpc.collection.server_folder import ServerFolder
+from dpmpc.errors import GuaranteeError, InputError
+from dpmpc.estimators import RidgeRegression
+from dpmpc.release import Release
+
+SHAMIR = {"sharing": "shamir"}
+
+
+def states(deployment, server):
+    """The states of all releases that a server knows."""
+    with Ledger(ServerFolder(deployment.folder(server)).ledger) as ledger:
+        return [entry.state for entry in ledger.releases()]
+
+
+def assert_released(deployment, servers=(0, 1, 2), indices=None, expected=None):
+    """Everybody has the same file, it verifies, and its sums are exactly those of the uploads."""
+    contents = {deployment.out(server).read_bytes() for server in servers}
+    assert len(contents) == 1
+    verified = verify(deployment.out(servers[0]), deployment.collection)
+    expected = deployment.expected(verified.release, indices) if expected is None else expected
+    np.testing.assert_array_equal(verified.release.sums, expected)
+    return verified
+
+
+def assert_refused(deployment, ended, kind, *numbers):
+    """Everybody ended with this error and these numbers in it; nobody wrote a release or began to open anything."""
+    for server, one in ended.items():
+        assert one.status in (2, 3), one.told
+        assert kind in one.told
+        assert all(str(number) in one.told for number in numbers), one.told
+        assert not deployment.out(server).exists()
+        assert State.OPENING not in states(deployment, server)
+        assert State.OPENED not in states(deployment, server)
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory):
+    deployment = filled(tmp_path_factory.mktemp("released") / "trial")
+    assert {one.status for one in run(deployment).values()} == {0}
+    return deployment
+
+
+def test_the_release_is_the_sum_of_what_clients_uploaded(released):
+    verified = assert_released(released)
+    assert verified.release.clients == COUNT
+    statement = verified.certificate.statement
+    assert statement.without == []
+    assert statement.wrong == {"0": [], "1": [], "2": []}
+    assert [states(released, server) for server in range(3)] == [[State.OPENED]] * 3
+
+
+def test_every_server_writes_a_report_beside_the_file(released):
+    verified = assert_released(released)
+    for server in range(3):
+        page = released.out(server).with_name(f"{released.out(server).name}.html").read_text(encoding="utf-8")
+        assert verified.release.task.digest.hex() in page
+        assert f'<data value="{COUNT}">' in page
+        assert released.out(server).name in page
+        assert str(released.root) not in page
+
+
+def test_the_report_tells_what_each_server_spent(released):
+    """All three pages have the same figures of all three, the timeline included; bytes sent are bytes received."""
+    pages = [released.out(server).with_name(f"{released.out(server).name}.html").read_text() for server in range(3)]
+    tables = {re.search(r"(?s)<table[^>]*>(?:(?!</table>).)*set-up, s.*?</table>", page).group() for page in pages}
+    (table,) = tables
+    for server in range(3):
+        assert f"server {server}" in table
+    figures = {
+        name: [float(value) for value in re.findall(r'<data value="([^"]+)">', row)]
+        for name, row in re.findall(r"(?s)<tr>\s*<th[^>]*>([^<]+)</th>(.*?)</tr>", table)
+    }
+    assert all(len(row) == 3 and min(row) > 0 for name, row in figures.items() if name != "read, s"), figures
+    assert sum(figures["sent, MB"]) == pytest.approx(sum(figures["received, MB"]), rel=0.1)
+    assert all("Timeline of the servers" in page for page in pages)
+
+
+def test_estimators_read_the_file_as_any_release(released):
+    release = Release.load(released.out(1))
+    assert RidgeRegression().fit_release(release).coef_.shape == (1,)
+
+
+def test_the_command_of_an_operator_and_of_a_reader(released):
+    command = [sys.executable, "-m", "dpmpc", "verify", str(released.out(0))]
+    told = subprocess.run([*command, "--collection", str(released.task_file)], capture_output=True, check=True)
+    assert b"that of the given task file" in told.stdout
+    fields = json.loads(subprocess.run([*command, "--json"], capture_output=True, check=True).stdout)
+    assert fields["verified"]
+    assert "TRUSTED" in fields["checks"][1]
+    assert fields["statement"]["manifest"]["clients"] == COUNT
+
+
+def test_a_repetition_gives_the_same_release(tmp_path):
+    """Also where servers add noise of their own: the noise of a second draw would be averaged out."""
+    deployment = filled(tmp_path / "trial", noise_by="servers", copies="auto")
+    sums = []
+    for _ in range(2):
+        assert {one.status for one in run(deployment).values()} == {0}
+        verified = verify(deployment.out(0), deployment.collection)
+        assert (verified.release.sums != deployment.expected(verified.release)).any()
+        sums.append(verified.release.sums)
+        told = deployment.out(0).with_name(f"{deployment.out(0).name}.html").read_text()
+        assert "transform, s" in told
+    np.testing.assert_array_equal(*sums)
+
+
+def test_a_report_that_one_server_lacks_is_left_out(tmp_path):
+    deployment = deploy(tmp_path / "trial")
+    for server in range(3):
+        deployment.fill(server, skip={1: [7], 2: [0, 20]}.get(server, ()))
+    ended = run(deployment, deeds=dict.fromkeys(range(3), ("exchange_in_parts", 50)))
+    assert "207 reports" in ended[0].told
+    assert "lacked by server 0: 0, server 1: 1, server 2: 2" in ended[0].told
+    assert "wrong shares found by server 0: none, server 1: none, server 2: none" in ended[0].told
+    assert_released(deployment, indices=[index for index in range(COUNT) if index not in (0, 7, 20)])
+
+
+def test_too_few_reports_are_not_opened(tmp_path):
+    deployment = deploy(tmp_path / "trial")
+    for server in range(3):
+        deployment.fill(server, count=COUNT if server != 1 else MINIMUM - 1)
+    assert_refused(deployment, run(deployment), "TooFewClients", MINIMUM - 1, MINIMUM)
+
+
+def test_an_expired_collection_is_not_opened(tmp_path):
+    now = datetime.datetime.now(datetime.UTC)
+    deployment = filled(tmp_path / "trial", closes=now - 2 * HOUR, expires=now - HOUR)
+    assert_refused(deployment, run(deployment), "CollectionClosed", "expired")
+
+
+def test_an_open_collection_is_closed_by_all_or_not_opened(tmp_path):
+    deployment = filled(tmp_path / "trial", closes=datetime.datetime.now(datetime.UTC) + HOUR)
+    ended = run(deployment, only={0: ["--close"], 1: ["--close"]})
+    assert_refused(deployment, ended, "CollectionClosed", "--close")
+    assert "server 2 refuses" in ended[0].told
+    assert "waits up to" in ended[2].told.partition("it is going to refuse")[0]  # before the others are there
+    assert "it is going to refuse" not in ended[0].told
+    assert [closed(deployment, server) for server in range(3)] == [True, True, False]
+    assert {one.status for one in run(deployment, options=["--close"]).values()} == {0}
+    assert_released(deployment)
+    assert closed(deployment, 2)
+
+
+def closed(deployment, server):
+    """Whether a server takes no more reports, whatever its clock says."""
+    with ServerFolder(deployment.folder(server)).open_spool(deployment.collection, server, writer=False) as spool:
+        return spool.closed
+
+
+@pytest.mark.parametrize(
+    ("deed", "kind"),
+    [("send_other_ids", "other report ids than it had announced"), ("find_another_batch", "BatchMismatch")],
+)
+def test_a_server_that_lies_about_its_reports(tmp_path, deed, kind):
+    deployment = deploy(tmp_path / "trial")
+    for server in range(3):
+        deployment.fill(server, skip=[3] if server == 0 else ())
+    ended = run(deployment, deeds={2: (deed,)})
+    assert kind in ended[0].told
+    assert kind in ended[1].told
+    assert all(one.status == 3 for one in ended.values())
+    assert not any(states(deployment, server) for server in range(3))
+
+
+def test_nobody_opens_another_coin_than_it_has_committed_to(tmp_path):
+    deployment = filled(tmp_path / "trial")
+    ended = run(deployment, deeds={2: ("say", "OPENING", "00" * 32)})
+    for server in (0, 1):
+        assert ended[server].status == 3
+        assert "not the coin that it committed to" in ended[server].told
+    assert not any(states(deployment, server) for server in range(3))
+
+
+def attack(released, root, count=COUNT - 1, **options):
+    """A second collection, of the same servers with their ledgers, that holds reports of the first one."""
+    second = deploy(root, ids=released.ids, identities=released, **options)
+    for server in range(3):
+        second.fill(server, count=count)
+        shutil.copytree(ServerFolder(released.folder(server)).ledger, ServerFolder(second.folder(server)).ledger)
+    return second
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"rows": 4}, {"sketch": "sum", "rows": None, "copies": "auto", "sparsity": None}],
+    ids=["one client fewer, another toss", "another k", "a sum"],
+)
+def test_a_second_release_of_any_report_is_refused(released, tmp_path, options):
+    count = COUNT - 1
+    second = attack(released, tmp_path / "second", count=count, **options)
+    for _ in range(2):  # a restart changes nothing
+        ended = run(second)
+        for server, one in ended.items():
+            assert one.status == 2
+            assert f"AlreadyReleased: ids: of {count} reports" in one.told or "server 0 refuses" in one.told
+            assert f"{count} in the release" in one.told
+            assert not second.out(server).exists()
+
+
+def sharing_one_id(released, root):
+    """A second collection of the same servers and ledgers, of whose reports one has an id of the first collection."""
+    ids = [released.ids[0], *[bytes([1, index % 256]) + bytes(14) for index in range(COUNT - 1)]]
+    second = deploy(root, ids=ids, identities=released)
+    for server in range(3):
+        second.fill(server)
+        shutil.copytree(ServerFolder(released.folder(server)).ledger, ServerFolder(second.folder(server)).ledger)
+    return second
+
+
+def test_an_id_of_another_collection_is_left_out_and_the_rest_is_released(released, tmp_path):
+    """One client that uses its id twice loses its second report; it cannot end the second collection."""
+    second = sharing_one_id(released, tmp_path / "second")
+    ended = run(second)
+    assert {one.status for one in ended.values()} == {0}, ended[0].told
+    verified = assert_released(second, indices=range(1, COUNT))
+    expected = {str(server): {"released before": 1} for server in range(3)}
+    assert verified.certificate.statement.manifest.left_out == expected
+    assert "left out by server 0: 1 released before, server 1: 1 released before" in ended[0].told
+    for server in range(3):
+        with Ledger(ServerFolder(second.folder(server)).ledger) as ledger:
+            first, later = ledger.releases()
+            assert len(ledger.batch(first.manifest_digest)) == COUNT
+            assert second.ids[0] not in [row.tobytes() for row in ledger.batch(later.manifest_digest)]
+
+
+@pytest.mark.parametrize(
+    ("moment", "holder", "step"),
+    [("after", "server", "available"), ("after", "ledger", "begin_opening"), ("before", "protocol", "save")],
+)
+def test_a_repetition_leaves_out_the_same_reports(released, tmp_path, moment, holder, step):
+    second = sharing_one_id(released, tmp_path / "second")
+    ended = run(second, deeds={1: ("die", moment, holder, step)})
+    assert ended[1].status == -9
+    assert {one.status for one in run(second).values()} == {0}
+    assert_released(second, indices=range(1, COUNT))
+
+
+def test_an_id_that_one_server_alone_has_opened_is_left_out_by_all(released, tmp_path):
+    second = sharing_one_id(released, tmp_path / "second")
+    for server in (0, 1):
+        shutil.rmtree(ServerFolder(second.folder(server)).ledger)
+    ended = run(second)
+    assert {one.status for one in ended.values()} == {0}, ended[0].told
+    verified = assert_released(second, indices=range(1, COUNT))
+    assert verified.certificate.statement.manifest.left_out == {"2": {"released before": 1}}
+
+
+def test_one_honest_server_is_enough_to_refuse(released, tmp_path):
+    second = attack(released, tmp_path / "second")
+    ended = run(second, deeds={0: ("deny_all",), 1: ("deny_all",)})
+    assert all("AlreadyReleased" in one.told for one in ended.values())
+    assert "server 2 refuses" in ended[0].told
+
+
+def test_the_same_collection_with_a_new_spool_is_refused(released, tmp_path):
+    """The spool was taken away and filled with other reports; the ledger still knows what was begun."""
+    copy = tmp_path / "copy"
+    shutil.copytree(released.root, copy)
+    again = released.__class__(copy, released.collection, released.ids, released.records, released.ports)
+    before = verify(again.out(0)).certificate.statement
+    for server in range(3):
+        shutil.rmtree(ServerFolder(again.folder(server)).spool)
+        again.fill(server, count=MINIMUM)
+    assert {one.status for one in run(again).values()} == {0}
+    after = verify(again.out(0)).certificate.statement
+    assert (after.manifest, after.sums) == (before.manifest, before.sums)
+
+
+STEPS = [
+    ("after", "server", "require_ready"),
+    ("after", "server", "standing"),
+    ("before", "server", "require_batch"),
+    ("before", "protocol", "toss_coins"),
+    ("before", "server", "seal"),
+    ("after", "server", "seal"),
+    ("before", "ledger", "begin_opening"),
+    ("after", "ledger", "begin_opening"),
+    ("before", "protocol", "exchange_shares"),
+    ("after", "protocol", "exchange_shares"),
+    ("after", "protocol", "compare_openings"),
+    ("before", "protocol", "save"),
+    ("after", "protocol", "save"),
+    ("before", "ledger", "finish"),
+    ("after", "ledger", "finish"),
+]
+
+
+@pytest.mark.parametrize(("moment", "holder", "step"), STEPS, ids=["-".join(step) for step in STEPS])
+def test_a_crash_between_any_two_steps_and_a_repetition(tmp_path, moment, holder, step):
+    deployment = filled(tmp_path / "trial")
+    ended = run(deployment, deeds={1: ("die", moment, holder, step)})
+    assert ended[1].status == -9
+    begun = manifests(deployment, State.OPENING, State.OPENED)
+    assert len(begun) <= 1
+    ended = run(deployment)
+    assert {one.status for one in ended.values()} == {0}, ended
+    assert_released(deployment)
+    assert not begun or manifests(deployment, State.OPENED) == begun
+
+
+def manifests(deployment, *wanted):
+    """The manifests that servers have in one of these states."""
+    found = set()
+    for server in range(3):
+        with Ledger(ServerFolder(deployment.folder(server)).ledger) as ledger:
+            found |= {entry.manifest_digest for entry in ledger.releases() if entry.state in wanted}
+    return found
+
+
+def test_servers_that_began_different_releases_stop(tmp_path):
+    """One server's folder comes from a backup that is older than what the others have begun."""
+    deployment = filled(tmp_path / "trial")
+    shutil.copytree(deployment.folder(2), tmp_path / "backup")
+    assert {one.status for one in run(deployment).values()} == {0}
+    shutil.rmtree(deployment.folder(2))
+    shutil.copytree(tmp_path / "backup", deployment.folder(2))
+    deployment.out(2).unlink()
+    ended = run(deployment)
+    assert all(one.status == 2 for one in ended.values())
+    assert all("to which server 2 has not agreed" in one.told for one in ended.values())
+    assert not deployment.out(2).exists()
+
+
+def test_shamir_goes_on_without_a_missing_server(tmp_path):
+    deployment = filled(tmp_path / "trial", 4, **SHAMIR)
+    ended = run(deployment, servers=[0, 1, 3], options=["--without", "2"])
+    assert {one.status for one in ended.values()} == {0}, ended
+    verified = assert_released(deployment, servers=(0, 1, 3))
+    assert verified.certificate.statement.without == [2]
+    assert sorted(verified.certificate.signatures) == ["0", "1", "3"]
+
+
+def test_shamir_corrects_and_names_a_server_that_lies(tmp_path):
+    deployment = filled(tmp_path / "trial", 4, **SHAMIR)
+    ended = run(deployment, deeds={2: ("alter_share",)})
+    assert {one.status for one in ended.values()} == {0}, ended
+    verified = assert_released(deployment, servers=range(4))
+    assert verified.certificate.statement.wrong == {str(server): [2] for server in range(4)}
+    assert "wrong shares of servers [2] were corrected" in "".join(verified.checks)
+
+
+def test_shamir_with_three_servers_notices_a_lie(tmp_path):
+    deployment = filled(tmp_path / "trial", 3, **SHAMIR)
+    ended = run(deployment, deeds={2: ("alter_share",)})
+    assert all(one.status == 3 and "InconsistentShares" in one.told for one in ended.values()), ended
+    assert not any(deployment.out(server).exists() for server in range(3))
+    assert {one.status for one in run(deployment).values()} == {0}  # the liar thinks better of it: the same bytes
+    assert_released(deployment)
+
+
+def test_additive_shares_that_differ_from_server_to_server_are_noticed(tmp_path):
+    deployment = filled(tmp_path / "trial")
+    ended = run(deployment, deeds={2: ("open_another_share", [0])})
+    assert all(one.status == 3 for one in ended.values())
+    assert "InconsistentShares" in ended[0].told
+    assert not any(deployment.out(server).exists() for server in range(3))
+
+
+@pytest.mark.parametrize(
+    ("liar", "deed", "told"),
+    [(0, "state_other_sums", "sums: the statement"), (1, "sign_something_else", "signature")],
+)
+def test_nobody_certifies_a_lie(tmp_path, liar, deed, told):
+    deployment = filled(tmp_path / "trial")
+    ended = run(deployment, deeds={liar: (deed,)})
+    for server in {0, 1, 2} - {liar}:
+        assert "VerificationFailed" in ended[server].told
+        assert told in ended[server].told
+        assert not deployment.out(server).exists()
+
+
+def test_costs_that_cannot_be_are_refused_and_nothing_is_written(tmp_path):
+    deployment = filled(tmp_path / "trial")
+    ended = run(deployment, deeds={2: ("tell_costs", "negative time")})
+    for server in (0, 1):
+        assert "COST frame with cpu_s = -1.0" in ended[server].told
+        assert not deployment.out(server).exists()
+    assert {one.status for one in run(deployment).values()} == {0}
+    assert_released(deployment)
+
+
+def test_too_many_missing_servers_could_release_twice(tmp_path):
+    for servers, sharing, fewest in ((3, "additive", 3), (3, "shamir", 3), (4, "shamir", 3), (5, "shamir", 4)):
+        collection = deploy(tmp_path / f"{servers}-{sharing}", servers, sharing=sharing, count=1).collection
+        require_quorum(collection, tuple(range(servers - fewest)))
+        with pytest.raises(GuaranteeError, match=f"at least {fewest} of {servers}"):
+            require_quorum(collection, tuple(range(servers - fewest + 1)))
+        with pytest.raises(InputError, match="without"):
+            require_quorum(collection, (servers,))
+
+
+def test_a_folder_of_another_server_is_refused(released, tmp_path):
+    with pytest.raises(InputError, match="not the certificate"):
+        run_release(released.collection, 0, released.folder(1), tmp_path / "out")
+    with pytest.raises(InputError, match="out"):
+        run_release(released.collection, 0, released.folder(0), tmp_path / "none" / "out")
+
+
+def test_a_slow_network_only_takes_time(tmp_path):
+    with proxied(tmp_path, delay=0.02) as (deployment, only):
+        assert {one.status for one in run(deployment, only=only).values()} == {0}
+    assert_released(deployment)
+
+
+@pytest.mark.parametrize("fault", ["stall", "partition"])
+@pytest.mark.parametrize("after", [3_000, 9_000], ids=["at first", "later"])
+def test_a_link_that_fails_ends_the_run_in_time_and_it_can_be_repeated(tmp_path, fault, after):
+    with proxied(tmp_path, fault=fault, after=after) as (deployment, only):
+        began = time.monotonic()
+        ended = run(deployment, only=only, options=["--deadline", "4", "--connect-deadline", "6"])
+        assert time.monotonic() - began < 40
+        assert {one.status for one in ended.values()} <= {0, 3}
+        assert 3 in {one.status for one in ended.values()}
+        for one in ended.values():
+            assert one.status == 0 or any(word in one.told for word in ("PartyMissing", "PartyLost", "ended the run"))
+    with proxied(tmp_path, deployment=deployment) as (deployment, only):
+        assert {one.status for one in run(deployment, only=only).values()} == {0}
+    assert_released(deployment)
+
+
+@contextlib.contextmanager
+def proxied(root, deployment=None, **faults):
+    """Servers 1 and 2 are reached through proxies only."""
+    if deployment is None:
+        proxies = {server: Proxy(**faults) for server in (1, 2)}
+        addresses = {server: f"127.0.0.1:{proxy.port}" for server, proxy in proxies.items()}
+        deployment = filled(root / "trial", addresses=addresses)
+    else:
+        entries = deployment.collection.servers
+        proxies = {server: Proxy(port=entries[server].release_address[1], **faults) for server in (1, 2)}
+    for server, proxy in proxies.items():
+        proxy.start(deployment.ports[server])
+    try:
+        yield (
+            deployment,
+            {server: ["--listen", f"127.0.0.1:{deployment.ports[server]}"] for server in proxies},
+        )
+    finally:
+        for proxy in proxies.values():
+            proxy.stop()
+    assert threading.active_count() < 50
+
+
+def test_a_port_in_use_is_named(tmp_path):
+    deployment = filled(tmp_path / "deployment")
+    with socket.create_server(("127.0.0.1", deployment.ports[1])):
+        ended = run(deployment, servers=[1])[1]
+    assert ended.status == InputError.exit_status, ended.told
+    assert f"addresses: 127.0.0.1:{deployment.ports[1]} given" in ended.told
+    assert "Traceback" not in ended.told
+
+
+@pytest.mark.parametrize("wrong", [{"threads": 0}, {"out": "."}])
+def test_what_would_fail_at_the_end_is_refused_at_the_beginning(tmp_path, wrong):
+    deployment = filled(tmp_path / "deployment")
+    arguments = {"out": tmp_path / "release.dpmpc", **wrong}
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        run_release(deployment.collection, 0, deployment.folder(0), **arguments)

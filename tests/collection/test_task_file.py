@@ -1,0 +1,427 @@
+"""The task file of a collection, and the records of its uploads."""
+
+import contextlib
+import datetime
+import json
+import math
+import sqlite3
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpmpc.bounds import Schema
+from dpmpc.cli.main import main
+from dpmpc.client import Client
+from dpmpc.collection.pending import Pending
+from dpmpc.collection.reports import ReportFormat, make_reports
+from dpmpc.collection.serving import serve
+from dpmpc.collection.submission import Submission
+from dpmpc.collection.task_file import Collection, ServerEntry, design_collection
+from dpmpc.errors import CollectionClosed, GuaranteeError, InputError, ReportRejected, TooFewClients
+from dpmpc.network.identity import write_identity
+from dpmpc.randomness import Stream
+
+UTC = datetime.UTC
+OPENS = datetime.datetime(2027, 1, 1, tzinfo=UTC)
+CLOSES = datetime.datetime(2027, 2, 1, tzinfo=UTC)
+EXPIRES = datetime.datetime(2027, 3, 1, tzinfo=UTC)
+TOSS = bytes(range(32))
+
+
+@pytest.fixture(scope="module")
+def entries(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("identities")
+    certificates = [write_identity(folder / str(party), party, datetime.timedelta(days=2)) for party in range(4)]
+    return tuple(
+        ServerEntry(f"https://server-{party}.example", f"server-{party}.example:7000", certificate.decode())
+        for party, certificate in enumerate(certificates)
+    )
+
+
+def designed(entries, servers=3, **options):
+    fields = {"opens": OPENS, "closes": CLOSES, "expires": EXPIRES, "minimum_batch": 2000, "largest_batch": 100_000}
+    fields |= options
+    if fields.get("noise_by", "clients") == "clients":
+        fields = {"noise_by": "clients", "corrupt_clients": 0} | fields
+    schema = Schema.from_pair(["a", "b", "y"], (0.0, 10.0))
+    return design_collection("a trial", schema, entries[:servers], 1.0, 1e-6, **fields)
+
+
+@pytest.fixture(scope="module")
+def sketched(entries):
+    return designed(entries, sketch="osnap", rows=50, sparsity=4)
+
+
+@pytest.fixture(scope="module", params=["one copy", "each copy", "sum", "shamir", "servers", "field"])
+def collection(request, entries):
+    options = {
+        "one copy": {"sketch": "osnap", "rows": 50, "copies": "one"},
+        "each copy": {"sketch": "osnap", "rows": 50, "copies": "each"},
+        "sum": {},
+        "shamir": {"sharing": "shamir"},
+        "servers": {"noise_by": "servers", "sketch": "countsketch", "rows": 20},
+        "field": {"ring": "mersenne61"},
+    }
+    return designed(entries, servers=4 if request.param == "shamir" else 3, **options[request.param])
+
+
+def test_the_file_says_it_all(collection, tmp_path):
+    collection.save(tmp_path / "collection.toml")
+    again = Collection.load(tmp_path / "collection.toml")
+    assert again == collection
+    assert again.digest == collection.digest
+    assert again.plan.digest == collection.plan.digest
+    again.verify()
+
+
+def test_the_digest_is_that_of_the_content(sketched, tmp_path):
+    sketched.save(tmp_path / "collection.toml")
+    text = (tmp_path / "collection.toml").read_text()
+    (tmp_path / "commented.toml").write_text("# a comment\n" + text)
+    assert Collection.load(tmp_path / "commented.toml").digest == sketched.digest
+    (tmp_path / "moved.toml").write_text(text.replace("2027-02-01 00:00:00+00:00", "2027-02-01 01:00:00+01:00"))
+    moved = Collection.load(tmp_path / "moved.toml")
+    assert moved.closes.utcoffset() == datetime.timedelta(hours=1)
+    assert moved.digest == sketched.digest  # the same moment
+    (tmp_path / "later.toml").write_text(text.replace("2027-02-01", "2027-02-02"))
+    assert Collection.load(tmp_path / "later.toml").digest != sketched.digest
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"format": 2}, "format"),
+        ({"minimum_batch": 0}, "minimum_batch"),
+        ({"largest_batch": 10}, "largest_batch"),
+        ({"largest_batch": 2_000_000}, "delta"),
+        ({"closes": "2026-01-01T00:00:00Z"}, "closes"),
+        ({"opens": "2026-01-01T00:00:00"}, "time zone"),
+        ({"extra": 1}, "extra"),
+        ({"servers": []}, "servers"),
+        ({"authenticated": "no"}, "authenticated"),
+        ({"expires": "9999-12-31T23:00:00-12:00"}, "years 1 to 9999"),
+        ({"name": " "}, "name: ' ' given"),
+    ],
+)
+def test_a_wrong_field_is_named(sketched, change, told):
+    fields = json.loads(json.dumps(sketched.to_dict(), default=lambda time: time.isoformat()))
+    with pytest.raises(InputError, match=told):
+        Collection.from_dict({**fields, **change})
+
+
+@pytest.mark.parametrize("sigma", [math.inf, math.nan])
+def test_an_infinite_noise_is_named(sketched, sigma):
+    fields = sketched.to_dict()
+    fields["task"] = {**fields["task"], "noise": {**fields["task"]["noise"], "sigma": sigma}}
+    with pytest.raises(InputError, match="finite"):
+        Collection.from_dict(fields).verify()
+
+
+@pytest.mark.parametrize("url", ["a:1", "a:x", "[::1", "me:secret@a", "a?q", "a#f", "a/path", "a/", "", "a b", "a\n"])
+def test_an_address_to_upload_to_is_a_host_and_a_port(sketched, url):
+    fields = sketched.to_dict()
+    fields["servers"] = [{**fields["servers"][0], "url": f"https://{url}"}, *fields["servers"][1:]]
+    if url == "a:1":
+        assert Collection.from_dict(fields).servers[0].url == "https://a:1"
+    else:
+        with pytest.raises(InputError, match="HOST"):
+            Collection.from_dict(fields)
+
+
+def test_addresses_are_those_to_connect_to():
+    entry = ServerEntry("https://A.example", "[::1]:7000", "")
+    assert (entry.upload_address, entry.release_address) == (("a.example", 443), ("::1", 7000))
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"url": "https://SERVER-1.example:443"}, "servers: two with one url given"),
+        ({"release": "Server-1.example:7000"}, "servers: two with one release address given"),
+    ],
+)
+def test_servers_have_addresses_of_their_own(sketched, change, told):
+    fields = sketched.to_dict()
+    fields["servers"] = [{**fields["servers"][0], **change}, *fields["servers"][1:]]
+    with pytest.raises(InputError, match=told):
+        Collection.from_dict(fields)
+
+
+@pytest.mark.parametrize("simulation", [0, []])
+def test_a_simulation_is_false_or_refused(sketched, simulation):
+    fields = sketched.to_dict()
+    fields["task"] = {**fields["task"], "simulation": simulation}
+    with pytest.raises(InputError, match=r"simulation: .* given, true or false expected"):
+        Collection.from_dict(fields)
+
+
+def test_a_task_file_is_written_whole_or_not_at_all(sketched, tmp_path):
+    script = (
+        "import sys; from dpmpc.collection.task_file import Collection; Collection.load(sys.argv[1]).save(sys.argv[2])"
+    )
+    sketched.save(tmp_path / "whole.toml")
+    words = ["sh", "-c", 'ulimit -f 1; exec "$@"', "-", sys.executable, "-c", script, "whole.toml", "copy.toml"]
+    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "InputError: collection: copy.toml cannot be written" in ended.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["whole.toml"]
+
+
+def test_a_certificate_stands_for_its_server_only(sketched):
+    fields = sketched.to_dict()
+    fields["servers"] = [fields["servers"][0]] * 3
+    with pytest.raises(InputError, match="party-0"):
+        Collection.from_dict(fields)
+
+
+def test_a_simulation_is_refused(sketched):
+    fields = sketched.to_dict()
+    fields["task"] = {**fields["task"], "simulation": True}
+    with pytest.raises(InputError, match="simulation"):
+        Collection.from_dict(fields)
+
+
+def test_too_little_noise_is_refused(sketched):
+    fields = sketched.to_dict()
+    noise = fields["task"]["noise"]
+    fields["task"] = {**fields["task"], "noise": {**noise, "sigma": noise["sigma"] * 0.9}}
+    with pytest.raises(GuaranteeError):
+        Collection.from_dict(fields).verify()
+
+
+@pytest.mark.parametrize(
+    "options", [{"rows": 12, "sparsity": 2, "copies": "each"}, {"rows": 8, "copies": "one"}], ids=["each", "one"]
+)
+def test_noise_suffices_for_other_matrices_too(entries, options):
+    """Matrices of few clients differ: noise for the first one alone would not do for every fourth."""
+    for name in range(12):
+        opens = OPENS + datetime.timedelta(minutes=name)
+        collection = designed(entries, sketch="osnap", minimum_batch=200, opens=opens, **options)
+        assert collection.task(200, bytes([name]) * 32).guarantee.achieved_epsilon <= 1.0
+
+
+def test_the_batch_decides_the_task(collection):
+    task = collection.task(2500, TOSS)
+    assert task.clients == 2500
+    assert task.noise == collection.plan.noise
+    assert task.guarantee.achieved_epsilon <= 1.0
+    assert collection.task(2500, TOSS).digest == task.digest
+    if task.sketch.rows > 1:
+        assert collection.task(2500, bytes(32)).digest != task.digest
+
+
+def test_too_few_and_too_many_clients_are_refused(collection):
+    with pytest.raises(TooFewClients, match=r"1999 given, at least 2000"):
+        collection.task(1999, TOSS)
+    with pytest.raises(InputError, match="100001"):
+        collection.task(100_001, TOSS)
+
+
+def test_times_are_kept(sketched):
+    minute = datetime.timedelta(minutes=1)
+    sketched.require_open(OPENS)
+    sketched.require_open(CLOSES - minute)
+    for moment in (OPENS - minute, CLOSES):
+        with pytest.raises(CollectionClosed):
+            sketched.require_open(moment)
+    sketched.require_unexpired(EXPIRES - minute)
+    with pytest.raises(CollectionClosed, match="expired"):
+        sketched.require_unexpired(EXPIRES)
+
+
+def some_reports(collection, count=5):
+    rows = np.linspace(0, 10, 3 * count).reshape(count, 3)
+    ids = [bytes([index]) * 16 for index in range(count)]
+    return ids, rows, make_reports(Client(collection.plan, Stream.from_os()), collection, rows, ids)
+
+
+def test_servers_decode_shares_of_the_rows(collection):
+    ids, rows, records = some_reports(collection)
+    decoded = [ReportFormat(collection, server).decode(b"".join(own)) for server, own in enumerate(records)]
+    assert all(found == ids for found, _ in decoded)
+    task = collection.plan
+    opened = task.encoding.ring.lift(task.scheme.combine([words for _, words in decoded]))
+    if collection.checked_dealing:
+        masks, opened = opened[:, 0, -1], opened[:, 0, :-1].reshape(len(rows), task.copies, -1)
+        assert len(set(masks.tolist())) == len(rows)
+        assert np.abs(masks).max() > 2**50
+    exact = Client(task).encode(rows)[:, None, :]
+    noise = opened - exact
+    assert np.abs(noise).max() < 20 * task.noise.sigma
+    assert noise.any() if task.noising.by == "clients" else not noise.any()
+
+
+def test_a_key_server_receives_48_bytes(collection):
+    _, _, records = some_reports(collection)
+    copies, width = collection.record_shape
+    sizes = [len(own[0]) for own in records]
+    words = 32 + 8 * copies * width
+    assert sizes == ([words] * 4 if collection.plan.sharing == "shamir" else [48, 48, words])
+
+
+def test_what_is_not_for_this_server_is_rejected(sketched, entries):
+    _, _, records = some_reports(sketched)
+    other = designed(entries, sketch="osnap", rows=50, sparsity=4, closes=CLOSES + datetime.timedelta(days=1))
+    with pytest.raises(ReportRejected, match="record 0"):
+        ReportFormat(sketched, 1).decode(records[0][0])
+    with pytest.raises(ReportRejected, match="record 0"):
+        ReportFormat(other, 0).decode(records[0][0])
+    with pytest.raises(ReportRejected, match="record 1"):
+        ReportFormat(sketched, 0).decode(records[0][0] + records[0][1][:-1] + b"!")
+
+
+def test_words_that_are_not_canonical_are_rejected(entries):
+    field = designed(entries, ring="mersenne61")
+    form = ReportFormat(field, 2)
+    payload = np.full(field.record_shape, 2**61 - 1, "<u8").tobytes()
+    with pytest.raises(ReportRejected, match="canonical"):
+        form.decode(form.encode(bytes(16), payload))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_a_changed_upload_is_rejected(sketched, data):
+    server = data.draw(st.integers(0, 2))
+    _, _, records = some_reports(sketched, 2)
+    body = bytearray(b"".join(records[server]))
+    if data.draw(st.booleans()):
+        index = data.draw(st.integers(0, len(body) - 1))
+        body[index] ^= data.draw(st.integers(1, 255))
+    else:
+        del body[data.draw(st.integers(1, len(body) - 1)) :]
+        if len(body) % ReportFormat(sketched, server).record_bytes == 0:
+            return
+    with pytest.raises(ReportRejected):
+        ReportFormat(sketched, server).decode(bytes(body))
+
+
+def test_known_answers():
+    """A record decodes alike everywhere; tests/reference_reports.py computes the vectors another way."""
+    vectors = json.loads((Path(__file__).parents[1] / "vectors" / "reports.json").read_text())
+    collection = Collection.from_dict(vectors["collection"])
+    assert collection.digest.hex() == vectors["digest"]
+    for case in vectors["good"]:
+        ids, words = ReportFormat(collection, case["server"]).decode(bytes.fromhex(case["body"]))
+        assert [found.hex() for found in ids] == case["ids"]
+        assert words.tolist() == case["words"]
+    for case in vectors["bad"]:
+        with pytest.raises(ReportRejected):
+            ReportFormat(collection, case["server"]).decode(bytes.fromhex(case["body"]))
+
+
+def test_the_commands_of_whoever_begins(tmp_path, capsys):
+    (tmp_path / "bounds.toml").write_text("[columns.a]\nlower = 0\nupper = 1\n[columns.y]\nlower = 0\nupper = 1\n")
+    servers = []
+    for party in range(3):
+        assert main(["identity", str(tmp_path / f"{party}"), "--server", str(party)]) == 0
+        certificate = str(tmp_path / f"{party}" / "party.crt")
+        servers += ["--server", f"https://s{party}.example", f"s{party}.example:7444", certificate]
+    times = ["--opens", "2027-01-01T00:00Z", "--closes", "2027-02-01T00:00Z", "--expires", "2027-03-01T00:00Z"]
+    budget = ["--epsilon", "1", "--delta", "1e-6", "--minimum-batch", "1000", "--largest-batch", "100000"]
+    plain = ["--name", "a trial", "--bounds", str(tmp_path / "bounds.toml"), *servers, *times, *budget]
+    capsys.readouterr()
+
+    def write(name, *options):
+        status = main(["collection", str(tmp_path / name), *plain, *options])
+        return status, capsys.readouterr()
+
+    status, told = write("open.toml")
+    assert status == 0
+    assert "(1, 1e-06)-differential privacy for each of 1,000 clients" in told.out
+    assert "server that denies reports" not in told.err
+    assert "noise: discrete-gaussian" in told.out
+    assert "from each server in every sum" in told.out
+    assert "certificate of server" not in told.err
+    late = write("late.toml", "--closes", "2090-01-01T00:00Z", "--expires", "2090-02-01T00:00Z")[1]
+    assert [f"certificate of server {party} ends 20" in late.err for party in range(3)] == [True] * 3
+    assert write("open.toml")[0] == 2  # never overwritten
+    assert main(["inspect", str(tmp_path / "open.toml")]) == 0
+    told = capsys.readouterr().out
+    assert Collection.load(tmp_path / "open.toml").digest.hex() in told
+    assert "omission: a server that denies reports chooses whose reports are summed" in told
+
+    status, told = write("guess.toml", "--noise-by", "clients")
+    assert status == 2
+    assert "corrupt_clients: none given" in told.err
+    assert "how many of any 1000 reports" in told.err
+    status, told = write("shamir.toml", "--sharing", "shamir")
+    assert status == 2
+    assert "noise_by: none given with Shamir shares" in told.err
+    stated = ("--noise-by", "clients", "--corrupt-clients", "100")
+    for name, options, words in (("many", (), True), ("roster", ("--authenticated",), False)):
+        status, told = write(f"{name}.toml", *stated, *options)
+        assert status == 0
+        assert "if at most 100 of any 1000 reports are of people who work with a server" in told.err
+        assert ("one person can be many clients" in told.err) is words
+    assert main(["inspect", str(tmp_path / "many.toml")]) == 0
+    told = capsys.readouterr().out
+    assert "the noise of 900 of 1,000 clients is counted on" in told
+    assert "at most 100 of exactly these 1,000 clients tell their noise or add none" in told
+
+
+@pytest.mark.parametrize("kind", ["text", "other"])
+def test_a_file_of_something_else_is_no_state_and_stays_as_it_is(sketched, tmp_path, kind):
+    path = tmp_path / "theirs"
+    if kind == "text":
+        path.write_text("dear diary, " * 100)
+    else:
+        with contextlib.closing(sqlite3.connect(path)) as database:
+            database.execute("CREATE TABLE about (whom TEXT)")
+    path.chmod(0o644)
+    before = path.read_bytes()
+    with pytest.raises(InputError, match=r"state: .*theirs"):
+        Pending(path, sketched, b"rows", [])
+    assert path.read_bytes() == before
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
+def test_an_empty_file_becomes_a_state_of_its_owner_alone(sketched, tmp_path):
+    path = tmp_path / "ours"
+    path.touch(0o644)
+    for _ in range(2):
+        with Pending(path, sketched, b"rows", [[[b"a record"]] * 3]) as pending:
+            assert len(pending) == 3
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+REFUSING = Schema(Schema.from_pair(["a", "b", "y"], (0.0, 10.0)).columns, outside="refuse")
+
+
+def refusing(collection):
+    """What version 0.1 could design: a collection whose clients refuse values outside their bounds."""
+    fields = collection.to_dict()
+    return Collection.from_dict({**fields, "task": {**fields["task"], "schema": REFUSING.to_dict()}})
+
+
+def test_a_collection_clips(sketched, entries, tmp_path, capsys):
+    """A report that does not come would tell every server that a value lies outside its bounds."""
+    with pytest.raises(InputError, match=r"outside: 'refuse' given, 'clip' expected"):
+        design_collection(
+            "a trial",
+            REFUSING,
+            entries[:3],
+            1.0,
+            1e-6,
+            opens=OPENS,
+            closes=CLOSES,
+            expires=EXPIRES,
+            minimum_batch=2000,
+            largest_batch=100_000,
+        )
+    older = refusing(sketched)
+    assert older.verify().digest != sketched.digest  # a release of it still verifies
+    with pytest.raises(InputError, match="'clip' expected"):
+        Submission(collection=older, state=tmp_path / "state").run(np.full((1, 3), 5.0))
+    with pytest.raises(InputError, match="'clip' expected"):
+        serve(older, 0, None, "127.0.0.1", 0)
+    assert not (tmp_path / "state").exists()
+    for collection, told in ((sketched, "are clipped to them"), (older, "are refused")):
+        path = tmp_path / f"{told}.toml"
+        collection.save(path)
+        assert main(["inspect", str(path)]) == 0
+        assert f"values outside the bounds {told}" in capsys.readouterr().out

@@ -1,0 +1,382 @@
+"""Composition of releases against privacy loss distributions and brute force; the ledger and its file."""
+
+import dataclasses
+import errno
+import functools
+import itertools
+import json
+import math
+import os
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dp_accounting.pld import privacy_loss_distribution
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+
+from dpmpc import RidgeRegression
+from dpmpc.coinpress import PrivateMean
+from dpmpc.data_release import RMGM
+from dpmpc.errors import GuaranteeError, InputError
+from dpmpc.mutual_information import AdditiveNoise
+from dpmpc.privacy import BudgetLedger, Cost, composed_epsilon, delta_of_mu, epsilon_of_mu
+from dpmpc.privacy.composition import epsilon_of_concentrated
+from dpmpc.privacy.integer_noise import epsilon_of_renyi
+
+INTERVAL = 1e-4  # of the privacy losses that dp-accounting rounds
+
+
+def gaussians(mus, *, pessimistic):
+    """dp-accounting's distribution of the composition of Gaussian mechanisms."""
+    parts = [
+        privacy_loss_distribution.from_gaussian_mechanism(
+            1 / mu,
+            value_discretization_interval=INTERVAL,
+            pessimistic_estimate=pessimistic,
+            use_connect_dots=pessimistic,
+        )
+        for mu in mus
+    ]
+    return functools.reduce(lambda one, other: one.compose(other), parts)
+
+
+def true_delta(mu, pure, epsilon):
+    """Delta of a Gaussian beside randomised responses, by enumeration of all responses."""
+    total = 0.0
+    for signs in itertools.product((1, -1), repeat=len(pure)):
+        chance = math.prod(1 / (1 + math.exp(-sign * one)) for sign, one in zip(signs, pure, strict=True))
+        rest = epsilon - math.fsum(sign * one for sign, one in zip(signs, pure, strict=True))
+        total += chance * (delta_of_mu(mu, rest) if mu else max(0.0, -math.expm1(rest)))
+    return total
+
+
+# Composition
+
+
+@pytest.mark.parametrize("mus", [[0.2], [0.2, 0.3], [0.1] * 20, [1.0, 2.0, 0.5]])
+@pytest.mark.parametrize("delta", [1e-5, 1e-9])
+def test_gaussians_agree_with_dp_accounting(mus, delta):
+    ours = composed_epsilon([Cost(mu=mu) for mu in mus], delta)
+    assert ours == pytest.approx(gaussians(mus, pessimistic=True).get_epsilon_for_delta(delta), rel=1e-3)
+    assert ours >= gaussians(mus, pessimistic=False).get_epsilon_for_delta(delta)
+    assert ours == pytest.approx(epsilon_of_mu(math.sqrt(math.fsum(mu**2 for mu in mus)), delta), rel=1e-14)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("costs", "epsilon"),
+    [
+        ([Cost(mu=1e200)], math.inf),
+        ([Cost(epsilon=1e308)] * 2, math.inf),
+        ([Cost(rho=1e308)] * 2, math.inf),
+        ([Cost(mu=1, slack=1e308)] * 2, math.inf),
+        ([Cost(mu=1, epsilon=1e300)] * 2, 2e300),
+        ([Cost(rho=1, epsilon=1e300)], 1e300),
+        ([Cost(rho=5e-324)], 0.0),
+        ([Cost(epsilon=5e-324)] * 2, 1e-323),
+        ([Cost(mu=1e-200)], 0.0),
+    ],
+)
+def test_the_ends_of_the_float_range_compose(costs, epsilon):
+    assert composed_epsilon(costs, 1e-6) == epsilon
+
+
+def test_tiny_costs_are_not_free_without_a_delta():
+    assert composed_epsilon([Cost(mu=1e-200)], 0.0) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("mu", "pure"),
+    [(0.0, [0.1] * 10), (0.0, [0.3, 0.01, 0.2, 0.05]), (0.4, [0.3]), (0.4, [0.1, 0.25]), (0.3, [0.05] * 8)],
+)
+@pytest.mark.parametrize("delta", [1e-2, 1e-5])
+def test_mixed_costs_are_never_below_the_truth_and_close_to_it(mu, pure, delta):
+    costs = [Cost(epsilon=one, delta=delta / 100) for one in pure] + ([Cost(mu=mu)] if mu else [])
+    left = delta - math.fsum(cost.delta for cost in costs)
+    truth = brentq(lambda epsilon: true_delta(mu, pure, epsilon) - left, 0, 50, xtol=1e-12)
+    ours = composed_epsilon(costs, delta)
+    assert truth * (1 - 1e-9) <= ours <= truth * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("delta", [0.1, 0.3])
+def test_epsilons_far_below_a_step_of_the_grid_do_not_make_up_for_others(delta):
+    large = [Cost(epsilon=1)] * 2
+    assert composed_epsilon([*large, *[Cost(epsilon=1e-12)] * 1000], delta) >= composed_epsilon(large, delta)
+
+
+def test_the_end_of_the_search_that_is_returned_is_proven():
+    """Equal epsilons fall on the grid: delta = p^2 (1 - exp(E - 2 epsilon)) for two, p = 1/(1 + exp(-epsilon))."""
+    for epsilon in (0.05, 0.3, 1.0):
+        for delta in (1e-3, 1e-6):
+            likely = 1 / (1 + math.exp(-epsilon))
+            truth = 2 * epsilon + math.log1p(-delta / likely**2)
+            assert truth * (1 - 1e-13) <= composed_epsilon([Cost(epsilon=epsilon)] * 2, delta) <= truth * (1 + 1e-8)
+
+
+def test_many_small_epsilons_cost_less_than_advanced_composition():
+    """Kairouz, Oh and Viswanath 2015, Theorem 3.5, itself no worse than Dwork, Rothblum and Vadhan 2010."""
+    k, epsilon, delta = 100, 0.05, 1e-6
+    squares = k * epsilon**2
+    theirs = k * epsilon * math.tanh(epsilon / 2) + math.sqrt(2 * squares * math.log(1 / delta))
+    ours = composed_epsilon([Cost(epsilon=epsilon)] * k, delta)
+    assert 0.5 * theirs < ours < theirs < k * epsilon
+
+
+@given(st.lists(st.floats(0.01, 2), min_size=1, max_size=6), st.floats(1e-9, 1e-3))
+@settings(max_examples=15, deadline=None)
+def test_composition_lies_between_the_largest_and_the_sum(pure, delta):
+    costs = [Cost(epsilon=one, delta=delta / 10) for one in pure]
+    together = composed_epsilon(costs, delta)
+    assert together <= math.fsum(pure)
+    assert together >= composed_epsilon(costs[:-1], delta) * (1 - 1e-3)
+
+
+def test_concentrated_costs_add_up():
+    delta = 1e-6
+    tight = composed_epsilon([Cost(mu=math.sqrt(0.2))], delta)
+    alone = composed_epsilon([Cost(rho=0.03), Cost(rho=0.07)], delta)
+    assert tight < alone < 1.1 * tight
+    assert alone == pytest.approx(epsilon_of_renyi(lambda order: 0.1 * order, delta), rel=1e-2)
+    assert alone <= epsilon_of_renyi(lambda order: 0.1 * order, delta)
+    beside_gaussian = composed_epsilon([Cost(rho=0.05), Cost(mu=math.sqrt(0.1))], delta)
+    assert beside_gaussian == pytest.approx(alone, rel=1e-9)
+    beside_pure = composed_epsilon([Cost(rho=0.1), Cost(epsilon=0.01, delta=1e-8)], delta)
+    left = delta - 1e-8
+    assert beside_pure == min(
+        epsilon_of_concentrated(0.1, left) + 0.01, epsilon_of_concentrated(0.1 + 0.01**2 / 2, left)
+    )
+
+
+def test_slack_is_paid_twice_and_from_delta():
+    cost = Cost(mu=0.3, slack=0.01)
+    both = composed_epsilon([cost, cost], 1e-5)
+    assert both == pytest.approx(epsilon_of_mu(0.3 * math.sqrt(2), 1e-5 * math.exp(-0.02)) + 0.04, rel=1e-12)
+    beside_concentrated = composed_epsilon([cost, Cost(rho=0.1)], 1e-5)
+    without = epsilon_of_concentrated(0.1 + 0.3**2 / 2, 1e-5 * math.exp(-0.01))
+    assert beside_concentrated == pytest.approx(without + 0.02, rel=1e-12)
+
+
+def test_delta_is_spent_and_runs_out():
+    assert composed_epsilon([Cost(epsilon=1, delta=1e-6)], 1e-6) == 1
+    assert composed_epsilon([Cost(epsilon=1), Cost(epsilon=0.5)], 0.0) == 1.5
+    assert composed_epsilon([], 1e-6) == 0
+    for costs in ([Cost(epsilon=1, delta=2e-6)], [Cost(mu=1), Cost(delta=1e-6)], [Cost(rho=1), Cost(delta=1e-6)]):
+        assert composed_epsilon(costs, 1e-6) == math.inf
+
+
+@pytest.mark.parametrize("delta", [-1e-9, 1.0, math.nan])
+def test_epsilon_is_read_off_between_0_and_1(delta):
+    with pytest.raises(InputError, match=rf"delta: {delta} given, a number from 0 to below 1 expected"):
+        composed_epsilon([Cost(epsilon=1)], delta)
+
+
+# Costs
+
+
+@pytest.fixture(scope="module")
+def population():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (2000, 2))
+    return X, X @ [0.5, -0.3]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"sketch": "sum"},
+        {"sketch": "countsketch", "rows": 20},
+        {"sketch": "sum", "noise": "skellam"},
+        {"sketch": "sum", "noise": "discrete-laplace", "delta": 0.0},
+        {"sketch": "countsketch", "rows": 20, "copies": "each", "corrupt_clients": 5, "coalition": "static"},
+    ],
+)
+def test_one_release_costs_what_its_guarantee_says(population, options):
+    release = RidgeRegression(seed=1, **{"delta": 1e-6, **options}).fit(*population).release_
+    delta = options.get("delta", 1e-6)
+    assert composed_epsilon([Cost.of(release)], delta) == pytest.approx(release.guarantee.achieved_epsilon, rel=1e-9)
+    ledger = BudgetLedger(release.guarantee.epsilon, delta)
+    ledger.spend(release, "all of it")
+    with pytest.raises(GuaranteeError):
+        ledger.spend(release.guarantee, "twice")
+
+
+def test_a_guarantee_at_one_delta_says_nothing_at_a_smaller_one(population):
+    release = RidgeRegression(seed=1, sketch="sum", noise="skellam", delta=1e-6).fit(*population).release_
+    assert composed_epsilon([Cost.of(release)], 0.5e-6) == math.inf
+    assert composed_epsilon([Cost.of(release), Cost(mu=0.1)], 1e-6) == math.inf
+
+
+def test_slack_and_static_coalitions_are_part_of_the_cost(population):
+    static = {"sketch": "countsketch", "rows": 20, "copies": "each", "corrupt_clients": 5, "coalition": "static"}
+    guarantee = RidgeRegression(seed=1, **static).fit(*population).release_.guarantee
+    assert guarantee.slack > 0
+    assert Cost.of(guarantee) == Cost(mu=guarantee.mu, slack=guarantee.slack, delta=2.0**-56)
+
+
+def test_promises_about_other_neighbours_do_not_add_up(population):
+    guarantee = RidgeRegression(seed=1, sketch="sum").fit(*population).release_.guarantee
+    with pytest.raises(InputError, match=r"release: neighbouring 'add-remove' given, 'replace-one' expected"):
+        Cost.of(dataclasses.replace(guarantee, neighbouring="add-remove"))
+
+
+def test_other_releases_have_costs(population):
+    X, y = population
+    mean = PrivateMean(rho=0.1, seed=1).fit(X)
+    assert composed_epsilon([Cost.of(mean.guarantee_)], 1e-6) == pytest.approx(mean.guarantee_.achieved_epsilon)
+    mixed = RMGM(seed=1).fit([X[:, :1], np.column_stack([X[:, 1:], y])]).release_
+    assert composed_epsilon([Cost.of(mixed)], 1e-5) == pytest.approx(mixed.guarantee.subject_epsilon)
+
+
+def test_what_has_no_cost_is_refused(population):
+    with pytest.raises(InputError, match=r"release: .* expected"):
+        Cost.of(AdditiveNoise(seed=1).fit(*population).guarantee_)
+    with pytest.raises(InputError, match="release: 'all' given"):
+        Cost.of("all")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"mu": -1.0}, "mu: -1"),
+        ({"rho": math.inf}, "rho: inf"),
+        ({"epsilon": math.nan}, "epsilon: nan"),
+        ({"epsilon": 1.0, "delta": 1.0}, "delta: 1"),
+        ({"epsilon": True}, "epsilon: True"),
+        ({}, "cost: nothing"),
+        ({"slack": 1.0}, "cost: nothing"),
+    ],
+)
+def test_bad_costs(fields, message):
+    with pytest.raises(InputError, match=message):
+        Cost(**fields)
+
+
+# The ledger
+
+
+def test_the_ledger_refuses_what_exceeds_its_limit_and_keeps_what_it_had():
+    ledger = BudgetLedger(1.0, 1e-6)
+    ledger.spend(Cost(mu=0.15), "first")
+    ledger.spend((0.2, 1e-8), "second")
+    before = ledger.epsilon
+    assert before == composed_epsilon([Cost(mu=0.15), Cost(epsilon=0.2, delta=1e-8)], 1e-6)
+    with pytest.raises(GuaranteeError, match=r"epsilon: third with the 2 releases before it costs .* at most 1 exp"):
+        ledger.spend(Cost(mu=0.2), "third")
+    assert [entry.what for entry in ledger.entries] == ["first", "second"]
+    assert ledger.epsilon == before < ledger.epsilon_with(Cost(mu=0.01)) < 1
+    with pytest.raises(GuaranteeError, match="costs no finite epsilon"):
+        ledger.spend((0.01, 1e-5), "too much delta")
+
+
+def test_the_ledger_is_kept_in_a_file(tmp_path, population):
+    path = tmp_path / "ledger.json"
+    ledger = BudgetLedger(3.0, 1e-5)
+    ledger.spend(RidgeRegression(seed=1).fit(*population).release_, "a <model>")
+    ledger.spend(Cost(rho=0.01, slack=0.001), "a mean")
+    ledger.save(path)
+    loaded = BudgetLedger.load(path)
+    assert loaded.entries == ledger.entries
+    assert (loaded.limit, loaded.delta, loaded.epsilon) == (ledger.limit, ledger.delta, ledger.epsilon)
+    assert repr(loaded) == repr(ledger)
+    assert "by 2 releases, SIMULATION" in repr(ledger)
+    assert "SIMULATION" not in repr(BudgetLedger(1, 1e-6))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["ledger.json"]
+
+
+def test_a_saved_ledger_outlasts_a_loss_of_power(tmp_path, monkeypatch):
+    path, done = tmp_path / "ledger.json", []
+    sync, replace = os.fsync, Path.replace
+
+    def fsync(descriptor):
+        done.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        sync(descriptor)
+
+    def rename(partial, target):
+        done.append("rename")
+        return replace(partial, target)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(Path, "replace", rename)
+    BudgetLedger(1.0, 1e-6).save(path)
+    assert done == ["file", "rename", "folder"]
+
+
+def test_a_ledger_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeypatch):
+    path = tmp_path / "ledger.json"
+    ledger = BudgetLedger(3.0, 1e-5)
+    ledger.spend(Cost(mu=0.1), "first")
+    ledger.save(path)
+    ledger.spend(Cost(mu=0.2), "second")
+
+    def full_disk(self, content):
+        self.write_text(content.decode()[:40])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        ledger.save(path)
+    assert [entry.what for entry in BudgetLedger.load(path).entries] == ["first"]
+
+
+def test_notebooks_show_what_each_release_costs(population):
+    ledger = BudgetLedger(3.0, 1e-5)
+    ledger.spend((0.25, 1e-8), "a <mean>")
+    ledger.spend(RidgeRegression(seed=1).fit(*population).release_, "a model")
+    shown = ledger._repr_html_()
+    assert "a &lt;mean&gt;" in shown
+    assert "epsilon = 0.25 alone<" in shown
+    assert "alone, SIMULATION" in shown
+    assert "by 2 releases" in shown
+
+
+def test_spending_that_a_ledger_has_not_read_is_not_overwritten(tmp_path):
+    path = tmp_path / "ledger.json"
+    BudgetLedger(1.0, 1e-6).save(path)
+    first, second = BudgetLedger.load(path), BudgetLedger.load(path)
+    first.spend((0.4, 0.0), "a mean")
+    second.spend((0.4, 0.0), "another mean")
+    first.save(path)
+    with pytest.raises(InputError, match="not read, its own last state or a new file expected"):
+        second.save(path)
+    with pytest.raises(InputError, match="not read"):
+        BudgetLedger(1.0, 1e-6).save(path)
+    first.spend((0.5, 0.0), "a variance")
+    first.save(path)
+    assert BudgetLedger.load(path).entries == first.entries
+
+
+def test_files_that_are_no_ledger_are_refused(tmp_path):
+    path = tmp_path / "ledger.json"
+    with pytest.raises(InputError, match="cannot be read"):
+        BudgetLedger.load(path)
+    ledger = BudgetLedger(1.0, 1e-6)
+    ledger.spend((1.0, 1e-6), "everything")
+    ledger.save(path)
+    good = json.loads(path.read_text())
+    changes = [
+        {"format": "dpmpc budget 9"},
+        {"entries": [{"what": "x"}]},
+        {"entries": 3},
+        {"entries": {}},
+        {"epsilon": -1},
+        {"entries": [{"what": "x", "cost": {"mu": 10**400}, "simulation": False}]},
+    ]
+    for change in changes:
+        path.write_text(json.dumps({**good, **change}))
+        with pytest.raises(InputError, match=r"path|epsilon"):
+            BudgetLedger.load(path)
+    path.write_text(json.dumps({**good, "epsilon": 0.5}))
+    with pytest.raises(GuaranteeError, match=r"cost 1 at delta = 1e-06, at most 0\.5 expected"):
+        BudgetLedger.load(path)
+    path.write_text("no JSON")
+    with pytest.raises(InputError, match="is no ledger"):
+        BudgetLedger.load(path)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0, 1e-6), (math.inf, 1e-6), (1, -1e-6), (1, 1)])
+def test_bad_limits(epsilon, delta):
+    with pytest.raises(InputError, match=r"epsilon|delta"):
+        BudgetLedger(epsilon, delta)

@@ -1,0 +1,320 @@
+"""What a guarantee says is what is proven: who may be missing, who is counted on, what it rests on, and who checked."""
+
+import dataclasses
+import datetime
+import itertools
+import json
+import math
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.hostile.surrounding import surround
+
+from dpmpc import privacy
+from dpmpc.analyst import open_sums
+from dpmpc.bounds import Schema
+from dpmpc.client import share_batch
+from dpmpc.collection.task_file import ServerEntry, design_collection
+from dpmpc.encoding import Sensitivity
+from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, PrivacyWarning
+from dpmpc.network.identity import write_identity
+from dpmpc.planning.specification import design
+from dpmpc.privacy import BudgetLedger, Cost, Guarantee, Noising, Preconditions, Trust
+from dpmpc.privacy.exposure import MATRICES, STATIC_FAILURE
+from dpmpc.release import GramRelease, Release
+from dpmpc.server import transform
+from dpmpc.sharing.batch import ArrayShare
+from dpmpc.sketching import OSNAP
+
+VERSION_0_1 = Path(__file__).parents[1] / "vectors" / "version_0_1"
+DAY = datetime.timedelta(days=1)
+SCHEMA = Schema.unit(["a", "y"])
+
+
+def task_of(clients=120, **options):
+    return design(SCHEMA, clients, 1.0, 1e-6, **{"sketch": "osnap", "rows": 40, "sparsity": 2, **options})
+
+
+def box(columns=1, reach=2.0):
+    return Sensitivity(l1=reach * columns, l2=reach * math.sqrt(columns), linf=reach, columns=columns)
+
+
+# Who may be missing
+
+
+@pytest.mark.parametrize("copies", ["one", "each"])
+def test_dropouts_are_clients_in_all(copies):
+    text = str(task_of(dropouts=2, copies=copies).guarantee)
+    assert "anything is missing of at most 2 clients in all" in text
+    assert "contributions to a row" not in text
+
+
+def characteristics(S, sigma, side, copies):
+    """Of each client's noise in the sums of one column on a torus of `side` squared points, and of the anchors'."""
+    values = np.arange(-side // 2, side // 2)
+    mass = np.exp(-(values**2) / (2 * sigma**2))
+    table = (np.cos(2 * math.pi * np.outer(np.arange(side), values) / side) @ (mass / mass.sum())).ravel()
+    first, second = np.meshgrid(np.arange(side), np.arange(side), indexing="ij")
+    own = []
+    for client in range(S.columns):
+        rows, signs = S.entries(client, 1)
+        at = dict(zip(rows[0].tolist(), signs[0].tolist(), strict=True))
+        shared = table[(at[0] * first + at[1] * second) % side]
+        own.append(shared if copies == "one" else table[first] * table[second])
+    return own, table[first] * table[second] if copies == "one" else np.ones((side, side))
+
+
+@pytest.mark.parametrize("copies", ["one", "each"])
+@pytest.mark.parametrize("q", [0, 1, 2])
+def test_the_true_delta_stays_below_the_claim_whoever_is_missing(copies, q):
+    """Every set of q clients is left out, every other client is looked at, and delta is summed over the exact law."""
+    S, side, reach = OSNAP(rows=2, columns=6, sparsity=2, seed=1, balanced=True), 256, 10
+    epsilon, delta = 3.0, 1e-3
+    trust, noising = Trust(dropouts=q), Noising(copies=1 if copies == "one" else None)
+    noise = privacy.calibrate(S, box(reach=reach), epsilon, delta, trust=trust, noising=noising)
+    promise = privacy.account(noise, S, box(reach=reach), epsilon, delta, trust=trust, noising=noising)
+    assert promise.dropouts == q
+    own, anchors = characteristics(S, noise.sigma, side, copies)
+    worst = 0.0
+    for missing in itertools.combinations(range(S.columns), q):
+        there = [client for client in range(S.columns) if client not in missing]
+        law = np.fft.ifft2(math.prod([own[client] for client in there], start=anchors)).real
+        for victim in there:
+            rows, signs = S.entries(victim, 1)
+            moved = np.roll(law, tuple(int(sign) * reach for sign in signs[0]), axis=tuple(rows[0].tolist()))
+            worst = max(worst, float(np.maximum(law - math.exp(epsilon) * moved, 0).sum()))
+    assert 0.5 * delta < worst <= delta
+
+
+def test_sums_lack_nobody():
+    """No server sums a batch that lacks a client, with dropouts or without: q is what a guarantee could bear."""
+    task = task_of(dropouts=2)
+    shares = share_batch(task, np.zeros((120, 2)))
+    short = ArrayShare(np.ascontiguousarray(shares[-1].rows(0, 119)), task.encoding.ring)
+    with pytest.raises(BatchMismatch, match=r"\(119, 1, 2\) given, \(120, 1, 2\) expected"):
+        transform(task, short)
+
+
+def test_a_file_of_version_0_1_is_read_in_the_sense_that_holds():
+    path = VERSION_0_1 / "one_copy_dropouts.dpmpc"
+    with zipfile.ZipFile(path) as archive:
+        stored = json.loads(archive.read("release.json"))["guarantee"]
+    assert "preconditions" not in stored
+    with pytest.warns(PrivacyWarning, match=r"let 2 contributions to each row be missing.*as many clients in all"):
+        release = Release.load(path)
+    assert "anything is missing of at most 2 clients in all" in str(release.guarantee)
+    assert release.guarantee.achieved_epsilon == pytest.approx(stored["achieved_epsilon"], rel=1e-6)
+    Release.load(VERSION_0_1 / "each_copy_dropouts.dpmpc")  # no warning: the words were true of each copy
+
+
+# What a guarantee is built from
+
+
+def preconditions(**changes):
+    given = {
+        "clients": 10,
+        "count_is_public": True,
+        "missing": 2,
+        "missing_means": "clients in all",
+        "noise_by": "clients",
+        "verified_by": ("each honest client",),
+    }
+    return Preconditions(**(given | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"clients": 0}, InputError, "clients: 0 given"),
+        ({"clients": 10.0}, InputError, "clients: 10.0 given"),
+        ({"missing": -1}, InputError, "missing: -1 given"),
+        ({"missing": True}, InputError, "missing: True given"),
+        ({"missing": 10}, GuaranteeError, "missing: 10 given of 10 clients"),
+        ({"count_is_public": False}, GuaranteeError, "count_is_public: False given, True expected"),
+        ({"count_is_public": 1}, GuaranteeError, "count_is_public: 1 given, True expected"),
+        ({"missing_means": "contributions to a row"}, GuaranteeError, "missing_means: 'contributions to a row' given"),
+        ({"noise_by": "nobody"}, InputError, "noise_by: 'nobody' given"),
+        ({"verified_by": ()}, GuaranteeError, "a task that nobody has verified"),
+        ({"verified_by": ("a stranger",)}, GuaranteeError, "verified_by: .*a stranger"),
+    ],
+)
+def test_preconditions_that_no_proof_covers_are_refused(changes, error, message):
+    with pytest.raises(error, match=message):
+        preconditions(**changes)
+
+
+def test_a_guarantee_needs_preconditions_of_its_own():
+    promise = task_of(dropouts=2).guarantee
+    with pytest.raises(TypeError, match="preconditions"):
+        Guarantee(1.0, 1e-6, 1.0, "noise", 10, 3, 2, 0, 0)
+    with pytest.raises(GuaranteeError, match="preconditions: None given"):
+        dataclasses.replace(promise, preconditions=None)
+    for changes in ({"clients": 119}, {"missing": 1}):
+        with pytest.raises(GuaranteeError, match="preconditions: of "):
+            dataclasses.replace(promise, preconditions=preconditions(**{"clients": 120, "missing": 2} | changes))
+    assert Guarantee.from_dict(json.loads(json.dumps(promise.to_dict()))) == promise
+
+
+@pytest.mark.parametrize(
+    ("options", "noise_by", "composes"),
+    [
+        ({"copies": "one"}, "clients and servers", False),
+        ({"copies": "each"}, "clients", False),
+        ({"noise_by": "servers"}, "servers", True),
+    ],
+)
+def test_a_guarantee_says_what_it_is_given(options, noise_by, composes):
+    promise = task_of(**options).guarantee
+    assert (promise.noise_by, promise.composes) == (noise_by, composes)
+    assert "given: n = 120 is public whatever the data" in str(promise)
+    assert "recomputed by each honest client, each honest server, whoever computes this guarantee" in str(promise)
+    assert ("selective dropping" in str(promise)) is not composes
+    assert ("each report enters one release only" in str(promise)) is not composes
+    assert "computational security: AES-128" in str(promise)
+    assert "HKDF-SHA256 a pseudorandom function" in str(promise)
+
+
+# Coalitions that were fixed beforehand
+
+
+def test_a_static_coalition_pays_for_sixteen_matrices_and_names_philox():
+    trust = Trust(corrupt_clients=20, coalition="static")
+    assert (MATRICES, STATIC_FAILURE, trust.failure) == (16, 2.0**-60, 2.0**-56)
+    S, delta = OSNAP(rows=40, columns=4000, sparsity=2, seed=1, balanced=True), 2.0**-56
+    with pytest.raises(GuaranteeError, match=r"coalition: 'static' given at delta = 1\.38778e-17"):
+        privacy.calibrate(S, box(), 1.0, delta, trust=trust)
+    noise = privacy.calibrate(S, box(), 1.0, 2 * delta, trust=trust)
+    promise = privacy.account(noise, S, box(), 1.0, 2 * delta, trust=trust)
+    at = privacy.epsilon_of_mu(promise.mu, delta * math.exp(-promise.slack)) + 2 * promise.slack
+    assert promise.achieved_epsilon == pytest.approx(at, rel=1e-9)
+    assert Cost.of(promise).delta == 2.0**-56
+    assert "Philox4x32-7 is a pseudorandom function; at most 16" in str(promise)
+    adaptive = privacy.account(noise, S, box(), 2.0, 2 * delta, trust=Trust(corrupt_clients=3))
+    assert "Philox" not in str(adaptive)
+
+
+# Programs whose sketch stays closed
+
+
+def test_a_closed_sketch_is_promised_for_servers_that_follow_the_protocol():
+    task = design(SCHEMA, 1000, 1.0, 1e-6, sketch="countsketch", rows=20, sharing="shamir", servers=5)
+    promise = GramRelease(task, np.zeros((3, 3), np.int64)).guarantee
+    assert "all 5 servers are present and follow the protocol (semi-honest)" in str(promise)
+    assert "wrong shares are noticed" not in str(promise)
+    assert "wrong shares are noticed" in str(task.guarantee)
+    numbers = ("epsilon", "delta", "achieved_epsilon", "mu", "corrupt_servers", "preconditions")
+    assert [getattr(promise, name) for name in numbers] == [getattr(task.guarantee, name) for name in numbers]
+    with pytest.raises(InputError, match="sharing: 'additive' given, 'shamir' expected"):
+        _ = task_of().unopened_guarantee
+
+
+# A server that denies reports
+
+
+@pytest.fixture(scope="module")
+def entries(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("identities")
+    pems = [write_identity(folder / f"{party}", party, DAY).decode() for party in range(3)]
+    return tuple(ServerEntry(f"https://s{i}.example", f"s{i}.example:7000", pem) for i, pem in enumerate(pems))
+
+
+def collected(entries, **options):
+    now = datetime.datetime.now(datetime.UTC)
+    times = {"opens": now - DAY, "closes": now, "expires": now + DAY}
+    sizes = {"minimum_batch": 200, "largest_batch": 5000, "sketch": "sum"}
+    return design_collection("a trial", SCHEMA, entries, 1.0, 1e-6, **times, **(sizes | options))
+
+
+def test_servers_make_the_noise_of_a_collection_unless_told_otherwise(entries):
+    collection = collected(entries)
+    assert collection.plan.noising.by == "servers"
+    assert "it costs nobody's privacy" in collection.omission()
+    with pytest.raises(InputError, match=r"corrupt_clients: none given, .* how many of any 200 reports"):
+        collected(entries, noise_by="clients")
+    with pytest.raises(InputError, match=r"noise_by: none given with Shamir shares, 'clients' expected"):
+        collected(entries, sharing="shamir")
+    assert collected(entries, noise_by="clients", corrupt_clients=0, sharing="shamir").plan.noising.by == "clients"
+
+
+def test_clients_noise_is_counted_on_in_the_smallest_batch_that_can_remain(entries):
+    """The noise is made for the minimum batch less t; what it gives against more strangers is told."""
+    collection = collected(entries, noise_by="clients", corrupt_clients=50)
+    honest = collected(entries, noise_by="clients", corrupt_clients=0)
+    assert collection.plan.noise.variance / honest.plan.noise.variance == pytest.approx(200 / 150, rel=1e-4)
+    told = honest.omission()
+    assert "down to 200; the noise of 200 of 200 clients is counted on, so t = 0 has to bound" in told
+    against = honest.plan.epsilon_against(199)
+    assert f"with 199 epsilon = {against:.4g}" in told
+    assert against == pytest.approx(20.895, abs=0.01)
+    assert honest.plan.epsilon_against(0) == honest.plan.guarantee.achieved_epsilon
+    batch = collection.task(300, bytes(32))
+    assert "the noise of 250 of 300 clients is counted on, so t = 50" in collection.omission(batch)
+    assert "If there were more of them: with 150 epsilon" in collection.omission(batch)
+    assert honest.plan.epsilon_against(200) == math.inf  # nobody is left
+
+
+@pytest.mark.parametrize(("noise_by", "held"), [("clients", False), ("servers", True)])
+def test_a_victim_among_strangers(entries, noise_by, held):
+    """199 clients without noise and a server that left them and the victim over: what blurs the victim."""
+    t = {} if noise_by == "servers" else {"corrupt_clients": 0}
+    task = collected(entries, noise_by=noise_by, **t).plan
+    left = surround(task, np.array([[0.9, -0.7]]), runs=400)
+    spread = left.std(axis=0).mean()
+    counted_on = task.sensitivity.l2 / task.guarantee.mu
+    assert bool(spread > 0.9 * counted_on) is held
+    if not held:
+        assert spread == pytest.approx(math.sqrt(task.noise.variance), rel=0.15)
+
+
+# Several openings of the same reports
+
+
+def test_the_ledger_refuses_a_second_opening_of_reports_with_the_clients_noise():
+    rows = np.random.default_rng(0).uniform(-1, 1, (400, 2))
+    tasks = [task_of(400, sketch="countsketch", sparsity=None) for _ in range(2)]
+    tasks[1] = dataclasses.replace(tasks[1], noise=tasks[0].noise).verify()
+    shares = share_batch(tasks[0], rows)
+    first, second = (open_sums(task, [transform(task, share) for share in shares]) for task in tasks)
+    ledger = BudgetLedger(3.0, 1e-5)
+    ledger.spend(first, "first")
+    with pytest.raises(GuaranteeError, match=r"reports: 'none' given for second, other ones than 'those' of first"):
+        ledger.spend(second, "second")
+    with pytest.raises(GuaranteeError, match=r"reports: 'anew' given for second"):
+        ledger.spend(second, "second", reports="anew")  # the first ones have no name
+    assert [entry.what for entry in ledger.entries] == ["first"]
+
+
+def test_reports_of_other_names_compose(tmp_path):
+    promise = task_of(400).guarantee
+    ledger = BudgetLedger(3.0, 1e-5)
+    ledger.spend(promise, "first", reports="spring")
+    ledger.spend(promise, "second", reports="autumn")
+    for reports in ("spring", None):
+        with pytest.raises(GuaranteeError, match="reports: "):
+            ledger.spend(promise, "third", reports=reports)
+    ledger.save(tmp_path / "ledger.json")
+    loaded = BudgetLedger.load(tmp_path / "ledger.json")
+    assert [entry.reports for entry in loaded.entries] == ["spring", "autumn"]
+    with pytest.raises(GuaranteeError, match="reports: 'autumn' given for third, other ones than 'autumn' of second"):
+        loaded.spend(promise, "third", reports="autumn")
+    for reports in ("", "  ", 3):
+        with pytest.raises(InputError, match=r"reports: .* given, a name expected"):
+            loaded.spend(promise, "third", reports=reports)
+
+
+def test_fresh_noise_composes_without_names(tmp_path):
+    served, noised = task_of(400, noise_by="servers").guarantee, task_of(400).guarantee
+    ledger = BudgetLedger(3.0, 1e-5)
+    for what in ("first", "second"):
+        ledger.spend(served, what)
+    ledger.spend((0.1, 1e-9), "something else")
+    ledger.spend(noised, "of clients")
+    assert [entry.reports for entry in ledger.entries] == [None, None, None, ""]
+    path = tmp_path / "ledger.json"
+    ledger.save(path)
+    fields = json.loads(path.read_text())
+    older = [{name: value for name, value in entry.items() if name != "reports"} for entry in fields["entries"]]
+    path.write_text(json.dumps({**fields, "format": "dpmpc budget 1", "entries": older}))
+    assert [entry.reports for entry in BudgetLedger.load(path).entries] == [None] * 4

@@ -1,0 +1,197 @@
+"""The programs of `protocols/` as a user starts them, and the sketch that MPyC takes over unopened.
+
+Randomness has a fixed seed wherever an answer is judged, so that nothing here fails by chance.
+"""
+
+import dataclasses
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpmpc import simulation as model
+from dpmpc.bounds import Column, Schema
+from dpmpc.cli.demonstrations import demonstration
+from dpmpc.client import share_batch
+from dpmpc.datasets import DEMO_FEATURES, DEMO_TARGET, demo_population
+from dpmpc.encoding import FixedPoint
+from dpmpc.errors import InconsistentShares, InputError, OverflowRisk
+from dpmpc.estimators import FrequencyMoment, LowRankApproximation, RidgeRegression
+from dpmpc.planning.specification import design
+from dpmpc.protocols import linear_transform, unopened_moment, unopened_ridge
+from dpmpc.randomness import Stream, stream_for
+from dpmpc.release import GramRelease
+
+PROGRAMS = Path(__file__).parents[2] / "protocols"
+DEMO_CLIENTS = 30_000
+CLIENTS, ITEMS, ROWS = 3000, 12, 32
+SECONDS = 120
+
+
+def start(program, *arguments):
+    command = [sys.executable, str(PROGRAMS / f"{program}.py"), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+
+
+def both_ways(name, program):
+    """What the program answers, and the release of the same seed that is made in this process."""
+    done = start(program, "-M3", "--clients", DEMO_CLIENTS, "--delta", 1e-6, "--simulation-seed", 3, "--json")
+    assert done.returncode == 0, done.stderr
+    fields = json.loads(done.stdout)
+    assert fields["model"] == name
+    assert [entry["server"] for entry in fields["timing"]["per_server"]] == [0, 1, 2]
+    shown = demonstration(name, DEMO_CLIENTS, seed=3)
+    task = design(shown.schema, DEMO_CLIENTS, 1.0, 1e-6, seed=3, **shown.choices)
+    return fields["result"], model.run(task, shown.table.values, stream=stream_for(3))
+
+
+def test_ridge_regression_among_three_servers():
+    answer, release = both_ways("ridge", "ridge_regression")
+    fitted = RidgeRegression().fit_release(release, target=DEMO_TARGET)
+    assert tuple(answer["coefficients"]) == DEMO_FEATURES
+    assert list(answer["coefficients"].values()) == pytest.approx(list(fitted.coef_), rel=1e-12)
+    assert answer["intercept"] == pytest.approx(fitted.intercept_, rel=1e-12)
+    assert 1 <= answer["approximation_factor"] < 0.6 * answer["trivial_factor"]
+
+
+def test_low_rank_approximation_among_three_servers():
+    answer, release = both_ways("low-rank", "low_rank_approximation")
+    fitted = LowRankApproximation(2).fit_release(release)
+    found = np.array([list(component.values()) for component in answer["components"]])
+    assert found == pytest.approx(fitted.components_, rel=1e-12)
+    assert 0 <= answer["psi"] < 0.01 * answer["random_psi"]
+
+
+def test_frequency_moments_among_three_servers():
+    answer, release = both_ways("moment", "frequency_moments")
+    fitted = FrequencyMoment(of="items").fit_release(release)
+    assert (answer["moment"], answer["standard_error"]) == (fitted.moment_, fitted.standard_error_)
+    schooling = demo_population(DEMO_CLIENTS).table.column("schooling_years")
+    exact = np.sum(np.unique(schooling, return_counts=True)[1] ** 2)
+    assert abs(answer["moment"] - exact) < 3 * answer["standard_error"]
+
+
+@pytest.mark.parametrize("program", ["ridge_regression", "unopened_moment", "unopened_ridge"])
+def test_a_person_reads_the_answer_the_guarantee_and_the_cost(program):
+    done = start(program, "-M3", "--clients", 5000, "--epsilon", 2)
+    assert done.returncode == 0, done.stderr
+    for words in ("private", "(2, 1e-07)-differential privacy for each of 5,000 clients", "set-up", "sent MB"):
+        assert words in done.stdout
+
+
+def test_shamir_shares_need_three_servers():
+    done = start("unopened_moment", "-M2", "--clients", 2000)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "InputError: servers: 2 given, at least 3 expected" in done.stderr
+
+
+def item_task(**choices):
+    return unopened_moment.task_for(
+        Column("item", 0, ITEMS - 1), CLIENTS, 1.0, 1e-6, **{"rows": ROWS, "seed": 5, **choices}
+    )
+
+
+def items():
+    return np.random.default_rng(2).integers(0, ITEMS, (CLIENTS, 1)).astype(float)
+
+
+@pytest.mark.parametrize("servers", [3, 4, 5])
+def test_mpyc_finds_what_the_opened_sketch_shows(servers):
+    """The same shares give the same integer ||z||^2; a server sends the analyst one word, the others one each."""
+    task = item_task(servers=servers)
+    release = model.run(task, items(), stream=Stream.from_seed(8))
+    done = unopened_moment.run(task, items(), stream=Stream.from_seed(8))
+    assert done.answer["squared_norm"] == sum(int(z) ** 2 for z in release.sums.ravel())
+    fitted = FrequencyMoment(of="items").fit_release(release)
+    assert done.answer["moment"] == pytest.approx(fitted.moment_, rel=1e-12)
+    assert done.answer["standard_error"] == pytest.approx(fitted.standard_error_, rel=1e-12)
+    for report in done.servers:
+        assert set(report.phases) == {"read", "transform", "multiply", "open"}
+        for peer, traffic in report.peers.items():
+            assert traffic.payload.sent in ((8,) if peer == servers else (0, 8))
+    assert done.analyst.payload_received == 8 * servers
+
+
+def test_ridge_from_products_of_mpyc_is_ridge_from_the_opened_sketch():
+    """A^T A agrees to the last bit, and so does what every estimator of second moments makes of it."""
+    schema, rows = Schema.unit(["a", "b", "y"]), np.random.default_rng(4).uniform(-1, 1, (CLIENTS, 3))
+    rows[:, 2] = 0.5 * rows[:, 0] - 0.25 * rows[:, 1]
+    task = unopened_ridge.task_for(schema, CLIENTS, 1.0, 1e-6, rows=20, sketch="osnap", sparsity=2, seed=6)
+    release = model.run(task, rows, stream=Stream.from_seed(9))
+    done = unopened_ridge.run(task, rows, "y", alpha=2.0, stream=Stream.from_seed(9))
+    ones = np.rint(release.ones / task.sketch.scale).astype(int)
+    opened = np.column_stack([ones, release.sums]).astype(object)
+    assert done.answer["products"] == (opened.T @ opened).tolist()
+    fitted = RidgeRegression(2.0).fit_release(release, target="y")
+    assert list(done.answer["coefficients"].values()) == pytest.approx(list(fitted.coef_), rel=1e-9)
+    closed = GramRelease(task, np.array(done.answer["products"]))
+    assert LowRankApproximation(1).fit_release(closed).components_ == pytest.approx(
+        LowRankApproximation(1).fit_release(release).components_, rel=1e-9
+    )
+    assert closed.guarantee == release.guarantee
+    assert done.analyst.payload_received == 3 * 8 * 16
+
+
+@pytest.mark.parametrize("products", [np.zeros((3, 3), np.int64), np.zeros((4, 4))])
+def test_products_of_another_shape_are_refused(products):
+    task = unopened_ridge.task_for(Schema.unit(["a", "b", "y"]), CLIENTS, 1.0, 1e-6, rows=20, seed=6)
+    with pytest.raises(InputError, match=r"products: .* given, int64 \(4, 4\) expected"):
+        GramRelease(task, products)
+
+
+@pytest.mark.parametrize(("servers", "named"), [(3, None), (5, 1)])
+def test_a_wrong_share_of_the_answer_is_noticed(servers, named):
+    """Of three shares on a line one is wrong, nobody knows which; of five on a parabola four show the fifth."""
+    task = item_task(servers=servers)
+    shares = share_batch(task, items(), stream=Stream.from_seed(1))
+    with pytest.raises(InconsistentShares) as failure:
+        linear_transform.run_parties("network_programs.meddling_moment", task, shares)
+    assert failure.value.party == named
+
+
+def test_additive_shares_are_not_mpycs():
+    statistic = item_task().statistic
+    task = design(Schema((Column("item", 0, ITEMS - 1),)), CLIENTS, 1.0, 1e-6, statistic=statistic, seed=1)
+    with pytest.raises(InputError, match=r"sharing: 'additive' given, 'shamir' expected"):
+        unopened_moment.run(task, items())
+
+
+def test_only_items_are_squared():
+    task = design(Schema.unit(["a", "b"]), CLIENTS, 1.0, 1e-6, sharing="shamir", seed=1)
+    with pytest.raises(InputError, match=r"statistic: 'second-moments' given, 'item-sketch' expected"):
+        unopened_moment.check(task)
+    with pytest.raises(InputError, match=r"statistic: 'second-moments' given, 'rows' expected"):
+        unopened_ridge.check(task)
+
+
+def test_the_square_never_wraps_around():
+    """The chosen fractional bits fit for batches of every size; one bit more would not, or two."""
+    for clients in (100, CLIENTS, 100_000, 1_000_000):
+        task = unopened_moment.task_for(Column("item", 0, 99), clients, 1.0, 1e-7, seed=1)
+        bits = task.encoding.fractional_bits
+        most = clients * 2**bits + math.sqrt(task.width) * task.modulus_plan.tail
+        assert most**2 < 2**61 - 1
+        with pytest.raises(OverflowRisk, match=f"fractional_bits: {bits + 2} given"):
+            unopened_moment.task_for(Column("item", 0, 99), clients, 1.0, 1e-7, seed=1, fractional_bits=bits + 2)
+
+
+@pytest.mark.parametrize("clients", [2_000, 100_000])
+def test_the_products_never_wrap_around(clients):
+    """Every client in the fullest place with the largest entry, and the noise at its bound: products stay below p/2."""
+    task = unopened_ridge.task_for(Schema.unit(["a", "y"]), clients, 1.0, 1e-7, rows=40, seed=1)
+    fullest = task.sketch.occupancy() * 2**task.encoding.fractional_bits + int(task.modulus_plan.tail) + 1
+    assert sum(int(entry) ** 2 for entry in fullest) < 2**60
+    finer = dataclasses.replace(task, encoding=FixedPoint(task.encoding.fractional_bits + 12, "mersenne61"))
+    with pytest.raises(OverflowRisk, match="fewer fractional bits"):
+        unopened_ridge.check(finer)
+
+
+def test_a_server_starts_without_scipy():
+    """SciPy takes half of a party's start, and only calibration and simulations need it."""
+    script = "import dpmpc.network.party, dpmpc.protocols.ridge_regression, sys; print('scipy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "False\n"

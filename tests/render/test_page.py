@@ -1,0 +1,346 @@
+"""The HTML report: well-formed, self-contained, safe with hostile names, and with the numbers of result.json."""
+
+import importlib.resources
+import json
+import math
+import re
+import sys
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from dpmpc import simulation as model
+from dpmpc.bounds import Schema
+from dpmpc.cli.main import main
+from dpmpc.planning.specification import design
+from dpmpc.privacy import Guarantee
+from dpmpc.randomness import Stream
+from dpmpc.release import Release
+from dpmpc.render import Analysed, command_line, page, write_report
+from dpmpc.render.drawing import COLOURS, figures, short
+from dpmpc.render.words import Signal
+from dpmpc.tables import Table, write_csv
+
+HOSTILE = "<script>alert(1)</script>"
+NAMES = (HOSTILE, "a&b \"$x_1$\" 'c' \u7c73", "score")
+VOID = {"meta", "wbr"}
+MODELS = {
+    "ridge": ["--target", "score", "--simulation-seed", "5"],
+    "low-rank": ["--model", "low-rank", "--components", "2", "--noise-by", "servers"],
+    "moment": ["--model", "moment", "--column", HOSTILE, "--order", "2"],
+}
+
+
+class Page(HTMLParser):
+    """What a page holds; a tag that is not closed in its turn is an error."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.attributes, self.numbers, self.texts = [], [], [], [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        self.numbers += [json.loads(value) for name, value in attrs if (tag, name) == ("data", "value")]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+    @property
+    def text(self):
+        return "".join(self.texts)
+
+    def values(self, attribute):
+        return [value for name, value in self.attributes if name == attribute]
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """Folders that `dpmpc fit` wrote, one for each model."""
+    folder = tmp_path_factory.mktemp("reports")
+    rng = np.random.default_rng(0)
+    features = rng.uniform(-2, 2, (3000, 2))
+    score = 0.5 * features[:, 0] - 0.3 * features[:, 1] + 0.1 * rng.standard_normal(3000)
+    write_csv(folder / "people.csv", Table.from_any(np.column_stack([features, score]), names=NAMES))
+    (folder / "bounds.toml").write_text(Schema.from_pair(NAMES, (-2.0, 2.0)).to_toml())
+    common = ["--bounds", str(folder / "bounds.toml"), "--epsilon", "1", "--delta", "1e-6", "--json"]
+    for name, options in MODELS.items():
+        assert main(["fit", str(folder / "people.csv"), *common, *options, f"--out={folder / name}"]) == 0
+    return folder
+
+
+@pytest.fixture(params=MODELS)
+def report(request, fitted):
+    """A model's folder, the text of its page, and what is in it."""
+    text = (fitted / request.param / "report.html").read_text(encoding="utf-8")
+    return fitted / request.param, text, Page(text)
+
+
+def release_of(sketch="sum", clients=3000, seed=1, epsilon=1.0, **choices):
+    schema = Schema.unit(["x", "y"])
+    task = design(schema, clients, epsilon, 1e-6, sketch=sketch, seed=seed, **choices)
+    Z = np.random.default_rng(0).uniform(-1, 1, (clients, 2)) * [1, 0.5]
+    return model.run(task, Z, stream=Stream.from_seed(seed)), Z
+
+
+def ridge_result(intervals=True):
+    numbers = {"x": 0.25}
+    found = {
+        "confidence_level": 0.95,
+        "unpenalised_coefficients": numbers if intervals else {"x": None},
+        "standard_errors": {"x": 0.01} if intervals else {"x": None},
+        "confidence_intervals": {"x": [0.23, 0.27]} if intervals else {"x": [None, None]},
+        "unpenalised_intercept": 0.25 if intervals else None,
+        "intercept_standard_error": 0.5 if intervals else None,
+        "intercept_confidence_interval": [-1.0, 1.0] if intervals else [None, None],
+    }
+    return {"target": "y", "coefficients": numbers, "intercept": 0.125, "alpha": 1.0, **found}
+
+
+def test_a_page_refers_to_nothing_outside_of_it(report):
+    _, text, found = report
+    assert text.startswith("<!doctype html>")
+    assert not {"script", "link", "img", "iframe", "object", "base", "foreignobject"} & set(found.tags)
+    assert not [name for name, _ in found.attributes if name.startswith("on")]
+    assert not found.values("src")
+    assert all(reference.startswith("#") for reference in found.values("href"))
+    assert all(reference.startswith("#") for reference in re.findall(r"url\(([^)]*)\)", text))
+    assert "@import" not in text
+    assert "http" not in text
+    names = found.values("id")
+    assert len(names) == len(set(names))
+    referred = [name for listed in found.values("aria-labelledby") for name in listed.split()]
+    assert set(referred) | {reference[1:] for reference in found.values("href")} <= set(names)
+
+
+def test_a_page_can_be_read_by_everybody(report):
+    _, _, found = report
+    assert ("lang", "en") in found.attributes
+    assert "width=device-width, initial-scale=1" in found.values("content")
+    assert found.tags.count("h1") == 1
+    assert found.tags.count("h2") == found.tags.count("section") == 6
+    assert found.tags.count("caption") == found.tags.count("table") > 2
+    assert found.values("role").count("img") == found.tags.count("svg") == found.tags.count("figure") == 3
+    assert found.tags.count("desc") == 3
+    for words in (
+        "Who is protected",
+        "Neighbouring relation",
+        "Against whom",
+        "Assumes",
+        "free",
+        "Costs",
+        "do it again",
+    ):
+        assert words in found.text
+
+
+def test_hostile_names_are_only_text(report):
+    folder, text, found = report
+    assert "<script" not in text
+    assert HOSTILE in found.text
+    if folder.name != "moment":
+        assert NAMES[1] in found.text
+
+
+def test_numbers_are_those_of_the_result(report):
+    folder, _, found = report
+    fields = json.loads((folder / "result.json").read_text())
+    result = fields["result"]
+    if folder.name == "ridge":
+        groups = ("coefficients", "unpenalised_coefficients", "standard_errors")
+        wanted = [value for group in groups for value in result[group].values()]
+        wanted += [end for ends in result["confidence_intervals"].values() for end in ends]
+        wanted += [result["intercept"], result["unpenalised_intercept"], result["intercept_standard_error"]]
+        wanted += result["intercept_confidence_interval"]
+    elif folder.name == "low-rank":
+        wanted = [value for row in result["components"] for value in row.values()]
+    else:
+        wanted = [result["moment"], result["standard_error"]]
+    for server in fields["timing"]["per_server"]:
+        wanted += [server["setup_s"], server["transform_s"], server["total_s"], server["bytes_sent"] / 1e6]
+    wanted += [fields["clients"], fields["servers"], fields["privacy"]["epsilon"], fields["privacy"]["delta"]]
+    assert set(wanted) <= set(found.numbers)
+    assert Release.load(folder / "release.dpmpc").task.digest.hex() in found.text
+
+
+def test_what_is_not_private_is_left_out(report):
+    folder, _, found = report
+    result = json.loads((folder / "result.json").read_text())["result"]
+    secret = {"approximation_factor", "trivial_factor", "psi", "random_psi", "exact_moment"} & set(result)
+    assert secret
+    assert not {result[name] for name in secret} & set(found.numbers)
+    if folder.name != "ridge":  # which is a simulation
+        assert "have no privacy, and are left out here" in found.text
+
+
+def test_the_command_names_files_and_no_folders(report):
+    folder, text, found = report
+    assert str(folder.parent) not in text
+    assert f"--out={folder.name}" in found.text
+    assert "dpmpc fit people.csv --bounds bounds.toml" in found.text
+
+
+def test_only_a_simulation_is_called_one(report):
+    folder, _, found = report
+    simulated = folder.name == "ridge"
+    assert ("SIMULATION" in found.text) == simulated
+    assert ("Publish it only where the data itself may be published" in found.text) == simulated
+    assert ("Publish the release and this report" in found.text) == (not simulated)
+
+
+def test_the_recipe_gives_the_same_result(fitted, monkeypatch):
+    monkeypatch.chdir(fitted / "ridge")
+    text = Page((fitted / "ridge" / "report.html").read_text()).text
+    lines = text[text.index("from dpmpc import RidgeRegression") :].partition("The whole run")[0]
+    names = {}
+    exec(lines, names)
+    result = json.loads((fitted / "ridge" / "result.json").read_text())["result"]
+    assert names["model"].coef_.tolist() == pytest.approx(list(result["coefficients"].values()), rel=1e-9)
+
+
+def test_without_matplotlib_the_page_says_what_is_left_out(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    release, _ = release_of()
+    found = Page(page(release, analysed=Analysed("ridge", {}, ridge_result())))
+    assert "svg" not in found.tags
+    assert "matplotlib is not installed: coefficients, noise against signal." in found.text
+    assert "pip install 'dpmpc[plots]'" in found.text
+
+
+def test_a_release_alone_has_a_report(tmp_path):
+    release, _ = release_of(noise_by="servers", corrupt_clients=2, dropouts=1)
+    write_report(tmp_path / "report.html", release, file="theirs.dpmpc")
+    found = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert "Result" not in found.text
+    assert "Release.load('theirs.dpmpc')" in found.text
+    assert "Opening the same reports twice" not in found.text
+    assert "anything is missing of at most 1 client in all" in found.text
+    assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_guarantee_may_be_given():
+    release, _ = release_of()
+    stated = Guarantee.from_dict({**release.guarantee.to_dict(), "epsilon": 7.5, "simulation": False})
+    found = Page(page(release, guarantee=stated))
+    assert 7.5 in found.numbers
+    assert "SIMULATION" not in found.text
+    assert figures(math.exp(7.5)) in found.text
+
+
+def test_intervals_that_are_not_finite_are_said_to_be_none():
+    release, _ = release_of()
+    found = Page(page(release, analysed=Analysed("ridge", {}, ridge_result(intervals=False))))
+    assert "too strong for any finite confidence interval" in found.text
+    assert 0.25 in found.numbers
+
+
+def test_many_columns_are_in_the_table_and_the_largest_in_the_plot():
+    schema = Schema.unit([*(f"x{number}" for number in range(60)), "y"])
+    task = design(schema, 3000, 1.0, 1e-6, sketch="sum", seed=1)
+    release = model.run(task, np.zeros((3000, 61)), stream=Stream.from_seed(1))
+    values = {f"x{number}": float(number) for number in range(60)}
+    result = {"target": "y", "coefficients": values, "intercept": 0.0, "alpha": 1.0}
+    found = Page(page(release, analysed=Analysed("ridge", {}, result)))
+    assert set(values.values()) <= set(found.numbers)
+    assert "The 25 largest of 60 are shown" in found.text
+    assert "x59 118" in found.text  # the bounds of a column are 2 apart
+
+
+@pytest.mark.parametrize("sketch", ["sum", "countsketch"])
+def test_the_signal_is_what_the_data_would_give(sketch):
+    """Fixed seed. The signal is thrice the noise or more, and estimated from many entries."""
+    rows = None if sketch == "sum" else 400
+    release, Z = release_of(sketch, 200_000, epsilon=8.0, rows=rows)
+    found = Signal.of(release)
+    if sketch == "sum":
+        ones = np.column_stack([np.ones(len(Z)), Z])
+        exact = np.sqrt(np.mean((Z.T @ ones) ** 2, axis=1))
+    else:
+        exact = np.sqrt(np.mean((release.task.sketch.apply(Z) * release.task.sketch.scale) ** 2, axis=0))
+    assert list(found.signal.values()) == pytest.approx(exact.tolist(), rel=0.05)
+    assert found.ratio("x") == found.signal["x"] / found.noise["x"]
+
+
+def test_the_noise_of_sums_is_theirs():
+    """Of the first moments v/2 each, of the squares v: three entries for each of two columns."""
+    release, _ = release_of()
+    variance = release.noise_variance[0]
+    assert list(Signal.of(release).noise.values()) == pytest.approx([math.sqrt(variance * 2 / 3)] * 2)
+
+
+def test_a_command_line_keeps_everything_but_folders(tmp_path):
+    data, out = f"{tmp_path}/a b/x y.csv", f"{tmp_path}/out"
+    arguments = ["fit", data, "--target", "/a", f"--out={out}", "--bounds", "b.toml"]
+    expected = "dpmpc fit 'x y.csv' --target /a --out=out --bounds b.toml"
+    assert command_line(arguments, [data, out, "b.toml", None]) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (1e-6, "10⁻⁶"),
+        (-2.5e-7, "−2.5×10⁻⁷"),
+        (1234.56, "1,230"),
+        (1000.0, "1,000"),
+        (0.00012345, "0.000123"),
+        (3e9, "3×10⁹"),
+    ],
+)
+def test_figures_are_for_people(value, text):
+    assert figures(value) == text
+
+
+def test_figures_show_no_digits_of_a_binary_fraction():
+    assert figures(381974.43, 8) == "381,974.43"
+
+
+def test_long_names_are_cut_for_plots():
+    assert short("line\nbreak") == "line break"
+    assert short("temperature_of_the_19th_day") == "temperature…th_day"
+
+
+def themes():
+    """Variables of the light and of the dark style."""
+    style = (importlib.resources.files("dpmpc.render") / "templates" / "style.css").read_text()
+    blocks = re.findall(r":root \{([^}]*)\}", style)
+    return [dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block)) for block in blocks]
+
+
+def contrast(one, other):
+    """WCAG 2: contrast ratio of two colours."""
+
+    def luminance(colour):
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    low, high = sorted([luminance(one), luminance(other)])
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("theme", themes(), ids=["light", "dark"])
+def test_colours_have_the_contrast_that_reading_needs(theme):
+    for page_colour in (theme["surface"], theme["page"]):
+        assert min(contrast(theme[name], page_colour) for name in ("ink", "muted", "blue", "orange")) >= 4.5
+    assert contrast(theme["warning"], theme["warning-page"]) >= 4.5
+    assert min(contrast(theme[name], theme["surface"]) for name in ("green", "purple", "sky", "sand")) >= 3
+
+
+def test_plots_and_style_share_their_colours():
+    light, dark = themes()
+    assert {name: light[name] for name in COLOURS} == COLOURS
+    assert set(light) == set(dark)

@@ -1,0 +1,65 @@
+"""Processes that use a spool or a ledger and tell of all that was acknowledged to them, until they are killed."""
+
+import hashlib
+import random
+
+import numpy as np
+
+from dpmpc.collection import spool
+from dpmpc.collection.ledger import Ledger
+from dpmpc.errors import AlreadyReleased
+
+DIGEST = bytes(range(32))
+SHAPE = (2, 3)
+SEGMENT_ROWS = 50
+
+
+def words_of(report):
+    """The words that belong to a report id, so that anybody can tell whether they are right."""
+    return np.frombuffer(hashlib.shake_128(report).digest(48), np.uint64).reshape(SHAPE)
+
+
+def upload_of(ids):
+    return ids, np.array([words_of(report) for report in ids], np.uint64).reshape(len(ids), *SHAPE)
+
+
+def open_spool(folder, **options):
+    return spool.Spool(folder, DIGEST, 1, SHAPE, **options)
+
+
+def add_reports(folder, seed, announced):
+    """Announce each upload's ids before `add`, then say how many of them are stored for good."""
+    spool._SEGMENT_BYTES = SEGMENT_ROWS * 48
+    draw = random.Random(seed)
+    acknowledged = []
+    with open_spool(folder) as store:
+        while True:
+            ids = [draw.randbytes(16) for _ in range(draw.randrange(1, 30))]
+            again = draw.sample(acknowledged, min(len(acknowledged), draw.randrange(3)))
+            announced.send_bytes(b"".join(ids))
+            added = store.add(*upload_of(ids + again))
+            assert added == (len(ids), len(again))
+            acknowledged += ids
+            announced.send_bytes(b"stored")
+
+
+def digest(name):
+    return hashlib.sha256(name.encode()).digest()
+
+
+def batch(*names):
+    return np.frombuffer(b"".join(name.to_bytes(16, "big") for name in sorted(names)), np.uint8).reshape(-1, 16)
+
+
+def open_releases(folder, seed, tells):
+    """Tell name and batch of each release before sealing it, then what may be sent of it: None if it is refused."""
+    draw = random.Random(seed)
+    with Ledger(folder) as ledger:
+        while True:
+            name, ids = str(draw.randrange(1 << 60)), draw.sample(range(20_000), 3)
+            tells.send((name, ids))
+            try:
+                ledger.seal(digest(name), name, batch(*ids))
+                tells.send(ledger.begin_opening(digest(name), np.array([draw.randrange(1 << 60)], np.uint64)).tolist())
+            except AlreadyReleased:
+                tells.send(None)

@@ -1,0 +1,119 @@
+"""The blocks of code on a page of the docs, and how they run.
+
+A page runs from top to bottom in a folder of its own, with a ``people.csv`` in it. Blocks of ``python`` share their
+names; blocks of ``sh`` are given to bash. A comment on the line before a block says what else is to be done with it::
+
+    <!-- file: bounds.toml -->      the block is that file, and is written
+    <!-- not run: it takes hours --> the block only has to be there, and this is why
+
+Other blocks are not code: ``text``, ``toml``, and MyST's directives, ``{...}``. Every block says what it is.
+"""
+
+import dataclasses
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+KINDS = {"python", "sh", "toml", "text"}
+SECONDS = 60
+_BLOCK = re.compile(r"(?:<!-- ([^\n]*) -->\n)?^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    """A fenced block.
+
+    Attributes
+    ----------
+    kind : str
+        What its first line says that it is.
+    code : str
+        Its lines.
+    line : int
+        Where its code begins on the page.
+    file, reason : str or None
+        The file that it is; why it is not run.
+    """
+
+    kind: str
+    code: str
+    line: int
+    file: str | None = None
+    reason: str | None = None
+
+
+def load(path):
+    """Import a file that is in no package."""
+    specification = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def pages_with_code():
+    """Return the pages that have blocks which run."""
+    return [page for page in PAGES if any(runs(block) for block in blocks(page.read_text()))]
+
+
+def runs(block):
+    return block.kind in ("python", "sh") and block.reason is None
+
+
+def blocks(text):
+    """Return a page's blocks in order."""
+    found = []
+    for match in _BLOCK.finditer(text):
+        comment, kind, code = match.groups()
+        name, _, value = (comment or "").partition(": ")
+        line = text.count("\n", 0, match.start(3)) + 1
+        found.append(
+            Block(kind, code, line, value if name == "file" else None, value if name == "not run" else None),
+        )
+    return found
+
+
+def run_page(page, folder):
+    """Run a page's blocks in a folder, in which `examples` leads to the repository's; errors name page and line."""
+    (folder / "examples").symlink_to(ROOT / "examples")
+    (folder / "people.csv").write_text(people())
+    scope = {"__name__": "__main__"}
+    for block in blocks(page.read_text()):
+        if block.reason is not None:
+            continue
+        if block.file is not None:
+            (folder / block.file).write_text(block.code)
+        elif block.kind == "python":
+            exec(compile("\n" * (block.line - 1) + block.code, str(page), "exec"), scope)
+        elif block.kind == "sh":
+            run_shell(block.code, folder, f"{page.name}, line {block.line}")
+    return scope
+
+
+def people(count=2000):
+    """Return a table of generated people, CSV."""
+    rng = np.random.default_rng(0)
+    age, hours = rng.integers(18, 80, count), rng.uniform(0, 80, count).round(1)
+    income = (0.25 * age + 0.6 * hours + rng.normal(0, 6, count)).round(2)
+    return "\n".join(["age,hours,income", *(f"{a},{h},{i}" for a, h, i in zip(age, hours, income, strict=True))]) + "\n"
+
+
+def run_shell(code, folder, where):
+    """Give a block to bash, with the commands of this environment first."""
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", code],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, f"{where}: status {done.returncode}\n{done.stdout}\n{done.stderr}"

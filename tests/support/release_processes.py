@@ -1,0 +1,375 @@
+"""The servers of a collection as processes of this machine, some of which do what they should not.
+
+A child of the fork server has everything imported already, so that a run takes a second and not ten.
+"""
+
+import dataclasses
+import datetime
+import hashlib
+import multiprocessing
+import os
+import resource
+import shutil
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from dpmpc.bounds import Schema
+from dpmpc.cli import main as cli
+from dpmpc.client import Client
+from dpmpc.collection import agreement, dealing, releasing
+from dpmpc.collection.ledger import Ledger
+from dpmpc.collection.reports import ReportFormat, make_reports
+from dpmpc.collection.server_folder import ServerFolder
+from dpmpc.collection.task_file import Collection, ServerEntry, design_collection
+from dpmpc.network import identity
+from dpmpc.network.frames import Kind
+from dpmpc.network.identity import write_identity
+from dpmpc.network.runtime import PartyRuntime
+from dpmpc.protocols import collected_release
+from dpmpc.randomness import Stream
+from support.hostile import servers as servers_that_misbehave
+
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(
+    ["dpmpc.protocols.collected_release", "dpmpc.planning.specification", "dpmpc.cli.main"]
+)
+HOUR, DAY = datetime.timedelta(hours=1), datetime.timedelta(days=1)
+MINIMUM, COUNT = 200, 210
+PATIENCE = 60
+
+
+@dataclasses.dataclass
+class Deployment:
+    """Servers with their folders, and the reports of all clients."""
+
+    root: Path
+    collection: Collection
+    ids: list[bytes]
+    records: list[list[bytes]]
+    ports: list[int]
+
+    @property
+    def task_file(self):
+        return self.root / "collection.toml"
+
+    def folder(self, server):
+        return self.root / f"server-{server}"
+
+    def out(self, server):
+        return self.root / f"release-{server}.dpmpc"
+
+    def fill(self, server, count=COUNT, skip=()):
+        """Put the reports into a server's spool."""
+        form = ReportFormat(self.collection, server)
+        chosen = [record for index, record in enumerate(self.records[server][:count]) if index not in skip]
+        with ServerFolder(self.folder(server)).open_spool(self.collection, server, writer=True) as spool:
+            spool.add(*form.decode(b"".join(chosen)))
+
+    def expected(self, release, indices=None):
+        """The sums that these reports give: their words put together before the sketch, where servers do it after."""
+        chosen = range(len(self.ids)) if indices is None else indices
+        order = sorted(chosen, key=lambda index: self.ids[index])
+        words = [
+            ReportFormat(self.collection, server).decode(b"".join(own[index] for index in order))[1]
+            for server, own in enumerate(self.records)
+        ]
+        task = release.task
+        noisy = task.scheme.combine(words)
+        if self.collection.checked_dealing:
+            noisy = np.ascontiguousarray(noisy.reshape(len(order), -1)[:, :-1]).reshape(-1, task.copies, task.width)
+        sums = np.zeros((task.sketch.rows, task.width), np.uint64)
+        task.sketch.apply(noisy, out=sums, ring=task.encoding.ring)
+        return task.encoding.ring.lift(sums)
+
+
+def deploy(root, servers=3, *, count=COUNT, addresses=None, ids=None, identities=None, **options):
+    """Make identities, a collection that closed an hour ago, and reports; the spools are still empty."""
+    root.mkdir(exist_ok=True)
+    ports = free_ports(servers)
+    now = datetime.datetime.now(datetime.UTC)
+    fields = {"opens": now - DAY, "closes": now - HOUR, "expires": now + DAY}
+    fields |= {
+        "minimum_batch": MINIMUM,
+        "largest_batch": 5000,
+        "sketch": "osnap",
+        "rows": 8,
+        "sparsity": 2,
+        "copies": "each",
+        "noise_by": "clients",
+        "corrupt_clients": 0,
+    } | options
+    entries = []
+    for server in range(servers):
+        folder = root / f"server-{server}"
+        folder.mkdir(mode=0o700)
+        if identities is None:
+            certificate = write_identity(folder / "identity", server, DAY)
+        else:
+            shutil.copytree(identities.folder(server) / "identity", folder / "identity")
+            certificate = (folder / "identity" / "party.crt").read_bytes()
+        address = (addresses or {}).get(server, f"127.0.0.1:{ports[server]}")
+        entries.append(ServerEntry(f"https://server-{server}.example", address, certificate.decode()))
+    schema = Schema.from_pair(["a", "y"], (0.0, 10.0))
+    collection = design_collection("a trial", schema, tuple(entries), 1.0, 1e-6, **fields)
+    collection.save(root / "collection.toml")
+    rows = np.random.default_rng(5).uniform(0, 10, (count, 2))
+    ids = [os.urandom(16) for _ in range(count)] if ids is None else ids
+    records = make_reports(Client(collection.plan, Stream.from_os()), collection, rows, ids)
+    return Deployment(root, collection, ids, records, ports)
+
+
+def filled(root, servers=3, **options):
+    """Return a deployment whose servers hold all reports."""
+    deployment = deploy(root, servers, **options)
+    for server in range(servers):
+        deployment.fill(server)
+    return deployment
+
+
+def free_ports(count):
+    """Return ports of this machine that nobody listens on."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+@dataclasses.dataclass
+class Ended:
+    """How a server's process ended: exit status, negative for a signal, and what it wrote to standard error."""
+
+    status: int
+    told: str
+
+
+def run(deployment, *, deeds=None, servers=None, options=(), only=None):
+    """Run `dpmpc release` for each server at once, with some deeds; return how they ended, by server."""
+    chosen = range(len(deployment.collection.servers)) if servers is None else servers
+    children = {}
+    for server in chosen:
+        argv = ["release", str(deployment.task_file), "--server", str(server)]
+        argv += ["--folder", str(deployment.folder(server)), "--out", str(deployment.out(server))]
+        argv += ["--connect-deadline", "20", "--deadline", "20", *options, *(only or {}).get(server, ())]
+        log = deployment.root / f"log-{server}"
+        child = PROCESSES.Process(target=_serve, args=(argv, str(log), (deeds or {}).get(server)))
+        child.start()
+        children[server] = child
+    end = time.monotonic() + PATIENCE
+    try:
+        for child in children.values():
+            child.join(max(0, end - time.monotonic()))
+    finally:
+        for child in children.values():
+            child.kill()
+            child.join()
+    return {
+        server: Ended(child.exitcode, (deployment.root / f"log-{server}").read_text())
+        for server, child in children.items()
+    }
+
+
+def _serve(argv, log, deed):
+    with open(log, "w") as file:
+        os.dup2(file.fileno(), 2)
+    if deed is not None:
+        name, *arguments = deed
+        deed_of(name)(*arguments)
+    os.environ.setdefault("PYTHONWARNINGS", "ignore")
+    status = cli.main(argv)
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def deed_of(name):
+    """Find a deed here or in the library of hostile servers."""
+    return globals().get(name) or getattr(servers_that_misbehave, name)
+
+
+# Deeds: each changes what this process runs.
+
+FOLDERS = {}
+HOLDERS = {"protocol": collected_release, "dealing": dealing, "server": releasing.ReleasingServer, "ledger": Ledger}
+
+
+def die(moment, holder, step):
+    """Die before or after a step."""
+    place = HOLDERS[holder]
+    original = getattr(place, step)
+
+    def kill():
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def deadly(*arguments):
+        if moment == "before":
+            kill()
+        result = original(*arguments)
+        if moment == "after":
+            kill()
+        return result
+
+    async def deadly_later(*arguments):
+        if moment == "before":
+            kill()
+        result = await original(*arguments)
+        if moment == "after":
+            kill()
+        return result
+
+    setattr(place, step, deadly_later if original.__code__.co_flags & 0x80 else deadly)
+
+
+def alter_share():
+    """Commit to a share with one wrong element, and send it to everybody."""
+    original = releasing.ReleasingServer.bound_share
+
+    def altered(*arguments):
+        wrong = original(*arguments).copy()
+        wrong[0, 0] = wrong[0, 0] ^ np.uint64(1)
+        return wrong
+
+    releasing.ReleasingServer.bound_share = altered
+
+
+def lie_in_check_values(first=0, last=None):
+    """Tell everybody wrong check values for some of the reports."""
+    original = dealing.exchange_values
+
+    async def lying(party, own):
+        wrong = own.copy()
+        wrong[first:last] ^= np.uint64(1)
+        return await original(party, wrong)
+
+    dealing.exchange_values = lying
+
+
+def tell_two_check_values():
+    """Tell the first server other check values than the rest."""
+
+    async def two_faced(party, own):
+        wrong = own.copy()
+        wrong[3] ^= np.uint64(1)
+        for peer in party.runtime.peers:
+            content = wrong if peer == party.present[0] else own
+            await party.runtime.send_frame(peer, party.runtime.frame(Kind.CHECK, content))
+        values = {party.pid: own}
+        for peer in party.runtime.peers:
+            values[peer] = (await party.runtime.receive_frame(peer, Kind.CHECK, dealing.ContentType.WORDS)).words
+        return dict(sorted(values.items()))
+
+    dealing.exchange_values = two_faced
+
+
+def show_a_seed_of_ones_own():
+    """Claim that a seed of one's own choice was recorded, signed by oneself for everybody."""
+    original = dealing.exchange_records
+
+    async def forging(party, collection, own):
+        folder = FOLDERS["identity"]
+        everybody = list(range(len(collection.servers)))
+        signature = identity.sign(folder, dealing.seed_message(collection, everybody, bytes(32))).hex()
+        record = dealing.SeedRecord(bytes(32).hex(), {str(number): signature for number in everybody})
+        return await original(party, collection, record.encode())
+
+    dealing.exchange_records = forging
+    begin = releasing.ServerFolder.require_server
+
+    def remembering(self, *arguments):
+        FOLDERS["identity"] = self.identity
+        return begin(self, *arguments)
+
+    releasing.ServerFolder.require_server = remembering
+
+
+def tell_what_is_sent(kind):
+    """Write to standard error whenever a frame of this kind is about to be sent, with what the ledger holds by then."""
+    original = PartyRuntime.frame
+
+    def telling(self, given, content=None):
+        if given is Kind[kind]:
+            digest = None if content is None else hashlib.sha256(np.ascontiguousarray(content)).hexdigest()
+            print(f"SENT {kind} {digest}", file=sys.stderr, flush=True)
+        return original(self, given, content)
+
+    PartyRuntime.frame = telling
+
+
+def flip_before(holder, step, path, offset):
+    """Flip one bit of a file just before a step."""
+    original = getattr(HOLDERS[holder], step)
+
+    def damaged(*arguments):
+        flip(path, offset)
+        return original(*arguments)
+
+    setattr(HOLDERS[holder], step, damaged)
+
+
+def flip(path, offset):
+    """Flip one bit of a file."""
+    with Path(path).open("r+b") as file:
+        file.seek(offset)
+        (byte,) = file.read(1)
+        file.seek(offset)
+        file.write(bytes([byte ^ 0x20]))
+
+
+def exchange_in_parts(size):
+    """Send so many ids at a time; all servers have to."""
+    agreement.IDS_IN_A_FRAME = size
+
+
+def send_other_ids():
+    """Announce some ids and send others."""
+    original = agreement._exchange_ids
+
+    async def other(party, ids, counts):
+        wrong = ids.copy()
+        wrong[-1, -1] ^= 1
+        return await original(party, wrong, counts)
+
+    agreement._exchange_ids = other
+
+
+def find_another_batch():
+    """Claim that the reports that all hold are others."""
+    original = agreement._found_in
+    agreement._found_in = lambda those, ids: original(those, ids) & (np.arange(len(ids)) > 0)
+
+
+def state_other_sums():
+    """As the first server, state what the others have not seen."""
+    original = collected_release.state
+
+    def other(*arguments):
+        fields = {name: getattr(original(*arguments), name) for name in collected_release.Statement.__struct_fields__}
+        return collected_release.Statement(**{**fields, "sums": "00" * 32})
+
+    collected_release.state = other
+
+
+def sign_something_else():
+    """Send a signature of other bytes."""
+    collected_release.checked_signature = lambda server, statement, own: collected_release.Statement(
+        **{
+            **{name: getattr(own, name) for name in collected_release.Statement.__struct_fields__},
+            "sums": "00" * 32,
+        }
+    ).sign(server.identity)
+
+
+def deny_all():
+    """Claim to know of no earlier release, in one's standing and in one's ledger."""
+    releasing.ReleasingServer.standing = lambda self: releasing.Standing([], [], time.time())
+    Ledger.require_unreleased = lambda self, ids: None
+    Ledger.begun = lambda self, ids: np.zeros(len(ids), np.bool_)
+
+
+def allow_few_files(count):
+    """Run with a soft limit of so many open files."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
