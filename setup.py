@@ -28,8 +28,8 @@ extensions = [
 ]
 
 setup(
-    packages=[*find_packages(include=["dpmpc", "dpmpc.*"]), "dpmpc.bench", "dpmpc.protocols"],
-    package_dir={"dpmpc.bench": "bench", "dpmpc.protocols": "protocols"},
+    packages=[*find_packages(include=["dpmpc", "dpmpc.*"]), "dpmpc.protocols"],
+    package_dir={"dpmpc.protocols": "protocols"},
     ext_modules=cythonize(
         extensions,
         build_dir="build/cython",

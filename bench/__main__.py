@@ -13,11 +13,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
 
 from bench.registry import BENCHES
+from dpmpc.cli.main import exit_status
 from dpmpc.errors import BenchFailed
 
+ROOT = Path(__file__).parents[1]
 ALL, SHORT, PAGE = "all", "short", "page"
 SETS = {
     ALL: "every bench, one after another; --short: in its short form",
@@ -26,46 +28,60 @@ SETS = {
 }
 
 
-def add_commands(commands: Any) -> None:
-    """Add the command to the parser's."""
-    bench = commands.add_parser(
-        "bench",
-        help="a table or figure of a paper, or a measurement beside its peers",
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run what is named; return the exit status."""
+    options = parser().parse_args(argv)
+    return exit_status(lambda: run(options.name, options.arguments))
+
+
+def parser() -> argparse.ArgumentParser:
+    """Build the parser."""
+    top = argparse.ArgumentParser(
+        prog="python -m bench",
+        description="A table or figure of a paper, or a measurement beside its peers.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=listing(),
     )
-    bench.add_argument(
-        "name", type=lambda name: name.replace("-", "_"), choices=(*SETS, *BENCHES), metavar="NAME", help="see below"
-    )
-    bench.add_argument("arguments", nargs=argparse.REMAINDER, help="of the bench: --help tells them")
-    bench.set_defaults(run=_bench)
+    top.add_argument("name", type=full_name, choices=(*SETS, *BENCHES), metavar="NAME", help="see below")
+    top.add_argument("arguments", nargs=argparse.REMAINDER, help="of the bench: --help tells them")
+    return top
+
+
+def full_name(given: str) -> str:
+    """Return the name of a bench with its folder; the folder may be left out where only one bench bears the name."""
+    name = given.replace("-", "_")
+    found = [one for one in BENCHES if one.rpartition(".")[2] == name]
+    if len(found) > 1:
+        raise argparse.ArgumentTypeError(f"{given!r} given, one of {', '.join(found)} expected")
+    return found[0] if found else name
 
 
 def listing() -> str:
     """Return what can be run, a line each."""
-    sets = [f"  {name:<18} {about}" for name, about in SETS.items()]
+    sets = [f"  {name:<28} {about}" for name, about in SETS.items()]
     single = [
-        f"{'*' if bench.brief else ' ':>2} {name:<17} {bench.about}; beside {bench.peers}"
+        f"{'*' if bench.brief else ' ':>2} {name:<27} {bench.about}; beside {bench.peers}"
         for name, bench in BENCHES.items()
     ]
     return "\n".join([*sets, "", *single])
 
 
-def _bench(options: argparse.Namespace) -> None:
-    if options.name in (ALL, SHORT):
-        run_several(chosen(options.name, options.arguments))
+def run(name: str, arguments: Sequence[str]) -> None:
+    """Run one bench in this process, or several in processes of their own."""
+    if name in (ALL, SHORT):
+        run_several(chosen(name, arguments))
         return
-    module = "performance_page" if options.name == PAGE else options.name
-    importlib.import_module(f"dpmpc.bench.{module}").main(options.arguments)
+    module = "system.performance_page" if name == PAGE else name
+    importlib.import_module(f"bench.{module}").main(arguments)
 
 
 def chosen(name: str, arguments: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Return the benches of a set, each with its arguments."""
-    parser = argparse.ArgumentParser(prog=f"python -m bench {name}", description=SETS[name])
-    parser.set_defaults(short=name == SHORT)
+    options = argparse.ArgumentParser(prog=f"python -m bench {name}", description=SETS[name])
+    options.set_defaults(short=name == SHORT)
     if name == ALL:
-        parser.add_argument("--short", action="store_true", help="short forms, which write no results")
-    short = parser.parse_args(arguments).short
+        options.add_argument("--short", action="store_true", help="short forms, which write no results")
+    short = options.parse_args(arguments).short
     return {one: bench.short if short else () for one, bench in BENCHES.items() if name == ALL or bench.brief}
 
 
@@ -86,8 +102,7 @@ def run_several(benches: dict[str, tuple[str, ...]]) -> None:
     for number, (name, arguments) in enumerate(benches.items(), 1):
         _tell(f"{number} of {len(benches)}: {' '.join([name, *arguments])}")
         started = time.perf_counter()
-        command = [sys.executable, "-P", "-m", "dpmpc", "bench", name, *arguments]
-        status = subprocess.run(command, check=False).returncode
+        status = subprocess.run([sys.executable, "-m", "bench", name, *arguments], cwd=ROOT, check=False).returncode
         ending = "done" if status == 0 else f"FAILED with exit status {status}"
         _tell(f"{name} {ending} after {time.perf_counter() - started:.0f} s")
         if status != 0:
@@ -99,3 +114,7 @@ def run_several(benches: dict[str, tuple[str, ...]]) -> None:
 
 def _tell(text: str) -> None:
     print(f"bench: {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -11,7 +11,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Bench:
-    """One module of this folder.
+    """One module of this folder, named as `FOLDER.MODULE`.
 
     Attributes
     ----------
@@ -33,50 +33,50 @@ class Bench:
 
 _SAMPLE = ("--clients", "200000")
 BENCHES = {
-    "kernels": Bench(
+    "system.kernels": Bench(
         "the kernel of sparse matrices, and its targets",
         "scipy.sparse, Numba, the speed of reading",
         ("--runs", "5"),
         brief=True,
     ),
-    "clients": Bench(
+    "system.clients": Bench(
         "the client side: encode, share, noise",
         "the speed of reading, NumPy, OpenDP",
         ("--runs", "2"),
         brief=True,
     ),
-    "projections": Bench(
+    "system.projections": Bench(
         "the sparse sketch of real numbers",
         "scipy.sparse, scikit-learn's SparseRandomProjection, NumPy",
         ("--runs", "2"),
         brief=True,
     ),
-    "dense": Bench("the dense sketch", "BLAS through NumPy", ("--runs", "2"), brief=True),
-    "table3": Bench("Table 3: run time and bytes, three servers", "scipy.sparse, plain MPyC", ("--short",), brief=True),
-    "table4": Bench("Table 4: two servers", "scipy.sparse, plain MPyC", ("--short",)),
-    "table5": Bench("Table 5: two, three and five servers", "scipy.sparse, plain MPyC", ("--short",)),
-    "noising": Bench("who adds the noise, and to what", "the paper's s copies", ("--runs", "1"), brief=True),
-    "unopened": Bench("F_2 of a sketch that stays closed", "the opened sketch", ("--short",), brief=True),
-    "scale": Bench("one server, 10^6 to 10^8 clients", "itself at other n", ("--short",), brief=True),
-    "end_to_end": Bench(
+    "system.dense": Bench("the dense sketch", "BLAS through NumPy", ("--runs", "2"), brief=True),
+    "secure_sketching.table3": Bench("Table 3: run time and bytes, three servers", "scipy.sparse, plain MPyC", ("--short",), brief=True),
+    "secure_sketching.table4": Bench("Table 4: two servers", "scipy.sparse, plain MPyC", ("--short",)),
+    "secure_sketching.table5": Bench("Table 5: two, three and five servers", "scipy.sparse, plain MPyC", ("--short",)),
+    "secure_sketching.noising": Bench("who adds the noise, and to what", "the paper's s copies", ("--runs", "1"), brief=True),
+    "secure_sketching.unopened": Bench("F_2 of a sketch that stays closed", "the opened sketch", ("--short",), brief=True),
+    "system.scale": Bench("one server, 10^6 to 10^8 clients", "itself at other n", ("--short",), brief=True),
+    "system.end_to_end": Bench(
         "stages of `dpmpc fit`", "pyarrow and scikit-learn's Ridge", ("--runs", "1", *_SAMPLE), brief=True
     ),
-    "intake": Bench("uploads to one server of a collection", "a bare aiohttp handler", ("--short",), brief=True),
-    "crash": Bench("servers killed while clients upload", "what the clients remember", ("--short",)),
-    "namespaces": Bench("three hosts, a bad network, one cut off; root only", "the sums of uploads", ("--short",)),
-    "fuzz": Bench("mutated uploads, frames and requests", "the valid ones", ("--count", "10000")),
-    "table6": Bench("Table 6: real data sets", "the paper's sizes"),
-    "table7": Bench("Table 7: low-rank approximation, real data", "local noise, central MOD-SULQ"),
-    "table8": Bench("Table 8: ridge regression, real data", "local noise, central SSP"),
-    "figure2": Bench("Figure 2: low-rank approximation against n", "local noise, central Analyze Gauss"),
-    "figure3": Bench("Figure 3: ridge regression against n", "local noise, central SSP"),
-    "figure4": Bench("Figure 4: ridge regression, several penalties", "local noise, central SSP"),
-    "sum_ssp": Bench("summed moments without a curator", "central SSP", ("--runs", "2")),
-    "coverage": Bench("coverage of confidence intervals", "the nominal level", ("--runs", "3")),
-    "mpr_figure2": Bench("data release: Figure 2", "DGM, BGM, the non-private optimum"),
-    "mpr_figure3": Bench("data release: Figure 3", "DGM, BGM, the non-private optimum"),
-    "mpr_table1": Bench("data release: Table 1, real data", "DGM, BGM, the non-private optimum"),
-    "midp_attack": Bench("mutual information: an attack on the printed noise", "sound noise", ("--trials", "5")),
-    "midp_figures": Bench("mutual information: Figures 1 to 3", "additive noise, random projections"),
-    "coinpress_figures": Bench("CoinPress: regression, Figures 2 to 5", "SSP, RMGM, a trusted curator"),
+    "system.intake": Bench("uploads to one server of a collection", "a bare aiohttp handler", ("--short",), brief=True),
+    "system.crash": Bench("servers killed while clients upload", "what the clients remember", ("--short",)),
+    "system.namespaces": Bench("three hosts, a bad network, one cut off; root only", "the sums of uploads", ("--short",)),
+    "system.fuzz": Bench("mutated uploads, frames and requests", "the valid ones", ("--count", "10000")),
+    "secure_sketching.table6": Bench("Table 6: real data sets", "the paper's sizes"),
+    "secure_sketching.table7": Bench("Table 7: low-rank approximation, real data", "local noise, central MOD-SULQ"),
+    "secure_sketching.table8": Bench("Table 8: ridge regression, real data", "local noise, central SSP"),
+    "secure_sketching.figure2": Bench("Figure 2: low-rank approximation against n", "local noise, central Analyze Gauss"),
+    "secure_sketching.figure3": Bench("Figure 3: ridge regression against n", "local noise, central SSP"),
+    "secure_sketching.figure4": Bench("Figure 4: ridge regression, several penalties", "local noise, central SSP"),
+    "secure_sketching.sum_ssp": Bench("summed moments without a curator", "central SSP", ("--runs", "2")),
+    "secure_sketching.coverage": Bench("coverage of confidence intervals", "the nominal level", ("--runs", "3")),
+    "data_release.figure2": Bench("data release: Figure 2", "DGM, BGM, the non-private optimum"),
+    "data_release.figure3": Bench("data release: Figure 3", "DGM, BGM, the non-private optimum"),
+    "data_release.table1": Bench("data release: Table 1, real data", "DGM, BGM, the non-private optimum"),
+    "mutual_information.attack": Bench("mutual information: an attack on the printed noise", "sound noise", ("--trials", "5")),
+    "mutual_information.figures": Bench("mutual information: Figures 1 to 3", "additive noise, random projections"),
+    "coinpress.figures": Bench("CoinPress: regression, Figures 2 to 5", "SSP, RMGM, a trusted curator"),
 }

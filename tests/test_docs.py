@@ -7,6 +7,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbclient import NotebookClient
+
 from support.pages import KINDS, PAGES, ROOT, Block, blocks, load, pages_with_code, run_page
 
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))

@@ -15,7 +15,6 @@ from sklearn.linear_model import ElasticNet
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils.estimator_checks import estimator_checks_generator
-from support.pages import ROOT, load
 
 from dpmpc import RidgeRegression
 from dpmpc.audit import audit
@@ -30,6 +29,7 @@ from dpmpc.planning.specification import design
 from dpmpc.privacy import ACCOUNTANTS, released_sd
 from dpmpc.randomness import Stream
 from dpmpc.task import Task
+from support.pages import ROOT, load
 
 ALPHA = 1e-6
 RELEASES = 5000

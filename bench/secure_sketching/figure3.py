@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.secure_sketching import synthetic
-from bench.secure_sketching.utility import DELTA
+from bench.secure_sketching.utility import DELTA, RidgeProblem
 
 TITLE = "Figure 3: ridge regression, synthetic data"
 NOTE = (
@@ -17,4 +17,4 @@ NOTE = (
 def main(arguments: Sequence[str]) -> None:
     """Measure, print and write the figure."""
     curves = {f"ε = {epsilon:g}": (synthetic.ridge_problem, epsilon) for epsilon in synthetic.REGIMES}
-    synthetic.figure("figure3", TITLE, NOTE, synthetic.RidgeProblem.measure, curves, arguments)
+    synthetic.figure("figure3", TITLE, NOTE, RidgeProblem.measure, curves, arguments)

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Sequence
 
 from bench.secure_sketching import synthetic
-from bench.secure_sketching.utility import DELTA
+from bench.secure_sketching.utility import DELTA, RidgeProblem
 
 ALPHAS = (10.0, 1e3, 1e5)
 EPSILON, RUNS = 0.5, 10
@@ -21,4 +21,4 @@ def main(arguments: Sequence[str]) -> None:
     """Measure, print and write the figure."""
     curves = {f"λ = {alpha:g}": (functools.partial(synthetic.ridge_problem, alpha=alpha), EPSILON) for alpha in ALPHAS}
     sizes = synthetic.SIZES[::2]
-    synthetic.figure("figure4", TITLE, NOTE, synthetic.RidgeProblem.measure, curves, arguments, sizes=sizes, runs=RUNS)
+    synthetic.figure("figure4", TITLE, NOTE, RidgeProblem.measure, curves, arguments, sizes=sizes, runs=RUNS)

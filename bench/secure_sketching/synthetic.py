@@ -92,6 +92,6 @@ def sweep(
     """Measure all competitors at all sizes."""
     panel = Panel(title)
     for size in sizes:
-        choices = {"rows": ROWS, "sparsity": SPARSITY, "exponents": EXPONENTS}
-        panel.add(size, compare(problem(size), epsilon, runs, **choices))
+        found = compare(problem(size), epsilon, runs, rows=ROWS, sparsity=SPARSITY, exponents=EXPONENTS)
+        panel.add(size, found)
     return panel

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import importlib.util
 import sys
 from collections.abc import Callable, Sequence
@@ -194,9 +195,9 @@ def measure(ways: Sequence[Way], runs: int, threads: int) -> list[dict[str, Any]
     for number in range(runs):
         print(f"clients: run {number + 1} of {runs}", file=sys.stderr)
         for way in ways:
-            cpu[way.name].append(cpu_seconds(lambda job=way.job: job(1)))
+            cpu[way.name].append(cpu_seconds(functools.partial(way.job, 1)))
             if way.name in wall:
-                wall[way.name].append(wall_seconds(lambda job=way.job: job(threads)))
+                wall[way.name].append(wall_seconds(functools.partial(way.job, threads)))
     medians = {way.name: summary(cpu[way.name])["median"] / way.amount for way in ways}
     return [
         {

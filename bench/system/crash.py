@@ -131,7 +131,8 @@ def crash(folder: Path, uploads: int, clients: int, kills: int, seed: int, **fie
     moments = random.Random(seed)
     counts = [uploads // clients + (number < uploads % clients) for number in range(clients)]
     start = time.monotonic()
-    with Servers.make(folder, "--rate", "1000000", **{"minimum_batch": uploads, "copies": "each"} | fields) as servers:
+    settings: dict[str, Any] = {"minimum_batch": uploads, "copies": "each", **fields}
+    with Servers.make(folder, "--rate", "1000000", **settings) as servers:
         servers.start()
         (folder / KILLED).touch()
         processes = [_launch(folder, number, count, kills) for number, count in enumerate(counts)]

@@ -1,4 +1,4 @@
-"""One server of `bench.system.scale` in a process of its own: sketch the share in a file, print what it cost as JSON."""
+"""One server of `bench.system.scale` in its own process: sketch the share in a file, print the cost as JSON."""
 
 from __future__ import annotations
 

@@ -89,6 +89,11 @@ class MixingGuarantee(Promise):
     simulation: bool = False
 
     @property
+    def composition(self) -> dict[str, float]:
+        """That of a person's whole row: Gaussian differential privacy."""
+        return {"mu": self.subject_mu, "slack": self.slack}
+
+    @property
     def relation(self) -> str:
         """What neighbouring data differs in, in words."""
         return _NEIGHBOURING[self.protects]

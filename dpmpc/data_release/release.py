@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc import storage as release_file
+from dpmpc.data_release.guarantee import MixingGuarantee
 from dpmpc.data_release.task import MixingTask
 from dpmpc.errors import BatchMismatch, InputError
-from dpmpc.privacy import MixingGuarantee
 from dpmpc.storage import whole
 
 

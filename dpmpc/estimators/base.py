@@ -70,7 +70,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     seed: int | None = None
 
     def task_choices(self, public: Schema) -> dict[str, Any]:
-        """Return what `dpmpc.planning.specification.design` has to be told about this estimator, beyond budget and trust."""
+        """Return what `design` has to be told about this estimator, beyond budget and trust."""
         return {}
 
     def release(self, table: Table) -> Release:

@@ -3,11 +3,10 @@
 `gaussian` holds the tight curve of the Gaussian mechanism, `integer_noise` what integers cost beside it,
 `accountants` one family of noise each, `exposure` who may collude, `noising` who adds the noise, `leverage` what one
 noisy copy of a row is worth, `calibration` the mechanism of secure sketching, `concentrated` zCDP and its ledger,
-`guarantee` the words, `mixing` noise and words for parties with different columns, `composition` what several releases
-promise together, `budget` the ledger of them.
+`guarantee` the words, `composition` what several releases promise together, `budget` the ledger of them. Noise and
+words for owners of different columns are in `dpmpc.data_release.guarantee`.
 """
 
-from dpmpc.data_release.guarantee import MixingGuarantee, account_parties, calibrate_parties, party_noise_sd
 from dpmpc.privacy.accountants import (
     ACCOUNTANTS,
     Accountant,
@@ -46,17 +45,14 @@ __all__ = [
     "Exposure",
     "Guarantee",
     "Ledger",
-    "MixingGuarantee",
     "Noising",
     "Preconditions",
     "RowExposure",
     "SearchedAccountant",
     "Trust",
     "account",
-    "account_parties",
     "analytic_gaussian_sigma",
     "calibrate",
-    "calibrate_parties",
     "check_budget",
     "classical_gaussian_sigma",
     "composed_epsilon",
@@ -68,7 +64,6 @@ __all__ = [
     "is_pure",
     "mu_of_budget",
     "occupancy_failure",
-    "party_noise_sd",
     "plain_float",
     "released_sd",
     "rho_of_sum",

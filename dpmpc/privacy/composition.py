@@ -22,11 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.data_release.guarantee import MixingGuarantee
 from dpmpc.errors import InputError
-from dpmpc.privacy.exposure import MATRICES, STATIC_FAILURE
 from dpmpc.privacy.gaussian import epsilon_of_mu
-from dpmpc.privacy.guarantee import REPLACE_ONE, Guarantee
+from dpmpc.privacy.guarantee import REPLACE_ONE, Promise
 
 _GRID = 2**15  # steps that the sum of the pure epsilons is divided into; each epsilon is rounded up to whole steps
 _LEAST_PURE = 1e-300  # sums of pure epsilons below it are added as they are: floats have no grid there
@@ -77,7 +75,7 @@ class Cost:
 
         Parameters
         ----------
-        what : Cost, Guarantee, MixingGuarantee, pair of float, or an object with such a `guarantee`
+        what : Cost, Promise, pair of float, or an object with such a `guarantee`
             Of parties with different columns, the cost is that of a whole row.
 
         Raises
@@ -90,16 +88,12 @@ class Cost:
             return promise
         if isinstance(promise, tuple) and len(promise) == 2:
             return cls(epsilon=promise[0], delta=promise[1])
-        if not isinstance(promise, Guarantee | MixingGuarantee):
+        terms = promise.composition if isinstance(promise, Promise) else None
+        if terms is None:
             raise InputError(f"release: {promise!r} given, a release, a guarantee or a pair (epsilon, delta) expected")
         if promise.neighbouring != REPLACE_ONE:
             raise InputError(f"release: neighbouring {promise.neighbouring!r} given, {REPLACE_ONE!r} expected")
-        if isinstance(promise, MixingGuarantee):
-            return cls(mu=promise.subject_mu, slack=promise.slack)
-        if promise.mu is None:
-            return cls(epsilon=promise.achieved_epsilon, delta=promise.delta)
-        misplaced = MATRICES * STATIC_FAILURE if promise.coalition == "static" else 0.0
-        return cls(mu=promise.mu, slack=promise.slack, delta=misplaced)
+        return cls(**terms)
 
 
 def composed_epsilon(costs: Sequence[Cost], delta: float) -> float:

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.notebook import statement_html
+from dpmpc.privacy.exposure import MATRICES, STATIC_FAILURE
 
 REPLACE_ONE = "replace-one"
 REPEATABLE = "the randomness can be repeated from a seed, so nobody is protected by it."
@@ -24,6 +25,12 @@ class Promise:
     assumptions: tuple[str, ...]
     sources: tuple[str, ...]
     simulation: bool
+    neighbouring: str
+
+    @property
+    def composition(self) -> dict[str, float] | None:
+        """The fields of the `dpmpc.privacy.Cost` by which it composes with others; None if it does not."""
+        return None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain numbers, strings and lists."""
@@ -219,6 +226,14 @@ class Guarantee(Promise):
     def composes(self) -> bool:
         """Whether another release of the same reports draws fresh noise, so that budgets add up."""
         return self.noise_by in FRESH_EACH_TIME
+
+    @property
+    def composition(self) -> dict[str, float]:
+        """Gaussian differential privacy where the noise has it; a static coalition adds its chance to delta."""
+        if self.mu is None:
+            return {"epsilon": self.achieved_epsilon, "delta": self.delta}
+        misplaced = MATRICES * STATIC_FAILURE if self.coalition == "static" else 0.0
+        return {"mu": self.mu, "slack": self.slack, "delta": misplaced}
 
     @property
     def headline(self) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from dpmpc.data_release import MixedRelease
-from dpmpc.privacy import MixingGuarantee
+from dpmpc.data_release.guarantee import MixingGuarantee
 from dpmpc.render import plots
 from dpmpc.render.drawing import INSTALL, available, figures
 from dpmpc.render.page import Fact, Number, noise_table, template, versions

@@ -7,51 +7,55 @@ from pathlib import Path
 
 import pytest
 
-from bench import registry
+import bench.__main__ as command
+from bench.__main__ import chosen, full_name, main, parser
 from bench.registry import BENCHES
-from dpmpc.cli import bench as bench_command
-from dpmpc.cli.bench import chosen
-from dpmpc.cli.main import main, parser
 from dpmpc.errors import BenchFailed
 
 #: Modules of bench/ that are parts of benches.
 PARTS = {
-    "__init__",
-    "charts",
-    "harness",
-    "intake_servers",
-    "mpr",
-    "mpr_population",
-    "plain_mpyc",
-    "real_data",
-    "registry",
+    *("data_release.common", "data_release.population"),
+    *("secure_sketching.plain_mpyc", "secure_sketching.real_data", "secure_sketching.runtime_tables"),
+    *("secure_sketching.simulation", "secure_sketching.synthetic", "secure_sketching.utility"),
+    *("system.collection_servers", "system.performance_goals", "system.performance_page", "system.performance_plots"),
+    *("system.released", "system.scale_server", "system.wire"),
 }
-PARTS |= {"runtime_tables", "scale_server", "simulation", "synthetic", "utility", "released", "wire"}
+ROOT = Path(command.__file__).parent
 
 
 @pytest.mark.parametrize("name", BENCHES)
 def test_every_bench_can_be_named(name, capsys):
-    assert parser().parse_args(["bench", name.replace("_", "-")]).name == name
+    assert parser().parse_args([name.replace("_", "-")]).name == name
     with pytest.raises(SystemExit) as ended:
-        importlib.import_module(f"dpmpc.bench.{name}").main(["--help"])
+        importlib.import_module(f"bench.{name}").main(["--help"])
     assert ended.value.code == 0
     told = capsys.readouterr().out
-    assert name in told
+    assert "usage: python -m bench " in told
     assert all(argument in told for argument in BENCHES[name].short if argument.startswith("--"))
 
 
+def test_the_folder_may_be_left_out_where_one_bench_bears_the_name():
+    assert full_name("kernels") == "system.kernels"
+    assert full_name("sum-ssp") == "secure_sketching.sum_ssp"
+    assert full_name("short") == "short"
+    with pytest.raises(SystemExit):
+        parser().parse_args(["figure2"])
+    with pytest.raises(SystemExit):
+        parser().parse_args(["figure9"])
+
+
 def test_every_module_is_a_bench_or_a_part_of_one():
-    modules = {path.stem for path in Path(registry.__file__).parent.glob("*.py")}
-    assert modules - PARTS - {"performance_goals", "performance_page", "performance_plots"} == set(BENCHES)
+    modules = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in ROOT.glob("*/*.py")}
+    assert {name for name in modules if not name.endswith("__init__")} - PARTS == set(BENCHES)
 
 
 def test_help_tells_what_each_bench_repeats(capsys):
     with pytest.raises(SystemExit):
-        main(["bench", "--help"])
+        main(["--help"])
     told = capsys.readouterr().out
     assert all(f"{name} " in told and bench.about in told and bench.peers in told for name, bench in BENCHES.items())
-    assert " * kernels" in told
-    assert " * figure2" not in told
+    assert " * system.kernels" in told
+    assert " * secure_sketching.figure2" not in told
 
 
 def test_sets_hold_what_they_say():
@@ -59,7 +63,7 @@ def test_sets_hold_what_they_say():
     assert set(chosen("all", []).values()) == {()}
     assert chosen("all", ["--short"]) == {name: bench.short for name, bench in BENCHES.items()}
     assert all(BENCHES[name].brief and arguments for name, arguments in chosen("short", []).items())
-    assert {"kernels", "clients", "table3", "end_to_end"} < set(chosen("short", []))
+    assert {"system.kernels", "system.clients", "secure_sketching.table3"} < set(chosen("short", []))
     with pytest.raises(SystemExit):
         chosen("short", ["--short"])
 
@@ -67,22 +71,25 @@ def test_sets_hold_what_they_say():
 def test_a_failure_does_not_hide_the_others(monkeypatch, capsys):
     commands = []
 
-    def run(command, check):
+    def run(command, cwd, check):
+        assert (cwd / "bench").is_dir()
         commands.append(command)
-        return subprocess.CompletedProcess(command, 3 if "dense" in command else 0)
+        return subprocess.CompletedProcess(command, 3 if "system.dense" in command else 0)
 
-    monkeypatch.setattr(bench_command.subprocess, "run", run)
-    assert main(["bench", "short"]) == BenchFailed.exit_status == 1
-    assert [command[:5] for command in commands[:1]] == [[sys.executable, "-P", "-m", "dpmpc", "bench"]]
-    assert [command[5] for command in commands] == [name for name, bench in BENCHES.items() if bench.brief]
+    monkeypatch.setattr(command.subprocess, "run", run)
+    assert main(["short"]) == BenchFailed.exit_status == 1
+    assert [command[:3] for command in commands[:1]] == [[sys.executable, "-m", "bench"]]
+    assert [command[3] for command in commands] == [name for name, bench in BENCHES.items() if bench.brief]
     told = capsys.readouterr().err
-    assert "bench: dense FAILED with exit status 3" in told
-    assert told.endswith(f"dpmpc: BenchFailed: bench: 1 of {len(commands)} failed, with exit status: dense (3)\n")
+    assert "bench: system.dense FAILED with exit status 3" in told
+    assert told.endswith(
+        f"dpmpc: BenchFailed: bench: 1 of {len(commands)} failed, with exit status: system.dense (3)\n"
+    )
 
 
 def test_several_are_run_in_processes_of_their_own(capfd):
-    with pytest.raises(BenchFailed, match=r"bench: 1 of 2 failed, with exit status: midp_attack \(2\)"):
-        bench_command.run_several({"midp_attack": ("--trials", "0"), "noising": ("--help",)})
+    with pytest.raises(BenchFailed, match=r"bench: 1 of 2 failed, with exit status: mutual_information.attack \(2\)"):
+        command.run_several({"mutual_information.attack": ("--trials", "0"), "secure_sketching.noising": ("--help",)})
     told = capfd.readouterr()
     assert "trials: 0 given" in told.err
     assert "usage: python -m bench noising" in told.out

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.command_inputs import BOUNDS, BUDGET, NAMES, run
 
 import dpmpc
 from dpmpc.bounds import Schema
 from dpmpc.cli.main import main, parser
 from dpmpc.release import Release
 from dpmpc.tables import Table, write_csv
+from support.command_inputs import BOUNDS, BUDGET, NAMES, run
 
 
 def table(clients=3000, seed=0):

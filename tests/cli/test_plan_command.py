@@ -3,6 +3,7 @@
 import json
 
 import pytest
+
 from support.command_inputs import BOUNDS, BUDGET, run
 
 

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.release_processes import deploy
 
 from dpmpc.analyst import open_robustly
 from dpmpc.cli.main import main
@@ -38,6 +37,7 @@ from dpmpc.network.identity import sign, write_identity
 from dpmpc.release import Release
 from dpmpc.server import transform
 from dpmpc.sharing.batch import ArrayShare
+from support.release_processes import deploy
 
 TOSS, BATCH = bytes(range(32)), bytes(range(32, 64))
 MEMBERS = ["release.json", "sums.npy", "certificate.json"]

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from support import collection_processes as intake_processes
-from support.collection_processes import SHAPE, batch, digest, open_spool, upload_of
-from support.state_machines import run_in
 
 from dpmpc.collection.ledger import Ledger, State
 from dpmpc.collection.spool import Spool
 from dpmpc.errors import AlreadyReleased, InputError, SpoolError
+from support import collection_processes as intake_processes
+from support.collection_processes import SHAPE, batch, digest, open_spool, upload_of
+from support.state_machines import run_in
 
 SUMS = np.arange(12, dtype=np.uint64).reshape(3, 4)
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.sharing_inputs import P, secret
 
 from dpmpc.encoding import Mersenne61
 from dpmpc.errors import InconsistentShares
@@ -14,6 +13,7 @@ from dpmpc.sharing import (
     ShamirSharing,
 )
 from dpmpc.sharing.shamir import lagrange, outliers
+from support.sharing_inputs import P, secret
 
 
 @pytest.mark.parametrize(("servers", "threshold"), [(3, 1), (5, 2), (6, 2)])

@@ -17,8 +17,6 @@ import time
 
 import numpy as np
 import pytest
-from support.release_processes import COUNT, HOUR, MINIMUM, deploy, filled, run
-from support.tcp_proxy import Proxy
 
 from dpmpc.collection.certificate import require_quorum, verify
 from dpmpc.collection.ledger import Ledger, State
@@ -27,6 +25,8 @@ from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.estimators import RidgeRegression
 from dpmpc.release import Release
+from support.release_processes import COUNT, HOUR, MINIMUM, deploy, filled, run
+from support.tcp_proxy import Proxy
 
 SHAMIR = {"sharing": "shamir"}
 

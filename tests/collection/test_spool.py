@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from support import collection_processes as intake_processes
-from support.collection_processes import DIGEST, SEGMENT_ROWS, SHAPE, open_spool, upload_of, words_of
-from support.state_machines import run_in
 
 from dpmpc.collection import segments, spool
 from dpmpc.collection.spool import Spool
 from dpmpc.errors import CollectionClosed, InputError, ReportConflict, SpoolError
 from dpmpc.sharing.batch import open_share
+from support import collection_processes as intake_processes
+from support.collection_processes import DIGEST, SEGMENT_ROWS, SHAPE, open_spool, upload_of, words_of
+from support.state_machines import run_in
 
 KILLS = 25
 

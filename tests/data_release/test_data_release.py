@@ -31,11 +31,12 @@ from dpmpc.data_release import (
     expected_error,
     mixing_of,
 )
+from dpmpc.data_release.guarantee import account_parties, calibrate_parties, party_noise_sd
 from dpmpc.data_release.outlook import Outlook
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import BatchMismatch, DpmpcError, GuaranteeError, InputError, SimulationOnly
 from dpmpc.noise import DiscreteGaussian, Skellam
-from dpmpc.privacy import account_parties, calibrate_parties, epsilon_of_mu, party_noise_sd
+from dpmpc.privacy import epsilon_of_mu
 from dpmpc.randomness import Stream
 from dpmpc.tables import Table
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from references import sharing as reference
 from scipy import stats
 
 from dpmpc.bounds import Column, Schema
 from dpmpc.contributions import SecondMoments
 from dpmpc.encoding import FixedPoint, Mersenne61, ModulusPlan, Ring64, Sensitivity, plan_modulus
 from dpmpc.errors import InputError, OverflowRisk
+from references import sharing as reference
 
 VECTORS = json.loads((reference.VECTORS / "encoding.json").read_text())
 FINITE = st.floats(allow_nan=False, allow_infinity=False)

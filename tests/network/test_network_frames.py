@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from references import frames as reference_frames
 
 from dpmpc import errors
 from dpmpc.errors import InputError, MalformedFrame, ProtocolFailure
 from dpmpc.network.frames import Content, ContentType, Expectation, Frame, Kind, decode, encode
 from dpmpc.network.meter import Meter, report_from
+from references import frames as reference_frames
 
 TASK = reference_frames.TASK
 VECTORS = json.loads(reference_frames.VECTORS.read_text())

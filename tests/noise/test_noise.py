@@ -16,7 +16,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from references import samplers as reference
 
 import dpmpc.noise.floating
 import dpmpc.noise.integer
@@ -36,6 +35,7 @@ from dpmpc.noise import (
 from dpmpc.noise.integer import WordBuffer
 from dpmpc.noise.poisson import SERIES_FROM, PoissonPlan
 from dpmpc.randomness import Label, Stream
+from references import samplers as reference
 
 VECTORS = json.loads(reference.VECTORS.read_text())
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from references import samplers as reference
 
 import dpmpc.noise.floating
 import dpmpc.noise.integer
@@ -20,6 +19,7 @@ from dpmpc.noise import (
 )
 from dpmpc.noise.poisson import FRACTION_BITS, MAX_MEAN, SERIES_FROM, PoissonPlan
 from dpmpc.randomness import Stream
+from references import samplers as reference
 
 MEANS = [1, 2, 3, 17, 1000, SERIES_FROM - 1, SERIES_FROM, 80_023, 10**6, 5 * 10**9, MAX_MEAN]
 

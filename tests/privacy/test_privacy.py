@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
-from support.privacy_inputs import box
 
 from dpmpc import privacy
 from dpmpc.encoding import FixedPoint
@@ -22,6 +21,7 @@ from dpmpc.privacy.integer_noise import (
     sum_slack,
 )
 from dpmpc.sketching import OSNAP, CountSketch, Sum
+from support.privacy_inputs import box
 
 
 def test_balanced_reference_values():

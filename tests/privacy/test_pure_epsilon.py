@@ -9,13 +9,13 @@ import scipy.stats
 from dp_accounting.pld import privacy_loss_distribution
 from hypothesis import given
 from hypothesis import strategies as st
-from support.privacy_inputs import box
 
 from dpmpc import privacy
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import MAX_SCALE, DiscreteLaplace, GammaLaplace
 from dpmpc.privacy import Guarantee, Trust
 from dpmpc.sketching import OSNAP, CountSketch, Sum
+from support.privacy_inputs import box
 
 
 def polya_sum_pmf(share, count, reach):

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from references import sharing as reference
-from support.sharing_inputs import KEY, P, words
 
 from dpmpc.encoding import Mersenne61, home
 from dpmpc.errors import InputError
@@ -21,6 +19,8 @@ from dpmpc.sharing import (
     save_share,
 )
 from dpmpc.sharing.batch import Expansion
+from references import sharing as reference
+from support.sharing_inputs import KEY, P, words
 
 
 class Forced(Stream):

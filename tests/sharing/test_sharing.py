@@ -6,9 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from references import sharing as reference
 from scipy import stats
-from support.sharing_inputs import KEY, P, secret, words
 
 from dpmpc.encoding import Mersenne61, Ring64
 from dpmpc.errors import InconsistentShares, InputError
@@ -20,6 +18,8 @@ from dpmpc.sharing import (
     ShamirSharing,
     expand,
 )
+from references import sharing as reference
+from support.sharing_inputs import KEY, P, secret, words
 
 VECTORS = json.loads((reference.VECTORS / "sharing.json").read_text())
 

@@ -12,8 +12,6 @@ import pytest
 import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from references import sketch as reference
-from support.matrix_inputs import KINDS, P, each_instruction_set, numbers, ring_of
 
 from dpmpc import client, sketching
 from dpmpc import simulation as model
@@ -24,6 +22,8 @@ from dpmpc.noise import noise_from
 from dpmpc.planning.specification import design
 from dpmpc.randomness import Stream
 from dpmpc.sketching import PIECE, BernoulliMixing, Rademacher, sketch_from
+from references import sketch as reference
+from support.matrix_inputs import KINDS, P, each_instruction_set, numbers, ring_of
 
 ALPHA = 1e-6  # false-alarm rate of each statistical test, over fresh seeds; the seeds here are fixed
 VECTORS = json.loads(reference.VECTORS.read_text())

@@ -11,13 +11,13 @@ import scipy.sparse
 import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from references import sketch as reference
-from support.matrix_inputs import KINDS, P, each_instruction_set, numbers, ring_of
 
 from dpmpc._kernels import sketch as kernel
 from dpmpc.encoding.ring import Mersenne61, Ring64
 from dpmpc.errors import InputError
 from dpmpc.sketching import OSNAP, PIECE, CountSketch, PublicMatrix, Sum, sketch_from
+from references import sketch as reference
+from support.matrix_inputs import KINDS, P, each_instruction_set, numbers, ring_of
 
 ALPHA = 1e-6  # false-alarm rate of each statistical test, over fresh seeds; the seeds here are fixed
 VECTORS = json.loads(reference.VECTORS.read_text())
