@@ -52,23 +52,33 @@ BENCHES = {
         brief=True,
     ),
     "system.dense": Bench("the dense sketch", "BLAS through NumPy", ("--runs", "2"), brief=True),
-    "secure_sketching.table3": Bench("Table 3: run time and bytes, three servers", "scipy.sparse, plain MPyC", ("--short",), brief=True),
+    "secure_sketching.table3": Bench(
+        "Table 3: run time and bytes, three servers", "scipy.sparse, plain MPyC", ("--short",), brief=True
+    ),
     "secure_sketching.table4": Bench("Table 4: two servers", "scipy.sparse, plain MPyC", ("--short",)),
     "secure_sketching.table5": Bench("Table 5: two, three and five servers", "scipy.sparse, plain MPyC", ("--short",)),
-    "secure_sketching.noising": Bench("who adds the noise, and to what", "the paper's s copies", ("--runs", "1"), brief=True),
-    "secure_sketching.unopened": Bench("F_2 of a sketch that stays closed", "the opened sketch", ("--short",), brief=True),
+    "secure_sketching.noising": Bench(
+        "who adds the noise, and to what", "the paper's s copies", ("--runs", "1"), brief=True
+    ),
+    "secure_sketching.unopened": Bench(
+        "F_2 of a sketch that stays closed", "the opened sketch", ("--short",), brief=True
+    ),
     "system.scale": Bench("one server, 10^6 to 10^8 clients", "itself at other n", ("--short",), brief=True),
     "system.end_to_end": Bench(
         "stages of `dpmpc fit`", "pyarrow and scikit-learn's Ridge", ("--runs", "1", *_SAMPLE), brief=True
     ),
     "system.intake": Bench("uploads to one server of a collection", "a bare aiohttp handler", ("--short",), brief=True),
     "system.crash": Bench("servers killed while clients upload", "what the clients remember", ("--short",)),
-    "system.namespaces": Bench("three hosts, a bad network, one cut off; root only", "the sums of uploads", ("--short",)),
+    "system.namespaces": Bench(
+        "three hosts, a bad network, one cut off; root only", "the sums of uploads", ("--short",)
+    ),
     "system.fuzz": Bench("mutated uploads, frames and requests", "the valid ones", ("--count", "10000")),
     "secure_sketching.table6": Bench("Table 6: real data sets", "the paper's sizes"),
     "secure_sketching.table7": Bench("Table 7: low-rank approximation, real data", "local noise, central MOD-SULQ"),
     "secure_sketching.table8": Bench("Table 8: ridge regression, real data", "local noise, central SSP"),
-    "secure_sketching.figure2": Bench("Figure 2: low-rank approximation against n", "local noise, central Analyze Gauss"),
+    "secure_sketching.figure2": Bench(
+        "Figure 2: low-rank approximation against n", "local noise, central Analyze Gauss"
+    ),
     "secure_sketching.figure3": Bench("Figure 3: ridge regression against n", "local noise, central SSP"),
     "secure_sketching.figure4": Bench("Figure 4: ridge regression, several penalties", "local noise, central SSP"),
     "secure_sketching.sum_ssp": Bench("summed moments without a curator", "central SSP", ("--runs", "2")),
@@ -76,7 +86,9 @@ BENCHES = {
     "data_release.figure2": Bench("data release: Figure 2", "DGM, BGM, the non-private optimum"),
     "data_release.figure3": Bench("data release: Figure 3", "DGM, BGM, the non-private optimum"),
     "data_release.table1": Bench("data release: Table 1, real data", "DGM, BGM, the non-private optimum"),
-    "mutual_information.attack": Bench("mutual information: an attack on the printed noise", "sound noise", ("--trials", "5")),
+    "mutual_information.attack": Bench(
+        "mutual information: an attack on the printed noise", "sound noise", ("--trials", "5")
+    ),
     "mutual_information.figures": Bench("mutual information: Figures 1 to 3", "additive noise, random projections"),
     "coinpress.figures": Bench("CoinPress: regression, Figures 2 to 5", "SSP, RMGM, a trusted curator"),
 }

@@ -11,9 +11,9 @@ import numpy as np
 
 from dpmpc import LowRankApproximation
 from dpmpc.bounds import Schema
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.planning.prediction import LowRank, expected_of
 from dpmpc.planning.scenario import Population
-from dpmpc.planning.specification import design
 
 PEOPLE, COLUMNS, RANK, SPREAD, EXPLAINED = 100_000, 12, 2, 0.25, 0.8
 DELTA = 1e-6
@@ -58,7 +58,7 @@ for k in counts:
     for _ in range(trials):
         fitted = LowRankApproximation(RANK, epsilon=5.0, delta=DELTA, sketch="osnap", rows=k).fit(X)
         plt.plot(k, fitted.excess_risk(X), "kx")
-tasks = [design(schema, PEOPLE, 5.0, DELTA, sketch="osnap", rows=k) for k in counts]
+tasks = [design(ReleaseSpec.of(schema, PEOPLE, 5.0, DELTA, sketch="osnap", rows=k)) for k in counts]
 plt.loglog(counts, [expected_of(task, aim, population) for task in tasks], label="predicted")
 plt.axhline(model.random_excess_risk(X), color="grey", linestyle=":", label="random projection")
 plt.xticks(counts, [str(k) for k in counts])
@@ -71,7 +71,7 @@ _ = plt.legend()
 # Left to itself `dpmpc` takes a k from public numbers alone:
 
 # %%
-design(schema, PEOPLE, 5.0, DELTA, purpose="low-rank", sketch="osnap").sketch.rows
+design(ReleaseSpec.of(schema, PEOPLE, 5.0, DELTA, purpose="low-rank", sketch="osnap")).sketch.rows
 
 # %% [markdown]
 # ## Which epsilon?
@@ -84,7 +84,9 @@ epsilons = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0]
 for people in (10_000, 100_000):
     for sketch in ("sum", "osnap"):
         expected = [
-            expected_of(design(schema, people, e, DELTA, purpose="low-rank", sketch=sketch), aim, population)
+            expected_of(
+                design(ReleaseSpec.of(schema, people, e, DELTA, purpose="low-rank", sketch=sketch)), aim, population
+            )
             for e in epsilons
         ]
         plt.loglog(epsilons, expected, "o-" if sketch == "sum" else "s--", label=f"{sketch}, {people:,} people")

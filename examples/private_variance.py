@@ -16,7 +16,7 @@ import numpy as np
 from dpmpc.bounds import Column, Schema
 from dpmpc.client import share_batch
 from dpmpc.network.party import Party
-from dpmpc.planning.specification import design
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.protocols.linear_transform import run_parties, sketch_alone, verified_task
 from dpmpc.protocols.unopened import open_to_analyst, opened, require_room, secure_array, with_room
 from dpmpc.task import Task
@@ -41,7 +41,9 @@ def task_for(column: Column, clients: int, epsilon: float, delta: float) -> Task
 
     def task_with(f: int) -> Task:
         schema = Schema((column,))
-        return design(schema, clients, epsilon, delta, sketch="sum", sharing="shamir", fractional_bits=f)
+        return design(
+            ReleaseSpec.of(schema, clients, epsilon, delta, sketch="sum", sharing="shamir", fractional_bits=f)
+        )
 
     return with_room(task_with, bits, most=16)
 

@@ -32,7 +32,8 @@ from dpmpc.bounds import Column, Schema
 from dpmpc.contributions import ItemSketch
 from dpmpc.errors import InputError
 from dpmpc.network.party import Party
-from dpmpc.planning.specification import design, public_seed
+from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning.designing import public_seed
 from dpmpc.protocols import linear_transform
 from dpmpc.protocols.linear_transform import Run, clients, run_parties, sketch_alone, verified_task
 from dpmpc.protocols.unopened import (
@@ -117,7 +118,7 @@ def task_for(
     fractional_bits : int, optional
         f; by default about the most with which ||z||^2 cannot wrap around.
     **choices
-        Others of `dpmpc.planning.specification.design`.
+        Others of `dpmpc.planning.design`.
 
     Returns
     -------
@@ -128,16 +129,18 @@ def task_for(
 
     def task_with(bits: int) -> Task:
         return design(
-            Schema((column,)),
-            clients,
-            epsilon,
-            delta,
-            statistic=statistic,
-            sharing="shamir",
-            servers=servers,
-            fractional_bits=bits,
-            seed=seed,
-            **choices,
+            ReleaseSpec.of(
+                Schema((column,)),
+                clients,
+                epsilon,
+                delta,
+                contribution=statistic,
+                sharing="shamir",
+                servers=servers,
+                fractional_bits=bits,
+                simulation_seed=seed,
+                **choices,
+            )
         )
 
     if fractional_bits is not None:

@@ -32,7 +32,7 @@ from dpmpc.bounds import Schema
 from dpmpc.contributions import Rows
 from dpmpc.errors import InputError
 from dpmpc.network.party import Party
-from dpmpc.planning.specification import FRACTIONAL_BITS, design
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.protocols import linear_transform
 from dpmpc.protocols.linear_transform import Run, clients, run_parties, sketch_alone, verified_task
 from dpmpc.protocols.ridge_regression import answer_of
@@ -48,6 +48,7 @@ from dpmpc.protocols.unopened import (
 )
 from dpmpc.randomness import Stream
 from dpmpc.release import GramRelease
+from dpmpc.specification import FRACTIONAL_BITS
 from dpmpc.task import Task
 
 PROGRAM = "dpmpc.protocols.unopened_ridge"
@@ -90,7 +91,7 @@ async def analyst(party: Party, task: Task) -> dict[str, Any]:
 
 
 def task_for(schema: Schema, clients: int, epsilon: float, delta: float, *, servers: int = 3, **choices: Any) -> Task:
-    """Design a release of which only A^T A is opened; `choices` are others of `dpmpc.planning.specification.design`.
+    """Design a release of which only A^T A is opened; `choices` are others of `dpmpc.planning.design`.
 
     The fractional bits are about the most with which A^T A cannot wrap around, at most those of `design`.
     """
@@ -98,7 +99,9 @@ def task_for(schema: Schema, clients: int, epsilon: float, delta: float, *, serv
 
     def task_with(bits: int) -> Task:
         return design(
-            schema, clients, epsilon, delta, sharing="shamir", servers=servers, fractional_bits=bits, **choices
+            ReleaseSpec.of(
+                schema, clients, epsilon, delta, sharing="shamir", servers=servers, fractional_bits=bits, **choices
+            )
         )
 
     return check(with_room(task_with, bits_of_products, FRACTIONAL_BITS))

@@ -9,7 +9,7 @@ from dpmpc.analyst import open_robustly, open_sums
 from dpmpc.bounds import Schema
 from dpmpc.client import share_batch
 from dpmpc.errors import BatchMismatch, InconsistentShares, InputError, PartyMissing
-from dpmpc.planning.specification import design
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.randomness import Stream
 from dpmpc.server import transform
 
@@ -20,7 +20,20 @@ P = (1 << 61) - 1
 
 def sums_of(servers, sharing="shamir"):
     """Return a task and each server's true share of its sums."""
-    task = design(SCHEMA, 200, 1.0, 1e-4, sketch="osnap", rows=8, sparsity=2, servers=servers, sharing=sharing, seed=1)
+    task = design(
+        ReleaseSpec.of(
+            SCHEMA,
+            200,
+            1.0,
+            1e-4,
+            sketch="osnap",
+            rows=8,
+            sparsity=2,
+            servers=servers,
+            sharing=sharing,
+            simulation_seed=1,
+        )
+    )
     rows = np.random.default_rng(1).uniform(-1, 1, (200, 2))
     shares = share_batch(task, rows, stream=Stream.from_seed(2))
     return task, dict(enumerate(transform(task, share) for share in shares))

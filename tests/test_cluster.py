@@ -17,7 +17,7 @@ from dpmpc.analyst import open_sums
 from dpmpc.bounds import Schema
 from dpmpc.client import share_batch
 from dpmpc.errors import BatchMismatch, InputError, ProtocolFailure, SimulationOnly
-from dpmpc.planning.specification import design
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.randomness import Stream
 from dpmpc.sharing import ArrayShare, save_share
 
@@ -28,7 +28,7 @@ CHOICES = [{"ring": ring, "copies": copies} for ring in ("ring64", "mersenne61")
 
 def task_of(**choices):
     choices = {"sketch": "osnap", "rows": 20, "sparsity": 4, "seed": 3, **choices}
-    return design(Schema.unit(["a", "b", "y"]), CLIENTS, 1.0, 1e-6, **choices)
+    return design(ReleaseSpec.of(Schema.unit(["a", "b", "y"]), CLIENTS, 1.0, 1e-6, **choices))
 
 
 def shares_of(task):

@@ -25,7 +25,7 @@ from dpmpc.encoding import TAILS
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.estimators.base import PrivateLinearModel
 from dpmpc.noise import FAMILIES, noise_from
-from dpmpc.planning.specification import design
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.privacy import ACCOUNTANTS, released_sd
 from dpmpc.randomness import Stream
 from dpmpc.task import Task
@@ -73,7 +73,7 @@ def diluted(monkeypatch):
 def small_task(**choices):
     """Return a task of the audit's size."""
     wanted = {"epsilon": 1.0, "delta": 0.01, "sketch": "osnap", "rows": ROWS, "sparsity": 2, "seed": 3, **choices}
-    return design(Schema.unit(NAMES), CLIENTS, noise=DILUTED, **wanted)
+    return design(ReleaseSpec.of(Schema.unit(NAMES), CLIENTS, noise=DILUTED, **wanted))
 
 
 class Bare(Sums):
@@ -138,7 +138,11 @@ def test_draws_have_the_distribution_that_is_named(diluted):
 
 
 def test_the_planned_noise_is_that_of_a_task(diluted):
-    task = design(Schema.unit(NAMES), 20_000, 1.0, 1e-6, noise=DILUTED, sketch="countsketch", rows=40, seed=1)
+    task = design(
+        ReleaseSpec.of(
+            Schema.unit(NAMES), 20_000, 1.0, 1e-6, noise=DILUTED, sketch="countsketch", rows=40, simulation_seed=1
+        )
+    )
     planned = released_sd(DILUTED, l1=4.0, l2=2 * math.sqrt(2), sparsity=1, epsilon=1.0, delta=1e-6)
     assert math.sqrt(task.noise_variance.mean()) == pytest.approx(planned, rel=0.05)
 
@@ -183,7 +187,7 @@ def test_units_are_those_of_the_columns(net, people):
 
 def test_a_matrix_that_noise_has_made_indefinite_is_fitted(net, people):
     X, y = people
-    release = RidgeRegression(epsilon=0.05, delta=1e-6, seed=2).fit(X, y).release_
+    release = RidgeRegression(epsilon=0.05, delta=1e-6, simulation_seed=2).fit(X, y).release_
     assert np.linalg.eigvalsh(release.gram().matrix)[0] < 0
     assert np.isfinite(net(0.01).fit_release(release).coef_).all()
 

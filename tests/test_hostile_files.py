@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.hostile import files
 
 from dpmpc import simulation as model
 from dpmpc.bounds import Schema
@@ -21,10 +20,11 @@ from dpmpc.data_release import MixedRelease
 from dpmpc.data_release import design as mixing_design
 from dpmpc.errors import InputError
 from dpmpc.noise import DiscreteGaussian
-from dpmpc.planning.specification import design
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.release import Release
 from dpmpc.sketching import OSNAP, Sum
 from dpmpc.task import LONGEST_CHECK
+from support.hostile import files
 
 TESTS = Path(__file__).parent
 SECONDS = 5  # of a busy machine; the sound file takes some milliseconds
@@ -49,7 +49,7 @@ print(time.process_time() - began)
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory):
     """A release of an OSNAP, as bytes."""
-    task = design(Schema.unit(["a", "b", "y"]), 600, 1.0, 1e-6, sketch="osnap", rows=20, sparsity=3)
+    task = design(ReleaseSpec.of(Schema.unit(["a", "b", "y"]), 600, 1.0, 1e-6, sketch="osnap", rows=20, sparsity=3))
     release = model.run(task, np.random.default_rng(0).uniform(-1, 1, (600, 3)))
     path = tmp_path_factory.mktemp("sound") / "release.dpmpc"
     release.save(path)
@@ -115,14 +115,14 @@ def test_sums_are_compared_with_the_task_before_they_are_read(sound, tmp_path):
 
 def test_a_sum_of_many_clients_is_verified_by_formula():
     """2^34 clients of a sum: nothing is drawn."""
-    task = design(Schema.unit(["a", "b"]), 1 << 34, 1.0, 1e-12, sketch="sum", fractional_bits=10)
+    task = design(ReleaseSpec.of(Schema.unit(["a", "b"]), 1 << 34, 1.0, 1e-12, sketch="sum", fractional_bits=10))
     began = time.process_time()
     assert task.require_checkable(0.1).verify() is task
     assert time.process_time() - began < 1
 
 
 def test_the_time_that_a_check_takes_is_estimated_and_bounded():
-    task = design(Schema.unit(["a", "b"]), 3000, 1.0, 1e-6, sketch="osnap", rows=20, sparsity=4)
+    task = design(ReleaseSpec.of(Schema.unit(["a", "b"]), 3000, 1.0, 1e-6, sketch="osnap", rows=20, sparsity=4))
     assert task.require_checkable() is task
     assert 0 < task.check_seconds < 0.1
     with pytest.raises(

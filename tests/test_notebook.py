@@ -10,7 +10,7 @@ from dpmpc.bounds import Schema
 from dpmpc.data_release import RMGM
 from dpmpc.mutual_information import AdditiveNoise
 from dpmpc.notebook import facts_html, statement_html
-from dpmpc.planning.specification import design
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.privacy import BudgetLedger, Cost
 from dpmpc.tables import Table
 
@@ -44,7 +44,7 @@ def release():
     rng = np.random.default_rng(0)
     rows = rng.uniform(-1, 1, (1000, 3))
     table = Table(("a", EVIL, "y"), rows)
-    return RidgeRegression(seed=1, sketch="sum").release(table)
+    return RidgeRegression(simulation_seed=1, sketch="sum").release(table)
 
 
 def test_reprs_are_short_and_say_what_is_a_simulation(release):
@@ -54,7 +54,7 @@ def test_reprs_are_short_and_say_what_is_a_simulation(release):
     assert repr(release.guarantee) == (
         "<Guarantee: (1, 1e-06)-differential privacy for each of 1,000 clients, replace-one, SIMULATION>"
     )
-    real = design(Schema.unit(["a"]), 100, 0.5, 0, sketch="sum", noise="discrete-laplace").guarantee
+    real = design(ReleaseSpec.of(Schema.unit(["a"]), 100, 0.5, 0, sketch="sum", noise="discrete-laplace")).guarantee
     assert repr(real) == "<Guarantee: pure 0.5-differential privacy for each of 100 clients, replace-one>"
     assert "SIMULATION" not in real._repr_html_()
 

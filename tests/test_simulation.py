@@ -19,7 +19,7 @@ from dpmpc.contributions import Rows, SecondMoments, statistic_from
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, OverflowRisk, SimulationOnly
 from dpmpc.noise import DiscreteGaussian, DiscreteLaplace, noise_from
-from dpmpc.planning.specification import design
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
 from dpmpc.server import simulation_keys, transform
@@ -35,7 +35,7 @@ def rows_of(clients, seed=0, columns=3):
 
 def task_of(clients=600, **choices):
     choices = {"sketch": "osnap", "rows": 12, "sparsity": 3, "seed": 7, **choices}
-    return design(Schema.unit(NAMES), clients, 1.0, 1e-6, **choices)
+    return design(ReleaseSpec.of(Schema.unit(NAMES), clients, 1.0, 1e-6, **choices))
 
 
 def recorded(noise):
@@ -152,12 +152,14 @@ def test_released_noise_has_the_stated_variance_row_by_row(noise, copies, noise_
     1 %.
     """
     task = design(
-        Schema.unit(NAMES),
-        60,
-        1.0,
-        1e-3,
-        **{"sketch": "osnap", "rows": 6, "sparsity": 2, "balanced": False, "seed": 1},
-        **{"noise": noise, "copies": copies, "noise_by": noise_by},
+        ReleaseSpec.of(
+            Schema.unit(NAMES),
+            60,
+            1.0,
+            1e-3,
+            **{"sketch": "osnap", "rows": 6, "sparsity": 2, "balanced": False, "seed": 1},
+            **{"noise": noise, "copies": copies, "noise_by": noise_by},
+        )
     )
     stream = Stream.from_seed(12)
     stack = np.array([model.run(task, np.zeros((60, 3)), stream=stream).sketch for _ in range(1000)])
@@ -188,7 +190,17 @@ def test_released_laplace_noise_is_laplace():
     million, the variance (kurtosis 6) at 5 standard errors.
     """
     task = design(
-        Schema.unit(NAMES), 600, 1.0, 0, sketch="countsketch", rows=30, noise="discrete-laplace", balanced=True, seed=1
+        ReleaseSpec.of(
+            Schema.unit(NAMES),
+            600,
+            1.0,
+            0,
+            sketch="countsketch",
+            rows=30,
+            noise="discrete-laplace",
+            balanced=True,
+            simulation_seed=1,
+        )
     )
     assert task.noise.shares == 20
     client = Client(task, Stream.from_seed(13))
@@ -206,7 +218,7 @@ def test_released_laplace_noise_is_laplace():
 def test_an_increased_occupancy_cannot_wrap_around():
     schema = Schema.unit(NAMES)
     with pytest.raises(OverflowRisk, match="bits needed"):
-        design(schema, 1_000_000, 1.0, 1e-7, sketch="sum", fractional_bits=42, ring="mersenne61")
+        design(ReleaseSpec.of(schema, 1_000_000, 1.0, 1e-7, sketch="sum", fractional_bits=42, ring="mersenne61"))
 
 
 def test_clients_do_not_take_a_servers_word_for_the_noise():

@@ -48,7 +48,7 @@ from bench.secure_sketching.simulation import exact_sums, opened
 from dpmpc import datasets
 from dpmpc.bounds import Column, Schema
 from dpmpc.estimators import RidgeRegression
-from dpmpc.planning.specification import design
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.privacy.gaussian import epsilon_of_mu
 from dpmpc.tables import Table
 
@@ -209,7 +209,9 @@ def _bounded_losses(
     """Losses of RMGM and the `Sum` release on rows that public bounds map to [-1, 1]."""
     sd = noise_sd(data.sizes, epsilon)
     whole = epsilon_of_mu(subject_mu(data.sizes, epsilon), SUM_DELTA)
-    task = design(Schema.unit(data.bounds.names), len(train), whole, SUM_DELTA, sketch="sum", seed=seed)
+    task = design(
+        ReleaseSpec.of(Schema.unit(data.bounds.names), len(train), whole, SUM_DELTA, sketch="sum", simulation_seed=seed)
+    )
     total = RidgeRegression("auto").fit_release(opened(task, exact_sums(task, train), seed)).model_
     return {
         THEORY: _mixed_loss(data, train, test, sd, seed, rng),

@@ -28,7 +28,9 @@ Calibration = Literal["sound", "paper"]
 
 def main(arguments: Sequence[str]) -> None:
     """Attack, print and write the table."""
-    parser = argparse.ArgumentParser(prog="python -m bench mutual_information.attack", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m bench mutual_information.attack", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--trials", type=int, default=TRIALS, help="attacks of each kind (default %(default)s)")
     parser.add_argument("--out", type=Path, metavar="DIR", help=f"where results are written (default {RESULTS})")
     options = parser.parse_args(arguments)

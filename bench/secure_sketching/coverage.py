@@ -27,7 +27,7 @@ from dpmpc import simulation as model
 from dpmpc.baselines import exact_gram, solve_ridge
 from dpmpc.bounds import Schema, clip_ball
 from dpmpc.estimators import RidgeRegression
-from dpmpc.planning.specification import design
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
 from dpmpc.task import Task
@@ -52,7 +52,7 @@ class Setting:
     clients, features : int
         n and d.
     sketch : str
-        As in `dpmpc.planning.specification.design`.
+        As in `dpmpc.planning.design`.
     epsilon : float
         As there; a larger one stands for more clients at a smaller one, in less time.
     rows, sparsity : int, optional
@@ -115,15 +115,17 @@ class Setting:
         generator = np.random.default_rng(number)
         names = [*(f"x{feature}" for feature in range(self.features)), "y"]
         task = design(
-            Schema.unit(names),
-            self.clients,
-            self.epsilon,
-            DELTA,
-            sketch=self.sketch,
-            rows=self.rows,
-            sparsity=self.sparsity,
-            radius=self.radius,
-            seed=number,
+            ReleaseSpec.of(
+                Schema.unit(names),
+                self.clients,
+                self.epsilon,
+                DELTA,
+                sketch=self.sketch,
+                rows=self.rows,
+                sparsity=self.sparsity,
+                radius=self.radius,
+                simulation_seed=number,
+            )
         )
         rows = self.sample(generator, self.clients)
         if self.real:

@@ -17,7 +17,7 @@ import numpy as np
 
 from bench.harness import machine, markdown, plus_minus, summary, write
 from dpmpc.bounds import Schema
-from dpmpc.planning.specification import design
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.protocols.linear_transform import NetworkedRun, run
 from dpmpc.randomness import Stream
 from dpmpc.task import Task
@@ -34,8 +34,8 @@ WAYS: dict[str, dict[str, Any]] = {
 def task_of(way: str, clients: int) -> Task:
     """The job under (1, 1e-7)-differential privacy."""
     names = [f"x{column}" for column in range(COLUMNS)]
-    sizes: dict[str, Any] = {"sketch": "osnap", "rows": ROWS, "sparsity": SPARSITY, "seed": 1}
-    return design(Schema.unit(names), clients, 1.0, 1e-7, **sizes, **WAYS[way])
+    sizes: dict[str, Any] = {"sketch": "osnap", "rows": ROWS, "sparsity": SPARSITY, "simulation_seed": 1}
+    return design(ReleaseSpec.of(Schema.unit(names), clients, 1.0, 1e-7, **sizes, **WAYS[way]))
 
 
 def figures(task: Task, runs: Sequence[NetworkedRun]) -> dict[str, Any]:

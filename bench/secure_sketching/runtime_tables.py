@@ -28,7 +28,7 @@ import scipy.sparse
 from bench.harness import cpu_seconds, machine, markdown, plus_minus, summary, write
 from dpmpc.bounds import Schema
 from dpmpc.client import share_batch
-from dpmpc.planning.specification import design
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.protocols.linear_transform import NetworkedRun, run_servers
 from dpmpc.randomness import Stream
 from dpmpc.task import Task
@@ -52,17 +52,19 @@ class Setting:
 def task_of(setting: Setting) -> Task:
     """The job of one row, under (1, 1e-7)-differential privacy."""
     return design(
-        Schema.unit([f"x{column}" for column in range(COLUMNS)]),
-        setting.clients,
-        1.0,
-        1e-7,
-        sketch="osnap",
-        rows=ROWS,
-        sparsity=setting.sparsity,
-        servers=setting.servers,
-        copies="each",
-        fractional_bits=20,
-        seed=1,
+        ReleaseSpec.of(
+            Schema.unit([f"x{column}" for column in range(COLUMNS)]),
+            setting.clients,
+            1.0,
+            1e-7,
+            sketch="osnap",
+            rows=ROWS,
+            sparsity=setting.sparsity,
+            servers=setting.servers,
+            copies="each",
+            fractional_bits=20,
+            simulation_seed=1,
+        )
     )
 
 

@@ -21,7 +21,7 @@ from bench.harness import machine, markdown, write
 from dpmpc.baselines import SSP, LinearModel, optimal_ridge, ridge_cost, trivial_predictor
 from dpmpc.datasets import DEMO_BOUNDS, DEMO_RADIUS, demo_population
 from dpmpc.estimators import RidgeRegression
-from dpmpc.planning.specification import design
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.protocols.linear_transform import run
 
 CLIENTS, EPSILON, DELTA, ALPHA, RUNS = 100_000, 1.0, 1e-6, 1.0, 50
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str]) -> None:
 
 def _released(rows: NDArray[np.float64], sketch: str, radius: float | None) -> LinearModel:
     """Fit what three networked servers release."""
-    task = design(DEMO_BOUNDS, len(rows), EPSILON, DELTA, sketch=sketch, radius=radius)
+    task = design(ReleaseSpec.of(DEMO_BOUNDS, len(rows), EPSILON, DELTA, sketch=sketch, radius=radius))
     return RidgeRegression(ALPHA).fit_release(run(task, rows).release).model_
 
 

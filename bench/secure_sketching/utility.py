@@ -3,7 +3,7 @@
 A `Problem` holds normalised rows and judges answers by the paper's measures (Burkhardt et al. 2025, section 6.2): phi
 for ridge regression without intercept, psi for low-rank approximation. `compare` repeats every competitor with fresh
 public matrices and fresh noise, all at one budget, one neighbouring relation (replace-one) and the same public bounds.
-Noise comes from `dpmpc.privacy.calibrate` by way of `dpmpc.planning.specification.design`; releases from
+Noise comes from `dpmpc.privacy.calibrate` by way of `dpmpc.planning.design`; releases from
 `bench.secure_sketching.simulation`.
 """
 
@@ -28,7 +28,7 @@ from dpmpc.baselines import (
 )
 from dpmpc.bounds import Schema
 from dpmpc.estimators import LowRankApproximation, RidgeRegression
-from dpmpc.planning.specification import design
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.release import Release
 from dpmpc.task import Task
 
@@ -65,7 +65,11 @@ class Problem(abc.ABC):
 
     def design(self, epsilon: float, delta: float, **choices: Any) -> Task:
         """Make the task of a release of these rows."""
-        return design(self.schema, len(self.rows), epsilon, delta, purpose=self.purpose, radius=self.radius, **choices)
+        return design(
+            ReleaseSpec.of(
+                self.schema, len(self.rows), epsilon, delta, purpose=self.purpose, radius=self.radius, **choices
+            )
+        )
 
     @abc.abstractmethod
     def judge(self, release: Release) -> float:
@@ -225,8 +229,15 @@ def compare(
     total = problem.design(epsilon, delta, sketch="sum")
     moments = exact_sums(total, problem.rows)
     for seed in range(min(runs, LARGE_RUNS) if len(problem.rows) > LARGE else runs):
-        sparse = problem.design(epsilon, delta, sketch="osnap", rows=rows, sparsity=sparsity, copies="each", seed=seed)
-        single: dict[str, Any] = {"sketch": "countsketch", "rows": rows, "noise": "discrete-laplace", "seed": seed}
+        sparse = problem.design(
+            epsilon, delta, sketch="osnap", rows=rows, sparsity=sparsity, copies="each", simulation_seed=seed
+        )
+        single: dict[str, Any] = {
+            "sketch": "countsketch",
+            "rows": rows,
+            "noise": "discrete-laplace",
+            "simulation_seed": seed,
+        }
         single["fractional_bits"] = LAPLACE_BITS
         pure = problem.design(epsilon, 0.0, **single)
         printed = problem.design(epsilon, 0.0, calibration="paper", **single)

@@ -24,7 +24,7 @@ from dpmpc.bounds import Schema
 from dpmpc.client import share_batch
 from dpmpc.encoding.ring import Mersenne61
 from dpmpc.noise import DiscreteGaussian, DiscreteLaplace, Noise, Skellam
-from dpmpc.planning.specification import design
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.randomness import Stream
 from dpmpc.sharing import AdditiveSharing
 from dpmpc.task import Task
@@ -131,17 +131,19 @@ def row_ways(clients: int) -> list[Way]:
 def task_of(clients: int, ring: str | None = None, sketch: str = "countsketch", radius: float | None = None) -> Task:
     """Clients that clip, encode and share; servers add the noise, so that no time is spent on it here."""
     return design(
-        Schema.from_pair([f"x{column}" for column in range(COLUMNS)], (-0.9, 0.9)),
-        clients,
-        1.0,
-        1e-7,
-        sketch=sketch,
-        rows=None if sketch == "sum" else 1000,
-        radius=radius,
-        ring=ring,
-        servers=SERVERS,
-        noise_by="servers",
-        seed=1,
+        ReleaseSpec.of(
+            Schema.from_pair([f"x{column}" for column in range(COLUMNS)], (-0.9, 0.9)),
+            clients,
+            1.0,
+            1e-7,
+            sketch=sketch,
+            rows=None if sketch == "sum" else 1000,
+            radius=radius,
+            ring=ring,
+            servers=SERVERS,
+            noise_by="servers",
+            simulation_seed=1,
+        )
     )
 
 

@@ -41,7 +41,7 @@ PEER = "pyarrow and scikit-learn"
 HOOKS = {
     "dpmpc.tables:read_table": "read the file",
     "dpmpc.cli.fit_models:RidgeAnalysis.check": "check the table",
-    "dpmpc.planning.specification:design": "calibrate",
+    "dpmpc.specification:design": "calibrate",
     "dpmpc.contributions:Rows.encode_raw": "clip and encode",
     "dpmpc.contributions:SecondMoments.encode_raw": "clip and encode",
     "dpmpc.noise:Noise.sample": "noise",

@@ -26,7 +26,7 @@ from dpmpc.data_release import design as mixing_design
 from dpmpc.errors import DpmpcError
 from dpmpc.network.settings import PartySettings, read_settings, write_settings
 from dpmpc.noise import noise_from
-from dpmpc.planning.specification import design
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.privacy import BudgetLedger
 from dpmpc.release import Release
 from dpmpc.sharing import ArrayShare, SeededShare, open_share, save_share
@@ -89,7 +89,7 @@ class Count:
 def cases(folder: Path, parquet: bool = True) -> list[Case]:
     """Return the parsers with sound inputs; `folder` is for files, an empty one."""
     tasks = [
-        design(Schema.from_pair(["a", "b", "y"], (0, 10)), 300, 1.0, 1e-6, **choices)
+        design(ReleaseSpec.of(Schema.from_pair(["a", "b", "y"], (0, 10)), 300, 1.0, 1e-6, **choices))
         for choices in (
             {"sketch": "osnap", "rows": 8, "sparsity": 2},
             {"sketch": "sum", "noise_by": "servers"},

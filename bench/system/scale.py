@@ -28,8 +28,8 @@ from bench.harness import machine, markdown, plus_minus, summary, write
 from dpmpc.bounds import Schema
 from dpmpc.contributions import SecondMoments
 from dpmpc.errors import InputError
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.planning.cost import Cost, Prices, Slopes, Workload, estimate
-from dpmpc.planning.specification import design
 from dpmpc.sharing import SeededShare, save_share
 from dpmpc.sketching import OSNAP
 from dpmpc.system import drop_from_cache
@@ -75,7 +75,11 @@ def main(arguments: Sequence[str]) -> None:
 def task_of(clients: int) -> Task:
     """The job, with noise calibrated for fewer clients: its size is no part of a server's work."""
     schema = Schema.unit([f"x{column}" for column in range(COLUMNS)])
-    small = design(schema, 10_000, 1.0, 1e-9, sketch="osnap", rows=ROWS, sparsity=SPARSITY, copies="one", seed=1)
+    small = design(
+        ReleaseSpec.of(
+            schema, 10_000, 1.0, 1e-9, sketch="osnap", rows=ROWS, sparsity=SPARSITY, copies="one", simulation_seed=1
+        )
+    )
     return dataclasses.replace(small, sketch=OSNAP(ROWS, clients, SPARSITY, seed=1))
 
 

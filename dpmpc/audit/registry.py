@@ -36,7 +36,7 @@ from dpmpc.coinpress.rounds import Round, covariance_round, mean_round
 from dpmpc.coinpress.summation import Servers
 from dpmpc.mutual_information import AdditiveNoise, RandomProjection
 from dpmpc.noise import Gaussian
-from dpmpc.planning.specification import design
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.privacy import mu_of_budget
 from dpmpc.randomness import SEED_BYTES, Stream
 from dpmpc.sketching import GaussianProjection
@@ -110,7 +110,10 @@ SystemFactory = Callable[[float, float, int], Subject]
 def sketched(epsilon: float, delta: float, seed: int, **choices: Any) -> Mechanism:
     """Rows of two columns, in a sketch of four rows."""
     wanted = {"sketch": "osnap", "rows": ROWS, "sparsity": 2, "copies": "each", "clients": CLIENTS, **choices}
-    return Sums(design(Schema.unit(NAMES), epsilon=epsilon, delta=delta, seed=seed, **wanted), CORNERS)
+    return Sums(
+        design(ReleaseSpec.of(Schema.unit(NAMES), epsilon=epsilon, delta=delta, simulation_seed=seed, **wanted)),
+        CORNERS,
+    )
 
 
 def pure(epsilon: float, delta: float, seed: int, **choices: Any) -> Mechanism:
@@ -121,7 +124,9 @@ def pure(epsilon: float, delta: float, seed: int, **choices: Any) -> Mechanism:
 
 def second_moments(epsilon: float, delta: float, seed: int) -> Mechanism:
     """Sum of second moments; (1, 1, 1, 1) and (1, 1, -1, -1), each row with its constant, are orthogonal."""
-    task = design(Schema.unit(("a", "b", "c")), CLIENTS // 2, epsilon, delta, sketch="sum", seed=seed)
+    task = design(
+        ReleaseSpec.of(Schema.unit(("a", "b", "c")), CLIENTS // 2, epsilon, delta, sketch="sum", simulation_seed=seed)
+    )
     return Sums(task, ((1.0, 1.0, 1.0), (1.0, -1.0, -1.0)))
 
 
@@ -157,7 +162,10 @@ def _rho(epsilon: float, delta: float) -> float:
 def missing(epsilon: float, delta: float, seed: int, **choices: Any) -> Subject:
     """A sketch that promises to hold although three contributions are missing, of several public matrices."""
     made = {"sketch": "osnap", "rows": 40, "sparsity": 2, "dropouts": 3, **choices}
-    tasks = [design(Schema.unit(NAMES), 160, epsilon, delta, seed=seed + matrix, **made) for matrix in range(MATRICES)]
+    tasks = [
+        design(ReleaseSpec.of(Schema.unit(NAMES), 160, epsilon, delta, simulation_seed=seed + matrix, **made))
+        for matrix in range(MATRICES)
+    ]
     return MissingClients(tasks, CORNERS)
 
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from rich.console import RenderableType
+from rich.table import Table as Grid
 
 from dpmpc.bounds import Schema
 from dpmpc.cli.fit_models import Analysis, LowRankAnalysis, MomentAnalysis, RidgeAnalysis
 from dpmpc.datasets import DEMO_BOUNDS, DEMO_RADIUS, DEMO_TARGET, demo_population
 from dpmpc.estimators import FrequencyMoment, LowRankApproximation, RidgeRegression
-from dpmpc.planning.specification import design
+from dpmpc.planning import ReleaseSpec, design
+from dpmpc.protocols.linear_transform import NetworkedRun
+from dpmpc.render.fit import TABLE_STYLE, byte_fields, guarantee_text, release_text, servers_table, values_table
 from dpmpc.tables import Table
 from dpmpc.task import Task
 
@@ -19,7 +25,7 @@ _COMPONENTS = 2
 
 @dataclasses.dataclass(frozen=True)
 class Demonstration:
-    """A model, its data, and what `dpmpc.planning.specification.design` is told beside the budget and the servers."""
+    """A model, its data, and what `dpmpc.planning.design` is told beside the budget and the servers."""
 
     analysis: Analysis
     table: Table
@@ -29,7 +35,11 @@ class Demonstration:
     def task(self, epsilon: float, delta: float, sketch: str | None, servers: int, seed: int | None = None) -> Task:
         """Design the release, with another sketch than the model's own if one is named."""
         choices = self.choices if sketch is None else {**self.choices, "sketch": sketch}
-        return design(self.schema, len(self.table), epsilon, delta, servers=servers, seed=seed, **choices)
+        return design(
+            ReleaseSpec.of(
+                self.schema, len(self.table), epsilon, delta, servers=servers, simulation_seed=seed, **choices
+            )
+        )
 
 
 def demonstration(model: str, clients: int, seed: int | None = None) -> Demonstration:
@@ -46,7 +56,108 @@ def demonstration(model: str, clients: int, seed: int | None = None) -> Demonstr
         analysis = LowRankAnalysis(LowRankApproximation(_COMPONENTS))
         return Demonstration(analysis, table, DEMO_BOUNDS, analysis.choices({"radius": DEMO_RADIUS}, DEMO_BOUNDS))
     analysis, schema = (
-        MomentAnalysis(FrequencyMoment(of="items", seed=seed), ITEM_COLUMN),
+        MomentAnalysis(FrequencyMoment(of="items", simulation_seed=seed), ITEM_COLUMN),
         DEMO_BOUNDS.select([ITEM_COLUMN]),
     )
     return Demonstration(analysis, table.select([ITEM_COLUMN]), schema, analysis.choices({}, schema))
+
+
+#: The releases of each model, by name, with the sketch if it is not the model's own.
+SKETCHES: dict[str, dict[str, str | None]] = {
+    "ridge": {"sketch": None, "sum": "sum"},
+    "low-rank": {"release": None},
+    "moment": {"release": None},
+}
+_PEOPLE = """\
+A generated population (dpmpc.datasets.demo_population, seed 0) whose income is linear in five features. Each person
+clips, encodes, noises and secret-shares one row; server processes add up their shares; only the noisy result is opened.
+"""
+_TWICE = """\
+Two releases of the same people, each with the same guarantee: a sketch of their rows, and the sum of their second
+moments. To publish both would cost twice the budget. This is a demonstration on generated people: choose one.
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One release.
+
+    Attributes
+    ----------
+    networked : NetworkedRun
+        Release and servers.
+    fields : dict
+        Its JSON object.
+    parts : list
+        The same for a person.
+    shown : Demonstration
+        With its analysis fitted.
+    """
+
+    networked: NetworkedRun
+    fields: dict[str, Any]
+    parts: list[RenderableType]
+    shown: Demonstration
+
+
+def fields(runs: Mapping[str, Run]) -> dict[str, Any]:
+    """Return the JSON object of the first release, with those of the others by name."""
+    first, *others = runs
+    return {**runs[first].fields, **{name: runs[name].fields for name in others}}
+
+
+def parts(runs: Mapping[str, Run], *, wall_s: float) -> list[RenderableType]:
+    """Return what a person reads."""
+    first = next(iter(runs.values()))
+    if len(runs) == 1:
+        return [_PEOPLE, *first.parts]
+    promised = first.networked.release.guarantee
+    return [
+        _PEOPLE,
+        _TWICE,
+        *(f"{name}: {release_text(run.networked.release.task)}" for name, run in runs.items()),
+        "",
+        _coefficients(runs),
+        _comparison(runs),
+        "",
+        guarantee_text(promised),
+        f"That is the sketch's. The sum promises ({promised.epsilon:g}, {promised.delta:g}) too, by noise of its own.",
+        "",
+        *(part for name, run in runs.items() for part in (f"{name}:", servers_table(run.networked.servers))),
+        f"wall time: everything {wall_s:.1f} s",
+    ]
+
+
+def _coefficients(runs: Mapping[str, Run]) -> Grid:
+    analyses = {name: _ridge(run) for name, run in runs.items()}
+    best, table = analyses["sum"], runs["sum"].shown.table
+    assert best.truth is not None
+    columns: dict[str, Sequence[float]] = {
+        "truth": list(best.truth),
+        **{name: list(analysis.estimator.coef_) for name, analysis in analyses.items()},
+        "not private": list(best.optimum(table)),
+    }
+    return values_table("Coefficients", best.estimator.feature_names_, columns)
+
+
+def _comparison(runs: Mapping[str, Run]) -> Grid:
+    """Error, upload and server time of each release."""
+    grid = Grid(title="Side by side", **TABLE_STYLE)
+    grid.add_column()
+    results = {name: run.fields["result"] for name, run in runs.items()}
+    for name in runs:
+        grid.add_column(name, justify="right")
+    grid.add_row("cost / optimal cost (phi)", *(f"{result['approximation_factor']:.5g}" for result in results.values()))
+    grid.add_row("  trivial predictor", *(f"{result['trivial_factor']:.4g}" for result in results.values()))
+    grid.add_row("coefficients off the truth", *(f"{_ridge(run).error():.2%}" for run in runs.values()))
+    sizes = [byte_fields(run.networked.release.task) for run in runs.values()]
+    grid.add_row("a client sends, bytes", *(f"{size['client_to_all_servers']:,}" for size in sizes))
+    grid.add_row("all clients, s", *(f"{run.networked.clients_s:.2f}" for run in runs.values()))
+    slowest = [max(report.total_s for report in run.networked.servers) for run in runs.values()]
+    grid.add_row("slowest server, s, set-up apart", *(f"{seconds:.3f}" for seconds in slowest))
+    return grid
+
+
+def _ridge(run: Run) -> RidgeAnalysis:
+    assert isinstance(run.shown.analysis, RidgeAnalysis)
+    return run.shown.analysis

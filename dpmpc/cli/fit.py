@@ -79,7 +79,7 @@ def _penalty(text: str) -> float | str:
 def _fit(options: argparse.Namespace) -> None:
     from dpmpc.bounds import Schema, schema
     from dpmpc.cli.fit_models import analysis_of
-    from dpmpc.planning.specification import design
+    from dpmpc.planning import ReleaseSpec, design
     from dpmpc.tables import read_table
 
     began = time.perf_counter()
@@ -94,7 +94,7 @@ def _fit(options: argparse.Namespace) -> None:
     analysis.check(table)
     public = schema(given, table.names)
     choices = analysis.choices(task_choices(options), public)
-    task = design(public, len(table), options.epsilon, options.delta, **choices)
+    task = design(ReleaseSpec.of(public, len(table), options.epsilon, options.delta, **choices))
     networked, fields, parts = run_and_fit(task, table, options, analysis, began=began)
     if out is not None:
         write_outputs(out, fields, parts, networked.release, _page(networked, fields, analysis, options))

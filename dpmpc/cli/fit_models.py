@@ -68,7 +68,7 @@ class Analysis(abc.ABC):
         return bounded
 
     def choices(self, asked: dict[str, Any], public: Schema) -> dict[str, Any]:
-        """Return what `dpmpc.planning.specification.design` is told, from what the user asked for."""
+        """Return what `dpmpc.planning.design` is told, from what the user asked for."""
         return asked
 
     def features(self, table: Table) -> int:
@@ -238,7 +238,7 @@ class MomentAnalysis(Analysis):
             2 if options.order is None else options.order,
             of="items" if options.items else "values",
             rows=options.rows,
-            seed=options.simulation_seed,
+            simulation_seed=options.simulation_seed,
         )
         return cls(estimator, options.column)
 

@@ -58,8 +58,8 @@ def add_commands(commands: Any) -> None:
 
 def _plan(options: argparse.Namespace) -> None:
     from dpmpc.bounds import Schema
+    from dpmpc.planning import ReleaseSpec, design
     from dpmpc.planning.scenario import Population
-    from dpmpc.planning.specification import design
     from dpmpc.render import plan as plan_report
 
     if (options.columns is None) == (options.bounds is None):
@@ -74,7 +74,11 @@ def _plan(options: argparse.Namespace) -> None:
     aim, explained = _aim(options, len(schema))
     population = Population(options.spread, options.spread, explained)
     plot = None if options.plot is None else _plot_file(options.plot)
-    task = design(schema, options.clients, options.epsilon, options.delta, purpose=aim.purpose, **task_choices(options))
+    task = design(
+        ReleaseSpec.of(
+            schema, options.clients, options.epsilon, options.delta, purpose=aim.purpose, **task_choices(options)
+        )
+    )
     fields = plan_report.plan_fields(task, aim, population, prices=_prices(options), days=options.days)
     if plot is not None:
         _draw_plan(plot, task, aim, population)

@@ -70,11 +70,11 @@ def network_seconds(deadline: float = 30.0) -> float:
         If a party fails; the error names it.
     """
     from dpmpc.bounds import Schema
-    from dpmpc.planning.specification import design
+    from dpmpc.planning import ReleaseSpec, design
     from dpmpc.protocols.linear_transform import run
 
     began = time.perf_counter()
-    task = design(Schema.unit(["x", "y"]), CLIENTS, 1.0, 1e-6, servers=SERVERS, sketch="sum")
+    task = design(ReleaseSpec.of(Schema.unit(["x", "y"]), CLIENTS, 1.0, 1e-6, servers=SERVERS, sketch="sum"))
     run(task, np.zeros((CLIENTS, 2)), deadline=deadline)
     return time.perf_counter() - began
 

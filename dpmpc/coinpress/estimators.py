@@ -44,7 +44,7 @@ class CoinPress(BaseEstimator):  # type: ignore[misc]
     servers : int, optional
         Number of servers; a trusted curator by default.
     sharing, noise_by, corrupt_clients
-        Among servers; see `dpmpc.planning.specification.design`.
+        Among servers; see `dpmpc.planning.design`.
     run : callable, optional
         How servers run a task: by default in this process; ``dpmpc.protocols.coinpress.run`` is among real ones.
     seed : int, optional

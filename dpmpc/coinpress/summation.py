@@ -24,7 +24,7 @@ from dpmpc.coinpress.rounds import Averaged, Reals, Round
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import InputError
 from dpmpc.noise import DiscreteGaussian
-from dpmpc.planning.specification import design
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.privacy import Guarantee, Ledger, account, calibrate, check_budget, epsilon_of_mu, epsilon_of_rho, rho_of_sum
 from dpmpc.privacy.calibration import ONE_RELEASE
 from dpmpc.privacy.guarantee import CHECKERS
@@ -158,7 +158,7 @@ class Servers(Summation):
     rho, delta, seed
         See `Summation`.
     servers, sharing, noise_by, corrupt_clients
-        See `dpmpc.planning.specification.design`.
+        See `dpmpc.planning.design`.
     run : callable
         ``run(task, rows, stream=...)`` plays clients and servers and returns the release.
     """
@@ -181,20 +181,22 @@ class Servers(Summation):
             "sharing": sharing,
             "noise_by": noise_by,
             "corrupt_clients": corrupt_clients,
-            "seed": seed,
+            "simulation_seed": seed,
         }
         self._run = run
 
     def task(self, published: Round, clients: int) -> Task:
         """Return the public facts of the round's release, verified."""
         return design(
-            published.schema,
-            clients,
-            self._epsilon(published),
-            self.delta,
-            statistic=published.statistic,
-            fractional_bits=FRACTIONAL_BITS,
-            **self._choices,
+            ReleaseSpec.of(
+                published.schema,
+                clients,
+                self._epsilon(published),
+                self.delta,
+                contribution=published.statistic,
+                fractional_bits=FRACTIONAL_BITS,
+                **self._choices,
+            )
         )
 
     def __call__(self, published: Round, rows: Reals) -> Averaged:

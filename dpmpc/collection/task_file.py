@@ -38,7 +38,7 @@ from dpmpc.encoding import plan_modulus
 from dpmpc.errors import CollectionClosed, GuaranteeError, InputError, TooFewClients
 from dpmpc.network.identity import check_certificate
 from dpmpc.noise import noise_from
-from dpmpc.planning.specification import design
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.privacy.exposure import MATRICES
 from dpmpc.randomness import SEED_BYTES, Label, derive
 from dpmpc.sharing import ShamirSharing
@@ -454,7 +454,7 @@ def design_collection(
         chosen it, come from people who tell the server their noise or add none. It can be 0 only if each client is
         known to be honest.
     **options
-        Others of `dpmpc.planning.specification.design`.
+        Others of `ReleaseSpec.of`.
 
     Returns
     -------
@@ -471,7 +471,7 @@ def design_collection(
     """
     noise_by, corrupt_clients = _noise_of(noise_by, corrupt_clients, options.get("sharing", "additive"), minimum_batch)
     options |= {"noise_by": noise_by, "corrupt_clients": corrupt_clients}
-    task = design(schema, minimum_batch, epsilon, delta, servers=len(servers), **options)
+    task = design(ReleaseSpec.of(schema, minimum_batch, epsilon, delta, servers=len(servers), **options))
     fields = _without_none(task.to_dict())
     for derived in ("columns", "seed"):
         fields["sketch"].pop(derived, None)

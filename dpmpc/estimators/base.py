@@ -9,23 +9,28 @@ nothing. Not promised: secrecy from this process, in which `fit` plays clients a
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 
-from dpmpc import simulation as model
+from dpmpc import simulation
+from dpmpc.arguments import documented
 from dpmpc.baselines import LinearModel
 from dpmpc.bounds import Bounds, Schema, check_table, schema
 from dpmpc.errors import InputError
-from dpmpc.planning.specification import design
+from dpmpc.planning import Mechanism, ReleaseSpec, design
 from dpmpc.randomness import stream_for
 from dpmpc.release import Release
 from dpmpc.scikit import rows_like_fitted, target_of, warn_in_selection
+from dpmpc.specification import Trusted as TrustModel
+from dpmpc.specification import describe
 from dpmpc.tables import Table
 
 
+@documented(describe)
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     """Base of the estimators that read a release, or make one from data at hand.
@@ -36,22 +41,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         Budget of the release that `fit` makes; delta = 0 with ``noise="discrete-laplace"``.
     bounds : Schema, pair, dict, path or None
         Public bounds of the columns, target included; None where the data is already in [-1, 1].
-    noise : {"discrete-gaussian", "skellam", "discrete-laplace"}
-        Family of the noise.
-    servers : int
-        Number of servers.
-    sharing : {"additive", "shamir"}
-        How contributions are split.
-    noise_by, copies : str
-        Who adds the noise, and how many copies clients send; see `dpmpc.planning.specification.design`.
-    corrupt_clients, dropouts, coalition
-        See `dpmpc.privacy.Trust`.
-    calibration : {"joint", "paper"}
-        See `dpmpc.privacy.calibrate`.
     threads : int
         Threads of the kernels.
-    seed : int, optional
+    simulation_seed : int, optional
         Simulations only: repeats sketch, noise and shares; the guarantee then says that nobody is protected.
+    seed : int, optional
+        The old name of `simulation_seed`.
     """
 
     epsilon: float = 1.0
@@ -67,49 +62,55 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     coalition: str = "adaptive"
     calibration: str = "joint"
     threads: int = 1
+    simulation_seed: int | None = None
     seed: int | None = None
 
     def task_choices(self, public: Schema) -> dict[str, Any]:
-        """Return what `design` has to be told about this estimator, beyond budget and trust."""
+        """Return what a release of this estimator is, beyond budget, trust and mechanism, by flat names."""
         return {}
+
+    def specification(self, public: Schema, clients: int) -> ReleaseSpec:
+        """Return the release that `fit` makes of so many rows within these bounds."""
+        flat = {
+            name: getattr(self, name)
+            for part in (TrustModel, Mechanism)
+            for name in part.__struct_fields__
+            if hasattr(self, name)
+        }
+        return ReleaseSpec.of(
+            public,
+            clients,
+            self.epsilon,
+            self.delta,
+            simulation_seed=self.randomness(),
+            **flat,
+            **self.task_choices(public),
+        )
+
+    def randomness(self) -> int | None:
+        """Return the seed of a simulation, by whichever name it was given."""
+        if self.seed is None:
+            return self.simulation_seed
+        if self.simulation_seed is not None:
+            raise InputError(f"seed: {self.seed} given beside simulation_seed, one of the two expected")
+        warnings.warn("seed is now called simulation_seed", FutureWarning, stacklevel=3)
+        return self.seed
 
     def release(self, table: Table) -> Release:
         """Simulate the clients who own the table's rows and the servers, in this process; return what they release."""
         warn_in_selection()
         table.require_public_count()
-        public = schema(self.bounds, table.names)
-        task = design(
-            public,
-            len(table),
-            self.epsilon,
-            self.delta,
-            noise=self.noise,
-            sharing=self.sharing,
-            servers=self.servers,
-            noise_by=self.noise_by,
-            copies=self.copies,
-            corrupt_clients=self.corrupt_clients,
-            dropouts=self.dropouts,
-            coalition=self.coalition,
-            calibration=self.calibration,
-            seed=self.seed,
-            **self.task_choices(public),
-        )
-        return model.run(task, table.values, stream=stream_for(self.seed), threads=self.threads)
+        spec = self.specification(schema(self.bounds, table.names), len(table))
+        return simulation.run(design(spec), table.values, stream=stream_for(spec.simulation_seed), threads=self.threads)
 
 
+@documented(describe)
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class PrivateLinearModel(PrivateEstimator):
     """Base of the estimators that read the Gram matrix of a release of rows or second moments.
 
     Parameters
     ----------
-    sketch : {"auto", "osnap", "countsketch", "rademacher", "sum"}
-        The public matrix; see `dpmpc.planning.specification.design`.
-    rows, sparsity : int, optional
-        k and s of the sketch.
-    radius : float, optional
-        L2 clipping norm of the normalised row.
     **options
         Those of `PrivateEstimator`.
     """

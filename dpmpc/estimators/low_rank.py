@@ -10,15 +10,18 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from dpmpc.arguments import documented
 from dpmpc.baselines import check_rank, excess_risk, random_excess_risk, top_components
 from dpmpc.bounds import Schema
 from dpmpc.errors import InputError
 from dpmpc.estimators.base import PrivateLinearModel
 from dpmpc.release import GramRelease, Release
 from dpmpc.scikit import name_features, remember_features, rows_like_fitted
+from dpmpc.specification import describe
 from dpmpc.tables import Table
 
 
+@documented(describe)
 @dataclasses.dataclass(eq=False, repr=False)
 class LowRankApproximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateLinearModel):  # type: ignore[misc]
     """Differentially private low-rank approximation by secure sketching.

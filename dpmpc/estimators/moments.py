@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import Tags
 
+from dpmpc.arguments import documented
 from dpmpc.bounds import Schema
 from dpmpc.contributions import ItemSketch, PowerSum, Statistic
 from dpmpc.errors import InputError
 from dpmpc.estimators.base import PrivateEstimator
-from dpmpc.planning.specification import public_seed
+from dpmpc.planning.designing import public_seed
 from dpmpc.release import Release
+from dpmpc.specification import describe
 from dpmpc.tables import Table
 
 OF = ("values", "items")
@@ -23,6 +25,7 @@ DEFAULT_ROWS = 256
 FRACTIONAL_BITS = 24  # n rounding errors of 2^-25 stay below the noise for n up to 10^8
 
 
+@documented(describe)
 @dataclasses.dataclass(eq=False, repr=False)
 class FrequencyMoment(PrivateEstimator):
     """Differentially private moments of what the clients hold, each one number or one item.
@@ -109,7 +112,7 @@ class FrequencyMoment(PrivateEstimator):
 
     def task_choices(self, public: Schema) -> dict[str, Any]:
         """Return the statistic that the clients send, and its encoding."""
-        return {"statistic": self.statistic(public), "fractional_bits": FRACTIONAL_BITS}
+        return {"contribution": self.statistic(public), "fractional_bits": FRACTIONAL_BITS}
 
     def statistic(self, public: Schema) -> Statistic:
         """Return what each client sends; a schema of one column is expected."""
@@ -118,7 +121,7 @@ class FrequencyMoment(PrivateEstimator):
         if self.of == "values":
             return PowerSum.of(public.columns[0], self.order)
         rows = DEFAULT_ROWS if self.rows is None else self.rows
-        return ItemSketch.of(public.columns[0], rows, public_seed(self.seed))
+        return ItemSketch.of(public.columns[0], rows, public_seed(self.randomness()))
 
     def exact_moment(self, X: ArrayLike) -> float:
         """Return the moment of data at hand, which is not private, in the form that `fit` takes."""

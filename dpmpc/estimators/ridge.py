@@ -15,6 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpmpc.arguments import documented
 from dpmpc.baselines import LinearModel, exact_gram, solve_ridge
 from dpmpc.contributions import SecondMoments
 from dpmpc.errors import InputError
@@ -22,6 +23,7 @@ from dpmpc.estimators.base import LinearPredictor, PrivateLinearModel, column_in
 from dpmpc.estimators.inference import Inference, infer
 from dpmpc.release import GramRelease, NoisyGram, Release
 from dpmpc.scikit import name_features, remember_features
+from dpmpc.specification import describe
 
 Matrix = NDArray[np.float64]
 
@@ -106,6 +108,7 @@ class Comparison:
     trivial_factor: float
 
 
+@documented(describe)
 @dataclasses.dataclass(eq=False, repr=False)
 class RidgeRegression(LinearPredictor, PrivateLinearModel):
     """Differentially private ridge regression by secure sketching.

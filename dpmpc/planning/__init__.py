@@ -1,5 +1,6 @@
 """From what is wanted to a task, before any data: noise, modulus, bytes, expected error, advice."""
 
-from dpmpc.planning.specification import design
+from dpmpc.planning.designing import design
+from dpmpc.specification import Budget, Mechanism, ReleaseSpec, Sketch
 
-__all__ = ["design"]
+__all__ = ["Budget", "Mechanism", "ReleaseSpec", "Sketch", "design"]

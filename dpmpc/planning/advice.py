@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable
 
 from dpmpc.contributions import SecondMoments
+from dpmpc.planning.designing import AUTO_WIDTH
 from dpmpc.planning.prediction import Aim, Prediction, best_rows, predict
 from dpmpc.planning.scenario import Population, Setting
-from dpmpc.planning.specification import AUTO_WIDTH
 from dpmpc.privacy import NOISED_BY, Noising
 from dpmpc.task import Task
 

@@ -24,7 +24,7 @@ class Aim(abc.ABC):
     Attributes
     ----------
     purpose : str
-        As in `dpmpc.planning.specification.design`.
+        As in `dpmpc.specification.design`.
     symbol : str
         Name of the measure.
     optimum : float

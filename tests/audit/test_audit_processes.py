@@ -11,12 +11,11 @@ import sys
 import time
 from pathlib import Path
 
-from support import aborting, release_processes
-
 from dpmpc import data_release as mixing
 from dpmpc.cli.main import main
 from dpmpc.privacy import epsilon_of_mu
 from dpmpc.release import Release
+from support import aborting, release_processes
 
 TESTS = Path(__file__).parent
 

@@ -22,7 +22,7 @@ from dpmpc.collection.ledger import Ledger
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.errors import InputError
 from dpmpc.noise import Noise
-from dpmpc.planning.specification import design
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.privacy import RowExposure, Trust, epsilon_of_mu
 from dpmpc.randomness import Stream
 
@@ -32,7 +32,7 @@ FAILURE = 1e-6
 
 def task_of(clients=12, rows=4, seed=3, **choices):
     wanted = {"sketch": "osnap", "sparsity": 2, "copies": "one", **choices}
-    return design(SCHEMA, clients, 1.0, 1e-5, rows=rows, seed=seed, **wanted)
+    return design(ReleaseSpec.of(SCHEMA, clients, 1.0, 1e-5, rows=rows, simulation_seed=seed, **wanted))
 
 
 def examined(name, releases=20_000):
@@ -230,7 +230,9 @@ class TrustingCollection:
     """What the audit needs of a collection: the task of its minimum batch, with nobody corrupt in it."""
 
     def __init__(self, folder, schema, *, minimum_batch, epsilon, delta, **options):
-        self.made = design(schema, minimum_batch, epsilon, delta, noise_by="clients", seed=1, **options)
+        self.made = design(
+            ReleaseSpec.of(schema, minimum_batch, epsilon, delta, noise_by="clients", simulation_seed=1, **options)
+        )
 
     def task(self, clients, toss):
         return self.made

@@ -285,7 +285,7 @@ def test_ridge_on_a_sum_beats_adassp_where_the_data_is_ill_conditioned(kind):
     of their standard errors.
     """
     X, y = ill_conditioned(kind)
-    ours = [RidgeRegression(sketch="sum", seed=seed).fit(X, y) for seed in range(8)]
+    ours = [RidgeRegression(sketch="sum", simulation_seed=seed).fit(X, y) for seed in range(8)]
     theirs = [AdaSSP(seed=seed).fit(X, y) for seed in range(8)]
     assert {fit.release_.guarantee.neighbouring for fit in ours} == {"replace-one"}
     assert all(fit.alpha_ > 1 for fit in ours + theirs)

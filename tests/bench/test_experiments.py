@@ -20,7 +20,7 @@ from dpmpc.baselines import excess_risk, optimal_ridge, ridge_cost
 from dpmpc.bounds import Schema
 from dpmpc.errors import InputError
 from dpmpc.noise import Skellam
-from dpmpc.planning.specification import design
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.privacy import mu_of_budget
 from dpmpc.randomness import Stream
 from dpmpc.tables import Table
@@ -41,7 +41,9 @@ def rows_of(clients=600, columns=3, seed=0):
 
 
 def task_of(clients=600, delta=1e-6, copies="each", **choices):
-    return design(Schema.unit(["a", "b", "y"]), clients, 1.0, delta, copies=copies, seed=7, **choices)
+    return design(
+        ReleaseSpec.of(Schema.unit(["a", "b", "y"]), clients, 1.0, delta, copies=copies, simulation_seed=7, **choices)
+    )
 
 
 # The law of a release
@@ -125,7 +127,7 @@ def test_phi_is_the_cost_over_the_least():
     rows = synthetic.regression(3000)
     X, y = rows[:, :-1], rows[:, -1]
     problem = RidgeProblem(rows, 10.0)
-    release = problem.design(5.0, 1e-6, sketch="sum", seed=1)
+    release = problem.design(5.0, 1e-6, sketch="sum", simulation_seed=1)
     release = opened(release, exact_sums(release, rows), 1)
     model_ = RidgeRegression(10.0, fit_intercept=False, debias="never").fit_release(release).model_
     least = ridge_cost(optimal_ridge(X, y, 10.0, fit_intercept=False), X, y, 10.0)
@@ -136,7 +138,7 @@ def test_phi_is_the_cost_over_the_least():
 def test_psi_is_the_excess_risk():
     rows = synthetic.gapped(3000)
     problem = LowRankProblem(rows, 3)
-    task = problem.design(5.0, 1e-6, sketch="osnap", rows=64, copies="each", seed=1)
+    task = problem.design(5.0, 1e-6, sketch="osnap", rows=64, copies="each", simulation_seed=1)
     release = opened(task, exact_sums(task, rows), 1)
     components = LowRankApproximation(3).fit_release(release).components_
     assert problem.judge(release) == pytest.approx(excess_risk(components, rows), rel=1e-6)

@@ -108,7 +108,7 @@ def test_networked_fit_agrees_with_the_in_process_run_of_the_same_seed(data, tmp
     assert status == 0
     values = table().values
     local = dpmpc.RidgeRegression(
-        sketch="osnap", rows=16, sparsity=2, seed=11, bounds={"x0": (-2, 2), "x1": (-2, 2), "y": (-2, 2)}
+        sketch="osnap", rows=16, sparsity=2, simulation_seed=11, bounds={"x0": (-2, 2), "x1": (-2, 2), "y": (-2, 2)}
     ).fit(values[:, :2], values[:, 2])
     assert list(json.loads(printed)["result"]["coefficients"].values()) == pytest.approx(list(local.coef_), rel=1e-12)
 
@@ -122,7 +122,7 @@ def test_networked_low_rank_agrees_with_the_in_process_run_of_the_same_seed(data
     assert (fields["model"], fields["features"], len(fields["timing"]["per_server"])) == ("low-rank", 3, 3)
     result = fields["result"]
     assert 0 <= result["psi"] < result["random_psi"]
-    local = dpmpc.LowRankApproximation(2, seed=3, bounds=(-2, 2)).fit(table().values)
+    local = dpmpc.LowRankApproximation(2, simulation_seed=3, bounds=(-2, 2)).fit(table().values)
     assert [list(component) for component in result["components"]] == [list(NAMES)] * 2
     assert np.array([list(component.values()) for component in result["components"]]) == pytest.approx(
         local.components_, rel=1e-12
@@ -144,7 +144,7 @@ def test_networked_moments_agree_with_the_in_process_run_of_the_same_seed(option
     assert (fields["model"], fields["features"], fields["sketch"]["family"]) == ("moment", 1, "sum")
     result = fields["result"]
     assert (result["column"], result["order"], result["of"]) == ("age", order, of)
-    local = dpmpc.FrequencyMoment(order, of=of, bounds=(0, 11), seed=3).fit(values)
+    local = dpmpc.FrequencyMoment(order, of=of, bounds=(0, 11), simulation_seed=3).fit(values)
     assert (result["moment"], result["standard_error"]) == (local.moment_, local.standard_error_)
     exact = np.sum(values**4.0) if of == "values" else np.sum(np.bincount(values) ** 2)
     assert result["exact_moment"] == exact

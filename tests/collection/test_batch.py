@@ -3,12 +3,12 @@
 import hashlib
 
 import numpy as np
-from support.release_processes import deploy, run
 
 from dpmpc.collection.agreement import batch_digest
 from dpmpc.collection.certificate import verify
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.randomness import Label
+from support.release_processes import deploy, run
 
 TOSS = bytes(range(32))
 

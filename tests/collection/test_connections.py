@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
-from support.hostile.strangers import Silent, pipeline
 
 from bench.system.collection_servers import Servers
 from dpmpc.collection import connections
@@ -19,6 +18,7 @@ from dpmpc.collection.admission import Limits
 from dpmpc.collection.connections import Door, Guard, SeldomLogger, connections_allowed, listen
 from dpmpc.errors import InputError
 from dpmpc.network.identity import pinning_context
+from support.hostile.strangers import Silent, pipeline
 
 LOG = logging.getLogger("dpmpc.collection.test")
 

@@ -12,9 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.hostile.servers import meddle, say, tell_other_words, words_of
-from support.release_processes import DAY, filled
-from support.talk import talk
 
 from dpmpc.collection import agreement
 from dpmpc.collection.certificate import verify
@@ -30,6 +27,9 @@ from dpmpc.network.meter import Meter, PhaseCost, report_from, rounded
 from dpmpc.network.settings import read_outcome, read_settings
 from dpmpc.protocols import collected_release
 from dpmpc.protocols.collected_release import read_standing, read_statement
+from support.hostile.servers import meddle, say, tell_other_words, words_of
+from support.release_processes import DAY, filled
+from support.talk import talk
 
 
 @pytest.fixture(scope="module")

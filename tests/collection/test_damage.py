@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.collection_processes import DIGEST, SHAPE, batch, digest, open_spool, upload_of
 
 from dpmpc.collection import spool
 from dpmpc.collection.chain import START, first_difference, link, links
 from dpmpc.collection.ledger import Ledger, State
 from dpmpc.errors import AlreadyReleased, SpoolError
 from dpmpc.randomness import Label
+from support.collection_processes import DIGEST, SHAPE, batch, digest, open_spool, upload_of
 
 OLD = Path(__file__).parents[1] / "vectors" / "version_0_1"
 SUMS = np.arange(12, dtype=np.uint64).reshape(3, 4)

@@ -6,8 +6,6 @@ import sqlite3
 
 import numpy as np
 import pytest
-from support.hostile.dealers import deal_badly
-from support.release_processes import COUNT, MINIMUM, deploy, filled, flip, run
 from test_collected_release import assert_refused, assert_released, states
 
 from dpmpc.collection.ledger import Ledger, State
@@ -15,6 +13,8 @@ from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError
+from support.hostile.dealers import deal_badly
+from support.release_processes import COUNT, MINIMUM, deploy, filled, flip, run
 
 SHAMIR = {"sharing": "shamir"}
 

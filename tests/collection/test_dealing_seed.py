@@ -5,7 +5,6 @@ import types
 
 import numpy as np
 import pytest
-from support.release_processes import deploy
 
 from dpmpc.collection import dealing
 from dpmpc.collection.dealing import SeedRecord, check_dealing, read_record, seed_message
@@ -15,6 +14,7 @@ from dpmpc.errors import BatchMismatch, DpmpcError, InconsistentShares, Malforme
 from dpmpc.network.frames import ContentType, Frame, Kind
 from dpmpc.network.identity import sign
 from dpmpc.sharing.dealing import check_values, draw_coefficients
+from support.release_processes import deploy
 
 SERVERS, REPORTS = 4, 12
 IDS = np.arange(16 * REPORTS, dtype=np.uint8).reshape(-1, 16)

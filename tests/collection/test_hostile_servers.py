@@ -5,12 +5,12 @@ import sys
 
 import numpy as np
 import pytest
-from support.hostile.servers import REFUSAL, SCENES
-from support.release_processes import filled, run
 
 from dpmpc.collection.certificate import verify
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.errors import InputError
+from support.hostile.servers import REFUSAL, SCENES
+from support.release_processes import filled, run
 
 LIAR = 2
 

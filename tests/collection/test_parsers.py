@@ -6,7 +6,6 @@ import random
 import msgspec
 import numpy as np
 import pytest
-from support.hostile.upload_servers import ANSWERS, answering
 
 from bench.system.collection_servers import Servers
 from dpmpc.cli.main import main
@@ -14,6 +13,7 @@ from dpmpc.collection.roster import MAGIC, Roster, draw_tickets, read_tickets, w
 from dpmpc.collection.submission import Submission
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import CollectionClosed, DpmpcError, InputError, PartyMissing, ProtocolFailure, ReportRejected
+from support.hostile.upload_servers import ANSWERS, answering
 
 ROW = np.array([[1.0, 2.0, 3.0]])
 KINDS = {"escape sequences": ReportRejected, "a long message": CollectionClosed} | dict.fromkeys(

@@ -6,7 +6,6 @@ import types
 
 import numpy as np
 import pytest
-from support.release_processes import COUNT, MINIMUM, deploy, filled, flip
 
 from dpmpc.collection.ledger import Ledger, State
 from dpmpc.collection.releasing import ReleasingServer, WithoutMask
@@ -15,6 +14,7 @@ from dpmpc.encoding.ring import Mersenne61
 from dpmpc.errors import AlreadyReleased, SpoolError
 from dpmpc.sharing.batch import ArrayShare
 from dpmpc.sharing.dealing import draw_coefficients
+from support.release_processes import COUNT, MINIMUM, deploy, filled, flip
 
 SEED = bytes(range(32))
 

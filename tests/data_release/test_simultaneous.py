@@ -6,8 +6,6 @@ import json
 
 import numpy as np
 import pytest
-from support.hostile.owners import altered
-from support.linked_parties import run_linked
 
 from dpmpc.data_release import design
 from dpmpc.data_release.alignment import keyed_hashes, number_of_set
@@ -19,6 +17,8 @@ from dpmpc.protocols import random_mixing
 from dpmpc.protocols.random_mixing import public_arguments
 from dpmpc.protocols.row_alignment import align
 from dpmpc.protocols.simultaneous import commitment, show_bytes, show_words
+from support.hostile.owners import altered
+from support.linked_parties import run_linked
 
 KEY = b"k" * 32
 

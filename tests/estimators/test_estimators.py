@@ -13,7 +13,7 @@ from dpmpc.baselines import SSP, LinearModel, exact_gram, optimal_ridge, ridge_c
 from dpmpc.bounds import Schema
 from dpmpc.errors import InputError
 from dpmpc.estimators import ridge
-from dpmpc.planning.specification import design
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
 
@@ -61,14 +61,16 @@ def test_a_sketch_without_noise_has_the_expected_error():
     factors = []
     for seed in range(12):
         task = design(
-            Schema.unit([*(f"x{i}" for i in range(10)), "y"]),
-            20_000,
-            1.0,
-            1e-6,
-            sketch="osnap",
-            rows=200,
-            sparsity=4,
-            seed=seed,
+            ReleaseSpec.of(
+                Schema.unit([*(f"x{i}" for i in range(10)), "y"]),
+                20_000,
+                1.0,
+                1e-6,
+                sketch="osnap",
+                rows=200,
+                sparsity=4,
+                simulation_seed=seed,
+            )
         )
         fitted = RidgeRegression(10.0, fit_intercept=False, debias="never").fit_release(
             noise_free(task, np.column_stack([X, y]))
@@ -80,7 +82,7 @@ def test_a_sketch_without_noise_has_the_expected_error():
 @pytest.mark.parametrize("sketch", ["sum", "countsketch"])
 def test_a_private_fit_beats_the_trivial_predictor(sketch):
     X, y, weights = population(200_000, features=3, residual=0.2)
-    fitted = RidgeRegression(1.0, epsilon=1, delta=1e-6, sketch=sketch, radius=1.5, seed=5).fit(X, y)
+    fitted = RidgeRegression(1.0, epsilon=1, delta=1e-6, sketch=sketch, radius=1.5, simulation_seed=5).fit(X, y)
     assert fitted.approximation_factor(X, y) < 0.5 * fitted.trivial_factor(X, y)
     assert np.linalg.norm(fitted.coef_ - weights) < 0.5 * np.linalg.norm(weights)
     assert fitted.release_.guarantee.simulation
@@ -90,7 +92,9 @@ def test_a_private_fit_beats_the_trivial_predictor(sketch):
 @pytest.mark.parametrize("sketch", ["sum", "countsketch"])
 def test_a_fit_of_pure_epsilon_beats_the_trivial_predictor(sketch):
     X, y, weights = population(200_000, features=3, residual=0.2)
-    fitted = RidgeRegression(1.0, epsilon=1, delta=0, noise="discrete-laplace", sketch=sketch, radius=1.5, seed=5)
+    fitted = RidgeRegression(
+        1.0, epsilon=1, delta=0, noise="discrete-laplace", sketch=sketch, radius=1.5, simulation_seed=5
+    )
     fitted.fit(X, y)
     assert fitted.approximation_factor(X, y) < 0.5 * fitted.trivial_factor(X, y)
     assert np.linalg.norm(fitted.coef_ - weights) < 0.5 * np.linalg.norm(weights)
@@ -100,14 +104,14 @@ def test_a_fit_of_pure_epsilon_beats_the_trivial_predictor(sketch):
 
 def test_auto_sums_second_moments_and_is_close_to_the_optimum():
     X, y, _ = population(50_000, features=5)
-    fitted = RidgeRegression(1.0, seed=1).fit(X, y)
+    fitted = RidgeRegression(1.0, simulation_seed=1).fit(X, y)
     assert fitted.release_.task.statistic.name == "second-moments"
     assert fitted.approximation_factor(X, y) < 1.01
 
 
 def test_any_column_can_be_the_target_of_one_release():
     X, y, _ = population(100_000, features=3)
-    task = design(Schema.unit(["a", "b", "c", "y"]), len(X), 1.0, 1e-6, sketch="sum", seed=2)
+    task = design(ReleaseSpec.of(Schema.unit(["a", "b", "c", "y"]), len(X), 1.0, 1e-6, sketch="sum", simulation_seed=2))
     release = model.run(task, np.column_stack([X, y]), stream=Stream.from_seed(2))
     by_name = RidgeRegression().fit_release(release, target="b")
     by_number = RidgeRegression().fit_release(release, target=1)
@@ -124,7 +128,7 @@ def test_coefficients_come_in_the_columns_units():
     rng = np.random.default_rng(0)
     X = rng.uniform([0, 100], [10, 300], (400_000, 2))
     y = 5 + 2 * X[:, 0] - 0.1 * X[:, 1] + rng.standard_normal(400_000)
-    fitted = RidgeRegression(bounds={"x0": (0, 10), "x1": (100, 300), "y": (-30, 20)}, seed=3).fit(X, y)
+    fitted = RidgeRegression(bounds={"x0": (0, 10), "x1": (100, 300), "y": (-30, 20)}, simulation_seed=3).fit(X, y)
     assert fitted.coef_ == pytest.approx([2, -0.1], rel=0.05)
     assert fitted.intercept_ == pytest.approx(5, abs=1)
     assert fitted.predict([[5, 200]]) == pytest.approx([-5], abs=0.5)
@@ -136,7 +140,16 @@ def test_debiasing_happens_where_it_is_safe_and_helps():
     factors = {"guarded": [], "never": []}
     for seed in range(6):
         task = design(
-            Schema.unit(["a", "b", "c", "y"]), len(X), 1.0, 1e-6, sketch="countsketch", rows=200, radius=1.6, seed=seed
+            ReleaseSpec.of(
+                Schema.unit(["a", "b", "c", "y"]),
+                len(X),
+                1.0,
+                1e-6,
+                sketch="countsketch",
+                rows=200,
+                radius=1.6,
+                simulation_seed=seed,
+            )
         )
         release = model.run(task, rows, stream=Stream.from_seed(seed))
         for debias, found in factors.items():
@@ -148,14 +161,14 @@ def test_debiasing_happens_where_it_is_safe_and_helps():
 
 def test_debiasing_is_left_alone_where_the_noise_rules():
     X, y, _ = population(2_000, features=3)
-    fitted = RidgeRegression(sketch="countsketch", rows=50, seed=1).fit(X, y)
+    fitted = RidgeRegression(sketch="countsketch", rows=50, simulation_seed=1).fit(X, y)
     assert not fitted.debiased_
     assert np.linalg.norm(fitted.coef_) < 10
 
 
 def test_a_noisy_sum_is_lifted_out_of_the_noise():
     X, y, _ = population(300, features=3)
-    fitted = RidgeRegression(0.0, epsilon=0.2, seed=1).fit(X, y)
+    fitted = RidgeRegression(0.0, epsilon=0.2, simulation_seed=1).fit(X, y)
     assert fitted.alpha_ > 0
     assert np.linalg.norm(fitted.coef_) < 5
 
@@ -165,7 +178,7 @@ def test_a_noisy_sum_is_lifted_out_of_the_noise():
 def test_a_fit_is_compared_block_by_block_as_all_at_once(monkeypatch, target, intercept):
     rows = np.random.default_rng(3).uniform(-1.2, 1.2, (1000, 4))
     schema = Schema.from_pair([f"x{i}" for i in range(4)], (-1.1, 0.9))
-    task = design(schema, 1000, 5.0, 1e-6, sketch="sum", seed=1)
+    task = design(ReleaseSpec.of(schema, 1000, 5.0, 1e-6, sketch="sum", simulation_seed=1))
     release = model.run(task, rows, stream=Stream.from_seed(1))
     fitted = RidgeRegression(3.0, fit_intercept=intercept).fit_release(release, target=target)
     monkeypatch.setattr(ridge, "_BLOCK", 77)
@@ -195,7 +208,7 @@ def test_trivial_predictor_and_costs():
 
 
 def test_estimators_are_scikit_learn_citizens():
-    estimator = RidgeRegression(2.0, epsilon=0.5, sketch="sum", seed=4)
+    estimator = RidgeRegression(2.0, epsilon=0.5, sketch="sum", simulation_seed=4)
     assert clone(estimator).get_params() == estimator.get_params()
     assert estimator.get_params()["alpha"] == 2.0
     assert dataclasses.is_dataclass(LinearModel)
@@ -237,11 +250,11 @@ def test_bad_data():
         RidgeRegression().fit(X * 3, y)
     with pytest.raises(InputError):
         RidgeRegression().fit(np.where(X > 0.9, np.nan, X), y)
-    fitted = RidgeRegression(seed=1, delta=1e-4).fit(X, y)
+    fitted = RidgeRegression(simulation_seed=1, delta=1e-4).fit(X, y)
     with pytest.raises(InputError, match="X: shape"):
         fitted.predict(X[0])
     exact = np.linspace(-1, 1, 100)
     with pytest.raises(InputError, match="exact"):
-        RidgeRegression(0.0, seed=1, delta=1e-4, fit_intercept=False).fit(
+        RidgeRegression(0.0, simulation_seed=1, delta=1e-4, fit_intercept=False).fit(
             exact[:, None], exact * 0.5 + 1e-30 * y
         ).approximation_factor(exact[:, None], np.zeros(100))

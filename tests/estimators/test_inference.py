@@ -16,7 +16,7 @@ from dpmpc.baselines import exact_gram, optimal_ridge, ridge_cost
 from dpmpc.bounds import Schema
 from dpmpc.errors import InputError
 from dpmpc.estimators import ridge as penalty
-from dpmpc.planning.specification import design
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.release import GramRelease, Release
 
 SIMULATIONS = 300
@@ -25,7 +25,7 @@ LEAST, MOST = 267, 297
 
 
 def task_of(clients, names, *, epsilon=1.0, seed=0, **choices):
-    return design(Schema.unit(names), clients, epsilon, 1e-6, seed=seed, **choices)
+    return design(ReleaseSpec.of(Schema.unit(names), clients, epsilon, 1e-6, simulation_seed=seed, **choices))
 
 
 def people(clients, features=3, seed=0):
@@ -139,7 +139,7 @@ def test_intervals_come_in_the_columns_units():
             ],
         }
     )
-    task = design(public, len(rows), 1.0, 1e-6, sketch="sum", seed=0)
+    task = design(ReleaseSpec.of(public, len(rows), 1.0, 1e-6, sketch="sum", simulation_seed=0))
     scaled = release_of_law(task, public.denormalise(rows), np.random.default_rng(0))
     found = RidgeRegression().fit_release(scaled).inference()
     factor = np.array([1.0, 5.0, 2.5])
@@ -274,7 +274,9 @@ def test_a_penalty_is_a_number_or_auto():
 
 
 def test_a_closed_sketch_has_neither_intervals_nor_a_chosen_penalty():
-    task = design(Schema.unit(["a", "b", "y"]), 600, 1.0, 1e-6, sketch="countsketch", rows=12, seed=1)
+    task = design(
+        ReleaseSpec.of(Schema.unit(["a", "b", "y"]), 600, 1.0, 1e-6, sketch="countsketch", rows=12, simulation_seed=1)
+    )
     closed = GramRelease(task, np.diag([600, *[1 << 40] * 3]))
     with pytest.raises(InputError, match="release: products of a closed sketch"):
         RidgeRegression().fit_release(closed).inference()

@@ -9,7 +9,7 @@ from dpmpc import simulation as model
 from dpmpc.baselines import excess_risk, random_excess_risk, top_components
 from dpmpc.bounds import Schema
 from dpmpc.errors import InputError
-from dpmpc.planning.specification import design
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
 
@@ -57,7 +57,7 @@ def test_random_excess_risk_is_the_mean_over_projections():
 @pytest.mark.parametrize(("sketch", "rows"), [("sum", None), ("osnap", 40), ("countsketch", 40)])
 def test_private_components_beat_random_ones(sketch, rows):
     Z = low_rank_rows(200_000)
-    fitted = LowRankApproximation(RANK, epsilon=2.0, sketch=sketch, rows=rows, sparsity=None, seed=6).fit(Z)
+    fitted = LowRankApproximation(RANK, epsilon=2.0, sketch=sketch, rows=rows, sparsity=None, simulation_seed=6).fit(Z)
     psi = fitted.excess_risk(Z)
     assert -1e-12 < psi < 0.5 * fitted.random_excess_risk(Z)
     assert fitted.components_.shape == (RANK, FEATURES)
@@ -69,7 +69,7 @@ def test_private_components_beat_random_ones(sketch, rows):
 
 def test_a_sum_is_close_to_the_optimum():
     Z = low_rank_rows(100_000)
-    fitted = LowRankApproximation(RANK, seed=7).fit(Z)
+    fitted = LowRankApproximation(RANK, simulation_seed=7).fit(Z)
     assert fitted.release_.task.statistic.name == "second-moments"
     assert fitted.excess_risk(Z) < 0.01 * fitted.random_excess_risk(Z)
 
@@ -82,9 +82,13 @@ def test_the_default_number_of_rows_balances_distortion_and_noise():
 
     def mean_psi(rows):
         choices = {"sketch": "countsketch", "rows": rows, "epsilon": 4.0}
-        return np.mean([LowRankApproximation(RANK, seed=seed, **choices).fit(Z).excess_risk(Z) for seed in range(6)])
+        return np.mean(
+            [LowRankApproximation(RANK, simulation_seed=seed, **choices).fit(Z).excess_risk(Z) for seed in range(6)]
+        )
 
-    task = design(Schema.unit([*"abcdefgh"]), len(Z), 4.0, 1e-6, purpose="low-rank", sketch="countsketch")
+    task = design(
+        ReleaseSpec.of(Schema.unit([*"abcdefgh"]), len(Z), 4.0, 1e-6, purpose="low-rank", sketch="countsketch")
+    )
     default = task.sketch.rows
     assert 2 * FEATURES < default < len(Z) / FEATURES
     assert mean_psi(None) < mean_psi(2 * FEATURES)
@@ -96,7 +100,7 @@ def test_transform_maps_between_units_and_coordinates():
     rng = np.random.default_rng(8)
     common = rng.uniform(-1, 1, (100_000, 1))
     X = np.array([50, 7]) + common * [40, 2] + rng.uniform(-1, 1, (100_000, 2)) * [2, 0.1]
-    fitted = LowRankApproximation(1, bounds={"x0": (0, 100), "x1": (4, 10)}, seed=9).fit(X)
+    fitted = LowRankApproximation(1, bounds={"x0": (0, 100), "x1": (4, 10)}, simulation_seed=9).fit(X)
     coordinates = fitted.transform(X[:50])
     assert coordinates.shape == (50, 1)
     back = fitted.inverse_transform(coordinates)
@@ -108,7 +112,9 @@ def test_transform_maps_between_units_and_coordinates():
 
 def test_one_release_serves_every_rank(tmp_path):
     Z = low_rank_rows(30_000)
-    task = design(Schema.unit([f"x{i}" for i in range(FEATURES)]), len(Z), 1.0, 1e-6, seed=10)
+    task = design(
+        ReleaseSpec.of(Schema.unit([f"x{i}" for i in range(FEATURES)]), len(Z), 1.0, 1e-6, simulation_seed=10)
+    )
     model.run(task, Z, stream=Stream.from_seed(10)).save(tmp_path / "release.dpmpc")
     release = Release.load(tmp_path / "release.dpmpc")
     small, large = (LowRankApproximation(rank).fit_release(release) for rank in (1, 3))
@@ -125,7 +131,7 @@ def test_bad_ranks(rank):
 
 
 def test_bad_releases_and_constant_columns():
-    counts = FrequencyMoment(seed=1, delta=1e-3).fit(np.linspace(-1, 1, 500)).release_
+    counts = FrequencyMoment(simulation_seed=1, delta=1e-3).fit(np.linspace(-1, 1, 500)).release_
     with pytest.raises(InputError, match="of a power-sum given"):
         LowRankApproximation(1).fit_release(counts)
     with pytest.raises(InputError, match="'x1' is 1"):
@@ -133,7 +139,7 @@ def test_bad_releases_and_constant_columns():
 
 
 def test_it_is_a_scikit_learn_citizen():
-    estimator = LowRankApproximation(2, epsilon=0.5, sketch="sum", seed=4)
+    estimator = LowRankApproximation(2, epsilon=0.5, sketch="sum", simulation_seed=4)
     assert clone(estimator).get_params() == estimator.get_params()
     Z = low_rank_rows(5000)
     assert estimator.set_params(delta=1e-5).fit_transform(Z).shape == (5000, 2)

@@ -15,7 +15,7 @@ from dpmpc.contributions import ItemSketch, PowerSum, SecondMoments, statistic_f
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import InputError
 from dpmpc.estimators.moments import item_moment_variance
-from dpmpc.planning.specification import design
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
 
@@ -64,7 +64,7 @@ def test_replace_one_sensitivity_of_a_power(bounds, order, moved):
 def test_power_sums_are_unbiased_and_know_their_error(order, bounds):
     """400 runs, mean within 4 and variance within 5 standard errors, fixed seeds: false alarms below 1e-4."""
     x = np.random.default_rng(1).uniform(*bounds, 300)
-    estimator = FrequencyMoment(order, delta=1e-3, bounds=bounds, seed=2).fit(x)
+    estimator = FrequencyMoment(order, delta=1e-3, bounds=bounds, simulation_seed=2).fit(x)
     task, stream = estimator.release_.task, Stream.from_seed(3)
     errors = [
         FrequencyMoment(order).fit_release(model.run(task, x[:, None], stream=stream)).moment_ - np.sum(x**order)
@@ -77,7 +77,7 @@ def test_power_sums_are_unbiased_and_know_their_error(order, bounds):
 def test_the_error_is_that_of_a_central_gaussian_whatever_the_number_of_clients():
     """sd = Delta/mu: 4.22468 at (1, 1e-6) and sensitivity 1, times eta^k."""
     for clients in (2000, 200_000):
-        fitted = FrequencyMoment(2, bounds=(-3, 3), seed=1).fit(np.full(clients, 2.0))
+        fitted = FrequencyMoment(2, bounds=(-3, 3), simulation_seed=1).fit(np.full(clients, 2.0))
         assert fitted.standard_error_ == pytest.approx(9 * 4.22468, rel=1e-3)
         assert fitted.moment_ == pytest.approx(4 * clients, abs=6 * fitted.standard_error_)
 
@@ -88,7 +88,7 @@ def test_the_error_is_that_of_a_central_gaussian_whatever_the_number_of_clients(
 def item_task(clients=60, delta=1e-2, **choices):
     schema = Schema.from_pair(["item"], (5, 5 + ITEMS - 1))
     statistic = ItemSketch.of(schema.columns[0], ROWS, 0)
-    return design(schema, clients, 1.0, delta, statistic=statistic, seed=0, **choices)
+    return design(ReleaseSpec.of(schema, clients, 1.0, delta, contribution=statistic, simulation_seed=0, **choices))
 
 
 def held(clients=60, seed=0):
@@ -145,12 +145,12 @@ def test_f2_has_the_stated_variance(item_runs):
 
 def test_standard_error_of_items_covers_the_true_one():
     items = np.random.default_rng(5).integers(0, 100, 20_000)
-    fitted = FrequencyMoment(of="items", bounds=(0, 99), rows=128, seed=6).fit(items)
+    fitted = FrequencyMoment(of="items", bounds=(0, 99), rows=128, simulation_seed=6).fit(items)
     exact = fitted.exact_moment(items)
     assert fitted.standard_error_ < 0.2 * exact
     assert abs(fitted.moment_ - exact) < 4 * fitted.standard_error_
     assert fitted.release_.task.width == 128
-    zero = FrequencyMoment(of="items", bounds=(0, 99), rows=8, delta=1e-3, seed=7).fit(np.arange(100) % 2)
+    zero = FrequencyMoment(of="items", bounds=(0, 99), rows=8, delta=1e-3, simulation_seed=7).fit(np.arange(100) % 2)
     assert zero.standard_error_ > 0
 
 
@@ -158,9 +158,9 @@ def test_items_have_fresh_public_matrices_unless_simulated():
     public = Schema.from_pair(["item"], (0, 9))
     fresh = [FrequencyMoment(of="items").statistic(public) for _ in range(2)]
     assert fresh[0] != fresh[1]
-    assert FrequencyMoment(of="items", seed=1).statistic(public) == FrequencyMoment(of="items", seed=1).statistic(
-        public
-    )
+    assert FrequencyMoment(of="items", simulation_seed=1).statistic(public) == FrequencyMoment(
+        of="items", simulation_seed=1
+    ).statistic(public)
 
 
 # --- both -------------------------------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ def test_bad_descriptions(description, message):
 
 @pytest.mark.parametrize("of", ["values", "items"])
 def test_releases_are_reused_from_their_file(of, tmp_path):
-    fitted = FrequencyMoment(of=of, bounds=(0, 9), delta=1e-3, seed=8).fit(np.arange(500) % 10)
+    fitted = FrequencyMoment(of=of, bounds=(0, 9), delta=1e-3, simulation_seed=8).fit(np.arange(500) % 10)
     fitted.release_.save(tmp_path / "release.dpmpc")
     again = FrequencyMoment(of=of).fit_release(Release.load(tmp_path / "release.dpmpc"))
     assert (again.moment_, again.standard_error_) == (fitted.moment_, fitted.standard_error_)
@@ -211,7 +211,7 @@ def test_releases_are_reused_from_their_file(of, tmp_path):
 
 
 def test_releases_of_another_order_are_refused():
-    release = FrequencyMoment(3, delta=1e-3, seed=8).fit(np.linspace(-1, 1, 100)).release_
+    release = FrequencyMoment(3, delta=1e-3, simulation_seed=8).fit(np.linspace(-1, 1, 100)).release_
     with pytest.raises(InputError, match="order 2 expected"):
         FrequencyMoment(2).fit_release(release)
 
@@ -248,11 +248,11 @@ def test_bad_data_and_designs():
         with pytest.raises(InputError, match=next(iter(choice))):
             item_task(**choice)
     with pytest.raises(InputError, match="columns: 2"):
-        design(Schema.unit(["a", "b"]), 100, 1.0, 1e-3, statistic=PowerSum(2))
+        design(ReleaseSpec.of(Schema.unit(["a", "b"]), 100, 1.0, 1e-3, contribution=PowerSum(2)))
     with pytest.raises(InputError, match="encoded alike"):
-        design(Schema.unit(["a"]), 100, 1.0, 1e-3, statistic=PowerSum(2, 1e9))
+        design(ReleaseSpec.of(Schema.unit(["a"]), 100, 1.0, 1e-3, contribution=PowerSum(2, 1e9)))
 
 
 def test_it_is_a_scikit_learn_citizen():
-    estimator = FrequencyMoment(3, epsilon=0.5, seed=4)
+    estimator = FrequencyMoment(3, epsilon=0.5, simulation_seed=4)
     assert clone(estimator).get_params() == estimator.get_params()

@@ -186,7 +186,7 @@ def test_a_search_finds_its_best_and_warns_once(population):
 @pytest.mark.parametrize(
     "estimator",
     [
-        make_pipeline(PolynomialFeatures(2, include_bias=False), RidgeRegression(seed=1, delta=1e-3)),
+        make_pipeline(PolynomialFeatures(2, include_bias=False), RidgeRegression(simulation_seed=1, delta=1e-3)),
         SSP(seed=1),
         LocalGaussian(seed=1),
         CoinPressRegression(**ROUNDS),

@@ -7,15 +7,6 @@ import msgspec
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from support.hostile.servers import (
-    REFUSAL,
-    claim_other_transcript,
-    meddle,
-    send_raw,
-    tell_other_words,
-    words_of,
-)
-from support.talk import identities, talk
 
 from dpmpc.collection.agreement import confirm, unless_refused
 from dpmpc.errors import (
@@ -34,6 +25,15 @@ from dpmpc.network.announcing import announce, announce_bytes, settle
 from dpmpc.network.coins import commitment, exchange_coins, toss_of
 from dpmpc.network.frames import Kind
 from dpmpc.network.identity import sign
+from support.hostile.servers import (
+    REFUSAL,
+    claim_other_transcript,
+    meddle,
+    send_raw,
+    tell_other_words,
+    words_of,
+)
+from support.talk import identities, talk
 
 NO_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)  # a failure may take seconds each time
 

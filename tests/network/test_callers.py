@@ -7,12 +7,12 @@ import socket
 import time
 
 import pytest
-from support.hostile.strangers import Silent
-from support.release_processes import filled, run
 
 from dpmpc.network import callers
 from dpmpc.network.callers import Places, accept_callers, handle
 from dpmpc.network.sockets import CountingSocket, TrackedSocket
+from support.hostile.strangers import Silent
+from support.release_processes import filled, run
 
 
 def test_places_are_bounded_in_all_and_for_each_address():

@@ -4,10 +4,9 @@ import os
 import shutil
 from pathlib import Path
 
-from support.hostile.owners import misbehave
-
 from dpmpc.network.backend import asyncoro
 from dpmpc.protocols import random_mixing
+from support.hostile.owners import misbehave
 
 
 def watch(log):

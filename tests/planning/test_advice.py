@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from dpmpc.bounds import Schema
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.planning.advice import advise, break_even, error_of, smallest_batch, ways
 from dpmpc.planning.prediction import LowRank, Regression, predict
 from dpmpc.planning.scenario import Population, Setting
-from dpmpc.planning.specification import design
 
 NAMES = Schema.unit([*"abcdef"])
 
@@ -21,7 +21,7 @@ def advice(task, aim=None, population=None):
 
 @pytest.mark.parametrize("aim", [Regression(), LowRank(2)])
 def test_break_even_is_where_the_release_starts_to_be_useful(aim):
-    task = design(NAMES, 500_000, 1.0, 1e-7, sketch="countsketch", rows=60)
+    task = design(ReleaseSpec.of(NAMES, 500_000, 1.0, 1e-7, sketch="countsketch", rows=60))
     smallest = break_even(task, aim)
     below, above = (
         predict(dataclasses.replace(Setting.of(task), clients=clients), aim) for clients in (smallest - 1, smallest)
@@ -29,7 +29,7 @@ def test_break_even_is_where_the_release_starts_to_be_useful(aim):
     assert below.sketch >= below.trivial > 0
     assert above.sketch < above.trivial
     assert break_even(task, aim, largest=10) is None
-    assert break_even(design(NAMES, 500_000, 1.0, 1e-7, sketch="sum"), aim) < smallest
+    assert break_even(design(ReleaseSpec.of(NAMES, 500_000, 1.0, 1e-7, sketch="sum")), aim) < smallest
 
 
 def test_no_batch_is_useful_beyond_what_delta_allows():
@@ -55,7 +55,7 @@ def test_a_release_is_useful_from_the_smallest_batch_on(aim, release, rival):
 
 
 def test_ways_hold_the_batches_at_which_they_beat_the_others():
-    task = design(NAMES, 500_000, 1.0, 1e-7)
+    task = design(ReleaseSpec.of(NAMES, 500_000, 1.0, 1e-7))
     setting, aim = Setting.of(task), Regression()
     options = ways(task, aim)
     assert [(way.release, way.noise_by) for way in options] == [
@@ -71,18 +71,18 @@ def test_ways_hold_the_batches_at_which_they_beat_the_others():
 
 
 def test_a_copy_for_each_row_is_what_a_client_of_a_sketch_sends():
-    task = design(NAMES, 500_000, 1.0, 1e-7, sketch="osnap", rows=60, sparsity=4, copies="each")
+    task = design(ReleaseSpec.of(NAMES, 500_000, 1.0, 1e-7, sketch="osnap", rows=60, sparsity=4, copies="each"))
     assert [way.client_bytes for way in ways(task, Regression())] == [8 * 27, 8 * 27, 8 * 4 * 6, 8 * 6]
 
 
 def test_the_sum_is_advised_where_clients_can_send_it():
-    advised = advice(design(NAMES, 1_000_000, 1.0, 1e-7))
+    advised = advice(design(ReleaseSpec.of(NAMES, 1_000_000, 1.0, 1e-7)))
     assert advised.way.release == "sum"
     assert "216 bytes" in advised.why
 
 
 def test_noise_by_servers_is_advised_where_it_costs_little():
-    many, few = (advice(design(NAMES, clients, 1.0, 1e-7)) for clients in (1_000_000, 2_000))
+    many, few = (advice(design(ReleaseSpec.of(NAMES, clients, 1.0, 1e-7))) for clients in (1_000_000, 2_000))
     assert (many.way.noise_by, few.way.noise_by) == ("servers", "clients")
     assert "needs that clients add theirs" in many.why
     assert "would hold whatever clients do" in few.why
@@ -90,34 +90,38 @@ def test_noise_by_servers_is_advised_where_it_costs_little():
 
 def test_the_sketch_is_advised_where_a_sum_is_too_much_to_send():
     wide = Schema.unit([f"x{column}" for column in range(130)])
-    task = design(wide, 40_000_000, 4.0, 1e-9, sketch="sum", noise_by="servers")
+    task = design(ReleaseSpec.of(wide, 40_000_000, 4.0, 1e-9, sketch="sum", noise_by="servers"))
     advised = advice(task, population=Population(explained=0.9))
     assert advised.way.release == "sketch"
     assert "a sum of second moments" in advised.why
 
 
 def test_nothing_is_advised_where_nothing_beats_the_trivial_predictor():
-    advised = advice(design(NAMES, 300, 1.0, 1e-7))
+    advised = advice(design(ReleaseSpec.of(NAMES, 300, 1.0, 1e-7)))
     assert advised.way is None
     assert "beats the trivial predictor from" in advised.why
-    hopeless = advice(design(NAMES, 300, 0.001, 1e-3))
+    hopeless = advice(design(ReleaseSpec.of(NAMES, 300, 0.001, 1e-3)))
     assert "with no batch that this delta allows" in hopeless.why
 
 
 def test_only_clients_add_noise_to_shamir_shares():
-    task = design(NAMES, 1_000_000, 1.0, 1e-7, sharing="shamir")
+    task = design(ReleaseSpec.of(NAMES, 1_000_000, 1.0, 1e-7, sharing="shamir"))
     assert {way.noise_by for way in ways(task, Regression())} == {"clients"}
     assert advice(task).way.noise_by == "clients"
 
 
 def test_a_sketch_that_a_coalition_makes_impossible_is_not_advised():
-    task = design(NAMES, 1_000_000, 1.0, 1e-7, corrupt_clients=200_000)
+    task = design(ReleaseSpec.of(NAMES, 1_000_000, 1.0, 1e-7, corrupt_clients=200_000))
     impossible = next(way for way in ways(task, LowRank(2)) if (way.release, way.noise_by) == ("sketch", "clients"))
     assert impossible.expected == float("inf")
-    assert "is impossible" in advice(design(NAMES, 2_000, 1.0, 1e-7, corrupt_clients=300), LowRank(2)).why
+    assert (
+        "is impossible" in advice(design(ReleaseSpec.of(NAMES, 2_000, 1.0, 1e-7, corrupt_clients=300)), LowRank(2)).why
+    )
 
 
 def test_columns_that_no_client_can_send_are_advised_against():
-    found = advice(design(Schema.unit([f"x{column}" for column in range(20_000)]), 1_000_000, 1.0, 1e-7))
+    found = advice(
+        design(ReleaseSpec.of(Schema.unit([f"x{column}" for column in range(20_000)]), 1_000_000, 1.0, 1e-7))
+    )
     assert found.way is None
     assert "nothing beats doing without" in found.why

@@ -6,8 +6,8 @@ import pytest
 
 from dpmpc.bounds import Schema
 from dpmpc.errors import InputError
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.planning.cost import MEASURED, Prices, Slopes, Workload, estimate
-from dpmpc.planning.specification import design
 from dpmpc.render.fit import byte_fields
 
 SLOPES = Slopes(read=1e-9, expand=2e-9, add=3e-9)
@@ -42,7 +42,7 @@ def test_time_and_bytes_are_linear_in_clients():
 @pytest.mark.parametrize("choices", [{"copies": "each"}, {"copies": "one"}, {"sharing": "shamir"}, {"sketch": "sum"}])
 def test_the_workload_of_a_task_has_its_bytes(choices):
     sketch = {} if "sketch" in choices else {"sketch": "osnap", "rows": 60, "sparsity": 4}
-    task = design(Schema.unit([*"abcdef"]), 20_000, 1.0, 1e-6, **sketch, **choices)
+    task = design(ReleaseSpec.of(Schema.unit([*"abcdef"]), 20_000, 1.0, 1e-6, **sketch, **choices))
     cost, size = estimate(Workload.of(task)), byte_fields(task)
     assert cost.uploaded_bytes == task.clients * size["client_to_all_servers"]
     assert cost.sent_bytes == task.trust.servers * size["server_to_analyst"]

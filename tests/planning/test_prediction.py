@@ -10,9 +10,9 @@ from dpmpc import simulation as model
 from dpmpc.baselines import LocalGaussian, excess_risk
 from dpmpc.bounds import Schema
 from dpmpc.errors import InputError
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.planning.prediction import LowRank, Regression, best_rows, expected_of, predict
 from dpmpc.planning.scenario import Population, Setting
-from dpmpc.planning.specification import design
 from dpmpc.privacy import Trust
 from dpmpc.randomness import Stream
 
@@ -47,7 +47,9 @@ def test_predicted_psi_is_near_the_mean_of_runs(clients, explained, epsilon, cho
     names = Schema.unit([f"x{column}" for column in range(COLUMNS)])
     found = []
     for seed in range(8):
-        task = design(names, clients, epsilon, 1e-6, purpose="low-rank", seed=seed, **choices)
+        task = design(
+            ReleaseSpec.of(names, clients, epsilon, 1e-6, purpose="low-rank", simulation_seed=seed, **choices)
+        )
         release = model.run(task, Z, stream=Stream.from_seed(seed))
         found.append(LowRankApproximation(RANK).fit_release(release).excess_risk(Z))
     predicted = expected_of(task, LowRank(RANK), Population(explained=explained))
@@ -93,7 +95,16 @@ def test_noise_by_the_servers_has_as_many_times_the_variance_as_there_are_server
 def test_the_noise_of_a_task_is_what_the_setting_says(choices, noise_by, corrupt):
     """To a hundredth: what integers, rounding of occupancies and encoding add."""
     task = design(
-        Schema.unit([*"abcdef"]), 12_000, 1.0, 1e-6, noise_by=noise_by, corrupt_clients=corrupt, seed=1, **choices
+        ReleaseSpec.of(
+            Schema.unit([*"abcdef"]),
+            12_000,
+            1.0,
+            1e-6,
+            noise_by=noise_by,
+            corrupt_clients=corrupt,
+            simulation_seed=1,
+            **choices,
+        )
     )
     setting = Setting.of(task)
     released = task.noise_terms.mean() * task.noise.variance / 4**task.encoding.fractional_bits
@@ -103,7 +114,10 @@ def test_the_noise_of_a_task_is_what_the_setting_says(choices, noise_by, corrupt
 
 def test_the_noise_of_the_printed_calibration_is_predicted_too():
     choices = {"sketch": "countsketch", "rows": 60, "seed": 1}
-    tasks = [design(Schema.unit([*"abcdef"]), 500_000, 1.0, 1e-7, calibration=c, **choices) for c in ("joint", "paper")]
+    tasks = [
+        design(ReleaseSpec.of(Schema.unit([*"abcdef"]), 500_000, 1.0, 1e-7, calibration=c, **choices))
+        for c in ("joint", "paper")
+    ]
     joint, paper = (expected_of(task, Regression()) for task in tasks)
     assert joint == pytest.approx(Regression().sketch(Setting.of(tasks[0]), 60), rel=0.01)
     assert paper - 1 > 4 * (joint - 1)

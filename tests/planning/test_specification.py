@@ -7,9 +7,9 @@ from dpmpc import RidgeRegression
 from dpmpc import simulation as model
 from dpmpc.bounds import Schema
 from dpmpc.errors import GuaranteeError, InputError
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.planning.prediction import Regression, expected_of
 from dpmpc.planning.scenario import Population
-from dpmpc.planning.specification import design
 from dpmpc.randomness import Stream
 
 EXPLAINED = 0.8
@@ -32,7 +32,9 @@ def test_predicted_phi_of_a_sketch_is_near_the_mean_of_runs(sketch, clients, row
     names = Schema.unit([*"abcd", "y"])
     factors = []
     for seed in range(12):
-        task = design(names, clients, 1.0, 1e-7, sketch=sketch, rows=rows, radius=1.6, seed=seed)
+        task = design(
+            ReleaseSpec.of(names, clients, 1.0, 1e-7, sketch=sketch, rows=rows, radius=1.6, simulation_seed=seed)
+        )
         release = model.run(task, np.column_stack([X, y]), stream=Stream.from_seed(seed))
         factors.append(RidgeRegression(debias="never").fit_release(release).approximation_factor(X, y))
     predicted = expected_of(task, Regression(), Population(explained=EXPLAINED))
@@ -45,7 +47,11 @@ def test_predicted_phi_of_a_sum_is_near_the_mean_of_runs():
     X, y = population(20_000)
     factors = []
     for seed in range(15):
-        task = design(Schema.unit([*"abcd", "y"]), 20_000, 1.0, 1e-7, sketch="sum", radius=1.6, seed=seed)
+        task = design(
+            ReleaseSpec.of(
+                Schema.unit([*"abcd", "y"]), 20_000, 1.0, 1e-7, sketch="sum", radius=1.6, simulation_seed=seed
+            )
+        )
         release = model.run(task, np.column_stack([X, y]), stream=Stream.from_seed(seed))
         factors.append(RidgeRegression(0.0).fit_release(release).approximation_factor(X, y))
     predicted = expected_of(task, Regression(), Population(explained=EXPLAINED))
@@ -60,7 +66,16 @@ def test_predicted_phi_of_pure_epsilon_is_near_the_mean_of_runs(sketch, clients,
     factors = []
     for seed in range(12):
         task = design(
-            Schema.unit([*"abcd", "y"]), clients, 1.0, 0, sketch=sketch, rows=rows, noise="discrete-laplace", seed=seed
+            ReleaseSpec.of(
+                Schema.unit([*"abcd", "y"]),
+                clients,
+                1.0,
+                0,
+                sketch=sketch,
+                rows=rows,
+                noise="discrete-laplace",
+                simulation_seed=seed,
+            )
         )
         release = model.run(task, np.column_stack([X, y]), stream=Stream.from_seed(seed))
         factors.append(RidgeRegression(0.0, debias="never").fit_release(release).approximation_factor(X, y))
@@ -70,25 +85,31 @@ def test_predicted_phi_of_pure_epsilon_is_near_the_mean_of_runs(sketch, clients,
 
 def test_pure_epsilon_plans_without_a_delta():
     names = Schema.unit([*"abcdef"])
-    tasks = [design(names, 500_000, 1.0, 0, sketch="osnap", noise="discrete-laplace", sparsity=s) for s in (None, 1, 4)]
+    tasks = [
+        design(ReleaseSpec.of(names, 500_000, 1.0, 0, sketch="osnap", noise="discrete-laplace", sparsity=s))
+        for s in (None, 1, 4)
+    ]
     assert [task.sketch.sparsity for task in tasks] == [1, 1, 4]
     assert expected_of(tasks[0], Regression()) < expected_of(tasks[2], Regression())
 
 
 def test_auto_takes_a_sketch_where_second_moments_are_too_many():
     wide = Schema.unit([f"x{i}" for i in range(130)])
-    task = design(wide, 300_000, 1.0, 1e-7)
+    task = design(ReleaseSpec.of(wide, 300_000, 1.0, 1e-7))
     assert (task.sketch.family, task.statistic.name) == ("osnap", "rows")
     narrow = Schema.unit([f"x{i}" for i in range(120)])
-    assert design(narrow, 3000, 1.0, 1e-7).sketch.family == "sum"
+    assert design(ReleaseSpec.of(narrow, 3000, 1.0, 1e-7)).sketch.family == "sum"
 
 
 def test_sketch_seeds_are_fresh_unless_simulated():
     names = Schema.unit([*"ab"])
-    tasks = [design(names, 100, 1.0, 1e-3, sketch="countsketch", rows=5) for _ in range(2)]
+    tasks = [design(ReleaseSpec.of(names, 100, 1.0, 1e-3, sketch="countsketch", rows=5)) for _ in range(2)]
     assert tasks[0].digest != tasks[1].digest
     assert not tasks[0].simulation
-    repeated = [design(names, 100, 1.0, 1e-3, sketch="countsketch", rows=5, seed=1).digest for _ in range(2)]
+    repeated = [
+        design(ReleaseSpec.of(names, 100, 1.0, 1e-3, sketch="countsketch", rows=5, simulation_seed=1)).digest
+        for _ in range(2)
+    ]
     assert repeated[0] == repeated[1]
 
 
@@ -96,10 +117,10 @@ def test_a_task_is_the_same_whatever_types_its_numbers_came_in():
     names = Schema.unit([*"ab"])
     numpy_numbers = {"corrupt_clients": np.int64(2), "dropouts": np.uint8(1), "servers": np.int32(3)}
     coarse = np.float32(0.7)
-    task = design(names, np.int64(100), coarse, np.float64(1e-3), **numpy_numbers)
+    task = design(ReleaseSpec.of(names, np.int64(100), coarse, np.float64(1e-3), **numpy_numbers))
     plain = {"corrupt_clients": 2, "dropouts": 1, "servers": 3}
-    assert task.digest == design(names, 100, float(coarse), 1e-3, **plain).digest
-    assert design(names, 100, 1, 1e-3).digest == design(names, 100, 1.0, 1e-3).digest
+    assert task.digest == design(ReleaseSpec.of(names, 100, float(coarse), 1e-3, **plain)).digest
+    assert design(ReleaseSpec.of(names, 100, 1, 1e-3)).digest == design(ReleaseSpec.of(names, 100, 1.0, 1e-3)).digest
 
 
 @pytest.mark.parametrize(
@@ -130,7 +151,7 @@ def test_a_task_is_the_same_whatever_types_its_numbers_came_in():
 def test_bad_designs(change, message):
     arguments = {"clients": 1000, "epsilon": 1.0, "delta": 1e-6, **change}
     with pytest.raises(InputError, match=message):
-        design(Schema.unit([*"ab"]), **arguments)
+        design(ReleaseSpec.of(Schema.unit([*"ab"]), **arguments))
 
 
 @pytest.mark.parametrize("sketch", ["countsketch", "sum"])
@@ -141,8 +162,13 @@ def test_a_coalition_as_large_as_a_row_is_refused_unless_servers_add_the_noise(s
     with pytest.raises(
         GuaranteeError, match=rf"corrupt_clients \+ dropouts: {collected} given.*collects only {collected}"
     ):
-        design(Schema.unit([*"ab"]), 1000, 1.0, 1e-6, **choices)
-    assert design(Schema.unit([*"ab"]), 1000, 1.0, 1e-6, noise_by="servers", **choices).guarantee.corrupt_clients > 0
+        design(ReleaseSpec.of(Schema.unit([*"ab"]), 1000, 1.0, 1e-6, **choices))
+    assert (
+        design(
+            ReleaseSpec.of(Schema.unit([*"ab"]), 1000, 1.0, 1e-6, noise_by="servers", **choices)
+        ).guarantee.corrupt_clients
+        > 0
+    )
 
 
 @pytest.mark.parametrize("fields", [{"spread": 0}, {"target_spread": 2}, {"explained": 1}, {"explained": 0}])

@@ -194,7 +194,7 @@ def population():
     ],
 )
 def test_one_release_costs_what_its_guarantee_says(population, options):
-    release = RidgeRegression(seed=1, **{"delta": 1e-6, **options}).fit(*population).release_
+    release = RidgeRegression(simulation_seed=1, **{"delta": 1e-6, **options}).fit(*population).release_
     delta = options.get("delta", 1e-6)
     assert composed_epsilon([Cost.of(release)], delta) == pytest.approx(release.guarantee.achieved_epsilon, rel=1e-9)
     ledger = BudgetLedger(release.guarantee.epsilon, delta)
@@ -204,20 +204,20 @@ def test_one_release_costs_what_its_guarantee_says(population, options):
 
 
 def test_a_guarantee_at_one_delta_says_nothing_at_a_smaller_one(population):
-    release = RidgeRegression(seed=1, sketch="sum", noise="skellam", delta=1e-6).fit(*population).release_
+    release = RidgeRegression(simulation_seed=1, sketch="sum", noise="skellam", delta=1e-6).fit(*population).release_
     assert composed_epsilon([Cost.of(release)], 0.5e-6) == math.inf
     assert composed_epsilon([Cost.of(release), Cost(mu=0.1)], 1e-6) == math.inf
 
 
 def test_slack_and_static_coalitions_are_part_of_the_cost(population):
     static = {"sketch": "countsketch", "rows": 20, "copies": "each", "corrupt_clients": 5, "coalition": "static"}
-    guarantee = RidgeRegression(seed=1, **static).fit(*population).release_.guarantee
+    guarantee = RidgeRegression(simulation_seed=1, **static).fit(*population).release_.guarantee
     assert guarantee.slack > 0
     assert Cost.of(guarantee) == Cost(mu=guarantee.mu, slack=guarantee.slack, delta=2.0**-56)
 
 
 def test_promises_about_other_neighbours_do_not_add_up(population):
-    guarantee = RidgeRegression(seed=1, sketch="sum").fit(*population).release_.guarantee
+    guarantee = RidgeRegression(simulation_seed=1, sketch="sum").fit(*population).release_.guarantee
     with pytest.raises(InputError, match=r"release: neighbouring 'add-remove' given, 'replace-one' expected"):
         Cost.of(dataclasses.replace(guarantee, neighbouring="add-remove"))
 
@@ -274,7 +274,7 @@ def test_the_ledger_refuses_what_exceeds_its_limit_and_keeps_what_it_had():
 def test_the_ledger_is_kept_in_a_file(tmp_path, population):
     path = tmp_path / "ledger.json"
     ledger = BudgetLedger(3.0, 1e-5)
-    ledger.spend(RidgeRegression(seed=1).fit(*population).release_, "a <model>")
+    ledger.spend(RidgeRegression(simulation_seed=1).fit(*population).release_, "a <model>")
     ledger.spend(Cost(rho=0.01, slack=0.001), "a mean")
     ledger.save(path)
     loaded = BudgetLedger.load(path)
@@ -324,7 +324,7 @@ def test_a_ledger_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeyp
 def test_notebooks_show_what_each_release_costs(population):
     ledger = BudgetLedger(3.0, 1e-5)
     ledger.spend((0.25, 1e-8), "a <mean>")
-    ledger.spend(RidgeRegression(seed=1).fit(*population).release_, "a model")
+    ledger.spend(RidgeRegression(simulation_seed=1).fit(*population).release_, "a model")
     shown = ledger._repr_html_()
     assert "a &lt;mean&gt;" in shown
     assert "epsilon = 0.25 alone<" in shown

@@ -15,7 +15,7 @@ from dpmpc import simulation as model
 from dpmpc.bounds import Schema
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import GuaranteeError, InputError, SimulationOnly
-from dpmpc.planning.specification import design
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.privacy import Guarantee, Noising, RowExposure, Trust
 from dpmpc.privacy.exposure import MATRICES, STATIC_FAILURE
 from dpmpc.randomness import Stream
@@ -33,7 +33,7 @@ def box(columns, bits=16):
 
 def task_of(clients=600, **choices):
     choices = {"sketch": "osnap", "rows": 12, "sparsity": 3, "seed": 7, **choices}
-    return design(Schema.unit(NAMES), clients, 1.0, 1e-6, **choices)
+    return design(ReleaseSpec.of(Schema.unit(NAMES), clients, 1.0, 1e-6, **choices))
 
 
 def covariance_of(noising, matrix, honest_servers=1):
@@ -158,7 +158,11 @@ def test_noise_by_the_servers_holds_against_all_other_clients():
 @pytest.mark.parametrize("noise", ["skellam", "discrete-laplace"])
 def test_every_family_can_come_from_the_servers(noise):
     delta = 0 if noise == "discrete-laplace" else 1e-6
-    task = design(Schema.unit(NAMES), 600, 1.0, delta, sketch="sum", noise=noise, noise_by="servers", seed=1)
+    task = design(
+        ReleaseSpec.of(
+            Schema.unit(NAMES), 600, 1.0, delta, sketch="sum", noise=noise, noise_by="servers", simulation_seed=1
+        )
+    )
     release = model.run(task, np.zeros((600, 3)), stream=Stream.from_seed(2))
     assert 0 < np.abs(release.sketch).max() < 12 * math.sqrt(release.noise_variance[0])
 
@@ -223,8 +227,10 @@ def test_the_luck_of_a_static_coalition_is_taken_from_delta():
 def test_a_static_coalition_needs_a_delta():
     with pytest.raises(GuaranteeError, match=r"coalition: 'static' given at delta = 0"):
         design(
-            *(Schema.unit(NAMES), 600, 1.0, 0),
-            **{"noise": "discrete-laplace", "sketch": "sum", "corrupt_clients": 5, "coalition": "static"},
+            ReleaseSpec.of(
+                *(Schema.unit(NAMES), 600, 1.0, 0),
+                **{"noise": "discrete-laplace", "sketch": "sum", "corrupt_clients": 5, "coalition": "static"},
+            )
         )
 
 
@@ -291,7 +297,7 @@ def test_copies_are_one_or_as_many_as_rows():
 
 
 def test_servers_of_a_deployment_draw_secret_noise():
-    task = design(Schema.unit(NAMES), 60, 1.0, 1e-3, sketch="osnap", rows=6, sparsity=2, copies="one")
+    task = design(ReleaseSpec.of(Schema.unit(NAMES), 60, 1.0, 1e-3, sketch="osnap", rows=6, sparsity=2, copies="one"))
     share = model.share_batch(task, np.zeros((60, 3)))[0]
     with pytest.raises(SimulationOnly):
         transform(task, share, simulation_key=bytes(16))

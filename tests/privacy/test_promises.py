@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.hostile.surrounding import surround
 
 from dpmpc import privacy
 from dpmpc.analyst import open_sums
@@ -20,13 +19,14 @@ from dpmpc.collection.task_file import ServerEntry, design_collection
 from dpmpc.encoding import Sensitivity
 from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, PrivacyWarning
 from dpmpc.network.identity import write_identity
-from dpmpc.planning.specification import design
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.privacy import BudgetLedger, Cost, Guarantee, Noising, Preconditions, Trust
 from dpmpc.privacy.exposure import MATRICES, STATIC_FAILURE
 from dpmpc.release import GramRelease, Release
 from dpmpc.server import transform
 from dpmpc.sharing.batch import ArrayShare
 from dpmpc.sketching import OSNAP
+from support.hostile.surrounding import surround
 
 VERSION_0_1 = Path(__file__).parents[1] / "vectors" / "version_0_1"
 DAY = datetime.timedelta(days=1)
@@ -34,7 +34,9 @@ SCHEMA = Schema.unit(["a", "y"])
 
 
 def task_of(clients=120, **options):
-    return design(SCHEMA, clients, 1.0, 1e-6, **{"sketch": "osnap", "rows": 40, "sparsity": 2, **options})
+    return design(
+        ReleaseSpec.of(SCHEMA, clients, 1.0, 1e-6, **{"sketch": "osnap", "rows": 40, "sparsity": 2, **options})
+    )
 
 
 def box(columns=1, reach=2.0):
@@ -199,7 +201,7 @@ def test_a_static_coalition_pays_for_sixteen_matrices_and_names_philox():
 
 
 def test_a_closed_sketch_is_promised_for_servers_that_follow_the_protocol():
-    task = design(SCHEMA, 1000, 1.0, 1e-6, sketch="countsketch", rows=20, sharing="shamir", servers=5)
+    task = design(ReleaseSpec.of(SCHEMA, 1000, 1.0, 1e-6, sketch="countsketch", rows=20, sharing="shamir", servers=5))
     promise = GramRelease(task, np.zeros((3, 3), np.int64)).guarantee
     assert "all 5 servers are present and follow the protocol (semi-honest)" in str(promise)
     assert "wrong shares are noticed" not in str(promise)

@@ -12,7 +12,7 @@ from dpmpc.cli.fit_models import RidgeAnalysis
 from dpmpc.cli.main import main
 from dpmpc.client import Client
 from dpmpc.errors import PartyLost, PartyMissing
-from dpmpc.planning.specification import design
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.protocols import linear_transform
 from dpmpc.randomness import Stream
 from dpmpc.render.fit import byte_fields
@@ -23,7 +23,7 @@ CLIENTS, WIDTH, ROWS = 4000, 3, 50
 
 def task_of(**choices):
     choices = {"sketch": "osnap", "rows": ROWS, "sparsity": 4, "seed": 3, **choices}
-    return design(Schema.unit(["a", "b", "y"]), CLIENTS, 1.0, 1e-6, **choices)
+    return design(ReleaseSpec.of(Schema.unit(["a", "b", "y"]), CLIENTS, 1.0, 1e-6, **choices))
 
 
 def rows():
@@ -67,7 +67,9 @@ def test_servers_send_their_share_of_the_sketch_and_nothing_to_each_other():
 
 def test_servers_of_a_deployment_draw_their_own_noise():
     """Released from rows of zeros, without any seed: noise of the stated size, and another one each time."""
-    task = design(Schema.unit(["a", "b", "y"]), CLIENTS, 1.0, 1e-6, sketch="osnap", rows=ROWS, noise_by="servers")
+    task = design(
+        ReleaseSpec.of(Schema.unit(["a", "b", "y"]), CLIENTS, 1.0, 1e-6, sketch="osnap", rows=ROWS, noise_by="servers")
+    )
     first, second = (linear_transform.run(task, np.zeros((CLIENTS, WIDTH))).release for _ in range(2))
     assert not task.simulation
     assert (first.sums != second.sums).mean() > 0.99
@@ -90,7 +92,9 @@ def test_bytes_sent_are_the_sketch_plus_a_constant():
 def test_a_server_sends_its_sketch_and_less_than_one_per_cent_more():
     """After set-up, at the papers' d = 10 and k = 1000; set-up is a few thousand bytes whatever the sketch."""
     names = [f"x{column}" for column in range(10)]
-    task = design(Schema.unit(names), CLIENTS, 1.0, 1e-6, sketch="countsketch", rows=1000, seed=3)
+    task = design(
+        ReleaseSpec.of(Schema.unit(names), CLIENTS, 1.0, 1e-6, sketch="countsketch", rows=1000, simulation_seed=3)
+    )
     networked = linear_transform.run(task, np.zeros((CLIENTS, 10)))
     sketch = 8 * 1000 * 10
     for report in networked.servers:

@@ -21,7 +21,7 @@ from dpmpc.datasets import DEMO_FEATURES, DEMO_TARGET, demo_population
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import InconsistentShares, InputError, OverflowRisk
 from dpmpc.estimators import FrequencyMoment, LowRankApproximation, RidgeRegression
-from dpmpc.planning.specification import design
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.protocols import linear_transform, unopened_moment, unopened_ridge
 from dpmpc.randomness import Stream, stream_for
 from dpmpc.release import GramRelease
@@ -45,7 +45,7 @@ def both_ways(name, program):
     assert fields["model"] == name
     assert [entry["server"] for entry in fields["timing"]["per_server"]] == [0, 1, 2]
     shown = demonstration(name, DEMO_CLIENTS, seed=3)
-    task = design(shown.schema, DEMO_CLIENTS, 1.0, 1e-6, seed=3, **shown.choices)
+    task = design(ReleaseSpec.of(shown.schema, DEMO_CLIENTS, 1.0, 1e-6, simulation_seed=3, **shown.choices))
     return fields["result"], model.run(task, shown.table.values, stream=stream_for(3))
 
 
@@ -155,13 +155,17 @@ def test_a_wrong_share_of_the_answer_is_noticed(servers, named):
 
 def test_additive_shares_are_not_mpycs():
     statistic = item_task().statistic
-    task = design(Schema((Column("item", 0, ITEMS - 1),)), CLIENTS, 1.0, 1e-6, statistic=statistic, seed=1)
+    task = design(
+        ReleaseSpec.of(
+            Schema((Column("item", 0, ITEMS - 1),)), CLIENTS, 1.0, 1e-6, contribution=statistic, simulation_seed=1
+        )
+    )
     with pytest.raises(InputError, match=r"sharing: 'additive' given, 'shamir' expected"):
         unopened_moment.run(task, items())
 
 
 def test_only_items_are_squared():
-    task = design(Schema.unit(["a", "b"]), CLIENTS, 1.0, 1e-6, sharing="shamir", seed=1)
+    task = design(ReleaseSpec.of(Schema.unit(["a", "b"]), CLIENTS, 1.0, 1e-6, sharing="shamir", simulation_seed=1))
     with pytest.raises(InputError, match=r"statistic: 'second-moments' given, 'item-sketch' expected"):
         unopened_moment.check(task)
     with pytest.raises(InputError, match=r"statistic: 'second-moments' given, 'rows' expected"):

@@ -16,7 +16,7 @@ from dpmpc.encoding import FixedPoint
 from dpmpc.errors import GuaranteeError, InputError, OverflowRisk, SimulationOnly
 from dpmpc.network.settings import PartySettings
 from dpmpc.noise import DiscreteGaussian
-from dpmpc.planning.specification import design
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.protocols import linear_transform, unopened_moment, unopened_ridge
 from dpmpc.server import transform
 from dpmpc.sharing import save_share
@@ -29,7 +29,11 @@ SERVER, ANALYST = 0, 3
 
 
 def task_of(**choices):
-    return design(Schema.unit(["a", "b"]), CLIENTS, 1.0, 1e-6, **{"sketch": "sum", "noise_by": "servers", **choices})
+    return design(
+        ReleaseSpec.of(
+            Schema.unit(["a", "b"]), CLIENTS, 1.0, 1e-6, **{"sketch": "sum", "noise_by": "servers", **choices}
+        )
+    )
 
 
 def task_for(program):

@@ -13,7 +13,7 @@ import pytest
 from dpmpc import simulation as model
 from dpmpc.bounds import Schema
 from dpmpc.cli.main import main
-from dpmpc.planning.specification import design
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.privacy import Guarantee
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
@@ -91,7 +91,7 @@ def report(request, fitted):
 
 def release_of(sketch="sum", clients=3000, seed=1, epsilon=1.0, **choices):
     schema = Schema.unit(["x", "y"])
-    task = design(schema, clients, epsilon, 1e-6, sketch=sketch, seed=seed, **choices)
+    task = design(ReleaseSpec.of(schema, clients, epsilon, 1e-6, sketch=sketch, simulation_seed=seed, **choices))
     Z = np.random.default_rng(0).uniform(-1, 1, (clients, 2)) * [1, 0.5]
     return model.run(task, Z, stream=Stream.from_seed(seed)), Z
 
@@ -249,7 +249,7 @@ def test_intervals_that_are_not_finite_are_said_to_be_none():
 
 def test_many_columns_are_in_the_table_and_the_largest_in_the_plot():
     schema = Schema.unit([*(f"x{number}" for number in range(60)), "y"])
-    task = design(schema, 3000, 1.0, 1e-6, sketch="sum", seed=1)
+    task = design(ReleaseSpec.of(schema, 3000, 1.0, 1e-6, sketch="sum", simulation_seed=1))
     release = model.run(task, np.zeros((3000, 61)), stream=Stream.from_seed(1))
     values = {f"x{number}": float(number) for number in range(60)}
     result = {"target": "y", "coefficients": values, "intercept": 0.0, "alpha": 1.0}

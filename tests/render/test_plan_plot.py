@@ -9,10 +9,10 @@ import pytest
 
 from dpmpc.bounds import Schema
 from dpmpc.cli.main import main
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.planning.advice import error_of, ways
 from dpmpc.planning.prediction import LowRank, Regression
 from dpmpc.planning.scenario import Population, Setting
-from dpmpc.planning.specification import design
 from dpmpc.render.plan_plot import over_clients, over_epsilon
 
 PLAN = ["plan", "--clients", "100000", "--columns", "6", "--epsilon", "1", "--delta", "1e-6"]
@@ -22,7 +22,9 @@ PLAN = ["plan", "--clients", "100000", "--columns", "6", "--epsilon", "1", "--de
 def planned(request):
     """An aim, a setting, and the ways to release in it."""
     aim = request.param
-    task = design(Schema.unit([f"x{column}" for column in range(6)]), 100_000, 1.0, 1e-6, purpose=aim.purpose)
+    task = design(
+        ReleaseSpec.of(Schema.unit([f"x{column}" for column in range(6)]), 100_000, 1.0, 1e-6, purpose=aim.purpose)
+    )
     population = Population(explained=0.7)
     return aim, Setting.of(task, population), ways(task, aim, population)
 
@@ -93,7 +95,7 @@ def test_a_folder_that_takes_no_file_is_refused_before_anything_is_computed(tmp_
         raise OSError(errno.EROFS, "Read-only file system")
 
     monkeypatch.setattr("tempfile.TemporaryFile", no_room)
-    monkeypatch.setattr("dpmpc.planning.specification.design", lambda *_, **__: pytest.fail("computed"))
+    monkeypatch.setattr("dpmpc.planning.design", lambda *_, **__: pytest.fail("computed"))
     assert main([*PLAN, "--plot", str(tmp_path / "plan.svg")]) == 2
     assert "plan.svg' cannot be written: Read-only file system" in capsys.readouterr().err
 

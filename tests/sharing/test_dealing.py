@@ -4,13 +4,13 @@ import itertools
 
 import numpy as np
 import pytest
-from support.sharing_inputs import P, secret
 
 from dpmpc.encoding.ring import Mersenne61
 from dpmpc.errors import InconsistentShares, InputError
 from dpmpc.randomness import Stream
 from dpmpc.sharing import ShamirSharing
 from dpmpc.sharing.dealing import check_values, draw_coefficients, judge
+from support.sharing_inputs import P, secret
 
 SEED = bytes(range(32))
 FIELD = Mersenne61()

@@ -19,7 +19,7 @@ from dpmpc._kernels import dense as kernel
 from dpmpc.bounds import Schema
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import noise_from
-from dpmpc.planning.specification import design
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.randomness import Stream
 from dpmpc.sketching import PIECE, BernoulliMixing, Rademacher, sketch_from
 from references import sketch as reference
@@ -261,7 +261,7 @@ NAMES = Schema.unit(["a", "b", "y"])
 
 def pure(clients, rows, **choices):
     choices = {"sketch": "rademacher", "rows": rows, "noise": "discrete-laplace", "seed": 1, **choices}
-    return design(NAMES, clients, 0.5, 0, **choices)
+    return design(ReleaseSpec.of(NAMES, clients, 0.5, 0, **choices))
 
 
 @pytest.mark.parametrize("lost", [{}, {"corrupt_clients": 30}, {"corrupt_clients": 30, "dropouts": 5}])
@@ -303,7 +303,7 @@ def test_released_noise_is_laplace_of_the_predicted_variance():
 )
 def test_every_way_to_noise_takes_a_dense_sketch(choices, copies):
     """With one copy rows share their noise, but each entry has the variance that the release states."""
-    task = design(NAMES, 400, 1.0, 1e-6, sketch="rademacher", rows=24, seed=1, **choices)
+    task = design(ReleaseSpec.of(NAMES, 400, 1.0, 1e-6, sketch="rademacher", rows=24, simulation_seed=1, **choices))
     X = np.random.default_rng(0).uniform(-1, 1, (400, 3))
     release = model.run(task, X, stream=Stream.from_seed(2))
     assert (task.sketch.family, task.copies) == ("rademacher", copies)

@@ -35,9 +35,7 @@ from dpmpc.randomness import Stream
 from support.hostile import servers as servers_that_misbehave
 
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(
-    ["dpmpc.protocols.collected_release", "dpmpc.planning.specification", "dpmpc.cli.main"]
-)
+PROCESSES.set_forkserver_preload(["dpmpc.protocols.collected_release", "dpmpc.specification", "dpmpc.cli.main"])
 HOUR, DAY = datetime.timedelta(hours=1), datetime.timedelta(days=1)
 MINIMUM, COUNT = 200, 210
 PATIENCE = 60

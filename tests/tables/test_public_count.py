@@ -132,7 +132,7 @@ def test_no_estimator_takes_a_table_that_rows_were_left_out_of(name):
 def test_a_table_whose_count_is_public_is_taken():
     stated = TABLE.with_public_count(300)
     assert (len(stated), stated.dropped) == (300, 0)
-    assert RidgeRegression(epsilon=1.0, delta=1e-6, seed=1).fit(stated, Y).release_.clients == 300
+    assert RidgeRegression(epsilon=1.0, delta=1e-6, simulation_seed=1).fit(stated, Y).release_.clients == 300
     with pytest.raises(InputError, match="public_count: 301 given, but 300 rows are complete"):
         TABLE.with_public_count(301)
     assert TABLE.select(["x0"]).dropped == 1

@@ -16,7 +16,7 @@ import numpy as np
 from dpmpc import analyst
 from dpmpc.bounds import Schema
 from dpmpc.client import Client
-from dpmpc.planning.specification import design
+from dpmpc.planning import ReleaseSpec, design
 from dpmpc.server import transform
 from dpmpc.sharing.batch import ArrayShare
 
@@ -67,7 +67,9 @@ def main(arguments=None):
     parser.add_argument("--noise-by", choices=["clients", "servers"], default="clients")
     parser.add_argument("--runs", type=int, default=100)
     options = parser.parse_args(arguments)
-    task = design(Schema.unit(["a", "y"]), options.batch, 1.0, 1e-6, sketch="sum", noise_by=options.noise_by)
+    task = design(
+        ReleaseSpec.of(Schema.unit(["a", "y"]), options.batch, 1.0, 1e-6, sketch="sum", noise_by=options.noise_by)
+    )
     left = surround(task, np.array([[0.9, -0.7]]), options.runs)
     counted_on = task.sensitivity.l2 / task.guarantee.mu
     print(f"noise around the victim: {left.std():.4g} units; the guarantee counts on {counted_on:.4g}")

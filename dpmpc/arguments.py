@@ -1,0 +1,115 @@
+"""Checks of arguments, and the descriptions of choices that docstrings and options of the command are drawn from.
+
+Every check returns the value as the plain Python type that it has to be, or raises an `InputError` that names the
+argument, the value that was given and what was expected. A bool is never taken for a number.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import operator
+import re
+from collections.abc import Callable, Collection, Sequence
+from numbers import Real
+from typing import Any, TypeVar
+
+import msgspec
+
+from dpmpc.errors import InputError
+
+T = TypeVar("T")
+
+
+def require_whole(name: str, value: Any, least: int | None = None, most: int | None = None) -> int:
+    """Return a whole number within limits, of Python's or NumPy's types."""
+    within = "" if least is None else f" >= {least}" if most is None else f" from {least} to {most}"
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InputError(f"{name}: {value!r} given, a whole number{within} expected")
+    number = operator.index(value)
+    if (least is not None and number < least) or (most is not None and number > most):
+        raise InputError(f"{name}: {number} given, a whole number{within} expected")
+    return number
+
+
+def require_float(name: str, value: Any) -> float:
+    """Return a real number as Python's own float, finite or not."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InputError(f"{name}: {value!r} given, a number expected")
+    return float(value)
+
+
+def require_positive(name: str, value: Any) -> float:
+    """Return a finite number above 0."""
+    number = require_float(name, value)
+    if not (math.isfinite(number) and number > 0):
+        raise InputError(f"{name}: {value!r} given, a finite number above 0 expected")
+    return number
+
+
+def require_bool(name: str, value: Any) -> bool:
+    """Return a value that is true or false, and nothing that merely counts as such."""
+    if not isinstance(value, bool):
+        raise InputError(f"{name}: {value!r} given, true or false expected")
+    return value
+
+
+def require_choice(name: str, value: Any, options: Collection[str]) -> str:
+    """Return a text that is one of a few."""
+    if not isinstance(value, str) or value not in options:
+        raise InputError(f"{name}: {value!r} given, one of {', '.join(options)} expected")
+    return value
+
+
+def choice(text: str, *options: str, symbol: str | None = None, command: bool = True) -> msgspec.Meta:
+    """Describe a choice that users have, as the annotation of a field.
+
+    Parameters
+    ----------
+    text : str
+        What it means, in one or two sentences.
+    *options : str
+        The values that it may have, where they are few.
+    symbol : str, optional
+        What stands for its value in the help of the command.
+    command : bool
+        Whether it is an option of the command.
+    """
+    return msgspec.Meta(description=text, extra={"options": options, "symbol": symbol, "command": command})
+
+
+def documented(describe: Callable[[Sequence[str]], str] = lambda names: "") -> Callable[[type[T]], type[T]]:
+    """Return a decorator that completes the docstring of a class: every parameter, also inherited ones, in order.
+
+    A parameter is described by the class itself, by a class that it is inherited from, or by `describe`. An entry
+    ``**options`` in the docstring stands for what is filled in.
+
+    Parameters
+    ----------
+    describe : callable
+        ``describe(names)`` returns the entries of choices that no docstring has, as a numpydoc section lists them.
+    """
+
+    def complete(kind: type[T]) -> type[T]:
+        if kind.__doc__ is None:  # python -OO
+            return kind
+        entries: dict[str, str] = {}
+        for base in reversed(kind.__mro__):
+            for entry in _entries(inspect.cleandoc(base.__dict__.get("__doc__") or "")):
+                entries |= dict.fromkeys(entry.partition(" : ")[0].split(", "), entry)
+        names = [name for name in inspect.signature(kind).parameters if name != "self"]
+        wanted = [entries.get(name) or describe([name]) for name in names]
+        text = inspect.cleandoc(kind.__doc__)
+        own = "\n".join(_entries(text))
+        kind.__doc__ = text.replace(own, "\n".join(dict.fromkeys(filter(None, wanted))), 1)
+        return kind
+
+    return complete
+
+
+def _entries(text: str) -> list[str]:
+    """Return the entries of the section on parameters of a docstring, each with its lines."""
+    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-+$|\Z)", text, re.DOTALL | re.MULTILINE)
+    if section is None:
+        return []
+    return re.findall(r"^\S.*?(?=\n\S|\Z)", section[1].rstrip(), re.DOTALL | re.MULTILINE)

@@ -1,0 +1,221 @@
+"""From what a user asks for to a task: choose the public matrix and the noise, and prove that they fit.
+
+Promised: a task of `design` is verified: its noise gives the budget, and no sum wraps around. Choices depend on public
+facts alone. Not promised: that the release is of use; `dpmpc.planning.prediction` and `dpmpc.planning.advice` say what
+to expect.
+"""
+
+from __future__ import annotations
+
+from dpmpc.arguments import require_choice
+from dpmpc.contributions import Rows, SecondMoments, Statistic
+from dpmpc.encoding import FixedPoint, home
+from dpmpc.errors import GuaranteeError, InputError
+from dpmpc.planning.prediction import Aim, LowRank, Regression
+from dpmpc.planning.scenario import Setting
+from dpmpc.privacy import Noising, Trust, calibrate, check_budget, is_pure
+from dpmpc.randomness import SEED_BYTES, Label, Stream, derive, seed_bytes
+from dpmpc.sketching import OSNAP, CountSketch, PublicMatrix, Rademacher, Sum
+from dpmpc.specification import COPIES, SKETCHES, Mechanism, ReleaseSpec
+from dpmpc.task import Task
+
+PURPOSES: dict[str, Aim] = {aim.purpose: aim for aim in (Regression(), LowRank())}
+AUTO_WIDTH = 8192  # "auto" sums second moments while a client sends at most so many words
+ONE_COPY_NOISE = "discrete-gaussian"
+DEAREST_COPY = 1.25  # "auto" pays so much more variance for one copy, at most, than for one copy a row
+MOST_DENSE_ROWS = 2048  # leverages take a dense k x k matrix and time k^3: 34 MB, some seconds
+DEFAULT_SPARSITY = 4
+
+
+def design(spec: ReleaseSpec) -> Task:
+    """Make the task of one release.
+
+    Parameters
+    ----------
+    spec : ReleaseSpec
+        What is wanted of it.
+
+    Returns
+    -------
+    Task
+        Verified.
+
+    Raises
+    ------
+    InputError
+        If a choice is not possible, alone or together with another.
+    GuaranteeError, OverflowRisk
+        If no noise gives the budget, or sums might wrap around.
+    """
+    schema, clients, mechanism = spec.schema, spec.clients, spec.mechanism
+    epsilon, delta, noise = spec.budget.epsilon, spec.budget.delta, mechanism.noise
+    if clients < 1:
+        raise InputError(f"clients: {clients} given, at least 1 expected")
+    check_budget(epsilon, delta, pure=is_pure(noise))
+    if delta * clients >= 1:
+        raise InputError(f"delta: {delta:g} given for {clients} clients, less than 1/n = {1 / clients:g} expected")
+    trust = _trust(spec)
+    statistic, matrix = _summed(spec, trust)
+    if clients < matrix.rows:
+        raise InputError(f"clients: {clients} given, at least {matrix.rows} expected: as many as the sketch has rows")
+    shamir = mechanism.sharing == "shamir"
+    encoding = FixedPoint(
+        mechanism.fractional_bits, ring=home(mechanism.ring or ("mersenne61" if shamir else "ring64"))
+    )
+    noising = _noising(mechanism, matrix, trust)
+    chosen = calibrate(
+        matrix,
+        statistic.sensitivity(len(schema), encoding),
+        epsilon,
+        delta,
+        noise=noise,
+        trust=trust,
+        noising=noising,
+        calibration=mechanism.calibration,
+    )
+    task = Task(
+        schema=schema,
+        statistic=statistic,
+        encoding=encoding,
+        sketch=matrix,
+        noise=chosen,
+        trust=trust,
+        noising=noising,
+        epsilon=epsilon,
+        delta=delta,
+        sharing=mechanism.sharing,
+        calibration=mechanism.calibration,
+        simulation=spec.simulation_seed is not None,
+    ).verify()
+    if isinstance(matrix, Rademacher):
+        _expect_storable(task, spec.share_limit)
+    return task
+
+
+def public_seed(seed: int | None = None) -> bytes:
+    """Draw the seed of a public matrix from the operating system, or derive it from a simulation's number."""
+    if seed is None:
+        return Stream.from_os().bytes(SEED_BYTES)
+    return derive(seed_bytes(seed), Label.SKETCH_SEED, length=SEED_BYTES)
+
+
+def _trust(spec: ReleaseSpec) -> Trust:
+    """Count on as many honest servers as the shares need: a majority with Shamir's, one with additive ones."""
+    wanted, shamir = spec.trust, spec.mechanism.sharing == "shamir"
+    if shamir and wanted.servers < 3:
+        raise InputError(
+            f"servers: {wanted.servers} given, at least 3 expected with Shamir shares: a majority must be honest"
+        )
+    usual = (wanted.servers - 1) // 2 if shamir else wanted.servers - 1
+    return Trust(
+        servers=wanted.servers,
+        corrupt_servers=usual if wanted.corrupt_servers is None else wanted.corrupt_servers,
+        corrupt_clients=wanted.corrupt_clients,
+        dropouts=wanted.dropouts,
+        coalition=wanted.coalition,
+    )
+
+
+def _summed(spec: ReleaseSpec, trust: Trust) -> tuple[Statistic, PublicMatrix]:
+    """Return what clients contribute, and the public matrix that it is multiplied by."""
+    sketch, noise = spec.sketch, spec.mechanism.noise
+    if spec.contribution is not None:
+        _expect_plain_sum(spec)
+        return spec.contribution, Sum(columns=spec.clients)
+    aim = PURPOSES[require_choice("purpose", spec.purpose, PURPOSES)]
+    kind = _resolved(sketch.kind, len(spec.schema))
+    wanted = sketch.sparsity or (DEFAULT_SPARSITY if kind == "osnap" and not is_pure(noise) else 1)
+    setting = Setting(
+        len(spec.schema),
+        spec.clients,
+        spec.budget.epsilon,
+        spec.budget.delta,
+        noise,
+        wanted,
+        spec.radius,
+        spec.mechanism.noise_by,
+        trust,
+    )
+    rows, sparsity = _shape(kind, sketch.rows, sketch.sparsity, aim, setting)
+    return _matrix(spec, kind, rows, sparsity)
+
+
+def _shape(
+    sketch: str, rows: int | None, sparsity: int | None, aim: Aim, setting: Setting
+) -> tuple[int | None, int | None]:
+    """Return k and s with their defaults filled in, where the public matrix has a choice of them."""
+    if rows is None and sketch == "rademacher":
+        raise InputError("rows: None given, a number expected with a Rademacher matrix: that of a client's copies")
+    if rows is None and sketch != "sum":
+        rows = aim.default_rows(setting)
+    if sparsity is None and sketch == "osnap":
+        sparsity = min(setting.sparsity, rows or setting.sparsity)
+    return rows, sparsity
+
+
+def _noising(mechanism: Mechanism, matrix: PublicMatrix, trust: Trust) -> Noising:
+    """Decide how many copies a client sends."""
+    copies = require_choice("copies", mechanism.copies, COPIES)
+    each, one = Noising(mechanism.noise_by), Noising(mechanism.noise_by, copies=1)
+    if mechanism.noise_by == "servers" or matrix.sparsity == 1 or copies == "each":
+        return each
+    if copies == "one":
+        return one
+    proven = (mechanism.noise, mechanism.sharing, mechanism.calibration) == (ONE_COPY_NOISE, "additive", "joint")
+    if not proven or matrix.rows > MOST_DENSE_ROWS:
+        return each
+    dearest = DEAREST_COPY * each.exposure(matrix, trust).leverage
+    try:
+        return one if one.exposure(matrix, trust).leverage <= dearest else each
+    except GuaranteeError:  # the coalition is too large for one copy; the noise of each copy is accounted for as well
+        return each
+
+
+def _expect_storable(task: Task, limit: float) -> None:
+    clients, copies, width = task.share_shape
+    if 8 * clients * copies * width > limit:
+        raise InputError(
+            f"share_limit: {limit:g} given, but a server's share of {clients} clients, {copies} copies and {width} "
+            f"entries takes {8 * clients * copies * width:g} bytes: take fewer rows or clients, a sparse sketch, or a "
+            "higher limit"
+        )
+
+
+def _expect_plain_sum(spec: ReleaseSpec) -> None:
+    assert spec.contribution is not None
+    name = spec.contribution.name
+    if spec.sketch.kind not in ("auto", "sum"):
+        raise InputError(f"sketch: {spec.sketch.kind!r} given, 'auto' or 'sum' expected with a {name}")
+    for argument, value in (("rows", spec.sketch.rows), ("sparsity", spec.sketch.sparsity), ("radius", spec.radius)):
+        if value is not None:
+            raise InputError(f"{argument}: {value} given, none expected with a {name}")
+
+
+def _resolved(sketch: str, columns: int) -> str:
+    """Decide what "auto" stands for."""
+    if require_choice("sketch", sketch, SKETCHES) != "auto":
+        return sketch
+    return "sum" if SecondMoments().width(columns) <= AUTO_WIDTH else "osnap"
+
+
+def _matrix(spec: ReleaseSpec, sketch: str, rows: int | None, sparsity: int | None) -> tuple[Statistic, PublicMatrix]:
+    if sketch == "sum":
+        if rows not in (None, 1) or sparsity not in (None, 1):
+            raise InputError(f"rows, sparsity: {rows}, {sparsity} given, but a sum has one row that everybody hits")
+        return SecondMoments(spec.radius), Sum(columns=spec.clients)
+    assert rows is not None
+    if rows <= len(spec.schema):
+        raise InputError(
+            f"rows: {rows} given, more than the {len(spec.schema)} columns expected: the sketch would not be solvable"
+        )
+    seed, contribution = public_seed(spec.simulation_seed), Rows(spec.radius)
+    if sketch == "countsketch":
+        if sparsity not in (None, 1):
+            raise InputError(f"sparsity: {sparsity} given, 1 expected with a CountSketch")
+        return contribution, CountSketch(rows, spec.clients, seed, balanced=spec.sketch.balanced)
+    if sketch == "rademacher":
+        if sparsity not in (None, rows):
+            raise InputError(f"sparsity: {sparsity} given, {rows} expected with a Rademacher matrix of {rows} rows")
+        return contribution, Rademacher(rows, spec.clients, seed)
+    assert sparsity is not None
+    return contribution, OSNAP(rows, spec.clients, sparsity, seed, balanced=spec.sketch.balanced)

@@ -1,0 +1,246 @@
+"""What a release is to be, as one value: everything that `design` needs to choose noise and matrix.
+
+A `ReleaseSpec` is made of small frozen values: how much may be spent (`Budget`), what may be assumed (`TrustModel`),
+how noise is made and split (`Mechanism`), and the public matrix (`Sketch`). `ReleaseSpec.of` takes the same choices as
+flat keywords, which is how estimators and the command say them.
+
+This module is the one source of what each choice is called, what it means and what it may be: the docstrings of the
+estimators and the options of the command are drawn from it.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from dpmpc.arguments import choice, require_float
+from dpmpc.errors import InputError
+
+if TYPE_CHECKING:
+    from dpmpc.bounds import Schema
+    from dpmpc.contributions import Statistic
+
+Part = TypeVar("Part", bound=msgspec.Struct)
+
+SKETCHES = ("auto", "osnap", "countsketch", "rademacher", "sum")
+COALITIONS = ("adaptive", "static")
+NOISED_BY = ("clients", "servers")
+CALIBRATIONS = ("joint", "paper")
+NOISES = ("discrete-gaussian", "skellam", "discrete-laplace")
+SHARINGS = ("additive", "shamir")
+RINGS = ("ring64", "mersenne61")
+COPIES = ("auto", "one", "each")
+FRACTIONAL_BITS = 16
+SHARE_LIMIT = 4e9
+RADIUS = choice("Clip rows, scaled by their bounds, to this L2 norm; None for no such limit.", symbol="C")
+
+
+class Budget(msgspec.Struct, frozen=True):
+    """How much a release may show of one row.
+
+    Parameters
+    ----------
+    epsilon : float
+        More is less private.
+    delta : float
+        The probability that the epsilon bound fails; 0 with discrete Laplace noise only.
+    """
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        for name in ("epsilon", "delta"):
+            msgspec.structs.force_setattr(self, name, require_float(name, getattr(self, name)))
+
+
+class Trusted(msgspec.Struct, frozen=True):
+    """Who may collude or be missing without breaking the guarantee.
+
+    See `dpmpc.privacy.TrustModel`, which a task holds: there the number of corrupt servers is always stated.
+    """
+
+    servers: Annotated[int, choice("Number of servers.", symbol="M")] = 3
+    corrupt_servers: Annotated[
+        int | None,
+        choice(
+            "Servers that may pool their shares; None for as many as the shares allow: all but one with additive "
+            "shares, fewer than half with Shamir's.",
+            command=False,
+        ),
+    ] = None
+    corrupt_clients: Annotated[int, choice("Clients that may tell the servers their noise, at most.", symbol="T")] = 0
+    dropouts: Annotated[int, choice("Clients of whom anything may be missing in the end, at most.", symbol="N")] = 0
+    coalition: Annotated[
+        str,
+        choice(
+            "Whether corrupt clients may be chosen after the public matrix is known, or were fixed before.", *COALITIONS
+        ),
+    ] = "adaptive"
+
+
+class Mechanism(msgspec.Struct, frozen=True):
+    """How noise is made, and how contributions are split among the servers."""
+
+    noise: Annotated[str, choice("Family of the noise; all are drawn exactly, in whole numbers.", *NOISES)] = (
+        "discrete-gaussian"
+    )
+    noise_by: Annotated[str, choice("Who adds the noise.", *NOISED_BY)] = "clients"
+    copies: Annotated[
+        str,
+        choice(
+            "Noisy copies of its row that a client sends, with noise by clients: one, or one for each row of the "
+            "sketch that it hits. 'auto' is one where that is proven and costs at most a quarter more variance.",
+            *COPIES,
+        ),
+    ] = "auto"
+    calibration: Annotated[
+        str,
+        choice("Noise for the whole release at once, or by the paper's bound, which takes more.", *CALIBRATIONS),
+    ] = "joint"
+    sharing: Annotated[
+        str,
+        choice(
+            "How a contribution is split: with additive shares all servers are needed and all but one may collude; "
+            "with Shamir's fewer than half may collude and some may be missing.",
+            *SHARINGS,
+        ),
+    ] = "additive"
+    ring: Annotated[str | None, choice("Integers that shares are made of; None for what `sharing` needs.", *RINGS)] = (
+        None
+    )
+    fractional_bits: Annotated[int, choice("Bits behind the point of the fixed-point encoding.", command=False)] = (
+        FRACTIONAL_BITS
+    )
+
+
+class Sketch(msgspec.Struct, frozen=True):
+    """The public matrix."""
+
+    kind: Annotated[
+        str,
+        choice(
+            "What is released: 'sum' adds up products of columns, the others are sketches by a public matrix. 'auto' "
+            "is 'sum' while a client sends at most 8192 words, then 'osnap'.",
+            *SKETCHES,
+        ),
+    ] = "auto"
+    rows: Annotated[int | None, choice("Rows k of the sketch; None for what suits the purpose.", symbol="K")] = None
+    sparsity: Annotated[
+        int | None, choice("Rows s of the sketch that each client hits, with 'osnap'; None for 4.", symbol="S")
+    ] = None
+    balanced: Annotated[
+        bool, choice("Whether every copy hits every row of the sketch equally often.", command=False)
+    ] = True
+
+
+class ReleaseSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that is wanted of a release; `design` makes the task of it.
+
+    Parameters
+    ----------
+    schema : Schema
+        Columns and public bounds.
+    clients : int
+        Number of clients, n; public.
+    budget : Budget
+        How much may be spent.
+    contribution : Statistic, optional
+        What is summed over the clients in place of rows or second moments; there is then no sketch to choose.
+    trust : Trusted
+        Who may collude or be missing.
+    mechanism : Mechanism
+        How noise is made and contributions are split.
+    sketch : Sketch
+        The public matrix.
+    purpose : {"ridge", "low-rank"}
+        What the release is for: decides the default number of rows.
+    radius : float, optional
+        Clip normalised rows to this L2 norm.
+    share_limit : float
+        Bytes that one server's share of the batch may take with a Rademacher matrix, which has clients send k copies.
+    simulation_seed : int, optional
+        Makes the public matrix repeatable and marks the task as a simulation, which protects nobody.
+    """
+
+    schema: Schema
+    clients: int
+    budget: Budget
+    contribution: Statistic | None = None
+    trust: Trusted = Trusted()
+    mechanism: Mechanism = Mechanism()
+    sketch: Sketch = Sketch()
+    purpose: str = "ridge"
+    radius: float | None = None
+    share_limit: float = SHARE_LIMIT
+    simulation_seed: int | None = None
+
+    @classmethod
+    def of(cls, schema: Schema, clients: int, epsilon: float, delta: float, **choices: Any) -> ReleaseSpec:
+        """Build a specification from flat keywords.
+
+        Parameters
+        ----------
+        schema, clients, epsilon, delta
+            As in the class.
+        **choices
+            The fields of `Trusted`, `Mechanism` and `Sketch` by their names, with ``sketch`` for the kind of
+            sketch, and the remaining fields of this class.
+
+        Raises
+        ------
+        InputError
+            If a keyword is none of these.
+        """
+        values = dict(choices)
+        if "sketch" in values:
+            values["kind"] = values.pop("sketch")
+        trust, mechanism, sketch = _taken(Trusted, values), _taken(Mechanism, values), _taken(Sketch, values)
+        unknown = values.keys() - set(cls.__struct_fields__)
+        if unknown:
+            raise InputError(f"{min(unknown)}: given, one of {', '.join(sorted(flat_choices()))} expected")
+        budget = Budget(epsilon, delta)
+        return cls(
+            schema=schema, clients=clients, budget=budget, trust=trust, mechanism=mechanism, sketch=sketch, **values
+        )
+
+
+def flat_choices() -> dict[str, tuple[Any, msgspec.Meta, Any]]:
+    """Return every described choice by its flat name: its type, its description and its default, in order."""
+    found: dict[str, tuple[Any, msgspec.Meta, Any]] = {"radius": (float | None, RADIUS, None)}
+    for part in (Sketch, Mechanism, Trusted):
+        hints = get_type_hints(part, include_extras=True)
+        for field in msgspec.structs.fields(part):
+            annotation = hints[field.name]
+            if get_origin(annotation) is Annotated:
+                kind, meta = get_args(annotation)
+                found["sketch" if field.name == "kind" else field.name] = (kind, meta, field.default)
+    return found
+
+
+def _taken(part: type[Part], values: dict[str, Any]) -> Part:
+    """Make a part of a specification from the values that are its fields, which are taken out of the mapping."""
+    return part(**{name: values.pop(name) for name in part.__struct_fields__ if name in values})
+
+
+def describe(names: Sequence[str] | None = None) -> str:
+    """Return the parameters of the choices as a numpydoc section would list them, one source for all docstrings."""
+    lines = []
+    for name, (kind, meta, default) in flat_choices().items():
+        if names is not None and name not in names:
+            continue
+        options = (meta.extra or {})["options"]
+        shown = "{" + ", ".join(f'"{option}"' for option in options) + "}" if options else _type_name(kind)
+        optional = ", optional" if default is None else ""
+        lines += [
+            f"{name} : {shown}{optional}",
+            *textwrap.wrap(meta.description or "", 116, initial_indent="    ", subsequent_indent="    "),
+        ]
+    return "\n".join(lines)
+
+
+def _type_name(kind: Any) -> str:
+    return " or ".join(one.__name__ for one in (get_args(kind) or (kind,)) if one is not type(None))
