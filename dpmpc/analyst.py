@@ -22,7 +22,7 @@ from dpmpc.sharing import ShamirSharing
 from dpmpc.task import Task
 
 
-class Opened(NamedTuple):
+class OpenedSums(NamedTuple):
     """A release, and the servers whose shares it was made without because they were wrong."""
 
     release: Release
@@ -61,7 +61,7 @@ def open_sums(task: Task, shares: Sequence[NDArray[np.uint64]]) -> Release:
     return _release(task, task.scheme.combine(list(shares)))
 
 
-def open_robustly(task: Task, shares: Mapping[int, NDArray[np.uint64]]) -> Opened:
+def open_robustly(task: Task, shares: Mapping[int, NDArray[np.uint64]]) -> OpenedSums:
     """Combine the transformed shares of the servers that are there, and name those whose shares are wrong.
 
     Parameters
@@ -74,7 +74,7 @@ def open_robustly(task: Task, shares: Mapping[int, NDArray[np.uint64]]) -> Opene
 
     Returns
     -------
-    Opened
+    OpenedSums
 
     Raises
     ------
@@ -98,7 +98,7 @@ def open_robustly(task: Task, shares: Mapping[int, NDArray[np.uint64]]) -> Opene
             missing[0],
         )
     if not isinstance(scheme, ShamirSharing):
-        return Opened(open_sums(task, [shares[server] for server in servers]), ())
+        return OpenedSums(open_sums(task, [shares[server] for server in servers]), ())
     usable = {server: share for server, share in shares.items() if _is_usable(task, share)}
     unusable = sorted(set(shares) - set(usable))
     if len(usable) < needed:
@@ -108,7 +108,7 @@ def open_robustly(task: Task, shares: Mapping[int, NDArray[np.uint64]]) -> Opene
             unusable[0],
         )
     corrected = scheme.correct(usable)
-    return Opened(_release(task, corrected.secret), tuple(sorted({*unusable, *corrected.wrong})))
+    return OpenedSums(_release(task, corrected.secret), tuple(sorted({*unusable, *corrected.wrong})))
 
 
 def _is_usable(task: Task, share: NDArray[np.uint64]) -> bool:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.encoding.ring import Home
+from dpmpc.encoding.ring import Ring
 from dpmpc.errors import BatchMismatch, InputError, ProtocolFailure
 from dpmpc.server import CHUNK_BYTES, add_noise, noise_stream
 from dpmpc.sharing import Share, open_share
@@ -153,7 +153,7 @@ def _of_array(dask: Any, task: Task, array: Any, chunk: int | None) -> list[Any]
     return [sketch(task.sketch, task.encoding.ring, block, first) for block, first in zip(blocks, starts, strict=True)]
 
 
-def _sketch_rows(sketch: PublicMatrix, ring: Home, share: Share, first: int, count: int) -> Words:
+def _sketch_rows(sketch: PublicMatrix, ring: Ring, share: Share, first: int, count: int) -> Words:
     sums = np.zeros((sketch.rows, share.shape[-1]), np.uint64)
     step = max(1, CHUNK_BYTES // (8 * math.prod(share.shape[1:])))
     for begin in range(first, first + count, step):
@@ -162,11 +162,11 @@ def _sketch_rows(sketch: PublicMatrix, ring: Home, share: Share, first: int, cou
     return sums
 
 
-def _sketch_block(sketch: PublicMatrix, ring: Home, block: Words, first: int) -> Words:
+def _sketch_block(sketch: PublicMatrix, ring: Ring, block: Words, first: int) -> Words:
     return sketch.apply(block, first=first, ring=ring)
 
 
-def _add(ring: Home, parts: Sequence[Words]) -> Words:
+def _add(ring: Ring, parts: Sequence[Words]) -> Words:
     return ring.sum_of(parts, name="parts")
 
 

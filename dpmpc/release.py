@@ -31,7 +31,7 @@ from dpmpc.task import LONGEST_CHECK, Task
 _CLEARLY = 3.0  # so many fluctuations of the noise above it, the smallest eigenvalue is safe to debias
 
 
-class Opened(abc.ABC):
+class GramSource(abc.ABC):
     """What estimators of second moments read of a task, in whichever form it was opened."""
 
     task: Task
@@ -52,7 +52,7 @@ class Opened(abc.ABC):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Release(Opened):
+class Release(GramSource):
     """A noisy linear sketch of the clients' contributions.
 
     Parameters
@@ -184,7 +184,7 @@ def _warn_of_dropouts(path: str | os.PathLike[str], task: Task) -> None:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class GramRelease(Opened):
+class GramRelease(GramSource):
     """The Gram matrix of a noisy sketch of rows that was never opened.
 
     Estimators that read `gram` fit it like a `Release`. It was computed from what a `Release` of the same task would

@@ -21,7 +21,7 @@ from dpmpc.errors import InputError
 
 if TYPE_CHECKING:
     from dpmpc.bounds import Schema
-    from dpmpc.contributions import Statistic
+    from dpmpc.contributions import Contribution
 
 Part = TypeVar("Part", bound=msgspec.Struct)
 
@@ -148,7 +148,7 @@ class ReleaseSpec(msgspec.Struct, frozen=True, kw_only=True):
         Number of clients, n; public.
     budget : Budget
         How much may be spent.
-    contribution : Statistic, optional
+    contribution : Contribution, optional
         What is summed over the clients in place of rows or second moments; there is then no sketch to choose.
     trust : Trusted
         Who may collude or be missing.
@@ -169,7 +169,7 @@ class ReleaseSpec(msgspec.Struct, frozen=True, kw_only=True):
     schema: Schema
     clients: int
     budget: Budget
-    contribution: Statistic | None = None
+    contribution: Contribution | None = None
     trust: Trusted = Trusted()
     mechanism: Mechanism = Mechanism()
     sketch: Sketch = Sketch()

@@ -62,13 +62,6 @@ def fields_of(where: str, entry: Any, required: Set[str], optional: Set[str] = f
     return entry
 
 
-def truth(name: str, value: Any) -> bool:
-    """Return a value that is true or false, and nothing that merely counts as such."""
-    if not isinstance(value, bool):
-        raise InputError(f"{name}: {value!r} given, true or false expected")
-    return value
-
-
 def fields_of_format(where: str, entry: Any, names: Set[str], number: int) -> Mapping[str, Any]:
     """Return a mapping if it has these fields, and "format" with this number."""
     fields = fields_of(where, entry, {*names, "format"})

@@ -19,15 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc import privacy
+from dpmpc.arguments import require_bool
 from dpmpc.bounds import Schema
-from dpmpc.contributions import Statistic, statistic_from
-from dpmpc.encoding import FixedPoint, ModulusPlan, Sensitivity, home, plan_modulus
+from dpmpc.contributions import Contribution, contribution_from
+from dpmpc.encoding import FixedPoint, ModulusPlan, Sensitivity, plan_modulus, ring_named
 from dpmpc.errors import InputError
 from dpmpc.noise import Noise, noise_from
-from dpmpc.privacy import Guarantee, Noising, Trust
+from dpmpc.privacy import Guarantee, NoisePlacement, Trust
 from dpmpc.sharing import AdditiveSharing, ShamirSharing
 from dpmpc.sketching import PublicMatrix, sketch_from
-from dpmpc.storage import fields_of_format, malformed, truth
+from dpmpc.storage import fields_of_format, malformed
 
 FORMAT = 2
 LONGEST_CHECK = 60.0  # seconds of one core that whoever reads somebody's task spends on it unless told otherwise
@@ -44,7 +45,7 @@ class Task:
     ----------
     schema : Schema
         Columns and their public bounds.
-    statistic : Statistic
+    statistic : Contribution
         What each client contributes.
     encoding : FixedPoint
         Fixed point and the ring or field that the shares live in.
@@ -54,7 +55,7 @@ class Task:
         What is added to each entry of a contribution, in integer units.
     trust : Trust
         Servers, and who of them and of the clients may collude.
-    noising : Noising
+    noising : NoisePlacement
         Who adds the noise, and to how many copies.
     epsilon, delta : float
         What is promised; delta may be 0 with discrete Laplace noise.
@@ -67,12 +68,12 @@ class Task:
     """
 
     schema: Schema
-    statistic: Statistic
+    statistic: Contribution
     encoding: FixedPoint
     sketch: PublicMatrix
     noise: Noise
     trust: Trust
-    noising: Noising
+    noising: NoisePlacement
     epsilon: float
     delta: float
     sharing: str = "additive"
@@ -89,7 +90,7 @@ class Task:
         if self.calibration not in privacy.CALIBRATIONS:
             expected = ", ".join(privacy.CALIBRATIONS)
             raise InputError(f"calibration: {self.calibration!r} given, one of {expected} expected")
-        truth("simulation", self.simulation)
+        require_bool("simulation", self.simulation)
         if not self.noise.integer:
             raise InputError(f"noise: {self.noise.name} given, an integer noise expected: shares are integers")
         if self.sharing == "shamir" and self.servers_add_noise:
@@ -275,12 +276,12 @@ class Task:
         encoding = fields["encoding"]
         return cls(
             schema=Schema.from_dict(fields["schema"]),
-            statistic=statistic_from(fields["statistic"]),
-            encoding=FixedPoint(encoding["fractional_bits"], ring=home(encoding["ring"])),
+            statistic=contribution_from(fields["statistic"]),
+            encoding=FixedPoint(encoding["fractional_bits"], ring=ring_named(encoding["ring"])),
             sketch=sketch_from(fields["sketch"]),
             noise=noise_from(fields["noise"]),
             trust=Trust(**fields["trust"]),
-            noising=Noising(**fields["noising"]),
+            noising=NoisePlacement(**fields["noising"]),
             epsilon=fields["epsilon"],
             delta=fields["delta"],
             sharing=fields["sharing"],

@@ -14,7 +14,7 @@ from typing import Any
 from dpmpc.encoding import TAILS, Sensitivity
 from dpmpc.noise import FAMILIES, DiscreteLaplace, Noise
 from dpmpc.noise.base import positive
-from dpmpc.privacy import ACCOUNTANTS, Accountant, Exposure, independent_rows
+from dpmpc.privacy import ACCOUNTANTS, Accountant, EffectiveNoise, independent_rows
 
 
 class DilutedLaplace(Noise):
@@ -40,13 +40,13 @@ class DilutedLaplaceAccountant(Accountant):
 
     sources, assumptions = ("Shi et al. 2011 (diluted noise)",), ACCOUNTANTS["discrete-laplace"].assumptions
 
-    def epsilon(self, noise: Noise, exposure: Exposure, sensitivity: Sensitivity, delta: float) -> float:
+    def epsilon(self, noise: Noise, exposure: EffectiveNoise, sensitivity: Sensitivity, delta: float) -> float:
         m, moved = independent_rows(noise.name, exposure).fewest, exposure.sparsity * sensitivity.columns
         if moved * (1 - noise.chance) ** m > delta:
             return math.inf
         return float(exposure.sparsity * Fraction(sensitivity.l1) / Fraction(noise.scale))
 
-    def least(self, exposure: Exposure, sensitivity: Sensitivity, epsilon: float, delta: float) -> Noise:
+    def least(self, exposure: EffectiveNoise, sensitivity: Sensitivity, epsilon: float, delta: float) -> Noise:
         m, moved = independent_rows("diluted-laplace", exposure).fewest, exposure.sparsity * sensitivity.columns
         chance = min(1.0, 2**-32 - math.expm1(math.log(delta / moved) / m))  # a step more than rounding can take off
         return DilutedLaplace(exposure.sparsity * Fraction(sensitivity.l1) / Fraction(epsilon), chance)

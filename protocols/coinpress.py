@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from dpmpc.coinpress import CoinPressRegression, PrivateCovariance, PrivateMean
 from dpmpc.coinpress.estimators import CoinPress
 from dpmpc.errors import InputError
-from dpmpc.network.meter import Report
+from dpmpc.network.meter import RunStatistics
 from dpmpc.protocols import linear_transform
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
@@ -46,12 +46,12 @@ class Networked:
 
     Attributes
     ----------
-    servers : list of tuple of Report
+    servers : list of tuple of RunStatistics
         What each server spent, round by round.
     """
 
     def __init__(self) -> None:
-        self.servers: list[tuple[Report, ...]] = []
+        self.servers: list[tuple[RunStatistics, ...]] = []
 
     def __call__(self, task: Task, rows: NDArray[np.float64], *, stream: Stream | None = None) -> Release:
         """Play all the clients, then run servers and analyst."""

@@ -79,7 +79,7 @@ from dpmpc.network.announcing import announce, announce_bytes, explained, settle
 from dpmpc.network.coins import COIN_BYTES, exchange_coins, toss_of
 from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.identity import verify_signature
-from dpmpc.network.meter import Report, report_from, rounded
+from dpmpc.network.meter import RunStatistics, report_from, rounded
 from dpmpc.network.party import Party
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
@@ -345,7 +345,7 @@ async def certify(
     return certificate
 
 
-async def exchange_costs(party: Party) -> tuple[Report, ...]:
+async def exchange_costs(party: Party) -> tuple[RunStatistics, ...]:
     """Step 6: what the run has cost each server so far, as it says itself, rounded."""
     told = await announce(party, Kind.COST, msgspec.json.encode(rounded(party.meter.report())))
     return await unless_refused(party, lambda: tuple(rounded(report_from(raw, number)) for number, raw in told.items()))

@@ -41,7 +41,7 @@ from dpmpc.client import share_batch
 from dpmpc.errors import InputError, SimulationOnly
 from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.launch import FolderCallback, launch
-from dpmpc.network.meter import Report
+from dpmpc.network.meter import RunStatistics
 from dpmpc.network.party import Party
 from dpmpc.network.settings import SETTINGS_FILE, PartySettings
 from dpmpc.randomness import Stream
@@ -202,9 +202,9 @@ class Run:
     ----------
     answer : dict
         What the analyst's program returned.
-    servers : tuple of Report
+    servers : tuple of RunStatistics
         What each server spent.
-    analyst : Report
+    analyst : RunStatistics
         What the analyst spent.
     clients_s, servers_s : float
         Wall-clock seconds until all the simulated clients' shares are with the servers, and from there until the
@@ -212,8 +212,8 @@ class Run:
     """
 
     answer: dict[str, Any]
-    servers: tuple[Report, ...]
-    analyst: Report
+    servers: tuple[RunStatistics, ...]
+    analyst: RunStatistics
     clients_s: float
     servers_s: float
 

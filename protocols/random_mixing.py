@@ -9,7 +9,7 @@ delta)-differential privacy.
    signs B. Neither is ever sent.
 3. Each sorts its rows by a keyed hash of the id. They find out whether all have the same ids, and nothing more
    (`dpmpc.protocols.row_alignment`); if not, the run ends.
-4. Each mixes its rows with B, adds noise of its own (`dpmpc.data_release.Party`), and puts the result on its disk.
+4. Each mixes its rows with B, adds noise of its own (`dpmpc.data_release.DataOwner`), and puts the result on its disk.
 5. Each commits to what it releases; when all have, each sends it to all others (`dpmpc.protocols.simultaneous`) and
    puts all releases side by side. Digests of the joined file are compared, and **every party ends with the same file**,
    byte for byte.
@@ -43,8 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dpmpc
-from dpmpc.data_release import MixedRelease, MixingTask, mixing_of
-from dpmpc.data_release import Party as Owner
+from dpmpc.data_release import DataOwner, MixedRelease, MixingTask, mixing_of
 from dpmpc.data_release.alignment import check_unique
 from dpmpc.data_release.record import Record
 from dpmpc.errors import BatchMismatch, InputError
@@ -96,7 +95,7 @@ async def main(party: Party) -> dict[str, Any]:
         if own is None:
             with party.meter.phase("mix"):
                 mixing = mixing_of(task, derive(toss, Label.SKETCH_SEED, length=SEED_BYTES))
-                owner = Owner(task, party.pid, mixing, randomness.substream(party.pid))
+                owner = DataOwner(task, party.pid, mixing, randomness.substream(party.pid))
                 own = record.keep(
                     toss, await asyncio.to_thread(owner.release, rows[order], threads=party.arguments["threads"])
                 )

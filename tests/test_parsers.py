@@ -8,7 +8,7 @@ import random
 import pytest
 
 from bench.system.fuzz_parsers import SLOWEST, cases, feed
-from dpmpc.contributions import statistic_from
+from dpmpc.contributions import contribution_from
 from dpmpc.errors import InputError
 from dpmpc.sketching import sketch_from
 
@@ -64,6 +64,6 @@ def test_sound_inputs_are_taken(name, parsers):
 )
 def test_descriptions_that_crashed_a_parser(description):
     with pytest.raises(InputError, match="statistic"):
-        statistic_from(description)
+        contribution_from(description)
     with pytest.raises(InputError):
         sketch_from({"family": [[]], **description})

@@ -15,7 +15,7 @@ from dpmpc import simulation as model
 from dpmpc.analyst import open_sums
 from dpmpc.bounds import Schema
 from dpmpc.client import BLOCK, Client, share_batch
-from dpmpc.contributions import Rows, SecondMoments, statistic_from
+from dpmpc.contributions import Rows, SecondMoments, contribution_from
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, OverflowRisk, SimulationOnly
 from dpmpc.noise import DiscreteGaussian, DiscreteLaplace, noise_from
@@ -335,7 +335,7 @@ def test_second_moments_put_back_together_are_the_gram_matrix():
 
 
 def test_statistics_are_values():
-    assert statistic_from(Rows(1.5).describe()) == Rows(1.5)
+    assert contribution_from(Rows(1.5).describe()) == Rows(1.5)
     assert hash(Rows(1.5)) == hash(Rows(1.5))
     assert Rows() != SecondMoments()
     assert "radius=2.0" in repr(Rows(2))

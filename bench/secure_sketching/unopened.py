@@ -19,7 +19,7 @@ import numpy as np
 from bench.harness import machine, markdown, plus_minus, summary, write
 from dpmpc.bounds import Column
 from dpmpc.client import share_batch
-from dpmpc.network.meter import Report
+from dpmpc.network.meter import RunStatistics
 from dpmpc.protocols import unopened_moment
 from dpmpc.protocols.linear_transform import Run, run_parties, run_servers
 from dpmpc.randomness import Stream
@@ -65,7 +65,7 @@ def measure(setting: Setting, clients: int, runs: int) -> list[dict[str, Any]]:
     ]
 
 
-def figures(reports: Sequence[Report], analyst: int) -> dict[str, Any]:
+def figures(reports: Sequence[RunStatistics], analyst: int) -> dict[str, Any]:
     """Summaries over runs and servers; payload is what messages contain, sent is what the sockets took."""
     return {
         "time_s": summary([report.total_s for report in reports]),

@@ -40,7 +40,7 @@ PEER = "pyarrow and scikit-learn"
 #: What a process spends its time on: function -> stage.
 HOOKS = {
     "dpmpc.tables:read_table": "read the file",
-    "dpmpc.cli.fit_models:RidgeAnalysis.check": "check the table",
+    "dpmpc.cli.fit_models:RidgeFitModel.check": "check the table",
     "dpmpc.specification:design": "calibrate",
     "dpmpc.contributions:Rows.encode_raw": "clip and encode",
     "dpmpc.contributions:SecondMoments.encode_raw": "clip and encode",
@@ -49,7 +49,7 @@ HOOKS = {
     "dpmpc.sharing.batch:FileShare.create": "store shares",
     "dpmpc.sharing.batch:FileShare.__setitem__": "store shares",
     "dpmpc.protocols.linear_transform:launch": "parties",
-    "dpmpc.cli.fit_models:RidgeAnalysis.judge": "compare with the data",
+    "dpmpc.cli.fit_models:RidgeFitModel.judge": "compare with the data",
 }
 IMPORT, END, PARTIES, NOISE, TLS, STARTS = (
     *("start and import", "end", "parties", "noise"),

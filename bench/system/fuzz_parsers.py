@@ -20,7 +20,7 @@ import numpy as np
 
 from dpmpc import simulation as model
 from dpmpc.bounds import Schema
-from dpmpc.contributions import statistic_from
+from dpmpc.contributions import contribution_from
 from dpmpc.data_release import MixedRelease, MixingTask
 from dpmpc.data_release import design as mixing_design
 from dpmpc.errors import DpmpcError
@@ -119,7 +119,7 @@ def cases(folder: Path, parquet: bool = True) -> list[Case]:
         Case("mixing task", _of_json(lambda f: MixingTask.from_dict(f).verify()), (_json(mixed.to_dict()),), True),
         Case("sketch", _of_json(sketch_from), tuple(_json(task.sketch.describe()) for task in tasks), True),
         Case("noise", _of_json(noise_from), tuple(_json(task.noise.describe()) for task in tasks), True),
-        Case("statistic", _of_json(statistic_from), tuple(_json(task.statistic.describe()) for task in tasks), True),
+        Case("statistic", _of_json(contribution_from), tuple(_json(task.statistic.describe()) for task in tasks), True),
         Case("bounds", _of_json(Schema.from_dict), (_json(tasks[0].schema.to_dict()),), True),
         Case("bounds file", _file(folder, Schema.from_toml), (tasks[0].schema.to_toml().encode(),)),
         Case("ledger of budgets", _file(folder, BudgetLedger.load), (_saved(folder, ledger),), True),

@@ -29,7 +29,7 @@ from dpmpc.bounds import Schema
 from dpmpc.contributions import SecondMoments
 from dpmpc.errors import InputError
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.planning.cost import Cost, Prices, Slopes, Workload, estimate
+from dpmpc.planning.cost import Prices, ReleaseCost, Slopes, Workload, estimate
 from dpmpc.sharing import SeededShare, save_share
 from dpmpc.sketching import OSNAP
 from dpmpc.system import drop_from_cache
@@ -187,7 +187,7 @@ def modelled(slopes: Slopes) -> list[dict[str, Any]]:
     costs: list[dict[str, Any]] = []
     for release, (copies, width, rows, sparsity) in shapes.items():
         for servers in SERVERS:
-            cost: Cost = estimate(Workload(MODELLED, copies, width, rows, sparsity, servers), slopes=slopes)
+            cost: ReleaseCost = estimate(Workload(MODELLED, copies, width, rows, sparsity, servers), slopes=slopes)
             costs.append({"release": release, "servers": servers, **dataclasses.asdict(cost)})
     return costs
 

@@ -1,8 +1,8 @@
 """The audit: what it asks of a mechanism, and what it says of its claim.
 
 What is audited is a `Subject`. A claim is held against two things. `Subject.least_epsilon` computes from the noise that
-is really there a lower bound on epsilon, in closed form (`dpmpc.audit.views`). A `Mechanism` can also be run: it is
-simulated very often, and how well its two inputs can be told apart is measured.
+is really there a lower bound on epsilon, in closed form (`dpmpc.audit.views`). A `AuditedMechanism` can also be run: it
+is simulated very often, and how well its two inputs can be told apart is measured.
 
 Half of the runs train the distinguisher, the other half is counted. From the training runs come, in this order, the
 covariance C of what is seen, the worst-placed candidate, who maximises D^T C^-1 D for the shift D that replacing him
@@ -70,7 +70,7 @@ class Subject(abc.ABC):
         return None
 
 
-class Mechanism(Subject):
+class AuditedMechanism(Subject):
     """Something to run: one small task, two worst rows, and candidates for whom they are exchanged.
 
     Attributes
@@ -109,7 +109,7 @@ class Mechanism(Subject):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Finding:
+class AuditResult:
     """A claim beside what was measured; every bound is None where the claim has no such number.
 
     Parameters
@@ -177,8 +177,9 @@ class Finding:
         }
 
 
-def audit(name: str, subject: Subject, releases: int, failure: float, stream: Stream) -> Finding:
-    """Hold a claim against what the noise gives and, of a `Mechanism`, against how well its releases can be told apart.
+def audit(name: str, subject: Subject, releases: int, failure: float, stream: Stream) -> AuditResult:
+    """Hold a claim against what the noise gives and, of a `AuditedMechanism`, against how well its releases can be told
+    apart.
 
     Parameters
     ----------
@@ -187,7 +188,7 @@ def audit(name: str, subject: Subject, releases: int, failure: float, stream: St
     subject : Subject
         What is audited.
     releases : int
-        Simulated releases of each input of a `Mechanism`; half of them choose direction and threshold.
+        Simulated releases of each input of a `AuditedMechanism`; half of them choose direction and threshold.
     failure : float
         Probability that one of the bounds exceeds the truth, at most.
     stream : Stream
@@ -195,13 +196,13 @@ def audit(name: str, subject: Subject, releases: int, failure: float, stream: St
 
     Returns
     -------
-    Finding
+    AuditResult
     """
     if releases < FEWEST_RELEASES:
         raise InputError(f"releases: {releases} given, at least {FEWEST_RELEASES} expected")
     if not 0 < failure < 1:
         raise InputError(f"failure: {failure} given, a number strictly between 0 and 1 expected")
-    found = Finding(
+    found = AuditResult(
         mechanism=name,
         claim=subject.claim,
         releases=0,
@@ -209,10 +210,10 @@ def audit(name: str, subject: Subject, releases: int, failure: float, stream: St
         by_noise=subject.least_epsilon(),
         note=subject.note,
     )
-    return _measured(found, subject, releases // 2, stream) if isinstance(subject, Mechanism) else found
+    return _measured(found, subject, releases // 2, stream) if isinstance(subject, AuditedMechanism) else found
 
 
-def _measured(found: Finding, mechanism: Mechanism, half: int, stream: Stream) -> Finding:
+def _measured(found: AuditResult, mechanism: AuditedMechanism, half: int, stream: Stream) -> AuditResult:
     """Add what many releases tell to what is found already."""
     still = mechanism.observe(None, half, stream)
     precision = _precision(still)

@@ -1,4 +1,4 @@
-"""Audit of what parties with different columns release (`dpmpc.data_release.Party`).
+"""Audit of what parties with different columns release (`dpmpc.data_release.DataOwner`).
 
 DGM and BGM read the same release of one noisy row a subject, so that R subjects are R releases. RMGM mixes rows: a
 release of R k mixed rows is R releases of k, each with signs of its own, which the adversary knows. Either way
@@ -12,9 +12,9 @@ import dataclasses
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.audit.mechanism import Claim, Mechanism
+from dpmpc.audit.mechanism import AuditedMechanism, Claim
 from dpmpc.audit.sums import block_of
-from dpmpc.data_release import MixingTask, Party
+from dpmpc.data_release import DataOwner, MixingTask
 from dpmpc.data_release.owner import mixing_of
 from dpmpc.randomness import SEED_BYTES, Stream
 
@@ -24,7 +24,7 @@ BLOCK_CELLS = 1 << 20  # numbers that a party releases at once
 NO_CLAIM = 1e300  # epsilon of many releases side by side, of which nothing is promised
 
 
-class Parties(Mechanism):
+class Parties(AuditedMechanism):
     """One subject's columns move from the lower bounds to the upper ones, at one party or at all.
 
     Parameters
@@ -78,6 +78,6 @@ class Parties(Mechanism):
             rows = np.tile(lower, (task.subjects, 1))
             if moved:
                 rows[changed] = upper
-            released = Party(task, number, mixing, stream).release(rows)
+            released = DataOwner(task, number, mixing, stream).release(rows)
             seen.append((released + total * 2.0**task.encoding.fractional_bits) * signs)
         return np.concatenate(seen, axis=1).reshape(-1, self.shifts.shape[1])

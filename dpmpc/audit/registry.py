@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc import data_release as mixing
-from dpmpc.audit.mechanism import Claim, Mechanism, Subject
+from dpmpc.audit.mechanism import AuditedMechanism, Claim, Subject
 from dpmpc.audit.parties import Parties
 from dpmpc.audit.sums import Sums
 from dpmpc.audit.system import MissingClients, RepeatedRelease, surrounded
@@ -44,7 +44,7 @@ from dpmpc.sketching import GaussianProjection
 Reals = NDArray[np.float64]
 
 
-class NoisyEntry(Mechanism):
+class NoisyEntry(AuditedMechanism):
     """X + sigma N.
 
     Parameters
@@ -65,7 +65,7 @@ class NoisyEntry(Mechanism):
         return np.asarray(fitted.released_X_ + 1)
 
 
-class ProjectedEntry(Mechanism):
+class ProjectedEntry(AuditedMechanism):
     """(S X + sigma N, S y) with a secret S.
 
     Parameters
@@ -103,11 +103,11 @@ NAMES = ("a", "b")
 MATRICES = 8
 CORNERS = ((-1.0, -1.0), (1.0, 1.0))
 
-Factory = Callable[[float, float, int], Mechanism]
+Factory = Callable[[float, float, int], AuditedMechanism]
 SystemFactory = Callable[[float, float, int], Subject]
 
 
-def sketched(epsilon: float, delta: float, seed: int, **choices: Any) -> Mechanism:
+def sketched(epsilon: float, delta: float, seed: int, **choices: Any) -> AuditedMechanism:
     """Rows of two columns, in a sketch of four rows."""
     wanted = {"sketch": "osnap", "rows": ROWS, "sparsity": 2, "copies": "each", "clients": CLIENTS, **choices}
     return Sums(
@@ -116,13 +116,13 @@ def sketched(epsilon: float, delta: float, seed: int, **choices: Any) -> Mechani
     )
 
 
-def pure(epsilon: float, delta: float, seed: int, **choices: Any) -> Mechanism:
+def pure(epsilon: float, delta: float, seed: int, **choices: Any) -> AuditedMechanism:
     """Discrete Laplace noise, whose delta is 0, in a sketch of one copy; a smaller one, because it is slow to draw."""
     small = {"clients": 6, "rows": 3, "sparsity": 1, "servers": 2, "fractional_bits": 8}
     return sketched(epsilon, 0.0, seed, noise="discrete-laplace", **small, **choices)
 
 
-def second_moments(epsilon: float, delta: float, seed: int) -> Mechanism:
+def second_moments(epsilon: float, delta: float, seed: int) -> AuditedMechanism:
     """Sum of second moments; (1, 1, 1, 1) and (1, 1, -1, -1), each row with its constant, are orthogonal."""
     task = design(
         ReleaseSpec.of(Schema.unit(("a", "b", "c")), CLIENTS // 2, epsilon, delta, sketch="sum", simulation_seed=seed)
@@ -130,27 +130,27 @@ def second_moments(epsilon: float, delta: float, seed: int) -> Mechanism:
     return Sums(task, ((1.0, 1.0, 1.0), (1.0, -1.0, -1.0)))
 
 
-def mixed(epsilon: float, delta: float, seed: int, *, rows: int | None, protects: str = "party") -> Mechanism:
+def mixed(epsilon: float, delta: float, seed: int, *, rows: int | None, protects: str = "party") -> AuditedMechanism:
     """Two parties of two columns and one."""
     columns = (("a", "b"), ("c",))
     return Parties(mixing.design(columns, 8, epsilon, delta, rows=rows, protects=protects, simulation=True))
 
 
-def coinpress_mean(epsilon: float, delta: float, seed: int) -> Mechanism:
+def coinpress_mean(epsilon: float, delta: float, seed: int) -> AuditedMechanism:
     """One round of a mean about (0, 0) among servers."""
     published = mean_round(NAMES, np.zeros(2), 2.0, _rho(epsilon, delta))
     reach = float(published.schema.slope[0])
     return _round(published, delta, seed, ((-reach, 0.0), (reach, 0.0)))
 
 
-def coinpress_covariance(epsilon: float, delta: float, seed: int) -> Mechanism:
+def coinpress_covariance(epsilon: float, delta: float, seed: int) -> AuditedMechanism:
     """One round of a covariance of at most 4 I among servers: two orthogonal rows beyond the clipping norm."""
     published = covariance_round(NAMES, np.eye(2) / 2, 4.0, _rho(epsilon, delta), triangle=False)
     box = float(published.schema.slope[0])
     return _round(published, delta, seed, ((box, 0.0), (0.0, box)))
 
 
-def _round(published: Round, delta: float, seed: int, pair: Any) -> Mechanism:
+def _round(published: Round, delta: float, seed: int, pair: Any) -> AuditedMechanism:
     servers = Servers(published.rho, delta, seed)
     return Sums(servers.task(published, CLIENTS), pair)
 

@@ -20,10 +20,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpmpc.analyst import open_sums
 from dpmpc.audit.lost import Lost, worst_lost
-from dpmpc.audit.mechanism import Claim, Mechanism
+from dpmpc.audit.mechanism import AuditedMechanism, Claim
 from dpmpc.audit.views import exact_epsilon, signs_of
 from dpmpc.client import Client
-from dpmpc.contributions import Statistic
+from dpmpc.contributions import Contribution
 from dpmpc.encoding import FixedPoint, Sensitivity
 from dpmpc.noise import DiscreteLaplace
 from dpmpc.randomness import KEY_BYTES, Stream
@@ -36,12 +36,12 @@ Reals = NDArray[np.float64]
 BLOCK_WORDS = 1 << 21  # of all clients' copies that are simulated at once
 
 
-class Replicated(Statistic):
+class Replicated(Contribution):
     """The contribution of another statistic, `times` times side by side.
 
     Parameters
     ----------
-    base : Statistic
+    base : Contribution
         What is repeated.
     times : int
         R.
@@ -49,7 +49,7 @@ class Replicated(Statistic):
 
     name = "replicated"
 
-    def __init__(self, base: Statistic, times: int):
+    def __init__(self, base: Contribution, times: int):
         self.base, self.times = base, times
 
     def width(self, columns: int) -> int:
@@ -76,7 +76,7 @@ class Replicated(Statistic):
         return {"base": self.base.describe(), "times": self.times}
 
 
-class Sums(Mechanism):
+class Sums(AuditedMechanism):
     """A release of a task.
 
     Parameters

@@ -32,7 +32,7 @@ from dpmpc.bounds import Schema
 from dpmpc.client import Client
 from dpmpc.collection.agreement import Batch, batch_digest
 from dpmpc.collection.certificate import manifest_of
-from dpmpc.collection.ledger import Ledger
+from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.collection.reports import ReportFormat, make_reports
 from dpmpc.collection.server_folder import ServerFolder
@@ -198,7 +198,7 @@ class HonestServer:
         collection = self.collection
         task = collection.task(len(ids), toss)
         manifest = manifest_of(collection, task, batch=batch_digest(ids), toss=toss, time=collection.closes + _DAY / 2)
-        with self.folder.open_spool(collection, 0, writer=False) as spool, Ledger(self.folder.ledger) as ledger:
+        with self.folder.open_spool(collection, 0, writer=False) as spool, ReleaseLedger(self.folder.ledger) as ledger:
             server = ReleasingServer(
                 collection=collection,
                 number=0,

@@ -15,7 +15,7 @@ from dpmpc.errors import AuditFailed, InputError
 from dpmpc.untrusted import printable
 
 if TYPE_CHECKING:
-    from dpmpc.audit import Finding
+    from dpmpc.audit import AuditResult
 
 ALL = "all"
 RELEASES = 200_000
@@ -79,7 +79,7 @@ def _chosen(wanted: Sequence[str], known: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(wanted))
 
 
-def _print_json(findings: Sequence[Finding], confidence: float) -> None:
+def _print_json(findings: Sequence[AuditResult], confidence: float) -> None:
     import json
 
     fields = {
@@ -91,7 +91,7 @@ def _print_json(findings: Sequence[Finding], confidence: float) -> None:
     print(json.dumps(fields, allow_nan=False))
 
 
-def _print_table(findings: Sequence[Finding], confidence: float) -> None:
+def _print_table(findings: Sequence[AuditResult], confidence: float) -> None:
     from rich.console import Console
     from rich.table import Table as Grid
 
@@ -121,7 +121,7 @@ def _print_table(findings: Sequence[Finding], confidence: float) -> None:
     console.print(WORDS, soft_wrap=True)
 
 
-def _cells(finding: Finding) -> list[str]:
+def _cells(finding: AuditResult) -> list[str]:
     """Numbers of a row; for projections, whose claims are in bits, epsilon is in bits."""
     claim, rates, curve = finding.claim, finding.by_rates, finding.by_curve
     if claim.bits is not None:
@@ -139,7 +139,7 @@ def _cells(finding: Finding) -> list[str]:
     ]
 
 
-def _releases(findings: Sequence[Finding]) -> int:
+def _releases(findings: Sequence[AuditResult]) -> int:
     return max(finding.releases for finding in findings)
 
 

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table as Grid
 
 from dpmpc.bounds import Schema
-from dpmpc.cli.fit_models import Analysis, LowRankAnalysis, MomentAnalysis, RidgeAnalysis
+from dpmpc.cli.fit_models import FitModel, LowRankFitModel, MomentFitModel, RidgeFitModel
 from dpmpc.datasets import DEMO_BOUNDS, DEMO_RADIUS, DEMO_TARGET, demo_population
 from dpmpc.estimators import FrequencyMoment, LowRankApproximation, RidgeRegression
 from dpmpc.planning import ReleaseSpec, design
@@ -27,7 +27,7 @@ _COMPONENTS = 2
 class Demonstration:
     """A model, its data, and what `dpmpc.planning.design` is told beside the budget and the servers."""
 
-    analysis: Analysis
+    analysis: FitModel
     table: Table
     schema: Schema
     choices: dict[str, Any]
@@ -48,15 +48,15 @@ def demonstration(model: str, clients: int, seed: int | None = None) -> Demonstr
     `seed` is for simulations only, and not of the population, which is always the same.
     """
     table, truth, _ = demo_population(clients)
-    analysis: Analysis
+    analysis: FitModel
     if model == "ridge":
-        analysis = RidgeAnalysis(RidgeRegression(1.0), DEMO_TARGET, truth)
+        analysis = RidgeFitModel(RidgeRegression(1.0), DEMO_TARGET, truth)
         return Demonstration(analysis, table, DEMO_BOUNDS, {"sketch": "countsketch", "radius": DEMO_RADIUS})
     if model == "low-rank":
-        analysis = LowRankAnalysis(LowRankApproximation(_COMPONENTS))
+        analysis = LowRankFitModel(LowRankApproximation(_COMPONENTS))
         return Demonstration(analysis, table, DEMO_BOUNDS, analysis.choices({"radius": DEMO_RADIUS}, DEMO_BOUNDS))
     analysis, schema = (
-        MomentAnalysis(FrequencyMoment(of="items", simulation_seed=seed), ITEM_COLUMN),
+        MomentFitModel(FrequencyMoment(of="items", simulation_seed=seed), ITEM_COLUMN),
         DEMO_BOUNDS.select([ITEM_COLUMN]),
     )
     return Demonstration(analysis, table.select([ITEM_COLUMN]), schema, analysis.choices({}, schema))
@@ -79,7 +79,7 @@ moments. To publish both would cost twice the budget. This is a demonstration on
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class DemonstratedRelease:
     """One release.
 
     Attributes
@@ -100,13 +100,13 @@ class Run:
     shown: Demonstration
 
 
-def fields(runs: Mapping[str, Run]) -> dict[str, Any]:
+def fields(runs: Mapping[str, DemonstratedRelease]) -> dict[str, Any]:
     """Return the JSON object of the first release, with those of the others by name."""
     first, *others = runs
     return {**runs[first].fields, **{name: runs[name].fields for name in others}}
 
 
-def parts(runs: Mapping[str, Run], *, wall_s: float) -> list[RenderableType]:
+def parts(runs: Mapping[str, DemonstratedRelease], *, wall_s: float) -> list[RenderableType]:
     """Return what a person reads."""
     first = next(iter(runs.values()))
     if len(runs) == 1:
@@ -128,7 +128,7 @@ def parts(runs: Mapping[str, Run], *, wall_s: float) -> list[RenderableType]:
     ]
 
 
-def _coefficients(runs: Mapping[str, Run]) -> Grid:
+def _coefficients(runs: Mapping[str, DemonstratedRelease]) -> Grid:
     analyses = {name: _ridge(run) for name, run in runs.items()}
     best, table = analyses["sum"], runs["sum"].shown.table
     assert best.truth is not None
@@ -140,7 +140,7 @@ def _coefficients(runs: Mapping[str, Run]) -> Grid:
     return values_table("Coefficients", best.estimator.feature_names_, columns)
 
 
-def _comparison(runs: Mapping[str, Run]) -> Grid:
+def _comparison(runs: Mapping[str, DemonstratedRelease]) -> Grid:
     """Error, upload and server time of each release."""
     grid = Grid(title="Side by side", **TABLE_STYLE)
     grid.add_column()
@@ -158,6 +158,6 @@ def _comparison(runs: Mapping[str, Run]) -> Grid:
     return grid
 
 
-def _ridge(run: Run) -> RidgeAnalysis:
-    assert isinstance(run.shown.analysis, RidgeAnalysis)
+def _ridge(run: DemonstratedRelease) -> RidgeFitModel:
+    assert isinstance(run.shown.analysis, RidgeFitModel)
     return run.shown.analysis

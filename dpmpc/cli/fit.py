@@ -78,13 +78,13 @@ def _penalty(text: str) -> float | str:
 
 def _fit(options: argparse.Namespace) -> None:
     from dpmpc.bounds import Schema, schema
-    from dpmpc.cli.fit_models import analysis_of
+    from dpmpc.cli.fit_models import fit_model_of
     from dpmpc.planning import ReleaseSpec, design
     from dpmpc.tables import read_table
 
     began = time.perf_counter()
     out = None if options.out is None else new_directory(options.out)
-    analysis = analysis_of(options)
+    analysis = fit_model_of(options)
     given = None if options.bounds is None else Schema.from_toml(options.bounds)
     wanted = analysis.columns(None if given is None else given.names)
     fill = _filling(options, given)

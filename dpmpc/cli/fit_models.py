@@ -43,7 +43,7 @@ class Findings:
     parts: list[RenderableType]
 
 
-class Analysis(abc.ABC):
+class FitModel(abc.ABC):
     """A model, from the options of the command to its findings.
 
     Attributes
@@ -92,7 +92,7 @@ class Analysis(abc.ABC):
         """Say what the program answered, beside what the data itself would give; `fit` has been called."""
 
 
-class RidgeAnalysis(Analysis):
+class RidgeFitModel(FitModel):
     """Ridge regression; `truth` holds the coefficients that generated the data, where they are known."""
 
     name = "ridge"
@@ -107,7 +107,7 @@ class RidgeAnalysis(Analysis):
         self.truth = truth
 
     @classmethod
-    def of(cls, options: argparse.Namespace) -> RidgeAnalysis:
+    def of(cls, options: argparse.Namespace) -> RidgeFitModel:
         """Read the command's options."""
         if options.target is None:
             raise InputError("target: none given, the name of the column to predict expected (--target)")
@@ -170,7 +170,7 @@ class RidgeAnalysis(Analysis):
         return _findings(result, lines, *tables, *([] if found is None else [inference_table(found)]))
 
 
-class LowRankAnalysis(Analysis):
+class LowRankFitModel(FitModel):
     """Low-rank approximation of all columns."""
 
     name = "low-rank"
@@ -182,7 +182,7 @@ class LowRankAnalysis(Analysis):
         self.estimator = estimator
 
     @classmethod
-    def of(cls, options: argparse.Namespace) -> LowRankAnalysis:
+    def of(cls, options: argparse.Namespace) -> LowRankFitModel:
         """Read the command's options."""
         return cls(LowRankApproximation(3 if options.components is None else options.components))
 
@@ -218,7 +218,7 @@ class LowRankAnalysis(Analysis):
         return _findings(result, lines, values_table("Components", fitted.feature_names_, columns))
 
 
-class MomentAnalysis(Analysis):
+class MomentFitModel(FitModel):
     """A frequency moment of one column; `column` may be None where there is only one."""
 
     name = "moment"
@@ -232,7 +232,7 @@ class MomentAnalysis(Analysis):
         self.column = column
 
     @classmethod
-    def of(cls, options: argparse.Namespace) -> MomentAnalysis:
+    def of(cls, options: argparse.Namespace) -> MomentFitModel:
         """Read the command's options; `--rows` is the size of the items' sketch."""
         estimator = FrequencyMoment(
             2 if options.order is None else options.order,
@@ -276,10 +276,10 @@ class MomentAnalysis(Analysis):
         return _findings(result, lines)
 
 
-_ANALYSES = {kind.name: kind for kind in (RidgeAnalysis, LowRankAnalysis, MomentAnalysis)}
+_ANALYSES = {kind.name: kind for kind in (RidgeFitModel, LowRankFitModel, MomentFitModel)}
 
 
-def analysis_of(options: argparse.Namespace) -> Analysis:
+def fit_model_of(options: argparse.Namespace) -> FitModel:
     """Make the analysis that `dpmpc fit --model` names; an option of another model is an error."""
     chosen = _ANALYSES[options.model]
     for other in _ANALYSES.values():

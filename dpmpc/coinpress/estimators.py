@@ -20,7 +20,7 @@ from dpmpc.coinpress import rounds as steps
 from dpmpc.coinpress.algorithms import LARGEST
 from dpmpc.coinpress.summation import Curator, Runner, Servers, Summation
 from dpmpc.errors import InputError
-from dpmpc.privacy import Guarantee, Ledger
+from dpmpc.privacy import Guarantee, ZCDPBudget
 from dpmpc.scikit import remember_features, rows_like_fitted, target_of, warn_in_selection
 from dpmpc.tables import Table
 
@@ -54,7 +54,7 @@ class CoinPress(BaseEstimator):  # type: ignore[misc]
     ----------
     guarantee_ : Guarantee
         Of all rounds together.
-    ledger_ : Ledger
+    ledger_ : ZCDPBudget
         What each round spent.
     """
 
@@ -91,7 +91,7 @@ class CoinPress(BaseEstimator):  # type: ignore[misc]
 
     def _keep(self, total: Summation, table: Table, X: Any) -> Self:
         self.guarantee_: Guarantee = total.guarantee()
-        self.ledger_: Ledger = total.ledger
+        self.ledger_: ZCDPBudget = total.ledger
         self.feature_names_ = table.names
         remember_features(self, X)
         return self

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.bounds import Column, Schema
-from dpmpc.contributions import Rows, Statistic, WhitenedProducts
+from dpmpc.contributions import Contribution, Rows, WhitenedProducts
 from dpmpc.errors import InputError
 
 Reals = NDArray[np.float64]
@@ -103,7 +103,7 @@ class Round:
         For the ledger.
     schema : Schema
         Columns, and the box that rows are clipped to.
-    statistic : Statistic
+    statistic : Contribution
         What each client contributes.
     rho : float
         What the round may spend, in zCDP.
@@ -111,7 +111,7 @@ class Round:
 
     name: str
     schema: Schema
-    statistic: Statistic
+    statistic: Contribution
     rho: float
 
 

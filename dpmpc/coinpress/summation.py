@@ -25,7 +25,16 @@ from dpmpc.encoding import FixedPoint
 from dpmpc.errors import InputError
 from dpmpc.noise import DiscreteGaussian
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.privacy import Guarantee, Ledger, account, calibrate, check_budget, epsilon_of_mu, epsilon_of_rho, rho_of_sum
+from dpmpc.privacy import (
+    Guarantee,
+    ZCDPBudget,
+    account,
+    calibrate,
+    check_budget,
+    epsilon_of_mu,
+    epsilon_of_rho,
+    rho_of_sum,
+)
 from dpmpc.privacy.calibration import ONE_RELEASE
 from dpmpc.privacy.guarantee import CHECKERS
 from dpmpc.randomness import stream_for
@@ -63,12 +72,12 @@ class Summation(abc.ABC):
 
     Attributes
     ----------
-    ledger : Ledger
+    ledger : ZCDPBudget
         The rounds and what they spent.
     """
 
     def __init__(self, rho: float, delta: float, seed: int | None = None):
-        self.ledger = Ledger(rho)
+        self.ledger = ZCDPBudget(rho)
         check_budget(1.0, delta)
         self.delta = delta
         self.seed = seed

@@ -94,7 +94,7 @@ class State(enum.StrEnum):
 
 
 @dataclasses.dataclass(frozen=True)
-class Entry:
+class LedgerEntry:
     """A release that the ledger knows.
 
     Attributes
@@ -118,7 +118,7 @@ class Entry:
     sums: Words | None
 
 
-class Ledger(Store):
+class ReleaseLedger(Store):
     """A server's memory of its releases.
 
     Parameters
@@ -181,7 +181,7 @@ class Ledger(Store):
             self._seeds()
             self._require_ids(self._releases())
 
-    def seal(self, manifest_digest: bytes, manifest: str, ids: NDArray[np.uint8]) -> Entry:
+    def seal(self, manifest_digest: bytes, manifest: str, ids: NDArray[np.uint8]) -> LedgerEntry:
         """Record a release that was agreed on; sealed ones that share a report with it are forgotten.
 
         Parameters
@@ -195,7 +195,7 @@ class Ledger(Store):
 
         Returns
         -------
-        Entry
+        LedgerEntry
             The release as it stands. One that was sealed before with the same manifest and ids stays as it is,
             however far it has come.
 
@@ -282,13 +282,13 @@ class Ledger(Store):
         with self._turns, typed_errors(self.folder):
             return self._seeds().get(collection)
 
-    def find(self, manifest_digest: bytes) -> Entry | None:
+    def find(self, manifest_digest: bytes) -> LedgerEntry | None:
         """Return a release, or None if the ledger does not know it (or has forgotten it, sealed)."""
         with self._turns, typed_errors(self.folder):
             known = self._known(manifest_digest)
         return None if known is None else known.entry()
 
-    def releases(self) -> list[Entry]:
+    def releases(self) -> list[LedgerEntry]:
         """Return all releases that the ledger knows, the earliest first."""
         with self._turns, typed_errors(self.folder):
             return [known.entry() for known in self._releases()]
@@ -374,7 +374,7 @@ class Ledger(Store):
             )
             raise AlreadyReleased(f"ids: of {count} reports, none expected in an earlier release: {where}")
 
-    def _entry(self, manifest_digest: bytes) -> Entry:
+    def _entry(self, manifest_digest: bytes) -> LedgerEntry:
         known = self._known(manifest_digest)
         if known is None:
             raise InputError(
@@ -454,11 +454,11 @@ class _Release(NamedTuple):
     shape: str | None
     sums: bytes | None
 
-    def entry(self) -> Entry:
+    def entry(self) -> LedgerEntry:
         sums = None
         if self.sums is not None and self.shape is not None:
             sums = np.frombuffer(self.sums, "<u8").astype(np.uint64).reshape(json.loads(self.shape))
-        return Entry(self.digest, self.manifest, State(self.state), self.since, sums)
+        return LedgerEntry(self.digest, self.manifest, State(self.state), self.since, sums)
 
 
 def _each(ids: NDArray[np.uint8]) -> Iterator[tuple[bytes]]:

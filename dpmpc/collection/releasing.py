@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from dpmpc.collection.agreement import Batch
 from dpmpc.collection.certificate import DAMAGED, RELEASED_BEFORE, Certificate, Manifest, require_quorum
-from dpmpc.collection.ledger import Ledger, State
+from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.openings import Openings
 from dpmpc.collection.segments import npy_header
 from dpmpc.collection.server_folder import ServerFolder
@@ -31,7 +31,7 @@ from dpmpc.collection.task_file import Collection
 from dpmpc.encoding.ring import Words
 from dpmpc.errors import AlreadyReleased, CollectionClosed, InputError, TooFewClients
 from dpmpc.network.identity import pin
-from dpmpc.network.meter import Meter, Report
+from dpmpc.network.meter import Meter, RunStatistics
 from dpmpc.network.party import Party
 from dpmpc.network.runtime import PartyRuntime
 from dpmpc.network.settings import FRAME_HEADER, FRAME_LIMIT, PartySettings
@@ -98,7 +98,7 @@ class ReleasingServer:
         This server's.
     spool : Spool
         Its shares.
-    ledger : Ledger
+    ledger : ReleaseLedger
         What it has opened.
     identity : Path
         The folder of its key.
@@ -115,7 +115,7 @@ class ReleasingServer:
     collection: Collection
     number: int
     spool: Spool
-    ledger: Ledger
+    ledger: ReleaseLedger
     identity: Path
     out: Path
     close: bool
@@ -263,12 +263,12 @@ class Released:
     ----------
     certificate : Certificate
         What all servers have signed; it is in the release file.
-    costs : tuple of Report
+    costs : tuple of RunStatistics
         What the run has cost each server until the file was written, as it says itself; nobody has signed that.
     """
 
     certificate: Certificate
-    costs: tuple[Report, ...]
+    costs: tuple[RunStatistics, ...]
 
 
 def run_release(
@@ -371,8 +371,8 @@ def _tell_beginning(server: ReleasingServer, settings: PartySettings) -> None:
 
 
 @contextlib.contextmanager
-def _opened(collection: Collection, number: int, folder: ServerFolder) -> Iterator[tuple[Spool, Ledger]]:
-    with folder.open_spool(collection, number, writer=False) as spool, Ledger(folder.ledger) as ledger:
+def _opened(collection: Collection, number: int, folder: ServerFolder) -> Iterator[tuple[Spool, ReleaseLedger]]:
+    with folder.open_spool(collection, number, writer=False) as spool, ReleaseLedger(folder.ledger) as ledger:
         yield spool, ledger
 
 

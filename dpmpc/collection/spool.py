@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 from dpmpc.collection.chain import START, link
 from dpmpc.collection.database import Store, connect, private_folder, transaction, typed_errors
 from dpmpc.collection.segments import Segments, npy_header
-from dpmpc.encoding.ring import Home, Words, home
+from dpmpc.encoding.ring import Ring, Words, ring_named
 from dpmpc.errors import CollectionClosed, InputError, ReportConflict, SpoolError
 from dpmpc.randomness import Label
 from dpmpc.sharing.batch import Share
@@ -141,7 +141,7 @@ class Spool(Store):
         Whose shares these are.
     shape : tuple of int
         Shape of a report's words: copies, width.
-    ring : Home, class or name
+    ring : Ring, class or name
         Ring or field of the words.
     writer : bool
         Whether to `add`. There is one writer at a time. Without it the spool must be there already.
@@ -159,7 +159,7 @@ class Spool(Store):
         digest: bytes,
         server: int,
         shape: tuple[int, int],
-        ring: Home | type[Home] | str = "ring64",
+        ring: Ring | type[Ring] | str = "ring64",
         *,
         writer: bool = True,
     ):
@@ -167,7 +167,7 @@ class Spool(Store):
             raise InputError(f"digest: {len(digest)} bytes given, 32 expected")
         if len(shape) != 2 or min(shape) < 1:
             raise InputError(f"shape: {shape} given, copies and width expected, at least 1 each")
-        self.folder, self.shape, self.ring = Path(folder), tuple(shape), home(ring)
+        self.folder, self.shape, self.ring = Path(folder), tuple(shape), ring_named(ring)
         self._turns = threading.Lock()
         self._held: int | None = None
         with typed_errors(self.folder):

@@ -9,19 +9,19 @@ A statistic says what it sends, and by how much one client can move it. That bou
 schema that the row came through; only accuracy depends on the two belonging together.
 """
 
-from dpmpc.contributions.base import Statistic
+from dpmpc.contributions.base import Contribution
 from dpmpc.contributions.columns import ItemSketch, PowerSum
-from dpmpc.contributions.families import STATISTICS, statistic_from
+from dpmpc.contributions.families import CONTRIBUTIONS, contribution_from
 from dpmpc.contributions.rows import Rows, SecondMoments, WhitenedProducts, moment_sensitivity
 
 __all__ = [
-    "STATISTICS",
+    "CONTRIBUTIONS",
+    "Contribution",
     "ItemSketch",
     "PowerSum",
     "Rows",
     "SecondMoments",
-    "Statistic",
     "WhitenedProducts",
+    "contribution_from",
     "moment_sensitivity",
-    "statistic_from",
 ]

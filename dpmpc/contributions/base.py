@@ -15,7 +15,7 @@ from dpmpc.encoding import FixedPoint, Sensitivity
 _BLOCK_CELLS = 1 << 16  # entries that are encoded at once: with what they are made of they stay in the cache
 
 
-class Statistic(abc.ABC):
+class Contribution(abc.ABC):
     """What is summed over the clients.
 
     Attributes
@@ -65,11 +65,11 @@ class Statistic(abc.ABC):
         """Return the arguments that make an equal statistic, fit for JSON."""
 
     def describe(self) -> dict[str, Any]:
-        """Return the public facts that `statistic_from` rebuilds this from."""
+        """Return the public facts that `contribution_from` rebuilds this from."""
         return {"name": self.name, **self.parameters()}
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Statistic) and self.describe() == other.describe()
+        return isinstance(other, Contribution) and self.describe() == other.describe()
 
     def __hash__(self) -> int:
         return hash(json.dumps(self.describe(), sort_keys=True))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.bounds import Column
-from dpmpc.contributions.base import Statistic
+from dpmpc.contributions.base import Contribution
 from dpmpc.encoding import FixedPoint, Sensitivity
 from dpmpc.errors import InputError
 from dpmpc.randomness import seed_bytes
@@ -21,7 +21,7 @@ MOST_ORDER = 32
 MOST_ITEMS = 1 << 24  # everybody holds a table of the public matrix, nine bytes an item
 
 
-class PowerSum(Statistic):
+class PowerSum(Contribution):
     """A power of one number x, in units of its largest magnitude: u^k with ``u = x / max(|lower|, |upper|)``.
 
     Parameters
@@ -89,7 +89,7 @@ class PowerSum(Statistic):
         return lower, upper
 
 
-class ItemSketch(Statistic):
+class ItemSketch(Contribution):
     """One column of a public matrix over items: a sign in one of `rows` places, by the item that the client holds.
 
     The sum over the clients is S f, for f_v the number of clients that hold item v and S an unbalanced CountSketch

@@ -10,14 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpmpc._kernels import arithmetic
 from dpmpc.bounds import Schema, clip_ball, largest_squared_norm
-from dpmpc.contributions.base import Statistic
+from dpmpc.contributions.base import Contribution
 from dpmpc.encoding import FixedPoint, Sensitivity
 from dpmpc.errors import InputError
 
 _LARGEST_WEIGHT = 1e100
 
 
-class _RowStatistic(Statistic):
+class _RowStatistic(Contribution):
     """What is computed from the whole normalised row.
 
     Parameters
@@ -62,7 +62,7 @@ class Rows(_RowStatistic):
         out: NDArray[np.int64],
         first: int = 0,
     ) -> None:
-        """As in `Statistic`, in one pass over the rows."""
+        """As in `Contribution`, in one pass over the rows."""
         if len(rows):
             encoding.encode_within(rows, schema, out, first, self.radius)
 
@@ -106,7 +106,7 @@ class SecondMoments(_RowStatistic):
         out: NDArray[np.int64],
         first: int = 0,
     ) -> None:
-        """As in `Statistic`; without a radius in one pass over the rows."""
+        """As in `Contribution`; without a radius in one pass over the rows."""
         if self.radius is None and len(rows):
             encoding.encode_moments_within(rows, schema, math.sqrt(2), out, first)
         else:
@@ -136,7 +136,7 @@ class SecondMoments(_RowStatistic):
         return gram
 
 
-class WhitenedProducts(Statistic):
+class WhitenedProducts(Contribution):
     """Upper triangle of w w^T, for w = z M clipped to the unit ball: a covariance step of CoinPress.
 
     Entries off the diagonal are multiplied by sqrt(2), so that the L2 norm of the contribution is the Frobenius norm of

@@ -1,9 +1,9 @@
 """Parties with different columns of the same people release them together, and anybody can regress any on the others.
 
-Paper: Wu et al., Differentially Private Multi-Party Data Release for Linear Regression (UAI 2022). The parties agree on
-a `MixingTask`, everything public about the release; each `Party` turns its own columns into noisy integers; a
-`MixedRelease` puts those side by side; `DGM`, `BGM` and `RMGM` are the paper's three regressions, which read one or
-make one from data at hand.
+Paper: Wu et al., Differentially Private Multi-Party Data Release for Linear Regression (UAI 2022). The parties
+agree on a `MixingTask`, everything public about the release; each `DataOwner` turns its own columns into noisy
+integers; a `MixedRelease` puts those side by side; `DGM`, `BGM` and `RMGM` are the paper's three regressions, which
+read one or make one from data at hand.
 
 Promised: what `dpmpc.data_release.guarantee` says, for every matrix of signs. Not promised: that the fit is any good.
 With few subjects all three are worse than the predictor 0, which is what BGM comes down to (docs/mathematics.md,
@@ -15,7 +15,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from dpmpc.data_release.owner import Party, mixing_of
+from dpmpc.data_release.owner import DataOwner, mixing_of
 from dpmpc.data_release.release import MixedRelease
 from dpmpc.data_release.rows import choose_rows, expected_error
 from dpmpc.data_release.task import MixingTask, design
@@ -27,9 +27,9 @@ __all__ = [
     "BGM",
     "DGM",
     "RMGM",
+    "DataOwner",
     "MixedRelease",
     "MixingTask",
-    "Party",
     "choose_rows",
     "design",
     "expected_error",

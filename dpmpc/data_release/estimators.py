@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator
 
 from dpmpc.baselines import solve_ridge
 from dpmpc.bounds import check_table
-from dpmpc.data_release.owner import Party, mixing_of
+from dpmpc.data_release.owner import DataOwner, mixing_of
 from dpmpc.data_release.release import MixedRelease
 from dpmpc.data_release.task import MixingTask, design
 from dpmpc.errors import InputError
@@ -118,7 +118,7 @@ class MixingRegression(LinearPredictor, BaseEstimator, abc.ABC):  # type: ignore
         mixing = mixing_of(task, public_seed(self.seed))
         source = stream_for(self.seed)
         parts = [
-            Party(task, number, mixing, source.substream(number)).release(table.values, threads=self.threads)
+            DataOwner(task, number, mixing, source.substream(number)).release(table.values, threads=self.threads)
             for number, table in enumerate(tables)
         ]
         return MixedRelease.join(task, parts)

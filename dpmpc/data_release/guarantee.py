@@ -29,7 +29,7 @@ from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import DiscreteGaussian, Gaussian, Noise
 from dpmpc.privacy import gaussian
 from dpmpc.privacy.accountants import accountant_of
-from dpmpc.privacy.exposure import RowExposure
+from dpmpc.privacy.exposure import IndependentRowNoise
 from dpmpc.privacy.guarantee import REPLACE_ONE, Promise
 
 PROTECTED = ("party", "subject")
@@ -277,9 +277,9 @@ def _protected_columns(columns: Sequence[int], protects: str) -> int:
     return max(columns) if protects == "party" else sum(columns)
 
 
-def _exposure(rows: int) -> RowExposure:
+def _exposure(rows: int) -> IndependentRowNoise:
     """Return the exposure of a subject that reaches `rows` rows, each of which has one draw of the noise."""
-    return RowExposure(leverage=float(rows), leverage_of_squares=float(rows), fewest=1, most=1, sparsity=rows)
+    return IndependentRowNoise(leverage=float(rows), leverage_of_squares=float(rows), fewest=1, most=1, sparsity=rows)
 
 
 def _check(name: str, value: str, expected: tuple[str, ...]) -> None:

@@ -42,7 +42,7 @@ def mixing_of(task: MixingTask, seed: bytes | int) -> BernoulliMixing | None:
     return None if task.rows is None else BernoulliMixing(task.rows, task.subjects, seed)
 
 
-class Party:
+class DataOwner:
     """One party of a task.
 
     Parameters
@@ -82,7 +82,7 @@ class Party:
         self.mixing = mixing
         self.stream = stream or Stream.from_os()
         if not task.simulation:
-            require_secret(self.stream, "Party")
+            require_secret(self.stream, "DataOwner")
 
     def release(self, rows: NDArray[np.float64], *, threads: int = 1) -> NDArray[Any]:
         """Return what this party publishes: sqrt(k) 2^f times B D^j/sqrt(k) + R^j, or 2^f times D^j + R^j.

@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dpmpc.arguments import require_bool
 from dpmpc.bounds import Bounds, Schema, schema
 from dpmpc.data_release.guarantee import MixingGuarantee, account_parties, calibrate_parties, party_noise_sd
 from dpmpc.data_release.rows import choose_rows
@@ -20,7 +21,7 @@ from dpmpc.errors import InputError
 from dpmpc.noise import Noise, noise_from
 from dpmpc.privacy import plain_float
 from dpmpc.sketching.public_matrix import MOST_COLUMNS, MOST_ROWS, integer_from
-from dpmpc.storage import fields_of_format, malformed, truth
+from dpmpc.storage import fields_of_format, malformed
 from dpmpc.tables import check_names
 
 FORMAT = 1
@@ -77,7 +78,7 @@ class MixingTask:
             integer_from("rows", self.rows, features, MOST_ROWS)
         if self.subjects < features:
             raise InputError(f"subjects: {self.subjects} given, at least {features} expected, one for each feature")
-        truth("simulation", self.simulation)
+        require_bool("simulation", self.simulation)
         if self.noise.simulation_only and not self.simulation:
             raise InputError(f"noise: {self.noise.name} given, an integer noise expected unless this is a simulation")
 

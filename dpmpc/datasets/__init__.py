@@ -22,7 +22,7 @@ from dpmpc.datasets.data_release import (
     load_sgemm,
     load_superconduct,
 )
-from dpmpc.datasets.demo import DEMO_BOUNDS, DEMO_FEATURES, DEMO_RADIUS, DEMO_TARGET, Population, demo_population
+from dpmpc.datasets.demo import DEMO_BOUNDS, DEMO_FEATURES, DEMO_RADIUS, DEMO_TARGET, DemoPopulation, demo_population
 from dpmpc.datasets.files import FOLDER_VARIABLE, data_folder
 from dpmpc.datasets.secure_sketching import (
     ELEVATION_BOUNDS,
@@ -63,7 +63,7 @@ __all__ = [
     "SONGS_TARGET",
     "SUPERCONDUCT_BOUNDS",
     "SUPERCONDUCT_TARGET",
-    "Population",
+    "DemoPopulation",
     "data_folder",
     "demo_population",
     "load_bike",

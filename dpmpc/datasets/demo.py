@@ -40,7 +40,7 @@ _DEMO_RESIDUAL = 5.0  # standard deviation, thousands: R^2 = 0.95
 _DEMO_COMMON = 0.3  # weight of the part that all features share: correlations of 0.16
 
 
-class Population(NamedTuple):
+class DemoPopulation(NamedTuple):
     """A generated population and the linear model that made its target.
 
     Attributes
@@ -58,7 +58,7 @@ class Population(NamedTuple):
     intercept: float
 
 
-def demo_population(clients: int = 1_000_000, seed: int = 0) -> Population:
+def demo_population(clients: int = 1_000_000, seed: int = 0) -> DemoPopulation:
     """Generate people with five features and an income that is linear in them up to a Gaussian residual.
 
     Every feature is ``round(middle + half width (0.3 c + 0.7 u))`` with c, shared by a person's features, and u, of
@@ -75,7 +75,7 @@ def demo_population(clients: int = 1_000_000, seed: int = 0) -> Population:
 
     Returns
     -------
-    Population
+    DemoPopulation
         ``(table, coefficients, intercept)``.
 
     Raises
@@ -99,7 +99,7 @@ def demo_population(clients: int = 1_000_000, seed: int = 0) -> Population:
     np.rint(inputs, out=inputs)
     residual = generator.normal(0.0, _DEMO_RESIDUAL, clients)
     values[:, features] = _DEMO_INTERCEPT + inputs @ coefficients + residual
-    return Population(Table(DEMO_BOUNDS.names, values), coefficients, _DEMO_INTERCEPT)
+    return DemoPopulation(Table(DEMO_BOUNDS.names, values), coefficients, _DEMO_INTERCEPT)
 
 
 def _expect_integer(name: str, value: int, *, least: int) -> None:

@@ -9,16 +9,16 @@ input that is not finite is refused. Not promised: that clipping takes the same 
 
 from dpmpc.encoding.fixed_point import FixedPoint, Sensitivity
 from dpmpc.encoding.modulus import TAILS, ModulusPlan, plan_modulus
-from dpmpc.encoding.ring import Home, Mersenne61, Ring64, home
+from dpmpc.encoding.ring import Mersenne61, Ring, Ring64, ring_named
 
 __all__ = [
     "TAILS",
     "FixedPoint",
-    "Home",
     "Mersenne61",
     "ModulusPlan",
+    "Ring",
     "Ring64",
     "Sensitivity",
-    "home",
     "plan_modulus",
+    "ring_named",
 ]

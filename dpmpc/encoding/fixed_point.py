@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpmpc._kernels import arithmetic
 from dpmpc.bounds import Schema
-from dpmpc.encoding.ring import Home, Integers, home, integers
+from dpmpc.encoding.ring import Integers, Ring, integers, ring_named
 from dpmpc.errors import InputError
 
 Reals = NDArray[np.float64]
@@ -58,17 +58,17 @@ class FixedPoint:
     ----------
     fractional_bits : int
         f, from 0 to 50.
-    ring : Home, class or name
+    ring : Ring, class or name
         Where the integers will live: ``ring.embed(encode(z))``.
     """
 
-    def __init__(self, fractional_bits: int = 16, ring: Home | type[Home] | str = "ring64"):
+    def __init__(self, fractional_bits: int = 16, ring: Ring | type[Ring] | str = "ring64"):
         if not isinstance(fractional_bits, int) or not 0 <= fractional_bits <= MAX_FRACTIONAL_BITS:
             raise InputError(
                 f"fractional_bits: {fractional_bits!r} given, an integer from 0 to {MAX_FRACTIONAL_BITS} expected"
             )
         self.fractional_bits = fractional_bits
-        self.ring = home(ring)
+        self.ring = ring_named(ring)
         self._scale = 2.0**fractional_bits
 
     def __eq__(self, other: object) -> bool:

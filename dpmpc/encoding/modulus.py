@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dpmpc.encoding.ring import Home, home
+from dpmpc.encoding.ring import Ring, ring_named
 from dpmpc.errors import InputError, OverflowRisk
 
 _LEAST_SCALE = 2.0**-10  # of discrete Laplace noise
@@ -65,7 +65,7 @@ Whoever adds a family adds its tail here.
 
 
 def plan_modulus(
-    ring: Home | type[Home] | str,
+    ring: Ring | type[Ring] | str,
     occupancy_max: int,
     eta_int: int,
     noise_sd: float,
@@ -91,7 +91,7 @@ def plan_modulus(
 
     Parameters
     ----------
-    ring : Home, class or name
+    ring : Ring, class or name
         Where the sums live.
     occupancy_max : int
         Contributions in the fullest cell, max_r N_r.
@@ -117,7 +117,7 @@ def plan_modulus(
     OverflowRisk
         If the sums do not fit; the message holds the numbers.
     """
-    ring = home(ring)
+    ring = ring_named(ring)
     for name, value, least in (("occupancy_max", occupancy_max, 0), ("eta_int", eta_int, 0), ("cells", cells, 1)):
         if value < least:
             raise InputError(f"{name}: {value} given, at least {least} expected")

@@ -40,7 +40,7 @@ def integers(array: Integers, name: str) -> Integers:
     return np.require(array, np.int64, "C")
 
 
-class Home(abc.ABC):
+class Ring(abc.ABC):
     """Where integers live while they are shared: Z modulo `modulus`, elements held as canonical uint64.
 
     The operations are elementwise on arrays of equal shape. `out` may be one of the operands; without it a new array
@@ -188,7 +188,7 @@ class Home(abc.ABC):
     def _multiply_add(self, a: Words, factor: int, b: Words, out: Words) -> None: ...
 
 
-class Ring64(Home):
+class Ring64(Ring):
     """The ring Z_2^64: NumPy's own arithmetic on uint64, which wraps around. Every word is canonical."""
 
     name = "ring64"
@@ -224,7 +224,7 @@ class Ring64(Home):
         np.add(a * np.uint64(factor), b, out=out)
 
 
-class Mersenne61(Home):
+class Mersenne61(Ring):
     """The prime field Z_p, p = 2^61 - 1."""
 
     name = "mersenne61"
@@ -268,14 +268,14 @@ class Mersenne61(Home):
         arithmetic.multiply_add(a, factor, b, out)
 
 
-_HOMES: dict[str, type[Home]] = {kind.name: kind for kind in (Ring64, Mersenne61)}
+_HOMES: dict[str, type[Ring]] = {kind.name: kind for kind in (Ring64, Mersenne61)}
 
 
-def home(value: Home | type[Home] | str) -> Home:
+def ring_named(value: Ring | type[Ring] | str) -> Ring:
     """Return the home that an instance, a class or a name ("ring64", "mersenne61") stands for."""
-    if isinstance(value, Home):
+    if isinstance(value, Ring):
         return value
-    if isinstance(value, type) and issubclass(value, Home):
+    if isinstance(value, type) and issubclass(value, Ring):
         return value()
     if isinstance(value, str) and value in _HOMES:
         return _HOMES[value]()

@@ -12,7 +12,7 @@ from sklearn.utils import Tags
 
 from dpmpc.arguments import documented
 from dpmpc.bounds import Schema
-from dpmpc.contributions import ItemSketch, PowerSum, Statistic
+from dpmpc.contributions import Contribution, ItemSketch, PowerSum
 from dpmpc.errors import InputError
 from dpmpc.estimators.base import PrivateEstimator
 from dpmpc.planning.designing import public_seed
@@ -114,7 +114,7 @@ class FrequencyMoment(PrivateEstimator):
         """Return the statistic that the clients send, and its encoding."""
         return {"contribution": self.statistic(public), "fractional_bits": FRACTIONAL_BITS}
 
-    def statistic(self, public: Schema) -> Statistic:
+    def statistic(self, public: Schema) -> Contribution:
         """Return what each client sends; a schema of one column is expected."""
         if len(public) != 1:
             raise InputError(f"X: columns {', '.join(public.names)} given, one expected")

@@ -39,7 +39,7 @@ class PhaseCost(msgspec.Struct):
     bytes_sent: int = 0
 
 
-class Report(msgspec.Struct, frozen=True):
+class RunStatistics(msgspec.Struct, frozen=True):
     """What a run cost one party.
 
     Parameters
@@ -79,7 +79,7 @@ class Report(msgspec.Struct, frozen=True):
     peak_rss_mb: float
 
 
-def report_from(raw: bytes, party: int) -> Report:
+def report_from(raw: bytes, party: int) -> RunStatistics:
     """Return what a party tells of its own cost; nobody can check more than that a run may have cost as much.
 
     Parameters
@@ -95,7 +95,7 @@ def report_from(raw: bytes, party: int) -> Report:
         If it is no such report, or of another party, or has a number below 0 or above 2^60.
     """
     try:
-        report = read_json(raw, Report, largest=LARGEST_REPORT)
+        report = read_json(raw, RunStatistics, largest=LARGEST_REPORT)
     except ReadError as error:
         raise MalformedFrame(f"party {party} sent no valid COST frame: {error}", party) from error
     if report.server != party:
@@ -110,7 +110,7 @@ def report_from(raw: bytes, party: int) -> Report:
     return report
 
 
-def rounded(report: Report) -> Report:
+def rounded(report: RunStatistics) -> RunStatistics:
     """Return a report whose seconds are rounded up to the next tenth, and its megabytes to the next whole one.
 
     How long the samplers take depends on what they draw, so that exact times in public would tell something of the
@@ -179,13 +179,13 @@ class Meter:
             cost.cpu_s += time.process_time() - cpu
             cost.bytes_sent += self._bytes_sent() - sent
 
-    def report(self) -> Report:
+    def report(self) -> RunStatistics:
         """Return what the run has cost so far."""
         peers = self._traffic()
         sockets = _total([traffic.socket for traffic in peers.values()])
         payload = _total([traffic.payload for traffic in peers.values()])
         kernel = [traffic.kernel for traffic in peers.values() if traffic.kernel is not None]
-        return Report(
+        return RunStatistics(
             server=self._party,
             setup_s=self._connected_at - self._began,
             setup_bytes_sent=self._setup_bytes_sent,

@@ -14,7 +14,7 @@ import msgspec
 from dpmpc.errors import InputError
 from dpmpc.network.frames import TASK_BYTES
 from dpmpc.network.identity import write_private
-from dpmpc.network.meter import Report
+from dpmpc.network.meter import RunStatistics
 from dpmpc.untrusted import ReadError, read_bytes, read_json
 
 Record = TypeVar("Record", bound=msgspec.Struct)
@@ -127,7 +127,7 @@ class Outcome(msgspec.Struct, frozen=True):
     party: int
     ok: bool
     result: dict[str, Any] = {}
-    report: Report | None = None
+    report: RunStatistics | None = None
     error: ErrorRecord | None = None
 
 

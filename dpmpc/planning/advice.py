@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from dpmpc.contributions import SecondMoments
 from dpmpc.planning.designing import AUTO_WIDTH
-from dpmpc.planning.prediction import Aim, Prediction, best_rows, predict
-from dpmpc.planning.scenario import Population, Setting
-from dpmpc.privacy import NOISED_BY, Noising
+from dpmpc.planning.prediction import Prediction, UtilityMetric, best_rows, predict
+from dpmpc.planning.scenario import Population, Scenario
+from dpmpc.privacy import NOISED_BY, NoisePlacement
 from dpmpc.task import Task
 
 RELEASES = ("sum", "sketch")
@@ -21,7 +21,7 @@ NEGLIGIBLE = 0.01  # share of what there is to gain that noise by the servers ma
 
 
 @dataclasses.dataclass(frozen=True)
-class Way:
+class ReleaseOption:
     """One way to release, in a setting.
 
     Attributes
@@ -64,20 +64,20 @@ class Advice:
 
     Attributes
     ----------
-    way : Way or None
+    way : ReleaseOption or None
         None where nothing beats doing without a release.
     why : str
         One sentence, with numbers.
     """
 
-    way: Way | None
+    way: ReleaseOption | None
     why: str
 
 
-def ways(task: Task, aim: Aim, population: Population | None = None) -> tuple[Way, ...]:
+def ways(task: Task, aim: UtilityMetric, population: Population | None = None) -> tuple[ReleaseOption, ...]:
     """Return all the ways to release under a task's budget and trust; with Shamir shares only clients add noise."""
-    setting = Setting.of(task, population)
-    copies = {who: Noising(who, task.noising.copies).copies_for(task.sketch) for who in NOISED_BY}
+    setting = Scenario.of(task, population)
+    copies = {who: NoisePlacement(who, task.noising.copies).copies_for(task.sketch) for who in NOISED_BY}
     noised_by = NOISED_BY if task.sharing == "additive" else ("clients",)
     return tuple(
         _way(release, dataclasses.replace(setting, noise_by=who), aim, copies[who])
@@ -86,7 +86,7 @@ def ways(task: Task, aim: Aim, population: Population | None = None) -> tuple[Wa
     )
 
 
-def advise(setting: Setting, aim: Aim, options: tuple[Way, ...]) -> Advice:
+def advise(setting: Scenario, aim: UtilityMetric, options: tuple[ReleaseOption, ...]) -> Advice:
     """Choose the smallest expected error among what clients can send; noise by the servers where that costs little."""
     prediction = predict(setting, aim)
     rival = min(prediction.trivial, prediction.local)
@@ -102,7 +102,7 @@ def advise(setting: Setting, aim: Aim, options: tuple[Way, ...]) -> Advice:
     return Advice(best, _reason(best, aim, prediction, options))
 
 
-def smallest_batch(setting: Setting, useful: Callable[[Setting], bool], *, largest: int | None = None) -> int | None:
+def smallest_batch(setting: Scenario, useful: Callable[[Scenario], bool], *, largest: int | None = None) -> int | None:
     """Smallest number of clients from which on a release is useful, or None if there is none below 1/delta.
 
     The search starts at 2 p: below, no sketch has enough rows, and no model is determined.
@@ -120,7 +120,7 @@ def smallest_batch(setting: Setting, useful: Callable[[Setting], bool], *, large
     return high
 
 
-def error_of(release: str, setting: Setting, aim: Aim) -> float:
+def error_of(release: str, setting: Scenario, aim: UtilityMetric) -> float:
     """Expected phi or psi of a sum, or of the best sketch."""
     return aim.sum(setting) if release == "sum" else aim.sketch(setting, best_rows(setting, aim))
 
@@ -130,25 +130,27 @@ def release_of(task: Task) -> str:
     return "sum" if isinstance(task.statistic, SecondMoments) else "sketch"
 
 
-def break_even(task: Task, aim: Aim, population: Population | None = None, *, largest: int | None = None) -> int | None:
+def break_even(
+    task: Task, aim: UtilityMetric, population: Population | None = None, *, largest: int | None = None
+) -> int | None:
     """Smallest number of clients at which a release like the task's beats what ignores the data, or None.
 
     A sketch is given its best number of rows at every batch size.
     """
     release = release_of(task)
     return smallest_batch(
-        Setting.of(task, population),
+        Scenario.of(task, population),
         lambda setting: error_of(release, setting, aim) < aim.trivial(setting),
         largest=largest,
     )
 
 
-def _way(release: str, setting: Setting, aim: Aim, copies: int) -> Way:
-    def error(at: Setting) -> float:
+def _way(release: str, setting: Scenario, aim: UtilityMetric, copies: int) -> ReleaseOption:
+    def error(at: Scenario) -> float:
         return error_of(release, at, aim)
 
     words = SecondMoments().width(setting.columns) if release == "sum" else copies * setting.columns
-    return Way(
+    return ReleaseOption(
         release=release,
         noise_by=setting.noise_by,
         rows=1 if release == "sum" else best_rows(setting, aim),
@@ -159,7 +161,7 @@ def _way(release: str, setting: Setting, aim: Aim, copies: int) -> Way:
     )
 
 
-def _nothing(aim: Aim, prediction: Prediction, options: tuple[Way, ...]) -> str:
+def _nothing(aim: UtilityMetric, prediction: Prediction, options: tuple[ReleaseOption, ...]) -> str:
     sendable = [way for way in options if way.acceptable] or options
     best = min(sendable, key=lambda way: way.expected)
     start = best.beats_trivial_from
@@ -175,7 +177,7 @@ def _nothing(aim: Aim, prediction: Prediction, options: tuple[Way, ...]) -> str:
     return "; ".join(reasons)
 
 
-def _reason(best: Way, aim: Aim, prediction: Prediction, options: tuple[Way, ...]) -> str:
+def _reason(best: ReleaseOption, aim: UtilityMetric, prediction: Prediction, options: tuple[ReleaseOption, ...]) -> str:
     reasons = [f"a {best} {_has(aim, best.expected)} for {best.client_bytes:,} bytes a client"]
     for way in options:
         if way.release != best.release and way.noise_by == best.noise_by:
@@ -186,11 +188,11 @@ def _reason(best: Way, aim: Aim, prediction: Prediction, options: tuple[Way, ...
     return "; ".join([*reasons, _rivals(aim, prediction)])
 
 
-def _rivals(aim: Aim, prediction: Prediction) -> str:
+def _rivals(aim: UtilityMetric, prediction: Prediction) -> str:
     return f"{aim.nothing} has {aim.text(prediction.trivial)} and the local model {aim.text(prediction.local)}"
 
 
-def _has(aim: Aim, expected: float) -> str:
+def _has(aim: UtilityMetric, expected: float) -> str:
     if math.isinf(expected):
         return "is impossible, because the coalition may know all noise of a row"
     return f"has an expected {aim.symbol} of {aim.text(expected)}"

@@ -120,7 +120,7 @@ class Workload:
 
 
 @dataclasses.dataclass(frozen=True)
-class Cost:
+class ReleaseCost:
     """What all servers spend on one release.
 
     Attributes
@@ -148,7 +148,7 @@ class Cost:
 
 def estimate(
     work: Workload, *, slopes: Slopes = MEASURED, prices: Prices | None = None, days: float = DAYS_OF_A_MONTH
-) -> Cost:
+) -> ReleaseCost:
     """Return what a release costs.
 
     Parameters
@@ -179,4 +179,4 @@ def estimate(
         raise InputError(
             f"prices, days: {prices} and {days:g} given, whose cost is too large for a number; smaller ones expected"
         )
-    return Cost(uploaded, sent, last, other, core_s, compute, storage, transfer, total)
+    return ReleaseCost(uploaded, sent, last, other, core_s, compute, storage, transfer, total)

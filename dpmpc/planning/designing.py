@@ -8,18 +8,18 @@ to expect.
 from __future__ import annotations
 
 from dpmpc.arguments import require_choice
-from dpmpc.contributions import Rows, SecondMoments, Statistic
-from dpmpc.encoding import FixedPoint, home
+from dpmpc.contributions import Contribution, Rows, SecondMoments
+from dpmpc.encoding import FixedPoint, ring_named
 from dpmpc.errors import GuaranteeError, InputError
-from dpmpc.planning.prediction import Aim, LowRank, Regression
-from dpmpc.planning.scenario import Setting
-from dpmpc.privacy import Noising, Trust, calibrate, check_budget, is_pure
+from dpmpc.planning.prediction import LowRank, Regression, UtilityMetric
+from dpmpc.planning.scenario import Scenario
+from dpmpc.privacy import NoisePlacement, Trust, calibrate, check_budget, is_pure
 from dpmpc.randomness import SEED_BYTES, Label, Stream, derive, seed_bytes
 from dpmpc.sketching import OSNAP, CountSketch, PublicMatrix, Rademacher, Sum
 from dpmpc.specification import COPIES, SKETCHES, Mechanism, ReleaseSpec
 from dpmpc.task import Task
 
-PURPOSES: dict[str, Aim] = {aim.purpose: aim for aim in (Regression(), LowRank())}
+PURPOSES: dict[str, UtilityMetric] = {aim.purpose: aim for aim in (Regression(), LowRank())}
 AUTO_WIDTH = 8192  # "auto" sums second moments while a client sends at most so many words
 ONE_COPY_NOISE = "discrete-gaussian"
 DEAREST_COPY = 1.25  # "auto" pays so much more variance for one copy, at most, than for one copy a row
@@ -60,7 +60,7 @@ def design(spec: ReleaseSpec) -> Task:
         raise InputError(f"clients: {clients} given, at least {matrix.rows} expected: as many as the sketch has rows")
     shamir = mechanism.sharing == "shamir"
     encoding = FixedPoint(
-        mechanism.fractional_bits, ring=home(mechanism.ring or ("mersenne61" if shamir else "ring64"))
+        mechanism.fractional_bits, ring=ring_named(mechanism.ring or ("mersenne61" if shamir else "ring64"))
     )
     noising = _noising(mechanism, matrix, trust)
     chosen = calibrate(
@@ -116,7 +116,7 @@ def _trust(spec: ReleaseSpec) -> Trust:
     )
 
 
-def _summed(spec: ReleaseSpec, trust: Trust) -> tuple[Statistic, PublicMatrix]:
+def _summed(spec: ReleaseSpec, trust: Trust) -> tuple[Contribution, PublicMatrix]:
     """Return what clients contribute, and the public matrix that it is multiplied by."""
     sketch, noise = spec.sketch, spec.mechanism.noise
     if spec.contribution is not None:
@@ -125,7 +125,7 @@ def _summed(spec: ReleaseSpec, trust: Trust) -> tuple[Statistic, PublicMatrix]:
     aim = PURPOSES[require_choice("purpose", spec.purpose, PURPOSES)]
     kind = _resolved(sketch.kind, len(spec.schema))
     wanted = sketch.sparsity or (DEFAULT_SPARSITY if kind == "osnap" and not is_pure(noise) else 1)
-    setting = Setting(
+    setting = Scenario(
         len(spec.schema),
         spec.clients,
         spec.budget.epsilon,
@@ -141,7 +141,7 @@ def _summed(spec: ReleaseSpec, trust: Trust) -> tuple[Statistic, PublicMatrix]:
 
 
 def _shape(
-    sketch: str, rows: int | None, sparsity: int | None, aim: Aim, setting: Setting
+    sketch: str, rows: int | None, sparsity: int | None, aim: UtilityMetric, setting: Scenario
 ) -> tuple[int | None, int | None]:
     """Return k and s with their defaults filled in, where the public matrix has a choice of them."""
     if rows is None and sketch == "rademacher":
@@ -153,10 +153,10 @@ def _shape(
     return rows, sparsity
 
 
-def _noising(mechanism: Mechanism, matrix: PublicMatrix, trust: Trust) -> Noising:
+def _noising(mechanism: Mechanism, matrix: PublicMatrix, trust: Trust) -> NoisePlacement:
     """Decide how many copies a client sends."""
     copies = require_choice("copies", mechanism.copies, COPIES)
-    each, one = Noising(mechanism.noise_by), Noising(mechanism.noise_by, copies=1)
+    each, one = NoisePlacement(mechanism.noise_by), NoisePlacement(mechanism.noise_by, copies=1)
     if mechanism.noise_by == "servers" or matrix.sparsity == 1 or copies == "each":
         return each
     if copies == "one":
@@ -198,7 +198,9 @@ def _resolved(sketch: str, columns: int) -> str:
     return "sum" if SecondMoments().width(columns) <= AUTO_WIDTH else "osnap"
 
 
-def _matrix(spec: ReleaseSpec, sketch: str, rows: int | None, sparsity: int | None) -> tuple[Statistic, PublicMatrix]:
+def _matrix(
+    spec: ReleaseSpec, sketch: str, rows: int | None, sparsity: int | None
+) -> tuple[Contribution, PublicMatrix]:
     if sketch == "sum":
         if rows not in (None, 1) or sparsity not in (None, 1):
             raise InputError(f"rows, sparsity: {rows}, {sparsity} given, but a sum has one row that everybody hits")

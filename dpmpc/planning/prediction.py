@@ -14,11 +14,11 @@ from typing import ClassVar
 
 from dpmpc.contributions import SecondMoments
 from dpmpc.errors import InputError
-from dpmpc.planning.scenario import Population, Setting
+from dpmpc.planning.scenario import Population, Scenario
 from dpmpc.task import Task
 
 
-class Aim(abc.ABC):
+class UtilityMetric(abc.ABC):
     """What a release is for, and the measure of its error.
 
     Attributes
@@ -39,32 +39,32 @@ class Aim(abc.ABC):
     nothing: ClassVar[str]
 
     @abc.abstractmethod
-    def of_rows(self, setting: Setting, rows: int, variance: float) -> float:
+    def of_rows(self, setting: Scenario, rows: int, variance: float) -> float:
         """Expect of a sketch of k rows with noise of this variance; k = n is the local model: no two clients meet."""
 
     @abc.abstractmethod
-    def of_moments(self, setting: Setting, variance: float) -> float:
+    def of_moments(self, setting: Scenario, variance: float) -> float:
         """Expect of summed second moments with noise of this variance."""
 
     @abc.abstractmethod
-    def trivial(self, setting: Setting) -> float:
+    def trivial(self, setting: Scenario) -> float:
         """Expect of what ignores the data."""
 
     @abc.abstractmethod
-    def default_rows(self, setting: Setting) -> int:
+    def default_rows(self, setting: Scenario) -> int:
         """Number of rows that a sketch is given if nobody says otherwise."""
 
-    def sketch(self, setting: Setting, rows: int) -> float:
+    def sketch(self, setting: Scenario, rows: int) -> float:
         """Expect of a sketch; infinite if the coalition may know all the noise of a row."""
         variance = setting.row_variance(rows)
         return math.inf if math.isinf(variance) else self.of_rows(setting, rows, variance)
 
-    def sum(self, setting: Setting) -> float:
+    def sum(self, setting: Scenario) -> float:
         """Expect of summed second moments; infinite if the coalition may know all the noise."""
         variance = setting.moment_variance()
         return math.inf if math.isinf(variance) else self.of_moments(setting, variance)
 
-    def local(self, setting: Setting) -> float:
+    def local(self, setting: Scenario) -> float:
         """Expect of rows that each client hides alone."""
         return self.of_rows(setting, setting.clients, setting.local_variance())
 
@@ -74,7 +74,7 @@ class Aim(abc.ABC):
         return f"{self.optimum:g} + {excess:.2g}" if self.optimum and excess < 0.01 else f"{value:.4g}"
 
 
-class Regression(Aim):
+class Regression(UtilityMetric):
     """Ridge regression: phi, the cost over the optimal cost (docs/mathematics.md, section 4)."""
 
     purpose = "ridge"
@@ -82,7 +82,7 @@ class Regression(Aim):
     optimum = 1.0
     nothing = "the trivial predictor"
 
-    def of_rows(self, setting: Setting, rows: int, variance: float) -> float:
+    def of_rows(self, setting: Scenario, rows: int, variance: float) -> float:
         """Least squares with errors in the variables.
 
         A row holds m = n/k clients' signal. The fit shrinks by lambda = m v/(m v + sigma^2), and k - p - 1 degrees of
@@ -98,24 +98,24 @@ class Regression(Aim):
         intercept = error / (degrees * m)
         return 1 + (v * ((1 - shrink) ** 2 * weight + spread) + intercept) / residual
 
-    def of_moments(self, setting: Setting, variance: float) -> float:
+    def of_moments(self, setting: Scenario, variance: float) -> float:
         """Noise of variance sigma^2/2 in G_xx and G_xy moves w by (E_xy - E_xx w)/(n v)."""
         weight, residual = _linear_model(setting.population)
         v = setting.population.spread**2
         excess = (setting.columns - 1) * variance / 2 * (1 + weight) / (setting.clients * v) ** 2 * v
         return 1 + excess / residual
 
-    def trivial(self, setting: Setting) -> float:
+    def trivial(self, setting: Scenario) -> float:
         """Expect of the constant predictor: 1/(1 - R^2)."""
         return 1 / (1 - setting.population.explained)
 
-    def default_rows(self, setting: Setting) -> int:
+    def default_rows(self, setting: Scenario) -> int:
         """Return the number of rows with the smallest predicted phi."""
         return best_rows(setting, self)
 
 
 @dataclasses.dataclass(frozen=True)
-class LowRank(Aim):
+class LowRank(UtilityMetric):
     """Low-rank approximation: psi, the excess risk (docs/mathematics.md, section 5.1).
 
     Parameters
@@ -131,23 +131,23 @@ class LowRank(Aim):
     optimum = 0.0
     nothing = "a random projection"
 
-    def of_rows(self, setting: Setting, rows: int, variance: float) -> float:
+    def of_rows(self, setting: Scenario, rows: int, variance: float) -> float:
         """Var(E_ij) = l_i l_j/k + (l_i + l_j) sigma^2/n + k sigma^4/n^2; no first term where no two clients meet."""
         top, rest = self._spectrum(setting)
         n = setting.clients
         distortion = 0.0 if rows == n else top * rest / rows
         return self._excess(setting, distortion + (top + rest) * variance / n + rows * (variance / n) ** 2)
 
-    def of_moments(self, setting: Setting, variance: float) -> float:
+    def of_moments(self, setting: Scenario, variance: float) -> float:
         """Var(E_ij) = sigma^2/(2 n^2)."""
         return self._excess(setting, variance / (2 * setting.clients**2))
 
-    def trivial(self, setting: Setting) -> float:
+    def trivial(self, setting: Scenario) -> float:
         """Expect of a random projection, which keeps r/p of every direction: r (l_top - v)."""
         top, _ = self._spectrum(setting)
         return self.components * (top - setting.population.spread**2)
 
-    def default_rows(self, setting: Setting) -> int:
+    def default_rows(self, setting: Scenario) -> int:
         """Return k = n v/(2 sigma^2), but at least 2 p (docs/mathematics.md, section 5.1).
 
         There the sketch distorts the second moments by n v sqrt(p/k), which is as much as their noise, 2 sigma^2
@@ -156,13 +156,13 @@ class LowRank(Aim):
         least = 2 * setting.columns
         return max(least, round(setting.clients * setting.population.spread**2 / (2 * setting.row_variance(least))))
 
-    def _excess(self, setting: Setting, variance: float) -> float:
+    def _excess(self, setting: Scenario, variance: float) -> float:
         """Psi = r (p - r) Var(E_ij)/(l_top - l_rest), as far as a random projection's."""
         top, rest = self._spectrum(setting)
         second_order = self.components * (setting.columns - self.components) * variance / (top - rest)
         return min(second_order, self.trivial(setting))
 
-    def _spectrum(self, setting: Setting) -> tuple[float, float]:
+    def _spectrum(self, setting: Scenario) -> tuple[float, float]:
         """Eigenvalues of the population's second moments: r times the first, p - r times the second."""
         r, p, explained = self.components, setting.columns, setting.population.explained
         if not 1 <= r < p:
@@ -197,7 +197,7 @@ class Prediction:
     rows: int
 
 
-def predict(setting: Setting, aim: Aim, rows: int | None = None) -> Prediction:
+def predict(setting: Scenario, aim: UtilityMetric, rows: int | None = None) -> Prediction:
     """Predict phi or psi; the sketch has the best number of rows unless one is given."""
     rows = rows or best_rows(setting, aim)
     return Prediction(
@@ -209,9 +209,9 @@ def predict(setting: Setting, aim: Aim, rows: int | None = None) -> Prediction:
     )
 
 
-def expected_of(task: Task, aim: Aim, population: Population | None = None) -> float:
+def expected_of(task: Task, aim: UtilityMetric, population: Population | None = None) -> float:
     """Predict phi or psi of a task's release, from the noise that it has."""
-    setting = Setting.of(task, population)
+    setting = Scenario.of(task, population)
     unit = task.sketch.scale / 2.0**task.encoding.fractional_bits
     variance = float(task.noise_terms.mean()) * task.noise.variance * unit**2
     if isinstance(task.statistic, SecondMoments):
@@ -219,7 +219,7 @@ def expected_of(task: Task, aim: Aim, population: Population | None = None) -> f
     return aim.of_rows(setting, task.sketch.rows, variance)
 
 
-def best_rows(setting: Setting, aim: Aim) -> int:
+def best_rows(setting: Scenario, aim: UtilityMetric) -> int:
     """Return the number of rows k, at least 2 p and at most n/8, with the smallest expected phi or psi."""
     least = 2 * setting.columns
     candidates = {round(2 ** (exponent / 4)) for exponent in range(4 * 24)}

@@ -45,7 +45,7 @@ class Population:
 
 
 @dataclasses.dataclass(frozen=True)
-class Setting:
+class Scenario:
     """What a prediction depends on, beside the way to release.
 
     Parameters
@@ -87,7 +87,7 @@ class Setting:
             raise InputError(f"noise_by: {self.noise_by!r} given, one of {', '.join(NOISED_BY)} expected")
 
     @classmethod
-    def of(cls, task: Task, population: Population | None = None) -> Setting:
+    def of(cls, task: Task, population: Population | None = None) -> Scenario:
         """Return the setting of a task."""
         return cls(
             columns=len(task.schema),

@@ -19,8 +19,8 @@ from dpmpc.privacy.accountants import (
 from dpmpc.privacy.budget import BudgetLedger
 from dpmpc.privacy.calibration import CALIBRATIONS, account, calibrate, epsilon_against
 from dpmpc.privacy.composition import Cost, composed_epsilon
-from dpmpc.privacy.concentrated import Ledger, epsilon_of_rho, rho_of_sum
-from dpmpc.privacy.exposure import COALITIONS, Exposure, RowExposure, Trust
+from dpmpc.privacy.concentrated import ZCDPBudget, epsilon_of_rho, rho_of_sum
+from dpmpc.privacy.exposure import COALITIONS, EffectiveNoise, IndependentRowNoise, Trust
 from dpmpc.privacy.gaussian import (
     analytic_gaussian_sigma,
     check_budget,
@@ -31,7 +31,7 @@ from dpmpc.privacy.gaussian import (
     plain_float,
 )
 from dpmpc.privacy.guarantee import REPLACE_ONE, Guarantee, Preconditions
-from dpmpc.privacy.noising import NOISED_BY, Noising
+from dpmpc.privacy.noising import NOISED_BY, NoisePlacement
 
 __all__ = [
     "ACCOUNTANTS",
@@ -42,14 +42,14 @@ __all__ = [
     "Accountant",
     "BudgetLedger",
     "Cost",
-    "Exposure",
+    "EffectiveNoise",
     "Guarantee",
-    "Ledger",
-    "Noising",
+    "IndependentRowNoise",
+    "NoisePlacement",
     "Preconditions",
-    "RowExposure",
     "SearchedAccountant",
     "Trust",
+    "ZCDPBudget",
     "account",
     "analytic_gaussian_sigma",
     "calibrate",

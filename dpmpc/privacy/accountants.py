@@ -1,6 +1,6 @@
 """How each family of noise is accounted for: one accountant a family, found by the noise's name.
 
-An accountant says what epsilon a given noise gives on a given `Exposure`, and finds the least noise that gives a
+An accountant says what epsilon a given noise gives on a given `EffectiveNoise`, and finds the least noise that gives a
 budget. Formulas stand in `gaussian`, `integer_noise` and docs/mathematics.md, sections 1.2 and 1.3.
 
 The calibration as the paper prints it (Burkhardt et al. 2025, section 4), for reproduction.
@@ -18,7 +18,7 @@ from dpmpc.encoding import Sensitivity
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import MAX_SCALE, DiscreteGaussian, DiscreteLaplace, GammaLaplace, Gaussian, Noise, Skellam
 from dpmpc.privacy import gaussian, integer_noise, rigorous
-from dpmpc.privacy.exposure import Exposure, RowExposure, Trust
+from dpmpc.privacy.exposure import EffectiveNoise, IndependentRowNoise, Trust
 from dpmpc.sketching import PublicMatrix
 
 GAMMA = 0.5  # the paper's occupancy slack: every row holds at least (1 - gamma) n / k clients
@@ -64,11 +64,11 @@ class Accountant(abc.ABC):
     pure = False
 
     @abc.abstractmethod
-    def epsilon(self, noise: Noise, exposure: Exposure, sensitivity: Sensitivity, delta: float) -> float:
+    def epsilon(self, noise: Noise, exposure: EffectiveNoise, sensitivity: Sensitivity, delta: float) -> float:
         """Epsilon that the noise gives at delta."""
 
     @abc.abstractmethod
-    def least(self, exposure: Exposure, sensitivity: Sensitivity, epsilon: float, delta: float) -> Noise:
+    def least(self, exposure: EffectiveNoise, sensitivity: Sensitivity, epsilon: float, delta: float) -> Noise:
         """Least noise of this family that gives (epsilon, delta)."""
 
     def papers(
@@ -81,11 +81,11 @@ class Accountant(abc.ABC):
     def released_sd(self, l1: float, l2: float, sparsity: int, epsilon: float, delta: float) -> float:
         """Standard deviation of a released entry, scaled by 1/sqrt(s), to first order and before any public matrix."""
 
-    def mu(self, noise: Noise, exposure: Exposure, sensitivity: Sensitivity) -> float | None:
+    def mu(self, noise: Noise, exposure: EffectiveNoise, sensitivity: Sensitivity) -> float | None:
         """Gaussian-DP parameter of the release, where it has one."""
         return None
 
-    def slack(self, noise: Noise, exposure: Exposure, sensitivity: Sensitivity) -> float:
+    def slack(self, noise: Noise, exposure: EffectiveNoise, sensitivity: Sensitivity) -> float:
         """Pure epsilon by which a client's rows may differ from Gaussian ones, in one direction."""
         return 0.0
 
@@ -100,7 +100,7 @@ class SearchedAccountant(Accountant):
     def with_variance(self, variance: float) -> Noise:
         """Noise of this family of at least this variance."""
 
-    def least(self, exposure: Exposure, sensitivity: Sensitivity, epsilon: float, delta: float) -> Noise:
+    def least(self, exposure: EffectiveNoise, sensitivity: Sensitivity, epsilon: float, delta: float) -> Noise:
         """Double the Gaussian's variance, which is the least that can do, until enough; then halve the bracket."""
 
         def suffices(variance: float) -> bool:
@@ -141,10 +141,10 @@ class SearchedAccountant(Accountant):
 class _GaussianAccountant(SearchedAccountant):
     sources: tuple[str, ...] = ("Balle and Wang 2018, Theorem 8 (tight Gaussian curve)",)
 
-    def mu(self, noise: Noise, exposure: Exposure, sensitivity: Sensitivity) -> float:
+    def mu(self, noise: Noise, exposure: EffectiveNoise, sensitivity: Sensitivity) -> float:
         return _mu_above(sensitivity.l2, exposure.leverage, Fraction(_sigma(noise)) ** 2)
 
-    def epsilon(self, noise: Noise, exposure: Exposure, sensitivity: Sensitivity, delta: float) -> float:
+    def epsilon(self, noise: Noise, exposure: EffectiveNoise, sensitivity: Sensitivity, delta: float) -> float:
         slack = self.slack(noise, exposure, sensitivity)
         if not math.isfinite(slack):
             return math.inf
@@ -160,12 +160,12 @@ class _DiscreteGaussianAccountant(_GaussianAccountant):
         "Kairouz, Liu and Steinke 2021 (sums of discrete Gaussians); smoothing bounds of dpmpc.privacy.integer_noise",
     )
 
-    def mu(self, noise: Noise, exposure: Exposure, sensitivity: Sensitivity) -> float:
+    def mu(self, noise: Noise, exposure: EffectiveNoise, sensitivity: Sensitivity) -> float:
         # Rounding takes w^2 of the variance in each direction; 1/(m v - w^2) <= (1/m) / (v - w^2/fewest).
         taken = Fraction(integer_noise.ROUNDING_WIDTH) ** 2 / Fraction(exposure.fewest)
         return _mu_above(sensitivity.l2, exposure.leverage, Fraction(_sigma(noise)) ** 2 - taken)
 
-    def slack(self, noise: Noise, exposure: Exposure, sensitivity: Sensitivity) -> float:
+    def slack(self, noise: Noise, exposure: EffectiveNoise, sensitivity: Sensitivity) -> float:
         if _sigma(noise) ** 2 * exposure.fewest <= integer_noise.ROUNDING_WIDTH**2:
             return math.inf
         return exposure.integer_slack(_sigma(noise), sensitivity.columns)
@@ -180,7 +180,7 @@ class _SkellamAccountant(SearchedAccountant):
         "Canonne, Kamath and Steinke 2020, Proposition 12 (conversion to epsilon)",
     )
 
-    def epsilon(self, noise: Noise, exposure: Exposure, sensitivity: Sensitivity, delta: float) -> float:
+    def epsilon(self, noise: Noise, exposure: EffectiveNoise, sensitivity: Sensitivity, delta: float) -> float:
         rows = independent_rows(noise.name, exposure)
         return integer_noise.epsilon_of_renyi(
             lambda order: integer_noise.skellam_renyi(
@@ -215,7 +215,7 @@ class _LaplaceAccountant(Accountant):
                 "released number and each m = shares contributions to it",
             )
 
-    def epsilon(self, noise: Noise, exposure: Exposure, sensitivity: Sensitivity, delta: float) -> float:
+    def epsilon(self, noise: Noise, exposure: EffectiveNoise, sensitivity: Sensitivity, delta: float) -> float:
         """Return s Delta_1 / b: a client moves s rows, each by at most Delta_1."""
         assert isinstance(noise, DiscreteLaplace | GammaLaplace)
         fewest = independent_rows(noise.name, exposure).fewest
@@ -226,7 +226,7 @@ class _LaplaceAccountant(Accountant):
             )
         return float(exposure.sparsity * Fraction(sensitivity.l1) / Fraction(noise.scale))
 
-    def least(self, exposure: Exposure, sensitivity: Sensitivity, epsilon: float, delta: float) -> Noise:
+    def least(self, exposure: EffectiveNoise, sensitivity: Sensitivity, epsilon: float, delta: float) -> Noise:
         fewest = independent_rows(self._family.name, exposure).fewest
         return self._noise(exposure.sparsity, sensitivity, epsilon, fewest)
 
@@ -257,14 +257,14 @@ class _LaplaceAccountant(Accountant):
         return self._family(scale, shares)
 
 
-def independent_rows(noise: str, exposure: Exposure) -> RowExposure:
+def independent_rows(noise: str, exposure: EffectiveNoise) -> IndependentRowNoise:
     """Expect rows with independent noise, for a proof that knows no others.
 
     Parameters
     ----------
     noise : str
         The family, for the message.
-    exposure : Exposure
+    exposure : EffectiveNoise
         What the accountant was given.
 
     Raises
@@ -272,7 +272,7 @@ def independent_rows(noise: str, exposure: Exposure) -> RowExposure:
     GuaranteeError
         If clients noise one copy.
     """
-    if not isinstance(exposure, RowExposure):
+    if not isinstance(exposure, IndependentRowNoise):
         raise GuaranteeError(f"copies: one given with {noise} noise, 'each' expected: one copy needs discrete-gaussian")
     return exposure
 

@@ -36,7 +36,7 @@ _UNNAMED = ""
 
 
 @dataclasses.dataclass(frozen=True)
-class Entry:
+class Spending:
     """One release in a ledger.
 
     Parameters
@@ -62,7 +62,7 @@ class Entry:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Entry:
+    def from_dict(cls, fields: dict[str, Any]) -> Spending:
         """Rebuild an entry from `to_dict`."""
         reports = fields.get("reports")
         return cls(
@@ -84,7 +84,7 @@ class BudgetLedger:
 
     Attributes
     ----------
-    entries : list of Entry
+    entries : list of Spending
         What was released, oldest first.
     """
 
@@ -92,7 +92,7 @@ class BudgetLedger:
         check_budget(epsilon, delta, pure=True)
         self.limit = float(epsilon)
         self.delta = float(delta)
-        self.entries: list[Entry] = []
+        self.entries: list[Spending] = []
         self._kept: bytes | None = None  # what was in the file when it was last read or written here
 
     @property
@@ -133,7 +133,7 @@ class BudgetLedger:
                 f"epsilon: {what} with the {len(self.entries)} releases before it costs {together} at delta = "
                 f"{self.delta:g}, at most {self.limit:g} expected; {self.epsilon:.6g} is spent"
             )
-        self.entries.append(Entry(what, Cost.of(release), bool(getattr(promise, "simulation", False)), name))
+        self.entries.append(Spending(what, Cost.of(release), bool(getattr(promise, "simulation", False)), name))
 
     def _require_new(self, name: str | None, what: str) -> None:
         """Refuse reports that were opened before, or may have been."""
@@ -195,7 +195,7 @@ class BudgetLedger:
             ledger = cls(content["epsilon"], content["delta"])
             if not isinstance(content["entries"], list):
                 raise InputError(f"{where} has entries {content['entries']!r}, a list expected")
-            ledger.entries = [Entry.from_dict(fields) for fields in content["entries"]]
+            ledger.entries = [Spending.from_dict(fields) for fields in content["entries"]]
             ledger._kept = kept
         except OSError as error:
             raise InputError(f"{where} cannot be read: {error.strerror}") from error

@@ -12,8 +12,8 @@ is therefore exactly mu-GDP with
     (docs/mathematics.md, section 1.2)
 
 one joint mechanism over all columns and copies, without composition and without a bound on the occupancy.
-`Exposure` holds what this needs of S and of who adds the noise (`Noising`: here clients, to each copy); `account` turns
-noise into a `Guarantee`, `calibrate` finds the least noise.
+`EffectiveNoise` holds what this needs of S and of who adds the noise (`NoisePlacement`: here clients, to each copy);
+`account` turns noise into a `Guarantee`, `calibrate` finds the least noise.
 
 ``calibration="paper"`` reproduces the printed calibration (Theorem 4.4, Corollary 4.7): basic composition over
 d columns and s copies with the classical Gaussian, and the occupancy failure of Lemma 4.5 added to delta. For Laplace
@@ -34,7 +34,7 @@ from dpmpc.privacy import gaussian
 from dpmpc.privacy.accountants import accountant_of
 from dpmpc.privacy.exposure import MATRICES, Trust
 from dpmpc.privacy.guarantee import CHECKERS, MISSING_CLIENTS, Guarantee, Preconditions
-from dpmpc.privacy.noising import Noising
+from dpmpc.privacy.noising import NoisePlacement
 from dpmpc.sketching import PublicMatrix
 
 CALIBRATIONS = ("joint", "paper")
@@ -61,7 +61,7 @@ def calibrate(
     *,
     noise: str = "discrete-gaussian",
     trust: Trust | None = None,
-    noising: Noising | None = None,
+    noising: NoisePlacement | None = None,
     calibration: str = "joint",
 ) -> Noise:
     """Find the least noise per contribution and entry that gives (epsilon, delta)-DP.
@@ -78,7 +78,7 @@ def calibrate(
         The family; "gaussian" and "gamma-laplace" are for simulations only.
     trust : Trust, optional
         Who may collude; by default all but one of three servers and no client.
-    noising : Noising, optional
+    noising : NoisePlacement, optional
         Who adds the noise; by default clients, to each copy.
     calibration : {"joint", "paper"}
         See the module docstring.
@@ -93,7 +93,7 @@ def calibrate(
     GuaranteeError
         If no noise of this family gives the budget.
     """
-    trust, noising = trust or Trust(), noising or Noising()
+    trust, noising = trust or Trust(), noising or NoisePlacement()
     accountant = accountant_of(noise)
     if calibration not in CALIBRATIONS:
         raise InputError(f"calibration: {calibration!r} given, one of {', '.join(CALIBRATIONS)} expected")
@@ -107,7 +107,7 @@ def calibrate(
 
 
 def epsilon_against(
-    noise: Noise, sketch: PublicMatrix, sensitivity: Sensitivity, delta: float, trust: Trust, noising: Noising
+    noise: Noise, sketch: PublicMatrix, sensitivity: Sensitivity, delta: float, trust: Trust, noising: NoisePlacement
 ) -> float:
     """Return the epsilon that `noise` gives at delta, whatever was promised; infinite where none is proven.
 
@@ -131,7 +131,7 @@ def account(
     delta: float,
     *,
     trust: Trust | None = None,
-    noising: Noising | None = None,
+    noising: NoisePlacement | None = None,
     calibration: str = "joint",
     simulation: bool = False,
     conduct: str = SEMI_HONEST,
@@ -146,7 +146,7 @@ def account(
     GuaranteeError
         If the noise is too small for the budget; the message holds both epsilons.
     """
-    trust, noising = trust or Trust(), noising or Noising()
+    trust, noising = trust or Trust(), noising or NoisePlacement()
     accountant = accountant_of(noise.name)
     spendable = _spendable(epsilon, delta, trust, pure=accountant.pure)
     exposure = noising.exposure(sketch, trust)

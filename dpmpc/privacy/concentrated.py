@@ -46,7 +46,7 @@ def epsilon_of_rho(rho: float, delta: float) -> float:
     return epsilon_of_mu(math.sqrt(2 * rho), delta)
 
 
-class Ledger:
+class ZCDPBudget:
     """What has been spent of a budget of zCDP.
 
     Parameters

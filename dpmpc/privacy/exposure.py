@@ -1,11 +1,12 @@
 """Who may collude, and how much noise then still covers what one client moves.
 
-`Trust` is what a user states. An `Exposure` is what the accountants need to know of the public matrix under that trust;
-there is one for each way in which noise enters the sums:
+`Trust` is what a user states. An `EffectiveNoise` is what the accountants need to know of the public matrix under that
+trust; there is one for each way in which noise enters the sums:
 
-- `RowExposure`: the noise of different rows is independent. So it is where clients noise every copy of their rows, and
+- `IndependentRowNoise`: the noise of different rows is independent. So it is where clients noise every copy of their
+rows, and
   where the servers add the noise.
-- `dpmpc.privacy.leverage.OneCopyExposure`: clients noise one copy, whose noise reaches several rows.
+- `dpmpc.privacy.leverage.OneCopyNoise`: clients noise one copy, whose noise reaches several rows.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ class Trust:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Exposure(abc.ABC):
+class EffectiveNoise(abc.ABC):
     """How much of the noise the worst-placed client can count on; the noise has variance v in each contribution.
 
     Attributes
@@ -133,7 +134,7 @@ class Exposure(abc.ABC):
     def integer_slack(self, sigma: float, columns: int) -> float:
         """Log-ratio between the sums of discrete Gaussians that a client's change meets and rounded Gaussians."""
 
-    def with_margin(self) -> Exposure:
+    def with_margin(self) -> EffectiveNoise:
         """Return what to calibrate to, so that another machine's arithmetic agrees that the noise suffices."""
         return self
 
@@ -143,7 +144,7 @@ class Exposure(abc.ABC):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RowExposure(Exposure):
+class IndependentRowNoise(EffectiveNoise):
     """Rows with independent noise: row r holds m_r contributions that the adversary does not know.
 
     Attributes
@@ -164,7 +165,7 @@ class RowExposure(Exposure):
     by_servers: bool = False
 
     @classmethod
-    def of_clients(cls, sketch: PublicMatrix, trust: Trust) -> RowExposure:
+    def of_clients(cls, sketch: PublicMatrix, trust: Trust) -> IndependentRowNoise:
         """Measure a public matrix whose clients noise every copy.
 
         Raises
@@ -193,7 +194,7 @@ class RowExposure(Exposure):
         )
 
     @classmethod
-    def of_servers(cls, sketch: PublicMatrix, trust: Trust) -> RowExposure:
+    def of_servers(cls, sketch: PublicMatrix, trust: Trust) -> IndependentRowNoise:
         """Measure a public matrix whose rows get their noise from the servers: m_r is the number of honest ones."""
         honest = trust.honest_servers
         return cls(

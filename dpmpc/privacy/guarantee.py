@@ -159,7 +159,7 @@ class Guarantee(Promise):
     leverage, least_variance : float or None
         What mu rests on, rounded to the safe side: the noise's variance times the largest s_i^T C^-1 s_i over the
         clients, for the covariance C of the noise that is counted on, and the smallest eigenvalue of C, divided by that
-        variance (`dpmpc.privacy.Exposure`). None in files of version 0.1.
+        variance (`dpmpc.privacy.EffectiveNoise`). None in files of version 0.1.
     calibration : str
         "joint" (one mechanism over all columns and copies) or "paper" (the paper's printed composition).
     assumptions, sources : tuple of str

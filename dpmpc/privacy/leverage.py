@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.errors import GuaranteeError
-from dpmpc.privacy.exposure import Exposure, Trust
+from dpmpc.privacy.exposure import EffectiveNoise, Trust
 from dpmpc.privacy.integer_noise import ROUNDING_WIDTH, smoothing_slack
 from dpmpc.privacy.rigorous import above, forms_error, inverse_within, smallest_eigenvalue_below, sum_above
 from dpmpc.sketching import PublicMatrix
@@ -37,7 +37,7 @@ ROUNDING = 1e-10  # relative; far above the rounding of the few operations, and 
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class OneCopyExposure(Exposure):
+class OneCopyNoise(EffectiveNoise):
     """What one noisy copy a client leaves the worst-placed client to count on.
 
     Write H for the honest clients and G_H = S_H S_H^T + I, where I stands for one honest server's anchors.
@@ -59,7 +59,7 @@ class OneCopyExposure(Exposure):
     clients: int
 
     @classmethod
-    def of(cls, sketch: PublicMatrix, trust: Trust) -> OneCopyExposure:
+    def of(cls, sketch: PublicMatrix, trust: Trust) -> OneCopyNoise:
         """Measure a public matrix whose clients hit two rows or more.
 
         Corrupt clients and dropouts are chosen after S is known; if corrupt clients were fixed before, the number of
@@ -84,7 +84,7 @@ class OneCopyExposure(Exposure):
             clients=sketch.columns,
         )
 
-    def with_margin(self) -> OneCopyExposure:
+    def with_margin(self) -> OneCopyNoise:
         """Return this exposure with a leverage that is larger by a relative `MARGIN`."""
         return dataclasses.replace(self, leverage=self.leverage * (1 + MARGIN))
 

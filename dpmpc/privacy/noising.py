@@ -19,15 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.errors import InputError
-from dpmpc.privacy.exposure import Exposure, RowExposure, Trust
-from dpmpc.privacy.leverage import OneCopyExposure
+from dpmpc.privacy.exposure import EffectiveNoise, IndependentRowNoise, Trust
+from dpmpc.privacy.leverage import OneCopyNoise
 from dpmpc.sketching import PublicMatrix
 
 NOISED_BY = ("clients", "servers")
 
 
 @dataclasses.dataclass(frozen=True)
-class Noising:
+class NoisePlacement:
     """Who adds noise, and where.
 
     Parameters
@@ -82,10 +82,10 @@ class Noising:
             return "servers"
         return "clients and servers" if self.reaches_several_rows(sketch) else "clients"
 
-    def exposure(self, sketch: PublicMatrix, trust: Trust) -> Exposure:
+    def exposure(self, sketch: PublicMatrix, trust: Trust) -> EffectiveNoise:
         """Measure how much noise covers the worst-placed client."""
         if self.by == "servers":
-            return RowExposure.of_servers(sketch, trust)
+            return IndependentRowNoise.of_servers(sketch, trust)
         if self.reaches_several_rows(sketch):
-            return OneCopyExposure.of(sketch, trust)
-        return RowExposure.of_clients(sketch, trust)
+            return OneCopyNoise.of(sketch, trust)
+        return IndependentRowNoise.of_clients(sketch, trust)

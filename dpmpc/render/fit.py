@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from dpmpc.network.meter import PhaseCost, Report
+from dpmpc.network.meter import PhaseCost, RunStatistics
 from dpmpc.privacy import Guarantee
 from dpmpc.protocols.linear_transform import NetworkedRun
 from dpmpc.randomness import KEY_BYTES
@@ -37,7 +37,7 @@ TABLE_STYLE: dict[str, Any] = {
 }
 
 
-def server_fields(report: Report) -> dict[str, Any]:
+def server_fields(report: RunStatistics) -> dict[str, Any]:
     """One server's row of the JSON contract; a phase that it has not entered took no time."""
     read, transform, opening = (report.phases.get(name, PhaseCost()) for name in ("read", "transform", "open"))
     return {
@@ -200,7 +200,7 @@ def values_table(title: str, names: Sequence[str], columns: dict[str, Sequence[f
     return grid
 
 
-def servers_table(servers: Sequence[Report]) -> Grid:
+def servers_table(servers: Sequence[RunStatistics]) -> Grid:
     """Time and bytes of each server; set-up apart, MB = 10^6 bytes at the socket, TLS included."""
     grid = Grid(
         title="Servers: seconds, set-up apart; MB = 10^6 bytes at the socket, TLS included",

@@ -9,10 +9,10 @@ from typing import Any
 from rich.console import RenderableType
 from rich.table import Table as Grid
 
-from dpmpc.planning.advice import Advice, Way, advise, break_even, ways
+from dpmpc.planning.advice import Advice, ReleaseOption, advise, break_even, ways
 from dpmpc.planning.cost import DAYS_OF_A_MONTH, MEASURED, Prices, Workload, estimate
-from dpmpc.planning.prediction import Aim, expected_of, predict
-from dpmpc.planning.scenario import Population, Setting
+from dpmpc.planning.prediction import UtilityMetric, expected_of, predict
+from dpmpc.planning.scenario import Population, Scenario
 from dpmpc.randomness import KEY_BYTES
 from dpmpc.render.fit import MEGABYTE, TABLE_STYLE, byte_fields, guarantee_text, task_fields
 from dpmpc.task import Task
@@ -21,10 +21,15 @@ _MEANING = {"phi": "phi (1 = optimal)", "psi": "psi (0 = optimal)"}
 
 
 def plan_fields(
-    task: Task, aim: Aim, population: Population, *, prices: Prices | None = None, days: float = DAYS_OF_A_MONTH
+    task: Task,
+    aim: UtilityMetric,
+    population: Population,
+    *,
+    prices: Prices | None = None,
+    days: float = DAYS_OF_A_MONTH,
 ) -> dict[str, Any]:
     """Everything that the plan says; what is infinite or impossible is null."""
-    setting = Setting.of(task, population)
+    setting = Scenario.of(task, population)
     prediction = predict(setting, aim)
     options = ways(task, aim, population)
     modulus = task.modulus_plan
@@ -55,7 +60,7 @@ def plan_fields(
     }
 
 
-def plan_parts(task: Task, fields: dict[str, Any], aim: Aim, population: Population) -> list[RenderableType]:
+def plan_parts(task: Task, fields: dict[str, Any], aim: UtilityMetric, population: Population) -> list[RenderableType]:
     """The same for a person."""
     advice = fields["recommendation"]
     chosen = "no release" if advice["release"] is None else f"{advice['release']}, noise by {advice['noise_by']}"
@@ -93,7 +98,7 @@ def _cost(task: Task, prices: Prices, days: float) -> dict[str, Any]:
     }
 
 
-def _option(way: Way) -> dict[str, Any]:
+def _option(way: ReleaseOption) -> dict[str, Any]:
     return {**dataclasses.asdict(way), "expected": _finite(way.expected), "acceptable": way.acceptable}
 
 
@@ -154,7 +159,7 @@ def _coalition(fields: dict[str, Any]) -> str:
     return f"the analyst, {privacy['corrupt_servers']} of {fields['servers']} servers, {clients}{lost}"
 
 
-def _errors_grid(fields: dict[str, Any], aim: Aim) -> Grid:
+def _errors_grid(fields: dict[str, Any], aim: UtilityMetric) -> Grid:
     """Expected phi or psi, of this release and of what it is compared with."""
     expected = fields[f"expected_{aim.symbol}"]
     useful = fields["smallest_useful_batch"]
@@ -168,7 +173,7 @@ def _errors_grid(fields: dict[str, Any], aim: Aim) -> Grid:
     return grid
 
 
-def _assumed_text(aim: Aim, population: Population) -> str:
+def _assumed_text(aim: UtilityMetric, population: Population) -> str:
     """What the errors rest on."""
     return (
         f"Assumed: columns have a standard deviation of {population.spread:g} once their bounds are scaled to [-1, 1] "
@@ -177,7 +182,7 @@ def _assumed_text(aim: Aim, population: Population) -> str:
     )
 
 
-def _options_grid(fields: dict[str, Any], aim: Aim) -> Grid:
+def _options_grid(fields: dict[str, Any], aim: UtilityMetric) -> Grid:
     """Sketch and sum, noise by clients and by servers."""
     grid = Grid(title="Ways to release", **TABLE_STYLE)
     beaten = [aim.nothing.removeprefix("the ").removeprefix("a "), "local model"]
@@ -205,7 +210,7 @@ def _options_grid(fields: dict[str, Any], aim: Aim) -> Grid:
     return grid
 
 
-def _text(aim: Aim, value: float | None) -> str:
+def _text(aim: UtilityMetric, value: float | None) -> str:
     return "impossible" if value is None else aim.text(value)
 
 

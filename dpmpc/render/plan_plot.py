@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from dpmpc.planning.advice import Way, error_of, ways
-from dpmpc.planning.prediction import Aim
-from dpmpc.planning.scenario import Population, Setting
+from dpmpc.planning.advice import ReleaseOption, error_of, ways
+from dpmpc.planning.prediction import UtilityMetric
+from dpmpc.planning.scenario import Population, Scenario
 from dpmpc.render.drawing import COLOURS, figure, figures, save
 from dpmpc.task import Task
 
@@ -77,7 +77,7 @@ class Panel:
     crossings: list[Crossing]
 
 
-def over_clients(setting: Setting, aim: Aim, options: Sequence[Way]) -> Panel:
+def over_clients(setting: Scenario, aim: UtilityMetric, options: Sequence[ReleaseOption]) -> Panel:
     """Expected errors over the number of clients, up to the most that delta allows."""
     crossings = [
         Crossing(way.release, way.noise_by, rival, at)
@@ -92,7 +92,7 @@ def over_clients(setting: Setting, aim: Aim, options: Sequence[Way]) -> Panel:
     return _panel("clients, n", [float(size) for size in sizes], setting.clients, settings, aim, options, crossings)
 
 
-def over_epsilon(setting: Setting, aim: Aim, options: Sequence[Way]) -> Panel:
+def over_epsilon(setting: Scenario, aim: UtilityMetric, options: Sequence[ReleaseOption]) -> Panel:
     """Expected errors over epsilon."""
     budgets = np.geomspace(setting.epsilon / _SPAN, setting.epsilon * _SPAN, POINTS).tolist()
     crossings = [
@@ -104,9 +104,9 @@ def over_epsilon(setting: Setting, aim: Aim, options: Sequence[Way]) -> Panel:
     return _panel("privacy loss, ε", budgets, setting.epsilon, settings, aim, options, crossings)
 
 
-def write_plot(path: Path, task: Task, aim: Aim, population: Population) -> None:
+def write_plot(path: Path, task: Task, aim: UtilityMetric, population: Population) -> None:
     """Draw the plan's errors into an SVG or PNG file, whole or not at all."""
-    setting, options = Setting.of(task, population), ways(task, aim, population)
+    setting, options = Scenario.of(task, population), ways(task, aim, population)
     panels = {
         f"At ε = {figures(setting.epsilon)}, δ = {figures(setting.delta)}": over_clients(setting, aim, options),
         f"With {setting.clients:,} clients, δ = {figures(setting.delta)}": over_epsilon(setting, aim, options),
@@ -128,9 +128,9 @@ def _panel(
     label: str,
     x: list[float],
     here: float,
-    settings: Sequence[Setting],
-    aim: Aim,
-    options: Sequence[Way],
+    settings: Sequence[Scenario],
+    aim: UtilityMetric,
+    options: Sequence[ReleaseOption],
     crossings: list[Crossing],
 ) -> Panel:
     return Panel(
@@ -144,13 +144,15 @@ def _panel(
     )
 
 
-def _error(way: Way, setting: Setting, aim: Aim) -> float:
+def _error(way: ReleaseOption, setting: Scenario, aim: UtilityMetric) -> float:
     return error_of(way.release, dataclasses.replace(setting, noise_by=way.noise_by), aim)
 
 
-def _first_epsilon(setting: Setting, aim: Aim, way: Way, rival: str, low: float, high: float) -> float | None:
+def _first_epsilon(
+    setting: Scenario, aim: UtilityMetric, way: ReleaseOption, rival: str, low: float, high: float
+) -> float | None:
     """Smallest epsilon in sight at which a way beats its rival, if it does not do so everywhere or nowhere."""
-    rivals: dict[str, Callable[[Setting], float]] = {"trivial": aim.trivial, "local": aim.local}
+    rivals: dict[str, Callable[[Scenario], float]] = {"trivial": aim.trivial, "local": aim.local}
 
     def beats(epsilon: float) -> bool:
         at = dataclasses.replace(setting, epsilon=epsilon)
@@ -164,11 +166,11 @@ def _first_epsilon(setting: Setting, aim: Aim, way: Way, rival: str, low: float,
     return high
 
 
-def _aimed(aim: Aim) -> str:
+def _aimed(aim: UtilityMetric) -> str:
     return {"ridge": "ridge regression", "low-rank": "low-rank approximation"}[aim.purpose]
 
 
-def _draw(axis: Any, panel: Panel, aim: Aim) -> None:
+def _draw(axis: Any, panel: Panel, aim: UtilityMetric) -> None:
     """Lines, the plan's own place, and the crossings with their values."""
     for way, errors in panel.errors.items():
         axis.plot(panel.x, _excess(errors, aim), label=f"{way[0]}, noise by {way[1]}", linewidth=1.8, **_LOOKS[way])
@@ -190,7 +192,7 @@ def _draw(axis: Any, panel: Panel, aim: Aim) -> None:
         _mark(axis, panel, crossing, aim)
 
 
-def _mark(axis: Any, panel: Panel, crossing: Crossing, aim: Aim) -> None:
+def _mark(axis: Any, panel: Panel, crossing: Crossing, aim: UtilityMetric) -> None:
     """A circle at a crossing, and its value at the edge: below for what ignores the data, above for the local model."""
     if crossing.at is None or not panel.x[0] <= crossing.at <= panel.x[-1]:
         return
@@ -216,6 +218,6 @@ def _mark(axis: Any, panel: Panel, crossing: Crossing, aim: Aim) -> None:
     )
 
 
-def _excess(errors: Sequence[float], aim: Aim) -> list[float]:
+def _excess(errors: Sequence[float], aim: UtilityMetric) -> list[float]:
     """How far above the optimum; what is impossible or optimal is not drawn."""
     return [value - aim.optimum if math.isfinite(value) and value > aim.optimum else math.nan for value in errors]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpmpc.encoding.ring import Home, Words, home, output
+from dpmpc.encoding.ring import Ring, Words, output, ring_named
 from dpmpc.errors import InputError
 from dpmpc.randomness import Stream
 from dpmpc.sharing.batch import Expansion, blocks, draw_keys, in_parallel, outputs
@@ -22,15 +22,15 @@ class AdditiveSharing:
     ----------
     servers : int
         M, at least 2.
-    ring : Home, class or name
+    ring : Ring, class or name
         Ring or field of the elements.
     """
 
-    def __init__(self, servers: int, ring: Home | type[Home] | str = "ring64"):
+    def __init__(self, servers: int, ring: Ring | type[Ring] | str = "ring64"):
         if servers < 2:
             raise InputError(f"servers: {servers} given, at least 2 expected")
         self.servers = servers
-        self.ring = home(ring)
+        self.ring = ring_named(ring)
 
     def __repr__(self) -> str:
         return f"AdditiveSharing(servers={self.servers}, ring={self.ring!r})"
@@ -136,7 +136,7 @@ class Masks:
 
     Parameters
     ----------
-    ring : Home
+    ring : Ring
         Ring or field of the elements.
     keys : sequence of bytes
         One for each of these servers.
@@ -144,7 +144,7 @@ class Masks:
         Element to begin with.
     """
 
-    def __init__(self, ring: Home, keys: Sequence[bytes], first: int):
+    def __init__(self, ring: Ring, keys: Sequence[bytes], first: int):
         self._ring = ring
         self._expansions = [Expansion(Stream(key), ring, first) for key in keys]
         self._scratch = np.empty((len(keys), 0), np.uint64)

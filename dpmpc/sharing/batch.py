@@ -26,7 +26,7 @@ from typing import IO, Annotated, Any, Literal
 import msgspec
 import numpy as np
 
-from dpmpc.encoding.ring import Home, Words, elements, home, output
+from dpmpc.encoding.ring import Ring, Words, elements, output, ring_named
 from dpmpc.errors import InputError
 from dpmpc.randomness import KEY_BYTES, Label, Stream
 from dpmpc.storage import MAGIC, MOST_AXES
@@ -85,13 +85,13 @@ class Expansion:
     ----------
     stream : Stream
         The key's stream; nothing else may read it.
-    ring : Home
+    ring : Ring
         What the words become.
     first : int
         Element to begin with.
     """
 
-    def __init__(self, stream: Stream, ring: Home, first: int = 0):
+    def __init__(self, stream: Stream, ring: Ring, first: int = 0):
         self._stream, self._ring, self._next = stream, ring, first
         block, skipped = divmod(first, 2)
         stream.seek_block(block)
@@ -105,7 +105,7 @@ class Expansion:
         self._next += out.size
 
 
-def expand(key: bytes, shape: tuple[int, ...], ring: Home | type[Home] | str = "ring64", first: int = 0) -> Words:
+def expand(key: bytes, shape: tuple[int, ...], ring: Ring | type[Ring] | str = "ring64", first: int = 0) -> Words:
     """Return leading rows of the share that a key stands for.
 
     Parameters
@@ -114,7 +114,7 @@ def expand(key: bytes, shape: tuple[int, ...], ring: Home | type[Home] | str = "
         16 bytes.
     shape : tuple of int
         Shape of the result: number of rows, then the shape of a row.
-    ring : Home, class or name
+    ring : Ring, class or name
         Ring or field of the elements.
     first : int
         First row.
@@ -127,7 +127,7 @@ def expand(key: bytes, shape: tuple[int, ...], ring: Home | type[Home] | str = "
     if first < 0:
         raise InputError(f"first: {first} given, at least 0 expected")
     out = np.empty(shape, np.uint64)
-    Expansion(Stream(key), home(ring), first * math.prod(shape[1:])).read(out.reshape(-1))
+    Expansion(Stream(key), ring_named(ring), first * math.prod(shape[1:])).read(out.reshape(-1))
     return out
 
 
@@ -138,12 +138,12 @@ class Share(abc.ABC):
     ----------
     shape : tuple of int
         Shape of the whole share; the first axis is the clients'.
-    ring : Home
+    ring : Ring
         Ring or field of the elements.
     """
 
     shape: tuple[int, ...]
-    ring: Home
+    ring: Ring
 
     def rows(self, first: int, count: int) -> Words:
         """Return rows ``first`` to ``first + count - 1``; do not write to them.
@@ -168,11 +168,11 @@ class Share(abc.ABC):
 class ArrayShare(Share):
     """A share that is an array in memory."""
 
-    def __init__(self, array: Words, ring: Home | type[Home] | str = "ring64"):
+    def __init__(self, array: Words, ring: Ring | type[Ring] | str = "ring64"):
         self.array = elements(array, "array")
         if array.ndim == 0:
             raise InputError("array: a single element given, at least one axis expected")
-        self.ring = home(ring)
+        self.ring = ring_named(ring)
         self.shape = array.shape
 
     def _rows(self, first: int, count: int) -> Words:
@@ -191,13 +191,13 @@ class FileShare(Share):
     pages, in a quarter of the time that it takes to fill its memory with new ones (docs/performance.md).
     """
 
-    def __init__(self, path: Path, shape: tuple[int, ...], offset: int, ring: Home):
+    def __init__(self, path: Path, shape: tuple[int, ...], offset: int, ring: Ring):
         self.path, self.shape, self.ring = path, shape, ring
         self._offset = offset
 
     @classmethod
     def create(
-        cls, path: str | os.PathLike[str], shape: tuple[int, ...], ring: Home | type[Home] | str = "ring64"
+        cls, path: str | os.PathLike[str], shape: tuple[int, ...], ring: Ring | type[Ring] | str = "ring64"
     ) -> FileShare:
         """Make a file of zeros, readable by its owner only (0600), whose rows are then written in blocks.
 
@@ -209,7 +209,7 @@ class FileShare(Share):
             What was there is replaced.
         shape : tuple of int
             Shape of the whole share; the first axis is the clients'.
-        ring : Home, class or name
+        ring : Ring, class or name
             Ring or field of the elements.
         """
         with _private_file(path) as file:
@@ -222,7 +222,7 @@ class FileShare(Share):
                 reserve(file.fileno(), size)
             except OSError as error:
                 raise InputError(f"path: {path} cannot take {size} bytes: {error.strerror}") from error
-        return cls(Path(path), shape, offset, home(ring))
+        return cls(Path(path), shape, offset, ring_named(ring))
 
     def __setitem__(self, rows: slice, block: Words) -> None:
         """Write consecutive rows."""
@@ -254,7 +254,7 @@ class FileShare(Share):
 class SeededShare(Share):
     """A share that is a 16-byte key: `expand` gives its rows."""
 
-    def __init__(self, key: bytes, shape: tuple[int, ...], ring: Home | type[Home] | str = "ring64"):
+    def __init__(self, key: bytes, shape: tuple[int, ...], ring: Ring | type[Ring] | str = "ring64"):
         if len(key) != KEY_BYTES:
             raise InputError(f"key: {len(key)} bytes given, {KEY_BYTES} expected")
         if not shape or len(shape) > MOST_AXES or min(shape) < 0 or math.prod(shape) > _MOST_ELEMENTS:
@@ -262,7 +262,7 @@ class SeededShare(Share):
                 f"shape: {shape} given, 1 to {MOST_AXES} axes and at most {_MOST_ELEMENTS} elements expected"
             )
         self.key = bytes(key)
-        self.ring = home(ring)
+        self.ring = ring_named(ring)
         self.shape = tuple(shape)
 
     def _rows(self, first: int, count: int) -> Words:
@@ -291,14 +291,14 @@ def save_share(path: str | os.PathLike[str], share: Share) -> None:
         share.write(file)
 
 
-def open_share(path: str | os.PathLike[str], ring: Home | type[Home] | str = "ring64") -> Share:
+def open_share(path: str | os.PathLike[str], ring: Ring | type[Ring] | str = "ring64") -> Share:
     """Open a file of `save_share`; an array stays on disk, so that a chunk costs the memory of a chunk.
 
     Parameters
     ----------
     path : path
         The content decides which format it is.
-    ring : Home, class or name
+    ring : Ring, class or name
         Ring or field that the caller expects.
 
     Raises
@@ -307,7 +307,7 @@ def open_share(path: str | os.PathLike[str], ring: Home | type[Home] | str = "ri
         If the file cannot be read, is malformed or holds elements of another ring. Elements of an array are checked
         when their rows are read.
     """
-    path, expected = Path(path), home(ring)
+    path, expected = Path(path), ring_named(ring)
     try:
         with path.open("rb") as file:
             start = file.read(_LONGEST_SEEDED_FILE + 1)
@@ -325,7 +325,7 @@ def _private_file(path: str | os.PathLike[str]) -> IO[bytes]:
     return open(descriptor, "wb")
 
 
-def _open_array(path: Path, ring: Home) -> FileShare:
+def _open_array(path: Path, ring: Ring) -> FileShare:
     try:
         array: Any = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # whatever NumPy's parser stumbles over in somebody else's bytes
@@ -339,7 +339,7 @@ def _open_array(path: Path, ring: Home) -> FileShare:
     return FileShare(path, array.shape, array.offset, ring)
 
 
-def _read_seeded(path: Path, content: bytes, expected: Home) -> SeededShare:
+def _read_seeded(path: Path, content: bytes, expected: Ring) -> SeededShare:
     header, _, key = content.partition(b"\n")
     try:
         fields = read_json(header, _SeededHeader, largest=_LONGEST_SEEDED_FILE)

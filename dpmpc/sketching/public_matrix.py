@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.encoding.ring import Home, Mersenne61, Words, home
+from dpmpc.encoding.ring import Mersenne61, Ring, Words, ring_named
 from dpmpc.errors import InputError
 from dpmpc.sketching import overlaps
 
@@ -107,7 +107,7 @@ class PublicMatrix(abc.ABC):
         *,
         out: NDArray[Number] | None = None,
         threads: int = 1,
-        ring: str | Home = "ring64",
+        ring: str | Ring = "ring64",
         first: int = 0,
     ) -> NDArray[Number]:
         """Sketch a chunk of clients: sqrt(s) S[:, first:first + m] X, where S has the entries +-1/sqrt(s).
@@ -121,7 +121,7 @@ class PublicMatrix(abc.ABC):
             Sums so far, of the dtype of X, to which the chunk is added; without meaning after an error.
         threads : int
             At most so many threads; the result does not depend on them.
-        ring : {"ring64", "mersenne61"} or dpmpc.encoding.ring.Home
+        ring : {"ring64", "mersenne61"} or dpmpc.encoding.ring.Ring
             What uint64 stands for. Not used for float64.
         first : int
             The first client of the chunk.
@@ -363,14 +363,14 @@ def _accumulate(kind: Kind, totals: Words, part: Words) -> None:
     if kind == "float64":
         np.add(totals.view(np.float64), part.view(np.float64), out=totals.view(np.float64))
     else:
-        home(kind).add(totals, part, out=totals)
+        ring_named(kind).add(totals, part, out=totals)
 
 
-def _kind(X: object, ring: str | Home) -> Kind:
+def _kind(X: object, ring: str | Ring) -> Kind:
     dtype = X.dtype if isinstance(X, np.ndarray) else type(X).__name__
     if dtype not in (np.uint64, np.float64):
         raise InputError(f"X: {dtype} given, an array of uint64 or float64 expected")
-    return "float64" if dtype == np.float64 else cast(Kind, home(ring).name)
+    return "float64" if dtype == np.float64 else cast(Kind, ring_named(ring).name)
 
 
 def integer_from(name: str, value: int, low: int, high: int) -> int:

@@ -18,7 +18,7 @@ import dpmpc.contributions.rows
 import dpmpc.data_release.guarantee
 import dpmpc.server
 from dpmpc.audit import MECHANISMS, SUBJECTS, Claim, audit
-from dpmpc.audit.mechanism import Mechanism
+from dpmpc.audit.mechanism import AuditedMechanism
 from dpmpc.audit.rates import Scores, least_bits, least_epsilon, least_mu, lower_bound, upper_rate
 from dpmpc.audit.registry import sketched
 from dpmpc.audit.sums import Replicated
@@ -28,8 +28,8 @@ from dpmpc.contributions import Rows
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import InputError
 from dpmpc.noise import Noise
-from dpmpc.privacy import RowExposure
-from dpmpc.privacy.leverage import OneCopyExposure
+from dpmpc.privacy import IndependentRowNoise
+from dpmpc.privacy.leverage import OneCopyNoise
 from dpmpc.randomness import Stream
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "audit.md").read_text()
@@ -153,21 +153,25 @@ def lying(exposure, change):
 
 def mean_leverage(monkeypatch):
     """Worst-placed clients are forgotten: k/n for everybody, in a matrix of 4 rows and 12 clients."""
-    for kind, measure in ((RowExposure, "of_clients"), (OneCopyExposure, "of")):
+    for kind, measure in ((IndependentRowNoise, "of_clients"), (OneCopyNoise, "of")):
         original = getattr(kind, measure)
         monkeypatch.setattr(kind, measure, lying(original, lambda found: {"leverage": 4 / 12}))
 
 
 def forgotten_sparsity(monkeypatch):
     """A client's rows are counted once: mu lacks a factor sqrt(s)."""
-    for kind, measure in ((RowExposure, "of_clients"), (RowExposure, "of_servers"), (OneCopyExposure, "of")):
+    for kind, measure in (
+        (IndependentRowNoise, "of_clients"),
+        (IndependentRowNoise, "of_servers"),
+        (OneCopyNoise, "of"),
+    ):
         original = getattr(kind, measure)
         monkeypatch.setattr(kind, measure, lying(original, lambda found: {"leverage": found.leverage / found.sparsity}))
 
 
 def known_noise_counted(monkeypatch):
     """The noise of corrupt clients is counted on."""
-    for kind, measure in ((RowExposure, "of_clients"), (OneCopyExposure, "of")):
+    for kind, measure in ((IndependentRowNoise, "of_clients"), (OneCopyNoise, "of")):
         original = getattr(kind, measure)
 
         def trusting(cls, sketch, trust, original=original):
@@ -178,12 +182,12 @@ def known_noise_counted(monkeypatch):
 
 def all_servers_counted(monkeypatch):
     """The noise of servers that the adversary holds is counted on."""
-    original = RowExposure.of_servers
+    original = IndependentRowNoise.of_servers
 
     def trusting(cls, sketch, trust):
         return original(sketch, dataclasses.replace(trust, corrupt_servers=0))
 
-    monkeypatch.setattr(RowExposure, "of_servers", classmethod(trusting))
+    monkeypatch.setattr(IndependentRowNoise, "of_servers", classmethod(trusting))
 
 
 def no_anchors(monkeypatch):
@@ -277,7 +281,7 @@ def test_too_few_releases_and_impossible_failures_are_refused():
         audited("dgm", made("dgm"), 1000, failure=1)
 
 
-class Naked(Mechanism):
+class Naked(AuditedMechanism):
     """Claims mu = 1 and adds no noise."""
 
     claim = Claim(epsilon=4.0, delta=1e-5, mu=1.0)

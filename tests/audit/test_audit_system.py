@@ -10,7 +10,7 @@ import math
 import numpy as np
 import pytest
 
-from dpmpc.audit import ATTACKS, MECHANISMS, SUBJECTS, Finding, Mechanism, Sums, audit
+from dpmpc.audit import ATTACKS, MECHANISMS, SUBJECTS, AuditedMechanism, AuditResult, Sums, audit
 from dpmpc.audit.lost import missing_in_each_row, worst_lost
 from dpmpc.audit.registry import CORNERS, NAMES
 from dpmpc.audit.sums import claim_of, distance_of
@@ -18,12 +18,12 @@ from dpmpc.audit.system import MissingClients, Unpromised, surrounded
 from dpmpc.audit.views import View, exact_epsilon, signs_of, view_of
 from dpmpc.bounds import Schema
 from dpmpc.cli.main import main
-from dpmpc.collection.ledger import Ledger
+from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.errors import InputError
 from dpmpc.noise import Noise
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.privacy import RowExposure, Trust, epsilon_of_mu
+from dpmpc.privacy import IndependentRowNoise, Trust, epsilon_of_mu
 from dpmpc.randomness import Stream
 
 SCHEMA = Schema.unit(NAMES)
@@ -207,7 +207,7 @@ def test_whoever_is_missing_adds_nothing(monkeypatch):
 
 def test_a_finding_is_refuted_by_the_noise_alone():
     claim = claim_of(task_of())
-    found = Finding(mechanism="x", claim=claim, releases=0, failure=0.1, by_noise=claim.epsilon + 0.1)
+    found = AuditResult(mechanism="x", claim=claim, releases=0, failure=0.1, by_noise=claim.epsilon + 0.1)
     assert found.refuted == ("epsilon of x: 1 claimed, at least 1.1 computed",)
     assert dataclasses.replace(found, by_noise=claim.epsilon).refuted == ()
 
@@ -270,34 +270,34 @@ def test_what_is_refused_promises_nothing():
 
 def fresh_noise_in_each_run(monkeypatch):
     """A repetition draws the servers' noise again, and sends that; other releases are refused as they should be."""
-    begin, find = Ledger.begin_opening, Ledger.find
+    begin, find = ReleaseLedger.begin_opening, ReleaseLedger.find
 
     def forgetful(self, digest, sums):
         begin(self, digest, sums)
         return sums
 
-    monkeypatch.setattr(Ledger, "begin_opening", forgetful)
-    monkeypatch.setattr(Ledger, "find", lambda self, digest: dataclasses.replace(find(self, digest), sums=None))
+    monkeypatch.setattr(ReleaseLedger, "begin_opening", forgetful)
+    monkeypatch.setattr(ReleaseLedger, "find", lambda self, digest: dataclasses.replace(find(self, digest), sums=None))
 
 
 def no_memory_of_reports(monkeypatch):
     """A ledger that lets the same reports be opened in any number of releases."""
-    monkeypatch.setattr(Ledger, "_refuse", staticmethod(lambda overlaps, count: None))
+    monkeypatch.setattr(ReleaseLedger, "_refuse", staticmethod(lambda overlaps, count: None))
     monkeypatch.setattr(ReleasingServer, "require_batch", lambda self, batch: None)
-    seal = Ledger._seal
+    seal = ReleaseLedger._seal
 
     def forgetful(self, *arguments):
         self._database.execute("DELETE FROM reports")
         seal(self, *arguments)
 
-    monkeypatch.setattr(Ledger, "_seal", forgetful)
+    monkeypatch.setattr(ReleaseLedger, "_seal", forgetful)
 
 
 def servers_counted(monkeypatch):
     """The noise of servers that the adversary holds is counted on."""
-    original = RowExposure.of_servers
+    original = IndependentRowNoise.of_servers
     monkeypatch.setattr(
-        RowExposure,
+        IndependentRowNoise,
         "of_servers",
         classmethod(lambda cls, sketch, trust: original(sketch, dataclasses.replace(trust, corrupt_servers=0))),
     )
@@ -324,7 +324,7 @@ def lost_forgotten(monkeypatch):
 def test_an_attack_finds_what_it_is_for(monkeypatch, name, broken):
     broken(monkeypatch)
     subject = SUBJECTS[name](1.0, 1e-5, 3)
-    if isinstance(subject, Mechanism):  # what is computed has to be enough
+    if isinstance(subject, AuditedMechanism):  # what is computed has to be enough
         assert subject.least_epsilon() > subject.claim.epsilon
     else:
         assert audit(name, subject, 1000, FAILURE, Stream.from_seed(1)).refuted

@@ -22,7 +22,7 @@ from sklearn.base import clone
 from dpmpc.coinpress import CoinPressRegression, PrivateCovariance, PrivateMean, algorithms, rounds
 from dpmpc.coinpress import rounds as steps
 from dpmpc.coinpress.summation import FRACTIONAL_BITS, Curator, Servers
-from dpmpc.contributions import WhitenedProducts, statistic_from
+from dpmpc.contributions import WhitenedProducts, contribution_from
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import DiscreteGaussian
@@ -215,7 +215,7 @@ def test_whitened_products_reach_their_sensitivity_and_survive_a_journey():
         statistic, encoding = WhitenedProducts(np.eye(2) * 3, triangle=triangle), FixedPoint(20)
         encoded = statistic.encode(np.eye(2), encoding)
         assert np.linalg.norm(encoded[0] - encoded[1]) >= 0.999 * statistic.sensitivity(2, encoding).l2
-        assert statistic_from(json.loads(json.dumps(statistic.describe()))) == statistic
+        assert contribution_from(json.loads(json.dumps(statistic.describe()))) == statistic
         row = np.array([[0.6, 0.2]]) / 3
         moments = encoding.decode(statistic.encode(row, encoding)[0])
         assert statistic.symmetric(moments) == pytest.approx(9 * row.T @ row, abs=1e-5)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpmpc.errors import GuaranteeError, InputError
-from dpmpc.privacy import Ledger, analytic_gaussian_sigma, epsilon_of_rho, rho_of_sum
+from dpmpc.privacy import ZCDPBudget, analytic_gaussian_sigma, epsilon_of_rho, rho_of_sum
 
 
 def discrete_gaussians(sigma, terms, reach=60):
@@ -53,7 +53,7 @@ def test_epsilon_is_that_of_the_gaussian_mechanism():
 
 
 def test_a_ledger_refuses_what_it_has_not():
-    ledger = Ledger(1.0)
+    ledger = ZCDPBudget(1.0)
     ledger.spend(0.75, "first")
     with pytest.raises(GuaranteeError, match=r"0\.3 asked for second, but 0\.75 of 1 is spent"):
         ledger.spend(0.3, "second")
@@ -65,4 +65,4 @@ def test_a_ledger_refuses_what_it_has_not():
     assert (ledger.spent, ledger.entries) == (1.0, [("first", 0.75), ("third", 0.25)])
     for wrong in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(InputError, match="rho"):
-            Ledger(wrong)
+            ZCDPBudget(wrong)

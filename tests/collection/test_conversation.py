@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from dpmpc.collection import agreement
 from dpmpc.collection.certificate import verify
-from dpmpc.collection.ledger import Ledger, State
+from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.releasing import ReleasingServer, Standing
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.errors import BatchMismatch, DpmpcError, InconsistentShares, InputError, MalformedFrame, VerificationFailed
@@ -56,7 +56,7 @@ def converse(deployment, meddlers=None, kinds=None):
     async def program(party):
         folder = ServerFolder(deployment.folder(party.pid))
         kind = (kinds or {}).get(party.pid, ReleasingServer)
-        with folder.open_spool(collection, party.pid, writer=False) as spool, Ledger(folder.ledger) as ledger:
+        with folder.open_spool(collection, party.pid, writer=False) as spool, ReleaseLedger(folder.ledger) as ledger:
             server = kind(
                 collection,
                 party.pid,
@@ -78,7 +78,7 @@ def states(deployment):
     """How far each server's ledger says that it is."""
     found = []
     for server in range(len(deployment.collection.servers)):
-        with Ledger(ServerFolder(deployment.folder(server)).ledger) as ledger:
+        with ReleaseLedger(ServerFolder(deployment.folder(server)).ledger) as ledger:
             found.append([entry.state for entry in ledger.releases()])
     return found
 

@@ -10,7 +10,7 @@ import pytest
 
 from dpmpc.collection import spool
 from dpmpc.collection.chain import START, first_difference, link, links
-from dpmpc.collection.ledger import Ledger, State
+from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.errors import AlreadyReleased, SpoolError
 from dpmpc.randomness import Label
 from support.collection_processes import DIGEST, SHAPE, batch, digest, open_spool, upload_of
@@ -52,7 +52,7 @@ def fill_ledger(folder):
     database.execute("VACUUM")
     database.close()
     (folder / "ledger.sqlite").chmod(0o600)
-    with Ledger(folder) as ledger:
+    with ReleaseLedger(folder) as ledger:
         for number, name in enumerate(("opened", "opening", "sealed")):
             ledger.seal(digest(name), name, batch(*range(10 * number, 10 * number + 5)))
         for name in ("opened", "opening"):
@@ -63,7 +63,7 @@ def fill_ledger(folder):
 
 def ledger_says(folder):
     """All that a server does by a ledger, from the scrub on."""
-    with Ledger(folder) as ledger:
+    with ReleaseLedger(folder) as ledger:
         ledger.scrub()
         releases = [
             (entry.manifest_digest, entry.manifest, entry.state, None if entry.sums is None else entry.sums.tolist())
@@ -112,14 +112,14 @@ def test_a_damaged_ledger_says_what_is_damaged_and_what_to_do(tmp_path, statemen
     with database:
         database.execute(statement)
     database.close()
-    with pytest.raises(SpoolError, match=named) as caught, Ledger(tmp_path / "ledger") as ledger:
+    with pytest.raises(SpoolError, match=named) as caught, ReleaseLedger(tmp_path / "ledger") as ledger:
         ledger.scrub()
     assert "do not restore an older copy" in str(caught.value)
 
 
 def test_a_batch_whose_ids_changed_is_not_returned(tmp_path):
     fill_ledger(tmp_path / "ledger")
-    with Ledger(tmp_path / "ledger") as ledger:
+    with ReleaseLedger(tmp_path / "ledger") as ledger:
         ledger._database.execute("DELETE FROM reports WHERE id = x'00000000000000000000000000000001'")
         with pytest.raises(SpoolError, match="the reports of release"):
             ledger.batch(digest("opened"))
@@ -127,22 +127,22 @@ def test_a_batch_whose_ids_changed_is_not_returned(tmp_path):
 
 def test_what_was_committed_to_a_ledger_lies_in_one_file(tmp_path):
     """The damage of a log beside it would take the last commits back, and nobody could tell."""
-    with Ledger(tmp_path / "ledger") as ledger:
+    with ReleaseLedger(tmp_path / "ledger") as ledger:
         ledger.seal(digest("a"), "a", batch(1))
         ledger.begin_opening(digest("a"), SUMS)
         assert [path.name for path in (tmp_path / "ledger").iterdir()] == ["ledger.sqlite"]
         shutil.copytree(tmp_path / "ledger", tmp_path / "copy")
-    with Ledger(tmp_path / "copy") as ledger:
+    with ReleaseLedger(tmp_path / "copy") as ledger:
         assert ledger.find(digest("a")).state is State.OPENING
 
 
 def test_a_collection_has_one_dealing_seed_for_ever(tmp_path):
-    with Ledger(tmp_path / "ledger") as ledger:
+    with ReleaseLedger(tmp_path / "ledger") as ledger:
         assert ledger.seed(bytes(32)) is None
         assert ledger.keep_seed(bytes(32), b"first") == b"first"
         assert ledger.keep_seed(bytes(32), b"second") == b"first"
         assert ledger.keep_seed(DIGEST, b"of another") == b"of another"
-    with Ledger(tmp_path / "ledger") as ledger:
+    with ReleaseLedger(tmp_path / "ledger") as ledger:
         assert ledger.keep_seed(bytes(32), b"third") == b"first"
         assert ledger.seed(DIGEST) == b"of another"
 
@@ -150,7 +150,7 @@ def test_a_collection_has_one_dealing_seed_for_ever(tmp_path):
 def test_a_ledger_of_version_0_1_is_given_its_chain(tmp_path):
     folder = copied("ledger", tmp_path)
     for _ in range(2):
-        with Ledger(folder) as ledger:
+        with ReleaseLedger(folder) as ledger:
             ledger.scrub()
             assert [entry.state for entry in ledger.releases()] == [State.OPENED, State.OPENING, State.SEALED]
             assert [entry.manifest for entry in ledger.releases()][:2] == ['{"name": "opened"}', '{"name": "opening"}']
@@ -171,7 +171,7 @@ def test_a_ledger_of_version_0_1_with_other_ids_is_refused_and_left_as_it_is(tmp
     database.close()
     before = (folder / "ledger.sqlite").read_bytes()
     with pytest.raises(SpoolError, match="the reports of release"):
-        Ledger(folder)
+        ReleaseLedger(folder)
     assert (folder / "ledger.sqlite").read_bytes() == before
 
 

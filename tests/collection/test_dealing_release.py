@@ -6,15 +6,14 @@ import sqlite3
 
 import numpy as np
 import pytest
-from test_collected_release import assert_refused, assert_released, states
 
-from dpmpc.collection.ledger import Ledger, State
+from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError
 from support.hostile.dealers import deal_badly
-from support.release_processes import COUNT, MINIMUM, deploy, filled, flip, run
+from support.release_processes import COUNT, MINIMUM, assert_refused, assert_released, deploy, filled, flip, run, states
 
 SHAMIR = {"sharing": "shamir"}
 
@@ -36,7 +35,7 @@ def seeds(deployment, servers):
     """The dealing seed that each server has recorded."""
     found = []
     for server in servers:
-        with Ledger(ServerFolder(deployment.folder(server)).ledger) as ledger:
+        with ReleaseLedger(ServerFolder(deployment.folder(server)).ledger) as ledger:
             found.append(ledger.seed(deployment.collection.digest))
     return found
 
@@ -233,7 +232,7 @@ def test_sums_that_are_damaged_between_two_runs_are_never_sent(tmp_path):
 
 def test_a_damaged_ledger_refuses_before_another_ledger_is_bound(tmp_path):
     deployment = filled(tmp_path / "trial")
-    with Ledger(deployment.folder(0) / "ledger") as ledger:
+    with ReleaseLedger(deployment.folder(0) / "ledger") as ledger:
         ledger.seal(bytes(32), "{}", np.zeros((1, 16), np.uint8))
         ledger._database.execute("DELETE FROM reports")
     ended = run(deployment)

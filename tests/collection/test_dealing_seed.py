@@ -8,7 +8,7 @@ import pytest
 
 from dpmpc.collection import dealing
 from dpmpc.collection.dealing import SeedRecord, check_dealing, read_record, seed_message
-from dpmpc.collection.ledger import Ledger
+from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.encoding.ring import Mersenne61
 from dpmpc.errors import BatchMismatch, DpmpcError, InconsistentShares, MalformedFrame, SpoolError
 from dpmpc.network.frames import ContentType, Frame, Kind
@@ -70,7 +70,7 @@ def servers(deployment, tmp_path):
         types.SimpleNamespace(
             number=number,
             collection=deployment.collection,
-            ledger=Ledger(tmp_path / f"ledger-{number}"),
+            ledger=ReleaseLedger(tmp_path / f"ledger-{number}"),
             identity=deployment.folder(number) / "identity",
             shares=shares[number],
             check_values=answers(number),
@@ -118,7 +118,7 @@ def test_a_repetition_uses_the_seed_again_and_one_that_lacks_it_takes_it(servers
     _, first = converse(servers)
     (content,) = set(recorded(servers))
     servers[2].ledger.close()
-    servers[2].ledger = Ledger(tmp_path / "lost")
+    servers[2].ledger = ReleaseLedger(tmp_path / "lost")
     outcomes, second = converse(servers)
     assert all(not isinstance(outcome, BaseException) for outcome in outcomes)
     assert set(recorded(servers)) == {content}

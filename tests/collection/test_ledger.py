@@ -12,7 +12,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from dpmpc.collection.ledger import Ledger, State
+from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.spool import Spool
 from dpmpc.errors import AlreadyReleased, InputError, SpoolError
 from support import collection_processes as intake_processes
@@ -35,19 +35,19 @@ def folder(tmp_path):
 
 def test_a_release_passes_through_its_states_and_lasts(folder):
     ids = batch(*range(100))
-    with Ledger(folder) as ledger:
+    with ReleaseLedger(folder) as ledger:
         assert ledger.find(digest("a")) is None
         entry = ledger.seal(digest("a"), '{"a": 1}', ids)
         assert (entry.manifest_digest, entry.manifest, entry.state) == (digest("a"), '{"a": 1}', State.SEALED)
         assert entry.sums is None
-    with Ledger(folder) as ledger:
+    with ReleaseLedger(folder) as ledger:
         assert ledger.find(digest("a")) == entry
         assert np.array_equal(ledger.begin_opening(digest("a"), SUMS), SUMS)
-    with Ledger(folder) as ledger:
+    with ReleaseLedger(folder) as ledger:
         assert ledger.find(digest("a")).state is State.OPENING
         ledger.finish(digest("a"))
         ledger.finish(digest("a"))
-    with Ledger(folder) as ledger:
+    with ReleaseLedger(folder) as ledger:
         entry = ledger.find(digest("a"))
         assert (entry.manifest, entry.state) == ('{"a": 1}', State.OPENED)
         assert np.array_equal(entry.sums, SUMS)
@@ -62,27 +62,27 @@ def test_a_release_passes_through_its_states_and_lasts(folder):
     ids=["one fewer", "one more", "same reports, other seed", "one in common", "a single one"],
 )
 def test_reports_that_were_opened_are_never_opened_again(folder, finished, restarted, second, shared):
-    ledger = Ledger(folder)
+    ledger = ReleaseLedger(folder)
     ledger.seal(digest("a"), "{}", batch(*range(100)))
     ledger.begin_opening(digest("a"), SUMS)
     if finished:
         ledger.finish(digest("a"))
     if restarted:
         ledger.close()
-        ledger = Ledger(folder)
+        ledger = ReleaseLedger(folder)
     state = "opened" if finished else "opening"
     expected = (
         f"of {len(second)} reports, none expected .*: {shared} in the release {digest('a').hex()} .{state} since 2"
     )
     with ledger, pytest.raises(AlreadyReleased, match=expected):
         ledger.seal(digest("b"), "{}", batch(*second))
-    with Ledger(folder) as ledger:
+    with ReleaseLedger(folder) as ledger:
         assert ledger.find(digest("b")) is None
         release(ledger, "c", batch(*range(300, 400)))
 
 
 def test_every_earlier_release_is_named_with_its_number(folder):
-    with Ledger(folder) as ledger:
+    with ReleaseLedger(folder) as ledger:
         release(ledger, "a", batch(*range(10)))
         release(ledger, "b", batch(*range(10, 14)))
         ledger.seal(digest("only sealed"), "{}", batch(20))
@@ -96,7 +96,7 @@ def test_every_earlier_release_is_named_with_its_number(folder):
 
 
 def test_a_release_that_was_only_sealed_is_replaced(folder):
-    with Ledger(folder) as ledger:
+    with ReleaseLedger(folder) as ledger:
         ledger.seal(digest("a"), "{}", batch(*range(100)))
         ledger.seal(digest("apart"), "{}", batch(*range(200, 210)))
         ledger.seal(digest("b"), "{}", batch(*range(99)))
@@ -109,11 +109,11 @@ def test_a_release_that_was_only_sealed_is_replaced(folder):
 
 
 def test_a_repeated_opening_sends_the_same_sums(folder):
-    with Ledger(folder) as ledger:
+    with ReleaseLedger(folder) as ledger:
         ledger.seal(digest("a"), "{}", batch(1))
         first = ledger.begin_opening(digest("a"), SUMS)
         assert np.array_equal(ledger.begin_opening(digest("a"), SUMS + np.uint64(1)), first)
-    with Ledger(folder) as ledger:
+    with ReleaseLedger(folder) as ledger:
         again = ledger.begin_opening(digest("a"), SUMS[:1])
         ledger.finish(digest("a"))
         assert np.array_equal(ledger.begin_opening(digest("a"), SUMS[:1]), first)
@@ -121,7 +121,7 @@ def test_a_repeated_opening_sends_the_same_sums(folder):
 
 
 def test_what_is_given_must_fit_what_was_given(folder):
-    with Ledger(folder) as ledger:
+    with ReleaseLedger(folder) as ledger:
         with pytest.raises(InputError, match="31 bytes given"):
             ledger.seal(bytes(31), "{}", batch(1))
         with pytest.raises(InputError, match="ids: none given"):
@@ -147,7 +147,7 @@ def test_of_two_releases_at_the_same_time_one_is_opened(folder):
     outcomes = {}
 
     def attempt(name, report):
-        with Ledger(folder) as ledger:
+        with ReleaseLedger(folder) as ledger:
             try:
                 ledger.seal(digest(name), "{}", batch(report))
                 outcomes[name, report] = ledger.begin_opening(digest(name), SUMS)
@@ -169,7 +169,7 @@ def test_a_copied_spool_does_not_help(tmp_path):
     with open_spool(tmp_path / "spool") as store:
         store.add(*upload_of(ids))
     shutil.copytree(tmp_path / "spool", tmp_path / "copy")
-    with open_spool(tmp_path / "spool", writer=False) as store, Ledger(tmp_path / "ledger") as ledger:
+    with open_spool(tmp_path / "spool", writer=False) as store, ReleaseLedger(tmp_path / "ledger") as ledger:
         release(ledger, "a", store.ids())
     # Nor does another collection with the same reports in it.
     with Spool(tmp_path / "other", bytes(32), 1, SHAPE) as other:
@@ -177,7 +177,7 @@ def test_a_copied_spool_does_not_help(tmp_path):
     with (
         open_spool(tmp_path / "copy", writer=False) as copy,
         Spool(tmp_path / "other", bytes(32), 1, SHAPE, writer=False) as other,
-        Ledger(tmp_path / "ledger") as ledger,
+        ReleaseLedger(tmp_path / "ledger") as ledger,
     ):
         for again, shared in [(copy.ids()[1:], 39), (other.ids(), 1)]:
             with pytest.raises(AlreadyReleased, match=f"{shared} in the release"):
@@ -187,10 +187,10 @@ def test_a_copied_spool_does_not_help(tmp_path):
 def test_a_ledger_lies_apart_and_is_for_its_owner_alone(folder, tmp_path):
     open_spool(tmp_path / "spool").close()
     with pytest.raises(SpoolError, match="holds a spool"):
-        Ledger(tmp_path / "spool")
+        ReleaseLedger(tmp_path / "spool")
     before = os.umask(0)
     try:
-        with Ledger(folder) as ledger:
+        with ReleaseLedger(folder) as ledger:
             release(ledger, "a", batch(1))
             modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
     finally:
@@ -200,21 +200,21 @@ def test_a_ledger_lies_apart_and_is_for_its_owner_alone(folder, tmp_path):
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     folder.chmod(0o755)
     with pytest.raises(SpoolError, match="mode 0755"):
-        Ledger(folder)
+        ReleaseLedger(folder)
 
 
 def test_a_ledger_that_cannot_be_read_is_refused(folder):
-    with Ledger(folder) as ledger:
+    with ReleaseLedger(folder) as ledger:
         ledger._database.execute("PRAGMA user_version = 7")
     with pytest.raises(SpoolError, match="version 7"):
-        Ledger(folder)
+        ReleaseLedger(folder)
     (folder / "ledger.sqlite").write_bytes(b"\x00\x01" * 4096)
     with pytest.raises(SpoolError, match="not a database"):
-        Ledger(folder)
+        ReleaseLedger(folder)
 
 
 def test_a_full_disk_records_nothing(folder):
-    with Ledger(folder) as ledger:
+    with ReleaseLedger(folder) as ledger:
         ledger.seal(digest("a"), "{}", batch(1))
         (pages,) = ledger._database.execute("PRAGMA page_count").fetchone()
         ledger._database.execute(f"PRAGMA max_page_count = {pages}")
@@ -253,7 +253,7 @@ def test_kill_at_any_time(folder):
                 opened[name], sent[name] = ids, sums
     everything = [report for ids in opened.values() for report in ids]
     assert len(everything) == len(set(everything)) > 30
-    with Ledger(folder) as ledger:
+    with ReleaseLedger(folder) as ledger:
         for name, ids in opened.items():
             assert ledger.begin_opening(digest(name), SUMS).tolist() == sent[name]
             with pytest.raises(AlreadyReleased):
@@ -268,7 +268,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @initialize()
     def begin(self):
         shutil.rmtree(self.folder, ignore_errors=True)
-        self.ledger, self.batches, self.states, self.sums = Ledger(self.folder), {}, {}, {}
+        self.ledger, self.batches, self.states, self.sums = ReleaseLedger(self.folder), {}, {}, {}
 
     @rule(name=st.sampled_from("abcdef"), ids=st.frozensets(st.integers(0, 8), min_size=1, max_size=4))
     def seal(self, name, ids):
@@ -304,7 +304,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule()
     def restart(self):
         self.ledger.close()
-        self.ledger = Ledger(self.folder)
+        self.ledger = ReleaseLedger(self.folder)
 
     @invariant()
     def same_as_the_model(self):
@@ -321,7 +321,7 @@ def test_the_ledger_is_a_dictionary(folder):
 
 
 def test_the_releases_and_their_batches_can_be_listed(folder):
-    with Ledger(folder) as ledger:
+    with ReleaseLedger(folder) as ledger:
         assert ledger.releases() == []
         ledger.seal(digest("a"), "a", batch(*range(10)))
         release(ledger, "b", batch(*range(10, 13)))
@@ -335,7 +335,7 @@ def test_the_releases_and_their_batches_can_be_listed(folder):
 
 
 def test_what_would_not_be_sealed_is_refused_before_there_is_a_manifest(folder):
-    with Ledger(folder) as ledger:
+    with ReleaseLedger(folder) as ledger:
         ledger.seal(digest("a"), "a", batch(*range(10)))
         for _ in range(2):
             ledger.require_unreleased(batch(*range(10)))  # only sealed

@@ -19,43 +19,16 @@ import numpy as np
 import pytest
 
 from dpmpc.collection.certificate import require_quorum, verify
-from dpmpc.collection.ledger import Ledger, State
+from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.releasing import run_release
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.estimators import RidgeRegression
 from dpmpc.release import Release
-from support.release_processes import COUNT, HOUR, MINIMUM, deploy, filled, run
+from support.release_processes import COUNT, HOUR, MINIMUM, assert_refused, assert_released, deploy, filled, run, states
 from support.tcp_proxy import Proxy
 
 SHAMIR = {"sharing": "shamir"}
-
-
-def states(deployment, server):
-    """The states of all releases that a server knows."""
-    with Ledger(ServerFolder(deployment.folder(server)).ledger) as ledger:
-        return [entry.state for entry in ledger.releases()]
-
-
-def assert_released(deployment, servers=(0, 1, 2), indices=None, expected=None):
-    """Everybody has the same file, it verifies, and its sums are exactly those of the uploads."""
-    contents = {deployment.out(server).read_bytes() for server in servers}
-    assert len(contents) == 1
-    verified = verify(deployment.out(servers[0]), deployment.collection)
-    expected = deployment.expected(verified.release, indices) if expected is None else expected
-    np.testing.assert_array_equal(verified.release.sums, expected)
-    return verified
-
-
-def assert_refused(deployment, ended, kind, *numbers):
-    """Everybody ended with this error and these numbers in it; nobody wrote a release or began to open anything."""
-    for server, one in ended.items():
-        assert one.status in (2, 3), one.told
-        assert kind in one.told
-        assert all(str(number) in one.told for number in numbers), one.told
-        assert not deployment.out(server).exists()
-        assert State.OPENING not in states(deployment, server)
-        assert State.OPENED not in states(deployment, server)
 
 
 @pytest.fixture(scope="module")
@@ -242,7 +215,7 @@ def test_an_id_of_another_collection_is_left_out_and_the_rest_is_released(releas
     assert verified.certificate.statement.manifest.left_out == expected
     assert "left out by server 0: 1 released before, server 1: 1 released before" in ended[0].told
     for server in range(3):
-        with Ledger(ServerFolder(second.folder(server)).ledger) as ledger:
+        with ReleaseLedger(ServerFolder(second.folder(server)).ledger) as ledger:
             first, later = ledger.releases()
             assert len(ledger.batch(first.manifest_digest)) == COUNT
             assert second.ids[0] not in [row.tobytes() for row in ledger.batch(later.manifest_digest)]
@@ -327,7 +300,7 @@ def manifests(deployment, *wanted):
     """The manifests that servers have in one of these states."""
     found = set()
     for server in range(3):
-        with Ledger(ServerFolder(deployment.folder(server)).ledger) as ledger:
+        with ReleaseLedger(ServerFolder(deployment.folder(server)).ledger) as ledger:
             found |= {entry.manifest_digest for entry in ledger.releases() if entry.state in wanted}
     return found
 

@@ -7,7 +7,7 @@ import types
 import numpy as np
 import pytest
 
-from dpmpc.collection.ledger import Ledger, State
+from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.releasing import ReleasingServer, WithoutMask
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.encoding.ring import Mersenne61
@@ -27,7 +27,7 @@ def opened(tmp_path):
     def open_it(deployment, ledger=None):
         folder = ServerFolder(deployment.folder(0))
         spool = folder.open_spool(deployment.collection, 0, writer=False)
-        ledger = Ledger(folder.ledger)
+        ledger = ReleaseLedger(folder.ledger)
         stores.extend((spool, ledger))
         return ReleasingServer(
             deployment.collection, 0, spool, ledger, folder.identity, tmp_path / "out", False, 1, lambda line: None

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from bench.system.collection_servers import Servers
-from dpmpc.collection.ledger import Ledger
+from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.reports import HEADER_BYTES
 from dpmpc.collection.roster import read_tickets
 from dpmpc.collection.submission import Submission
@@ -224,7 +224,7 @@ def test_what_others_may_touch_is_refused(collected, place, mode):
     uses = {
         "": lambda: servers.server_folder(1),
         "spool": lambda: own.open_spool(servers.collection, 1, writer=True),
-        "ledger": lambda: Ledger(own.ledger),
+        "ledger": lambda: ReleaseLedger(own.ledger),
         "identity/party.key": lambda: (public_context(own.identity), sign(own.identity, b"")),
     }
     path.chmod(kept | mode)

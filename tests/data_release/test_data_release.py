@@ -23,9 +23,9 @@ from dpmpc.data_release import (
     BGM,
     DGM,
     RMGM,
+    DataOwner,
     MixedRelease,
     MixingTask,
-    Party,
     choose_rows,
     design,
     expected_error,
@@ -160,7 +160,7 @@ def test_a_task_with_less_noise_is_refused():
     task = small_task()
     weaker = dataclasses.replace(task, noise=DiscreteGaussian(task.noise.sigma * 0.99))
     with pytest.raises(GuaranteeError, match="1 promised for each party, but discrete-gaussian noise"):
-        Party(weaker, 0, mixing_of(task, 1))
+        DataOwner(weaker, 0, mixing_of(task, 1))
 
 
 def test_only_noise_with_a_gaussian_curve_is_accounted_for():
@@ -177,7 +177,7 @@ def test_a_budget_is_checked_for_those_it_is_promised_to(protects):
     enough = small_task(protects=protects)
     weaker = dataclasses.replace(enough, noise=DiscreteGaussian(enough.noise.sigma * 0.99))
     with pytest.raises(GuaranteeError, match=f"1 promised for each {protects}, but discrete-gaussian noise"):
-        Party(weaker, 0, mixing_of(enough, 1))
+        DataOwner(weaker, 0, mixing_of(enough, 1))
 
 
 # The release
@@ -189,7 +189,7 @@ def test_release_is_the_exact_integer_product_plus_the_stream_s_noise(rows):
     mixing = mixing_of(task, 11)
     B = np.eye(40, dtype=np.int64) if mixing is None else mixing.to_csc().toarray().astype(np.int64)
     values = np.random.default_rng(2).uniform(-4, 6, (40, 3))
-    released = Party(task, 2, mixing, Stream.from_seed(5)).release(values)
+    released = DataOwner(task, 2, mixing, Stream.from_seed(5)).release(values)
     encoded = np.rint(2.0**16 * np.clip((values - 1) / 4, -1, 1)).astype(np.int64)
     noise = task.noise.sample((len(B), 3), stream=Stream.from_seed(5))
     np.testing.assert_array_equal(released, B @ encoded + noise)
@@ -216,7 +216,7 @@ def test_integer_and_float_releases_agree_in_law(rows):
         B = np.eye(subjects) if mixing is None else mixing.to_csc().toarray().astype(float)
         exact = B @ (np.rint(values[0] * 2.0**16))
         draws = np.array(
-            [Party(task, 0, mixing, Stream.from_seed(run)).release(values[0]) - exact for run in range(200)]
+            [DataOwner(task, 0, mixing, Stream.from_seed(run)).release(values[0]) - exact for run in range(200)]
         )
         standard = draws / math.sqrt(task.noise.variance)
         assert stats.kstest(standard.ravel(), "norm").pvalue > 1e-6
@@ -282,7 +282,7 @@ def test_join_names_the_party_at_fault():
 def test_seeds_and_floating_point_noise_are_for_simulations():
     task = small_task()
     with pytest.raises(SimulationOnly):
-        Party(task, 0, mixing_of(task, 1), Stream.from_seed(1))
+        DataOwner(task, 0, mixing_of(task, 1), Stream.from_seed(1))
     with pytest.raises(InputError, match="noise: gaussian given"):
         small_task(noise="gaussian")
     secret = RMGM(rows=12).fit(population(500, 0)[1])
@@ -486,11 +486,11 @@ def test_a_release_of_the_other_kind_is_refused():
 def test_parties_refuse_what_the_task_does_not_say():
     task = small_task()
     with pytest.raises(InputError, match="number: 3 given"):
-        Party(task, 3, mixing_of(task, 1))
+        DataOwner(task, 3, mixing_of(task, 1))
     with pytest.raises(InputError, match="mixing: signs of shape None given, \\(8, 40\\) expected"):
-        Party(task, 0)
+        DataOwner(task, 0)
     with pytest.raises(InputError, match="rows: shape \\(39, 2\\) given, \\(40, 2\\) expected of party 0"):
-        Party(task, 0, mixing_of(task, 1)).release(np.zeros((39, 2)))
+        DataOwner(task, 0, mixing_of(task, 1)).release(np.zeros((39, 2)))
     with pytest.raises(InputError, match="occurs twice"):
         design([["a", "b"], ["b"]], 40, 1.0, 1e-5)
     with pytest.raises(InputError, match="rows: 3 given"):

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from dpmpc.bounds import Schema
 from dpmpc.cli.main import main
-from dpmpc.data_release import RMGM, MixedRelease, Party, design, mixing_of
+from dpmpc.data_release import RMGM, DataOwner, MixedRelease, design, mixing_of
 from dpmpc.data_release.alignment import keyed_hashes, number_of_set
 from dpmpc.data_release.group import GENERATOR, combine, encode
 from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, MalformedFrame, PartyLost, PartyMissing
@@ -100,7 +100,7 @@ def expected_release(task, key, seed):
     """The release that one process makes of all columns, in the common order."""
     order = sorted(range(SUBJECTS), key=lambda row: hmac.new(key, IDS[row].encode(), "sha256").digest())
     parts = [
-        Party(task, party, mixing_of(task, seed), Stream.from_seed(SEED).substream(party)).release(
+        DataOwner(task, party, mixing_of(task, seed), Stream.from_seed(SEED).substream(party)).release(
             columns_of(party)[order]
         )
         for party in range(3)
@@ -433,7 +433,7 @@ def test_a_party_that_is_asked_to_end_leaves_no_process(command_files, unused_po
 
 
 def test_whoever_leaves_with_a_release_gets_the_same_bytes_the_next_time(command_files, unused_ports):
-    """Party 0 takes the others' releases and ends; they run again, it does it again, then it takes part in earnest."""
+    """Owner 0 takes the others' releases and ends; they run again, it does so again, then it takes part in earnest."""
     plan = ["--rows", str(ROWS), "--subjects", str(SUBJECTS), *PLAN, *bounds_of(command_files)]
     assert main(["mix", "--prepare", str(command_files / "prepared"), "--addresses", *unused_ports, *plan]) == 0
     stolen = []

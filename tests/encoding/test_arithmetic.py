@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dpmpc.encoding import Mersenne61, Ring64, home
+from dpmpc.encoding import Mersenne61, Ring64, ring_named
 from dpmpc.errors import InputError
 from dpmpc.randomness import Stream
 
@@ -186,13 +186,13 @@ def test_small_integers_are_embedded():
 
 
 def test_homes_have_names():
-    assert home("ring64") == home(Ring64) == home(Ring64()) == Ring64()
-    assert home("mersenne61") == Mersenne61() != Ring64()
+    assert ring_named("ring64") == ring_named(Ring64) == ring_named(Ring64()) == Ring64()
+    assert ring_named("mersenne61") == Mersenne61() != Ring64()
     assert len({Ring64(), Ring64(), Mersenne61()}) == 2
-    assert repr(home("mersenne61")) == "Mersenne61()"
+    assert repr(ring_named("mersenne61")) == "Mersenne61()"
     for value in ("ring32", 64, int, None):
         with pytest.raises(InputError, match="one of ring64, mersenne61 expected"):
-            home(value)
+            ring_named(value)
 
 
 class Script(Stream):

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from dpmpc import FrequencyMoment, RidgeRegression
 from dpmpc import simulation as model
 from dpmpc.bounds import Column, Schema
-from dpmpc.contributions import ItemSketch, PowerSum, SecondMoments, statistic_from
+from dpmpc.contributions import ItemSketch, PowerSum, SecondMoments, contribution_from
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import InputError
 from dpmpc.estimators.moments import item_moment_variance
@@ -168,7 +168,7 @@ def test_items_have_fresh_public_matrices_unless_simulated():
 
 @pytest.mark.parametrize("statistic", [PowerSum(3), PowerSum(2, -1.5), ItemSketch(9, 4, 7)])
 def test_statistics_survive_their_description(statistic):
-    again = statistic_from(statistic.describe())
+    again = contribution_from(statistic.describe())
     assert again == statistic
     assert hash(again) == hash(statistic)
     assert again != SecondMoments()
@@ -190,10 +190,10 @@ def test_statistics_survive_their_description(statistic):
 )
 def test_bad_descriptions(description, message):
     if message is None:
-        assert statistic_from(description) == PowerSum(2)
+        assert contribution_from(description) == PowerSum(2)
         return
     with pytest.raises(InputError, match=message):
-        statistic_from(description)
+        contribution_from(description)
 
 
 @pytest.mark.parametrize("of", ["values", "items"])

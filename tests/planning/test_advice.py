@@ -9,14 +9,14 @@ from dpmpc.bounds import Schema
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.planning.advice import advise, break_even, error_of, smallest_batch, ways
 from dpmpc.planning.prediction import LowRank, Regression, predict
-from dpmpc.planning.scenario import Population, Setting
+from dpmpc.planning.scenario import Population, Scenario
 
 NAMES = Schema.unit([*"abcdef"])
 
 
 def advice(task, aim=None, population=None):
     aim = aim or Regression()
-    return advise(Setting.of(task, population), aim, ways(task, aim, population))
+    return advise(Scenario.of(task, population), aim, ways(task, aim, population))
 
 
 @pytest.mark.parametrize("aim", [Regression(), LowRank(2)])
@@ -24,7 +24,7 @@ def test_break_even_is_where_the_release_starts_to_be_useful(aim):
     task = design(ReleaseSpec.of(NAMES, 500_000, 1.0, 1e-7, sketch="countsketch", rows=60))
     smallest = break_even(task, aim)
     below, above = (
-        predict(dataclasses.replace(Setting.of(task), clients=clients), aim) for clients in (smallest - 1, smallest)
+        predict(dataclasses.replace(Scenario.of(task), clients=clients), aim) for clients in (smallest - 1, smallest)
     )
     assert below.sketch >= below.trivial > 0
     assert above.sketch < above.trivial
@@ -33,7 +33,7 @@ def test_break_even_is_where_the_release_starts_to_be_useful(aim):
 
 
 def test_no_batch_is_useful_beyond_what_delta_allows():
-    setting = Setting(6, 1000, 1.0, 1e-7)
+    setting = Scenario(6, 1000, 1.0, 1e-7)
     assert setting.largest_batch == 9_999_999
     assert smallest_batch(setting, lambda at: at.clients >= 9_999_999) == 9_999_999
     assert smallest_batch(setting, lambda at: at.clients >= 10_000_000) is None
@@ -44,7 +44,7 @@ def test_no_batch_is_useful_beyond_what_delta_allows():
 @pytest.mark.parametrize("release", ["sum", "sketch"])
 @pytest.mark.parametrize("rival", ["trivial", "local"])
 def test_a_release_is_useful_from_the_smallest_batch_on(aim, release, rival):
-    setting = Setting(6, 1000, 1.0, 1e-9, population=Population(explained=0.8))
+    setting = Scenario(6, 1000, 1.0, 1e-9, population=Population(explained=0.8))
 
     def useful(at):
         return error_of(release, at, aim) < getattr(aim, rival)(at)
@@ -56,7 +56,7 @@ def test_a_release_is_useful_from_the_smallest_batch_on(aim, release, rival):
 
 def test_ways_hold_the_batches_at_which_they_beat_the_others():
     task = design(ReleaseSpec.of(NAMES, 500_000, 1.0, 1e-7))
-    setting, aim = Setting.of(task), Regression()
+    setting, aim = Scenario.of(task), Regression()
     options = ways(task, aim)
     assert [(way.release, way.noise_by) for way in options] == [
         (release, who) for release in ("sum", "sketch") for who in ("clients", "servers")

@@ -12,11 +12,11 @@ from dpmpc.bounds import Schema
 from dpmpc.errors import InputError
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.planning.prediction import LowRank, Regression, best_rows, expected_of, predict
-from dpmpc.planning.scenario import Population, Setting
+from dpmpc.planning.scenario import Population, Scenario
 from dpmpc.privacy import Trust
 from dpmpc.randomness import Stream
 
-SETTING = Setting(columns=6, clients=1_000_000, epsilon=1.0, delta=1e-7)
+SETTING = Scenario(columns=6, clients=1_000_000, epsilon=1.0, delta=1e-7)
 RANK, COLUMNS = 2, 8
 
 
@@ -60,7 +60,7 @@ def test_predicted_psi_is_near_the_mean_of_runs(clients, explained, epsilon, cho
 def test_predicted_psi_of_the_local_model_is_near_the_mean_of_runs():
     """As above."""
     Z = population(200_000, 0.8)
-    setting = Setting(COLUMNS, 200_000, 20.0, 1e-6, population=Population(explained=0.8))
+    setting = Scenario(COLUMNS, 200_000, 20.0, 1e-6, population=Population(explained=0.8))
     fits = (LocalGaussian(epsilon=20.0, n_components=RANK, seed=seed).fit(Z) for seed in range(8))
     found = np.mean([excess_risk(fit.components_, Z) for fit in fits])
     predicted = LowRank(RANK).local(setting)
@@ -106,7 +106,7 @@ def test_the_noise_of_a_task_is_what_the_setting_says(choices, noise_by, corrupt
             **choices,
         )
     )
-    setting = Setting.of(task)
+    setting = Scenario.of(task)
     released = task.noise_terms.mean() * task.noise.variance / 4**task.encoding.fractional_bits
     expected = setting.moment_variance() if choices["sketch"] == "sum" else setting.row_variance(60)
     assert released == pytest.approx(expected, rel=0.01)
@@ -119,7 +119,7 @@ def test_the_noise_of_the_printed_calibration_is_predicted_too():
         for c in ("joint", "paper")
     ]
     joint, paper = (expected_of(task, Regression()) for task in tasks)
-    assert joint == pytest.approx(Regression().sketch(Setting.of(tasks[0]), 60), rel=0.01)
+    assert joint == pytest.approx(Regression().sketch(Scenario.of(tasks[0]), 60), rel=0.01)
     assert paper - 1 > 4 * (joint - 1)
 
 

@@ -16,7 +16,7 @@ from dpmpc.privacy import Trust, delta_of_mu
 from dpmpc.privacy import leverage as module
 from dpmpc.privacy.accountants import accountant_of
 from dpmpc.privacy.integer_noise import ROUNDING_WIDTH, smoothing_slack
-from dpmpc.privacy.leverage import OneCopyExposure
+from dpmpc.privacy.leverage import OneCopyNoise
 from dpmpc.sketching import OSNAP, PIECE, CountSketch, Sum
 
 FAMILIES = [
@@ -38,7 +38,7 @@ def dense(S):
 
 
 def exposure(S, lost=0):
-    return OneCopyExposure.of(S, Trust(corrupt_clients=lost))
+    return OneCopyNoise.of(S, Trust(corrupt_clients=lost))
 
 
 def mu(exposure, sigma, l2):
@@ -234,7 +234,7 @@ def test_a_static_coalition_is_bounded_row_by_row():
     smallest = S.overlap_range()[0]
     g = 2 * trust.lost_in_a_row(S) / smallest
     assert g < 1 < S.leverage().max() * 300
-    bounded = OneCopyExposure.of(S, trust)
+    bounded = OneCopyNoise.of(S, trust)
     assert bounded.fewest == pytest.approx((1 - g) * smallest, rel=1e-9)
     assert bounded.leverage == pytest.approx(S.leverage().max() / (1 - g), rel=1e-9)
 
@@ -291,9 +291,9 @@ def law_of_noise(matrix, sigma):
 
 
 def small(matrix=TWO_ROWS):
-    """What `OneCopyExposure.of` would give for a matrix that no seed draws."""
+    """What `OneCopyNoise.of` would give for a matrix that no seed draws."""
     G = matrix @ matrix.T + np.eye(2)
-    return OneCopyExposure(
+    return OneCopyNoise(
         leverage=forms(matrix, G).max(), fewest=np.linalg.eigvalsh(G)[0], sparsity=2, rows=2, clients=matrix.shape[1]
     )
 
@@ -343,7 +343,7 @@ def test_rounding_takes_its_variance_from_the_weakest_direction(rows, columns, s
 
 def test_slack_in_numbers():
     """e = 1/(exp(2 pi^2 sigma^2 / (1 + s)) / (2 n) - 1): sigma of 6 does for a thousand million clients and s = 8."""
-    exposed = OneCopyExposure(leverage=1e-6, fewest=1e6, sparsity=8, rows=1000, clients=10**9)
+    exposed = OneCopyNoise(leverage=1e-6, fewest=1e6, sparsity=8, rows=1000, clients=10**9)
     e = 1 / (math.exp(2 * math.pi**2 * 4**2 / 9) / (2 * 10**9) - 1)
     assert exposed.sum_slack(4.0, 3) == pytest.approx(3 * math.log((1 + e) / (1 - e)), rel=1e-9)
     assert 0 < exposed.sum_slack(6.0, 1) < 2.0**-80

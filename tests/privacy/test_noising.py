@@ -16,14 +16,14 @@ from dpmpc.bounds import Schema
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import GuaranteeError, InputError, SimulationOnly
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.privacy import Guarantee, Noising, RowExposure, Trust
+from dpmpc.privacy import Guarantee, IndependentRowNoise, NoisePlacement, Trust
 from dpmpc.privacy.exposure import MATRICES, STATIC_FAILURE
 from dpmpc.randomness import Stream
 from dpmpc.server import transform
 from dpmpc.sketching import OSNAP, CountSketch, Sum
 from dpmpc.task import Task
 
-ONE, EACH, SERVERS = Noising(copies=1), Noising(), Noising("servers")
+ONE, EACH, SERVERS = NoisePlacement(copies=1), NoisePlacement(), NoisePlacement("servers")
 NAMES = ("a", "b", "y")
 
 
@@ -278,9 +278,9 @@ def test_what_is_not_proven_is_refused(choices, error, message):
 
 def test_noise_comes_from_clients_or_servers_for_one_copy_or_for_each():
     with pytest.raises(InputError, match="noise_by: 'analyst' given, one of clients, servers expected"):
-        Noising("analyst")
+        NoisePlacement("analyst")
     with pytest.raises(InputError, match="copies: 2 given, 1 or 3 expected with this sketch"):
-        Noising(copies=2).copies_for(OSNAP(rows=12, columns=600, sparsity=3, seed=7))
+        NoisePlacement(copies=2).copies_for(OSNAP(rows=12, columns=600, sparsity=3, seed=7))
 
 
 @pytest.mark.parametrize("noising", [ONE, SERVERS])
@@ -292,8 +292,8 @@ def test_the_papers_calibration_is_for_its_own_noising(noising):
 
 def test_copies_are_one_or_as_many_as_rows():
     with pytest.raises(InputError, match="copies: 2 given, 1 or 3 expected"):
-        Noising(copies=2).copies_for(OSNAP(rows=5, columns=10, sparsity=3, seed=1))
-    assert Noising(copies=1).exposure(Sum(10), Trust()) == RowExposure.of_clients(Sum(10), Trust())
+        NoisePlacement(copies=2).copies_for(OSNAP(rows=5, columns=10, sparsity=3, seed=1))
+    assert NoisePlacement(copies=1).exposure(Sum(10), Trust()) == IndependentRowNoise.of_clients(Sum(10), Trust())
 
 
 def test_servers_of_a_deployment_draw_secret_noise():

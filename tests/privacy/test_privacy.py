@@ -12,7 +12,7 @@ from dpmpc import privacy
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import DiscreteGaussian, Skellam
-from dpmpc.privacy import Guarantee, RowExposure, Trust
+from dpmpc.privacy import Guarantee, IndependentRowNoise, Trust
 from dpmpc.privacy.integer_noise import (
     ROUNDING_WIDTH,
     epsilon_of_renyi,
@@ -65,7 +65,7 @@ def test_mu_equals_dense_linear_algebra(sparsity, balanced):
     for client in range(sketch.columns):
         moved = np.outer(matrix[:, client], direction)
         worst = max(worst, np.trace(moved.T @ np.linalg.inv(covariance) @ moved))
-    exposure = RowExposure.of_clients(sketch, Trust())
+    exposure = IndependentRowNoise.of_clients(sketch, Trust())
     assert sensitivity.l2 * math.sqrt(exposure.leverage) / sigma == pytest.approx(math.sqrt(worst), rel=1e-10)
 
 
@@ -73,7 +73,7 @@ def test_corrupt_clients_bound_is_never_below_exhaustive_search():
     sketch = OSNAP(rows=5, columns=24, sparsity=2, seed=11)
     members = [set(np.flatnonzero(row)) for row in sketch.to_csc().toarray()]
     for corrupt in (1, 2):
-        exposure = RowExposure.of_clients(sketch, Trust(corrupt_clients=corrupt))
+        exposure = IndependentRowNoise.of_clients(sketch, Trust(corrupt_clients=corrupt))
         worst = 0.0
         for coalition in itertools.combinations(range(24), corrupt):
             left = [len(row - set(coalition)) for row in members]
@@ -113,7 +113,7 @@ def test_discrete_gaussian_below_the_smoothing_width_is_accounted_as_nothing():
 def test_slack_is_paid_for_every_entry_that_a_client_moves():
     """s p entries; epsilon(mu, delta e^-a) + 2 a of `dpmpc.privacy.integer_noise`."""
     sketch, sensitivity = OSNAP(rows=5, columns=300, sparsity=3, seed=2, balanced=False), box(4, bits=0)
-    exposure, noise = RowExposure.of_clients(sketch, Trust()), DiscreteGaussian(0.75)
+    exposure, noise = IndependentRowNoise.of_clients(sketch, Trust()), DiscreteGaussian(0.75)
     occupancy = sketch.occupancy()
     assert occupancy.min() == exposure.fewest < exposure.most == occupancy.max()
     per_entry = sum_slack(0.75, int(occupancy.max())) + smoothing_slack(ROUNDING_WIDTH)

@@ -20,7 +20,7 @@ from dpmpc.encoding import Sensitivity
 from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, PrivacyWarning
 from dpmpc.network.identity import write_identity
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.privacy import BudgetLedger, Cost, Guarantee, Noising, Preconditions, Trust
+from dpmpc.privacy import BudgetLedger, Cost, Guarantee, NoisePlacement, Preconditions, Trust
 from dpmpc.privacy.exposure import MATRICES, STATIC_FAILURE
 from dpmpc.release import GramRelease, Release
 from dpmpc.server import transform
@@ -74,7 +74,7 @@ def test_the_true_delta_stays_below_the_claim_whoever_is_missing(copies, q):
     """Every set of q clients is left out, every other client is looked at, and delta is summed over the exact law."""
     S, side, reach = OSNAP(rows=2, columns=6, sparsity=2, seed=1, balanced=True), 256, 10
     epsilon, delta = 3.0, 1e-3
-    trust, noising = Trust(dropouts=q), Noising(copies=1 if copies == "one" else None)
+    trust, noising = Trust(dropouts=q), NoisePlacement(copies=1 if copies == "one" else None)
     noise = privacy.calibrate(S, box(reach=reach), epsilon, delta, trust=trust, noising=noising)
     promise = privacy.account(noise, S, box(reach=reach), epsilon, delta, trust=trust, noising=noising)
     assert promise.dropouts == q

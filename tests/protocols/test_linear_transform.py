@@ -8,7 +8,7 @@ import pytest
 
 from dpmpc import simulation as model
 from dpmpc.bounds import Schema
-from dpmpc.cli.fit_models import RidgeAnalysis
+from dpmpc.cli.fit_models import RidgeFitModel
 from dpmpc.cli.main import main
 from dpmpc.client import Client
 from dpmpc.errors import PartyLost, PartyMissing
@@ -122,7 +122,7 @@ def command(tmp_path):
 
 def test_a_server_killed_in_the_middle_ends_typed(command, monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(linear_transform, "PROGRAM", "network_programs.dying_transform")
-    monkeypatch.setattr(RidgeAnalysis, "program", "network_programs.dying_transform")
+    monkeypatch.setattr(RidgeFitModel, "program", "network_programs.dying_transform")
     with pytest.raises(PartyLost) as failure:
         linear_transform.run(task_of(), rows())
     assert failure.value.party == 1

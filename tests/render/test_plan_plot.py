@@ -12,7 +12,7 @@ from dpmpc.cli.main import main
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.planning.advice import error_of, ways
 from dpmpc.planning.prediction import LowRank, Regression
-from dpmpc.planning.scenario import Population, Setting
+from dpmpc.planning.scenario import Population, Scenario
 from dpmpc.render.plan_plot import over_clients, over_epsilon
 
 PLAN = ["plan", "--clients", "100000", "--columns", "6", "--epsilon", "1", "--delta", "1e-6"]
@@ -26,7 +26,7 @@ def planned(request):
         ReleaseSpec.of(Schema.unit([f"x{column}" for column in range(6)]), 100_000, 1.0, 1e-6, purpose=aim.purpose)
     )
     population = Population(explained=0.7)
-    return aim, Setting.of(task, population), ways(task, aim, population)
+    return aim, Scenario.of(task, population), ways(task, aim, population)
 
 
 def error(release, noise_by, setting, aim):

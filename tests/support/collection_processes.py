@@ -6,7 +6,7 @@ import random
 import numpy as np
 
 from dpmpc.collection import spool
-from dpmpc.collection.ledger import Ledger
+from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.errors import AlreadyReleased
 
 DIGEST = bytes(range(32))
@@ -54,7 +54,7 @@ def batch(*names):
 def open_releases(folder, seed, tells):
     """Tell name and batch of each release before sealing it, then what may be sent of it: None if it is refused."""
     draw = random.Random(seed)
-    with Ledger(folder) as ledger:
+    with ReleaseLedger(folder) as ledger:
         while True:
             name, ids = str(draw.randrange(1 << 60)), draw.sample(range(20_000), 3)
             tells.send((name, ids))

@@ -22,7 +22,8 @@ from dpmpc.bounds import Schema
 from dpmpc.cli import main as cli
 from dpmpc.client import Client
 from dpmpc.collection import agreement, dealing, releasing
-from dpmpc.collection.ledger import Ledger
+from dpmpc.collection.certificate import verify
+from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.reports import ReportFormat, make_reports
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.task_file import Collection, ServerEntry, design_collection
@@ -192,7 +193,12 @@ def deed_of(name):
 # Deeds: each changes what this process runs.
 
 FOLDERS = {}
-HOLDERS = {"protocol": collected_release, "dealing": dealing, "server": releasing.ReleasingServer, "ledger": Ledger}
+HOLDERS = {
+    "protocol": collected_release,
+    "dealing": dealing,
+    "server": releasing.ReleasingServer,
+    "ledger": ReleaseLedger,
+}
 
 
 def die(moment, holder, step):
@@ -364,10 +370,37 @@ def sign_something_else():
 def deny_all():
     """Claim to know of no earlier release, in one's standing and in one's ledger."""
     releasing.ReleasingServer.standing = lambda self: releasing.Standing([], [], time.time())
-    Ledger.require_unreleased = lambda self, ids: None
-    Ledger.begun = lambda self, ids: np.zeros(len(ids), np.bool_)
+    ReleaseLedger.require_unreleased = lambda self, ids: None
+    ReleaseLedger.begun = lambda self, ids: np.zeros(len(ids), np.bool_)
 
 
 def allow_few_files(count):
     """Run with a soft limit of so many open files."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (count, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+
+
+def states(deployment, server):
+    """The states of all releases that a server knows."""
+    with ReleaseLedger(ServerFolder(deployment.folder(server)).ledger) as ledger:
+        return [entry.state for entry in ledger.releases()]
+
+
+def assert_released(deployment, servers=(0, 1, 2), indices=None, expected=None):
+    """Everybody has the same file, it verifies, and its sums are exactly those of the uploads."""
+    contents = {deployment.out(server).read_bytes() for server in servers}
+    assert len(contents) == 1
+    verified = verify(deployment.out(servers[0]), deployment.collection)
+    expected = deployment.expected(verified.release, indices) if expected is None else expected
+    np.testing.assert_array_equal(verified.release.sums, expected)
+    return verified
+
+
+def assert_refused(deployment, ended, kind, *numbers):
+    """Everybody ended with this error and these numbers in it; nobody wrote a release or began to open anything."""
+    for server, one in ended.items():
+        assert one.status in (2, 3), one.told
+        assert kind in one.told
+        assert all(str(number) in one.told for number in numbers), one.told
+        assert not deployment.out(server).exists()
+        assert State.OPENING not in states(deployment, server)
+        assert State.OPENED not in states(deployment, server)
