@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.harness import machine, markdown, write
-from dpmpc.baselines import SSP, LinearModel, optimal_ridge, ridge_cost, trivial_predictor
+from dpmpc.baselines import SSP, optimal_ridge, trivial_predictor
 from dpmpc.datasets import DEMO_BOUNDS, DEMO_RADIUS, demo_population
 from dpmpc.estimators import RidgeRegression
+from dpmpc.linear_algebra import LinearModel, ridge_cost
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.protocols.linear_transform import run
 

@@ -18,16 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.secure_sketching.simulation import exact_sums, interpolated, noiseless, opened
-from dpmpc.baselines import (
-    SSP,
-    AnalyzeGauss,
-    LocalGaussian,
-    ModSulq,
-    random_excess_risk,
-    solve_ridge,
-)
+from dpmpc.baselines import SSP, AnalyzeGauss, LocalGaussian, ModSulq
 from dpmpc.bounds import Schema
 from dpmpc.estimators import LowRankApproximation, RidgeRegression
+from dpmpc.linear_algebra import random_excess_risk, solve_ridge
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.release import Release
 from dpmpc.task import Task

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpmpc.baselines.common import normalised_rows
-from dpmpc.baselines.linear import LinearModel, PrivateRidge, solve_ridge
-from dpmpc.baselines.low_rank import top_components
+from dpmpc.baselines.linear import PrivateRidge
 from dpmpc.bounds import largest_squared_norm
+from dpmpc.linear_algebra import LinearModel, solve_ridge, top_components
 from dpmpc.noise import Gaussian
 from dpmpc.privacy import mu_of_budget
 from dpmpc.randomness import Stream, stream_for

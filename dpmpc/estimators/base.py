@@ -18,9 +18,9 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 from dpmpc import simulation
 from dpmpc.arguments import documented
-from dpmpc.baselines import LinearModel
 from dpmpc.bounds import Bounds, Schema, check_table, schema
 from dpmpc.errors import InputError
+from dpmpc.linear_algebra import LinearModel
 from dpmpc.planning import Mechanism, ReleaseSpec, design
 from dpmpc.randomness import stream_for
 from dpmpc.release import Release

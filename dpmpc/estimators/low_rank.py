@@ -11,10 +11,10 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpmpc.arguments import documented
-from dpmpc.baselines import check_rank, excess_risk, random_excess_risk, top_components
 from dpmpc.bounds import Schema
 from dpmpc.errors import InputError
 from dpmpc.estimators.base import PrivateLinearModel
+from dpmpc.linear_algebra import check_rank, excess_risk, random_excess_risk, top_components
 from dpmpc.release import GramRelease, Release
 from dpmpc.scikit import name_features, remember_features, rows_like_fitted
 from dpmpc.specification import describe

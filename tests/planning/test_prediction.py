@@ -7,9 +7,10 @@ import pytest
 
 from dpmpc import LowRankApproximation
 from dpmpc import simulation as model
-from dpmpc.baselines import LocalGaussian, excess_risk
+from dpmpc.baselines import LocalGaussian
 from dpmpc.bounds import Schema
 from dpmpc.errors import InputError
+from dpmpc.linear_algebra import excess_risk
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.planning.prediction import LowRank, Regression, best_rows, expected_of, predict
 from dpmpc.planning.scenario import Population, Scenario
