@@ -21,7 +21,6 @@ LAYERS = (
     ("client", "server", "release", "setting", "cost"),
     ("analyst", "cluster", "prediction"),
     ("model", "planning"),
-    ("linear_algebra",),
     ("baselines", "advice"),
     ("estimators", "coinpress", "projection"),
     ("mixing",),

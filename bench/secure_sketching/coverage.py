@@ -100,7 +100,7 @@ class Setting:
         return np.asarray(0.5 * signs * sizes / sizes.sum())
 
     def truth(self) -> Matrix:
-        """Intercept and coefficients of the population; of clipped rows from a large sample."""
+        """Return intercept and coefficients of the population; of clipped rows from a large sample."""
         if self.radius is None:
             return np.append(INTERCEPT, self.weights)
         generator = np.random.default_rng(10**6)
@@ -210,7 +210,7 @@ def measure(setting: Setting, runs: int) -> dict[str, Any]:
 
 
 def render(content: dict[str, Any]) -> str:
-    """The Markdown page."""
+    """Return the Markdown page."""
     headings = (
         "release",
         "n",

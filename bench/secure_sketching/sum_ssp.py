@@ -72,13 +72,13 @@ def _released(rows: NDArray[np.float64], sketch: str, radius: float | None) -> L
 
 
 def difference(first: Sequence[float], second: Sequence[float]) -> float:
-    """Difference of two means, in standard errors of the difference."""
+    """Return the difference of two means, in standard errors of the difference."""
     error = math.sqrt(statistics.variance(first) / len(first) + statistics.variance(second) / len(second))
     return (statistics.fmean(first) - statistics.fmean(second)) / error
 
 
 def render(content: dict[str, object]) -> str:
-    """The Markdown page."""
+    """Return the Markdown page."""
     factors = content["phi"]
     assert isinstance(factors, dict)
     rows = [

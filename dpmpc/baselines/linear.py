@@ -33,12 +33,12 @@ ADASSP_FAILURE = 0.05  # rho: the probability that the noise of X^T X exceeds th
 def optimal_ridge(
     X: NDArray[np.float64], y: NDArray[np.float64], alpha: float, *, fit_intercept: bool = True
 ) -> LinearModel:
-    """Ridge regression without any privacy: the optimum that phi divides by."""
+    """Fit a ridge regression without any privacy: the optimum that phi divides by."""
     return solve_ridge(exact_gram(np.column_stack([X, y])), X.shape[1], alpha, fit_intercept=fit_intercept)
 
 
 def trivial_predictor(features: int, y: NDArray[np.float64], *, fit_intercept: bool = True) -> LinearModel:
-    """W = 0, with the target's true mean as intercept where there is one: what a release has to beat."""
+    """Return w = 0, with the target's true mean as intercept where there is one: what a release has to beat."""
     return LinearModel(np.zeros(features), float(np.mean(y)) if fit_intercept else 0.0)
 
 

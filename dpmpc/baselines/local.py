@@ -80,7 +80,7 @@ class LocalGaussian(PrivateRidge):
         return solve_ridge(usable.matrix, columns - 1, self.alpha, fit_intercept=self.fit_intercept)
 
     def _randomize(self, rows: NDArray[np.float64], mu: float, stream: Stream) -> NDArray[np.float64]:
-        """What the clients send: (n, p)."""
+        """Return the noisy rows (n, p) that the clients send."""
         self.sensitivity_ = 2 * math.sqrt(largest_squared_norm(rows.shape[1], self.radius))
         self.sigma_ = self.sensitivity_ / mu
         return np.asarray(rows + Gaussian(self.sigma_).sample(rows.shape, stream=stream))

@@ -133,7 +133,7 @@ class ModSulq(PrivateComponents):
 
 
 def modsulq_beta(n: int, d: int, epsilon: float, delta: float) -> float:
-    """Standard deviation of MOD-SULQ's noise, for rows of norm at most 1 (Chaudhuri et al. 2013, Algorithm 1).
+    """Return MOD-SULQ's standard deviation for rows of norm at most 1 (Chaudhuri et al. 2013, Algorithm 1).
 
     beta = (d + 1)/(n epsilon) sqrt(2 ln((d^2 + d)/(2 delta sqrt(2 pi)))) + 1/(n sqrt(epsilon))
     """

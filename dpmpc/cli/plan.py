@@ -101,7 +101,7 @@ def _draw_plan(path: Path, task: Any, aim: Any, population: Any) -> None:
 
 
 def _aim(options: argparse.Namespace, columns: int) -> tuple[Any, float]:
-    """Return what `dpmpc plan` plans for, and the share of the variance that is assumed to be explained."""
+    """Return the metric that `dpmpc plan` predicts, and the share of the variance that is assumed to be explained."""
     from dpmpc.planning.prediction import LowRank, Regression
 
     given = options.explained

@@ -9,7 +9,7 @@ from dpmpc.errors import InputError
 
 
 def top_components(moments: NDArray[np.float64], count: int) -> NDArray[np.float64]:
-    """Eigenvectors of the `count` largest eigenvalues of a symmetric matrix (d, d), one a row, largest first.
+    """Return eigenvectors of the `count` largest eigenvalues of a symmetric matrix (d, d), one a row, largest first.
 
     A multiple of the identity more or less, such as the bias of noisy rows, does not change them.
     """
@@ -24,7 +24,9 @@ def check_rank(count: int, columns: int) -> None:
 
 
 def excess_risk(components: NDArray[np.float64], X: NDArray[np.float64]) -> float:
-    """Psi = (||X - X P P^T||_F^2 - ||X - X_r||_F^2) / n, components = P^T (r, d) (Burkhardt et al. 2025, section 6.2).
+    """Return psi = (||X - X P P^T||_F^2 - ||X - X_r||_F^2) / n of components P^T (r, d).
+
+    Burkhardt et al. 2025, section 6.2.
 
     ||X - X P P^T||_F^2 = ||X||_F^2 - tr(P^T X^T X P), and the best tr is the sum of the r largest eigenvalues.
     """

@@ -21,7 +21,7 @@ class LinearModel:
 
 
 def ridge_cost(model: LinearModel, X: NDArray[np.float64], y: NDArray[np.float64], alpha: float) -> float:
-    """||X w + b - y||^2 + alpha ||w||^2."""
+    """Return ||X w + b - y||^2 + alpha ||w||^2."""
     residual = model.predict(X) - y
     return float(residual @ residual + alpha * model.weights @ model.weights)
 
@@ -53,7 +53,7 @@ def solve_ridge(gram: NDArray[np.float64], target: int, alpha: float, *, fit_int
 
 
 def exact_gram(Z: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Gram matrix of (1, z) for normalised rows Z (n, p), float64 (p + 1, p + 1)."""
+    """Compute the Gram matrix of (1, z) for normalised rows Z (n, p), float64 (p + 1, p + 1)."""
     gram = np.empty((Z.shape[1] + 1, Z.shape[1] + 1))
     gram[0, 0] = len(Z)
     gram[0, 1:] = gram[1:, 0] = Z.sum(axis=0)

@@ -50,7 +50,7 @@ class ReleaseOption:
 
     @property
     def acceptable(self) -> bool:
-        """Whether a client can be asked to send so much."""
+        """Whether the option asks clients for no more bytes than is reasonable."""
         return self.client_bytes <= 8 * AUTO_WIDTH
 
     def __str__(self) -> str:
@@ -103,7 +103,7 @@ def advise(setting: Scenario, aim: UtilityMetric, options: tuple[ReleaseOption, 
 
 
 def smallest_batch(setting: Scenario, useful: Callable[[Scenario], bool], *, largest: int | None = None) -> int | None:
-    """Smallest number of clients from which on a release is useful, or None if there is none below 1/delta.
+    """Return the smallest number of clients from which on a release is useful; None if there is none below 1/delta.
 
     The search starts at 2 p: below, no sketch has enough rows, and no model is determined.
     """
@@ -121,7 +121,7 @@ def smallest_batch(setting: Scenario, useful: Callable[[Scenario], bool], *, lar
 
 
 def error_of(release: str, setting: Scenario, aim: UtilityMetric) -> float:
-    """Expected phi or psi of a sum, or of the best sketch."""
+    """Return the expected phi or psi of a sum, or of the best sketch."""
     return aim.sum(setting) if release == "sum" else aim.sketch(setting, best_rows(setting, aim))
 
 
@@ -133,7 +133,7 @@ def release_of(task: Task) -> str:
 def break_even(
     task: Task, aim: UtilityMetric, population: Population | None = None, *, largest: int | None = None
 ) -> int | None:
-    """Smallest number of clients at which a release like the task's beats what ignores the data, or None.
+    """Return the smallest number of clients at which a release like the task's beats ignoring the data, or None.
 
     A sketch is given its best number of rows at every batch size.
     """

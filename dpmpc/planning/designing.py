@@ -154,7 +154,7 @@ def _shape(
 
 
 def _noising(mechanism: Mechanism, matrix: PublicMatrix, trust: Trust) -> NoisePlacement:
-    """Decide how many copies a client sends."""
+    """Choose how many copies a client sends."""
     copies = require_choice("copies", mechanism.copies, COPIES)
     each, one = NoisePlacement(mechanism.noise_by), NoisePlacement(mechanism.noise_by, copies=1)
     if mechanism.noise_by == "servers" or matrix.sparsity == 1 or copies == "each":
@@ -192,7 +192,7 @@ def _expect_plain_sum(spec: ReleaseSpec) -> None:
 
 
 def _resolved(sketch: str, columns: int) -> str:
-    """Decide what "auto" stands for."""
+    """Choose what "auto" stands for."""
     if require_choice("sketch", sketch, SKETCHES) != "auto":
         return sketch
     return "sum" if SecondMoments().width(columns) <= AUTO_WIDTH else "osnap"

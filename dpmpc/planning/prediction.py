@@ -40,32 +40,32 @@ class UtilityMetric(abc.ABC):
 
     @abc.abstractmethod
     def of_rows(self, setting: Scenario, rows: int, variance: float) -> float:
-        """Expect of a sketch of k rows with noise of this variance; k = n is the local model: no two clients meet."""
+        """Return the expected error of a sketch of k rows with noise of this variance; k = n is the local model."""
 
     @abc.abstractmethod
     def of_moments(self, setting: Scenario, variance: float) -> float:
-        """Expect of summed second moments with noise of this variance."""
+        """Return the expected error of summed second moments with noise of this variance."""
 
     @abc.abstractmethod
     def trivial(self, setting: Scenario) -> float:
-        """Expect of what ignores the data."""
+        """Return the expected error of what ignores the data."""
 
     @abc.abstractmethod
     def default_rows(self, setting: Scenario) -> int:
-        """Number of rows that a sketch is given if nobody says otherwise."""
+        """Return the number of rows that a sketch is given if nobody says otherwise."""
 
     def sketch(self, setting: Scenario, rows: int) -> float:
-        """Expect of a sketch; infinite if the coalition may know all the noise of a row."""
+        """Return the expected error of a sketch; infinite if the coalition may know all the noise of a row."""
         variance = setting.row_variance(rows)
         return math.inf if math.isinf(variance) else self.of_rows(setting, rows, variance)
 
     def sum(self, setting: Scenario) -> float:
-        """Expect of summed second moments; infinite if the coalition may know all the noise."""
+        """Return the expected error of summed second moments; infinite if the coalition may know all the noise."""
         variance = setting.moment_variance()
         return math.inf if math.isinf(variance) else self.of_moments(setting, variance)
 
     def local(self, setting: Scenario) -> float:
-        """Expect of rows that each client hides alone."""
+        """Return the expected error of rows that each client hides alone."""
         return self.of_rows(setting, setting.clients, setting.local_variance())
 
     def text(self, value: float) -> str:
@@ -83,7 +83,7 @@ class Regression(UtilityMetric):
     nothing = "the trivial predictor"
 
     def of_rows(self, setting: Scenario, rows: int, variance: float) -> float:
-        """Least squares with errors in the variables.
+        """Return phi of least squares with errors in the variables.
 
         A row holds m = n/k clients' signal. The fit shrinks by lambda = m v/(m v + sigma^2), and k - p - 1 degrees of
         freedom remain after p - 1 features and the intercept.
@@ -99,14 +99,14 @@ class Regression(UtilityMetric):
         return 1 + (v * ((1 - shrink) ** 2 * weight + spread) + intercept) / residual
 
     def of_moments(self, setting: Scenario, variance: float) -> float:
-        """Noise of variance sigma^2/2 in G_xx and G_xy moves w by (E_xy - E_xx w)/(n v)."""
+        """Return phi, where noise of variance sigma^2/2 in G_xx and G_xy moves w by (E_xy - E_xx w)/(n v)."""
         weight, residual = _linear_model(setting.population)
         v = setting.population.spread**2
         excess = (setting.columns - 1) * variance / 2 * (1 + weight) / (setting.clients * v) ** 2 * v
         return 1 + excess / residual
 
     def trivial(self, setting: Scenario) -> float:
-        """Expect of the constant predictor: 1/(1 - R^2)."""
+        """Return phi of the constant predictor: 1/(1 - R^2)."""
         return 1 / (1 - setting.population.explained)
 
     def default_rows(self, setting: Scenario) -> int:
@@ -132,18 +132,21 @@ class LowRank(UtilityMetric):
     nothing = "a random projection"
 
     def of_rows(self, setting: Scenario, rows: int, variance: float) -> float:
-        """Var(E_ij) = l_i l_j/k + (l_i + l_j) sigma^2/n + k sigma^4/n^2; no first term where no two clients meet."""
+        """Return psi, where Var(E_ij) = l_i l_j/k + (l_i + l_j) sigma^2/n + k sigma^4/n^2.
+
+        In the local model, where no two clients meet, the first term falls away.
+        """
         top, rest = self._spectrum(setting)
         n = setting.clients
         distortion = 0.0 if rows == n else top * rest / rows
         return self._excess(setting, distortion + (top + rest) * variance / n + rows * (variance / n) ** 2)
 
     def of_moments(self, setting: Scenario, variance: float) -> float:
-        """Var(E_ij) = sigma^2/(2 n^2)."""
+        """Return psi, where Var(E_ij) = sigma^2/(2 n^2)."""
         return self._excess(setting, variance / (2 * setting.clients**2))
 
     def trivial(self, setting: Scenario) -> float:
-        """Expect of a random projection, which keeps r/p of every direction: r (l_top - v)."""
+        """Return psi of a random projection, which keeps r/p of every direction: r (l_top - v)."""
         top, _ = self._spectrum(setting)
         return self.components * (top - setting.population.spread**2)
 
@@ -157,13 +160,13 @@ class LowRank(UtilityMetric):
         return max(least, round(setting.clients * setting.population.spread**2 / (2 * setting.row_variance(least))))
 
     def _excess(self, setting: Scenario, variance: float) -> float:
-        """Psi = r (p - r) Var(E_ij)/(l_top - l_rest), as far as a random projection's."""
+        """Return psi = r (p - r) Var(E_ij)/(l_top - l_rest), but no more than a random projection's."""
         top, rest = self._spectrum(setting)
         second_order = self.components * (setting.columns - self.components) * variance / (top - rest)
         return min(second_order, self.trivial(setting))
 
     def _spectrum(self, setting: Scenario) -> tuple[float, float]:
-        """Eigenvalues of the population's second moments: r times the first, p - r times the second."""
+        """Return the population's eigenvalues of second moments: r equal the first, p - r the second."""
         r, p, explained = self.components, setting.columns, setting.population.explained
         if not 1 <= r < p:
             raise InputError(
@@ -228,6 +231,6 @@ def best_rows(setting: Scenario, aim: UtilityMetric) -> int:
 
 
 def _linear_model(assumed: Population) -> tuple[float, float]:
-    """Squared norm of the true coefficients, and the residual variance."""
+    """Return the squared norm of the true coefficients, and the residual variance."""
     target = assumed.target_spread**2
     return assumed.explained * target / assumed.spread**2, (1 - assumed.explained) * target

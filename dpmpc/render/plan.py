@@ -28,7 +28,7 @@ def plan_fields(
     prices: Prices | None = None,
     days: float = DAYS_OF_A_MONTH,
 ) -> dict[str, Any]:
-    """Everything that the plan says; what is infinite or impossible is null."""
+    """Return everything that the plan says; what is infinite or impossible is null."""
     setting = Scenario.of(task, population)
     prediction = predict(setting, aim)
     options = ways(task, aim, population)
@@ -61,7 +61,7 @@ def plan_fields(
 
 
 def plan_parts(task: Task, fields: dict[str, Any], aim: UtilityMetric, population: Population) -> list[RenderableType]:
-    """The same for a person."""
+    """Return the same for a person."""
     advice = fields["recommendation"]
     chosen = "no release" if advice["release"] is None else f"{advice['release']}, noise by {advice['noise_by']}"
     return [
@@ -75,7 +75,7 @@ def plan_parts(task: Task, fields: dict[str, Any], aim: UtilityMetric, populatio
 
 
 def _noise(task: Task) -> dict[str, Any]:
-    """One draw of the noise, who adds such draws, and what they amount to in the release."""
+    """Describe one draw of the noise, who adds such draws, and what they amount to in the release."""
     drawn = math.sqrt(task.noise.variance)
     sd = drawn / 2**task.encoding.fractional_bits
     return {
@@ -89,7 +89,7 @@ def _noise(task: Task) -> dict[str, Any]:
 
 
 def _cost(task: Task, prices: Prices, days: float) -> dict[str, Any]:
-    """What all servers spend, and the figures that it is computed from."""
+    """Return what all servers spend, and the figures that it is computed from."""
     return {
         **dataclasses.asdict(estimate(Workload.of(task), prices=prices, days=days)),
         "days": days,
@@ -117,7 +117,7 @@ def _finite(value: float) -> float | None:
 
 
 def _release_grid(fields: dict[str, Any]) -> Grid:
-    """Facts of the release as it would be run."""
+    """Return the facts of the release as it would be run."""
     noise, size, modulus, sketch = fields["noise"], fields["bytes"], fields["modulus"], fields["sketch"]
     other = "a 16-byte key" if size["client_to_other_servers"] == KEY_BYTES else "as much"
     copies = "1 copy" if size["copies"] == 1 else f"{size['copies']} copies"
@@ -160,7 +160,7 @@ def _coalition(fields: dict[str, Any]) -> str:
 
 
 def _errors_grid(fields: dict[str, Any], aim: UtilityMetric) -> Grid:
-    """Expected phi or psi, of this release and of what it is compared with."""
+    """Return the expected phi or psi of this release and of what it is compared with."""
     expected = fields[f"expected_{aim.symbol}"]
     useful = fields["smallest_useful_batch"]
     grid = Grid(title=f"Expected {_MEANING[aim.symbol]}", **TABLE_STYLE, show_header=False)
@@ -174,7 +174,7 @@ def _errors_grid(fields: dict[str, Any], aim: UtilityMetric) -> Grid:
 
 
 def _assumed_text(aim: UtilityMetric, population: Population) -> str:
-    """What the errors rest on."""
+    """Say what the errors rest on."""
     return (
         f"Assumed: columns have a standard deviation of {population.spread:g} once their bounds are scaled to [-1, 1] "
         f"(--spread), and the best {aim.purpose} fit explains {population.explained:.3g} of the variance "
@@ -183,7 +183,7 @@ def _assumed_text(aim: UtilityMetric, population: Population) -> str:
 
 
 def _options_grid(fields: dict[str, Any], aim: UtilityMetric) -> Grid:
-    """Sketch and sum, noise by clients and by servers."""
+    """Return a row for each option: sketch and sum, noise by clients and by servers."""
     grid = Grid(title="Ways to release", **TABLE_STYLE)
     beaten = [aim.nothing.removeprefix("the ").removeprefix("a "), "local model"]
     headings = (

@@ -78,7 +78,7 @@ class Panel:
 
 
 def over_clients(setting: Scenario, aim: UtilityMetric, options: Sequence[ReleaseOption]) -> Panel:
-    """Expected errors over the number of clients, up to the most that delta allows."""
+    """Compute expected errors over the number of clients, up to the most that delta allows."""
     crossings = [
         Crossing(way.release, way.noise_by, rival, at)
         for way in options
@@ -93,7 +93,7 @@ def over_clients(setting: Scenario, aim: UtilityMetric, options: Sequence[Releas
 
 
 def over_epsilon(setting: Scenario, aim: UtilityMetric, options: Sequence[ReleaseOption]) -> Panel:
-    """Expected errors over epsilon."""
+    """Compute expected errors over epsilon."""
     budgets = np.geomspace(setting.epsilon / _SPAN, setting.epsilon * _SPAN, POINTS).tolist()
     crossings = [
         Crossing(way.release, way.noise_by, rival, _first_epsilon(setting, aim, way, rival, budgets[0], budgets[-1]))
@@ -151,7 +151,7 @@ def _error(way: ReleaseOption, setting: Scenario, aim: UtilityMetric) -> float:
 def _first_epsilon(
     setting: Scenario, aim: UtilityMetric, way: ReleaseOption, rival: str, low: float, high: float
 ) -> float | None:
-    """Smallest epsilon in sight at which a way beats its rival, if it does not do so everywhere or nowhere."""
+    """Find the smallest epsilon drawn at which an option beats its rival; None if it does so everywhere or nowhere."""
     rivals: dict[str, Callable[[Scenario], float]] = {"trivial": aim.trivial, "local": aim.local}
 
     def beats(epsilon: float) -> bool:
@@ -171,7 +171,7 @@ def _aimed(aim: UtilityMetric) -> str:
 
 
 def _draw(axis: Any, panel: Panel, aim: UtilityMetric) -> None:
-    """Lines, the plan's own place, and the crossings with their values."""
+    """Draw the lines, the plan's own place, and the crossings with their values."""
     for way, errors in panel.errors.items():
         axis.plot(panel.x, _excess(errors, aim), label=f"{way[0]}, noise by {way[1]}", linewidth=1.8, **_LOOKS[way])
     axis.plot(panel.x, _excess(panel.local, aim), "-.", color=COLOURS["sand"], label="local model", linewidth=1.8)
@@ -193,7 +193,7 @@ def _draw(axis: Any, panel: Panel, aim: UtilityMetric) -> None:
 
 
 def _mark(axis: Any, panel: Panel, crossing: Crossing, aim: UtilityMetric) -> None:
-    """A circle at a crossing, and its value at the edge: below for what ignores the data, above for the local model."""
+    """Circle a crossing, and write its value at the edge: below for ignoring the data, above for the local model."""
     if crossing.at is None or not panel.x[0] <= crossing.at <= panel.x[-1]:
         return
     below = crossing.rival == "trivial"
@@ -219,5 +219,5 @@ def _mark(axis: Any, panel: Panel, crossing: Crossing, aim: UtilityMetric) -> No
 
 
 def _excess(errors: Sequence[float], aim: UtilityMetric) -> list[float]:
-    """How far above the optimum; what is impossible or optimal is not drawn."""
+    """Return how far errors are above the optimum; NaN, which is not drawn, where that is impossible or 0."""
     return [value - aim.optimum if math.isfinite(value) and value > aim.optimum else math.nan for value in errors]

@@ -80,7 +80,8 @@ def test_the_plot_is_written_and_the_crossings_are_on_it(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("name", "message"), [("plan.pdf", "ends in .svg or .png"), ("no/plan.svg", "is no directory"), ("plan", "ends in")]
+    ("name", "message"),
+    [("plan.pdf", "ends in .svg or .png"), ("no/plan.svg", "is not a directory"), ("plan", "ends in")],
 )
 def test_a_file_that_cannot_be_is_refused(name, message, tmp_path, capsys):
     assert main([*PLAN, "--plot", str(tmp_path / name)]) == 2
