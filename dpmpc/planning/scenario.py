@@ -46,7 +46,7 @@ class Population:
 
 @dataclasses.dataclass(frozen=True)
 class Scenario:
-    """What a prediction depends on, beside the way to release.
+    """What a prediction depends on, apart from the option that is chosen.
 
     Parameters
     ----------
