@@ -145,7 +145,7 @@ def test_targets_of_the_kernel_are_judged():
 
 def test_coverage_is_measured_and_told():
     setting = coverage.Setting("clipped", 4_000, 2, "sum", radius=0.9)
-    assert np.abs(setting.require_bool()[1:]) == pytest.approx(np.abs(setting.weights), rel=0.2)
+    assert np.abs(setting.truth()[1:]) == pytest.approx(np.abs(setting.weights), rel=0.2)
     measured = [coverage.measure(setting, 3), coverage.measure(coverage.Setting("few", 50, 2, "sum"), 2)]
     assert (measured[0]["finite"], measured[1]["finite"]) == (1, 0)
     assert measured[1]["coverage"] == [1, 1]

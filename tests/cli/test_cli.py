@@ -350,7 +350,7 @@ def test_results_are_never_overwritten(data, tmp_path, capsys):
     assert "exists already" in complaint
     status, _, complaint = run(capsys, *arguments, tmp_path / "no" / "such")
     assert status == 2
-    assert "no directory" in complaint
+    assert "not a directory" in complaint
 
 
 @pytest.mark.parametrize("arguments", [[], ["fit"], ["plan", "--clients", "5,000"], ["nothing"]])
