@@ -145,23 +145,23 @@ class Conversation:
         if len(raw) < end:
             raise _malformed(peer, frame.kind, f"{len(raw)} bytes, too few for a signed announcement")
         session, transcript, signature = raw[:_DIGEST_BYTES], raw[_DIGEST_BYTES : fixed - 1], raw[fixed:end]
+        content = raw[end:]
+        record = Record(frame.kind, transcript, hashlib.sha256(content).digest(), signature)
+        if not self.is_signed(record, len(self.rounds), peer, session):
+            raise _malformed(peer, frame.kind, "not signed with the key of its certificate")
         if session != self.session:
             peers = self._party.runtime.peers
             raise Equivocation(
                 f"party {peer} has heard other opening words than this party: somebody told different parties "
                 "different things, and nobody can prove who",
-                peer if peers == [peer] else None,
+                peer if self.rounds or peers == [peer] else None,  # later on it has spoken in both sessions
             )
-        content = raw[end:]
-        record = Record(frame.kind, transcript, hashlib.sha256(content).digest(), signature)
-        if not self.is_signed(record, len(self.rounds), peer):
-            raise _malformed(peer, frame.kind, "not signed with the key of its certificate")
         return record, content
 
-    def is_signed(self, record: Record, number: int, party: int) -> bool:
-        """Whether a party of this run has signed this record of round `number` in this session."""
+    def is_signed(self, record: Record, number: int, party: int, session: bytes | None = None) -> bool:
+        """Whether a party of this run has signed this record of round `number` in a session, by default this one."""
         try:
-            message = record.message(self.session, number, party)
+            message = record.message(self.session if session is None else session, number, party)
             verify_signature(self._certificate(party), message, record.signature)
         except VerificationFailed:
             return False

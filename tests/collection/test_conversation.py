@@ -157,6 +157,24 @@ def test_before_ids_all_have_heard_the_same(deployment):
     assert sent[at - 3 : at] == [Kind.DIGEST, Kind.VERDICT, Kind.ECHO]
 
 
+def test_other_ids_than_were_announced_are_refused(deployment):
+    for server in (1, 2):
+        shutil.rmtree(ServerFolder(deployment.folder(server)).spool)
+        deployment.fill(server, skip=[server])
+
+    def change(sender, receiver, frame):
+        if frame.kind is not Kind.IDS:
+            return frame
+        return sender.frame(frame.kind, frame.raw[:-1] + bytes([frame.raw[-1] ^ 1]))
+
+    results = converse(deployment, {2: lambda runtime: meddle(change, runtime)})
+    for result in results[:2]:
+        assert isinstance(result, BatchMismatch)
+        assert result.party == 2
+        assert "other report ids than it had announced" in str(result)
+    assert states(deployment) == [[]] * 3
+
+
 def test_a_commitment_that_not_all_heard_is_stored_by_nobody(deployment):
     results = converse(deployment, {2: lambda runtime: tell_other_words("PROMISE", [1], runtime=runtime)})
     assert results[0].party == results[1].party == 2
