@@ -38,8 +38,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LISTS = Path(__file__).with_name("mutations")
-COPIED = ("dpmpc", "csrc", "tests", "docs", "setup.py", "pyproject.toml", "README.md")
-INSTALLED = {"protocols": "dpmpc/protocols", "bench": "dpmpc/bench"}  # copied to where they are imported from
+COPIED = ("dpmpc", "csrc", "tests", "docs", "examples", "setup.py", "pyproject.toml", "README.md")
+INSTALLED = {"protocols": "dpmpc/protocols", "bench": "bench"}  # copied to where they are imported from
 RESULTS = ROOT / "bench" / "results"
 LONGEST = 3600  # seconds to wait for the next outcome
 PRELOADED = ("numpy", "scipy.stats", "scipy.optimize", "sklearn.base", "dp_accounting.pld.privacy_loss_distribution")
