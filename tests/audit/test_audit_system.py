@@ -26,7 +26,7 @@ from dpmpc.planning import ReleaseSpec, design
 from dpmpc.privacy import IndependentRowNoise, Trust, epsilon_of_mu
 from dpmpc.randomness import Stream
 
-SCHEMA = Schema.unit(NAMES)
+SCHEMA = Schema.from_pair(NAMES, (-1.0, 1.0))
 FAILURE = 1e-6
 
 

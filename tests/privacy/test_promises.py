@@ -30,7 +30,7 @@ from support.hostile.surrounding import surround
 
 VERSION_0_1 = Path(__file__).parents[1] / "vectors" / "version_0_1"
 DAY = datetime.timedelta(days=1)
-SCHEMA = Schema.unit(["a", "y"])
+SCHEMA = Schema.from_pair(["a", "y"], (-1.0, 1.0))
 
 
 def task_of(clients=120, **options):
