@@ -60,8 +60,8 @@ ONE_COPY = Setting(1_000_000, 10, 1000, 1)
 MANY_ROWS = Setting(1_000_000, 10, 10_000, 4)
 WIDE = Setting(200_000, 100, 1000, 4)
 
-# Shapes with the same number of words in X. SciPy should take `OVER_CSC` times and Numba `OVER_NUMBA` times what we take
-# or, where reading X is the limit, reading should take `OF_READING` of it.
+# Shapes with the same number of words in X. SciPy should take `OVER_CSC` times what we take, and Numba `OVER_NUMBA`
+# times; or, where reading X is the limit, reading should take `OF_READING` of it.
 GRID_WORDS = 20_000_000
 GRID = [
     Setting(GRID_WORDS // columns, columns, rows, sparsity)
@@ -276,7 +276,8 @@ def render(content: dict[str, Any]) -> str:
             "",
             f"CPU seconds of one thread, ratios of medians of {content['runs']} interleaved runs; Z_2^64 unless said "
             "otherwise. We draw S while applying it, the peers have it at hand. "
-            f"{where['cpu']} ({content.get('set', 'best instruction set')}), SciPy {where['versions']['scipy']}, {where['date']}.",
+            f"{where['cpu']} ({content.get('set', 'best instruction set')}), SciPy {where['versions']['scipy']}, "
+            f"{where['date']}.",
             "",
             markdown(
                 ["n", "d", "k", "s", "ratio", "target", "independent", "balanced"],

@@ -9,10 +9,11 @@
 #include "rows.h"
 
 #define AHEAD 8192               /* bytes between what is read of X and what is prefetched */
-#define LARGE (INT64_C(1) << 17) /* words of Y from which its rows are prefetched: 1 MiB */
-#define NARROW 12                /* words of the widest row for which there is straight-line code */
-#define LINE 8                   /* words of a cache line */
-#define TOGETHER 8               /* rows of Y that take a wide row of X in one pass, at most */
+#define LARGE (INT64_C(1) << 17) /* words of Y above which its rows are prefetched, twice that for one copy: 1 MiB */
+#define SOON 32    /* words of a row of one copy up to which the next is prefetched, too, from a line on */
+#define NARROW 12  /* words of the widest row for which there is straight-line code for all copies */
+#define LINE 8     /* words of a cache line */
+#define TOGETHER 8 /* rows of Y that take a wide row of X in one pass, at most */
 
 #define PREFETCH(address) __builtin_prefetch((const void *)(address), 0, 2)
 #define PREFETCH_TO_WRITE(address) __builtin_prefetch(address, 1, 3)
@@ -48,13 +49,10 @@ INLINE int all_canonical(const struct seen *seen)
     return any >> 61 == 0;
 }
 
-/* What happens to every client's row of X, `step` words, whatever its width. */
-INLINE void meet(enum sketch_kind kind, int64_t step, const uint64_t *X, struct seen *seen)
+INLINE void prefetch_row(int64_t step, const uint64_t *X)
 {
     for (int64_t i = 0; i < step; i += LINE)
         PREFETCH((uintptr_t)(X + i) + AHEAD);
-    if (kind == SKETCH_FIELD)
-        see_row(step, X, seen);
 }
 
 /* ---- short rows ---- */
@@ -110,7 +108,7 @@ INLINE void add_either(enum sketch_kind kind, int64_t width, uint64_t *y, const 
 
 /* Scatter all clients; say whether all words of a field were below p. Always inlined: what callers pass as constants
  * becomes straight-line code. */
-INLINE int scatter_short(enum sketch_kind kind, int shared, int64_t width, uint32_t copies,
+INLINE int scatter_short(enum sketch_kind kind, int shared, int64_t width, uint32_t copies, int fetch,
                          const struct sketch_terms *terms, uint64_t *restrict Y)
 {
     const int64_t step = shared ? width : width * copies, stride = terms->stride, count = terms->count;
@@ -119,10 +117,12 @@ INLINE int scatter_short(enum sketch_kind kind, int shared, int64_t width, uint3
     struct seen seen = {0};
     for (int64_t c = 0; c < count; c++, X += step) {
         uint32_t copy = 0;
-        meet(kind, step, X, &seen);
+        prefetch_row(step, X);
+        if (kind == SKETCH_FIELD)
+            see_row(step, X, &seen);
 #if LANES >= 4
         if (shared && width < NARROW && copies > 1) {
-            struct short_row plus, minus;
+            struct short_row plus = {0}, minus = {0};
             load_row(kind, width, X, 0, &plus);
             load_row(kind, width, X, flip_of(kind), &minus);
             for (; copy < copies; copy++) {
@@ -135,6 +135,11 @@ INLINE int scatter_short(enum sketch_kind kind, int shared, int64_t width, uint3
             add_copies(kind, shared, width, 4, copy, stride, entries + c, X, Y);
         for (; copy < copies; copy++)
             add_copies(kind, shared, width, 1, copy, stride, entries + c, X, Y);
+        if (fetch) {
+            const uint64_t *next = Y + (size_t)(entries[c + (c + 1 < count)] >> 1) * (size_t)width;
+            PREFETCH_TO_WRITE(next);
+            PREFETCH_TO_WRITE(next + width - 1);
+        }
     }
     return all_canonical(&seen);
 }
@@ -165,10 +170,47 @@ DEFINE_ADD_TO_ALL(add_quads, quad, add_quad, load_quad)
 #endif
 #undef DEFINE_ADD_TO_ALL
 
-/* One client's row onto the rows of `together` copies, a line at a time; `later` are the entries of the client for whom
- * rows of Y are prefetched meanwhile. `together`, `shared` and `fetch` are constants. */
-INLINE void add_together(enum sketch_kind kind, int shared, int together, int fetch, int64_t width, int64_t stride,
-                         const uint32_t *entries, const uint32_t *later, const uint64_t *x, uint64_t *Y)
+/* Add a line of a row, from word i on, to `together` rows of Y, prefetching the next client's rows of Y (`fetch`) and,
+ * where there is one copy (`alone`), what is read of X later. */
+INLINE void add_line(enum sketch_kind kind, int together, int alone, int fetch, const struct meeting *at,
+                     const uint64_t *x, int64_t i)
+{
+    if (alone)
+        PREFETCH((uintptr_t)(x + i) + AHEAD);
+    if (fetch)
+        for (int j = 0; j < together; j++)
+            PREFETCH_TO_WRITE(at->next[j] + i);
+#if LANES >= 4
+    add_quads(kind, together, at, x, i);
+    add_quads(kind, together, at, x, i + 4);
+#else
+    for (int pair = 0; pair < LINE; pair += 2)
+        add_pairs(kind, together, at, x, i + pair);
+#endif
+}
+
+/* Several lines, without a loop. */
+#define DEFINE_LINES(name, lines, half)                                                                                \
+    INLINE void name(enum sketch_kind kind, int together, int alone, int fetch, const struct meeting *at,              \
+                     const uint64_t *x, int64_t i)                                                                     \
+    {                                                                                                                  \
+        half(kind, together, alone, fetch, at, x, i);                                                                  \
+        half(kind, together, alone, fetch, at, x, i + lines / 2 * LINE);                                               \
+    }
+DEFINE_LINES(add_2_lines, 2, add_line)
+DEFINE_LINES(add_4_lines, 4, add_2_lines)
+DEFINE_LINES(add_8_lines, 8, add_4_lines)
+DEFINE_LINES(add_16_lines, 16, add_8_lines)
+#undef DEFINE_LINES
+
+/* One client's row onto the rows of `together` copies. `later` are the entries of the client for whom rows of Y are
+ * prefetched meanwhile. All but `width` and `stride` are constants.
+ *
+ * Where a short loop ends is often not foreseen by the processor, which then loses the time of several lines. For one
+ * copy that is much: rows of up to 127 words are added without a loop, by tests of single bits of the width, which come
+ * out the same for every client. */
+INLINE void add_together(enum sketch_kind kind, int shared, int together, int alone, int fetch, int64_t width,
+                         int64_t stride, const uint32_t *entries, const uint32_t *later, const uint64_t *x, uint64_t *Y)
 {
     struct meeting at = {.apart = shared ? 0 : width};
     int64_t i = 0;
@@ -179,47 +221,68 @@ INLINE void add_together(enum sketch_kind kind, int shared, int together, int fe
         if (fetch)
             at.next[j] = Y + (size_t)(later[j * stride] >> 1) * (size_t)width;
     }
-    for (; i + LINE <= width; i += LINE) {
-        if (fetch)
-            for (int j = 0; j < together; j++)
-                PREFETCH_TO_WRITE(at.next[j] + i);
-#if LANES >= 4
-        add_quads(kind, together, &at, x, i);
-        add_quads(kind, together, &at, x, i + 4);
-#else
-        for (int pair = 0; pair < LINE; pair += 2)
-            add_pairs(kind, together, &at, x, i + pair);
-#endif
+#define ADD_LINES(lines, add)                                                                                          \
+    do {                                                                                                               \
+        add(kind, together, alone, fetch, &at, x, i);                                                                  \
+        i += lines * LINE;                                                                                             \
+    } while (0)
+    if (together == 1) {
+        while (i + 16 * LINE <= width)
+            ADD_LINES(16, add_16_lines);
+        if (width & 8 * LINE)
+            ADD_LINES(8, add_8_lines);
+        if (width & 4 * LINE)
+            ADD_LINES(4, add_4_lines);
+        if (width & 2 * LINE)
+            ADD_LINES(2, add_2_lines);
+        if (width & LINE)
+            ADD_LINES(1, add_line);
+    } else {
+        while (i + LINE <= width)
+            ADD_LINES(1, add_line);
     }
+#undef ADD_LINES
+    if (alone)
+        PREFETCH((uintptr_t)(x + width - 1) + AHEAD);
     if (fetch)
         for (int j = 0; j < together; j++)
             PREFETCH_TO_WRITE(at.next[j] + width - 1);
-#if LANES >= 4
     if (width & 4) {
+#if LANES >= 4
         add_quads(kind, together, &at, x, i);
+#else
+        add_pairs(kind, together, &at, x, i);
+        add_pairs(kind, together, &at, x, i + 2);
+#endif
         i += 4;
     }
-#endif
-    for (; i + 2 <= width; i += 2)
+    if (width & 2) {
         add_pairs(kind, together, &at, x, i);
+        i += 2;
+    }
     if (width & 1)
         add_words(kind, together, &at, x, i);
 }
 
-INLINE int scatter_wide(enum sketch_kind kind, int shared, uint32_t copies, int fetch, const struct sketch_terms *terms,
+INLINE int scatter_wide(enum sketch_kind kind, int shared, int alone, int fetch, const struct sketch_terms *terms,
                         uint64_t *Y)
 {
+    const uint32_t copies = alone ? 1 : terms->copies;
     const int64_t width = terms->width, stride = terms->stride, count = terms->count;
     const int64_t step = shared ? width : width * copies;
+    const uint32_t *all = terms->entries;
     const uint64_t *X = terms->X;
     struct seen seen = {0};
     for (int64_t c = 0; c < count; c++, X += step) {
-        const uint32_t *entries = terms->entries + c, *later = entries + (c + 1 < count);
+        const uint32_t *entries = all + c, *later = entries + (c + 1 < count);
         const uint64_t *x = X;
-        meet(kind, step, X, &seen);
+        if (!alone)
+            prefetch_row(step, X);
+        if (kind == SKETCH_FIELD)
+            see_row(step, X, &seen);
 #define ADD_TO(number)                                                                                                 \
     do {                                                                                                               \
-        add_together(kind, shared, number, fetch, width, stride, entries, later, x, Y);                                \
+        add_together(kind, shared, number, alone, fetch, width, stride, entries, later, x, Y);                         \
         entries += number * stride;                                                                                    \
         later += number * stride;                                                                                      \
         x += shared ? 0 : number * width;                                                                              \
@@ -247,33 +310,35 @@ INLINE int scatter_as(enum sketch_kind kind, int shared, const struct sketch_ter
 #if LANES >= 4
 #define STRAIGHT(width)                                                                                                \
     case width:                                                                                                        \
-        return copies == 4 ? scatter_short(kind, shared, width, 4, terms, Y)                                           \
-                           : scatter_short(kind, shared, width, copies, terms, Y);
+        return scatter_short(kind, 1, width, 1, width >= LINE, terms, Y);
+    if (shared && copies == 1)
+        switch (width) {
+            STRAIGHT(1)
+            STRAIGHT(2) STRAIGHT(3) STRAIGHT(4) STRAIGHT(5) STRAIGHT(6) STRAIGHT(7) STRAIGHT(8) STRAIGHT(9) STRAIGHT(10)
+                STRAIGHT(11) STRAIGHT(12) STRAIGHT(13) STRAIGHT(14) STRAIGHT(15) STRAIGHT(16)
+        }
+#undef STRAIGHT
+#define STRAIGHT(width)                                                                                                \
+    case width:                                                                                                        \
+        return copies == 4 ? scatter_short(kind, shared, width, 4, 0, terms, Y)                                        \
+                           : scatter_short(kind, shared, width, copies, 0, terms, Y);
     switch (width) {
         STRAIGHT(1)
         STRAIGHT(2) STRAIGHT(3) STRAIGHT(4) STRAIGHT(5) STRAIGHT(6) STRAIGHT(7) STRAIGHT(8) STRAIGHT(9) STRAIGHT(10)
             STRAIGHT(11) STRAIGHT(12)
     }
 #undef STRAIGHT
-#define STRAIGHT(width)                                                                                                \
-    case width:                                                                                                        \
-        return scatter_short(kind, 1, width, 1, terms, Y);
-    if (shared && copies == 1)
-        switch (width) {
-            STRAIGHT(13) STRAIGHT(14) STRAIGHT(15) STRAIGHT(16)
-        }
-#undef STRAIGHT
 #endif
 #if LANES >= 2
     if (width > NARROW) {
-        /* One copy's rows follow each other so slowly that the processor itself looks ahead far enough for longer. */
         const int large = shared && terms->rows * width > (copies > 1 ? LARGE : 2 * LARGE);
         if (shared && copies == 1)
-            return large ? scatter_wide(kind, 1, 1, 1, terms, Y) : scatter_wide(kind, 1, 1, 0, terms, Y);
-        return large ? scatter_wide(kind, 1, copies, 1, terms, Y) : scatter_wide(kind, shared, copies, 0, terms, Y);
+            return large || width <= SOON ? scatter_wide(kind, 1, 1, 1, terms, Y)
+                                          : scatter_wide(kind, 1, 1, 0, terms, Y);
+        return large ? scatter_wide(kind, 1, 0, 1, terms, Y) : scatter_wide(kind, shared, 0, 0, terms, Y);
     }
 #endif
-    return scatter_short(kind, shared, width, copies, terms, Y);
+    return scatter_short(kind, shared, width, copies, 0, terms, Y);
 }
 
 static int scatter(const struct sketch_terms *terms, uint64_t *Y)
