@@ -10,7 +10,7 @@
 
 #define AHEAD 8192               /* bytes between what is read of X and what is prefetched */
 #define LARGE (INT64_C(1) << 17) /* words of Y above which its rows are prefetched, twice that for one copy: 1 MiB */
-#define SOON 32    /* words of a row of one copy up to which the next is prefetched, too, from a line on */
+#define SOON 32    /* words of a row of one copy up to which the next client's is prefetched in any case */
 #define NARROW 12  /* words of the widest row for which there is straight-line code for all copies */
 #define LINE 8     /* words of a cache line */
 #define TOGETHER 8 /* rows of Y that take a wide row of X in one pass, at most */
@@ -313,9 +313,10 @@ INLINE int scatter_as(enum sketch_kind kind, int shared, const struct sketch_ter
         return scatter_short(kind, 1, width, 1, width >= LINE, terms, Y);
     if (shared && copies == 1)
         switch (width) {
-            STRAIGHT(1)
-            STRAIGHT(2) STRAIGHT(3) STRAIGHT(4) STRAIGHT(5) STRAIGHT(6) STRAIGHT(7) STRAIGHT(8) STRAIGHT(9) STRAIGHT(10)
-                STRAIGHT(11) STRAIGHT(12) STRAIGHT(13) STRAIGHT(14) STRAIGHT(15) STRAIGHT(16)
+            /* clang-format off */
+            STRAIGHT(1) STRAIGHT(2) STRAIGHT(3) STRAIGHT(4) STRAIGHT(5) STRAIGHT(6) STRAIGHT(7) STRAIGHT(8)
+            STRAIGHT(9) STRAIGHT(10) STRAIGHT(11) STRAIGHT(12) STRAIGHT(13) STRAIGHT(14) STRAIGHT(15) STRAIGHT(16)
+            /* clang-format on */
         }
 #undef STRAIGHT
 #define STRAIGHT(width)                                                                                                \
@@ -323,9 +324,10 @@ INLINE int scatter_as(enum sketch_kind kind, int shared, const struct sketch_ter
         return copies == 4 ? scatter_short(kind, shared, width, 4, 0, terms, Y)                                        \
                            : scatter_short(kind, shared, width, copies, 0, terms, Y);
     switch (width) {
-        STRAIGHT(1)
-        STRAIGHT(2) STRAIGHT(3) STRAIGHT(4) STRAIGHT(5) STRAIGHT(6) STRAIGHT(7) STRAIGHT(8) STRAIGHT(9) STRAIGHT(10)
-            STRAIGHT(11) STRAIGHT(12)
+        /* clang-format off */
+        STRAIGHT(1) STRAIGHT(2) STRAIGHT(3) STRAIGHT(4) STRAIGHT(5) STRAIGHT(6)
+        STRAIGHT(7) STRAIGHT(8) STRAIGHT(9) STRAIGHT(10) STRAIGHT(11) STRAIGHT(12)
+        /* clang-format on */
     }
 #undef STRAIGHT
 #endif
