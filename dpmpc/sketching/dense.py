@@ -1,9 +1,9 @@
 """Dense public matrices: every entry is +-1, drawn by the kernel while it is applied.
 
 Promised, beside what `dpmpc.sketching` promises of every public matrix: several times fewer additions than a matrix
-product makes (csrc/dense.h); memory of a few times the result; float64 sums whose order of additions depends on k and
-on the first client of a chunk only. Not promised: a cheap replacement of OSNAP. A client that noises every copy sends
-k of them (docs/mathematics.md, section 1.3).
+product makes (csrc/dense_apply.c); memory of a few times the result; float64 sums whose order of additions depends on
+k and on the first client of a chunk only. Not promised: a cheap replacement of OSNAP. A client that noises every copy
+sends k of them (docs/mathematics.md, section 1.3).
 
 Gaussian projections: dense matrices of normal entries, for real numbers only.
 

@@ -31,6 +31,7 @@ Clients = tuple[int, int]  # from the first to before the second
 
 MOST_ROWS = (1 << 31) - 1  # a row and a sign share 32 bits
 MOST_COLUMNS = 1 << 34  # four clients share a 32-bit counter
+LINE = 64  # bytes of a cache line
 PIECE = 1 << 16  # clients: what a thread is worth starting for, and what is copied at once where X is not contiguous
 
 
@@ -309,7 +310,7 @@ class PublicMatrix(abc.ABC):
         """Sum parts of a chunk, each from zero and, if there are several, on a thread of its own."""
 
         def total(part: Clients) -> Words:
-            sums = np.zeros(shape, np.uint64)
+            sums = _aligned_zeros(shape)
             self._add_part(kind, X, first, part, sums)
             return sums
 
@@ -334,7 +335,7 @@ class PublicMatrix(abc.ABC):
     def _check_out(self, X: NDArray[Number], out: NDArray[Number] | None, kind: Kind) -> NDArray[Number]:
         shape = (self.rows, X.shape[-1])
         if out is None:
-            return np.zeros(shape, X.dtype)
+            return _aligned_zeros(shape).view(X.dtype)
         if not isinstance(out, np.ndarray) or out.shape != shape or out.dtype != X.dtype:
             given = f"{out.dtype} {out.shape}" if isinstance(out, np.ndarray) else type(out).__name__
             raise InputError(f"out: {given} given, an array of {X.dtype} {shape} expected")
@@ -356,6 +357,14 @@ class PublicMatrix(abc.ABC):
     def __repr__(self) -> str:
         facts = ", ".join(f"{name}={value!r}" for name, value in self.describe().items() if name != "family")
         return f"{type(self).__name__}({facts})"
+
+
+def _aligned_zeros(shape: tuple[int, ...]) -> Words:
+    """Return zeros that begin where a cache line does: fewer words of the kernel's vectors then lie in two lines."""
+    size = math.prod(shape)
+    room: Words = np.zeros(size + LINE // 8, np.uint64)
+    start = -room.ctypes.data % LINE // 8
+    return room[start : start + size].reshape(shape)
 
 
 def _accumulate(kind: Kind, totals: Words, part: Words) -> None:

@@ -12,13 +12,16 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
+from dpmpc._kernels import dispatch
 from dpmpc.bounds import Column, Schema
 from dpmpc.contributions import SecondMoments
 from dpmpc.encoding import FixedPoint, Mersenne61, ModulusPlan, Ring64, Sensitivity, plan_modulus
 from dpmpc.errors import InputError, OverflowRisk
 from references import sharing as reference
+from support.matrix_inputs import each_instruction_set
 
 VECTORS = json.loads((reference.VECTORS / "encoding.json").read_text())
+instruction_set = each_instruction_set(dispatch)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
 
@@ -26,6 +29,7 @@ def test_vectors_are_the_reference():
     assert json.loads(json.dumps(reference.encoding_vectors())) == VECTORS
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("case", VECTORS["box"])
 def test_box_vectors(case):
     encoding = FixedPoint(case["fractional_bits"])
@@ -35,6 +39,7 @@ def test_box_vectors(case):
     assert q.tolist() == case["q"]
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("case", VECTORS["ball"])
 def test_ball_vectors(case):
     z = [float.fromhex(v) for v in case["z"]]
@@ -66,6 +71,7 @@ def test_halves_are_rounded_to_even(k, bits):
     assert q.tolist() == [round(k + 0.5)]
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("columns", [1, 2, 3, 11, 300])
 @pytest.mark.parametrize("rows", [0, 1, 2, 97])
 def test_bounds_of_each_column(rows, columns):
@@ -121,6 +127,7 @@ def test_ball_is_within_a_unit_of_exact_truncation(z, bits):
     assert np.abs(q - exact).max() <= 1
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("bits", [30, 40, 50])
 def test_ball_is_not_left_where_floating_point_errs(bits):
     # ||(C_f, 1)||^2 = C_f^2 + 1 rounds to C_f^2 in floats: without the integer check q = (C_f, 1) would pass.
@@ -134,6 +141,7 @@ def test_ball_keeps_the_direction_of_the_largest_floats():
     assert FixedPoint(16).encode_ball([1.5e308, -1.5e308], 1.0).tolist() == [46340, -46340]
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("at", [(0, 0), (3, 2), (99, 4)])
 def test_a_value_that_is_not_finite_is_named(value, at):
