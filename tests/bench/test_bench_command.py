@@ -24,7 +24,7 @@ PARTS = {
         "system.performance_page",
         "system.performance_plots",
     ),
-    *("system.released", "system.scale_server", "system.wire"),
+    *("system.performance_plots", "system.released", "system.scale_server", "system.wire"),
 }
 ROOT = Path(command.__file__).parent
 
