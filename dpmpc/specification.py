@@ -35,6 +35,7 @@ RINGS = ("ring64", "mersenne61")
 COPIES = ("auto", "one", "each")
 FRACTIONAL_BITS = 16
 SHARE_LIMIT = 4e9
+_OLD_NAMES = {"statistic": "contribution", "seed": "simulation_seed"}  # of flat keywords in version 0.1
 RADIUS = choice("Clip rows, scaled by their bounds, to this L2 norm; None for no such limit.", symbol="C")
 
 
@@ -195,7 +196,7 @@ class ReleaseSpec(msgspec.Struct, frozen=True, kw_only=True):
         InputError
             If a keyword is none of these.
         """
-        values = dict(choices)
+        values = {_OLD_NAMES.get(name, name): value for name, value in choices.items()}
         if "sketch" in values:
             values["kind"] = values.pop("sketch")
         trust, mechanism, sketch = _taken(Trusted, values), _taken(Mechanism, values), _taken(Sketch, values)
