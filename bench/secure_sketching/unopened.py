@@ -20,8 +20,8 @@ from bench.harness import machine, markdown, plus_minus, summary, write
 from dpmpc.bounds import Column
 from dpmpc.client import share_batch
 from dpmpc.network.meter import RunStatistics
+from dpmpc.networked import Run, run_parties, run_servers
 from dpmpc.protocols import unopened_moment
-from dpmpc.protocols.linear_transform import Run, run_parties, run_servers
 from dpmpc.randomness import Stream
 
 CLIENTS, ITEMS, RUNS = 100_000, 1000, 5

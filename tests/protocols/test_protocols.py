@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dpmpc import networked
 from dpmpc import simulation as model
 from dpmpc.bounds import Column, Schema
 from dpmpc.cli.demonstrations import demonstration
@@ -22,7 +23,7 @@ from dpmpc.encoding import FixedPoint
 from dpmpc.errors import InconsistentShares, InputError, OverflowRisk
 from dpmpc.estimators import FrequencyMoment, LowRankApproximation, RidgeRegression
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.protocols import linear_transform, unopened_moment, unopened_ridge
+from dpmpc.protocols import unopened_moment, unopened_ridge
 from dpmpc.randomness import Stream, stream_for
 from dpmpc.release import GramRelease
 
@@ -149,7 +150,7 @@ def test_a_wrong_share_of_the_answer_is_noticed(servers, named):
     task = item_task(servers=servers)
     shares = share_batch(task, items(), stream=Stream.from_seed(1))
     with pytest.raises(InconsistentShares) as failure:
-        linear_transform.run_parties("network_programs.meddling_moment", task, shares)
+        networked.run_parties("network_programs.meddling_moment", task, shares)
     assert failure.value.party == named
 
 

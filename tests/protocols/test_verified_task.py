@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from dpmpc import networked
 from dpmpc.bounds import Column, Schema
 from dpmpc.client import share_batch
 from dpmpc.encoding import FixedPoint
@@ -185,13 +186,13 @@ def test_servers_and_analyst_refuse_as_processes(tmp_path):
     task = task_of()
     shares = share_batch(task, np.zeros((CLIENTS, 2)))
     with pytest.raises(GuaranteeError, match="epsilon"):
-        linear_transform.run_servers(weakened(task), shares)
+        networked.run_servers(weakened(task), shares)
 
 
 def test_an_honest_server_goes_on(tmp_path):
     task = task_of()
     party = party_of(task, tmp_path)
     party.meter = SimpleNamespace(phase=lambda name: contextlib.nullcontext())
-    save_share(linear_transform.share_file(tmp_path), share_batch(task, np.zeros((CLIENTS, 2)))[0])
+    save_share(networked.share_file(tmp_path), share_batch(task, np.zeros((CLIENTS, 2)))[0])
     asyncio.run(linear_transform.main(party))
     assert [receiver for receiver, _ in party.runtime.sent] == [ANALYST]
