@@ -87,7 +87,7 @@ def task_for(
     *,
     rows: int = ROWS,
     servers: int = 3,
-    seed: int | None = None,
+    simulation_seed: int | None = None,
     fractional_bits: int | None = None,
     **choices: Any,
 ) -> Task:
@@ -105,7 +105,7 @@ def task_for(
         k of the items' sketch.
     servers : int
         M, at least 3; t = (M - 1) // 2 of them may collude.
-    seed : int, optional
+    simulation_seed : int, optional
         Simulations only.
     fractional_bits : int, optional
         f; by default about the most with which ||z||^2 cannot wrap around.
@@ -117,7 +117,7 @@ def task_for(
     Task
         Verified and checked.
     """
-    statistic = ItemSketch.of(column, rows, public_seed(seed))
+    statistic = ItemSketch.of(column, rows, public_seed(simulation_seed))
 
     def task_with(bits: int) -> Task:
         return design(
@@ -130,7 +130,7 @@ def task_for(
                 sharing="shamir",
                 servers=servers,
                 fractional_bits=bits,
-                simulation_seed=seed,
+                simulation_seed=simulation_seed,
                 **choices,
             )
         )

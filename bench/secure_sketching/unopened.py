@@ -43,7 +43,7 @@ SETTINGS = (Setting(64, 3), Setting(256, 3), Setting(64, 5))
 def measure(setting: Setting, clients: int, runs: int) -> list[dict[str, Any]]:
     """Run both programs `runs` times on one batch; return a row for each of the two."""
     task = unopened_moment.task_for(
-        Column("item", 0, ITEMS - 1), clients, 1.0, 1e-7, rows=setting.rows, servers=setting.servers, seed=1
+        Column("item", 0, ITEMS - 1), clients, 1.0, 1e-7, rows=setting.rows, servers=setting.servers, simulation_seed=1
     )
     items = np.minimum(np.random.default_rng(1).geometric(0.01, (clients, 1)), ITEMS) - 1.0
     shares = share_batch(task, items, stream=Stream.from_seed(1))

@@ -22,7 +22,7 @@ CLIENTS, WIDTH, ROWS = 4000, 3, 50
 
 
 def task_of(**choices):
-    choices = {"sketch": "osnap", "rows": ROWS, "sparsity": 4, "seed": 3, **choices}
+    choices = {"sketch": "osnap", "rows": ROWS, "sparsity": 4, "simulation_seed": 3, **choices}
     return design(ReleaseSpec.of(Schema.unit(["a", "b", "y"]), CLIENTS, 1.0, 1e-6, **choices))
 
 

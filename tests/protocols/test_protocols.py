@@ -92,7 +92,7 @@ def test_shamir_shares_need_three_servers():
 
 def item_task(**choices):
     return unopened_moment.task_for(
-        Column("item", 0, ITEMS - 1), CLIENTS, 1.0, 1e-6, **{"rows": ROWS, "seed": 5, **choices}
+        Column("item", 0, ITEMS - 1), CLIENTS, 1.0, 1e-6, **{"rows": ROWS, "simulation_seed": 5, **choices}
     )
 
 
@@ -121,7 +121,7 @@ def test_ridge_from_products_of_mpyc_is_ridge_from_the_opened_sketch():
     """A^T A agrees to the last bit, and so does what every estimator of second moments makes of it."""
     schema, rows = Schema.unit(["a", "b", "y"]), np.random.default_rng(4).uniform(-1, 1, (CLIENTS, 3))
     rows[:, 2] = 0.5 * rows[:, 0] - 0.25 * rows[:, 1]
-    task = unopened_ridge.task_for(schema, CLIENTS, 1.0, 1e-6, rows=20, sketch="osnap", sparsity=2, seed=6)
+    task = unopened_ridge.task_for(schema, CLIENTS, 1.0, 1e-6, rows=20, sketch="osnap", sparsity=2, simulation_seed=6)
     release = model.run(task, rows, stream=Stream.from_seed(9))
     done = unopened_ridge.run(task, rows, "y", alpha=2.0, stream=Stream.from_seed(9))
     ones = np.rint(release.ones / task.sketch.scale).astype(int)
@@ -139,7 +139,7 @@ def test_ridge_from_products_of_mpyc_is_ridge_from_the_opened_sketch():
 
 @pytest.mark.parametrize("products", [np.zeros((3, 3), np.int64), np.zeros((4, 4))])
 def test_products_of_another_shape_are_refused(products):
-    task = unopened_ridge.task_for(Schema.unit(["a", "b", "y"]), CLIENTS, 1.0, 1e-6, rows=20, seed=6)
+    task = unopened_ridge.task_for(Schema.unit(["a", "b", "y"]), CLIENTS, 1.0, 1e-6, rows=20, simulation_seed=6)
     with pytest.raises(InputError, match=r"products: .* given, int64 \(4, 4\) expected"):
         GramRelease(task, products)
 
@@ -176,18 +176,20 @@ def test_only_items_are_squared():
 def test_the_square_never_wraps_around():
     """The chosen fractional bits fit for batches of every size; one bit more would not, or two."""
     for clients in (100, CLIENTS, 100_000, 1_000_000):
-        task = unopened_moment.task_for(Column("item", 0, 99), clients, 1.0, 1e-7, seed=1)
+        task = unopened_moment.task_for(Column("item", 0, 99), clients, 1.0, 1e-7, simulation_seed=1)
         bits = task.encoding.fractional_bits
         most = clients * 2**bits + math.sqrt(task.width) * task.modulus_plan.tail
         assert most**2 < 2**61 - 1
         with pytest.raises(OverflowRisk, match=f"fractional_bits: {bits + 2} given"):
-            unopened_moment.task_for(Column("item", 0, 99), clients, 1.0, 1e-7, seed=1, fractional_bits=bits + 2)
+            unopened_moment.task_for(
+                Column("item", 0, 99), clients, 1.0, 1e-7, simulation_seed=1, fractional_bits=bits + 2
+            )
 
 
 @pytest.mark.parametrize("clients", [2_000, 100_000])
 def test_the_products_never_wrap_around(clients):
     """Every client in the fullest place with the largest entry, and the noise at its bound: products stay below p/2."""
-    task = unopened_ridge.task_for(Schema.unit(["a", "y"]), clients, 1.0, 1e-7, rows=40, seed=1)
+    task = unopened_ridge.task_for(Schema.unit(["a", "y"]), clients, 1.0, 1e-7, rows=40, simulation_seed=1)
     fullest = task.sketch.occupancy() * 2**task.encoding.fractional_bits + int(task.modulus_plan.tail) + 1
     assert sum(int(entry) ** 2 for entry in fullest) < 2**60
     finer = dataclasses.replace(task, encoding=FixedPoint(task.encoding.fractional_bits + 12, "mersenne61"))

@@ -40,7 +40,7 @@ def task_of(**choices):
 def task_for(program):
     """A task that the program can do."""
     if program == "unopened_moment":
-        return unopened_moment.task_for(Column("item", 0, 9), CLIENTS, 1.0, 1e-6, seed=None)
+        return unopened_moment.task_for(Column("item", 0, 9), CLIENTS, 1.0, 1e-6, simulation_seed=None)
     if program == "unopened_ridge":
         return unopened_ridge.task_for(Schema.unit(["a", "b"]), CLIENTS, 1.0, 1e-6, rows=8)
     return task_of()
@@ -156,7 +156,7 @@ def test_seeds_of_the_noise_are_for_simulations_alone(tmp_path):
         linear_transform.verified_task(party_of(task_of(), tmp_path, keys=keys[:2]))
     with pytest.raises(InputError, match="hexadecimal"):
         linear_transform.verified_task(party_of(task_of(), tmp_path, keys=["no", None, 7]))
-    simulated = task_of(seed=1)
+    simulated = task_of(simulation_seed=1)
     assert linear_transform.verified_task(party_of(simulated, tmp_path, keys=keys)) == simulated
 
 
