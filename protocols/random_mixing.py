@@ -21,7 +21,11 @@ bytes: nothing is mixed or drawn again (`dpmpc.data_release.record`). No file is
 same one. Not promised: protection against a party that hands in other rows than it has, or none; that all parties end
 with a file if one of them leaves when it has read the releases of the others. The budget is spent then.
 
-Three parties, each a process of this machine, on files of your own, or one party on its own machine::
+Three parties, each a process of this machine, and generated people whose columns they divide among them::
+
+    python protocols/random_mixing.py -M3 --clients 50000 --epsilon 5
+
+The same on files of your own, or one party on its own machine::
 
     dpmpc mix --simulate a.csv b.csv c.csv --key id --epsilon 1 --delta 1e-5 --out release.dpmpc
     dpmpc mix --party 0 --data a.csv --key id --folder party-0 --out release.dpmpc
@@ -34,7 +38,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Mapping
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +48,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dpmpc
-from dpmpc.data_release import DataOwner, MixedRelease, MixingTask, mixing_of
+from dpmpc.data_release import DataOwner, MixedRelease, MixingTask, design, mixing_of
 from dpmpc.data_release.alignment import align, check_unique
-from dpmpc.data_release.networked import RELEASE_FILE, read_source
+from dpmpc.data_release.networked import RELEASE_FILE, Source, public_arguments, read_source, run
 from dpmpc.data_release.record import Record
 from dpmpc.errors import BatchMismatch, InputError
 from dpmpc.network.coins import exchange_bytes, toss_coins
@@ -53,7 +59,7 @@ from dpmpc.network.party import Party
 from dpmpc.network.settings import digest_of
 from dpmpc.network.simultaneous import DIGEST_BYTES, show_words
 from dpmpc.randomness import SEED_BYTES, Label, derive, stream_for
-from dpmpc.tables import read_labels, read_table
+from dpmpc.tables import Table, read_labels, read_table, write_csv
 
 PAPER = "Wu et al., Differentially Private Multi-Party Data Release for Linear Regression (UAI 2022)"
 
@@ -129,3 +135,44 @@ def provenance(arguments: Mapping[str, Any]) -> dict[str, Any]:
         "parties": arguments["names"],
         "date": arguments["date"],
     }
+
+
+def demonstrate(arguments: Sequence[str]) -> None:
+    """Divide the generated population's columns among parties, release them, and regress income on the others."""
+    from rich.markup import escape
+
+    from dpmpc.cli.demonstrations import demonstration_options
+    from dpmpc.cli.output import print_result
+    from dpmpc.data_release import RMGM
+    from dpmpc.datasets import DEMO_BOUNDS, DEMO_FEATURES, DEMO_TARGET, demo_population
+    from dpmpc.render.fit import values_table
+
+    chosen = demonstration_options(__doc__, arguments)
+    population = demo_population(chosen.clients)
+    table = population.table
+    if not 2 <= chosen.servers <= len(table.names):
+        raise InputError(f"servers: {chosen.servers} given, 2 to {len(table.names)} parties with columns expected")
+    columns = [table.names[number :: chosen.servers] for number in range(chosen.servers)]
+    task = design(columns, chosen.clients, chosen.epsilon, chosen.delta, bounds=DEMO_BOUNDS)
+    with tempfile.TemporaryDirectory() as folder:
+        sources = []
+        for number, names in enumerate(columns):
+            owned = np.column_stack([np.arange(chosen.clients), table.select(names).values])
+            sources.append(Source(f"{folder}/party{number}.csv", "id"))
+            write_csv(sources[-1].data, Table(("id", *names), owned))
+        called = [f"party {number}" for number in range(chosen.servers)]
+        release = run(public_arguments(task, called), sources)
+    fitted = RMGM().fit_release(release, DEMO_TARGET)
+    truth = dict(zip(DEMO_FEATURES, population.coefficients, strict=True))
+    found: dict[str, Sequence[float]] = {
+        "truth": [truth[name] for name in fitted.feature_names_],
+        "private": list(fitted.coef_),
+    }
+    coefficients = values_table("Coefficients", fitted.feature_names_, found)
+    print_result([repr(release), "", coefficients, escape(str(release.guarantee))])
+
+
+if __name__ == "__main__":
+    from dpmpc.cli.main import exit_status
+
+    sys.exit(exit_status(lambda: demonstrate(sys.argv[1:])))

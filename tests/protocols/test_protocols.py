@@ -3,7 +3,9 @@
 Randomness has a fixed seed wherever an answer is judged, so that nothing here fails by chance.
 """
 
+import asyncio
 import dataclasses
+import importlib
 import json
 import math
 import subprocess
@@ -17,7 +19,9 @@ from dpmpc import networked
 from dpmpc import simulation as model
 from dpmpc.bounds import Column, Schema
 from dpmpc.cli.demonstrations import demonstration
+from dpmpc.cli.fit_models import FitModel
 from dpmpc.client import share_batch
+from dpmpc.data_release.networked import PROGRAM as MIXING
 from dpmpc.datasets import DEMO_FEATURES, DEMO_TARGET, demo_population
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import InconsistentShares, InputError, OverflowRisk
@@ -76,12 +80,35 @@ def test_frequency_moments_among_three_servers():
     assert abs(answer["moment"] - exact) < 3 * answer["standard_error"]
 
 
-@pytest.mark.parametrize("program", ["ridge_regression", "unopened_moment", "unopened_ridge"])
+@pytest.mark.parametrize("program", ["linear_transform", "ridge_regression", "unopened_moment", "unopened_ridge"])
 def test_a_person_reads_the_answer_the_guarantee_and_the_cost(program):
     done = start(program, "-M3", "--clients", 5000, "--epsilon", 2)
     assert done.returncode == 0, done.stderr
     for words in ("private", "(2, 1e-07)-differential privacy for each of 5,000 clients", "set-up", "sent MB"):
         assert words in done.stdout
+
+
+def test_parties_with_different_columns_release_them():
+    done = start("random_mixing", "-M3", "--clients", 3000, "--epsilon", 20, "--delta", 1e-5)
+    assert done.returncode == 0, done.stderr
+    for words in ("Coefficients", *DEMO_FEATURES, "differential privacy"):
+        assert words in done.stdout
+
+
+def test_a_collection_is_released_by_another_command():
+    done = start("collected_release", "-M3")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "dpmpc release COLLECTION --server I" in done.stderr
+
+
+@pytest.mark.parametrize("program", sorted(PROGRAMS.glob("[!_]*.py")), ids=lambda path: path.stem)
+def test_every_program_can_be_started_by_hand(program):
+    assert 'if __name__ == "__main__":\n' in program.read_text()
+
+
+@pytest.mark.parametrize("program", [networked.PROGRAM, MIXING, *(kind.program for kind in FitModel.__subclasses__())])
+def test_programs_that_are_started_by_name_exist(program):
+    assert asyncio.iscoroutinefunction(importlib.import_module(program).main)
 
 
 def test_shamir_shares_need_three_servers():
