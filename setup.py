@@ -77,7 +77,7 @@ extensions = [
 ]
 
 setup(
-    packages=[*find_packages(include=["dpmpc", "dpmpc.*"]), "dpmpc.protocols"],
+    packages=sorted({*find_packages(include=["dpmpc", "dpmpc.*"]), "dpmpc.protocols"}),  # the link may be missing
     package_dir={"dpmpc.protocols": "protocols"},
     ext_modules=cythonize(
         extensions,

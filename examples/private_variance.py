@@ -15,10 +15,11 @@ import numpy as np
 
 from dpmpc.bounds import Column, Schema
 from dpmpc.client import share_batch
+from dpmpc.mpyc import open_to_analyst, opened, require_room, secure_array, with_room
 from dpmpc.network.party import Party
+from dpmpc.networked import run_parties
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.protocols.linear_transform import run_parties, sketch_alone, verified_task
-from dpmpc.protocols.unopened import open_to_analyst, opened, require_room, secure_array, with_room
+from dpmpc.protocols.linear_transform import sketch_alone, verified_task
 from dpmpc.task import Task
 
 

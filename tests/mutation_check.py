@@ -38,8 +38,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LISTS = Path(__file__).with_name("mutations")
-COPIED = ("dpmpc", "csrc", "tests", "docs", "examples", "setup.py", "pyproject.toml", "README.md")
-INSTALLED = {"protocols": "dpmpc/protocols", "bench": "bench"}  # copied to where they are imported from
+COPIED = ("dpmpc", "bench", "csrc", "tests", "docs", "examples", "setup.py", "pyproject.toml", "README.md")
+INSTALLED = {"protocols": "dpmpc/protocols"}  # a link in a checkout, which the copy follows
 RESULTS = ROOT / "bench" / "results"
 LONGEST = 3600  # seconds to wait for the next outcome
 PRELOADED = ("numpy", "scipy.stats", "scipy.optimize", "sklearn.base", "dp_accounting.pld.privacy_loss_distribution")
@@ -96,11 +96,11 @@ def copy_to(folder: Path) -> None:
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, folder / name)
+            shutil.copytree(
+                source, folder / name, ignore=shutil.ignore_patterns("results") if name == "bench" else None
+            )
         else:
             shutil.copy2(source, folder / name)
-    for name, place in INSTALLED.items():
-        shutil.copytree(ROOT / name, folder / place, ignore=shutil.ignore_patterns("results"))
 
 
 def compile_kernels(folder: Path, *options: str) -> None:

@@ -46,7 +46,7 @@ class CoinPress(BaseEstimator):  # type: ignore[misc]
     sharing, noise_by, corrupt_clients
         Among servers; see `dpmpc.planning.design`.
     run : callable, optional
-        How servers run a task: by default in this process; ``dpmpc.protocols.coinpress.run`` is among real ones.
+        How servers run a task: by default in this process; ``dpmpc.protocols.coinpress.Networked()`` starts real ones.
     seed : int, optional
         Simulations only: repeats the noise; the guarantee then says that nobody is protected.
 

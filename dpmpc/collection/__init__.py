@@ -9,7 +9,8 @@ In the order in which a report travels:
 `spool`       where a server keeps its shares until the release: words in `segments`, an index in SQLite (`database`)
 `ledger`      what a server has ever opened, so that it opens nothing of a report twice
 `agreement`   how the servers come to one mind, about the batch for one
-`releasing`   one server of a release; `dpmpc.protocols.collected_release` is the conversation with the others
+`releasing`   one server of a release, by itself
+`conversation` what the servers of a release say to one another, up to the file that all sign; `run_release` starts one
 `certificate` what all of them signed, in the release file, and its check by anybody
 
 Promised: what a server has acknowledged is in its spool, once; nothing is opened of a batch that is too small, that the

@@ -322,13 +322,13 @@ def _explain_the_end(party: Party) -> None:
         data = None if link is None else link.unread(Kind.DISPUTE)
         if data is not None:
             shown = _read(peer, party.runtime.dispute(peer, data))
-            conversation = party.runtime.conversation
+            conversation = _begun(party)
             error = None if conversation is None else conversation.liar(peer, shown.heard)
             party.runtime.foresee(error or _told(peer, shown))
 
 
 async def _resolve(party: Party, dispute: Disputed) -> NoReturn:
-    conversation, peer = party.runtime.conversation, dispute.peer
+    conversation, peer = _begun(party), dispute.peer
     nobody: ProtocolFailure
     if dispute.frame is None:
         reason = f"party {peer} has heard other announcements than party {party.pid}"
@@ -377,7 +377,7 @@ async def _dispute_of(party: Party, peer: int) -> Frame:
 
 def _show(party: Party, reason: str) -> None:
     """Send the last rounds to all other parties, without waiting for anybody."""
-    conversation = party.runtime.conversation
+    conversation = _begun(party)
     content = msgspec.json.encode(_Dispute(reason, [])) if conversation is None else conversation.shown(reason)
     for peer in party.runtime.peers:
         party.runtime.send_last_frame(peer, party.runtime.frame(Kind.DISPUTE, content))
@@ -390,9 +390,17 @@ def _read(peer: int, frame: Frame) -> _Dispute:
         raise _malformed(peer, Kind.DISPUTE, str(error)) from error
 
 
+def _begun(party: Party) -> Conversation | None:
+    """Return the conversation of a run, if it has begun."""
+    conversation = party.runtime.conversation
+    assert conversation is None or isinstance(conversation, Conversation)
+    return conversation
+
+
 async def _conversation(party: Party) -> Conversation:
     """Return the conversation; the first call begins it with everybody's fresh number."""
-    if party.runtime.conversation is None:
+    conversation = _begun(party)
+    if conversation is None:
         own = Stream.from_os().bytes(NONCE_BYTES)
         for peer in party.runtime.peers:
             await party.runtime.send_frame(peer, party.runtime.frame(Kind.NONCE, own))
@@ -400,8 +408,8 @@ async def _conversation(party: Party) -> Conversation:
         for peer in party.runtime.peers:
             frame = await party.runtime.receive_frame(peer, Kind.NONCE, ContentType.BYTES, (NONCE_BYTES,))
             nonces[peer] = frame.raw
-        party.runtime.conversation = Conversation(party, nonces)
-    return party.runtime.conversation
+        conversation = party.runtime.conversation = Conversation(party, nonces)
+    return conversation
 
 
 def _same(one: Record, other: Record) -> bool:
