@@ -39,10 +39,10 @@ from dpmpc.errors import CollectionClosed, GuaranteeError, InputError, TooFewCli
 from dpmpc.network.identity import check_certificate
 from dpmpc.noise import noise_from
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.privacy.exposure import MATRICES
 from dpmpc.randomness import SEED_BYTES, Label, derive
 from dpmpc.sharing import ShamirSharing
 from dpmpc.sketching import Sum
+from dpmpc.specification import MATRICES
 from dpmpc.storage import malformed
 from dpmpc.task import Task
 from dpmpc.untrusted import ReadError, printable, read_bytes, read_toml

@@ -17,10 +17,10 @@ from dpmpc.privacy.accountants import (
     released_sd,
 )
 from dpmpc.privacy.budget import BudgetLedger
-from dpmpc.privacy.calibration import CALIBRATIONS, account, calibrate, epsilon_against
+from dpmpc.privacy.calibration import account, calibrate, epsilon_against
 from dpmpc.privacy.composition import Cost, composed_epsilon
 from dpmpc.privacy.concentrated import ZCDPBudget, epsilon_of_rho, rho_of_sum
-from dpmpc.privacy.exposure import COALITIONS, EffectiveNoise, IndependentRowNoise, Trust
+from dpmpc.privacy.exposure import EffectiveNoise, IndependentRowNoise
 from dpmpc.privacy.gaussian import (
     analytic_gaussian_sigma,
     check_budget,
@@ -31,13 +31,11 @@ from dpmpc.privacy.gaussian import (
     plain_float,
 )
 from dpmpc.privacy.guarantee import REPLACE_ONE, Guarantee, Preconditions
-from dpmpc.privacy.noising import NOISED_BY, NoisePlacement
+from dpmpc.privacy.noising import NoisePlacement
+from dpmpc.specification import TrustModel
 
 __all__ = [
     "ACCOUNTANTS",
-    "CALIBRATIONS",
-    "COALITIONS",
-    "NOISED_BY",
     "REPLACE_ONE",
     "Accountant",
     "BudgetLedger",
@@ -48,7 +46,7 @@ __all__ = [
     "NoisePlacement",
     "Preconditions",
     "SearchedAccountant",
-    "Trust",
+    "TrustModel",
     "ZCDPBudget",
     "account",
     "analytic_gaussian_sigma",

@@ -18,8 +18,9 @@ from dpmpc.encoding import Sensitivity
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import MAX_SCALE, DiscreteGaussian, DiscreteLaplace, GammaLaplace, Gaussian, Noise, Skellam
 from dpmpc.privacy import gaussian, integer_noise, rigorous
-from dpmpc.privacy.exposure import EffectiveNoise, IndependentRowNoise, Trust
+from dpmpc.privacy.exposure import EffectiveNoise, IndependentRowNoise
 from dpmpc.sketching import PublicMatrix
+from dpmpc.specification import TrustModel
 
 GAMMA = 0.5  # the paper's occupancy slack: every row holds at least (1 - gamma) n / k clients
 
@@ -29,7 +30,9 @@ def occupancy_failure(sketch: PublicMatrix, gamma: float = GAMMA) -> float:
     return sketch.rows * math.exp(-(gamma**2) * sketch.columns / (2 * sketch.rows))
 
 
-def paper_variance(sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: float, delta: float, trust: Trust) -> float:
+def paper_variance(
+    sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: float, delta: float, trust: TrustModel
+) -> float:
     """Corollary 4.7: (2 eta)^2 2 ln(1.25/delta0) / epsilon0^2 k / ((1 - gamma)(n - t)), per entry and copy.
 
     epsilon0 = epsilon/(s d), delta0 = (delta - failure)/(s d): the occupancy failure is part of the promised delta.
@@ -72,7 +75,7 @@ class Accountant(abc.ABC):
         """Least noise of this family that gives (epsilon, delta)."""
 
     def papers(
-        self, sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: float, delta: float, trust: Trust
+        self, sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: float, delta: float, trust: TrustModel
     ) -> Noise:
         """Noise of this family as the paper calibrates it; an error for families that it does not have."""
         raise InputError("calibration: 'paper' given, 'joint' expected for a noise that the paper does not have")
@@ -128,7 +131,7 @@ class SearchedAccountant(Accountant):
             ) from error
 
     def papers(
-        self, sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: float, delta: float, trust: Trust
+        self, sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: float, delta: float, trust: TrustModel
     ) -> Noise:
         """Noise of the variance of Corollary 4.7."""
         return self.with_variance(paper_variance(sketch, sensitivity, epsilon, delta, trust))
@@ -231,7 +234,7 @@ class _LaplaceAccountant(Accountant):
         return self._noise(exposure.sparsity, sensitivity, epsilon, fewest)
 
     def papers(
-        self, sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: float, delta: float, trust: Trust
+        self, sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: float, delta: float, trust: TrustModel
     ) -> Noise:
         """Corollary 4.10: b = k Delta_1 / epsilon (Delta_1 = 2 eta d), m = n/k - t."""
         shares = sketch.columns // sketch.rows - trust.lost

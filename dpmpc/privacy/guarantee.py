@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.notebook import statement_html
-from dpmpc.privacy.exposure import MATRICES, STATIC_FAILURE
+from dpmpc.specification import MATRICES, STATIC_FAILURE
 
 REPLACE_ONE = "replace-one"
 REPEATABLE = "the randomness can be repeated from a seed, so nobody is protected by it."

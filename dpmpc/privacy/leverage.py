@@ -22,11 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.errors import GuaranteeError
-from dpmpc.privacy.exposure import EffectiveNoise, Trust
+from dpmpc.privacy.exposure import EffectiveNoise
 from dpmpc.privacy.integer_noise import ROUNDING_WIDTH, smoothing_slack
 from dpmpc.privacy.rigorous import above, forms_error, inverse_within, smallest_eigenvalue_below, sum_above
 from dpmpc.sketching import PublicMatrix
 from dpmpc.sketching.public_matrix import integer_from
+from dpmpc.specification import TrustModel
 
 Reals = NDArray[np.float64]
 
@@ -59,7 +60,7 @@ class OneCopyNoise(EffectiveNoise):
     clients: int
 
     @classmethod
-    def of(cls, sketch: PublicMatrix, trust: Trust) -> OneCopyNoise:
+    def of(cls, sketch: PublicMatrix, trust: TrustModel) -> OneCopyNoise:
         """Measure a public matrix whose clients hit two rows or more.
 
         Corrupt clients and dropouts are chosen after S is known; if corrupt clients were fixed before, the number of
