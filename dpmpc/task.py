@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc import privacy
-from dpmpc.arguments import require_bool, require_choice
+from dpmpc.arguments import require_bool, require_choice, require_float
 from dpmpc.bounds import Schema
 from dpmpc.contributions import Contribution, contribution_from
 from dpmpc.encoding import FixedPoint, ModulusPlan, Sensitivity, plan_modulus, ring_named
@@ -83,7 +83,7 @@ class Task:
 
     def __post_init__(self) -> None:
         for name in ("epsilon", "delta"):  # plain floats, of whichever type they came: they are part of the digest
-            object.__setattr__(self, name, privacy.plain_float(name, getattr(self, name)))
+            object.__setattr__(self, name, require_float(name, getattr(self, name)))
         if self.trust.corrupt_servers is None:
             raise InputError("corrupt_servers: None given, a whole number expected: a task states what it relies on")
         require_choice("sharing", self.sharing, SHARINGS)

@@ -34,7 +34,7 @@ from support.pages import ROOT, load
 ALPHA = 1e-6
 RELEASES = 5000
 DILUTED = "diluted-laplace"
-NO_NOISE = {"epsilon": 1e5, "delta": 1e-3, "seed": 0}
+NO_NOISE = {"epsilon": 1e5, "delta": 1e-3, "simulation_seed": 0}
 
 
 @pytest.mark.parametrize("program", ["block_sketch", "private_variance", "diluted_laplace", "elastic_net"])
@@ -72,8 +72,8 @@ def diluted(monkeypatch):
 
 def small_task(**choices):
     """Return a task of the audit's size."""
-    wanted = {"epsilon": 1.0, "delta": 0.01, "sketch": "osnap", "rows": ROWS, "sparsity": 2, "seed": 3, **choices}
-    return design(ReleaseSpec.of(Schema.unit(NAMES), CLIENTS, noise=DILUTED, **wanted))
+    wanted = {"epsilon": 1.0, "delta": 0.01, "sketch": "osnap", "rows": ROWS, "sparsity": 2, **choices}
+    return design(ReleaseSpec.of(Schema.unit(NAMES), CLIENTS, noise=DILUTED, simulation_seed=3, **wanted))
 
 
 class Bare(Sums):

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.arguments import require_whole
 from dpmpc.errors import InputError, SimulationOnly
 from dpmpc.randomness import KEY_BYTES, Label, Stream
 
@@ -42,13 +43,6 @@ def in_steps(exact: Fraction) -> Fraction:
     """Round up to a multiple of 2^-10, and to an integer above 2^10."""
     steps = STEPS if exact < 1 << 10 else 1
     return Fraction(math.ceil(exact * steps), steps)
-
-
-def checked_shares(shares: object) -> int:
-    """Return the number of shares that make up one variable, if it is in [1, 2^40]."""
-    if not isinstance(shares, (int, np.integer)) or not _is_count(shares) or not 1 <= shares <= MAX_SHARES:
-        raise InputError(f"shares: {shares!r} given, an integer from 1 to 2^{MAX_SHARES.bit_length() - 1} expected")
-    return int(shares)
 
 
 BLOCK_DRAWS = 1 << 16
@@ -110,8 +104,7 @@ class Noise(ABC):
             If the noise is for simulations only and no stream is given.
         """
         dimensions = _checked_shape(shape)
-        if not _is_count(threads) or threads < 1:
-            raise InputError(f"threads: {threads!r} given, a positive integer expected")
+        require_whole("threads", threads, 1)
         call = self._call_stream(stream)
         out = np.empty(math.prod(dimensions), np.int64 if self.integer else np.float64)
 
@@ -154,10 +147,4 @@ class Noise(ABC):
 
 def _checked_shape(shape: int | tuple[int, ...]) -> tuple[int, ...]:
     dimensions = shape if isinstance(shape, tuple) else (shape,)
-    if not all(_is_count(dimension) and dimension >= 0 for dimension in dimensions):
-        raise InputError(f"shape: {shape!r} given, a tuple of non-negative integers expected")
-    return tuple(int(dimension) for dimension in dimensions)
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return tuple(require_whole("shape", dimension, 0) for dimension in dimensions)

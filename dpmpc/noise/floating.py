@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.noise.base import Noise, checked_shares, positive
+from dpmpc.arguments import require_whole
+from dpmpc.noise.base import MAX_SHARES, Noise, positive
 from dpmpc.randomness import Stream
 
 
@@ -68,7 +69,7 @@ class GammaLaplace(Noise):
         exact = positive("scale", scale, None)
         nearest = float(exact)
         self.scale = nearest if nearest >= exact else math.nextafter(nearest, math.inf)
-        self.shares = checked_shares(shares)
+        self.shares = require_whole("shares", shares, 1, MAX_SHARES)
 
     @property
     def variance(self) -> float:

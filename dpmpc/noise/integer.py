@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc._kernels import samplers
-from dpmpc.noise.base import Noise, checked_shares, in_steps, positive
+from dpmpc.arguments import require_whole
+from dpmpc.noise.base import MAX_SHARES, Noise, in_steps, positive
 from dpmpc.noise.poisson import MAX_MEAN, PoissonPlan, poisson_plan
 from dpmpc.randomness import Stream
 
@@ -176,7 +177,7 @@ class DiscreteLaplace(Noise):
         # The least number of levels with 2^levels >= 128 scale, and at least 1.
         self._levels = max(1, (math.ceil(TAIL_SCALES * rounded) - 1).bit_length())
         self.scale = float(rounded)
-        self.shares = checked_shares(shares)
+        self.shares = require_whole("shares", shares, 1, MAX_SHARES)
 
     @property
     def variance(self) -> float:

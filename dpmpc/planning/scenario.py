@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import math
 
-from dpmpc.arguments import require_choice
+from dpmpc.arguments import require_choice, require_whole
 from dpmpc.bounds import largest_squared_norm
 from dpmpc.contributions import SecondMoments, moment_sensitivity
 from dpmpc.errors import InputError
@@ -83,8 +83,7 @@ class Scenario:
 
     def __post_init__(self) -> None:
         for name, least in (("columns", 1), ("clients", 1), ("sparsity", 1)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name}: {getattr(self, name)} given, at least {least} expected")
+            require_whole(name, getattr(self, name), least)
         require_choice("noise_by", self.noise_by, NOISED_BY)
 
     @classmethod

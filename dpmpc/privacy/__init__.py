@@ -28,7 +28,6 @@ from dpmpc.privacy.gaussian import (
     delta_of_mu,
     epsilon_of_mu,
     mu_of_budget,
-    plain_float,
 )
 from dpmpc.privacy.guarantee import REPLACE_ONE, Guarantee, Preconditions
 from dpmpc.privacy.noising import NoisePlacement
@@ -62,7 +61,6 @@ __all__ = [
     "is_pure",
     "mu_of_budget",
     "occupancy_failure",
-    "plain_float",
     "released_sd",
     "rho_of_sum",
 ]

@@ -113,7 +113,7 @@ def test_the_noise_of_a_task_is_what_the_setting_says(choices, noise_by, corrupt
 
 
 def test_the_noise_of_the_printed_calibration_is_predicted_too():
-    choices = {"sketch": "countsketch", "rows": 60, "seed": 1}
+    choices = {"sketch": "countsketch", "rows": 60, "simulation_seed": 1}
     tasks = [
         design(ReleaseSpec.of(Schema.unit([*"abcdef"]), 500_000, 1.0, 1e-7, calibration=c, **choices))
         for c in ("joint", "paper")

@@ -32,7 +32,7 @@ def box(columns, bits=16):
 
 
 def task_of(clients=600, **choices):
-    choices = {"sketch": "osnap", "rows": 12, "sparsity": 3, "seed": 7, **choices}
+    choices = {"sketch": "osnap", "rows": 12, "sparsity": 3, "simulation_seed": 7, **choices}
     return design(ReleaseSpec.of(Schema.unit(NAMES), clients, 1.0, 1e-6, **choices))
 
 

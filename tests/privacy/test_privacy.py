@@ -9,6 +9,7 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution
 
 from dpmpc import privacy
+from dpmpc.arguments import require_float
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import DiscreteGaussian, Skellam
@@ -182,7 +183,7 @@ def test_a_budget_that_no_noise_can_meet_is_refused(noise, epsilon, reason):
 @pytest.mark.parametrize("value", [True, "1", None, 1j])
 def test_a_part_of_a_budget_is_a_number(value):
     with pytest.raises(InputError, match=r"delta: .* given, a number expected"):
-        privacy.plain_float("delta", value)
+        require_float("delta", value)
 
 
 def test_dropouts_and_corruption_both_count():
