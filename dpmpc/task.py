@@ -11,7 +11,6 @@ import dataclasses
 import functools
 import hashlib
 import json
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -188,10 +187,8 @@ class Task:
             self.encoding.ring,
             int(self.sketch.occupancy().max()),
             self.statistic.largest_entry(self.encoding),
-            math.sqrt(int(self.noise_terms.max()) * self.noise.variance),
+            functools.partial(self.noise.tail, int(self.noise_terms.max())),
             self.sketch.rows * self.width,
-            noise=self.noise.name,
-            scale=getattr(self.noise, "scale", None),
         )
 
     def verify(self) -> Task:

@@ -21,12 +21,11 @@ from dpmpc.audit import audit
 from dpmpc.audit.registry import CLIENTS, CORNERS, NAMES, ROWS
 from dpmpc.audit.sums import Sums
 from dpmpc.bounds import Schema
-from dpmpc.encoding import TAILS
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.estimators.base import PrivateLinearModel
 from dpmpc.noise import FAMILIES, noise_from
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.privacy import ACCOUNTANTS, released_sd
+from dpmpc.privacy import released_sd
 from dpmpc.randomness import Stream
 from dpmpc.task import Task
 from support.pages import ROOT, load
@@ -65,8 +64,7 @@ def test_the_sketch_of_the_example_is_what_its_entries_say():
 @pytest.fixture
 def diluted(monkeypatch):
     """The noise of the example, known by its name until the test ends."""
-    for registry in (FAMILIES, ACCOUNTANTS, TAILS):
-        monkeypatch.setitem(registry, DILUTED, None)
+    monkeypatch.setitem(FAMILIES, DILUTED, None)
     return load(ROOT / "examples" / "diluted_laplace.py")
 
 

@@ -249,10 +249,8 @@ class Collection:
             task.encoding.ring,
             self.largest_batch,  # at most so many contributions meet in a row
             task.statistic.largest_entry(task.encoding),
-            math.sqrt(draws * task.noise.variance),
+            functools.partial(task.noise.tail, draws),
             task.sketch.rows * task.width,
-            noise=task.noise.name,
-            scale=getattr(task.noise, "scale", None),
         )
         return self
 

@@ -129,9 +129,8 @@ class MixingTask:
             self.encoding.ring,
             1 if self.rows is None else self.subjects,
             1 << self.encoding.fractional_bits,
-            math.sqrt(self.noise.variance),
+            functools.partial(self.noise.tail, 1),
             self.released_rows * len(self.columns),
-            noise=self.noise.name,
         )
 
     def verify(self) -> MixingTask:

@@ -58,6 +58,8 @@ class Noise(ABC):
         What the command line and saved releases call it.
     parameters : tuple of str
         The attributes that, with the name, say all about it: the arguments of the constructor.
+    accountant : str or type
+        Who accounts for it: a name of `dpmpc.privacy.ACCOUNTANTS`, or a subclass of `dpmpc.privacy.Accountant`.
     integer : bool
         Whether draws are int64; float64 otherwise.
     simulation_only : bool
@@ -66,6 +68,7 @@ class Noise(ABC):
 
     name: ClassVar[str]
     parameters: ClassVar[tuple[str, ...]]
+    accountant: ClassVar[str | type[Any]]
     integer: ClassVar[bool] = True
     simulation_only: ClassVar[bool] = False
 
@@ -73,6 +76,18 @@ class Noise(ABC):
     @abstractmethod
     def variance(self) -> float:
         """The variance of one draw."""
+
+    @abstractmethod
+    def tail(self, draws: int, log_odds: float) -> float:
+        """Return what a sum of so many draws stays below in absolute value, except with probability 2 exp(-L).
+
+        Parameters
+        ----------
+        draws : int
+            Number of independent draws in the sum.
+        log_odds : float
+            L, positive.
+        """
 
     @abstractmethod
     def _fill(self, out: NDArray[Any], stream: Stream) -> None:
@@ -143,6 +158,11 @@ class Noise(ABC):
     def __repr__(self) -> str:
         arguments = ", ".join(f"{parameter}={getattr(self, parameter)!r}" for parameter in self.parameters)
         return f"{type(self).__name__}({arguments})"
+
+
+def gaussian_tail(variance: float, log_odds: float) -> float:
+    """Return sqrt(2 v L), which a variable X with ln E exp(t X) <= v t^2 / 2 stays below (Chernoff)."""
+    return math.sqrt(variance) * math.sqrt(2 * log_odds)
 
 
 def _checked_shape(shape: int | tuple[int, ...]) -> tuple[int, ...]:
