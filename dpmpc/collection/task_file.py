@@ -39,10 +39,10 @@ from dpmpc.errors import CollectionClosed, GuaranteeError, InputError, TooFewCli
 from dpmpc.network.identity import check_certificate
 from dpmpc.noise import noise_from
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.privacy.exposure import MATRICES
 from dpmpc.randomness import SEED_BYTES, Label, derive
 from dpmpc.sharing import ShamirSharing
 from dpmpc.sketching import Sum
+from dpmpc.specification import MATRICES
 from dpmpc.storage import malformed
 from dpmpc.task import Task
 from dpmpc.untrusted import ReadError, printable, read_bytes, read_toml
@@ -249,10 +249,8 @@ class Collection:
             task.encoding.ring,
             self.largest_batch,  # at most so many contributions meet in a row
             task.statistic.largest_entry(task.encoding),
-            math.sqrt(draws * task.noise.variance),
+            functools.partial(task.noise.tail, draws),
             task.sketch.rows * task.width,
-            noise=task.noise.name,
-            scale=getattr(task.noise, "scale", None),
         )
         return self
 

@@ -10,8 +10,9 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpmpc.arguments import require_whole
 from dpmpc.errors import InputError
-from dpmpc.sketching.public_matrix import MOST_ROWS, integer_from
+from dpmpc.sketching.public_matrix import MOST_ROWS
 
 # What "theory" takes for granted before any data is seen: columns uniform on [-1, 1], half of the label explained.
 SECOND_MOMENT = 1 / 3
@@ -46,7 +47,7 @@ def choose_rows(rows: int | str, subjects: int, features: int, noise_sd: float, 
     elif isinstance(rows, str):
         raise InputError(f"rows: {rows!r} given, a number, 'theory' or 'paper' expected")
     else:
-        chosen = integer_from("rows", rows, 1, MOST_ROWS)
+        chosen = require_whole("rows", rows, 1, MOST_ROWS)
     if chosen < features:
         given = f"{rows!r}, hence {chosen}," if isinstance(rows, str) else str(chosen)
         raise InputError(

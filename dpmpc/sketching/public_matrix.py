@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import abc
 import math
-import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.arguments import require_whole
 from dpmpc.encoding.ring import Mersenne61, Ring, Words, ring_named
 from dpmpc.errors import InputError
 from dpmpc.sketching import overlaps
@@ -54,9 +54,9 @@ class PublicMatrix(abc.ABC):
     family: ClassVar[str]
 
     def __init__(self, rows: int, columns: int, sparsity: int, balanced: bool):
-        self.rows = integer_from("rows", rows, 1, MOST_ROWS)
-        self.columns = integer_from("columns", columns, 1, MOST_COLUMNS)
-        self.sparsity = integer_from("sparsity", sparsity, 1, self.rows)
+        self.rows = require_whole("rows", rows, 1, MOST_ROWS)
+        self.columns = require_whole("columns", columns, 1, MOST_COLUMNS)
+        self.sparsity = require_whole("sparsity", sparsity, 1, self.rows)
         if not isinstance(balanced, bool):
             raise InputError(f"balanced: {balanced!r} given, True or False expected")
         self.balanced = balanced
@@ -142,7 +142,7 @@ class PublicMatrix(abc.ABC):
         self._check_clients(X, first)
         if X.ndim == 3 and X.shape[1] == 1:
             X = X[:, 0]
-        threads = integer_from("threads", threads, 1, 1 << 10)
+        threads = require_whole("threads", threads, 1, 1 << 10)
         sums = self._check_out(X, out, kind)
         terms, totals = X.view(np.uint64), sums.view(np.uint64)
         parts = self._parts(kind, first, len(X), threads)
@@ -328,7 +328,7 @@ class PublicMatrix(abc.ABC):
     def _check_clients(self, X: NDArray[Number], first: int) -> None:
         if X.ndim not in (2, 3) or X.shape[-1] == 0 or (X.ndim == 3 and X.shape[1] not in (1, self.sparsity)):
             raise InputError(f"X: shape {X.shape} given, (m, p), (m, 1, p) or (m, {self.sparsity}, p) expected")
-        integer_from("first", first, 0, self.columns)
+        require_whole("first", first, 0, self.columns)
         if first + len(X) > self.columns:
             raise InputError(f"X: clients {first} to {first + len(X) - 1} given, clients below {self.columns} expected")
 
@@ -380,16 +380,6 @@ def _kind(X: object, ring: str | Ring) -> Kind:
     if dtype not in (np.uint64, np.float64):
         raise InputError(f"X: {dtype} given, an array of uint64 or float64 expected")
     return "float64" if dtype == np.float64 else cast(Kind, ring_named(ring).name)
-
-
-def integer_from(name: str, value: int, low: int, high: int) -> int:
-    """Return an integer argument, checked."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise InputError(f"{name}: {value!r} given, an integer expected")
-    number = operator.index(value)
-    if not low <= number <= high:
-        raise InputError(f"{name}: {number} given, an integer from {low} to {high} expected")
-    return number
 
 
 def weights_from(weights: Reals, rows: int) -> Reals:

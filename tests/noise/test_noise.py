@@ -24,6 +24,7 @@ from dpmpc._kernels import samplers
 from dpmpc.errors import InputError, SimulationOnly
 from dpmpc.noise import (
     BLOCK_DRAWS,
+    FAMILIES,
     DiscreteGaussian,
     DiscreteLaplace,
     GammaLaplace,
@@ -35,6 +36,7 @@ from dpmpc.noise import (
 from dpmpc.noise.integer import WordBuffer
 from dpmpc.noise.poisson import SERIES_FROM, PoissonPlan
 from dpmpc.randomness import Label, Stream
+from dpmpc.specification import NOISES
 from references import samplers as reference
 
 VECTORS = json.loads(reference.VECTORS.read_text())
@@ -338,3 +340,7 @@ def test_descriptions_survive_json_and_tell_noises_apart(noise: Noise) -> None:
     assert type(again) is type(noise)
     assert again != DiscreteGaussian(3)
     assert repr(noise) == repr(again)
+
+
+def test_users_may_choose_every_integer_noise():
+    assert tuple(name for name, family in FAMILIES.items() if family.integer and not family.simulation_only) == NOISES

@@ -20,12 +20,12 @@ from dpmpc.encoding import Sensitivity
 from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, PrivacyWarning
 from dpmpc.network.identity import write_identity
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.privacy import BudgetLedger, Cost, Guarantee, NoisePlacement, Preconditions, Trust
-from dpmpc.privacy.exposure import MATRICES, STATIC_FAILURE
+from dpmpc.privacy import BudgetLedger, Cost, Guarantee, NoisePlacement, Preconditions, TrustModel
 from dpmpc.release import GramRelease, Release
 from dpmpc.server import transform
 from dpmpc.sharing.batch import ArrayShare
 from dpmpc.sketching import OSNAP
+from dpmpc.specification import MATRICES, STATIC_FAILURE
 from support.hostile.surrounding import surround
 
 VERSION_0_1 = Path(__file__).parents[1] / "vectors" / "version_0_1"
@@ -74,7 +74,7 @@ def test_the_true_delta_stays_below_the_claim_whoever_is_missing(copies, q):
     """Every set of q clients is left out, every other client is looked at, and delta is summed over the exact law."""
     S, side, reach = OSNAP(rows=2, columns=6, sparsity=2, seed=1, balanced=True), 256, 10
     epsilon, delta = 3.0, 1e-3
-    trust, noising = Trust(dropouts=q), NoisePlacement(copies=1 if copies == "one" else None)
+    trust, noising = TrustModel(dropouts=q), NoisePlacement(copies=1 if copies == "one" else None)
     noise = privacy.calibrate(S, box(reach=reach), epsilon, delta, trust=trust, noising=noising)
     promise = privacy.account(noise, S, box(reach=reach), epsilon, delta, trust=trust, noising=noising)
     assert promise.dropouts == q
@@ -182,7 +182,7 @@ def test_a_guarantee_says_what_it_is_given(options, noise_by, composes):
 
 
 def test_a_static_coalition_pays_for_sixteen_matrices_and_names_philox():
-    trust = Trust(corrupt_clients=20, coalition="static")
+    trust = TrustModel(corrupt_clients=20, coalition="static")
     assert (MATRICES, STATIC_FAILURE, trust.failure) == (16, 2.0**-60, 2.0**-56)
     S, delta = OSNAP(rows=40, columns=4000, sparsity=2, seed=1, balanced=True), 2.0**-56
     with pytest.raises(GuaranteeError, match=r"coalition: 'static' given at delta = 1\.38778e-17"):
@@ -193,7 +193,7 @@ def test_a_static_coalition_pays_for_sixteen_matrices_and_names_philox():
     assert promise.achieved_epsilon == pytest.approx(at, rel=1e-9)
     assert Cost.of(promise).delta == 2.0**-56
     assert "Philox4x32-7 is a pseudorandom function; at most 16" in str(promise)
-    adaptive = privacy.account(noise, S, box(), 2.0, 2 * delta, trust=Trust(corrupt_clients=3))
+    adaptive = privacy.account(noise, S, box(), 2.0, 2 * delta, trust=TrustModel(corrupt_clients=3))
     assert "Philox" not in str(adaptive)
 
 
