@@ -29,6 +29,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
+from dpmpc.collection.designing import omission
 from dpmpc.collection.task_file import ATTEMPTS, Collection
 from dpmpc.errors import GuaranteeError, InputError, VerificationFailed
 from dpmpc.network.identity import sign, verify_signature
@@ -344,7 +345,7 @@ def verify(
         f"guarantee: epsilon {epsilon:.6g} at delta {delta:g}, recomputed for this batch of {task.clients} reports"
         + (f", at most {task.trust.corrupt_clients} of them by strangers" if task.noising.by == "clients" else "")
     )
-    checks.append(f"omission: {pinned.omission(task)}")
+    checks.append(f"omission: {omission(pinned, task)}")
     if not _close(statement.noise_variance, task.noise_variance.tolist()):
         raise VerificationFailed("noise_variance: another claimed than the public facts give")
     checks.append(f"noise variance: {task.noise_variance.mean():.6g} in the mean of {len(task.noise_variance)} rows")
