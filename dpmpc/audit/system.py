@@ -35,9 +35,9 @@ from dpmpc.collection.certificate import manifest_of
 from dpmpc.collection.designing import design_collection
 from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.releasing import ReleasingServer
+from dpmpc.collection.report_ids import ID_BYTES, as_strings
 from dpmpc.collection.reports import ReportFormat, make_reports
 from dpmpc.collection.server_folder import ServerFolder
-from dpmpc.collection.spool import ID_BYTES, as_strings
 from dpmpc.collection.task_file import Collection, ServerEntry
 from dpmpc.encoding.ring import Words
 from dpmpc.errors import DpmpcError, GuaranteeError, InputError

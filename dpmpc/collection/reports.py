@@ -34,7 +34,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
 from dpmpc.client import Client
-from dpmpc.collection.spool import ID_BYTES
+from dpmpc.collection.report_ids import ID_BYTES
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError, ReportRejected
 from dpmpc.randomness import KEY_BYTES, Label, Stream

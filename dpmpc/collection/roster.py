@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpmpc.collection.spool import ID_BYTES, ID_TYPE
+from dpmpc.collection.report_ids import ID_BYTES, ID_TYPE
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError
 from dpmpc.network.identity import write_private

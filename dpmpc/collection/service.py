@@ -49,9 +49,10 @@ from typing import Any
 from dpmpc.collection.admission import Admission, Limits, Refusal
 from dpmpc.collection.connections import SeldomLogger
 from dpmpc.collection.group_commit import GroupCommit, NoRoom
+from dpmpc.collection.report_ids import ID_BYTES
 from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.roster import Roster
-from dpmpc.collection.spool import ID_BYTES, Added, Spool
+from dpmpc.collection.spool import Added, Spool
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import CollectionClosed, InputError, ReportConflict, ReportRejected, SpoolError
 from dpmpc.network.callers import network_of

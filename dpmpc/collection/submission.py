@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 
 from dpmpc.client import Client
 from dpmpc.collection.pending import Pending, Record
+from dpmpc.collection.report_ids import ID_BYTES
 from dpmpc.collection.reports import make_reports
 from dpmpc.collection.roster import Ticket
-from dpmpc.collection.spool import ID_BYTES
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import (
     CollectionClosed,

@@ -227,7 +227,9 @@ def collected(entries, **options):
     now = datetime.datetime.now(datetime.UTC)
     times = {"opens": now - DAY, "closes": now, "expires": now + DAY}
     sizes = {"minimum_batch": 200, "largest_batch": 5000, "sketch": "sum"}
-    return design_collection("a trial", SCHEMA, entries, 1.0, 1e-6, **times, **(sizes | options))
+    return design_collection(
+        "a trial", Schema.from_pair(["a", "y"], (-1.0, 1.0)), entries, 1.0, 1e-6, **times, **(sizes | options)
+    )
 
 
 def test_servers_make_the_noise_of_a_collection_unless_told_otherwise(entries):
