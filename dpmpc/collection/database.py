@@ -1,4 +1,4 @@
-"""What the stores of a server have in common: SQLite with commits that last, and chains of hashes over rows.
+"""Open the databases of a server's stores with durable commits, and chain their rows by hashes.
 
 Promised: what a transaction has committed survives a crash of the process, of the system, and a loss of power, because
 what is committed is synced before a commit returns (synchronous=EXTRA) and directory entries are synced when files
@@ -63,7 +63,7 @@ def private_folder(folder: Path) -> None:
 
 
 def connect(path: Path, *, create: bool, journal: Journal = "WAL") -> sqlite3.Connection:
-    """Open a database in a private folder; one that is not there is made (mode 0600) or refused.
+    """Open a database in a private folder; create a missing one (mode 0600) or refuse it.
 
     Threads may take turns on the connection.
 
@@ -75,7 +75,7 @@ def connect(path: Path, *, create: bool, journal: Journal = "WAL") -> sqlite3.Co
         Whether to make it if it is not there.
     journal : str
         "WAL" for many commits a second: what was committed last may lie in a second file, and a damaged bit of that
-        file takes those commits back without a word. "DELETE" for few commits that must not be taken back: all that
+        file silently takes those commits back. "DELETE" for few commits that must not be taken back: all that
         was committed lies in the database file.
     """
     if create:
@@ -89,7 +89,7 @@ def connect(path: Path, *, create: bool, journal: Journal = "WAL") -> sqlite3.Co
     try:
         (mode,) = connection.execute(f"PRAGMA journal_mode = {journal}").fetchone()
         if mode.upper() != journal:
-            raise SpoolError(f"{path}: journal mode {mode} found and kept by another process, {journal} expected")
+            raise SpoolError(f"{path}: journal mode {mode} in use by another process, {journal} expected")
         connection.execute("PRAGMA synchronous = EXTRA")  # FULL, and the folder once a rollback journal is deleted
         connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
         connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
@@ -101,7 +101,7 @@ def connect(path: Path, *, create: bool, journal: Journal = "WAL") -> sqlite3.Co
 
 @contextlib.contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Commit what is done inside, or nothing of it; no other process writes meanwhile."""
+    """Commit all statements of the body, or none of them; no other process writes meanwhile."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -114,13 +114,13 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 @contextlib.contextmanager
 def typed_errors(place: Path) -> Iterator[None]:
-    """Turn what SQLite and the system report of a place into a `SpoolError`, a damaged database included."""
+    """Turn errors of SQLite and the system into a `SpoolError` that names the place."""
     try:
         yield
     except (sqlite3.Error, OSError) as error:
         raise SpoolError(f"{place}: {error}") from error
     except (UnicodeDecodeError, OverflowError, MemoryError) as error:  # as Python reads what a damaged file holds
-        raise SpoolError(f"{place}: a damaged database: {printable(str(error))}") from error
+        raise SpoolError(f"{place}: the database is damaged: {printable(str(error))}") from error
 
 
 def link(label: Label, previous: bytes, fields: Iterable[Field]) -> bytes:

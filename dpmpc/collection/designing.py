@@ -2,8 +2,8 @@
 
 Any server can deny reports until the minimum batch is left, and so choose who is in it. Where clients make the noise,
 the guarantee counts on the minimum batch less t clients, and t has to bound those that work with a server in
-*whichever* batch remains; so `design_collection` takes t from whoever asks, and has servers make the noise unless told
-otherwise. `omission` puts this into words.
+*whichever* batch remains; so `design_collection` asks its caller for t, and has servers make the noise by default.
+`omission` puts this into words.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def design_collection(
     epsilon, delta : float
         The budget of the one release.
     noise_by : {"servers", "clients"}, optional
-        Who adds the noise; servers, unless told otherwise. Shamir shares need "clients", said in so many words.
+        Who adds the noise; "servers" by default. With Shamir shares "clients" has to be given explicitly.
     corrupt_clients : int
         t, needed where clients add the noise: how many reports of any batch that may remain, however a server has
         chosen it, come from people who tell the server their noise or add none. It can be 0 only if each client is
@@ -133,7 +133,7 @@ def omission(collection: Collection, task: Task | None = None) -> str:
 
 
 def _noise_of(noise_by: str | None, corrupt_clients: int | None, sharing: str, minimum_batch: int) -> tuple[str, int]:
-    """Fill in who adds the noise; refuse to guess how many clients are strangers where that is theirs."""
+    """Fill in who adds the noise, and t; where clients add it, refuse a missing t."""
     if noise_by is None and sharing == "shamir":
         raise InputError(
             "noise_by: none given with Shamir shares, 'clients' expected, together with corrupt_clients: a server's "
@@ -150,14 +150,14 @@ def _noise_of(noise_by: str | None, corrupt_clients: int | None, sharing: str, m
 
 
 def _raised(noise: dict[str, Any], factor: float) -> dict[str, Any]:
-    """Describe a noise whose standard deviation is so many times that of the described one."""
+    """Return the description of a noise with `factor` times the standard deviation."""
     powers = {"sigma": 1, "scale": 1, "variance": 2}
     raised = {name: value * factor ** powers[name] if name in powers else value for name, value in noise.items()}
     return noise_from(raised).describe()
 
 
 def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what is None, which TOML cannot say; all of it is optional and None by default."""
+    """Leave out fields that are None, which TOML cannot express; all of them are None by default."""
     return {
         name: _without_none(value) if isinstance(value, dict) else value
         for name, value in fields.items()
@@ -166,5 +166,5 @@ def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _epsilon(epsilon: float) -> str:
-    """Say an epsilon in a sentence."""
+    """Return an epsilon as part of a sentence."""
     return f"epsilon = {epsilon:.4g}" if math.isfinite(epsilon) else "no epsilon that is proven"

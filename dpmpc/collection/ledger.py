@@ -1,4 +1,4 @@
-"""What a server has ever opened, by report: it opens anything of a report in one release only.
+"""Record what a server has ever opened, so that each report is opened in one release only.
 
 A client's noise lies in its report. Two releases that differ by one report, or two sketches of the same reports,
 subtract to nearly raw data, whatever the seed. So a release passes through three states, each durable before the next:
@@ -41,6 +41,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.arguments import require_bytes
 from dpmpc.collection.database import Store, connect, private_folder, transaction, typed_errors
 from dpmpc.collection.ledger_tables import LEDGER_FILE, LedgerTables, ReleaseRow
 from dpmpc.collection.report_ids import ID_BYTES, sorted_ids
@@ -88,7 +89,7 @@ class LedgerEntry:
 
 
 class ReleaseLedger(Store):
-    """A server's memory of its releases.
+    """The record of all releases of one server.
 
     Parameters
     ----------
@@ -150,8 +151,7 @@ class ReleaseLedger(Store):
         AlreadyReleased
             If a report belongs to another release that is opening or opened; nothing is recorded.
         """
-        if len(manifest_digest) != 32:
-            raise InputError(f"manifest_digest: {len(manifest_digest)} bytes given, 32 expected")
+        require_bytes("manifest_digest", manifest_digest, 32)
         batch = sorted_ids(ids)
         if not len(batch):
             raise InputError("ids: none given, at least one expected")
@@ -165,7 +165,7 @@ class ReleaseLedger(Store):
             return self._entry(manifest_digest)
 
     def begin_opening(self, manifest_digest: bytes, sums: Words) -> Words:
-        """Bind the reports of a sealed release to it for good, then return what to send.
+        """Bind the reports of a sealed release to it for good, durably, then return what to send.
 
         Parameters
         ----------
@@ -251,7 +251,7 @@ class ReleaseLedger(Store):
         return np.frombuffer(content, np.uint8).reshape(-1, ID_BYTES)
 
     def begun(self, ids: NDArray[np.uint8]) -> NDArray[np.bool_]:
-        """Tell which of some reports belong to a release that is opening or opened, in any collection.
+        """Return which of some reports belong to a release that is opening or opened, in any collection.
 
         Parameters
         ----------

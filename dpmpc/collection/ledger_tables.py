@@ -1,4 +1,4 @@
-"""The tables of a release ledger, and the chains that tell whether they are as they were written.
+"""Keep the tables of a release ledger, and the chains that show whether they are as they were written.
 
 Releases and dealing seeds are chained by hashes (`dpmpc.collection.database`), with the head of each chain in a table
 of its own, and every read checks the chain. The ids of the reports are too many for that: each release has a digest of

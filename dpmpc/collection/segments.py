@@ -1,4 +1,4 @@
-"""Rows of words in files of fixed size, written at the end and gathered in any order, with checksums of each.
+"""Keep rows of words in files of fixed size: append, gather in any order, and compare with checksums.
 
 Row number `position` is row ``position % rows`` of ``segment-NNNNNN.npy``, NNNNNN = ``position // rows``. Each file is
 a valid ``.npy`` of uint64, (rows, copies, width), from the moment that it has its name: rows not yet written are zero
@@ -96,7 +96,7 @@ class Segments:
         return self._folder / f"segment-{segment:06d}.npy"
 
     def _prepare(self, segment: int) -> None:
-        """Make the file unless it is there; its name lasts before anything relies on it."""
+        """Make the file unless it is there, and sync its name before anything relies on it."""
         if segment == self._ready:
             return
         path = self._path(segment)
@@ -107,7 +107,7 @@ class Segments:
                 file.truncate(len(self._header) + self._rows * self.row_bytes)
                 os.fsync(file.fileno())
             unfinished.replace(path)
-        sync(self._folder)  # whoever named the file may have been killed before it did
+        sync(self._folder)  # the process that named the file may have been killed before it synced the name
         self._ready = segment
 
     def _write(self, segment: int, row: int, words: Words) -> None:
@@ -132,7 +132,7 @@ class Segments:
 
 
 class Checksum:
-    """How the words of one report are told from others.
+    """A checksum of the words of one report.
 
     Parameters
     ----------

@@ -33,6 +33,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.arguments import require_bytes
 from dpmpc.collection.database import Store, connect, private_folder, transaction, typed_errors
 from dpmpc.collection.report_ids import ID_BYTES, sorted_ids
 from dpmpc.collection.segments import CHECKSUM_BYTES, Checksum, Segments, SpoolShare
@@ -45,14 +46,14 @@ _SEGMENT_BYTES = 1 << 28
 
 
 class Added(NamedTuple):
-    """What became of an upload: how many of its reports are new, and how many were there already."""
+    """The outcome of an upload: how many of its reports are new, and how many were stored before."""
 
     stored: int
     duplicates: int
 
 
 class Intact(NamedTuple):
-    """What a scrub has found.
+    """The findings of `Spool.intact`.
 
     Attributes
     ----------
@@ -101,8 +102,7 @@ class Spool(Store):
         *,
         writer: bool = True,
     ):
-        if len(digest) != 32:
-            raise InputError(f"digest: {len(digest)} bytes given, 32 expected")
+        require_bytes("digest", digest, 32)
         if len(shape) != 2 or min(shape) < 1:
             raise InputError(f"shape: {shape} given, copies and width expected, at least 1 each")
         self.folder, self.shape, self.ring = Path(folder), (shape[0], shape[1]), ring_named(ring)
@@ -141,7 +141,7 @@ class Spool(Store):
         self._end = self._index.end()
 
     def add(self, ids: Sequence[bytes], words: Words) -> Added:
-        """Store an upload and return when it will last.
+        """Store an upload durably before returning.
 
         Parameters
         ----------
@@ -165,7 +165,7 @@ class Spool(Store):
         return outcome
 
     def add_all(self, uploads: Sequence[tuple[Sequence[bytes], Words]]) -> list[Added | ReportConflict]:
-        """Store several uploads at the price of one: `add` for each, except that a conflict is returned, not raised.
+        """Store several uploads in one transaction: `add` for each, except that a conflict is returned, not raised.
 
         An upload with a conflict is left out as a whole. The others are stored.
         """
@@ -186,7 +186,7 @@ class Spool(Store):
         return outcomes
 
     def close_for_good(self) -> None:
-        """Take no more reports, ever; a writer in another process is told when it adds the next."""
+        """Refuse all further reports, for good; a writer in another process is refused at its next `add`."""
         with self._turns, typed_errors(self.folder), transaction(self._database):
             self._index.describe(self._index.description()._replace(closed=1))
 
@@ -235,7 +235,7 @@ class Spool(Store):
         return Intact(np.frombuffer(ids.tobytes(), np.uint8).reshape(-1, ID_BYTES), damaged)
 
     def _compare(self, index: NDArray[np.void]) -> NDArray[np.bool_]:
-        """Tell which rows of the index lead to the words that were added; where a file fails, try each half."""
+        """Return which rows of the index lead to the words that were added; where a read fails, try each half."""
         try:
             block = self._segments.read(index["position"])
         except SpoolError:

@@ -1,4 +1,4 @@
-"""The index of a spool: a database that names the reports, says where their words are, and is chained.
+"""Keep the index of a spool: which reports there are, where their words are, and a chain over both.
 
 It holds one row for each report, with the position and the checksum of its words, and one *description*: whose spool it
 is, whether it was closed, the number of the reports, a checksum over all of them in the order of their coming, and a
@@ -111,7 +111,7 @@ class SpoolIndex:
                 self.describe(Description(_VERSION, digest, server, *shape, ring, segment_rows, 0, NEW_CHECKSUM, 0, 0))
 
     def migrate(self, *, locked: bool) -> None:
-        """Give a spool of version 0.1 its chain; `locked` says that this process holds the writer's lock."""
+        """Give a spool of version 0.1 its chain; `locked` says whether this process holds the writer's lock."""
         if self._database.execute("SELECT version FROM about").fetchone() != (_FIRST_VERSION,):
             return
         held = None if locked else hold_lock(self._folder)
@@ -142,7 +142,7 @@ class SpoolIndex:
         self._database.execute(_SET_DESCRIPTION, (*description, description.seal))
 
     def append(self, rows: list[Row]) -> None:
-        """Name new reports, whose words are in the segments already, and go on with the chain."""
+        """Add new reports, whose words are in the segments already, and extend the chain."""
         self._database.executemany("INSERT INTO reports VALUES (?, ?, ?)", rows)
         old = self.description()
         chain = chained(np.array(rows, _ROW), old.chain)
@@ -197,7 +197,7 @@ class SpoolIndex:
 
 
 def chained(rows: NDArray[np.void], before: int = 0) -> int:
-    """Go on with the checksum over the rows of an index, which depends on all rows before them."""
+    """Extend the checksum over the rows of an index, which depends on all rows before them."""
     return zlib.crc32(rows.tobytes(), before)
 
 

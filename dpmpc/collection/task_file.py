@@ -1,4 +1,4 @@
-"""The task file of a collection: everything that clients, servers and readers agree on before the first upload.
+"""Read, write and check the task file of a collection: what everybody agrees on before the first upload.
 
 The noise of a client is in its report before anybody knows how many reports there will be, or the public matrix, whose
 seed the servers toss after closing. So a collection fixes the noise for its *minimum batch*, and `Collection.task`
@@ -113,7 +113,7 @@ class Collection:
     template : dict
         The fields of a `Task` without the number of clients and the seed of the matrix.
     servers : tuple of ServerEntry
-        In party order.
+        In the order of their numbers.
     checked_dealing : bool
         Whether each report holds one more word, a mask by which servers check that its Shamir shares lie on polynomials
         (`dpmpc.collection.dealing`). True for all new collections with Shamir shares. Those of version 0.1, which have
@@ -150,8 +150,8 @@ class Collection:
             )
         if not self.name.strip():
             raise InputError(f"name: {self.name!r} given, what people call the collection expected")
-        for party, server in enumerate(self.servers):
-            _check_server(party, server)
+        for number, entry in enumerate(self.servers):
+            _check_server(number, entry)
         for what, places in (
             ("url", {server.upload_address for server in self.servers}),
             ("release address", {server.release_address for server in self.servers}),
@@ -357,7 +357,7 @@ class Collection:
         return cls.from_dict(fields)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the TOML file, a new one."""
+        """Write the TOML file; refuse to replace one."""
         try:
             text = msgspec.toml.encode(self.to_dict())
         except ImportError as error:
@@ -389,17 +389,17 @@ class Collection:
             raise InputError(f"task: {error} is missing, unknown or of the wrong type") from error
 
 
-def _check_server(party: int, server: ServerEntry) -> None:
+def _check_server(number: int, server: ServerEntry) -> None:
     host, _, port = server.release.rpartition(":")
     if not _is_https_host(server.url):
-        raise InputError(f"servers: url {server.url!r} of server {party} given, https://HOST[:PORT] expected")
+        raise InputError(f"servers: url {server.url!r} of server {number} given, https://HOST[:PORT] expected")
     if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-        raise InputError(f"servers: release {server.release!r} of server {party} given, HOST:PORT expected")
-    check_certificate(server.certificate.encode(), party)
+        raise InputError(f"servers: release {server.release!r} of server {number} given, HOST:PORT expected")
+    check_certificate(server.certificate.encode(), number)
 
 
 def _is_https_host(url: str) -> bool:
-    """Whether this is https, a host and perhaps a port, and nothing else."""
+    """Return whether this is https, a host and perhaps a port, and nothing else."""
     try:
         parts = urllib.parse.urlsplit(url)
         port = parts.port
