@@ -395,7 +395,7 @@ def _check_server(number: int, server: ServerEntry) -> None:
         raise InputError(f"servers: url {server.url!r} of server {number} given, https://HOST[:PORT] expected")
     if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
         raise InputError(f"servers: release {server.release!r} of server {number} given, HOST:PORT expected")
-    check_certificate(server.certificate.encode(), number)
+    check_certificate(server.certificate.encode(), number, "server")
 
 
 def _is_https_host(url: str) -> bool:

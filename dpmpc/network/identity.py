@@ -122,7 +122,7 @@ def pin(folder: Path, certificates: Sequence[bytes]) -> None:
     write_private(folder / AUTHORITY_FILE, b"".join(certificates))
 
 
-def check_certificate(pem: bytes, party: int) -> None:
+def check_certificate(pem: bytes, party: int, role: str = "party") -> None:
     """Check that a certificate can be pinned for a party.
 
     Parameters
@@ -131,6 +131,8 @@ def check_certificate(pem: bytes, party: int) -> None:
         One certificate: self-signed, EC P-256, for signatures, of no authority, with ``party-i`` as its only name.
     party : int
         The number i.
+    role : str
+        What messages call the party: "server" where people know it as one.
 
     Raises
     ------
@@ -138,7 +140,7 @@ def check_certificate(pem: bytes, party: int) -> None:
         If it is anything else. The dates are not looked at.
     """
     certificate = _parse(pem)
-    given = f"certificate of party {party}"
+    given = f"certificate of {role} {party}"
     expected_name = x509.SubjectAlternativeName([x509.DNSName(party_name(party))])
     try:
         extensions = certificate.extensions
