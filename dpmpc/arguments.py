@@ -74,6 +74,13 @@ def require_choice(name: str, value: Any, options: Collection[str]) -> str:
     return value
 
 
+def require_bytes(name: str, value: bytes, length: int) -> bytes:
+    """Return bytes of a given length."""
+    if len(value) != length:
+        raise InputError(f"{name}: {len(value)} bytes given, {length} expected")
+    return value
+
+
 def choice(text: str, *options: str, symbol: str | None = None, command: bool = True) -> msgspec.Meta:
     """Describe a choice that users have, as the annotation of a field.
 

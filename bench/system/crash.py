@@ -28,7 +28,7 @@ from bench.harness import machine, markdown, write
 from bench.system.collection_servers import Servers
 from bench.system.released import expected_sums, release
 from dpmpc.client import Client
-from dpmpc.collection.spool import ID_BYTES
+from dpmpc.collection.report_ids import ID_BYTES
 from dpmpc.collection.submission import Submission
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError, ProtocolFailure

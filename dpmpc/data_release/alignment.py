@@ -1,4 +1,4 @@
-"""The same people in the same order at all parties, without anybody telling who they are.
+"""Put the same people in the same order at all parties, without revealing who they are.
 
 Each party knows its subjects by an id. Under a fresh key K that all parties share and the public does not know, a
 party sorts its rows by HMAC-SHA256(K, id), so that parties with the same ids have the same order. Whether they have is

@@ -172,7 +172,7 @@ def prove(context: bytes, bases: Bases, images: Sequence[Point], witness: Sequen
 
 
 def verify(context: bytes, bases: Bases, images: Sequence[Point], proof: bytes) -> bool:
-    """Whether a proof of `prove` holds: c is the challenge of the points s_1 base (k, 1) + .. - c image k.
+    """Return whether a proof of `prove` holds: c is the challenge of the points s_1 base (k, 1) + .. - c image k.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The three regressions of Wu et al. 2022: DGM-OLS, BGM-OLS and RMGM-OLS.
+"""Fit the three regressions of Wu et al. 2022: DGM-OLS, BGM-OLS and RMGM-OLS.
 
 They differ in the release (noisy rows, or noisy mixtures of rows) and in what they do about the noise's own second
 moment in the Hessian. As in the paper there is no intercept in normalised units: columns are mapped from their
@@ -88,7 +88,7 @@ class MixingRegression(LinearPredictor, BaseEstimator, abc.ABC):  # type: ignore
     seed: int | None = None
 
     def fit(self, parties: Sequence[Any], target: str | int = -1) -> Self:
-        """Have simulated parties make a release under the estimator's budget and fit it.
+        """Simulate a release under the estimator's budget and fit it.
 
         Parameters
         ----------
@@ -177,7 +177,7 @@ class MixingRegression(LinearPredictor, BaseEstimator, abc.ABC):  # type: ignore
 
     @abc.abstractmethod
     def hessian(self, release: MixedRelease) -> NDArray[np.float64]:
-        """Second moments of all columns, divided by n, as this regression reads them from a release."""
+        """Return the second moments of all columns, divided by n, as this regression reads them from a release."""
 
     def mixed_rows(self) -> int | str | None:
         """Return k or how to choose it; None where subjects' rows are not mixed."""
@@ -197,7 +197,7 @@ class BGM(MixingRegression):
     """
 
     def hessian(self, release: MixedRelease) -> NDArray[np.float64]:
-        """(1/n) (D^bgm)^T D^bgm."""
+        """Return (1/n) (D^bgm)^T D^bgm."""
         return release.moments()
 
 
@@ -214,7 +214,7 @@ class DGM(MixingRegression):
     """
 
     def hessian(self, release: MixedRelease) -> NDArray[np.float64]:
-        """(1/n) (D^dgm)^T D^dgm - 4 d_max sigma^2 I (Algorithm 1, step 3 of training)."""
+        """Return (1/n) (D^dgm)^T D^dgm - 4 d_max sigma^2 I (Algorithm 1, step 3 of training)."""
         return release.moments() - release.task.noise_variance * np.eye(len(release.columns))
 
 
@@ -238,7 +238,7 @@ class RMGM(MixingRegression):
     rows: int | str = "theory"
 
     def hessian(self, release: MixedRelease) -> NDArray[np.float64]:
-        """(1/n) (D^rmgm)^T D^rmgm: the noise's share vanishes as k/n does."""
+        """Return (1/n) (D^rmgm)^T D^rmgm; the noise's share vanishes as k/n does."""
         return release.moments()
 
     def mixed_rows(self) -> int | str:

@@ -1,4 +1,4 @@
-"""How many rows k of signs to mix with: a public choice, from public numbers.
+"""Choose how many rows k of signs to mix with, from public numbers alone.
 
 Few rows keep little of the data; many rows take much noise, which shrinks the fit (docs/mathematics.md, section 8.3).
 """
@@ -21,7 +21,7 @@ _CANDIDATES = 1000
 
 
 def choose_rows(rows: int | str, subjects: int, features: int, noise_sd: float, largest_party: int) -> int:
-    """Return k.
+    """Return k, the number of mixed rows.
 
     Parameters
     ----------

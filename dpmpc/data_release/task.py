@@ -1,4 +1,4 @@
-"""Everything public about one release of parties with different columns, agreed before a row is touched.
+"""Design and describe a release of parties with different columns: all public facts, agreed before a row is touched.
 
 A `MixingTask` travels among the parties and to whoever reads the release. It holds no secret: not the signs of B, which
 the parties share beside it, and no data. `MixingTask.verify` recomputes what it promises from its own facts.

@@ -15,7 +15,8 @@ from dpmpc import privacy
 from dpmpc.analyst import open_sums
 from dpmpc.bounds import Schema
 from dpmpc.client import share_batch
-from dpmpc.collection.task_file import ServerEntry, design_collection
+from dpmpc.collection.designing import design_collection, omission
+from dpmpc.collection.task_file import ServerEntry
 from dpmpc.encoding import Sensitivity
 from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, PrivacyWarning
 from dpmpc.network.identity import write_identity
@@ -226,13 +227,15 @@ def collected(entries, **options):
     now = datetime.datetime.now(datetime.UTC)
     times = {"opens": now - DAY, "closes": now, "expires": now + DAY}
     sizes = {"minimum_batch": 200, "largest_batch": 5000, "sketch": "sum"}
-    return design_collection("a trial", SCHEMA, entries, 1.0, 1e-6, **times, **(sizes | options))
+    return design_collection(
+        "a trial", Schema.from_pair(["a", "y"], (-1.0, 1.0)), entries, 1.0, 1e-6, **times, **(sizes | options)
+    )
 
 
 def test_servers_make_the_noise_of_a_collection_unless_told_otherwise(entries):
     collection = collected(entries)
     assert collection.plan.noising.by == "servers"
-    assert "it costs nobody's privacy" in collection.omission()
+    assert "it costs nobody's privacy" in omission(collection)
     with pytest.raises(InputError, match=r"corrupt_clients: none given, .* how many of any 200 reports"):
         collected(entries, noise_by="clients")
     with pytest.raises(InputError, match=r"noise_by: none given with Shamir shares, 'clients' expected"):
@@ -245,15 +248,15 @@ def test_clients_noise_is_counted_on_in_the_smallest_batch_that_can_remain(entri
     collection = collected(entries, noise_by="clients", corrupt_clients=50)
     honest = collected(entries, noise_by="clients", corrupt_clients=0)
     assert collection.plan.noise.variance / honest.plan.noise.variance == pytest.approx(200 / 150, rel=1e-4)
-    told = honest.omission()
+    told = omission(honest)
     assert "down to 200; the noise of 200 of 200 clients is counted on, so t = 0 has to bound" in told
     against = honest.plan.epsilon_against(199)
     assert f"with 199 epsilon = {against:.4g}" in told
     assert against == pytest.approx(20.895, abs=0.01)
     assert honest.plan.epsilon_against(0) == honest.plan.guarantee.achieved_epsilon
     batch = collection.task(300, bytes(32))
-    assert "the noise of 250 of 300 clients is counted on, so t = 50" in collection.omission(batch)
-    assert "If there were more of them: with 150 epsilon" in collection.omission(batch)
+    assert "the noise of 250 of 300 clients is counted on, so t = 50" in omission(collection, batch)
+    assert "If there were more of them: with 150 epsilon" in omission(collection, batch)
     assert honest.plan.epsilon_against(200) == math.inf  # nobody is left
 
 

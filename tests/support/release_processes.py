@@ -23,10 +23,11 @@ from dpmpc.cli import main as cli
 from dpmpc.client import Client
 from dpmpc.collection import agreement, conversation, dealing, releasing
 from dpmpc.collection.certificate import verify
+from dpmpc.collection.designing import design_collection
 from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.reports import ReportFormat, make_reports
 from dpmpc.collection.server_folder import ServerFolder
-from dpmpc.collection.task_file import Collection, ServerEntry, design_collection
+from dpmpc.collection.task_file import Collection, ServerEntry
 from dpmpc.network import identity
 from dpmpc.network.frames import Kind
 from dpmpc.network.identity import write_identity
