@@ -91,7 +91,7 @@ class Chart:
     styles: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
 
     def markdown(self) -> str:
-        """The Markdown page: one table for each panel."""
+        """Return the Markdown page: one table for each panel."""
         parts = [f"# {self.title}", "", self.note, ""]
         for panel in self.panels:
             rows = [

@@ -38,7 +38,7 @@ def machine() -> dict[str, Any]:
 
 
 def summary(values: Sequence[float]) -> dict[str, float]:
-    """Mean, standard deviation, minimum and median."""
+    """Summarise values by mean, standard deviation, minimum and median."""
     return {
         "mean": statistics.fmean(values),
         "sd": statistics.stdev(values) if len(values) > 1 else 0.0,
@@ -49,26 +49,26 @@ def summary(values: Sequence[float]) -> dict[str, float]:
 
 
 def cpu_seconds(function: Callable[[], object]) -> float:
-    """CPU seconds of this process that one call takes."""
+    """Measure the CPU seconds of this process that one call takes."""
     start = time.process_time()
     function()
     return time.process_time() - start
 
 
 def wall_seconds(function: Callable[[], object]) -> float:
-    """Seconds on the clock that one call takes."""
+    """Measure the seconds on the clock that one call takes."""
     start = time.perf_counter()
     function()
     return time.perf_counter() - start
 
 
 def plus_minus(values: dict[str, float], digits: int = 3) -> str:
-    """Mean +- standard deviation, for a table cell."""
+    """Write mean +- standard deviation, for a table cell."""
     return f"{values['mean']:.{digits}f} ± {values['sd']:.{digits}f}"
 
 
 def markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table."""
+    """Write a Markdown table."""
     lines = [headings, ["---"] * len(headings), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 

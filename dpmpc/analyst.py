@@ -30,7 +30,7 @@ class OpenedSums(NamedTuple):
 
 
 def open_sums(task: Task, shares: Sequence[NDArray[np.uint64]]) -> Release:
-    """Combine the servers' transformed shares, all of which have to be there and right.
+    """Combine the servers' transformed shares, all of which must be present and correct.
 
     Parameters
     ----------
@@ -62,15 +62,15 @@ def open_sums(task: Task, shares: Sequence[NDArray[np.uint64]]) -> Release:
 
 
 def open_robustly(task: Task, shares: Mapping[int, NDArray[np.uint64]]) -> OpenedSums:
-    """Combine the transformed shares of the servers that are there, and name those whose shares are wrong.
+    """Combine the transformed shares of the servers that are present, and name those whose shares are wrong.
 
     Parameters
     ----------
     task : Task
         The public facts.
     shares : mapping from server to ndarray of uint64
-        With additive sharing from every server. A Shamir share that is no array of field elements of shape (k, width)
-        counts as wrong.
+        With additive sharing from every server. A Shamir share counts as wrong unless it is an array of field
+        elements of shape (k, width).
 
     Returns
     -------
@@ -79,7 +79,7 @@ def open_robustly(task: Task, shares: Mapping[int, NDArray[np.uint64]]) -> Opene
     Raises
     ------
     PartyMissing
-        If fewer servers are there than the scheme needs.
+        If fewer servers are present than the scheme needs.
     BatchMismatch
         If an additive share is of another shape.
     InconsistentShares
@@ -103,7 +103,7 @@ def open_robustly(task: Task, shares: Mapping[int, NDArray[np.uint64]]) -> Opene
     unusable = sorted(set(shares) - set(usable))
     if len(usable) < needed:
         raise InconsistentShares(
-            f"shares: those of servers {unusable} are no sums of this task, {len(usable)} others given, "
+            f"shares: those of servers {unusable} are not sums of this task, {len(usable)} others given, "
             f"at least {needed} expected",
             unusable[0],
         )

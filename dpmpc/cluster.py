@@ -128,7 +128,7 @@ def parquet_share(task: Task, paths: Sequence[str | os.PathLike[str]]) -> Any:
 
 
 def _of_share(dask: Any, task: Task, share: Share, chunk: int | None) -> list[Any]:
-    """Sums of the chunks of a share, each read by the worker that sketches it."""
+    """Sum the chunks of a share, each read by the worker that sketches it."""
     if chunk is None:
         chunk = max(1, BLOCK_BYTES // (8 * task.copies * task.width))
     if chunk < 1:
@@ -140,7 +140,7 @@ def _of_share(dask: Any, task: Task, share: Share, chunk: int | None) -> list[An
 
 
 def _of_array(dask: Any, task: Task, array: Any, chunk: int | None) -> list[Any]:
-    """Sums of the chunks of a Dask array, each sketched where it lies."""
+    """Sum the chunks of a Dask array, each sketched on the worker that holds it."""
     if not isinstance(array, dask.array.Array) or array.dtype != np.uint64:
         given = array.dtype if isinstance(array, dask.array.Array) else type(array).__name__
         raise InputError(f"share: {given} given, a Share, a path or a dask.array.Array of uint64 expected")
@@ -171,7 +171,7 @@ def _add(ring: Ring, parts: Sequence[Words]) -> Words:
 
 
 def _computed(dask: Any, total: Any, client: Any, deadline: float | None) -> Words:
-    """Let Dask compute; what goes wrong on its side is told as a failure of this server."""
+    """Compute on Dask; report what goes wrong there as a failure of this server."""
     if client is None:
         (sums,) = dask.compute(total)
         return np.asarray(sums, np.uint64)

@@ -1,7 +1,7 @@
 """Every error and warning that dpmpc raises on purpose, and the exit status that the command line gives an error.
 
 `InputError` says that what was asked cannot be done as asked (status 2): it names the argument, its value
-and what was expected. `ProtocolFailure` says that a run among several parties broke (status 3): it names
+and what was expected. `ProtocolFailure` says that a run among several parties failed (status 3): it names
 the party. `BenchFailed` (status 1) names the benches, of several, that ended with an error, `AuditFailed`
 (status 1) the claims of privacy that measurement refutes, and `MachineUnfit` (status 1) what `dpmpc doctor`
 found. Nothing is retried silently and nothing weaker is done instead.
@@ -51,7 +51,7 @@ class CollectionClosed(InputError):
 
 
 class ReportRejected(InputError):
-    """An upload is no list of reports to this server for this collection; nothing of it was stored."""
+    """An upload is not a list of reports to this server for this collection; nothing was stored."""
 
 
 class ReportConflict(ReportRejected):
@@ -81,7 +81,7 @@ class MachineUnfit(DpmpcError):
 
 
 class ProtocolFailure(DpmpcError):
-    """A run among several parties broke.
+    """A run among several parties failed.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class PartyImpersonated(ProtocolFailure):
 
 
 class MalformedFrame(ProtocolFailure):
-    """A peer sent bytes that are no frame of this protocol: wrong length, wrong type, a pickle."""
+    """A peer sent bytes that are not a frame of this protocol: wrong length, wrong type, a pickle."""
 
 
 class BatchMismatch(ProtocolFailure):

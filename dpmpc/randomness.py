@@ -132,7 +132,7 @@ class Stream:
         self._fill(out.data.cast("B") if out.size else memoryview(b""))
 
     def seek_block(self, block: int) -> None:
-        """Go to byte ``16 * block`` of the key stream."""
+        """Move to byte ``16 * block`` of the key stream."""
         self._cipher = self._at_block(block)
 
     def _at_block(self, block: int) -> CipherContext:

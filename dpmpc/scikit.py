@@ -59,7 +59,7 @@ def rows_like_fitted(estimator: Any, X: Any) -> NDArray[np.float64]:
     sklearn.exceptions.NotFittedError
         Before `fit`.
     InputError
-        If they are no such rows.
+        If the rows do not fit the estimator.
     """
     check_is_fitted(estimator)
     table = Table.from_any(X)
@@ -81,7 +81,7 @@ def target_of(estimator: Any, y: Any, count: int) -> NDArray[np.float64]:
 
 
 def warn_in_selection() -> None:
-    """Warn where scikit-learn's model selection is among the callers: once for each search, at the line that began it.
+    """Warn if scikit-learn's model selection is among the callers: once for each search, at the line that began it.
 
     A search is known by the `Parallel` that its fits run in. Other processes have none to show: they warn at each fit.
     """
@@ -102,7 +102,7 @@ def warn_in_selection() -> None:
 
 
 def _callers() -> list[FrameType]:
-    """Frames of the stack, from that of the caller's caller on; the caller keeps no cycle of references then."""
+    """Yield the frames of the stack from the caller's caller on, so that the caller keeps no cycle of references."""
     frame = inspect.currentframe()
     frame = frame and frame.f_back
     frames = []

@@ -98,7 +98,7 @@ def noise_stream(task: Task, simulation_key: bytes | None = None) -> Stream:
 
 
 def add_noise(task: Task, sums: NDArray[np.uint64], stream: Stream, *, threads: int = 1) -> NDArray[np.uint64]:
-    """Add this server's noise to its sums in place, where the task says that servers add any; return the sums."""
+    """Add this server's noise to its sums in place, if the task has servers add noise; return the sums."""
     if task.servers_add_noise:
         noise = task.noise.sample(sums.shape, stream=stream, threads=threads)
         task.encoding.ring.add(sums, task.encoding.ring.embed(noise), out=sums)

@@ -5,7 +5,7 @@ A release file is a zip of what is public about the release (JSON) and of its ex
 Promised: nobody finds half of what `whole` writes; a file that was there stays as it is until the new one is complete;
 what has been written outlasts a loss of power. A record with a missing or unknown field is an `InputError` that names
 it. The same release gives the same bytes on every machine, without a date. Reading a release runs no code from the file
-(no pickles); whatever is no release is an `InputError`, and a file that claims another guarantee than its own public
+(no pickles); whatever is not a release is an `InputError`, and a file that claims another guarantee than its own public
 facts give is refused.
 
 Not promised: two processes that write the same file at once; anything about the values of a record's fields, which are
@@ -35,20 +35,20 @@ from numpy.typing import DTypeLike, NDArray
 from dpmpc.errors import DpmpcError, InputError
 from dpmpc.untrusted import ReadError, printable, read_json
 
-#: What building a value from somebody else's plain data may stumble over: fields of another type, absent or too large.
+#: What building a value from malformed plain data may raise: fields of another type, absent or too large.
 MALFORMED = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError)
 
 
 @contextlib.contextmanager
 def malformed(where: str) -> Iterator[None]:
-    """Turn whatever somebody else's plain data makes constructors stumble over into an `InputError` that names it."""
+    """Turn errors that malformed plain data causes in constructors into an `InputError` that names the data."""
     try:
         yield
     except DpmpcError:
         raise
     except MALFORMED as error:
-        told = printable(f"{type(error).__name__}: {error}")
-        raise InputError(f"{where}: fields of other types or sizes given than expected ({told})") from error
+        found = printable(f"{type(error).__name__}: {error}")
+        raise InputError(f"{where}: fields of other types or sizes given than expected ({found})") from error
 
 
 def fields_of(where: str, entry: Any, required: Set[str], optional: Set[str] = frozenset()) -> Mapping[str, Any]:
@@ -110,11 +110,11 @@ def read_header(file: BinaryIO) -> ArrayHeader:
     Raises
     ------
     ReadError
-        If it is no header that dpmpc writes.
+        If it is not a header that dpmpc writes.
     """
     start = file.read(_FIXED)
     if len(start) < _FIXED or start[: len(MAGIC)] != MAGIC:
-        raise ReadError("no .npy array")
+        raise ReadError("not a .npy array")
     version, length = tuple(start[len(MAGIC) : len(MAGIC) + 2]), int.from_bytes(start[-2:], "little")
     if version != (1, 0) or length > LONGEST_HEADER:
         raise ReadError(f".npy format {version} with a header of {length} bytes, (1, 0) and at most {LONGEST_HEADER}")
@@ -146,7 +146,7 @@ class Guaranteed(Protocol):
 
     @property
     def guarantee(self) -> Any:
-        """What it promises; has `to_dict`."""
+        """What the release promises; has `to_dict`."""
 
 
 R = TypeVar("R", bound=Guaranteed)
@@ -194,7 +194,7 @@ class Members:
         return sorted(self._infos)
 
     def read(self, name: str, largest: int) -> bytes:
-        """Return the content of a member that is not longer than it may be."""
+        """Return the content of a member, or refuse one that is too long."""
         info = self._info(name)
         if info.file_size > largest:
             raise ReadError(f"{name}: {info.file_size} bytes, at most {largest} expected")
@@ -229,32 +229,32 @@ class Members:
 
 @contextlib.contextmanager
 def open_members(path: str | os.PathLike[str]) -> Iterator[Members]:
-    """Open a release file; what stands in it is compared with its length before anything is read.
+    """Open a release file; its table of contents is compared with its length before anything is read.
 
     Raises
     ------
     OSError
         If it cannot be read.
     ReadError
-        If it is no zip file as `write` makes them.
+        If it is not a zip file that `write` could have made.
     """
     with Path(path).open("rb") as file:
         length = _require_short_directory(file)
         try:
             archive = zipfile.ZipFile(file)
         except _ZIP_ERRORS as error:
-            raise ReadError(f"no zip file: {printable(str(error))}") from error
+            raise ReadError(f"not a zip file: {printable(str(error))}") from error
         with archive:
             yield Members(archive, length)
 
 
 def _require_short_directory(file: BinaryIO) -> int:
-    """Refuse a zip with a long table of contents, of which Python's reader makes objects; return the file's length."""
+    """Refuse a zip with a long table of contents, which would fill the memory; return the file's length."""
     length = file.seek(0, os.SEEK_END)
     file.seek(max(0, length - _END_64.size - _LOCATOR.size - _END.size))
     tail = file.read()
     if len(tail) < _END.size or not tail[-_END.size :].startswith(b"PK\5\6"):
-        raise ReadError("no zip file that ends with its table of contents")
+        raise ReadError("not a zip file that ends with its table of contents")
     _, _, _, _, members, directory, _, _ = _END.unpack(tail[-_END.size :])
     rest = tail[: -_END.size]
     if rest[-_LOCATOR.size :].startswith(b"PK\6\7"):  # files of more than 2 GB
@@ -293,14 +293,14 @@ def read(path: str | os.PathLike[str], what: str, build: Callable[[dict[str, Any
     except InputError as error:
         raise type(error)(f"release: {os.fspath(path)!r}: {error}") from error
     except (OSError, *MALFORMED) as error:
-        raise InputError(f"release: {os.fspath(path)!r} is no {what} ({printable(str(error))})") from error
+        raise InputError(f"release: {os.fspath(path)!r} is not a {what} ({printable(str(error))})") from error
     if not alike(claimed, json.loads(json.dumps(release.guarantee.to_dict()))):
         raise InputError(f"release: {os.fspath(path)!r} claims another guarantee than its public facts give")
     return release
 
 
 def alike(claimed: Any, found: dict[str, Any]) -> bool:
-    """Whether two guarantees agree in all but words, up to how linear algebra rounds elsewhere or in version 0.1."""
+    """Return whether two guarantees agree in all but words and the rounding of other machines or of version 0.1."""
     if not isinstance(claimed, dict):
         return False
     newer = NEWER_FACTS & found.keys()
@@ -316,13 +316,13 @@ def alike(claimed: Any, found: dict[str, Any]) -> bool:
 
 
 def is_older(claimed: Any) -> bool:
-    """Whether a guarantee was written by version 0.1."""
+    """Return whether a guarantee was written by version 0.1."""
     return isinstance(claimed, dict) and not NEWER_FACTS & claimed.keys()
 
 
 @contextlib.contextmanager
 def whole(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a path to write to, which becomes the file at the end; after an error nothing is left of it."""
+    """Write a file atomically: yield a temporary path and rename it on success; remove it after an error."""
     target = Path(path)
     partial = target.with_name(target.name + ".partial")
     try:
@@ -336,7 +336,7 @@ def whole(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def sync(path: Path) -> None:
-    """Have a file's content, or the names of the files in a folder, written to the disk."""
+    """Force a file's content, or the names of the files in a folder, onto the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

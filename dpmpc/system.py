@@ -20,7 +20,7 @@ _PEAK = "VmHWM:"
 
 
 def reserve(descriptor: int, size: int) -> None:
-    """Give a file its size and, where that can be asked for, its place on the disk.
+    """Set a file's size and, where the system can, reserve its space on the disk.
 
     Raises
     ------
@@ -34,13 +34,13 @@ def reserve(descriptor: int, size: int) -> None:
 
 
 def drop_from_cache(descriptor: int, start: int, count: int) -> None:
-    """Tell the system that it need not keep these bytes of a file in memory, where it listens."""
+    """Advise the system to drop these bytes of a file from its cache, where that is possible."""
     if hasattr(os, "posix_fadvise"):
         os.posix_fadvise(descriptor, start, count, os.POSIX_FADV_DONTNEED)
 
 
 def usable_cores() -> int:
-    """Return the number of cores that this process may use, or of all cores where the system does not tell."""
+    """Return the number of cores that this process may use, or of all cores where the system does not say."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -59,12 +59,12 @@ def peak_rss_mb() -> float:
 
 
 def counts_tcp_bytes() -> bool:
-    """Whether the kernel tells how many bytes passed a TCP socket, in the form of Linux."""
+    """Return whether the kernel counts the bytes that passed a TCP socket, in the form of Linux."""
     return sys.platform.startswith("linux") and hasattr(socket, "TCP_INFO")
 
 
 def lacking() -> list[str]:
-    """Say what this system does not offer, and what that means; empty on Linux."""
+    """List what this system does not offer, and what that means; empty on Linux."""
     lacks = {
         "posix_fallocate: a full disk is noticed only while shares are written": not hasattr(os, "posix_fallocate"),
         "posix_fadvise: files larger than the memory drive other files out of it": not hasattr(os, "posix_fadvise"),

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import ElasticNet
 
-from dpmpc.baselines import LinearModel
 from dpmpc.estimators.base import LinearPredictor, PrivateLinearModel, column_index, in_units, table_of
+from dpmpc.linear_algebra import LinearModel
 from dpmpc.release import GramRelease, Release
 from dpmpc.scikit import name_features, remember_features
 

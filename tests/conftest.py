@@ -1,4 +1,4 @@
-"""Property tests are not timed: a busy machine is no fault."""
+"""Settings of the test suite: property tests have no deadline, because a busy machine is not a fault."""
 
 from hypothesis import settings
 

@@ -96,7 +96,7 @@ def test_what_is_no_share_counts_as_wrong_and_spends_one_share_alone(flaw):
     release, wrong = open_robustly(task, sums | {party: NO_SUMS[flaw](sums[party]) for party in (0, 3)})
     assert wrong == (0, 3)
     assert (release.sums == truth.sums).all()
-    with pytest.raises(InconsistentShares, match=r"servers \[0, 2, 3\] are no sums of this task, 2 others given"):
+    with pytest.raises(InconsistentShares, match=r"servers \[0, 2, 3\] are not sums of this task, 2 others given"):
         open_robustly(task, sums | {party: NO_SUMS[flaw](sums[party]) for party in (0, 2, 3)})
 
 

@@ -422,8 +422,8 @@ def test_release_files_that_were_tampered_with_are_refused(tmp_path, release):
     with pytest.raises(InputError, match="claims another guarantee"):
         Release.load(path)
     for change, why in (
-        (lambda fields: fields.pop("task"), "no release file"),
-        (lambda fields: fields.pop("guarantee"), "no release file"),
+        (lambda fields: fields.pop("task"), "not a release file"),
+        (lambda fields: fields.pop("guarantee"), "not a release file"),
         (lambda fields: fields["task"].update(noise=3), "noise: name 3 given"),
     ):
         fresh(change)
@@ -447,7 +447,7 @@ def test_broken_sums_are_refused(tmp_path, release, sums):
     path = tmp_path / "release.dpmpc"
     release.save(path)
     rewrite(path, **{"sums.npy": sums})
-    with pytest.raises(InputError, match="no release file"):
+    with pytest.raises(InputError, match="not a release file"):
         Release.load(path)
 
 
@@ -455,9 +455,9 @@ def test_broken_sums_are_refused(tmp_path, release, sums):
 def test_files_that_are_no_release_are_refused(tmp_path, content):
     path = tmp_path / "broken"
     path.write_bytes(content)
-    with pytest.raises(InputError, match="no release file"):
+    with pytest.raises(InputError, match="not a release file"):
         Release.load(path)
-    with pytest.raises(InputError, match="no release file"):
+    with pytest.raises(InputError, match="not a release file"):
         Release.load(tmp_path / "absent")
 
 
@@ -466,7 +466,7 @@ def test_sums_that_only_a_pickle_can_hold_are_refused(tmp_path, release):
     np.save(objects, np.array([print], object))
     release.save(path)
     rewrite(path, **{"sums.npy": objects.getvalue()})
-    with pytest.raises(InputError, match="no release file"):
+    with pytest.raises(InputError, match="not a release file"):
         Release.load(path)
 
 

@@ -65,7 +65,7 @@ class Population:
     stretch: float = 1.0
 
     def root(self, rng: np.random.Generator) -> Reals:
-        """Sigma^(1/2), symmetric."""
+        """Return sigma^(1/2), symmetric."""
         vectors = np.linalg.qr(rng.standard_normal((self.features, self.features)))[0]
         scales = self.stretch ** np.linspace(-0.25, 0.25, self.features)
         return np.asarray((vectors * scales) @ vectors.T)
@@ -108,7 +108,7 @@ def _rescaled(rival: Rival, X: Reals, y: Reals, bound: float, label: float, rho:
 
 
 def _central(kind: type[SSP] | type[AdaSSP]) -> Rival:
-    """A curator's rival, whose rows are clipped at the tail bound."""
+    """Return a curator's rival, whose rows are clipped at the tail bound."""
 
     def fit(X: Reals, y: Reals, epsilon: float, seed: int) -> Reals:
         radius = tail_bound(X.shape[1] + 1, COVARIANCE_FAILURE) / SPREAD
@@ -118,7 +118,7 @@ def _central(kind: type[SSP] | type[AdaSSP]) -> Rival:
 
 
 def _mixed(X: Reals, y: Reals, epsilon: float, seed: int) -> Reals:
-    """RMGM of two parties, one with the features and one with the label; the guarantee is that of a whole row."""
+    """Fit RMGM of two parties, one with the features and one with the label; the guarantee is that of a whole row."""
     return RMGM(epsilon, DELTA, guarantee="subject", seed=seed).fit([X, y[:, None]]).coef_
 
 
@@ -137,7 +137,7 @@ def losses(
 
 
 def _loss(off: Reals, root: Reals) -> float:
-    """E (<x, b> - y)^2 = 1 + ||Sigma^(1/2) (b - beta)||^2 for new x, y: what the paper averages over 1000 new rows."""
+    """Return E (<x, b> - y)^2 = 1 + ||Sigma^(1/2) (b - beta)||^2 for new x, y; the paper averages 1000 new rows."""
     return 1 + float(np.sum((root @ off) ** 2))
 
 
@@ -150,7 +150,7 @@ ERRORS: dict[str, Error] = {
 
 
 def by_size(features: Sequence[int], sizes: Sequence[int], runs: int, stretch: float = 1.0) -> list[Panel]:
-    """One panel for each d, loss against n."""
+    """Lay out one panel for each d, loss against n."""
     panels = []
     for d in features:
         panel = Panel(f"d = {d}")
@@ -161,7 +161,7 @@ def by_size(features: Sequence[int], sizes: Sequence[int], runs: int, stretch: f
 
 
 def by_budget(features: Sequence[int], budgets: Sequence[float], clients: int, runs: int) -> list[Panel]:
-    """One panel for each d, loss against rho."""
+    """Lay out one panel for each d, loss against rho."""
     panels = []
     for d in features:
         panel = Panel(f"d = {d}, n = {clients}")
@@ -172,7 +172,7 @@ def by_budget(features: Sequence[int], budgets: Sequence[float], clients: int, r
 
 
 def by_error(features: int, sizes: Sequence[int], runs: int) -> list[Panel]:
-    """One panel for each error function, against n."""
+    """Lay out one panel for each error function, against n."""
     panels = []
     for name, error in ERRORS.items():
         panel = Panel(name)
@@ -226,7 +226,7 @@ def charts(sizes: Sequence[int], budgets: Sequence[float], runs: int) -> list[Ch
 
 
 def against_curator(runs: int, clients: int = 10_000, features: int = 10, rounds: int = 2) -> dict[str, Any]:
-    """L2 errors of all three models with a curator and among three servers: fresh rows, fresh noise without a seed."""
+    """Return L2 errors of all three models with a curator and among three servers, fresh rows and noise each."""
     ways: dict[str, dict[str, Any]] = {
         "curator": {},
         "three servers": {"servers": 3},
@@ -259,7 +259,7 @@ def against_curator(runs: int, clients: int = 10_000, features: int = 10, rounds
 
 
 def render(content: dict[str, Any]) -> str:
-    """The Markdown page of the comparison with a curator."""
+    """Return the Markdown page of the comparison with a curator."""
     rows = []
     for model, ways in content["errors"].items():
         for way, values in ways.items():

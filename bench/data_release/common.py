@@ -26,10 +26,11 @@ import numpy as np
 import scipy.stats
 from numpy.typing import NDArray
 
-from dpmpc.baselines import solve_ridge, symmetric_noise
+from dpmpc.baselines import symmetric_noise
 from dpmpc.contributions import moment_sensitivity
 from dpmpc.data_release import choose_rows
 from dpmpc.data_release.guarantee import party_noise_sd
+from dpmpc.linear_algebra import solve_ridge
 from dpmpc.randomness import Stream
 from dpmpc.sketching import BernoulliMixing
 

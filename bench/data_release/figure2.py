@@ -69,7 +69,7 @@ def centre(name: str, entry: dict[str, Any]) -> float:
 
 
 def page(content: dict[str, Any]) -> str:
-    """The Markdown page: for each budget a table of errors, and one of probabilities."""
+    """Return the Markdown page: for each budget a table of errors, and one of probabilities."""
     parts = [f"# {TITLE}", "", NOTE, ""]
     for panel in content["panels"]:
         sizes, series = panel["sizes"], panel["series"]

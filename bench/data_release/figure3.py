@@ -95,7 +95,7 @@ def described(points: Points) -> dict[str, Any]:
 
 
 def page(content: dict[str, Any]) -> str:
-    """The Markdown page."""
+    """Return the Markdown page."""
     note = (
         f"ε = {content['epsilon']:g}, delta = {content['delta']:g}, the paper's noise for one party's columns; "
         f"{content['runs']} seeds. λ is the smallest absolute eigenvalue of the Hessian divided by n."

@@ -89,12 +89,12 @@ class RealData:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """d_j of each party."""
+        """Number of columns of each party, d_j."""
         return tuple(len(part) for part in np.array_split(np.arange(len(self.bounds)), self.parties))
 
 
 def gpu() -> Table:
-    """The kernel's parameters and its mean run time in milliseconds: the paper predicts the time, not its logarithm."""
+    """Read the kernel's parameters and its mean time in milliseconds: the paper predicts that, not its logarithm."""
     values = datasets.load_sgemm().values
     return Table(GPU_BOUNDS.names, np.column_stack([values[:, :-1], np.exp(values[:, -1])]))
 
@@ -174,7 +174,7 @@ def measure(data: RealData, runs: int, most: int | None = None, counts: Sequence
 
 
 def train_size(subjects: int) -> int:
-    """Four fifths of all rows."""
+    """Return the number of rows to train on, four fifths of all."""
     return round(0.8 * subjects)
 
 
@@ -206,7 +206,7 @@ def one_split(data: RealData, values: Matrix, counts: Sequence[int], seed: int) 
 def _bounded_losses(
     data: RealData, train: Matrix, test: Matrix, epsilon: float, seed: int, rng: np.random.Generator
 ) -> Losses:
-    """Losses of RMGM and the `Sum` release on rows that public bounds map to [-1, 1]."""
+    """Return losses of RMGM and the `Sum` release on rows that public bounds map to [-1, 1]."""
     sd = noise_sd(data.sizes, epsilon)
     whole = epsilon_of_mu(subject_mu(data.sizes, epsilon), SUM_DELTA)
     task = design(
@@ -221,7 +221,7 @@ def _bounded_losses(
 
 
 def _mixed_loss(data: RealData, train: Matrix, test: Matrix, sd: float, seed: int, rng: np.random.Generator) -> float:
-    """Loss of RMGM with the k of theory."""
+    """Return the loss of RMGM with the k of theory."""
     mixture = mixed(train, theory_rows(len(train), data.sizes, sd), seed)
     model = fit(mixed_moments(mixture, len(train), sd, rng))
     return mean_square(test[:, :-1], model.weights, test[:, -1])
@@ -235,14 +235,14 @@ def by_extremes(values: Matrix) -> tuple[Matrix, Matrix]:
 
 
 def mean_square(features: Matrix, weights: Matrix, label: Matrix) -> float:
-    """Mean of (X w - y)^2."""
+    """Return the mean of (X w - y)^2."""
     return float(np.mean((features @ weights - label) ** 2))
 
 
 def _budget(
     data: RealData, epsilon: float, losses: Mapping[str, list[float]], counts: Sequence[int], subjects: int
 ) -> dict[str, Any]:
-    """Summaries at one budget; RMGM is that of the best k."""
+    """Summarise one budget; RMGM is that of the best k."""
     best = min(counts, key=lambda count: statistics.fmean(losses[f"{RMGM}, k = {count}"]))
     kept = {name: summary(values) for name, values in losses.items()}
     return {
@@ -257,7 +257,7 @@ def _budget(
 
 
 def page(content: dict[str, Any]) -> str:
-    """The Markdown page; the paper's losses are in brackets."""
+    """Return the Markdown page; the paper's losses are in brackets."""
     headings = ("data set", "ε", "whole row's ε", OLS, MEAN, ZERO, f"{DGM} (median)", f"{RMGM}, best k", BGM)
     rows = []
     for data in content["data_sets"]:

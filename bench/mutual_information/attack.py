@@ -86,7 +86,7 @@ def attack(calibration: Calibration, copy: str, rows: int, trials: int) -> dict[
 
 
 def render(content: dict[str, Any]) -> str:
-    """The Markdown page."""
+    """Return the Markdown page."""
     headings = ("noise", "copy in", "n'", "right guesses", "bits leaked, at least", "bits promised", "repaired bound")
     rows = [
         [

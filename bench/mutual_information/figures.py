@@ -58,20 +58,20 @@ def sizes_of(unit: int, k: float, n: int) -> dict[str, int]:
 
 
 def problem(n: int, generator: np.random.Generator) -> tuple[Matrix, Matrix]:
-    """X and y of the random data."""
+    """Draw X and y of the random data."""
     X = generator.uniform(-1, 1, (n, FEATURES))
     theta = generator.standard_normal(FEATURES)
     return X, X @ (theta / np.linalg.norm(theta)) + RESIDUAL * generator.standard_normal(n)
 
 
 def additive(X: Matrix, y: Matrix, epsilon: float, generator: np.random.Generator) -> Matrix:
-    """Coefficients of additive noise (Equation 10)."""
+    """Return coefficients of additive noise (Equation 10)."""
     noisy = X + math.sqrt(additive_variance(epsilon)) * generator.standard_normal(X.shape)
     return _solve(_factor(noisy, y))
 
 
 def projected(factor: Matrix, rows: int, variance: float, generator: np.random.Generator) -> Matrix:
-    """Coefficients of a random projection (Equation 14), drawn by the law of its release.
+    """Return coefficients of a random projection (Equation 14), drawn by the law of its release.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def digits(images: Matrix, labels: Matrix, k: int, generator: np.random.Generato
 
 
 def brightest(images: Matrix) -> Matrix:
-    """The columns of most energy."""
+    """Select the columns of most energy."""
     energy = np.square(images).sum(axis=0)
     return images[:, np.sort(np.argsort(energy)[-PIXELS:])]
 
@@ -180,12 +180,12 @@ def _repeat(runs: int, measured: Callable[[np.random.Generator], dict[str, float
 
 
 def _factor(X: Matrix, y: Matrix) -> Matrix:
-    """R of [X, y] = QR."""
+    """Return R of [X, y] = QR."""
     return np.asarray(np.linalg.qr(np.column_stack([X, y]), mode="r"))
 
 
 def _solve(factor: Matrix) -> Matrix:
-    """Least squares of the last column on the others, from the triangular factor of the rows."""
+    """Solve least squares of the last column on the others, from the triangular factor of the rows."""
     try:
         return np.asarray(solve_triangular(factor[:-1, :-1], factor[:-1, -1]))
     except np.linalg.LinAlgError:  # an exact zero on the diagonal: a column that is a combination of others

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from bench.harness import machine, markdown, write
 from dpmpc import simulation as model
-from dpmpc.baselines import exact_gram, solve_ridge
 from dpmpc.bounds import Schema, clip_ball
 from dpmpc.estimators import RidgeRegression
+from dpmpc.linear_algebra import exact_gram, solve_ridge
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
@@ -100,7 +100,7 @@ class Setting:
         return np.asarray(0.5 * signs * sizes / sizes.sum())
 
     def truth(self) -> Matrix:
-        """Intercept and coefficients of the population; of clipped rows from a large sample."""
+        """Return intercept and coefficients of the population; of clipped rows from a large sample."""
         if self.radius is None:
             return np.append(INTERCEPT, self.weights)
         generator = np.random.default_rng(10**6)
@@ -210,7 +210,7 @@ def measure(setting: Setting, runs: int) -> dict[str, Any]:
 
 
 def render(content: dict[str, Any]) -> str:
-    """The Markdown page."""
+    """Return the Markdown page."""
     headings = (
         "release",
         "n",

@@ -32,14 +32,14 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 def task_of(way: str, clients: int) -> Task:
-    """The job under (1, 1e-7)-differential privacy."""
+    """Design the job under (1, 1e-7)-differential privacy."""
     names = [f"x{column}" for column in range(COLUMNS)]
     sizes: dict[str, Any] = {"sketch": "osnap", "rows": ROWS, "sparsity": SPARSITY, "simulation_seed": 1}
     return design(ReleaseSpec.of(Schema.unit(names), clients, 1.0, 1e-7, **sizes, **WAYS[way]))
 
 
 def figures(task: Task, runs: Sequence[NetworkedRun]) -> dict[str, Any]:
-    """What one way costs, over runs and servers."""
+    """Summarise what one option costs, over runs and servers."""
     reports = [report for run_ in runs for report in run_.servers]
     words = task.copies * task.width
     return {
@@ -54,7 +54,7 @@ def figures(task: Task, runs: Sequence[NetworkedRun]) -> dict[str, Any]:
 
 
 def render(content: dict[str, Any]) -> str:
-    """The Markdown page."""
+    """Return the Markdown page."""
     first = next(iter(content["ways"].values()))
     rows = [
         [

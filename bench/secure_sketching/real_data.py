@@ -54,14 +54,14 @@ class DataSet:
     components: int
 
     def rows(self, most: int | None = None) -> NDArray[np.float64]:
-        """Normalised rows (n, d + 1), the target last; the first `most` of them."""
+        """Return normalised rows (n, d + 1), the target last; the first `most` of them."""
         features = [name for name in self.bounds.names if name != self.target]
         names = [*features, self.target]
         return self.bounds.select(names).normalise(self.load().select(names).values[:most])
 
 
 def elevation() -> Table:
-    """UCI's file where the data folder holds it, else its first 5,000 rows."""
+    """Read UCI's file where the data folder holds it, else its first 5,000 rows."""
     folder = datasets.data_folder()
     whole = folder / "3D_spatial_network.txt"
     return datasets.load_elevation(whole if whole.exists() else folder / "road3d_first5000.parquet")
@@ -138,6 +138,6 @@ def findings(panel: Panel, claim: Sequence[str]) -> list[str]:
 
 
 def _exceeds(first: dict[str, float], second: dict[str, float]) -> bool:
-    """Whether the first mean is larger by more than two standard errors of the difference."""
+    """Return whether the first mean is larger by more than two standard errors of the difference."""
     error = math.sqrt(first["sd"] ** 2 / first["runs"] + second["sd"] ** 2 / second["runs"])
     return first["mean"] - second["mean"] > 2 * error

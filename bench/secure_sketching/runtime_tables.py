@@ -50,7 +50,7 @@ class Setting:
 
 
 def task_of(setting: Setting) -> Task:
-    """The job of one row, under (1, 1e-7)-differential privacy."""
+    """Design the job of one row, under (1, 1e-7)-differential privacy."""
     return design(
         ReleaseSpec.of(
             Schema.unit([f"x{column}" for column in range(COLUMNS)]),
@@ -89,7 +89,7 @@ def measure(setting: Setting, runs: int, *, peers: bool) -> dict[str, Any]:
 
 
 def figures(collected: Sequence[NetworkedRun]) -> dict[str, Any]:
-    """Summaries over runs and servers, phase by phase."""
+    """Summarise runs and servers, phase by phase."""
     reports = [report for run_ in collected for report in run_.servers]
     phases = {
         phase: {
@@ -113,7 +113,7 @@ def figures(collected: Sequence[NetworkedRun]) -> dict[str, Any]:
 
 
 def scipy_products(task: Task, rng: np.random.Generator) -> dict[str, Any]:
-    """The same arithmetic with scipy.sparse on uint64: the copies laid side by side, one non-zero per column."""
+    """Do the same arithmetic with scipy.sparse on uint64: the copies side by side, one non-zero per column."""
     clients, copies, _ = task.share_shape
     data = rng.integers(0, 1 << 63, (clients * copies, COLUMNS), dtype=np.uint64)
     places, signs = task.sketch.entries(0, clients)
@@ -154,7 +154,7 @@ def plain_mpyc(
 
 
 def ratios(measured: Sequence[dict[str, Any]], mpyc: dict[str, Any]) -> dict[str, float]:
-    """Peers' CPU time divided by ours, from this run: medians. Plain MPyC has three parties whatever a row has."""
+    """Divide the peers' CPU time by ours, from this run: medians. Plain MPyC has three parties whatever a row has."""
     found: dict[str, float] = {}
     for entry in measured:
         ours = entry["phases"]["transform"]["cpu_s"]["median"]
@@ -167,7 +167,7 @@ def ratios(measured: Sequence[dict[str, Any]], mpyc: dict[str, Any]) -> dict[str
 
 
 def render(title: str, content: dict[str, Any]) -> str:
-    """The Markdown page of one table."""
+    """Return the Markdown page of one table."""
     rows = [
         [
             f"{entry['clients']:,}",

@@ -30,7 +30,7 @@ from dpmpc.task import Task
 
 
 def exact_sums(task: Task, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-    """S q, int64 (k, width), for rows (n, p) in the units of the schema: what would be opened without noise."""
+    """Return S q, int64 (k, width), for rows (n, p) in the units of the schema: what would be opened without noise."""
     ring = task.encoding.ring
     sums = np.zeros((task.sketch.rows, task.width), np.uint64)
     for first in range(0, len(rows), BLOCK):

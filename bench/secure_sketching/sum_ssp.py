@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.harness import machine, markdown, write
-from dpmpc.baselines import SSP, LinearModel, optimal_ridge, ridge_cost, trivial_predictor
+from dpmpc.baselines import SSP, optimal_ridge, trivial_predictor
 from dpmpc.datasets import DEMO_BOUNDS, DEMO_RADIUS, demo_population
 from dpmpc.estimators import RidgeRegression
+from dpmpc.linear_algebra import LinearModel, ridge_cost
 from dpmpc.networked import run
 from dpmpc.planning import ReleaseSpec, design
 
@@ -71,13 +72,13 @@ def _released(rows: NDArray[np.float64], sketch: str, radius: float | None) -> L
 
 
 def difference(first: Sequence[float], second: Sequence[float]) -> float:
-    """Difference of two means, in standard errors of the difference."""
+    """Return the difference of two means, in standard errors of the difference."""
     error = math.sqrt(statistics.variance(first) / len(first) + statistics.variance(second) / len(second))
     return (statistics.fmean(first) - statistics.fmean(second)) / error
 
 
 def render(content: dict[str, object]) -> str:
-    """The Markdown page."""
+    """Return the Markdown page."""
     factors = content["phi"]
     assert isinstance(factors, dict)
     rows = [

@@ -27,7 +27,7 @@ LARGE_SINGULAR, SMALL_SINGULAR = 1 / 1.2, 1 / 30
 
 
 def regression(clients: int, features: int = FEATURES, seed: int = 0) -> NDArray[np.float64]:
-    """Rows (n, d + 1): A uniform on [-1, 1], b = A x + residual scaled by its public bound of four deviations."""
+    """Draw rows (n, d + 1): A uniform on [-1, 1], b = A x + residual scaled by its public bound of four deviations."""
     rng = np.random.default_rng([seed, clients])
     A = rng.uniform(-1, 1, (clients, features))
     x = np.random.default_rng(seed).standard_normal(features)
@@ -37,7 +37,7 @@ def regression(clients: int, features: int = FEATURES, seed: int = 0) -> NDArray
 
 
 def gapped(clients: int, columns: int = COLUMNS, components: int = COMPONENTS, seed: int = 0) -> NDArray[np.float64]:
-    """Rows (n, d) of U Sigma V^T: a Gaussian matrix whose first r singular values are made large, the others small."""
+    """Draw rows (n, d) of U Sigma V^T: Gaussian, with the first r singular values made large, the others small."""
     rng = np.random.default_rng([seed, clients])
     left, _, right = np.linalg.svd(rng.standard_normal((clients, columns)), full_matrices=False)
     values = np.where(np.arange(columns) < components, LARGE_SINGULAR, SMALL_SINGULAR) * np.sqrt(clients)
@@ -45,12 +45,12 @@ def gapped(clients: int, columns: int = COLUMNS, components: int = COMPONENTS, s
 
 
 def ridge_problem(clients: int, alpha: float = ALPHA) -> RidgeProblem:
-    """The population of Figures 3 and 4."""
+    """Return the population of Figures 3 and 4."""
     return RidgeProblem(regression(clients), alpha, radius=RADIUS)
 
 
 def low_rank_problem(clients: int) -> LowRankProblem:
-    """The population of Figure 2."""
+    """Return the population of Figure 2."""
     return LowRankProblem(gapped(clients), COMPONENTS, radius=RADIUS)
 
 

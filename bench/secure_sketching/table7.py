@@ -18,5 +18,5 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def problem(data: DataSet, rows: NDArray[np.float64]) -> Problem:
-    """The features, approximated with the rank of Table 6."""
+    """Return the approximation of the features with the rank of Table 6."""
     return LowRankProblem(np.ascontiguousarray(rows[:, :-1]), data.components)

@@ -19,5 +19,5 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def problem(data: DataSet, rows: NDArray[np.float64]) -> Problem:
-    """The target, predicted from the features without intercept."""
+    """Return the prediction of the target from the features, without intercept."""
     return RidgeProblem(rows, ALPHA)

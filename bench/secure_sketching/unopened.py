@@ -66,7 +66,7 @@ def measure(setting: Setting, clients: int, runs: int) -> list[dict[str, Any]]:
 
 
 def figures(reports: Sequence[RunStatistics], analyst: int) -> dict[str, Any]:
-    """Summaries over runs and servers; payload is what messages contain, sent is what the sockets took."""
+    """Summarise runs and servers; payload is what messages contain, sent is what the sockets took."""
     return {
         "time_s": summary([report.total_s for report in reports]),
         "cpu_s": summary([report.cpu_s for report in reports]),
@@ -84,7 +84,7 @@ def figures(reports: Sequence[RunStatistics], analyst: int) -> dict[str, Any]:
 
 
 def render(content: dict[str, Any]) -> str:
-    """The Markdown page."""
+    """Return the Markdown page."""
     peers = {(entry["servers"], entry["rows"]): entry for entry in content["measured"] if entry["program"] == "opened"}
     rows = [
         [

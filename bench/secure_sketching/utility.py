@@ -18,16 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.secure_sketching.simulation import exact_sums, interpolated, noiseless, opened
-from dpmpc.baselines import (
-    SSP,
-    AnalyzeGauss,
-    LocalGaussian,
-    ModSulq,
-    random_excess_risk,
-    solve_ridge,
-)
+from dpmpc.baselines import SSP, AnalyzeGauss, LocalGaussian, ModSulq
 from dpmpc.bounds import Schema
 from dpmpc.estimators import LowRankApproximation, RidgeRegression
+from dpmpc.linear_algebra import random_excess_risk, solve_ridge
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.release import Release
 from dpmpc.task import Task
@@ -113,7 +107,7 @@ class RidgeProblem(Problem):
         self.least = self._cost(best)
 
     def _cost(self, weights: NDArray[np.float64]) -> float:
-        """||X w - y||^2 + lambda ||w||^2, from the second moments of (X, y)."""
+        """Return ||X w - y||^2 + lambda ||w||^2, from the second moments of (X, y)."""
         direction = np.append(weights, -1.0)
         return float(direction @ self.moments @ direction + self.alpha * weights @ weights)
 
@@ -121,22 +115,22 @@ class RidgeProblem(Problem):
         return self._cost(weights) / self.least - 1
 
     def judge(self, release: Release) -> float:
-        """Phi - 1 of the paper's estimator: the noise's bias is left in, as it is printed."""
+        """Return phi - 1 of the paper's estimator: the noise's bias is left in, as it is printed."""
         model = RidgeRegression(self.alpha, fit_intercept=False, debias="never")
         return self._excess(model.fit_release(release).model_.weights)
 
     def curators(self, epsilon: float, delta: float, seed: int) -> dict[str, float]:
-        """SSP, the paper's central baseline."""
+        """Return phi - 1 of SSP, the paper's central baseline."""
         central = SSP(self.alpha, epsilon, delta, fit_intercept=False, radius=self.radius, seed=seed)
         return {"central SSP": self._excess(central.fit(self.rows[:, :-1], self.rows[:, -1]).coef_)}
 
     def local(self, epsilon: float, delta: float, seed: int) -> float:
-        """Phi - 1 of ridge regression on locally private rows."""
+        """Return phi - 1 of ridge regression on locally private rows."""
         model = LocalGaussian(self.alpha, epsilon, delta, fit_intercept=False, radius=self.radius, seed=seed)
         return self._excess(model.fit(self.rows[:, :-1], self.rows[:, -1]).coef_)
 
     def trivial(self) -> float:
-        """Phi - 1 of w = 0."""
+        """Return phi - 1 of w = 0."""
         return self._excess(np.zeros(len(self.moments) - 1))
 
 
@@ -162,16 +156,16 @@ class LowRankProblem(Problem):
         self.most = float(np.linalg.eigvalsh(self.moments)[-components:].sum())
 
     def _risk(self, components: NDArray[np.float64]) -> float:
-        """(||X - X P P^T||_F^2 - ||X - X_r||_F^2) / n, from the second moments."""
+        """Return (||X - X P P^T||_F^2 - ||X - X_r||_F^2) / n, from the second moments."""
         kept = float(np.einsum("ij,jk,ik->", components, self.moments, components))
         return (self.most - kept) / len(self.rows)
 
     def judge(self, release: Release) -> float:
-        """Psi of the sketch's top right singular vectors, or of the top eigenvectors of a sum."""
+        """Return psi of the sketch's top right singular vectors, or of the top eigenvectors of a sum."""
         return self._risk(LowRankApproximation(self.components).fit_release(release).components_)
 
     def curators(self, epsilon: float, delta: float, seed: int) -> dict[str, float]:
-        """MOD-SULQ, the paper's central baseline, and Analyze Gauss, which spends the same budget in full."""
+        """Return psi of MOD-SULQ, the paper's central baseline, and of Analyze Gauss, which spends the whole budget."""
         choices: dict[str, Any] = {"radius": self.radius, "seed": seed}
         return {
             "central MOD-SULQ": self._risk(
@@ -183,7 +177,7 @@ class LowRankProblem(Problem):
         }
 
     def local(self, epsilon: float, delta: float, seed: int) -> float:
-        """Psi of the top directions of locally private rows."""
+        """Return psi of the top directions of locally private rows."""
         model = LocalGaussian(1.0, epsilon, delta, n_components=self.components, radius=self.radius, seed=seed)
         return self._risk(model.fit(self.rows).components_)
 

@@ -89,7 +89,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def row_ways(clients: int) -> list[Way]:
-    """What happens to the bytes of the rows."""
+    """List what can happen to the bytes of the rows."""
     rows = np.random.default_rng(0).uniform(-1, 1, (clients, COLUMNS))
     secret = Stream.from_seed(1).words(rows.size).reshape(rows.shape)
     elements = Mersenne61().uniform(Stream.from_seed(2), rows.shape)
@@ -129,7 +129,7 @@ def row_ways(clients: int) -> list[Way]:
 
 
 def task_of(clients: int, ring: str | None = None, sketch: str = "countsketch", radius: float | None = None) -> Task:
-    """Clients that clip, encode and share; servers add the noise, so that no time is spent on it here."""
+    """Design a task of clients that clip, encode and share; servers add the noise, which takes no time here."""
     return design(
         ReleaseSpec.of(
             Schema.from_pair([f"x{column}" for column in range(COLUMNS)], (-0.9, 0.9)),
@@ -148,7 +148,7 @@ def task_of(clients: int, ring: str | None = None, sketch: str = "countsketch", 
 
 
 def noise_ways(draws: int) -> list[Way]:
-    """Noise of a client, and its peers."""
+    """List a client's noise and its peers."""
     generator = np.random.default_rng(5)
     ways = [
         Way(f"{POISSON}, mean {variance // 2:,}", "", draws, _numpy_poisson(generator, variance / 2, draws))
@@ -178,7 +178,7 @@ def _sampler(name: str, peer: str, noise: Noise, draws: int) -> Way:
 
 
 def _opendp(sigma: float) -> Callable[[int], object] | None:
-    """OpenDP's vector sampler, or None where it is not installed."""
+    """Return OpenDP's vector sampler, or None where it is not installed."""
     if importlib.util.find_spec("opendp") is None:
         return None
     import opendp.prelude as dp
@@ -191,7 +191,7 @@ def _opendp(sigma: float) -> Callable[[int], object] | None:
 
 
 def measure(ways: Sequence[Way], runs: int, threads: int) -> list[dict[str, Any]]:
-    """CPU seconds of every way with one thread, and wall-clock seconds with several; one run of each in turn."""
+    """Measure CPU seconds of every job with one thread, and wall seconds with several; one run of each in turn."""
     cpu: dict[str, list[float]] = {way.name: [] for way in ways}
     wall: dict[str, list[float]] = {way.name: [] for way in ways if way.threaded and threads > 1}
     for number in range(runs):
@@ -215,7 +215,7 @@ def measure(ways: Sequence[Way], runs: int, threads: int) -> list[dict[str, Any]
 
 
 def render(content: dict[str, Any]) -> str:
-    """The Markdown page."""
+    """Return the Markdown page."""
     where, threads = content["machine"], content["threads"]
     wall = f"wall clock, {threads} threads"
     return "\n".join(

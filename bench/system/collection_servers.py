@@ -116,7 +116,7 @@ class Servers:
         return (self.folder / f"server-{server}.log").read_text()
 
     def kill(self, server: int) -> None:
-        """Kill -9."""
+        """Kill a server with SIGKILL."""
         self._end(server, signal.SIGKILL)
 
     def stop(self, server: int) -> int:

@@ -115,7 +115,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def crash(folder: Path, uploads: int, clients: int, kills: int, seed: int, **fields: Any) -> Outcome:
-    """Upload and kill; compare.
+    """Upload while servers are killed; compare what arrived with what was sent.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def crash(folder: Path, uploads: int, clients: int, kills: int, seed: int, **fie
 
 
 def _launch(folder: Path, number: int, count: int, kills: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "dpmpc", "bench", "crash", "client", str(folder)]
+    command = [sys.executable, "-m", "bench", "crash", "client", str(folder)]
     command += [str(number), str(count), str(kills)]
     with (folder / "clients.log").open("a") as log:
         return subprocess.Popen(command, stderr=log)
@@ -212,7 +212,7 @@ def _compare(servers: Servers, clients: int, kills: int, seconds: float) -> Outc
 
 
 def render(content: dict[str, Any]) -> str:
-    """The Markdown page."""
+    """Return the Markdown page."""
     where = content["machine"]
     cells = [str(content[name]) for name in ("uploads", "clients", "kills", "missing", "surplus")]
     return "\n".join(

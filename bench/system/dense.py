@@ -42,7 +42,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def measure(clients: int, rows: int, columns: int, runs: int) -> dict[str, Any]:
-    """CPU seconds of every way to compute S X: numbers -> way -> summary."""
+    """Measure CPU seconds of every way to compute S X: numbers -> way -> summary."""
     print(f"dense: n = {clients}, k = {rows}, d = {columns}", file=sys.stderr)
     ways = products(Rademacher(rows, clients, seed=1), columns)
     timings: dict[str, dict[str, list[float]]] = {kind: {way: [] for way in ways[kind]} for kind in ways}
@@ -56,7 +56,7 @@ def measure(clients: int, rows: int, columns: int, runs: int) -> dict[str, Any]:
 
 
 def products(S: Rademacher, columns: int) -> dict[str, dict[str, Callable[[], NDArray[Any]]]]:
-    """Ours and the rivals' ways for each kind of number."""
+    """List our ways and the rivals' for each kind of number."""
     rng = np.random.default_rng(0)
     real = rng.normal(size=(S.columns, columns))
     words = rng.integers(0, Mersenne61.modulus, (S.columns, columns), dtype=np.uint64)
@@ -82,7 +82,7 @@ def products(S: Rademacher, columns: int) -> dict[str, dict[str, Callable[[], ND
 
 
 def gemm(signs: Reals, X: Reals) -> Reals:
-    """S X by blocks of clients, all of which take the signs (block, k) of the first."""
+    """Compute S X by blocks of clients, all of which take the signs (block, k) of the first."""
     Y = np.zeros((X.shape[1], signs.shape[1]))
     for first in range(0, len(X), len(signs)):
         block = X[first : first + len(signs)]
@@ -91,7 +91,7 @@ def gemm(signs: Reals, X: Reals) -> Reals:
 
 
 def gemm_limbs(signs: Reals, X: Words) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The sums of the lower and of the upper 32 bits: below 2^53 for up to 2^21 clients, hence exact."""
+    """Sum the lower and the upper 32 bits apart: below 2^53 for up to 2^21 clients, hence exact."""
     width = X.shape[1]
     Y = np.zeros((2 * width, signs.shape[1]))
     for first in range(0, len(X), len(signs)):
@@ -103,20 +103,20 @@ def gemm_limbs(signs: Reals, X: Words) -> tuple[NDArray[np.int64], NDArray[np.in
 
 
 def gemm_ring(signs: Reals, X: Words) -> Words:
-    """S X modulo 2^64."""
+    """Compute S X modulo 2^64."""
     low, high = gemm_limbs(signs, X)
     return (low + (high << 32)).view(np.uint64)
 
 
 def gemm_field(signs: Reals, X: Words) -> Words:
-    """S X modulo 2^61 - 1."""
+    """Compute S X modulo 2^61 - 1."""
     low, high = gemm_limbs(signs, X)
     sums = low.astype(object) + high.astype(object) * (1 << 32)
     return np.asarray(sums % Mersenne61.modulus, np.uint64)
 
 
 def render(content: dict[str, Any]) -> str:
-    """The Markdown page."""
+    """Return the Markdown page."""
     rows = []
     for entry in content["measured"]:
         for kind, figures in entry["cpu_s"].items():

@@ -104,7 +104,7 @@ def write_population(path: Path, clients: int) -> None:
 
 
 def in_process(kind: str, data: Path, options: Sequence[str]) -> dict[str, Any]:
-    """Do one job in a process of its own; returns what it says, with its wall-clock seconds."""
+    """Run one job in a process of its own; return what it says, with its wall-clock seconds."""
     began = time.perf_counter()
     command = [sys.executable, "-m", "bench.system.end_to_end", kind, repr(began), str(data), *options]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=_TIMEOUT, check=True)
@@ -115,12 +115,12 @@ def in_process(kind: str, data: Path, options: Sequence[str]) -> dict[str, Any]:
 
 
 def stages(runs: Sequence[dict[str, float]]) -> dict[str, dict[str, float]]:
-    """Summaries of each stage over the runs."""
+    """Summarise each stage over the runs."""
     return {stage: summary([run[stage] for run in runs]) for stage in runs[0]}
 
 
 def ratios(measured: dict[str, dict[str, dict[str, float]]]) -> dict[str, dict[str, float]]:
-    """The command's seconds, noise apart, over the peer's: whole processes, and both without their imports."""
+    """Divide the command's seconds, noise apart, by the peer's: whole processes, and both without their imports."""
 
     def seconds(name: str, *left_out: str) -> float:
         own = measured[name]
@@ -136,7 +136,7 @@ def ratios(measured: dict[str, dict[str, dict[str, float]]]) -> dict[str, dict[s
 
 
 def shares(found: dict[str, dict[str, float]]) -> dict[str, float]:
-    """Shares of a fit's seconds that are not the work itself."""
+    """Return the shares of a fit's seconds that are not the work itself."""
     whole = found["wall"]["median"]
     parts = {"noise": (NOISE,), "start-up": (IMPORT, STARTS, END), "TLS": (TLS,)}
     told = {part: sum(found[stage]["median"] for stage in of) / whole for part, of in parts.items()}
@@ -144,7 +144,7 @@ def shares(found: dict[str, dict[str, float]]) -> dict[str, float]:
 
 
 def child(kind: str, began: float, data: str, options: Sequence[str]) -> None:
-    """What one process does: fit in the clear, or run the command with its stages timed or profiled."""
+    """Do what one process does: fit in the clear, or run the command with its stages timed or profiled."""
     if kind == "peer":
         told: dict[str, Any] = _fit_in_the_clear(began, data)
     elif kind == "fit":
@@ -258,7 +258,7 @@ class _Clock:
 
 
 def render(content: dict[str, Any]) -> str:
-    """The Markdown page."""
+    """Return the Markdown page."""
     where = content["machine"]
     return "\n\n".join(
         [

@@ -63,7 +63,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def fuzz(folder: Path, count: int, seed: int) -> list[dict[str, Any]]:
-    """Feed the parsers; return what came of it, an entry for each.
+    """Feed every parser; return the outcome of each.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def _valid_records(collection: Collection, server: int) -> list[bytes]:
 
 
 def _judge_upload(form: ReportFormat, valid: Sequence[bytes]) -> Judge:
-    """Whether an upload that was taken is made of valid records, and decoded to what they say."""
+    """Return whether an upload that was taken is made of valid records, and decoded to what they say."""
     size = form.record_bytes
     meaning = {record: form.decode(record) for record in valid}
 
@@ -205,7 +205,7 @@ def _judge_upload(form: ReportFormat, valid: Sequence[bytes]) -> Judge:
 
 
 def _frame_cases() -> list[tuple[str, Judge, list[bytes]]]:
-    """For each type of content, a judge and valid frames."""
+    """Return a judge and valid frames for each type of content."""
     words = np.arange(12, dtype=np.uint64)
     contents: dict[str, list[frames.Content]] = {
         "words": [words, words.reshape(3, 4), words[:0]],
@@ -264,7 +264,7 @@ async def _feed_http(
 
 
 def _request(path: str, valid: Sequence[bytes], changes: random.Random) -> bytes:
-    """A request with a mutated body, or one that is itself mutated."""
+    """Return a request with a mutated body, or one that is itself mutated."""
     whole = changes.random() < 0.3
     body = valid[0] if whole else mutate(valid, changes)
     head = f"POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -284,7 +284,7 @@ async def _exchange(port: int, sent: bytes) -> bytes:
 
 
 def render(content: dict[str, Any]) -> str:
-    """The Markdown page."""
+    """Return the Markdown page."""
     where = content["machine"]
     rows = [
         [

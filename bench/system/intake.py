@@ -65,7 +65,7 @@ def measure(folder: Path, reports: int, connections: int) -> dict[str, Any]:
         servers.start(0)
         entry = servers.collection.servers[0]
         port = free_ports(1)[0]
-        command = [sys.executable, "-m", "dpmpc", "bench", "intake", "bare"]
+        command = [sys.executable, "-m", "bench", "intake", "bare"]
         bare = subprocess.Popen(
             [*command, str(servers.server_folder(0).identity), str(port)], stdout=subprocess.PIPE, text=True
         )
@@ -107,7 +107,7 @@ def measure(folder: Path, reports: int, connections: int) -> dict[str, Any]:
 
 
 def _bodies(servers: Servers, count: int, first: int) -> list[bytes]:
-    """Reports to a server that gets keys; what the rows say does not matter to it."""
+    """Make reports to a server that gets keys; what the rows say does not matter to it."""
     client = Client(servers.collection.plan)
     rows = np.full((count, len(servers.collection.plan.schema)), 5.0)
     ids = [(first + index).to_bytes(16) for index in range(count)]
@@ -186,7 +186,7 @@ async def _wire(port: int, path: str, context: ssl.SSLContext, bodies: Sequence[
 
 
 def _cpu_seconds(process: int) -> float:
-    """User and system time of a process, to a hundredth of a second."""
+    """Return user and system time of a process, to a hundredth of a second."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _HZ
 
@@ -219,7 +219,7 @@ def _serve_bare(identity: Path, port: int) -> None:
 
 
 def render(content: dict[str, Any]) -> str:
-    """The Markdown page."""
+    """Return the Markdown page."""
     where, wire = content["machine"], content["wire_bytes"]
     rows = [
         [

@@ -102,7 +102,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def measure(setting: Setting, balanced: bool, runs: int) -> dict[str, Any]:
-    """Seconds of every way to compute S X: way -> summary."""
+    """Measure seconds of every way to compute S X: way -> summary."""
     print(f"kernels: {setting}, balanced = {balanced}", file=sys.stderr)
     found = ways(setting, balanced)
     timings: dict[str, list[float]] = {way: [] for way in found}
@@ -114,7 +114,7 @@ def measure(setting: Setting, balanced: bool, runs: int) -> dict[str, Any]:
 
 
 def ways(setting: Setting, balanced: bool) -> Ways:
-    """Our ways and the peers' to compute S X for one shape, and the reading of X."""
+    """List our ways and the peers' to compute S X for one shape, and the reading of X."""
     S = OSNAP(setting.rows, setting.clients, setting.sparsity, seed=1, balanced=balanced)
     X = words(setting.clients, setting.columns)
     csc = unsigned_csc(S)
@@ -132,7 +132,7 @@ def ways(setting: Setting, balanced: bool) -> Ways:
 
 
 def headline_ways(S: OSNAP, X: Words, csr: scipy.sparse.csr_matrix) -> Ways:
-    """What is measured of the main shape alone."""
+    """List what is measured of the main shape alone."""
     copies = words(len(X), S.sparsity, X.shape[1])
     found: Ways = {
         "scipy csr": lambda: csr @ X,
@@ -148,7 +148,7 @@ def headline_ways(S: OSNAP, X: Words, csr: scipy.sparse.csr_matrix) -> Ways:
 
 
 def projection(S: OSNAP, X: Words) -> Callable[[], object]:
-    """scikit-learn's sparse random projection of as many rows and, on average, as many entries; clients are features.
+    """Fit scikit-learn's sparse random projection with as many rows and, on average, entries; clients are features.
 
     It knows floats alone. Its fit draws the matrix, which takes seconds, before the clock starts.
     """
@@ -160,19 +160,19 @@ def projection(S: OSNAP, X: Words) -> Callable[[], object]:
 
 
 def words(*shape: int) -> Words:
-    """Elements of the ring that are also elements of the field."""
+    """Draw elements of the ring that are also elements of the field."""
     return np.random.default_rng(0).integers(0, Mersenne61.modulus, shape, dtype=np.uint64)
 
 
 def unsigned_csc(S: OSNAP) -> scipy.sparse.csc_matrix:
-    """The unscaled S over Z_2^64: -1 is 2^64 - 1, for NumPy would promote int64 with uint64 to float64."""
+    """Return the unscaled S over Z_2^64: -1 is 2^64 - 1, for NumPy would promote int64 with uint64 to float64."""
     signs = S.to_csc()
     values = signs.data.astype(np.int64).view(np.uint64)
     return scipy.sparse.csc_matrix((values, signs.indices, signs.indptr), shape=S.shape)
 
 
 def stored(S: OSNAP, X: Words) -> Callable[[], Words]:
-    """The kernel with the entries of S drawn before the clock starts."""
+    """Call the kernel with the entries of S drawn before the clock starts."""
     drawn = Stored(S._matrix, len(X))
 
     def product() -> Words:
@@ -184,7 +184,7 @@ def stored(S: OSNAP, X: Words) -> Callable[[], Words]:
 
 
 def numba_loop(S: OSNAP, X: Words) -> Callable[[], Words]:
-    """The loop that one would write, compiled; signs are applied as the kernel applies them."""
+    """Compile the loop that one would write; signs are applied as the kernel applies them."""
     import numba
 
     def scatter(rows: NDArray[np.uint32], flips: Words, X: Words, Y: Words) -> None:
@@ -208,7 +208,7 @@ def numba_loop(S: OSNAP, X: Words) -> Callable[[], Words]:
 
 
 def ratio(target: Target, entry: dict[str, Any]) -> float | None:
-    """The ratio of medians that a target is about; None without Numba."""
+    """Return the ratio of medians that a target is about; None without Numba."""
     seconds = entry["seconds"]
     if target.slow not in seconds:
         return None
@@ -217,7 +217,7 @@ def ratio(target: Target, entry: dict[str, Any]) -> float | None:
 
 
 def target_row(target: Target, measured: Sequence[dict[str, Any]]) -> list[str]:
-    """A line of the table of targets: the ratio for independent clients, then for balanced ones."""
+    """Return a line of the table of targets: the ratio for independent clients, then for balanced ones."""
     shape = dataclasses.asdict(target.setting)
     cells = []
     for entry in (entry for entry in measured if shape.items() <= entry.items()):
@@ -254,7 +254,7 @@ def render_grid(grid: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def render(content: dict[str, Any]) -> str:
-    """The Markdown page."""
+    """Return the Markdown page."""
     measured = content["measured"]
     shapes = {tuple(entry[name] for name in ("clients", "columns", "rows", "sparsity")) for entry in measured}
     targets = [target for target in TARGETS if dataclasses.astuple(target.setting) in shapes]

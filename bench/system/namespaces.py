@@ -102,7 +102,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def collect(folder: Path, reports: int, *, delay: float, loss: float, seed: int) -> Outcome:
-    """Do all of it in an empty folder.
+    """Run a whole collection in an empty folder.
 
     Raises
     ------
@@ -244,7 +244,7 @@ def _done(command: Sequence[str], folder: Path) -> None:
 
 
 def render(content: dict[str, Any]) -> str:
-    """The Markdown page."""
+    """Return the Markdown page."""
     where = content["machine"]
     delay, loss = f"{1000 * content['delay']:g} ms", f"{100 * content['loss']:g} %"
     statuses = ", ".join(map(str, content["statuses"]))

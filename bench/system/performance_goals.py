@@ -89,7 +89,7 @@ def read_results(folder: Path) -> Results:
 
 
 def all_goals(results: Results) -> dict[str, list[Goal]]:
-    """Part -> its goals."""
+    """Return the goals of each part."""
     return {
         "kernel, independent": kernel_goals(results["kernels"], balanced=False),
         "kernel, balanced": kernel_goals(results["kernels"], balanced=True),
@@ -99,7 +99,7 @@ def all_goals(results: Results) -> dict[str, list[Goal]]:
 
 
 def kernel_goals(content: dict[str, Any], *, balanced: bool) -> list[Goal]:
-    """The targets of `bench.system.kernels`."""
+    """Return the targets of `bench.system.kernels`."""
     goals = []
     for target in kernels.TARGETS:
         shape = {**dataclasses.asdict(target.setting), "balanced": balanced}
@@ -109,13 +109,13 @@ def kernel_goals(content: dict[str, Any], *, balanced: bool) -> list[Goal]:
 
 
 def kernel_name(target: kernels.Target) -> str:
-    """The ratio and the (n, d, k, s) that a target is about."""
+    """Return the ratio and the (n, d, k, s) that a target is about."""
     at = target.setting
     return f"{target.slow} / {target.fast} at ({at.clients:,}, {at.columns}, {at.rows:,}, {at.sparsity})"
 
 
 def client_goals(content: dict[str, Any]) -> list[Goal]:
-    """Sharing beside the speed of reading, one split alone, Skellam noise beside NumPy's Poisson variables."""
+    """Compare sharing with the speed of reading, one split alone, and Skellam noise with NumPy's Poisson variables."""
     rows = {entry["name"]: entry for entry in content["rows"]}
     split = rows[SPLIT]["amount"] / rows[SPLIT]["cpu_s"]["median"] / 1e9
     return [
@@ -130,7 +130,7 @@ def client_goals(content: dict[str, Any]) -> list[Goal]:
 
 
 def fit_goals(content: dict[str, Any]) -> list[Goal]:
-    """The command beside reading the same file and fitting it in the clear, noise apart."""
+    """Compare the command with reading the same file and fitting it in the clear, noise apart."""
     return [
         Goal(f"{release}, {kind}: times pyarrow and scikit-learn", value, FIT_TIMES, most=True)
         for release, kinds in content["ratios"].items()

@@ -104,7 +104,7 @@ def _kernels(results: Results) -> str:
 
 
 def _with_stored(content: dict[str, Any]) -> list[str]:
-    """The ratio to ours with the entries of S at hand, as the peers have them; of independent clients."""
+    """Return the ratio to ours with the entries of S at hand, as the peers have them; of independent clients."""
     cells = []
     for target in kernels.TARGETS:
         shape = {"clients": target.setting.clients, "columns": target.setting.columns, "rows": target.setting.rows}
@@ -116,7 +116,7 @@ def _with_stored(content: dict[str, Any]) -> list[str]:
 
 
 def _kernel_peers(results: Results) -> str:
-    """All ways to do the main job."""
+    """Return all ways to do the main job."""
     at = kernels.HEADLINE
     shape = {"clients": at.clients, "columns": at.columns, "rows": at.rows, "sparsity": at.sparsity}
     both = [entry["seconds"] for entry in results["kernels"]["measured"] if shape.items() <= entry.items()]
@@ -169,7 +169,7 @@ def _fit(results: Results) -> str:
 
 
 def _servers(results: Results) -> str:
-    """Tables 3 to 5 at the largest n."""
+    """Return Tables 3 to 5 at the largest n."""
     picked: dict[tuple[int, int], dict[str, Any]] = {}
     for name in ("table4", "table3", "table5"):  # a setting of two tables is told as the first of them has it
         for entry in results[name]["measured"]:
@@ -329,7 +329,7 @@ def _goal_table(goals: Sequence[Goal]) -> str:
 
 
 def _origin(content: dict[str, Any], *names: str) -> str:
-    """Where and when a result was measured, and where all of it is."""
+    """Say where and when a result was measured, and where all of it is."""
     where = content["machine"]
     links = ", ".join(f"[{name}](../bench/results/{name}.md)" for name in names)
     return f"{where['cpu']}, {where['cores']} cores, {where['date']}, {content['runs']} runs. All figures: {links}."

@@ -36,7 +36,7 @@ def _figure(width: float, height: float, columns: int = 1) -> tuple[Any, Any]:
 
 
 def _targets(results: Results) -> Any:
-    """One bar for each target: the part of it that is met."""
+    """Draw one bar for each target: the part of it that is met."""
     goals = [(part, goal) for part, of in all_goals(results).items() for goal in of if goal.share is not None]
     figure, (axis,) = _figure(13, 1.2 + 0.27 * len(goals))
     _bars(
@@ -50,7 +50,7 @@ def _targets(results: Results) -> Any:
 
 
 def _peers(results: Results) -> Any:
-    """One bar for each peer: its time over ours."""
+    """Draw one bar for each peer: its time over ours."""
     ratios = peer_ratios(results)
     figure, (axis,) = _figure(11, 1.2 + 0.3 * len(ratios))
     _bars(axis, list(ratios), list(ratios.values()), [f" {value:,.3g} " for value in ratios.values()])
@@ -59,7 +59,7 @@ def _peers(results: Results) -> Any:
 
 
 def _bars(axis: Any, names: list[str], values: list[Any], labels: list[str]) -> None:
-    """Bars from 1 to each value, on a logarithmic axis: to the right what is good, to the left what is not."""
+    """Draw bars from 1 to each value, on a logarithmic axis: to the right what is good, to the left what is not."""
     axis.set_xscale("log")
     colours = [_GOOD if value >= 1 else _BAD for value in values]
     bars = axis.barh(names, [value - 1 for value in values], left=1, color=colours)
@@ -71,7 +71,7 @@ def _bars(axis: Any, names: list[str], values: list[Any], labels: list[str]) -> 
 
 
 def peer_ratios(results: Results) -> dict[str, float]:
-    """Peer and job -> the peer's time over ours, of medians; MP-SPDZ's is not of the same run."""
+    """Return the peer's median time over ours, by peer and job; MP-SPDZ's is not of the same run."""
     at = kernels.HEADLINE
     shape = {"clients": at.clients, "columns": at.columns, "rows": at.rows, "sparsity": at.sparsity}
     seconds = next(entry["seconds"] for entry in results["kernels"]["measured"] if shape.items() <= entry.items())
@@ -107,7 +107,7 @@ def peer_ratios(results: Results) -> dict[str, float]:
 
 
 def _growth(results: Results) -> Any:
-    """CPU time over n: a server reading and transforming, then Table 3 beside MP-SPDZ."""
+    """Draw CPU time over n: a server reading and transforming, then Table 3 beside MP-SPDZ."""
     figure, (left, right) = _figure(13, 5, columns=2)
     lines = [(way, phase) for way in ("array", "key") for phase in scale.PHASES]
     for (way, phase), colour in zip(lines, _COLOURS, strict=True):

@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def measure(clients: int, runs: int) -> dict[str, dict[str, float]]:
-    """CPU seconds: way -> summary."""
+    """Measure CPU seconds: way -> summary."""
     S = OSNAP(ROWS, clients, SPARSITY, seed=1)
     X = np.random.default_rng(0).normal(size=(clients, COLUMNS))
     projection = SparseRandomProjection(ROWS, density=SPARSITY / ROWS, random_state=0)
@@ -61,7 +61,7 @@ def measure(clients: int, runs: int) -> dict[str, dict[str, float]]:
 
 
 def products(S: OSNAP, X: Reals, projection: SparseRandomProjection) -> dict[str, Callable[[], Reals]]:
-    """Way -> what computes S X, unscaled; the fitted projection takes S."""
+    """Return what computes S X, unscaled, by its name; the fitted projection takes S."""
     csc = S.to_csc().astype(np.float64)
     csr = csc.tocsr()
     projection.components_ = csr
@@ -83,7 +83,7 @@ def products(S: OSNAP, X: Reals, projection: SparseRandomProjection) -> dict[str
 
 
 def render(content: dict[str, Any]) -> str:
-    """The Markdown page."""
+    """Return the Markdown page."""
     ours = content["cpu_s"][OURS]["median"]
     rows = [
         [way, f"{1e3 * seconds['median']:.1f}", f"{seconds['median'] / ours:.1f}"]

@@ -73,7 +73,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def task_of(clients: int) -> Task:
-    """The job, with noise calibrated for fewer clients: its size is no part of a server's work."""
+    """Design the job, with noise calibrated for fewer clients: its size does not change a server's work."""
     schema = Schema.unit([f"x{column}" for column in range(COLUMNS)])
     small = design(
         ReleaseSpec.of(
@@ -84,7 +84,7 @@ def task_of(clients: int) -> Task:
 
 
 def measure(clients: Sequence[int], runs: int, folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """What a server spends: way to hold the share -> one entry for each number of clients, ascending."""
+    """Measure what a server spends: way to hold the share -> one entry for each number of clients, ascending."""
     array, key = folder / "array", folder / "key"
     write_words(array, max(clients))
     measured: dict[str, list[dict[str, Any]]] = {"array": [], "key": []}
@@ -146,7 +146,7 @@ def serve(task: Task, share: Path, folder: Path) -> dict[str, Any]:
 
 
 def figures(clients: int, reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Summaries over runs."""
+    """Summarise the runs."""
     phases = {
         f"{phase}_{clock}": summary([report["phases"][phase][clock] for report in reports])
         for phase in PHASES
@@ -158,7 +158,7 @@ def figures(clients: int, reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def exponents(entries: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Slope of the logarithm of a phase's CPU time over that of n, least squares: 1 is linear."""
+    """Fit the slope of the logarithm of a phase's CPU time over that of n, by least squares: 1 is linear."""
     n = [math.log(entry["clients"]) for entry in entries]
     return {
         phase: float(np.polyfit(n, [math.log(entry[f"{phase}_cpu_s"]["median"]) for entry in entries], 1)[0])
@@ -167,7 +167,7 @@ def exponents(entries: Sequence[dict[str, Any]]) -> dict[str, float]:
 
 
 def slopes_of(measured: dict[str, list[dict[str, Any]]]) -> Slopes:
-    """Core-seconds of a byte and of an addition, at the largest n."""
+    """Return core-seconds of a byte and of an addition, at the largest n."""
     array, key = measured["array"][-1], measured["key"][-1]
     words = array["clients"] * COLUMNS
     return Slopes(
@@ -178,7 +178,7 @@ def slopes_of(measured: dict[str, list[dict[str, Any]]]) -> Slopes:
 
 
 def modelled(slopes: Slopes) -> list[dict[str, Any]]:
-    """What a thousand million clients cost: the sketch of the table in both modes, and summed second moments."""
+    """Estimate what 10^9 clients cost: the sketch of the table in both modes, and summed second moments."""
     shapes = {
         "sketch, one copy": (1, COLUMNS, ROWS, SPARSITY),
         "sketch, s copies": (SPARSITY, COLUMNS, ROWS, SPARSITY),
@@ -193,7 +193,7 @@ def modelled(slopes: Slopes) -> list[dict[str, Any]]:
 
 
 def render(content: dict[str, Any]) -> str:
-    """The Markdown page."""
+    """Return the Markdown page."""
     where, slopes, prices = content["machine"], content["slopes"], content["prices"]
     lines = [
         "# One server as the clients grow",

@@ -122,7 +122,7 @@ class Wire:
             subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
 
     def _carry(self) -> None:
-        """Hand over packets until the end, each after the delay."""
+        """Deliver packets until the end, each after the delay."""
         under_way: collections.deque[tuple[float, int, bytes]] = collections.deque()
         targets = {bytes(map(int, self.address(host).split("."))): device for host, device in enumerate(self._devices)}
         while not self._ending.is_set():

@@ -178,8 +178,7 @@ class AuditResult:
 
 
 def audit(name: str, subject: Subject, releases: int, failure: float, stream: Stream) -> AuditResult:
-    """Hold a claim against what the noise gives and, of a `AuditedMechanism`, against how well its releases can be told
-    apart.
+    """Compare a claim with lower bounds: from the noise and, for an `AuditedMechanism`, from simulated releases.
 
     Parameters
     ----------
@@ -214,7 +213,7 @@ def audit(name: str, subject: Subject, releases: int, failure: float, stream: St
 
 
 def _measured(found: AuditResult, mechanism: AuditedMechanism, half: int, stream: Stream) -> AuditResult:
-    """Add what many releases tell to what is found already."""
+    """Add what many releases tell to the results so far."""
     still = mechanism.observe(None, half, stream)
     precision = _precision(still)
     shifts = mechanism.shifts

@@ -89,12 +89,12 @@ def least_epsilon(delta: float) -> Measure:
 
 
 def least_mu(alpha: Reals, beta: Reals) -> Reals:
-    """Phi^-1(1 - alpha) - Phi^-1(beta), the measure of mu-GDP."""
+    """Return Phi^-1(1 - alpha) - Phi^-1(beta), the measure of mu-GDP."""
     return np.asarray(-ndtri(alpha) - ndtri(beta))
 
 
 def least_bits(alpha: Reals, beta: Reals) -> Reals:
-    """h((1 - alpha + beta)/2) - h(alpha)/2 - h(beta)/2: bits that a decision tells about a fair coin."""
+    """Return h((1 - alpha + beta)/2) - h(alpha)/2 - h(beta)/2: the bits that a decision tells about a fair coin."""
     told = _entropy((1 - alpha + beta) / 2) - _entropy(alpha) / 2 - _entropy(beta) / 2
     return np.where(alpha + beta < 1, told, 0.0)
 
@@ -120,7 +120,7 @@ def lower_bound(measure: Measure, training: Scores, counted: Scores, failure: fl
 
 
 def _errors(scores: Scores, thresholds: Reals) -> tuple[tuple[NDArray[np.int64], int], tuple[NDArray[np.int64], int]]:
-    """False positives and false negatives of ``score > threshold``, each with the number of runs."""
+    """Count false positives and false negatives of ``score > threshold``, each with the number of runs."""
     first, second = len(scores.first), len(scores.second)
     positives = first - np.searchsorted(np.sort(scores.first), thresholds, side="right")
     negatives = np.searchsorted(np.sort(scores.second), thresholds, side="right")
@@ -128,5 +128,5 @@ def _errors(scores: Scores, thresholds: Reals) -> tuple[tuple[NDArray[np.int64],
 
 
 def _entropy(probability: Reals) -> Reals:
-    """Entropy of a coin, in bits."""
+    """Return the entropy of a coin, in bits."""
     return np.asarray((entr(probability) + entr(1 - probability)) / np.log(2))

@@ -82,7 +82,7 @@ class ProjectedEntry(AuditedMechanism):
         self._rows = rows
 
     def observe(self, moved: int | None, releases: int, stream: Stream) -> Reals:
-        """Project; return the inner products of the two released columns, which are sufficient, less their mean."""
+        """Return the inner products of the two projected columns, which are sufficient, less their mean."""
         entry = -1.0 if moved is None else 1.0
         fitted = RandomProjection(self.claim.bits or 0.0, rows=self._rows, seed=_seed(stream))
         sigma = fitted.fit([[entry]], [1.0]).sigma_
@@ -108,7 +108,7 @@ SystemFactory = Callable[[float, float, int], Subject]
 
 
 def sketched(epsilon: float, delta: float, seed: int, **choices: Any) -> AuditedMechanism:
-    """Rows of two columns, in a sketch of four rows."""
+    """Build the audit of rows of two columns, in a sketch of four rows."""
     wanted = {"sketch": "osnap", "rows": ROWS, "sparsity": 2, "copies": "each", "clients": CLIENTS, **choices}
     return Sums(
         design(ReleaseSpec.of(Schema.unit(NAMES), epsilon=epsilon, delta=delta, simulation_seed=seed, **wanted)),
@@ -117,13 +117,13 @@ def sketched(epsilon: float, delta: float, seed: int, **choices: Any) -> Audited
 
 
 def pure(epsilon: float, delta: float, seed: int, **choices: Any) -> AuditedMechanism:
-    """Discrete Laplace noise, whose delta is 0, in a sketch of one copy; a smaller one, because it is slow to draw."""
+    """Build the audit of discrete Laplace noise, whose delta is 0, in a small sketch, because it is slow to draw."""
     small = {"clients": 6, "rows": 3, "sparsity": 1, "servers": 2, "fractional_bits": 8}
     return sketched(epsilon, 0.0, seed, noise="discrete-laplace", **small, **choices)
 
 
 def second_moments(epsilon: float, delta: float, seed: int) -> AuditedMechanism:
-    """Sum of second moments; (1, 1, 1, 1) and (1, 1, -1, -1), each row with its constant, are orthogonal."""
+    """Build the audit of summed second moments; the rows, each with its constant, are orthogonal."""
     task = design(
         ReleaseSpec.of(Schema.unit(("a", "b", "c")), CLIENTS // 2, epsilon, delta, sketch="sum", simulation_seed=seed)
     )
@@ -131,20 +131,20 @@ def second_moments(epsilon: float, delta: float, seed: int) -> AuditedMechanism:
 
 
 def mixed(epsilon: float, delta: float, seed: int, *, rows: int | None, protects: str = "party") -> AuditedMechanism:
-    """Two parties of two columns and one."""
+    """Build the audit of two parties of two columns and one."""
     columns = (("a", "b"), ("c",))
     return Parties(mixing.design(columns, 8, epsilon, delta, rows=rows, protects=protects, simulation=True))
 
 
 def coinpress_mean(epsilon: float, delta: float, seed: int) -> AuditedMechanism:
-    """One round of a mean about (0, 0) among servers."""
+    """Build the audit of one round of a mean about (0, 0) among servers."""
     published = mean_round(NAMES, np.zeros(2), 2.0, _rho(epsilon, delta))
     reach = float(published.schema.slope[0])
     return _round(published, delta, seed, ((-reach, 0.0), (reach, 0.0)))
 
 
 def coinpress_covariance(epsilon: float, delta: float, seed: int) -> AuditedMechanism:
-    """One round of a covariance of at most 4 I among servers: two orthogonal rows beyond the clipping norm."""
+    """Build the audit of one round of a covariance of at most 4 I, with two orthogonal rows that are clipped."""
     published = covariance_round(NAMES, np.eye(2) / 2, 4.0, _rho(epsilon, delta), triangle=False)
     box = float(published.schema.slope[0])
     return _round(published, delta, seed, ((box, 0.0), (0.0, box)))
@@ -160,7 +160,7 @@ def _rho(epsilon: float, delta: float) -> float:
 
 
 def missing(epsilon: float, delta: float, seed: int, **choices: Any) -> Subject:
-    """A sketch that promises to hold although three contributions are missing, of several public matrices."""
+    """Build the audit of sketches that promise to hold although three contributions are missing."""
     made = {"sketch": "osnap", "rows": 40, "sparsity": 2, "dropouts": 3, **choices}
     tasks = [
         design(ReleaseSpec.of(Schema.unit(NAMES), 160, epsilon, delta, simulation_seed=seed + matrix, **made))
@@ -170,13 +170,13 @@ def missing(epsilon: float, delta: float, seed: int, **choices: Any) -> Subject:
 
 
 def besieged(epsilon: float, delta: float, seed: int, *, people: int | None, **choices: Any) -> Subject:
-    """A collection with a roster of which a hostile server leaves the minimum batch; its randomness has no seed."""
+    """Build the audit of a roster's collection of which a hostile server leaves the minimum batch; no seed."""
     wanted = {"sketch": "osnap", "rows": ROWS, "sparsity": 2, "epsilon": epsilon, "delta": delta, **choices}
     return surrounded(Schema.from_pair(NAMES, (-1.0, 1.0)), CORNERS, minimum_batch=2 * CLIENTS, people=people, **wanted)
 
 
 def repeated(epsilon: float, delta: float, seed: int, **choices: Any) -> Subject:
-    """The release of a collection, broken off and demanded again; its randomness has no seed."""
+    """Build the audit of a collection's release that is broken off and demanded again; no seed."""
     wanted = {"sketch": "osnap", "rows": ROWS, "sparsity": 2, "epsilon": epsilon, "delta": delta, **choices}
     return RepeatedRelease(Schema.from_pair(NAMES, (-1.0, 1.0)), CORNERS, clients=CLIENTS, **wanted)
 

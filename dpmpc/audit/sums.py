@@ -68,7 +68,7 @@ class Replicated(Contribution):
         )
 
     def largest_entry(self, encoding: FixedPoint) -> int:
-        """Return that of the base."""
+        """Return the largest entry of the base's encoding."""
         return self.base.largest_entry(encoding)
 
     def parameters(self) -> dict[str, Any]:
@@ -120,7 +120,7 @@ class Sums(AuditedMechanism):
         return np.concatenate(blocks)[:releases]
 
     def scores(self, observed: Reals, shift: Reals, direction: Reals) -> Reals:
-        """Score by Laplace variables' likelihood ratio if the noise is theirs: ``sum |x| - |x - D|``."""
+        """Return scores; if the noise is Laplace they are its likelihood ratio: ``sum |x| - |x - D|``."""
         if not self._laplace:
             return super().scores(observed, shift, direction)
         return np.asarray((np.abs(observed) - np.abs(observed - shift)).sum(axis=1))

@@ -189,7 +189,7 @@ class HonestServer:
         self.ids: NDArray[np.uint8] = np.frombuffer(b"".join(names), np.uint8).reshape(-1, ID_BYTES)
 
     def answer(self, ids: NDArray[np.uint8], toss: bytes) -> Words:
-        """Do what a run of the release makes this server do, after a restart; return the share that it sends.
+        """Run this server's part of the release, after a restart; return the share that it sends.
 
         Raises
         ------

@@ -136,7 +136,7 @@ def exact_epsilon(
 
 
 def _apart(moved: Reals) -> Reals:
-    """Each non-zero entry of a matrix in a column of its own: every copy has a draw of its own."""
+    """Spread each non-zero entry of a matrix to a column of its own: every copy has a draw of its own."""
     rows, clients = np.nonzero(moved)
     draws = np.zeros((len(moved), len(rows)))
     draws[rows, np.arange(len(rows))] = moved[rows, clients]

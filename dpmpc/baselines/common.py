@@ -45,7 +45,7 @@ def normalised_rows(X: ArrayLike, y: ArrayLike | None = None, *, radius: float |
 def symmetric_noise(
     size: int, sigma: float, stream: Stream, *, off_diagonal: float | None = None
 ) -> NDArray[np.float64]:
-    """Symmetric Gaussian matrix of standard deviation sigma on the diagonal.
+    """Draw a symmetric Gaussian matrix of standard deviation sigma on the diagonal.
 
     Off the diagonal it is sigma/sqrt(2) unless given: then the L2 norm that the noise hides is the Frobenius norm.
     """

@@ -8,7 +8,6 @@ with every row and protect against those who see the fit, under the relation of 
 from __future__ import annotations
 
 import abc
-import dataclasses
 import math
 from typing import Self
 
@@ -20,6 +19,7 @@ from dpmpc.baselines.common import normalised_rows, symmetric_noise
 from dpmpc.bounds import largest_squared_norm
 from dpmpc.contributions import moment_sensitivity
 from dpmpc.errors import InputError
+from dpmpc.linear_algebra import LinearModel, exact_gram, solve_ridge
 from dpmpc.noise import Gaussian
 from dpmpc.privacy import mu_of_budget
 from dpmpc.randomness import Stream, stream_for
@@ -30,68 +30,15 @@ ADASSP_SENSITIVITY = 4 / math.sqrt(3)  # of the three releases together, replace
 ADASSP_FAILURE = 0.05  # rho: the probability that the noise of X^T X exceeds the penalty (Wang 2018, Algorithm 2)
 
 
-@dataclasses.dataclass(frozen=True)
-class LinearModel:
-    """y = X weights + intercept in normalised units."""
-
-    weights: NDArray[np.float64]
-    intercept: float = 0.0
-
-    def predict(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return X weights + intercept."""
-        return X @ self.weights + self.intercept
-
-
-def ridge_cost(model: LinearModel, X: NDArray[np.float64], y: NDArray[np.float64], alpha: float) -> float:
-    """||X w + b - y||^2 + alpha ||w||^2."""
-    residual = model.predict(X) - y
-    return float(residual @ residual + alpha * model.weights @ model.weights)
-
-
-def solve_ridge(gram: NDArray[np.float64], target: int, alpha: float, *, fit_intercept: bool = True) -> LinearModel:
-    """Minimise the ridge cost from the Gram matrix of (1, z).
-
-    Parameters
-    ----------
-    gram : ndarray of float64, shape (p + 1, p + 1)
-        Row and column 0 belong to the intercept.
-    target : int
-        Position of the target among the p columns.
-    alpha : float
-        Penalty on the weights, not on the intercept.
-    fit_intercept : bool
-        Whether there is an intercept.
-    """
-    features = [column for column in range(1, len(gram)) if column != target + 1]
-    if fit_intercept:
-        features = [0, *features]
-    matrix = gram[np.ix_(features, features)].copy()
-    penalty = np.full(len(features), float(alpha))
-    if fit_intercept:
-        penalty[0] = 0.0
-    matrix[np.diag_indices_from(matrix)] += penalty
-    solution = np.asarray(np.linalg.lstsq(matrix, gram[features, target + 1], rcond=None)[0], dtype=np.float64)
-    return LinearModel(solution[1:], float(solution[0])) if fit_intercept else LinearModel(solution)
-
-
-def exact_gram(Z: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Gram matrix of (1, z) for normalised rows Z (n, p), float64 (p + 1, p + 1)."""
-    gram = np.empty((Z.shape[1] + 1, Z.shape[1] + 1))
-    gram[0, 0] = len(Z)
-    gram[0, 1:] = gram[1:, 0] = Z.sum(axis=0)
-    gram[1:, 1:] = Z.T @ Z
-    return gram
-
-
 def optimal_ridge(
     X: NDArray[np.float64], y: NDArray[np.float64], alpha: float, *, fit_intercept: bool = True
 ) -> LinearModel:
-    """Ridge regression without any privacy: the optimum that phi divides by."""
+    """Fit a ridge regression without any privacy: the optimum that phi divides by."""
     return solve_ridge(exact_gram(np.column_stack([X, y])), X.shape[1], alpha, fit_intercept=fit_intercept)
 
 
 def trivial_predictor(features: int, y: NDArray[np.float64], *, fit_intercept: bool = True) -> LinearModel:
-    """W = 0, with the target's true mean as intercept where there is one: what a release has to beat."""
+    """Return w = 0, with the target's true mean as intercept where there is one: what a release has to beat."""
     return LinearModel(np.zeros(features), float(np.mean(y)) if fit_intercept else 0.0)
 
 

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpmpc.baselines.common import normalised_rows
-from dpmpc.baselines.linear import LinearModel, PrivateRidge, solve_ridge
-from dpmpc.baselines.low_rank import top_components
+from dpmpc.baselines.linear import PrivateRidge
 from dpmpc.bounds import largest_squared_norm
+from dpmpc.linear_algebra import LinearModel, solve_ridge, top_components
 from dpmpc.noise import Gaussian
 from dpmpc.privacy import mu_of_budget
 from dpmpc.randomness import Stream, stream_for
@@ -80,7 +80,7 @@ class LocalGaussian(PrivateRidge):
         return solve_ridge(usable.matrix, columns - 1, self.alpha, fit_intercept=self.fit_intercept)
 
     def _randomize(self, rows: NDArray[np.float64], mu: float, stream: Stream) -> NDArray[np.float64]:
-        """What the clients send: (n, p)."""
+        """Return the noisy rows (n, p) that the clients send."""
         self.sensitivity_ = 2 * math.sqrt(largest_squared_norm(rows.shape[1], self.radius))
         self.sigma_ = self.sensitivity_ / mu
         return np.asarray(rows + Gaussian(self.sigma_).sample(rows.shape, stream=stream))

@@ -18,42 +18,12 @@ from sklearn.base import BaseEstimator
 from dpmpc.baselines.common import normalised_rows, symmetric_noise
 from dpmpc.bounds import largest_squared_norm
 from dpmpc.contributions import moment_sensitivity
-from dpmpc.errors import GuaranteeError, InputError
+from dpmpc.errors import GuaranteeError
+from dpmpc.linear_algebra import top_components
 from dpmpc.privacy import epsilon_of_mu, mu_of_budget
 from dpmpc.randomness import Stream, stream_for
 from dpmpc.scikit import remember_features, warn_in_selection
 from dpmpc.tables import Table
-
-
-def top_components(moments: NDArray[np.float64], count: int) -> NDArray[np.float64]:
-    """Eigenvectors of the `count` largest eigenvalues of a symmetric matrix (d, d), one a row, largest first.
-
-    A multiple of the identity more or less, such as the bias of noisy rows, does not change them.
-    """
-    check_rank(count, len(moments))
-    return np.asarray(np.linalg.eigh(moments)[1][:, : -count - 1 : -1].T, dtype=np.float64)
-
-
-def check_rank(count: int, columns: int) -> None:
-    """Refuse a number of components that data with so many columns cannot have."""
-    if isinstance(count, bool) or not isinstance(count, int | np.integer) or not 1 <= count <= columns:
-        raise InputError(f"n_components: {count!r} given, a whole number from 1 to {columns} (columns) expected")
-
-
-def excess_risk(components: NDArray[np.float64], X: NDArray[np.float64]) -> float:
-    """Psi = (||X - X P P^T||_F^2 - ||X - X_r||_F^2) / n, components = P^T (r, d) (Burkhardt et al. 2025, section 6.2).
-
-    ||X - X P P^T||_F^2 = ||X||_F^2 - tr(P^T X^T X P), and the best tr is the sum of the r largest eigenvalues.
-    """
-    moments = X.T @ X
-    best = np.linalg.eigvalsh(moments)[-len(components) :].sum()
-    return float(best - np.einsum("ij,jk,ik->", components, moments, components)) / len(X)
-
-
-def random_excess_risk(count: int, X: NDArray[np.float64]) -> float:
-    """Return the expected psi of `count` uniformly random components, which keep count/d of every direction."""
-    spectrum = np.linalg.eigvalsh(X.T @ X)
-    return float(spectrum[-count:].sum() - spectrum.sum() * count / len(spectrum)) / len(X)
 
 
 class PrivateComponents(BaseEstimator, abc.ABC):  # type: ignore[misc]
@@ -163,7 +133,7 @@ class ModSulq(PrivateComponents):
 
 
 def modsulq_beta(n: int, d: int, epsilon: float, delta: float) -> float:
-    """Standard deviation of MOD-SULQ's noise, for rows of norm at most 1 (Chaudhuri et al. 2013, Algorithm 1).
+    """Return MOD-SULQ's standard deviation for rows of norm at most 1 (Chaudhuri et al. 2013, Algorithm 1).
 
     beta = (d + 1)/(n epsilon) sqrt(2 ln((d^2 + d)/(2 delta sqrt(2 pi)))) + 1/(n sqrt(epsilon))
     """

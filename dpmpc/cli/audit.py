@@ -27,7 +27,7 @@ WORDS = (
 
 
 def add_commands(commands: Any) -> None:
-    """Add the command to the parser's."""
+    """Add the command to the parser."""
     audit = commands.add_parser(
         "audit", help="lower bounds on epsilon from many simulated releases, beside what is claimed"
     )
@@ -122,7 +122,7 @@ def _print_table(findings: Sequence[AuditResult], confidence: float) -> None:
 
 
 def _cells(finding: AuditResult) -> list[str]:
-    """Numbers of a row; for projections, whose claims are in bits, epsilon is in bits."""
+    """Return the numbers of a row; for projections, whose claims are in bits, epsilon is in bits."""
     claim, rates, curve = finding.claim, finding.by_rates, finding.by_curve
     if claim.bits is not None:
         told = finding.by_bits

@@ -27,7 +27,7 @@ _ADDRESS = re.compile(r"(\[(?P<ipv6>[^\s\[\]]+)\]|(?P<host>[^\s:\[\]]+)):(?P<por
 
 
 def add_commands(commands: Any) -> None:
-    """Add the commands to the parser's."""
+    """Add the commands to the parser."""
     identity = commands.add_parser("identity", help="make a server's key and the certificate that all others pin")
     identity.add_argument("folder", metavar="DIR", help="a new directory, which the server's owner keeps")
     identity.add_argument("--server", type=int, required=True, metavar="I", help="the server's number, from 0")
@@ -111,7 +111,7 @@ def _add_submit(commands: Any) -> None:
 
 
 def address(text: str) -> tuple[str, int]:
-    """HOST:PORT; an IPv6 address stands in brackets."""
+    """Parse HOST:PORT; an IPv6 address stands in brackets."""
     found = _ADDRESS.fullmatch(text)
     if found is None or int(found["port"]) >= 1 << 16:
         raise argparse.ArgumentTypeError(f"{text!r} given, HOST:PORT expected, an IPv6 address in brackets")
@@ -119,7 +119,7 @@ def address(text: str) -> tuple[str, int]:
 
 
 def _time(text: str) -> datetime.datetime:
-    """A time with its time zone."""
+    """Parse a time with its time zone."""
     try:
         time = datetime.datetime.fromisoformat(text)
     except ValueError:
@@ -185,7 +185,7 @@ def _collection(options: argparse.Namespace) -> None:
 
 
 def _of_clients_noise(collection: Any) -> str:
-    """Warn whoever lets clients make the noise, with a roster too."""
+    """Warn everybody who lets clients make the noise, with or without a roster."""
     least, t = collection.minimum_batch, collection.plan.trust.corrupt_clients
     many = "" if collection.authenticated else "; without --authenticated one person can be many clients"
     return (
@@ -204,7 +204,7 @@ def _inspect(options: argparse.Namespace) -> None:
 
 
 def _described(collection: Any, path: str) -> Iterator[str]:
-    """Say what a task file holds, a line each."""
+    """Yield what a task file holds, line by line."""
     from dpmpc.collection.designing import omission
     from dpmpc.network.identity import fingerprint, valid_until
 

@@ -34,7 +34,7 @@ from dpmpc.errors import DpmpcError, MachineUnfit
 
 
 def add_commands(commands: Any) -> None:
-    """Add the command to the parser's."""
+    """Add the command to the parser."""
     doctor = commands.add_parser("doctor", help="whether this machine can build, run and serve dpmpc")
     doctor.add_argument("--network", action="store_true", help="also run three servers and an analyst: some seconds")
     doctor.add_argument("--json", action="store_true", help="print one JSON object")
@@ -94,7 +94,7 @@ class Finding:
 
 
 def examine(*, network: bool = False) -> list[Finding]:
-    """Look at everything; with `network`, also run three servers and an analyst on the loopback."""
+    """Run every check; with `network`, also run three servers and an analyst on the loopback."""
     return [_careful(subject, check) for subject, check in {**CHECKS, **(NETWORK if network else {})}.items()]
 
 
@@ -107,7 +107,7 @@ def _careful(subject: str, check: Callable[[], tuple[State, str, str]]) -> Findi
 
 
 def python() -> tuple[State, str, str]:
-    """Version and kind of the interpreter."""
+    """Check the version and kind of the interpreter."""
     found = f"{platform.python_implementation()} {platform.python_version()} on {platform.platform()}"
     if sys.version_info < OLDEST_PYTHON or platform.python_implementation() != "CPython":
         return "problem", found, "use CPython 3.11 or later"
@@ -117,7 +117,7 @@ def python() -> tuple[State, str, str]:
 
 
 def packages() -> tuple[State, str, str]:
-    """The packages that are always needed, with their versions."""
+    """Check the packages that are always needed, and list their versions."""
     needed = [requirement for requirement in _requirements() if "extra ==" not in requirement]
     bad = [requirement for requirement in needed if not _met(requirement)]
     names = ["dpmpc", *(_name(requirement) for requirement in needed if requirement not in bad)]
@@ -128,7 +128,7 @@ def packages() -> tuple[State, str, str]:
 
 
 def extras() -> tuple[State, str, str]:
-    """The optional packages, by what asks for them."""
+    """List the optional packages, by the extra that asks for them."""
     told = []
     for extra in importlib.metadata.metadata("dpmpc").get_all("Provides-Extra") or []:
         wanted = [one for one in _requirements() if f'extra == "{extra}"' in one and _name(one) != "dpmpc"]
@@ -138,7 +138,7 @@ def extras() -> tuple[State, str, str]:
 
 
 def kernels() -> tuple[State, str, str]:
-    """The instruction sets of the kernels, the chosen one and those that are there."""
+    """List the kernels' instruction sets: the chosen one and those available."""
     from dpmpc._kernels import arithmetic, dense, samplers, sketch
 
     bodies = {kernel.__name__.rpartition(".")[2]: kernel.instruction_sets() for kernel in (sketch, dense)}
@@ -151,7 +151,7 @@ def kernels() -> tuple[State, str, str]:
 
 
 def answers() -> tuple[State, str, str]:
-    """The kernels against known answers, with every instruction set."""
+    """Check the kernels against known answers, with every instruction set."""
     from dpmpc.cli.self_test import wrong_answers
 
     compared, wrong = wrong_answers()
@@ -161,14 +161,14 @@ def answers() -> tuple[State, str, str]:
 
 
 def compiler() -> tuple[State, str, str]:
-    """What a build from source would use."""
+    """Find the compiler that a build from source would use."""
     named = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
     found = next((path for name in (named, "gcc", "clang", "cc") if (path := shutil.which(name))), None)
     return "ok", found or "none; only a build from source needs one", ""
 
 
 def system() -> tuple[State, str, str]:
-    """What the operating system does not offer."""
+    """List what the operating system does not offer."""
     from dpmpc.system import lacking
 
     lacks = lacking()
@@ -178,7 +178,7 @@ def system() -> tuple[State, str, str]:
 
 
 def tls() -> tuple[State, str, str]:
-    """Python's OpenSSL, whose TLS 1.3 the links use, and that of the package cryptography."""
+    """Check Python's OpenSSL, whose TLS 1.3 the links use, and name that of the package cryptography."""
     import ssl
 
     from cryptography.hazmat.backends.openssl import backend
@@ -190,7 +190,7 @@ def tls() -> tuple[State, str, str]:
 
 
 def aes() -> tuple[State, str, str]:
-    """How fast noise and shares are expanded."""
+    """Measure how fast noise and shares are expanded."""
     import numpy as np
 
     from dpmpc.randomness import Stream
@@ -204,7 +204,7 @@ def aes() -> tuple[State, str, str]:
 
 
 def ports() -> tuple[State, str, str]:
-    """Ports of the loopback, each reached once."""
+    """Check that ports of the loopback can be bound and reached."""
     listeners = []
     try:
         for _ in range(PORTS):
@@ -221,7 +221,7 @@ def ports() -> tuple[State, str, str]:
 
 
 def clock() -> tuple[State, str, str]:
-    """The clock, by which certificates are valid."""
+    """Check the clock, by which certificates are valid."""
     found = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
     if time.time() < os.stat(__file__).st_mtime - CLOCK_SLACK_S:
         return "problem", f"{found}, before this program was installed", "set the clock: certificates go by it"
@@ -229,7 +229,7 @@ def clock() -> tuple[State, str, str]:
 
 
 def entropy() -> tuple[State, str, str]:
-    """Keys from the operating system, without waiting."""
+    """Check that the operating system gives keys without waiting."""
     if not hasattr(os, "getrandom"):
         os.urandom(32)
         return "ok", "os.urandom", ""
@@ -241,7 +241,7 @@ def entropy() -> tuple[State, str, str]:
 
 
 def temporary() -> tuple[State, str, str]:
-    """Where the parties of one machine keep their shares."""
+    """Check the room where the parties of one machine keep their shares."""
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
     with tempfile.NamedTemporaryFile(dir=folder) as file:
@@ -253,7 +253,7 @@ def temporary() -> tuple[State, str, str]:
 
 
 def disk() -> tuple[State, str, str]:
-    """How long a small write takes until it is safe, in the working directory if it can be written to."""
+    """Measure how long a small write takes until it is safe, in the working directory if it can be written to."""
     folder = "." if os.access(".", os.W_OK) else tempfile.gettempdir()
     with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
 
@@ -269,7 +269,7 @@ def disk() -> tuple[State, str, str]:
 
 
 def limits() -> tuple[State, str, str]:
-    """Cores, and files that may be open."""
+    """Check the number of cores, and of files that may be open."""
     import resource
 
     from dpmpc.system import usable_cores
@@ -283,7 +283,7 @@ def limits() -> tuple[State, str, str]:
 
 
 def parties() -> tuple[State, str, str]:
-    """Three servers and an analyst over TLS."""
+    """Run three servers and an analyst over TLS."""
     from dpmpc.cli.self_test import CLIENTS, SERVERS, network_seconds
 
     seconds = network_seconds()
@@ -321,7 +321,7 @@ def _name(requirement: str) -> str:
 
 
 def _met(requirement: str) -> bool:
-    """Whether a requirement of ours, at least or exactly a version, is met."""
+    """Return whether a requirement of ours, at least or exactly a version, is met."""
     try:
         there = _numbers(importlib.metadata.version(_name(requirement)))
     except importlib.metadata.PackageNotFoundError:

@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def exit_status(job: Callable[[], None]) -> int:
-    """Do a job whose errors are told on standard error; return the exit status."""
+    """Run a job and report its errors on standard error; return the exit status."""
     try:
         job()
         sys.stdout.flush()
@@ -57,7 +57,7 @@ def exit_status(job: Callable[[], None]) -> int:
 
 @contextlib.contextmanager
 def _ended_in_order() -> Iterator[None]:
-    """Let SIGTERM unwind what is under way, once; a command that has its own way to end replaces this."""
+    """Turn SIGTERM into an orderly exit, once; commands that end in their own way replace this handler."""
 
     def end(*_: object) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the end has begun, and its time is bounded
@@ -75,7 +75,7 @@ def _ended_in_order() -> Iterator[None]:
 
 
 def _prepare_streams() -> None:
-    """Let no character stop us that the locale lacks, and no file of ours become a closed standard output."""
+    """Make standard output tolerate characters that the locale cannot encode, and replace streams that are closed."""
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -83,7 +83,7 @@ def _prepare_streams() -> None:
 
 
 def _discard_what_cannot_be_written() -> None:
-    """Drop what standard output still holds if it takes no more: the interpreter would try again at its end."""
+    """Discard what standard output still holds if writing fails: the interpreter would try again at exit."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -94,7 +94,7 @@ class Parser(argparse.ArgumentParser):
     """A parser whose errors are one line that names the command's help."""
 
     def error(self, message: str) -> NoReturn:
-        """End with status 2."""
+        """Exit with status 2 after one line."""
         self.exit(2, f"{self.prog}: {message}; {self.prog} --help tells more\n")
 
 

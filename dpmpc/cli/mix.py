@@ -285,7 +285,7 @@ def _new_path(name: str, text: str) -> Path:
     if path.exists():
         raise InputError(f"{name}: {text!r} exists already, a new name expected")
     if not path.parent.is_dir():
-        raise InputError(f"{name}: {text!r} given, but {str(path.parent)!r} is no directory")
+        raise InputError(f"{name}: {text!r} given, but {str(path.parent)!r} is not a directory")
     return path
 
 

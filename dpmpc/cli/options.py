@@ -70,14 +70,14 @@ def release_choices(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def add_task_options(command: argparse.ArgumentParser) -> None:
-    """Add the options of a release and of those who make it."""
+    """Add the options of a release, of its servers and of its simulation."""
     add_release_options(command)
     command.add_argument("-M", "--servers", type=int, default=3, metavar="M", help="how many (default %(default)s)")
     add_simulation_seed(command)
 
 
 def seconds(text: str) -> float:
-    """A time to wait at most: more than nothing, and not forever."""
+    """Parse a longest time to wait, in seconds."""
     try:
         value = float(text)
     except ValueError:
@@ -93,7 +93,7 @@ def add_simulation_seed(command: argparse.ArgumentParser) -> None:
 
 
 def add_run_options(command: argparse.ArgumentParser) -> None:
-    """Add what a run by several processes needs to know."""
+    """Add the options of a run by several processes."""
     command.add_argument("--threads", type=int, default=1, help="threads of each process (default %(default)s)")
     command.add_argument(
         "--deadline",

@@ -21,7 +21,7 @@ def new_directory(path: str) -> Path:
     if out.exists():
         raise InputError(f"out: {path!r} exists already, the name of a new directory expected")
     if not out.absolute().parent.is_dir():
-        raise InputError(f"out: {path!r} given, but {str(out.parent)!r} is no directory")
+        raise InputError(f"out: {path!r} given, but {str(out.parent)!r} is not a directory")
     return out
 
 
@@ -54,14 +54,14 @@ def print_result(result: dict[str, Any] | list[Any]) -> None:
 
 
 def _print_parts(console: Any, parts: list[Any]) -> None:
-    """Print tables as they fit, and text with its own line breaks."""
+    """Print tables at the console's width, and text with its own line breaks only."""
     for part in parts:
         console.print(part, soft_wrap=isinstance(part, str))
 
 
 @contextmanager
 def progress(*, quiet: bool) -> Iterator[Progress]:
-    """A progress display on standard error: one line per stage."""
+    """Show a progress display on standard error, one line per stage; yield what reports the progress."""
     from rich.console import Console
     from rich.progress import Progress as Display
 

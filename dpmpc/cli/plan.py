@@ -71,18 +71,18 @@ def _plan(options: argparse.Namespace) -> None:
         if options.bounds is None
         else Schema.from_toml(options.bounds)
     )
-    aim, explained = _aim(options, len(schema))
+    metric, explained = _metric(options, len(schema))
     population = Population(options.spread, options.spread, explained)
     plot = None if options.plot is None else _plot_file(options.plot)
     task = design(
         ReleaseSpec.of(
-            schema, options.clients, options.epsilon, options.delta, purpose=aim.purpose, **task_choices(options)
+            schema, options.clients, options.epsilon, options.delta, purpose=metric.purpose, **task_choices(options)
         )
     )
-    fields = plan_report.plan_fields(task, aim, population, prices=_prices(options), days=options.days)
+    fields = plan_report.plan_fields(task, metric, population, prices=_prices(options), days=options.days)
     if plot is not None:
-        _draw_plan(plot, task, aim, population)
-    print_result(fields if options.json else plan_report.plan_parts(task, fields, aim, population))
+        _draw_plan(plot, task, metric, population)
+    print_result(fields if options.json else plan_report.plan_parts(task, fields, metric, population))
 
 
 def _plot_file(text: str) -> Path:
@@ -93,15 +93,15 @@ def _plot_file(text: str) -> Path:
     return Path(text)
 
 
-def _draw_plan(path: Path, task: Any, aim: Any, population: Any) -> None:
+def _draw_plan(path: Path, task: Any, metric: Any, population: Any) -> None:
     """Write the plan's plot."""
     from dpmpc.render.plan_plot import write_plot
 
-    write_plot(path, task, aim, population)
+    write_plot(path, task, metric, population)
 
 
-def _aim(options: argparse.Namespace, columns: int) -> tuple[Any, float]:
-    """Return what `dpmpc plan` plans for, and the share of the variance that is assumed to be explained."""
+def _metric(options: argparse.Namespace, columns: int) -> tuple[Any, float]:
+    """Return the metric that `dpmpc plan` predicts, and the share of the variance that is assumed to be explained."""
     from dpmpc.planning.prediction import LowRank, Regression
 
     given = options.explained

@@ -43,20 +43,20 @@ class Covariance:
     deviation: float
 
     def inverse_root(self) -> Reals:
-        """Sigma^(-1/2), the eigenvalues of Z being raised to the operator norm of its noise, 2 sd sqrt(d)."""
+        """Return Sigma^(-1/2), with the eigenvalues of Z raised to the operator norm of its noise, 2 sd sqrt(d)."""
         floor = 2 * self.deviation * math.sqrt(len(self.whitened))
         return steps.inverse_root(steps.unwhitened(self.whitening, steps.positive(self.whitened, floor)))
 
 
 def bounded(values: Reals) -> Reals:
-    """Clip to what arithmetic bears; a copy."""
+    """Return a copy, clipped so that arithmetic on it cannot overflow."""
     return np.clip(values, -LARGEST, LARGEST)
 
 
 def mean(
     total: Summation, rows: Reals, names: Sequence[str], center: Reals, radius: float, shares: Sequence[float]
 ) -> tuple[Reals, float]:
-    """MVMRec: the mean of rows whose covariance is at most I, known to lie within `radius` of `center`.
+    """Estimate the mean of rows whose covariance is at most I, known to lie within `radius` of `center` (MVMRec).
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def covariance(
     *,
     triangle: bool = False,
 ) -> Covariance:
-    """MVCRec: the covariance of rows with mean 0 and covariance at most `upper` I.
+    """Estimate the covariance of rows with mean 0 and covariance at most `upper` I (MVCRec).
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def regression(
     rounds: int,
     triangle: bool = False,
 ) -> tuple[Reals, float, Covariance | None]:
-    """Algorithm 3, and Algorithm 5 where the features' covariance is not known.
+    """Estimate coefficients by Algorithm 3, or by Algorithm 5 where the features' covariance is not known.
 
     Algorithm 5: a third of rho for Sigma, then Algorithm 3 on x Sigma^(-1/2), whose answer Sigma^(-1/2) maps back.
     Algorithm 3: `norm_share` of what remains for ||beta||^2 (Algorithm 2), the rest for the mean of z = x y, divided by

@@ -70,7 +70,7 @@ class CoinPress(BaseEstimator):  # type: ignore[misc]
     seed: int | None = None
 
     def _summation(self, clients: int) -> Summation:
-        """Return who sums, with the whole budget unspent."""
+        """Make the curator or the servers who will sum, with the whole budget unspent."""
         warn_in_selection()
         if self.delta * clients >= 1:
             raise InputError(

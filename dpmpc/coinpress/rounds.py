@@ -31,7 +31,7 @@ EARLY_SHARE = 0.25  # of the budget, for all rounds but the last
 
 
 def split(rho: float, rounds: int) -> list[float]:
-    """Share a budget: the earlier rounds have a quarter of it together, the last one the rest."""
+    """Split a budget: the earlier rounds share a quarter of it, the last one has the rest."""
     if isinstance(rounds, bool) or not isinstance(rounds, int | np.integer) or rounds < 1:
         raise InputError(f"rounds: {rounds!r} given, a whole number of at least 1 expected")
     if rounds == 1:
@@ -40,7 +40,7 @@ def split(rho: float, rounds: int) -> list[float]:
 
 
 def tail_bound(columns: int, failure: float) -> float:
-    """Norm that a standard Gaussian vector exceeds with probability at most beta.
+    """Return the norm that a standard Gaussian vector exceeds with probability at most beta.
 
     sqrt(d + 2 sqrt(d ln(1/beta)) + 2 ln(1/beta)) (Laurent and Massart 2000, Lemma 1).
     """
@@ -49,7 +49,7 @@ def tail_bound(columns: int, failure: float) -> float:
 
 
 def clipping_radius(radius: float, columns: int) -> float:
-    """Radius about c that rows are clipped to, if their mean is within r of c (MVM).
+    """Return the radius about c that rows are clipped to if their mean is within r of c (MVM).
 
     min(sqrt(r^2 + 6 r + g^2), r + g) for g = tail_bound(d, .01).
     """
@@ -58,12 +58,12 @@ def clipping_radius(radius: float, columns: int) -> float:
 
 
 def next_radius(columns: int, clients: int, deviation: float) -> float:
-    """Radius about the noisy mean that holds the mean (MVM): sqrt(1/n + sd^2) tail_bound(d, .01)."""
+    """Return the radius about the noisy mean that holds the mean (MVM): sqrt(1/n + sd^2) tail_bound(d, .01)."""
     return math.sqrt(1 / clients + deviation**2) * tail_bound(columns, MEAN_FAILURE)
 
 
 def margin(columns: int, clients: int) -> float:
-    """What is added to whitened second moments before they are inverted: h = (2 sqrt(d/n) + d/n) / 2 (MVC)."""
+    """Return what is added to whitened second moments before they are inverted: h = (2 sqrt(d/n) + d/n) / 2 (MVC)."""
     return math.sqrt(columns / clients) + columns / clients / 2
 
 
@@ -74,13 +74,13 @@ def positive(matrix: Reals, floor: float = 0.0) -> Reals:
 
 
 def inverse_root(matrix: Reals) -> Reals:
-    """M^(-1/2), symmetric, of a positive matrix."""
+    """Return the symmetric root M^(-1/2) of a positive matrix."""
     values, vectors = np.linalg.eigh(matrix)
     return np.asarray((vectors / np.sqrt(values)) @ vectors.T)
 
 
 def next_whitening(whitening: Reals, Z: Reals, clients: int) -> Reals:
-    """A <- A (Z + h I)^(-1/2), for rows W = X A whose second moments are Z (MVC).
+    """Return the next A = A (Z + h I)^(-1/2), for rows W = X A whose second moments are Z (MVC).
 
     The factor stands on the right: X A (Z + h I)^(-1/2) is W whitened.
     """
@@ -88,7 +88,7 @@ def next_whitening(whitening: Reals, Z: Reals, clients: int) -> Reals:
 
 
 def unwhitened(whitening: Reals, Z: Reals) -> Reals:
-    """A^-T Z A^-1: the second moments of X where those of X A are Z."""
+    """Return the second moments A^-T Z A^-1 of X, where those of X A are Z."""
     inverse = np.linalg.inv(whitening)
     return np.asarray(inverse.T @ Z @ inverse)
 

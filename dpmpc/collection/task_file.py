@@ -31,7 +31,6 @@ from numpy.typing import NDArray
 from dpmpc.encoding import plan_modulus
 from dpmpc.errors import CollectionClosed, GuaranteeError, InputError, TooFewClients
 from dpmpc.network.identity import check_certificate
-from dpmpc.privacy.exposure import MATRICES
 from dpmpc.randomness import SEED_BYTES, Label, derive
 from dpmpc.sharing import ShamirSharing
 from dpmpc.sketching import Sum

@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from dpmpc.baselines import solve_ridge
 from dpmpc.bounds import check_table
 from dpmpc.data_release.owner import DataOwner, mixing_of
 from dpmpc.data_release.release import MixedRelease
 from dpmpc.data_release.task import MixingTask, design
 from dpmpc.errors import InputError
 from dpmpc.estimators.base import LinearPredictor, column_index, in_units
+from dpmpc.linear_algebra import solve_ridge
 from dpmpc.planning.designing import public_seed
 from dpmpc.randomness import stream_for
 from dpmpc.scikit import name_features

@@ -99,7 +99,7 @@ _MOST_ELEMENTS = 10  # in one material
 
 
 def _statistics(name: str, largest: float) -> tuple[Column, ...]:
-    """Bounds of UCI's ten statistics of numbers in [0, largest]: means, entropies, ranges, standard deviations."""
+    """Return bounds of UCI's ten statistics of numbers in [0, largest]: means, entropies, ranges, deviations."""
     entropy = math.log(_MOST_ELEMENTS)
     bounds = {"mean": largest, "gmean": largest, "entropy": entropy, "range": largest, "std": largest / 2}
     return tuple(Column(f"{w}{kind}_{name}", 0, upper) for kind, upper in bounds.items() for w in ("", "wtd_"))

@@ -18,9 +18,9 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 from dpmpc import simulation
 from dpmpc.arguments import documented
-from dpmpc.baselines import LinearModel
 from dpmpc.bounds import Bounds, Schema, check_table, schema
 from dpmpc.errors import InputError
+from dpmpc.linear_algebra import LinearModel
 from dpmpc.planning import Mechanism, ReleaseSpec, design
 from dpmpc.randomness import stream_for
 from dpmpc.release import Release
@@ -124,7 +124,7 @@ class PrivateLinearModel(PrivateEstimator):
         return {"sketch": self.sketch, "rows": self.rows, "sparsity": self.sparsity, "radius": self.radius}
 
     def release(self, table: Table) -> Release:
-        """As `PrivateEstimator.release`; a constant column is an error."""
+        """Do what `PrivateEstimator.release` does, and refuse constant columns."""
         check_table(table)
         return super().release(table)
 
@@ -144,7 +144,7 @@ class LinearPredictor(RegressorMixin):  # type: ignore[misc]
 
 
 def in_units(model: LinearModel, schema: Schema, target: int) -> tuple[NDArray[np.float64], float]:
-    """Coefficients (d,) and intercept of a normalised model of one of the schema's columns, in the columns' units."""
+    """Convert a normalised model of one of the columns to coefficients (d,) and intercept in the columns' units."""
     linear, shift = unit_map(schema, target)
     units = linear @ np.array([model.intercept, *model.weights]) + shift
     return units[1:], float(units[0])
@@ -160,7 +160,7 @@ def table_of(estimator: BaseEstimator, X: Any, y: Any, target: str = "y") -> Tab
 
 
 def column_index(columns: tuple[str, ...], target: str | int) -> int:
-    """Position of a target given by name or by number."""
+    """Return the position of a target given by name or by number."""
     if isinstance(target, str):
         if target not in columns:
             raise InputError(f"target: {target!r} given, one of {', '.join(columns)} expected")

@@ -169,7 +169,7 @@ def _check(level: float, target: str, errors: str) -> None:
 
 
 def _invertible(gram: NoisyGram, position: int, *, summed: bool, fit_intercept: bool) -> NoisyGram | None:
-    """Return the Gram matrix without the noise's expectation, or None where the noise forbids to invert it."""
+    """Return the Gram matrix without the noise's expectation, or None where the noise is too strong to invert it."""
     if summed:
         lowest = gram.smallest_eigenvalue(position, fit_intercept=fit_intercept)
         return gram if lowest > gram.fluctuation else None
@@ -178,7 +178,7 @@ def _invertible(gram: NoisyGram, position: int, *, summed: bool, fit_intercept: 
 
 
 def _of_second_moments(release: Release, equation: _Equation) -> tuple[Matrix, float, float]:
-    """Covariance of M_u c but for sampling, variance of a client's residual, share of the sampling to be added."""
+    """Return the covariance of M_u c without sampling, the residual variance, and the share of sampling to add."""
     c, used, matrix = equation.contrast, equation.used, equation.gram.matrix
     variance = float(release.noise_variance[0])
     # Cov(N c) = v/2 (|c|^2 I + c c^T) for symmetric N with variance v on the diagonal, v/2 off it, and N_00 = 0.
@@ -191,7 +191,7 @@ def _of_second_moments(release: Release, equation: _Equation) -> tuple[Matrix, f
 
 
 def _of_rows(release: Release, equation: _Equation) -> tuple[Matrix, float, float]:
-    """The same for rows a_r = (o_r, S z) + noise, which are nearly Gaussian because they add up many clients."""
+    """Do the same for rows a_r = (o_r, S z) + noise, which are nearly Gaussian because they add up many clients."""
     c, used = equation.contrast, equation.used
     rows, clients, copies = release.task.sketch.rows, release.clients, release.task.sketch.sparsity
     variance = release.noise_variance
@@ -208,7 +208,7 @@ def _of_rows(release: Release, equation: _Equation) -> tuple[Matrix, float, floa
 
 
 def _sampling(release: Release, equation: _Equation, residual: float, errors: str) -> Matrix:
-    """Covariance of the sum of u_i e_i over the clients; under "any", an upper bound of it."""
+    """Return the covariance of the sum of u_i e_i over the clients; under "any", an upper bound of it."""
     used = equation.used
     if errors == "homoscedastic":
         return residual * equation.gram.matrix[np.ix_(used, used)]
@@ -236,7 +236,7 @@ def _uninformative(release: Release, position: int, level: float) -> Inference:
 def _inference(
     release: Release, position: int, estimates: Matrix, deviations: Matrix, reach: Matrix, **facts: Any
 ) -> Inference:
-    """Entry 0 of each array belongs to the intercept; an infinite reach covers everything."""
+    """Assemble the result from arrays whose entry 0 belongs to the intercept; an infinite reach covers everything."""
     finite = np.isfinite(reach)
     low, high = np.where(finite, estimates - reach, -math.inf), np.where(finite, estimates + reach, math.inf)
     intervals = np.column_stack([low, high])

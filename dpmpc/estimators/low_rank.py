@@ -11,10 +11,10 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpmpc.arguments import documented
-from dpmpc.baselines import check_rank, excess_risk, random_excess_risk, top_components
 from dpmpc.bounds import Schema
 from dpmpc.errors import InputError
 from dpmpc.estimators.base import PrivateLinearModel
+from dpmpc.linear_algebra import check_rank, excess_risk, random_excess_risk, top_components
 from dpmpc.release import GramRelease, Release
 from dpmpc.scikit import name_features, remember_features, rows_like_fitted
 from dpmpc.specification import describe
@@ -106,7 +106,7 @@ class LowRankApproximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Pr
         return self.release_.task.schema.denormalise(coordinates @ self.components_)
 
     def excess_risk(self, X: ArrayLike) -> float:
-        """Psi of this projection, on data at hand (not private; Burkhardt et al. 2025, section 6.2); 0 is optimal."""
+        """Return psi of this projection, 0 if optimal; not private (Burkhardt et al. 2025, section 6.2)."""
         return excess_risk(self.components_, self.normalised(X))
 
     def random_excess_risk(self, X: ArrayLike) -> float:
@@ -123,5 +123,5 @@ class LowRankApproximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Pr
         return len(self.components_)
 
     def check_parameters(self, columns: int) -> None:
-        """Refuse a rank that data with so many columns cannot have, before any is touched."""
+        """Refuse a rank that data with so many columns cannot have, before any data is read."""
         check_rank(self.n_components, columns)

@@ -105,7 +105,7 @@ class FrequencyMoment(PrivateEstimator):
         return self
 
     def __sklearn_tags__(self) -> Tags:
-        """Say that a vector is expected: one number or item per client."""
+        """Tell scikit-learn that a vector is expected: one number or item per client."""
         tags = super().__sklearn_tags__()
         tags.input_tags.one_d_array, tags.input_tags.two_d_array = True, False
         return tags
@@ -132,14 +132,14 @@ class FrequencyMoment(PrivateEstimator):
         return float(counts @ counts)
 
     def check_table(self, table: Table) -> None:
-        """Refuse items that are no whole numbers."""
+        """Refuse items that are not whole numbers."""
         if self.of == "items" and (fractions := np.flatnonzero(table.values[:, 0] % 1)).size:
             row = int(fractions[0])
             given = f"column {table.names[0]!r}, row {row + 1}: {table.values[row, 0]}"
             raise InputError(f"X: {given} given, a whole number expected: an item")
 
     def check_parameters(self) -> None:
-        """Refuse parameters that no fit can use, before any data is touched."""
+        """Refuse parameters that no fit can use, before any data is read."""
         if self.of not in OF:
             raise InputError(f"of: {self.of!r} given, one of {', '.join(OF)} expected")
         if self.of == "items" and self.order != 2:
@@ -157,7 +157,7 @@ def item_moment(squared_norm: float, rows: int, noise_variance: float) -> tuple[
 
 
 def item_moment_variance(f2: float, rows: int, noise_variance: float, f4: float = 0.0) -> float:
-    """Variance of F2^ = ||z||^2 - k sigma_z^2: (2/k)(F_2^2 - F_4) + 4 sigma_z^2 F_2 + 2 k sigma_z^4.
+    """Return the variance of F2^ = ||z||^2 - k sigma_z^2: (2/k)(F_2^2 - F_4) + 4 sigma_z^2 F_2 + 2 k sigma_z^4.
 
     Parameters
     ----------

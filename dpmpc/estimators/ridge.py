@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpmpc.arguments import documented
-from dpmpc.baselines import LinearModel, exact_gram, solve_ridge
 from dpmpc.contributions import SecondMoments
 from dpmpc.errors import InputError
 from dpmpc.estimators.base import LinearPredictor, PrivateLinearModel, column_index, in_units, table_of
 from dpmpc.estimators.inference import Inference, infer
+from dpmpc.linear_algebra import LinearModel, exact_gram, solve_ridge
 from dpmpc.release import GramRelease, NoisyGram, Release
 from dpmpc.scikit import name_features, remember_features
 from dpmpc.specification import describe
@@ -56,7 +56,10 @@ def choose_alpha(release: Release, gram: NoisyGram, position: int, *, fit_interc
 def _risk_of_second_moments(
     release: Release, gram: NoisyGram, position: int, alpha: float, fit_intercept: bool
 ) -> float:
-    """c^T M c - E[c^T N c], the latter by Stein's lemma: -v (tr(Q) |c|^2 + c^T Q c), less the corner without noise."""
+    """Return c^T M c - E[c^T N c].
+
+    By Stein's lemma the latter is -v (tr(Q) |c|^2 + c^T Q c), less the corner, which has no noise.
+    """
     variance = float(release.noise_variance[0])
     c, Q = _contrast_and_inverse(gram, position, alpha, fit_intercept)
     follows = np.trace(Q) * (c @ c) + c @ Q @ c - 2 * Q[0, 0] * c[0] ** 2
@@ -205,7 +208,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         return self
 
     def inference(self, level: float = 0.95, *, target: str = "population", errors: str = "homoscedastic") -> Inference:
-        """Standard errors and confidence intervals of the unpenalised coefficients, from the fitted release alone.
+        """Compute standard errors and confidence intervals of the unpenalised coefficients, from the release alone.
 
         They do not depend on `alpha` or `debias`: the intervals are centred at an estimate without penalty and without
         the noise's bias, `Inference.coef`, and not at `coef_`. They are infinite where the noise is too strong.
@@ -231,7 +234,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         )
 
     def approximation_factor(self, X: ArrayLike, y: ArrayLike, model: LinearModel | None = None) -> float:
-        """Phi = cost of this fit / least cost, on data at hand (not private; Burkhardt et al. 2025, section 6.2).
+        """Return phi = cost of this fit / least cost on data at hand (not private; Burkhardt et al. 2025, section 6.2).
 
         Parameters
         ----------
@@ -243,11 +246,11 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         return self.compare(self._rows(X, y), model).approximation_factor
 
     def trivial_factor(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Phi of the predictor that ignores the features and knows the target's mean."""
+        """Return phi of the predictor that ignores the features and knows the target's mean."""
         return self.compare(self._rows(X, y)).trivial_factor
 
     def compare(self, rows: NDArray[np.float64], model: LinearModel | None = None) -> Comparison:
-        """Set this fit beside the best and the trivial one on rows at hand; not private.
+        """Compare this fit with the best and the trivial one on rows at hand; not private.
 
         Parameters
         ----------
@@ -288,18 +291,18 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         return 0.0 if isinstance(self.alpha, str) else self.alpha
 
     def in_units(self, model: LinearModel) -> tuple[NDArray[np.float64], float]:
-        """Coefficients (d,) and intercept of a normalised model in the columns' units."""
+        """Convert a normalised model to coefficients (d,) and intercept in the columns' units."""
         return in_units(model, self.release_.task.schema, self.release_.columns.index(self.target_))
 
     def check_parameters(self) -> None:
-        """Refuse parameters that no fit can use, before any data is touched."""
+        """Refuse parameters that no fit can use, before any data is read."""
         if self.alpha != AUTO and (isinstance(self.alpha, str) or not (np.isfinite(self.alpha) and self.alpha >= 0)):
             raise InputError(f"alpha: {self.alpha} given, a finite number >= 0 or {AUTO!r} expected")
         if self.debias not in DEBIAS:
             raise InputError(f"debias: {self.debias!r} given, one of {', '.join(DEBIAS)} expected")
 
     def _rows(self, X: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
-        """Put features and target together as the release has them."""
+        """Join features and target in the release's order of columns."""
         target = self.release_.columns.index(self.target_)
         return np.insert(np.asarray(X, dtype=np.float64), target, np.asarray(y, dtype=np.float64), axis=1)
 
@@ -312,7 +315,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         return max(self.alpha, self._safe_alpha(gram, target))
 
     def _safe_alpha(self, gram: NoisyGram, target: int, margin: float = 1.0) -> float:
-        """Penalty that lifts the smallest eigenvalue out of the noise of a sum, whose matrix need not be positive.
+        """Return a penalty that lifts the smallest eigenvalue of a noisy sum, which may be negative, above its noise.
 
         The idea of adaptive SSP (Wang 2018), at no cost of budget: the noisy matrix and its noise level are public.
         """
@@ -323,7 +326,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
 
 
 def _opened(release: Release | GramRelease, what: str) -> Release:
-    """Expect a release whose rows can be read."""
+    """Return a release whose rows can be read, or refuse the products of a closed sketch."""
     if isinstance(release, GramRelease):
         raise InputError(f"release: products of a closed sketch given, an opened release expected for {what}")
     return release

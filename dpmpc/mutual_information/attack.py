@@ -55,7 +55,7 @@ def guess_entry(first: Matrix, second: Matrix, variance: float) -> float:
 
 
 def least_leak(successes: int, trials: int) -> float:
-    """Lower bound on the bits that a release tells about a fair bit which an attacker guessed so often (Fano).
+    """Lower-bound the bits that a release tells about a fair bit, from how often an attacker guessed it (Fano).
 
     1 - h(p), with p the Clopper-Pearson upper bound on the attacker's error at 99.9 %; 0 where p >= 1/2.
 

@@ -35,20 +35,20 @@ Matrix = NDArray[np.float64]
 
 
 def check_rows(rows: int) -> int:
-    """Return the number n' of rows of a projection, or refuse what is no positive integer."""
+    """Return the number n' of rows of a projection, or refuse what is not a positive integer."""
     if isinstance(rows, bool) or not isinstance(rows, (int, np.integer)) or rows < 1:
         raise InputError(f"rows: {rows!r} given, a positive integer expected")
     return int(rows)
 
 
 def smallest_spread(X: Matrix) -> float:
-    """f^2 = min_j [sum_i X_ij^2 - max_i X_ij^2], samples i and features j (section II; its indices are swapped)."""
+    """Return f^2 = min_j [sum_i X_ij^2 - max_i X_ij^2], samples i, features j (section II swaps the indices)."""
     squares = np.square(X)
     return float((squares.sum(axis=0) - squares.max(axis=0)).min())
 
 
 def paper_variance(rows: int, epsilon: float, spread: float = 0.0) -> float:
-    """sigma_RP^2 = (n'/(2^(2 epsilon) - 1) - f^2)_+ as printed (Equation 13); unproven unless `spread` is 0.
+    """Return sigma_RP^2 = (n'/(2^(2 epsilon) - 1) - f^2)_+ as printed (Equation 13); unproven unless `spread` is 0.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def hidden_variance(X: Matrix, y: Matrix, variance: float) -> float:
 
 
 def leak_bound(X: Matrix, y: Matrix, rows: int, variance: float) -> float:
-    """1/2 log2(1 + n'/v): the most that the release can tell about one entry of these data, in bits; maybe infinite.
+    """Return 1/2 log2(1 + n'/v): the most bits that the release can tell about one entry of these data; maybe infinite.
 
     Not private: it depends on the data.
     """

@@ -194,7 +194,7 @@ class RandomProjection(NoisyRegression):
         return float(number)
 
     def _variance(self, X: Matrix, y: Matrix, floor: float | Literal["data"]) -> float:
-        """sigma^2; refuse data that are not what a public floor says they are."""
+        """Return sigma^2; refuse data that do not meet the public floor."""
         sound = self.calibration == "sound"
         if floor == "data":
             if sound:

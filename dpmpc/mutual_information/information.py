@@ -82,7 +82,7 @@ MOST_BITS = 500.0  # 2^(2 epsilon) still is a double
 
 
 def check_bits(epsilon: float) -> float:
-    """Return epsilon, or refuse what is no amount of information.
+    """Return epsilon, or refuse what is not an amount of information.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def check_bits(epsilon: float) -> float:
 
 
 def additive_variance(epsilon: float) -> float:
-    """sigma_AN^2 = 1/(2^(2 epsilon) - 1), the noise that hides an entry in [-1, 1] (Equation 9).
+    """Return sigma_AN^2 = 1/(2^(2 epsilon) - 1), the variance that hides an entry in [-1, 1] (Equation 9).
 
     Parameters
     ----------
@@ -111,12 +111,12 @@ def additive_variance(epsilon: float) -> float:
 
 
 def bits(ratio: float) -> float:
-    """1/2 log2(1 + ratio), the capacity of a Gaussian channel with this signal-to-noise ratio (Equation 19)."""
+    """Return 1/2 log2(1 + ratio): the capacity of a Gaussian channel with this signal-to-noise ratio (Equation 19)."""
     return math.log1p(ratio) / (2 * math.log(2))
 
 
 def pinsker_delta(epsilon: float) -> float:
-    """Delta = sqrt(2 epsilon ln 2): epsilon-MI-DP implies (0, delta)-DP (Proposition 2, by Pinsker's inequality).
+    """Return delta = sqrt(2 epsilon ln 2): epsilon-MI-DP implies (0, delta)-DP (Proposition 2, Pinsker's inequality).
 
     At most 1, which promises nothing: reached at 0.72 bits.
     """
@@ -136,5 +136,5 @@ def delta_of_bits(epsilon: float) -> float:
 
 
 def binary_entropy(probability: float) -> float:
-    """h(p) = -p log2 p - (1 - p) log2(1 - p), in bits."""
+    """Return h(p) = -p log2 p - (1 - p) log2(1 - p), in bits."""
     return -sum(p * math.log2(p) for p in (probability, 1 - probability) if p > 0)

@@ -18,14 +18,14 @@ Matrix = NDArray[np.float64]
 
 
 def relative_error(X: Matrix, y: Matrix, coef: Matrix) -> float:
-    """||X theta - y||^2 over its minimum, eta of Equation 5; infinite where the minimum is 0 and is missed."""
+    """Return eta, ||X theta - y||^2 over its minimum (Equation 5); infinite if only the minimum is 0."""
     least = _squared_residual(X, y, _optimum(X, y))
     given = _squared_residual(X, y, coef)
     return given / least if least > 0 else (1.0 if given == 0 else math.inf)
 
 
 def additive_error_bound(X: Matrix, y: Matrix, epsilon: float, delta: float) -> float:
-    """Theorem 1 (Equation 11), which holds but with the probability of `additive_failure`.
+    """Return the error bound of Theorem 1 (Equation 11), which fails with the probability of `additive_failure`.
 
     eta_AN <= (1 + kappa (Delta + delta)/(1 - kappa (Delta + delta)) (kappa + r(y)))^2, with
     Delta = sigma_AN (sqrt(n) + sqrt(d))/sigma_max(X).
@@ -54,13 +54,13 @@ def additive_error_bound(X: Matrix, y: Matrix, epsilon: float, delta: float) -> 
 
 
 def additive_failure(X: Matrix, epsilon: float, delta: float) -> float:
-    """2 exp(-sigma_max(X)^2 delta^2/(2 sigma_AN^2)), at most 1: how often Theorem 1 may fail."""
+    """Return the probability that Theorem 1 fails: 2 exp(-sigma_max(X)^2 delta^2/(2 sigma_AN^2)), at most 1."""
     largest = float(np.linalg.norm(X, 2))
     return min(1.0, 2 * math.exp(-((largest * _positive(delta)) ** 2) / (2 * additive_variance(epsilon))))
 
 
 def projection_error_bound(X: Matrix, y: Matrix, variance: float, delta: float) -> float:
-    """Theorem 2 (Equation 15): eta_RP <= (1 + delta)^2 (1 + l_1) (1 + l_2)^2.
+    """Return the error bound of Theorem 2 (Equation 15): eta_RP <= (1 + delta)^2 (1 + l_1) (1 + l_2)^2.
 
     l_1 = sigma^2 (max_i s_i/(s_i^2 + sigma^2))^2 r(y)^2 and l_2 = sigma^2/(s_min^2 + sigma^2) r(y), s_i the singular
     values of X. Equation 36 bounds by ||X theta* - y|| what its proof, and l_1, bound by ||X theta*||.
@@ -95,7 +95,7 @@ def _squared_residual(X: Matrix, y: Matrix, coef: Matrix) -> float:
 
 
 def _fitted_ratio(X: Matrix, y: Matrix) -> float:
-    """r(y) = ||X theta*|| / ||X theta* - y|| (Equation 7)."""
+    """Return r(y) = ||X theta*|| / ||X theta* - y|| (Equation 7)."""
     coef = _optimum(X, y)
     residual = math.sqrt(_squared_residual(X, y, coef))
     return float(np.linalg.norm(X @ coef)) / residual if residual > 0 else math.inf

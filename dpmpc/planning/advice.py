@@ -1,4 +1,4 @@
-"""Which way to release: sketch or sum, noise by clients or by servers, and from how many clients on it is of any use.
+"""Which release to make: sketch or sum, noise by clients or by servers, and from how many clients on it is useful.
 
 The advice rests on `dpmpc.planning.prediction` and holds for the assumed population only.
 """
@@ -23,7 +23,7 @@ NEGLIGIBLE = 0.01  # share of what there is to gain that noise by the servers ma
 
 @dataclasses.dataclass(frozen=True)
 class ReleaseOption:
-    """One way to release, in a setting.
+    """One option for a release, in a scenario.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class ReleaseOption:
 
     @property
     def acceptable(self) -> bool:
-        """Whether a client can be asked to send so much."""
+        """Whether the option asks clients for no more bytes than is reasonable."""
         return self.client_bytes <= 8 * AUTO_WIDTH
 
     def __str__(self) -> str:
@@ -65,54 +65,54 @@ class Advice:
 
     Attributes
     ----------
-    way : ReleaseOption or None
+    option : ReleaseOption or None
         None where nothing beats doing without a release.
     why : str
         One sentence, with numbers.
     """
 
-    way: ReleaseOption | None
+    option: ReleaseOption | None
     why: str
 
 
-def ways(task: Task, aim: UtilityMetric, population: Population | None = None) -> tuple[ReleaseOption, ...]:
-    """Return all the ways to release under a task's budget and trust; with Shamir shares only clients add noise."""
-    setting = Scenario.of(task, population)
+def options_of(task: Task, metric: UtilityMetric, population: Population | None = None) -> tuple[ReleaseOption, ...]:
+    """Return all options under a task's budget and trust; with Shamir shares only clients add noise."""
+    scenario = Scenario.of(task, population)
     copies = {who: NoisePlacement(who, task.noising.copies).copies_for(task.sketch) for who in NOISED_BY}
     noised_by = NOISED_BY if task.sharing == "additive" else ("clients",)
     return tuple(
-        _way(release, dataclasses.replace(setting, noise_by=who), aim, copies[who])
+        _option(release, dataclasses.replace(scenario, noise_by=who), metric, copies[who])
         for release in RELEASES
         for who in noised_by
     )
 
 
-def advise(setting: Scenario, aim: UtilityMetric, options: tuple[ReleaseOption, ...]) -> Advice:
+def advise(scenario: Scenario, metric: UtilityMetric, options: tuple[ReleaseOption, ...]) -> Advice:
     """Choose the smallest expected error among what clients can send; noise by the servers where that costs little."""
-    prediction = predict(setting, aim)
+    prediction = predict(scenario, metric)
     rival = min(prediction.trivial, prediction.local)
-    useful = [way for way in options if way.acceptable and way.expected < rival]
+    useful = [option for option in options if option.acceptable and option.expected < rival]
     if not useful:
-        return Advice(None, _nothing(aim, prediction, options))
-    best = min(useful, key=lambda way: way.expected)
-    gain = rival - aim.optimum
-    for way in useful:
-        served = way.release == best.release and way.noise_by == "servers"
-        if served and way.expected - best.expected <= NEGLIGIBLE * gain:
-            best = way
-    return Advice(best, _reason(best, aim, prediction, options))
+        return Advice(None, _nothing(metric, prediction, options))
+    best = min(useful, key=lambda option: option.expected)
+    gain = rival - metric.optimum
+    for option in useful:
+        served = option.release == best.release and option.noise_by == "servers"
+        if served and option.expected - best.expected <= NEGLIGIBLE * gain:
+            best = option
+    return Advice(best, _reason(best, metric, prediction, options))
 
 
-def smallest_batch(setting: Scenario, useful: Callable[[Scenario], bool], *, largest: int | None = None) -> int | None:
-    """Smallest number of clients from which on a release is useful, or None if there is none below 1/delta.
+def smallest_batch(scenario: Scenario, useful: Callable[[Scenario], bool], *, largest: int | None = None) -> int | None:
+    """Return the smallest number of clients from which on a release is useful; None if there is none below 1/delta.
 
     The search starts at 2 p: below, no sketch has enough rows, and no model is determined.
     """
 
     def useful_for(clients: int) -> bool:
-        return useful(dataclasses.replace(setting, clients=clients))
+        return useful(dataclasses.replace(scenario, clients=clients))
 
-    low, high = 2 * setting.columns - 1, min(setting.largest_batch, largest or setting.largest_batch)
+    low, high = 2 * scenario.columns - 1, min(scenario.largest_batch, largest or scenario.largest_batch)
     if high <= low or not useful_for(high):
         return None
     while high - low > 1:
@@ -121,9 +121,9 @@ def smallest_batch(setting: Scenario, useful: Callable[[Scenario], bool], *, lar
     return high
 
 
-def error_of(release: str, setting: Scenario, aim: UtilityMetric) -> float:
-    """Expected phi or psi of a sum, or of the best sketch."""
-    return aim.sum(setting) if release == "sum" else aim.sketch(setting, best_rows(setting, aim))
+def error_of(release: str, scenario: Scenario, metric: UtilityMetric) -> float:
+    """Return the expected phi or psi of a sum, or of the best sketch."""
+    return metric.sum(scenario) if release == "sum" else metric.sketch(scenario, best_rows(scenario, metric))
 
 
 def release_of(task: Task) -> str:
@@ -132,68 +132,72 @@ def release_of(task: Task) -> str:
 
 
 def break_even(
-    task: Task, aim: UtilityMetric, population: Population | None = None, *, largest: int | None = None
+    task: Task, metric: UtilityMetric, population: Population | None = None, *, largest: int | None = None
 ) -> int | None:
-    """Smallest number of clients at which a release like the task's beats what ignores the data, or None.
+    """Return the smallest number of clients at which a release like the task's beats ignoring the data, or None.
 
     A sketch is given its best number of rows at every batch size.
     """
     release = release_of(task)
     return smallest_batch(
         Scenario.of(task, population),
-        lambda setting: error_of(release, setting, aim) < aim.trivial(setting),
+        lambda scenario: error_of(release, scenario, metric) < metric.trivial(scenario),
         largest=largest,
     )
 
 
-def _way(release: str, setting: Scenario, aim: UtilityMetric, copies: int) -> ReleaseOption:
+def _option(release: str, scenario: Scenario, metric: UtilityMetric, copies: int) -> ReleaseOption:
     def error(at: Scenario) -> float:
-        return error_of(release, at, aim)
+        return error_of(release, at, metric)
 
-    words = SecondMoments().width(setting.columns) if release == "sum" else copies * setting.columns
+    words = SecondMoments().width(scenario.columns) if release == "sum" else copies * scenario.columns
     return ReleaseOption(
         release=release,
-        noise_by=setting.noise_by,
-        rows=1 if release == "sum" else best_rows(setting, aim),
+        noise_by=scenario.noise_by,
+        rows=1 if release == "sum" else best_rows(scenario, metric),
         client_bytes=8 * words,
-        expected=error(setting),
-        beats_trivial_from=smallest_batch(setting, lambda at: error(at) < aim.trivial(at)),
-        beats_local_from=smallest_batch(setting, lambda at: error(at) < aim.local(at)),
+        expected=error(scenario),
+        beats_trivial_from=smallest_batch(scenario, lambda at: error(at) < metric.trivial(at)),
+        beats_local_from=smallest_batch(scenario, lambda at: error(at) < metric.local(at)),
     )
 
 
-def _nothing(aim: UtilityMetric, prediction: Prediction, options: tuple[ReleaseOption, ...]) -> str:
-    sendable = [way for way in options if way.acceptable] or options
-    best = min(sendable, key=lambda way: way.expected)
+def _nothing(metric: UtilityMetric, prediction: Prediction, options: tuple[ReleaseOption, ...]) -> str:
+    sendable = [option for option in options if option.acceptable] or options
+    best = min(sendable, key=lambda option: option.expected)
     start = best.beats_trivial_from
     when = "with no batch that this delta allows" if start is None else f"from {start:,} clients on"
     reasons = [
-        f"nothing beats doing without a release: the best, a {best}, {_has(aim, best.expected)}",
-        _rivals(aim, prediction),
-        f"it beats {aim.nothing} {when}",
+        f"nothing beats doing without a release: the best, a {best}, {_has(metric, best.expected)}",
+        _rivals(metric, prediction),
+        f"it beats {metric.nothing} {when}",
     ]
-    for way in options:
-        if not way.acceptable and way.noise_by == best.noise_by:
-            reasons.append(f"a {way} {_has(aim, way.expected)}, but takes {way.client_bytes:,} bytes a client")
+    for option in options:
+        if not option.acceptable and option.noise_by == best.noise_by:
+            reasons.append(
+                f"a {option} {_has(metric, option.expected)}, but takes {option.client_bytes:,} bytes a client"
+            )
     return "; ".join(reasons)
 
 
-def _reason(best: ReleaseOption, aim: UtilityMetric, prediction: Prediction, options: tuple[ReleaseOption, ...]) -> str:
-    reasons = [f"a {best} {_has(aim, best.expected)} for {best.client_bytes:,} bytes a client"]
-    for way in options:
-        if way.release != best.release and way.noise_by == best.noise_by:
-            reasons.append(f"a {way} {_has(aim, way.expected)} for {way.client_bytes:,}")
-        if way.release == best.release and way.noise_by != best.noise_by:
-            kept = "would hold whatever clients do" if way.noise_by == "servers" else "needs that clients add theirs"
-            reasons.append(f"noise by {way.noise_by} {kept} and {_has(aim, way.expected)}")
-    return "; ".join([*reasons, _rivals(aim, prediction)])
+def _reason(
+    best: ReleaseOption, metric: UtilityMetric, prediction: Prediction, options: tuple[ReleaseOption, ...]
+) -> str:
+    reasons = [f"a {best} {_has(metric, best.expected)} for {best.client_bytes:,} bytes a client"]
+    for option in options:
+        if option.release != best.release and option.noise_by == best.noise_by:
+            reasons.append(f"a {option} {_has(metric, option.expected)} for {option.client_bytes:,}")
+        if option.release == best.release and option.noise_by != best.noise_by:
+            kept = "would hold whatever clients do" if option.noise_by == "servers" else "needs that clients add theirs"
+            reasons.append(f"noise by {option.noise_by} {kept} and {_has(metric, option.expected)}")
+    return "; ".join([*reasons, _rivals(metric, prediction)])
 
 
-def _rivals(aim: UtilityMetric, prediction: Prediction) -> str:
-    return f"{aim.nothing} has {aim.text(prediction.trivial)} and the local model {aim.text(prediction.local)}"
+def _rivals(metric: UtilityMetric, prediction: Prediction) -> str:
+    return f"{metric.nothing} has {metric.text(prediction.trivial)} and the local model {metric.text(prediction.local)}"
 
 
-def _has(aim: UtilityMetric, expected: float) -> str:
+def _has(metric: UtilityMetric, expected: float) -> str:
     if math.isinf(expected):
         return "is impossible, because the coalition may know all noise of a row"
-    return f"has an expected {aim.symbol} of {aim.text(expected)}"
+    return f"has an expected {metric.symbol} of {metric.text(expected)}"

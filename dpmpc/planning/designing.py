@@ -21,7 +21,7 @@ from dpmpc.sketching import OSNAP, CountSketch, PublicMatrix, Rademacher, Sum
 from dpmpc.specification import COPIES, SKETCHES, Mechanism, ReleaseSpec, TrustModel
 from dpmpc.task import Task
 
-PURPOSES: dict[str, UtilityMetric] = {aim.purpose: aim for aim in (Regression(), LowRank())}
+PURPOSES: dict[str, UtilityMetric] = {metric.purpose: metric for metric in (Regression(), LowRank())}
 AUTO_WIDTH = 8192  # "auto" sums second moments while a client sends at most so many words
 ONE_COPY_NOISE = "discrete-gaussian"
 DEAREST_COPY = 1.25  # "auto" pays so much more variance for one copy, at most, than for one copy a row
@@ -118,10 +118,10 @@ def _summed(spec: ReleaseSpec, trust: TrustModel) -> tuple[Contribution, PublicM
     if spec.contribution is not None:
         _expect_plain_sum(spec)
         return spec.contribution, Sum(columns=spec.clients)
-    aim = PURPOSES[require_choice("purpose", spec.purpose, PURPOSES)]
+    metric = PURPOSES[require_choice("purpose", spec.purpose, PURPOSES)]
     kind = _resolved(sketch.kind, len(spec.schema))
     wanted = sketch.sparsity or (DEFAULT_SPARSITY if kind == "osnap" and not is_pure(noise) else 1)
-    setting = Scenario(
+    scenario = Scenario(
         len(spec.schema),
         spec.clients,
         spec.budget.epsilon,
@@ -132,25 +132,25 @@ def _summed(spec: ReleaseSpec, trust: TrustModel) -> tuple[Contribution, PublicM
         spec.mechanism.noise_by,
         trust,
     )
-    rows, sparsity = _shape(kind, sketch.rows, sketch.sparsity, aim, setting)
+    rows, sparsity = _shape(kind, sketch.rows, sketch.sparsity, metric, scenario)
     return _matrix(spec, kind, rows, sparsity)
 
 
 def _shape(
-    sketch: str, rows: int | None, sparsity: int | None, aim: UtilityMetric, setting: Scenario
+    sketch: str, rows: int | None, sparsity: int | None, metric: UtilityMetric, scenario: Scenario
 ) -> tuple[int | None, int | None]:
     """Return k and s with their defaults filled in, where the public matrix has a choice of them."""
     if rows is None and sketch == "rademacher":
         raise InputError("rows: None given, a number expected with a Rademacher matrix: that of a client's copies")
     if rows is None and sketch != "sum":
-        rows = aim.default_rows(setting)
+        rows = metric.default_rows(scenario)
     if sparsity is None and sketch == "osnap":
-        sparsity = min(setting.sparsity, rows or setting.sparsity)
+        sparsity = min(scenario.sparsity, rows or scenario.sparsity)
     return rows, sparsity
 
 
 def _noising(mechanism: Mechanism, matrix: PublicMatrix, trust: TrustModel) -> NoisePlacement:
-    """Decide how many copies a client sends."""
+    """Choose how many copies a client sends."""
     copies = require_choice("copies", mechanism.copies, COPIES)
     each, one = NoisePlacement(mechanism.noise_by), NoisePlacement(mechanism.noise_by, copies=1)
     if mechanism.noise_by == "servers" or matrix.sparsity == 1 or copies == "each":
@@ -188,7 +188,7 @@ def _expect_plain_sum(spec: ReleaseSpec) -> None:
 
 
 def _resolved(sketch: str, columns: int) -> str:
-    """Decide what "auto" stands for."""
+    """Choose what "auto" stands for."""
     if require_choice("sketch", sketch, SKETCHES) != "auto":
         return sketch
     return "sum" if SecondMoments().width(columns) <= AUTO_WIDTH else "osnap"

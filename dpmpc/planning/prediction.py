@@ -39,34 +39,34 @@ class UtilityMetric(abc.ABC):
     nothing: ClassVar[str]
 
     @abc.abstractmethod
-    def of_rows(self, setting: Scenario, rows: int, variance: float) -> float:
-        """Expect of a sketch of k rows with noise of this variance; k = n is the local model: no two clients meet."""
+    def of_rows(self, scenario: Scenario, rows: int, variance: float) -> float:
+        """Return the expected error of a sketch of k rows with noise of this variance; k = n is the local model."""
 
     @abc.abstractmethod
-    def of_moments(self, setting: Scenario, variance: float) -> float:
-        """Expect of summed second moments with noise of this variance."""
+    def of_moments(self, scenario: Scenario, variance: float) -> float:
+        """Return the expected error of summed second moments with noise of this variance."""
 
     @abc.abstractmethod
-    def trivial(self, setting: Scenario) -> float:
-        """Expect of what ignores the data."""
+    def trivial(self, scenario: Scenario) -> float:
+        """Return the expected error of what ignores the data."""
 
     @abc.abstractmethod
-    def default_rows(self, setting: Scenario) -> int:
-        """Number of rows that a sketch is given if nobody says otherwise."""
+    def default_rows(self, scenario: Scenario) -> int:
+        """Return the number of rows that a sketch is given if nobody says otherwise."""
 
-    def sketch(self, setting: Scenario, rows: int) -> float:
-        """Expect of a sketch; infinite if the coalition may know all the noise of a row."""
-        variance = setting.row_variance(rows)
-        return math.inf if math.isinf(variance) else self.of_rows(setting, rows, variance)
+    def sketch(self, scenario: Scenario, rows: int) -> float:
+        """Return the expected error of a sketch; infinite if the coalition may know all the noise of a row."""
+        variance = scenario.row_variance(rows)
+        return math.inf if math.isinf(variance) else self.of_rows(scenario, rows, variance)
 
-    def sum(self, setting: Scenario) -> float:
-        """Expect of summed second moments; infinite if the coalition may know all the noise."""
-        variance = setting.moment_variance()
-        return math.inf if math.isinf(variance) else self.of_moments(setting, variance)
+    def sum(self, scenario: Scenario) -> float:
+        """Return the expected error of summed second moments; infinite if the coalition may know all the noise."""
+        variance = scenario.moment_variance()
+        return math.inf if math.isinf(variance) else self.of_moments(scenario, variance)
 
-    def local(self, setting: Scenario) -> float:
-        """Expect of rows that each client hides alone."""
-        return self.of_rows(setting, setting.clients, setting.local_variance())
+    def local(self, scenario: Scenario) -> float:
+        """Return the expected error of rows that each client hides alone."""
+        return self.of_rows(scenario, scenario.clients, scenario.local_variance())
 
     def text(self, value: float) -> str:
         """Write phi or psi so that its distance from the optimum can be read."""
@@ -82,36 +82,36 @@ class Regression(UtilityMetric):
     optimum = 1.0
     nothing = "the trivial predictor"
 
-    def of_rows(self, setting: Scenario, rows: int, variance: float) -> float:
-        """Least squares with errors in the variables.
+    def of_rows(self, scenario: Scenario, rows: int, variance: float) -> float:
+        """Return phi of least squares with errors in the variables.
 
         A row holds m = n/k clients' signal. The fit shrinks by lambda = m v/(m v + sigma^2), and k - p - 1 degrees of
         freedom remain after p - 1 features and the intercept.
         """
-        assumed, weight, residual = setting.population, *_linear_model(setting.population)
+        assumed, weight, residual = scenario.population, *_linear_model(scenario.population)
         v = assumed.spread**2
-        m = setting.clients / rows
+        m = scenario.clients / rows
         shrink = m * v / (m * v + variance)
         error = m * residual + variance + weight * variance * shrink
-        degrees = max(rows - setting.columns - 1, 0.5)
-        spread = (setting.columns - 1) * error / (degrees * (m * v + variance))
+        degrees = max(rows - scenario.columns - 1, 0.5)
+        spread = (scenario.columns - 1) * error / (degrees * (m * v + variance))
         intercept = error / (degrees * m)
         return 1 + (v * ((1 - shrink) ** 2 * weight + spread) + intercept) / residual
 
-    def of_moments(self, setting: Scenario, variance: float) -> float:
-        """Noise of variance sigma^2/2 in G_xx and G_xy moves w by (E_xy - E_xx w)/(n v)."""
-        weight, residual = _linear_model(setting.population)
-        v = setting.population.spread**2
-        excess = (setting.columns - 1) * variance / 2 * (1 + weight) / (setting.clients * v) ** 2 * v
+    def of_moments(self, scenario: Scenario, variance: float) -> float:
+        """Return phi, where noise of variance sigma^2/2 in G_xx and G_xy moves w by (E_xy - E_xx w)/(n v)."""
+        weight, residual = _linear_model(scenario.population)
+        v = scenario.population.spread**2
+        excess = (scenario.columns - 1) * variance / 2 * (1 + weight) / (scenario.clients * v) ** 2 * v
         return 1 + excess / residual
 
-    def trivial(self, setting: Scenario) -> float:
-        """Expect of the constant predictor: 1/(1 - R^2)."""
-        return 1 / (1 - setting.population.explained)
+    def trivial(self, scenario: Scenario) -> float:
+        """Return phi of the constant predictor: 1/(1 - R^2)."""
+        return 1 / (1 - scenario.population.explained)
 
-    def default_rows(self, setting: Scenario) -> int:
+    def default_rows(self, scenario: Scenario) -> int:
         """Return the number of rows with the smallest predicted phi."""
-        return best_rows(setting, self)
+        return best_rows(scenario, self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,40 +131,43 @@ class LowRank(UtilityMetric):
     optimum = 0.0
     nothing = "a random projection"
 
-    def of_rows(self, setting: Scenario, rows: int, variance: float) -> float:
-        """Var(E_ij) = l_i l_j/k + (l_i + l_j) sigma^2/n + k sigma^4/n^2; no first term where no two clients meet."""
-        top, rest = self._spectrum(setting)
-        n = setting.clients
+    def of_rows(self, scenario: Scenario, rows: int, variance: float) -> float:
+        """Return psi, where Var(E_ij) = l_i l_j/k + (l_i + l_j) sigma^2/n + k sigma^4/n^2.
+
+        In the local model, where no two clients meet, the first term falls away.
+        """
+        top, rest = self._spectrum(scenario)
+        n = scenario.clients
         distortion = 0.0 if rows == n else top * rest / rows
-        return self._excess(setting, distortion + (top + rest) * variance / n + rows * (variance / n) ** 2)
+        return self._excess(scenario, distortion + (top + rest) * variance / n + rows * (variance / n) ** 2)
 
-    def of_moments(self, setting: Scenario, variance: float) -> float:
-        """Var(E_ij) = sigma^2/(2 n^2)."""
-        return self._excess(setting, variance / (2 * setting.clients**2))
+    def of_moments(self, scenario: Scenario, variance: float) -> float:
+        """Return psi, where Var(E_ij) = sigma^2/(2 n^2)."""
+        return self._excess(scenario, variance / (2 * scenario.clients**2))
 
-    def trivial(self, setting: Scenario) -> float:
-        """Expect of a random projection, which keeps r/p of every direction: r (l_top - v)."""
-        top, _ = self._spectrum(setting)
-        return self.components * (top - setting.population.spread**2)
+    def trivial(self, scenario: Scenario) -> float:
+        """Return psi of a random projection, which keeps r/p of every direction: r (l_top - v)."""
+        top, _ = self._spectrum(scenario)
+        return self.components * (top - scenario.population.spread**2)
 
-    def default_rows(self, setting: Scenario) -> int:
+    def default_rows(self, scenario: Scenario) -> int:
         """Return k = n v/(2 sigma^2), but at least 2 p (docs/mathematics.md, section 5.1).
 
         There the sketch distorts the second moments by n v sqrt(p/k), which is as much as their noise, 2 sigma^2
         sqrt(k p).
         """
-        least = 2 * setting.columns
-        return max(least, round(setting.clients * setting.population.spread**2 / (2 * setting.row_variance(least))))
+        least = 2 * scenario.columns
+        return max(least, round(scenario.clients * scenario.population.spread**2 / (2 * scenario.row_variance(least))))
 
-    def _excess(self, setting: Scenario, variance: float) -> float:
-        """Psi = r (p - r) Var(E_ij)/(l_top - l_rest), as far as a random projection's."""
-        top, rest = self._spectrum(setting)
-        second_order = self.components * (setting.columns - self.components) * variance / (top - rest)
-        return min(second_order, self.trivial(setting))
+    def _excess(self, scenario: Scenario, variance: float) -> float:
+        """Return psi = r (p - r) Var(E_ij)/(l_top - l_rest), but no more than a random projection's."""
+        top, rest = self._spectrum(scenario)
+        second_order = self.components * (scenario.columns - self.components) * variance / (top - rest)
+        return min(second_order, self.trivial(scenario))
 
-    def _spectrum(self, setting: Scenario) -> tuple[float, float]:
-        """Eigenvalues of the population's second moments: r times the first, p - r times the second."""
-        r, p, explained = self.components, setting.columns, setting.population.explained
+    def _spectrum(self, scenario: Scenario) -> tuple[float, float]:
+        """Return the population's eigenvalues of second moments: r equal the first, p - r the second."""
+        r, p, explained = self.components, scenario.columns, scenario.population.explained
         if not 1 <= r < p:
             raise InputError(
                 f"components: {r} given, 1 to {p - 1} expected: with {p} columns that leaves something out"
@@ -174,13 +177,13 @@ class LowRank(UtilityMetric):
                 f"explained: {explained} given, more than {r / p:.6g} expected: "
                 f"any {r} of {p} directions have that share of the variance"
             )
-        total = p * setting.population.spread**2
+        total = p * scenario.population.spread**2
         return explained * total / r, (1 - explained) * total / (p - r)
 
 
 @dataclasses.dataclass(frozen=True)
 class Prediction:
-    """Expected phi or psi of each way to release.
+    """Expected phi or psi of each option.
 
     Attributes
     ----------
@@ -197,37 +200,37 @@ class Prediction:
     rows: int
 
 
-def predict(setting: Scenario, aim: UtilityMetric, rows: int | None = None) -> Prediction:
+def predict(scenario: Scenario, metric: UtilityMetric, rows: int | None = None) -> Prediction:
     """Predict phi or psi; the sketch has the best number of rows unless one is given."""
-    rows = rows or best_rows(setting, aim)
+    rows = rows or best_rows(scenario, metric)
     return Prediction(
-        sketch=aim.sketch(setting, rows),
-        sum=aim.sum(setting),
-        local=aim.local(setting),
-        trivial=aim.trivial(setting),
+        sketch=metric.sketch(scenario, rows),
+        sum=metric.sum(scenario),
+        local=metric.local(scenario),
+        trivial=metric.trivial(scenario),
         rows=rows,
     )
 
 
-def expected_of(task: Task, aim: UtilityMetric, population: Population | None = None) -> float:
+def expected_of(task: Task, metric: UtilityMetric, population: Population | None = None) -> float:
     """Predict phi or psi of a task's release, from the noise that it has."""
-    setting = Scenario.of(task, population)
+    scenario = Scenario.of(task, population)
     unit = task.sketch.scale / 2.0**task.encoding.fractional_bits
     variance = float(task.noise_terms.mean()) * task.noise.variance * unit**2
     if isinstance(task.statistic, SecondMoments):
-        return aim.of_moments(setting, variance)
-    return aim.of_rows(setting, task.sketch.rows, variance)
+        return metric.of_moments(scenario, variance)
+    return metric.of_rows(scenario, task.sketch.rows, variance)
 
 
-def best_rows(setting: Scenario, aim: UtilityMetric) -> int:
+def best_rows(scenario: Scenario, metric: UtilityMetric) -> int:
     """Return the number of rows k, at least 2 p and at most n/8, with the smallest expected phi or psi."""
-    least = 2 * setting.columns
+    least = 2 * scenario.columns
     candidates = {round(2 ** (exponent / 4)) for exponent in range(4 * 24)}
-    usable = [rows for rows in sorted(candidates) if least <= rows <= max(least, setting.clients // 8)]
-    return min(usable or [least], key=lambda rows: aim.sketch(setting, rows))
+    usable = [rows for rows in sorted(candidates) if least <= rows <= max(least, scenario.clients // 8)]
+    return min(usable or [least], key=lambda rows: metric.sketch(scenario, rows))
 
 
 def _linear_model(assumed: Population) -> tuple[float, float]:
-    """Squared norm of the true coefficients, and the residual variance."""
+    """Return the squared norm of the true coefficients, and the residual variance."""
     target = assumed.target_spread**2
     return assumed.explained * target / assumed.spread**2, (1 - assumed.explained) * target

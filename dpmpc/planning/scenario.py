@@ -48,7 +48,7 @@ class Population:
 
 @dataclasses.dataclass(frozen=True)
 class Scenario:
-    """What a prediction depends on, beside the way to release.
+    """What a prediction depends on, apart from the option that is chosen.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class Scenario:
 
     @classmethod
     def of(cls, task: Task, population: Population | None = None) -> Scenario:
-        """Return the setting of a task."""
+        """Return the scenario of a task."""
         return cls(
             columns=len(task.schema),
             clients=task.clients,
@@ -108,28 +108,28 @@ class Scenario:
         return 10**12 if self.delta == 0 else min(10**12, math.ceil(1 / self.delta) - 1)
 
     def row_variance(self, rows: int) -> float:
-        """sigma^2 of an entry of a sketch of k rows, in normalised units; infinite if the coalition may fill a row."""
+        """Return sigma^2 of an entry of a sketch of k rows, normalised; infinite if the coalition may fill a row."""
         contributions = self.clients * self.sparsity / rows
         lost = self.trust.lost_of(rows, self.sparsity)
         return self._row_variance(self.sparsity) * self._inflation(contributions, lost)
 
     def moment_variance(self) -> float:
-        """sigma^2 of an entry of summed second moments; entries of their matrix off the diagonal have half of it."""
+        """Return sigma^2 of an entry of summed second moments; off the diagonal of their matrix it is half of that."""
         l2 = moment_sensitivity(1 + largest_squared_norm(self.columns, self.radius))
         variance = _variance(self.noise, l2, SecondMoments().width(self.columns), 1, self.epsilon, self.delta)
         return variance * self._inflation(self.clients, self.trust.lost_of(1, 1))
 
     def local_variance(self) -> float:
-        """sigma^2 of an entry of a row that its client hides alone."""
+        """Return sigma^2 of an entry of a row that its client hides alone."""
         return self._row_variance(1)
 
     def _row_variance(self, sparsity: int) -> float:
-        """Square of Delta/mu (docs/mathematics.md, section 1.2), or of sqrt(2 s) Delta_1/epsilon (section 1.3)."""
+        """Return (Delta/mu)^2 (docs/mathematics.md, section 1.2), or (sqrt(2 s) Delta_1/epsilon)^2 (section 1.3)."""
         l2 = 2 * math.sqrt(largest_squared_norm(self.columns, self.radius))
         return _variance(self.noise, l2, self.columns, sparsity, self.epsilon, self.delta)
 
     def _inflation(self, contributions: float, lost: int) -> float:
-        """All noise in a sum over the noise that is counted on: M/h for h honest servers, else N/(N - t - q)."""
+        """Return all noise in a sum over the noise that is counted: M/h for h honest servers, else N/(N - t - q)."""
         if self.noise_by == "servers":
             return self.trust.servers / self.trust.honest_servers
         return contributions / (contributions - lost) if contributions > lost else math.inf
@@ -137,5 +137,5 @@ class Scenario:
 
 @functools.lru_cache(maxsize=64)
 def _variance(noise: str, l2: float, width: int, sparsity: int, epsilon: float, delta: float) -> float:
-    """Variance of the noise in a released entry, for contributions of `width` entries."""
+    """Return the variance of the noise in a released entry, for contributions of `width` entries."""
     return released_sd(noise, l1=math.sqrt(width) * l2, l2=l2, sparsity=sparsity, epsilon=epsilon, delta=delta) ** 2

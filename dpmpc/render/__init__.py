@@ -1,10 +1,10 @@
-"""report.html: what a release gave, for whom it is private, what it cost, and how to do it again; one file, no network.
+"""report.html: what a release gave, for whom it is private, what it cost, how to reproduce it; one file, no network.
 
 Promised: the page is a function of the release, of the answer computed from it, and of public facts and times. So it
 may be published wherever the release may. What the data itself would give is not in it.
 
 Not promised: plots where matplotlib is not installed; the page then names what is left out. Seconds and bytes are as
-measured, and are no part of the guarantee.
+measured, and are not part of the guarantee.
 """
 
 from dpmpc.render.mixed import mixed_page, write_mixed_report

@@ -66,13 +66,13 @@ _STYLE = {
 
 
 def available() -> bool:
-    """Whether plots can be drawn."""
+    """Return whether plots can be drawn."""
     return importlib.util.find_spec("matplotlib") is not None
 
 
 @contextmanager
 def figure(height: float, width: float = WIDTH) -> Iterator[Any]:
-    """An empty figure of the report's look, in inches; draw and save it in the body of the ``with`` statement."""
+    """Yield an empty figure of the report's look, in inches; draw and save it in the body of the ``with`` statement."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -132,7 +132,7 @@ def check_plot_file(path: Path) -> None:
     if path.suffix.lower() not in FORMATS:
         raise InputError(f"plot: {str(path)!r} given, a name that ends in {' or '.join(FORMATS)} expected")
     if not path.absolute().parent.is_dir():
-        raise InputError(f"plot: {str(path)!r} given, but {str(path.parent)!r} is no directory")
+        raise InputError(f"plot: {str(path)!r} given, but {str(path.parent)!r} is not a directory")
     if path.is_dir():
         raise InputError(f"plot: {str(path)!r} given, but that is a directory")
     if not available():
@@ -144,14 +144,14 @@ def check_plot_file(path: Path) -> None:
 
 
 def short(name: str, longest: int = _LONGEST) -> str:
-    """A column's name that fits beside a plot: its begin and its end; the tables have all of it."""
+    """Shorten a column's name to its first and last letters, so that it fits beside a plot; tables have all of it."""
     words = " ".join(name.split())
     end = longest // 3
     return words if len(words) <= longest else f"{words[: longest - 1 - end]}…{words[-end:]}"
 
 
 def figures(value: float, digits: int = 3, *, smallest: float = 1e-5) -> str:
-    """A number for people: so many significant digits, thousands apart, powers of ten if tiny or huge."""
+    """Write a number for people: so many significant digits, thousands apart, powers of ten if tiny or huge."""
     rounded = float(f"{value:.{digits}g}")
     if rounded == 0 or smallest <= abs(rounded) < 1e7:
         decimals = max(digits - 1 - math.floor(math.log10(abs(rounded))), 0) if rounded else 0
@@ -182,7 +182,7 @@ def _make_local(element: Any, name: str) -> None:
 
 
 def _with_variables(style: str) -> str:
-    """Let the page choose the colours."""
+    """Replace fixed colours by the page's variables."""
     for name, value in COLOURS.items():
         style = style.replace(value, f"var(--{name})")
     return style

@@ -38,7 +38,7 @@ TABLE_STYLE: dict[str, Any] = {
 
 
 def server_fields(report: RunStatistics) -> dict[str, Any]:
-    """One server's row of the JSON contract; a phase that it has not entered took no time."""
+    """Return one server's row of the JSON contract; a phase that it has not entered took no time."""
     read, transform, opening = (report.phases.get(name, PhaseCost()) for name in ("read", "transform", "open"))
     return {
         "server": report.server,
@@ -58,7 +58,7 @@ def server_fields(report: RunStatistics) -> dict[str, Any]:
 
 
 def task_fields(task: Task, features: int) -> dict[str, Any]:
-    """The public facts of the JSON contract."""
+    """Return the public facts of the JSON contract."""
     guarantee = task.guarantee
     return {
         "clients": task.clients,
@@ -87,7 +87,7 @@ def task_fields(task: Task, features: int) -> dict[str, Any]:
 
 
 def byte_fields(task: Task) -> dict[str, int]:
-    """Bytes of payload, without framing. Of additive shares all but the last are keys."""
+    """Return bytes of payload, without framing; of additive shares all but the last are keys."""
     share = _WORD * task.copies * task.width
     other = KEY_BYTES if task.sharing == "additive" else share
     return {
@@ -104,7 +104,7 @@ def byte_fields(task: Task) -> dict[str, int]:
 def fit_fields(
     run: NetworkedRun, model: str, result: dict[str, Any], *, features: int, wall_s: float
 ) -> dict[str, Any]:
-    """The whole JSON object of `dpmpc fit --json`."""
+    """Return the whole JSON object of `dpmpc fit --json`."""
     return {
         "model": model,
         **task_fields(run.release.task, features),
@@ -120,7 +120,7 @@ def fit_fields(
 
 
 def fit_parts(run: NetworkedRun, result: Sequence[RenderableType], *, wall_s: float) -> list[RenderableType]:
-    """What a person reads after a fit."""
+    """Return what a person reads after a fit."""
     seconds = f"clients {run.clients_s:.1f} s, servers {run.servers_s:.1f} s, everything {wall_s:.1f} s"
     return [
         release_text(run.release.task),
@@ -134,7 +134,7 @@ def fit_parts(run: NetworkedRun, result: Sequence[RenderableType], *, wall_s: fl
 
 
 def release_text(task: Task) -> str:
-    """What was released, from whom and by whom, in a sentence."""
+    """Describe in a sentence what was released, from whom and by whom."""
     sketch = task.sketch
     kind = _RELEASED.get(task.statistic.name, f"the sum of their {task.statistic.name}")
     words = task.copies * task.width
@@ -147,12 +147,12 @@ def release_text(task: Task) -> str:
 
 
 def guarantee_text(guarantee: Guarantee) -> str:
-    """The guarantee in plain words."""
+    """Return the guarantee under a heading."""
     return f"[bold]What is promised[/bold]\n{escape(str(guarantee))}\n"
 
 
 def inference_fields(found: Inference) -> dict[str, Any]:
-    """Standard errors and confidence intervals of the unpenalised coefficients; null where they are infinite."""
+    """Return standard errors and confidence intervals of the unpenalised coefficients; null where they are infinite."""
     values = {
         "unpenalised_coefficients": found.coef.tolist(),
         "standard_errors": found.standard_errors.tolist(),
@@ -174,7 +174,7 @@ def inference_fields(found: Inference) -> dict[str, Any]:
 
 
 def inference_table(found: Inference) -> RenderableType:
-    """The same for a person."""
+    """Return the same as a table for a person."""
     if not found.informative:
         return "The noise is too strong for any finite confidence interval.\n"
     return values_table(
@@ -190,7 +190,7 @@ def inference_table(found: Inference) -> RenderableType:
 
 
 def values_table(title: str, names: Sequence[str], columns: dict[str, Sequence[float]]) -> Grid:
-    """Numbers by the name of what they belong to, in headed columns."""
+    """Return a table of numbers: a row for each name, a headed column for each list."""
     grid = Grid(title=title, **TABLE_STYLE)
     grid.add_column("column")
     for heading in columns:
@@ -201,7 +201,7 @@ def values_table(title: str, names: Sequence[str], columns: dict[str, Sequence[f
 
 
 def servers_table(servers: Sequence[RunStatistics]) -> Grid:
-    """Time and bytes of each server; set-up apart, MB = 10^6 bytes at the socket, TLS included."""
+    """Return a table of time and bytes of each server; set-up apart, MB = 10^6 bytes at the socket, TLS included."""
     grid = Grid(
         title="Servers: seconds, set-up apart; MB = 10^6 bytes at the socket, TLS included",
         **TABLE_STYLE,

@@ -83,7 +83,7 @@ def _promise(guarantee: MixingGuarantee) -> str:
 
 
 def _terms(guarantee: MixingGuarantee) -> list[tuple[str, list[str]]]:
-    """The guarantee, item by item."""
+    """Return the guarantee, item by item."""
     what = {"party": "the columns of each person at any one party", "subject": "the whole row of each person"}
     return [
         ("What is promised", [f"ε = {figures(guarantee.epsilon)} for {what[guarantee.protects]}."]),
@@ -108,7 +108,7 @@ def _free(release: MixedRelease) -> list[str]:
 
 
 def _recipe(release: MixedRelease, file: str) -> str:
-    """The lines of Python that fit the last column."""
+    """Return the lines of Python that fit the last column."""
     unmixed = "BGM" if release.provenance.get("method") == "bgm" else "DGM"
     name = unmixed if release.task.rows is None else "RMGM"
     return "\n".join(

@@ -95,7 +95,7 @@ class Number:
 
     @classmethod
     def of(cls, value: float | None, digits: int = _DIGITS, before: str = "") -> Number:
-        """Show a number, or say that there is no finite one."""
+        """Format a number, or "none" if it is missing or not finite."""
         if value is None or not math.isfinite(value):
             return cls("none")
         return cls(f"{value:,}" if isinstance(value, int) else figures(value, digits), json.dumps(value), before)
@@ -189,7 +189,7 @@ def page(
 
 @functools.cache
 def template() -> jinja2.Template:
-    """The page, and how names in it are escaped."""
+    """Load the page's template; names in it are escaped."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("dpmpc.render"),
         autoescape=True,
@@ -202,7 +202,7 @@ def template() -> jinja2.Template:
 
 
 def _breakable(name: str) -> Markup:
-    """Let a long name break after its underscores."""
+    """Allow a line break after each underscore of a long name."""
     return Markup("_<wbr>").join(Markup.escape(name).split("_"))
 
 
@@ -276,7 +276,7 @@ def _result_table(analysed: Analysed) -> _Table:
 
 
 def _coefficient_table(result: Mapping[str, Any]) -> _Table:
-    """Coefficients as fitted; beside them, where there are any, the unpenalised ones with their errors."""
+    """Return the coefficients as fitted, beside the unpenalised ones with their errors where there are any."""
     target = result["target"]
     caption = f"Units of {target} for one unit of the column; the intercept in units of {target}."
     rows: list[_Row] = [(name, [(Number.of(value),)]) for name, value in result["coefficients"].items()]
@@ -298,7 +298,7 @@ def _coefficient_table(result: Mapping[str, Any]) -> _Table:
 def _estimate(
     value: float | None, error: float | None, low: float | None, high: float | None
 ) -> list[tuple[Number, ...]]:
-    """The estimate with its standard error, and the interval; none of them where the noise is too strong."""
+    """Return the estimate with its standard error, and the interval; none of them where the noise is too strong."""
     if low is None:
         return [(Number.of(None),)] * 2
     return [
@@ -308,7 +308,7 @@ def _estimate(
 
 
 def noise_table(found: Signal) -> _Table:
-    """Sizes of noise and signal, a row for each column."""
+    """Return the sizes of noise and signal, a row for each column."""
     return _Table(
         "Sizes",
         f"Root mean square of the {found.entries}. What is left without the noise is an estimate.",
@@ -321,7 +321,7 @@ def noise_table(found: Signal) -> _Table:
 
 
 def _server_table(servers: Sequence[Mapping[str, Any]]) -> _Table:
-    """A column for each server, which fits a phone."""
+    """Return a table with a column for each server, which fits a phone."""
     rows = [
         ("set-up, s", "setup_s", 1.0),
         ("read, s", "read_s", 1.0),

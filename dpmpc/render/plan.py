@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.table import Table as Grid
 
-from dpmpc.planning.advice import Advice, ReleaseOption, advise, break_even, ways
+from dpmpc.planning.advice import Advice, ReleaseOption, advise, break_even, options_of
 from dpmpc.planning.cost import DAYS_OF_A_MONTH, MEASURED, Prices, Workload, estimate
 from dpmpc.planning.prediction import UtilityMetric, expected_of, predict
 from dpmpc.planning.scenario import Population, Scenario
@@ -22,20 +22,20 @@ _MEANING = {"phi": "phi (1 = optimal)", "psi": "psi (0 = optimal)"}
 
 def plan_fields(
     task: Task,
-    aim: UtilityMetric,
+    metric: UtilityMetric,
     population: Population,
     *,
     prices: Prices | None = None,
     days: float = DAYS_OF_A_MONTH,
 ) -> dict[str, Any]:
-    """Everything that the plan says; what is infinite or impossible is null."""
-    setting = Scenario.of(task, population)
-    prediction = predict(setting, aim)
-    options = ways(task, aim, population)
+    """Return everything that the plan says; what is infinite or impossible is null."""
+    scenario = Scenario.of(task, population)
+    prediction = predict(scenario, metric)
+    options = options_of(task, metric, population)
     modulus = task.modulus_plan
     return {
-        **task_fields(task, len(task.schema) - (aim.purpose == "ridge")),
-        "model": aim.purpose,
+        **task_fields(task, len(task.schema) - (metric.purpose == "ridge")),
+        "model": metric.purpose,
         "coalition": task.trust.coalition,
         "noise": _noise(task),
         "modulus": {
@@ -45,37 +45,39 @@ def plan_fields(
         },
         "bytes": byte_fields(task),
         "cost": _cost(task, prices or Prices(), days),
-        f"expected_{aim.symbol}": {
-            "this_release": expected_of(task, aim, population),
+        f"expected_{metric.symbol}": {
+            "this_release": expected_of(task, metric, population),
             "sum": _finite(prediction.sum),
             "sketch": _finite(prediction.sketch),
             "sketch_rows": prediction.rows,
             "local": prediction.local,
             "trivial": prediction.trivial,
         },
-        "smallest_useful_batch": break_even(task, aim, population),
-        "largest_batch": setting.largest_batch,
-        "options": [_option(way) for way in options],
-        "recommendation": _recommendation(advise(setting, aim, options)),
+        "smallest_useful_batch": break_even(task, metric, population),
+        "largest_batch": scenario.largest_batch,
+        "options": [_option(option) for option in options],
+        "recommendation": _recommendation(advise(scenario, metric, options)),
     }
 
 
-def plan_parts(task: Task, fields: dict[str, Any], aim: UtilityMetric, population: Population) -> list[RenderableType]:
-    """The same for a person."""
+def plan_parts(
+    task: Task, fields: dict[str, Any], metric: UtilityMetric, population: Population
+) -> list[RenderableType]:
+    """Return the same for a person."""
     advice = fields["recommendation"]
     chosen = "no release" if advice["release"] is None else f"{advice['release']}, noise by {advice['noise_by']}"
     return [
         _release_grid(fields),
-        _errors_grid(fields, aim),
-        _assumed_text(aim, population),
-        _options_grid(fields, aim),
+        _errors_grid(fields, metric),
+        _assumed_text(metric, population),
+        _options_grid(fields, metric),
         f"[bold]Recommended: {chosen}[/bold]\n{advice['why']}.\n",
         guarantee_text(task.guarantee),
     ]
 
 
 def _noise(task: Task) -> dict[str, Any]:
-    """One draw of the noise, who adds such draws, and what they amount to in the release."""
+    """Describe one draw of the noise, who adds such draws, and what they amount to in the release."""
     drawn = math.sqrt(task.noise.variance)
     sd = drawn / 2**task.encoding.fractional_bits
     return {
@@ -89,7 +91,7 @@ def _noise(task: Task) -> dict[str, Any]:
 
 
 def _cost(task: Task, prices: Prices, days: float) -> dict[str, Any]:
-    """What all servers spend, and the figures that it is computed from."""
+    """Return what all servers spend, and the figures that it is computed from."""
     return {
         **dataclasses.asdict(estimate(Workload.of(task), prices=prices, days=days)),
         "days": days,
@@ -98,16 +100,16 @@ def _cost(task: Task, prices: Prices, days: float) -> dict[str, Any]:
     }
 
 
-def _option(way: ReleaseOption) -> dict[str, Any]:
-    return {**dataclasses.asdict(way), "expected": _finite(way.expected), "acceptable": way.acceptable}
+def _option(option: ReleaseOption) -> dict[str, Any]:
+    return {**dataclasses.asdict(option), "expected": _finite(option.expected), "acceptable": option.acceptable}
 
 
 def _recommendation(advice: Advice) -> dict[str, Any]:
-    way = advice.way
+    option = advice.option
     return {
-        "release": None if way is None else way.release,
-        "rows": None if way is None else way.rows,
-        "noise_by": None if way is None else way.noise_by,
+        "release": None if option is None else option.release,
+        "rows": None if option is None else option.rows,
+        "noise_by": None if option is None else option.noise_by,
         "why": advice.why,
     }
 
@@ -117,7 +119,7 @@ def _finite(value: float) -> float | None:
 
 
 def _release_grid(fields: dict[str, Any]) -> Grid:
-    """Facts of the release as it would be run."""
+    """Return the facts of the release as it would be run."""
     noise, size, modulus, sketch = fields["noise"], fields["bytes"], fields["modulus"], fields["sketch"]
     other = "a 16-byte key" if size["client_to_other_servers"] == KEY_BYTES else "as much"
     copies = "1 copy" if size["copies"] == 1 else f"{size['copies']} copies"
@@ -159,59 +161,59 @@ def _coalition(fields: dict[str, Any]) -> str:
     return f"the analyst, {privacy['corrupt_servers']} of {fields['servers']} servers, {clients}{lost}"
 
 
-def _errors_grid(fields: dict[str, Any], aim: UtilityMetric) -> Grid:
-    """Expected phi or psi, of this release and of what it is compared with."""
-    expected = fields[f"expected_{aim.symbol}"]
+def _errors_grid(fields: dict[str, Any], metric: UtilityMetric) -> Grid:
+    """Return the expected phi or psi of this release and of what it is compared with."""
+    expected = fields[f"expected_{metric.symbol}"]
     useful = fields["smallest_useful_batch"]
-    grid = Grid(title=f"Expected {_MEANING[aim.symbol]}", **TABLE_STYLE, show_header=False)
-    grid.add_row("this release", _text(aim, expected["this_release"]))
-    grid.add_row("  second moments summed", _text(aim, expected["sum"]))
-    grid.add_row(f"  best sketch (k = {expected['sketch_rows']})", _text(aim, expected["sketch"]))
-    grid.add_row("  the local model", _text(aim, expected["local"]))
-    grid.add_row(f"  {aim.nothing}", _text(aim, expected["trivial"]))
-    grid.add_row(f"beats {aim.nothing} from", "no batch size" if useful is None else f"{useful:,} clients")
+    grid = Grid(title=f"Expected {_MEANING[metric.symbol]}", **TABLE_STYLE, show_header=False)
+    grid.add_row("this release", _text(metric, expected["this_release"]))
+    grid.add_row("  second moments summed", _text(metric, expected["sum"]))
+    grid.add_row(f"  best sketch (k = {expected['sketch_rows']})", _text(metric, expected["sketch"]))
+    grid.add_row("  the local model", _text(metric, expected["local"]))
+    grid.add_row(f"  {metric.nothing}", _text(metric, expected["trivial"]))
+    grid.add_row(f"beats {metric.nothing} from", "no batch size" if useful is None else f"{useful:,} clients")
     return grid
 
 
-def _assumed_text(aim: UtilityMetric, population: Population) -> str:
-    """What the errors rest on."""
+def _assumed_text(metric: UtilityMetric, population: Population) -> str:
+    """Say what the errors rest on."""
     return (
         f"Assumed: columns have a standard deviation of {population.spread:g} once their bounds are scaled to [-1, 1] "
-        f"(--spread), and the best {aim.purpose} fit explains {population.explained:.3g} of the variance "
+        f"(--spread), and the best {metric.purpose} fit explains {population.explained:.3g} of the variance "
         "(--explained).\n"
     )
 
 
-def _options_grid(fields: dict[str, Any], aim: UtilityMetric) -> Grid:
-    """Sketch and sum, noise by clients and by servers."""
+def _options_grid(fields: dict[str, Any], metric: UtilityMetric) -> Grid:
+    """Return a row for each option: sketch and sum, noise by clients and by servers."""
     grid = Grid(title="Ways to release", **TABLE_STYLE)
-    beaten = [aim.nothing.removeprefix("the ").removeprefix("a "), "local model"]
+    beaten = [metric.nothing.removeprefix("the ").removeprefix("a "), "local model"]
     headings = (
         "release",
         "noise by",
         "k",
         "bytes",
-        f"expected {aim.symbol}",
+        f"expected {metric.symbol}",
         *(f"beats {name} from" for name in beaten),
     )
     for heading in headings:
         grid.add_column(heading, justify="left" if heading in headings[:2] else "right")
-    for way in fields["options"]:
-        batches = (_clients(way[name]) for name in ("beats_trivial_from", "beats_local_from"))
+    for option in fields["options"]:
+        batches = (_clients(option[name]) for name in ("beats_trivial_from", "beats_local_from"))
         grid.add_row(
-            way["release"],
-            way["noise_by"],
-            str(way["rows"]),
-            f"{way['client_bytes']:,}",
-            _text(aim, way["expected"]),
+            option["release"],
+            option["noise_by"],
+            str(option["rows"]),
+            f"{option['client_bytes']:,}",
+            _text(metric, option["expected"]),
             *batches,
         )
     grid.caption = f"bytes of one client; from so many clients; never: with no batch up to {fields['largest_batch']:,}"
     return grid
 
 
-def _text(aim: UtilityMetric, value: float | None) -> str:
-    return "impossible" if value is None else aim.text(value)
+def _text(metric: UtilityMetric, value: float | None) -> str:
+    return "impossible" if value is None else metric.text(value)
 
 
 def _clients(batch: int | None) -> str:

@@ -1,6 +1,6 @@
-"""`dpmpc plan --plot`: expected error over the number of clients and over epsilon, and where the ways to release cross.
+"""`dpmpc plan --plot`: expected error over the number of clients and over epsilon, and where options cross rivals.
 
-What is drawn is `dpmpc.planning.prediction` for the assumed population. A crossing is where a way to release begins to
+What is drawn is `dpmpc.planning.prediction` for the assumed population. A crossing is where an option begins to
 beat what ignores the data, or the local model; those over the clients are exact, those over epsilon within 0.1 %.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmpc.planning.advice import ReleaseOption, error_of, ways
+from dpmpc.planning.advice import ReleaseOption, error_of, options_of
 from dpmpc.planning.prediction import UtilityMetric
 from dpmpc.planning.scenario import Population, Scenario
 from dpmpc.render.drawing import COLOURS, figure, figures, save
@@ -40,7 +40,7 @@ _SYMBOLS = {"phi": "φ − 1", "psi": "ψ"}
 
 @dataclasses.dataclass(frozen=True)
 class Crossing:
-    """Where a way to release begins to beat a rival; nowhere in sight if `at` is None."""
+    """Where an option begins to beat a rival; nowhere in the plot if `at` is None."""
 
     release: str
     noise_by: str
@@ -65,7 +65,7 @@ class Panel:
     local, trivial : list of float
         The same of the rivals.
     crossings : list of Crossing
-        Of every way with each rival.
+        Of every option with each rival.
     """
 
     label: str
@@ -77,50 +77,57 @@ class Panel:
     crossings: list[Crossing]
 
 
-def over_clients(setting: Scenario, aim: UtilityMetric, options: Sequence[ReleaseOption]) -> Panel:
-    """Expected errors over the number of clients, up to the most that delta allows."""
+def over_clients(scenario: Scenario, metric: UtilityMetric, options: Sequence[ReleaseOption]) -> Panel:
+    """Compute expected errors over the number of clients, up to the most that delta allows."""
     crossings = [
-        Crossing(way.release, way.noise_by, rival, at)
-        for way in options
-        for rival, at in (("trivial", way.beats_trivial_from), ("local", way.beats_local_from))
+        Crossing(option.release, option.noise_by, rival, at)
+        for option in options
+        for rival, at in (("trivial", option.beats_trivial_from), ("local", option.beats_local_from))
     ]
-    marked = [setting.clients, *(crossing.at for crossing in crossings if crossing.at is not None)]
-    low = max(2 * setting.columns, min(marked) // 5)
-    high = min(setting.largest_batch, 5 * max(marked))
+    marked = [scenario.clients, *(crossing.at for crossing in crossings if crossing.at is not None)]
+    low = max(2 * scenario.columns, min(marked) // 5)
+    high = min(scenario.largest_batch, 5 * max(marked))
     sizes = sorted({round(size) for size in np.geomspace(low, max(high, low + 1), POINTS).tolist()})
-    settings = [dataclasses.replace(setting, clients=size) for size in sizes]
-    return _panel("clients, n", [float(size) for size in sizes], setting.clients, settings, aim, options, crossings)
+    scenarios = [dataclasses.replace(scenario, clients=size) for size in sizes]
+    return _panel(
+        "clients, n", [float(size) for size in sizes], scenario.clients, scenarios, metric, options, crossings
+    )
 
 
-def over_epsilon(setting: Scenario, aim: UtilityMetric, options: Sequence[ReleaseOption]) -> Panel:
-    """Expected errors over epsilon."""
-    budgets = np.geomspace(setting.epsilon / _SPAN, setting.epsilon * _SPAN, POINTS).tolist()
+def over_epsilon(scenario: Scenario, metric: UtilityMetric, options: Sequence[ReleaseOption]) -> Panel:
+    """Compute expected errors over epsilon."""
+    budgets = np.geomspace(scenario.epsilon / _SPAN, scenario.epsilon * _SPAN, POINTS).tolist()
     crossings = [
-        Crossing(way.release, way.noise_by, rival, _first_epsilon(setting, aim, way, rival, budgets[0], budgets[-1]))
-        for way in options
+        Crossing(
+            option.release,
+            option.noise_by,
+            rival,
+            _first_epsilon(scenario, metric, option, rival, budgets[0], budgets[-1]),
+        )
+        for option in options
         for rival in ("trivial", "local")
     ]
-    settings = [dataclasses.replace(setting, epsilon=budget) for budget in budgets]
-    return _panel("privacy loss, ε", budgets, setting.epsilon, settings, aim, options, crossings)
+    scenarios = [dataclasses.replace(scenario, epsilon=budget) for budget in budgets]
+    return _panel("privacy loss, ε", budgets, scenario.epsilon, scenarios, metric, options, crossings)
 
 
-def write_plot(path: Path, task: Task, aim: UtilityMetric, population: Population) -> None:
+def write_plot(path: Path, task: Task, metric: UtilityMetric, population: Population) -> None:
     """Draw the plan's errors into an SVG or PNG file, whole or not at all."""
-    setting, options = Scenario.of(task, population), ways(task, aim, population)
+    scenario, options = Scenario.of(task, population), options_of(task, metric, population)
     panels = {
-        f"At ε = {figures(setting.epsilon)}, δ = {figures(setting.delta)}": over_clients(setting, aim, options),
-        f"With {setting.clients:,} clients, δ = {figures(setting.delta)}": over_epsilon(setting, aim, options),
+        f"At ε = {figures(scenario.epsilon)}, δ = {figures(scenario.delta)}": over_clients(scenario, metric, options),
+        f"With {scenario.clients:,} clients, δ = {figures(scenario.delta)}": over_epsilon(scenario, metric, options),
     }
     with figure(9.4, width=6.4) as drawn:
         axes = drawn.subplots(2, 1)
         for axis, (title, panel) in zip(axes, panels.items(), strict=True):
-            _draw(axis, panel, aim)
+            _draw(axis, panel, metric)
             axis.set_title(title, loc="left", fontsize=11)
-        for rival, name in (("trivial", aim.nothing), ("local", "the local model")):
+        for rival, name in (("trivial", metric.nothing), ("local", "the local model")):
             axes[0].plot([], [], color=COLOURS["ink"], linestyle="", label=f"begins to beat {name}", **_MARKS[rival])
         handles, labels = axes[0].get_legend_handles_labels()
         drawn.legend(handles, labels, loc="outside lower left", ncols=2, frameon=False)
-        drawn.suptitle(f"Expected error of a release of {setting.columns} columns, {_aimed(aim)}", fontsize=13)
+        drawn.suptitle(f"Expected error of a release of {scenario.columns} columns, {_purpose(metric)}", fontsize=13)
         save(drawn, path)
 
 
@@ -128,8 +135,8 @@ def _panel(
     label: str,
     x: list[float],
     here: float,
-    settings: Sequence[Scenario],
-    aim: UtilityMetric,
+    scenarios: Sequence[Scenario],
+    metric: UtilityMetric,
     options: Sequence[ReleaseOption],
     crossings: list[Crossing],
 ) -> Panel:
@@ -137,26 +144,26 @@ def _panel(
         label,
         x,
         here,
-        {(way.release, way.noise_by): [_error(way, at, aim) for at in settings] for way in options},
-        [aim.local(at) for at in settings],
-        [aim.trivial(at) for at in settings],
+        {(option.release, option.noise_by): [_error(option, at, metric) for at in scenarios] for option in options},
+        [metric.local(at) for at in scenarios],
+        [metric.trivial(at) for at in scenarios],
         crossings,
     )
 
 
-def _error(way: ReleaseOption, setting: Scenario, aim: UtilityMetric) -> float:
-    return error_of(way.release, dataclasses.replace(setting, noise_by=way.noise_by), aim)
+def _error(option: ReleaseOption, scenario: Scenario, metric: UtilityMetric) -> float:
+    return error_of(option.release, dataclasses.replace(scenario, noise_by=option.noise_by), metric)
 
 
 def _first_epsilon(
-    setting: Scenario, aim: UtilityMetric, way: ReleaseOption, rival: str, low: float, high: float
+    scenario: Scenario, metric: UtilityMetric, option: ReleaseOption, rival: str, low: float, high: float
 ) -> float | None:
-    """Smallest epsilon in sight at which a way beats its rival, if it does not do so everywhere or nowhere."""
-    rivals: dict[str, Callable[[Scenario], float]] = {"trivial": aim.trivial, "local": aim.local}
+    """Find the smallest epsilon drawn at which an option beats its rival; None if it does so everywhere or nowhere."""
+    rivals: dict[str, Callable[[Scenario], float]] = {"trivial": metric.trivial, "local": metric.local}
 
     def beats(epsilon: float) -> bool:
-        at = dataclasses.replace(setting, epsilon=epsilon)
-        return _error(way, at, aim) < rivals[rival](at)
+        at = dataclasses.replace(scenario, epsilon=epsilon)
+        return _error(option, at, metric) < rivals[rival](at)
 
     if beats(low) or not beats(high):
         return None
@@ -166,38 +173,44 @@ def _first_epsilon(
     return high
 
 
-def _aimed(aim: UtilityMetric) -> str:
-    return {"ridge": "ridge regression", "low-rank": "low-rank approximation"}[aim.purpose]
+def _purpose(metric: UtilityMetric) -> str:
+    return {"ridge": "ridge regression", "low-rank": "low-rank approximation"}[metric.purpose]
 
 
-def _draw(axis: Any, panel: Panel, aim: UtilityMetric) -> None:
-    """Lines, the plan's own place, and the crossings with their values."""
-    for way, errors in panel.errors.items():
-        axis.plot(panel.x, _excess(errors, aim), label=f"{way[0]}, noise by {way[1]}", linewidth=1.8, **_LOOKS[way])
-    axis.plot(panel.x, _excess(panel.local, aim), "-.", color=COLOURS["sand"], label="local model", linewidth=1.8)
-    axis.plot(panel.x, _excess(panel.trivial, aim), ":", color=COLOURS["ink"], label=aim.nothing, linewidth=1.8)
+def _draw(axis: Any, panel: Panel, metric: UtilityMetric) -> None:
+    """Draw the lines, the plan's own place, and the crossings with their values."""
+    for option, errors in panel.errors.items():
+        axis.plot(
+            panel.x,
+            _excess(errors, metric),
+            label=f"{option[0]}, noise by {option[1]}",
+            linewidth=1.8,
+            **_LOOKS[option],
+        )
+    axis.plot(panel.x, _excess(panel.local, metric), "-.", color=COLOURS["sand"], label="local model", linewidth=1.8)
+    axis.plot(panel.x, _excess(panel.trivial, metric), ":", color=COLOURS["ink"], label=metric.nothing, linewidth=1.8)
     axis.axvline(panel.here, color=COLOURS["muted"], linewidth=0.8, dashes=(2, 2))
     axis.set(xscale="log", yscale="log", xlim=(panel.x[0], panel.x[-1]), xlabel=panel.label)
-    axis.set_ylabel(f"expected {_SYMBOLS[aim.symbol]}, 0 = optimal")
+    axis.set_ylabel(f"expected {_SYMBOLS[metric.symbol]}, 0 = optimal")
     for side in (axis.xaxis, axis.yaxis):
         side.set_major_formatter(lambda value, _: figures(value, 1, smallest=0.01))
         side.set_minor_formatter(lambda value, _: "")
-    worst = panel.trivial[0] - aim.optimum
+    worst = panel.trivial[0] - metric.optimum
     low, high = axis.get_ylim()
     axis.set_ylim(max(low, _LOWEST * worst), min(max(high, _HEADROOM * worst), _TALLEST * worst))
     axis.grid(which="major")
     place = {"transform": axis.get_xaxis_transform(), "rotation": 90, "ha": "right", "va": "center", "bbox": _PAPER}
     axis.text(panel.here, 0.45, "this plan", color=COLOURS["muted"], **place)
     for crossing in panel.crossings:
-        _mark(axis, panel, crossing, aim)
+        _mark(axis, panel, crossing, metric)
 
 
-def _mark(axis: Any, panel: Panel, crossing: Crossing, aim: UtilityMetric) -> None:
-    """A circle at a crossing, and its value at the edge: below for what ignores the data, above for the local model."""
+def _mark(axis: Any, panel: Panel, crossing: Crossing, metric: UtilityMetric) -> None:
+    """Circle a crossing, and write its value at the edge: below for ignoring the data, above for the local model."""
     if crossing.at is None or not panel.x[0] <= crossing.at <= panel.x[-1]:
         return
     below = crossing.rival == "trivial"
-    rival = _excess(panel.trivial if below else panel.local, aim)
+    rival = _excess(panel.trivial if below else panel.local, metric)
     height = math.exp(np.interp(math.log(crossing.at), np.log(panel.x), np.log(rival)))
     colour = _LOOKS[crossing.release, crossing.noise_by]["color"]
     edge = axis.get_ylim()[0 if below else 1]
@@ -218,6 +231,6 @@ def _mark(axis: Any, panel: Panel, crossing: Crossing, aim: UtilityMetric) -> No
     )
 
 
-def _excess(errors: Sequence[float], aim: UtilityMetric) -> list[float]:
-    """How far above the optimum; what is impossible or optimal is not drawn."""
-    return [value - aim.optimum if math.isfinite(value) and value > aim.optimum else math.nan for value in errors]
+def _excess(errors: Sequence[float], metric: UtilityMetric) -> list[float]:
+    """Return how far errors are above the optimum; NaN, which is not drawn, where that is impossible or 0."""
+    return [value - metric.optimum if math.isfinite(value) and value > metric.optimum else math.nan for value in errors]

@@ -39,7 +39,7 @@ class Plot:
 
 
 def coefficients(result: Mapping[str, Any], schema: Schema) -> Plot:
-    """Effects of all features across their public bounds, with intervals where they are finite."""
+    """Plot the effects of all features across their public bounds, with intervals where they are finite."""
     span = {column.name: column.upper - column.lower for column in schema.columns}
     target, fitted = result["target"], result["coefficients"]
     intervals = {
@@ -64,7 +64,7 @@ def coefficients(result: Mapping[str, Any], schema: Schema) -> Plot:
     bars = f" Bars: {100 * result['confidence_level']:g}\u00a0% confidence intervals." if intervals else ""
     rest = "" if len(names) == len(fitted) else f" The {len(names)} largest of {len(fitted)} are shown."
     return Plot(
-        f"What moves {target}",
+        f"Association with {target} (not causal)",
         f"By how much the predicted {target} changes when one column goes from the lower to the upper end of its "
         f"public bounds: its coefficient{' without penalty' if intervals else ''} times the length of the bounds, in "
         f"units of {target}.{bars}{rest}",
@@ -73,7 +73,7 @@ def coefficients(result: Mapping[str, Any], schema: Schema) -> Plot:
 
 
 def components(result: Mapping[str, Any]) -> Plot:
-    """Entries of the first components, side by side."""
+    """Plot the entries of the first components, side by side."""
     shown = result["components"][:MOST_COMPONENTS]
     names = list(shown[0])[:MOST_BARS]
     with figure(_MARGIN + 0.3 + _ROW * len(names)) as drawn:
@@ -105,7 +105,7 @@ def components(result: Mapping[str, Any]) -> Plot:
 
 
 def moment(result: Mapping[str, Any]) -> Plot:
-    """The estimate and how far off it may be."""
+    """Plot the estimate and how far off it may be."""
     value, error = result["moment"], result["standard_error"]
     with figure(1.25) as drawn:
         axis = drawn.subplots()
@@ -127,14 +127,14 @@ def moment(result: Mapping[str, Any]) -> Plot:
 
 
 def moment_unit(result: Mapping[str, Any]) -> str:
-    """In which unit a moment is."""
+    """Return the unit of a moment, in words."""
     if result["of"] == "items":
         return "people squared"
     return f"units of {short(result['column'])}" + ("" if result["order"] == 1 else f" to the power {result['order']}")
 
 
 def noise(found: Signal) -> Plot:
-    """Size of the noise and of what is left without it, for each column."""
+    """Plot the size of the noise and of what is left without it, for each column."""
     names = list(found.signal)[:MOST_BARS]
     with figure(_MARGIN + 0.35 + _ROW * max(len(names), 2)) as drawn:
         axis = drawn.subplots()
@@ -168,7 +168,7 @@ def noise(found: Signal) -> Plot:
 
 
 def timeline(servers: Sequence[Mapping[str, Any]]) -> Plot:
-    """Seconds of each server, phase after phase."""
+    """Plot the seconds of each server, phase after phase."""
     names = [f"server {entry['server']}" for entry in servers]
     lengths = [phase_seconds(entry) for entry in servers]
     with figure(_MARGIN + 0.35 + 0.34 * len(servers)) as drawn:

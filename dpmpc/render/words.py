@@ -74,7 +74,7 @@ class Signal:
         )
 
     def ratio(self, name: str) -> float:
-        """Signal over noise."""
+        """Return signal over noise."""
         return self.signal[name] / self.noise[name] if self.noise[name] else math.inf
 
 
@@ -82,7 +82,7 @@ _CLASSES = {"ridge": "RidgeRegression", "low-rank": "LowRankApproximation", "mom
 
 
 def promise(guarantee: Guarantee) -> str:
-    """What (epsilon, delta) says of one client, in a sentence."""
+    """Say in a sentence what (epsilon, delta) means for one client."""
     factor, failure = math.exp(guarantee.epsilon), guarantee.delta
     extra = f", up to an extra probability of {figures(failure)}" if failure else ""
     return (
@@ -94,7 +94,7 @@ def promise(guarantee: Guarantee) -> str:
 
 
 def terms(guarantee: Guarantee) -> list[tuple[str, list[str]]]:
-    """The guarantee, item by item."""
+    """Return the guarantee, item by item."""
     achieved = f"The noise gives ε = {figures(guarantee.achieved_epsilon, 6)} at δ = {figures(guarantee.delta)}."
     when = {"adaptive": "chosen when all that is public is known", "static": "fixed before the public matrix is drawn"}
     pooled = ["the analyst", f"{guarantee.corrupt_servers} of the {guarantee.servers} servers"]
@@ -119,7 +119,7 @@ def terms(guarantee: Guarantee) -> list[tuple[str, list[str]]]:
 
 
 def free(task: Task, *, compared: bool) -> list[str]:
-    """What nobody pays privacy for; after a simulation there is no privacy to keep."""
+    """Say what costs no further privacy; after a simulation there is no privacy to keep."""
     if task.simulation:
         return ["Nothing: a simulation protects nobody. Publish it only where the data itself may be published."]
     said = ["Publish the release and this report, and compute anything from them: post-processing keeps the guarantee."]
@@ -134,7 +134,7 @@ def free(task: Task, *, compared: bool) -> list[str]:
 
 
 def costly(task: Task) -> list[str]:
-    """What would add to the budget."""
+    """Say what would add to the budget."""
     said = ["Any further release of the same people, also of other columns or of some of them: budgets add up."]
     if task.noising.by == "clients":
         said.append(
@@ -148,7 +148,7 @@ def costly(task: Task) -> list[str]:
 
 
 def reading(file: str) -> str:
-    """The lines of Python that read a release, and recompute what it promises."""
+    """Return the lines of Python that read a release and recompute what it promises."""
     return "\n".join(
         [
             "from dpmpc.release import Release",
@@ -160,7 +160,7 @@ def reading(file: str) -> str:
 
 
 def recipe(file: str, model: str, parameters: Mapping[str, Any], result: Mapping[str, Any]) -> str:
-    """The lines of Python that compute the result from the release's file."""
+    """Return the lines of Python that compute the result from the release's file."""
     name = _CLASSES[model]
     given = ", ".join(f"{key}={value!r}" for key, value in parameters.items())
     target = f", target={result['target']!r}" if model == "ridge" else ""
@@ -176,5 +176,5 @@ def recipe(file: str, model: str, parameters: Mapping[str, Any], result: Mapping
 
 
 def sentence(text: str) -> str:
-    """Begin with a capital and end with a full stop."""
+    """Make a sentence: begin with a capital and end with a full stop."""
     return f"{text[:1].upper()}{text[1:]}."

@@ -46,13 +46,15 @@ def read_csv(
 
 @contextlib.contextmanager
 def input_errors(path: str | Path) -> Iterator[None]:
-    """Say what is wrong with a file that is read, whatever its kind."""
+    """Turn errors of reading a file into an `InputError` that names it."""
     try:
         yield
     except OSError as error:
         raise InputError(f"path: {path} cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: byte {error.object[error.start]:#04x} found, UTF-8 expected: save it so") from error
+        raise InputError(
+            f"{path}: byte {error.object[error.start]:#04x} found, UTF-8 expected: save the file as UTF-8"
+        ) from error
     except csv.Error as error:
         raise InputError(f"{path}: not a CSV file: {error}") from error
 
@@ -133,7 +135,7 @@ class CsvFile:
         return self.path.open(newline="", encoding="utf-8-sig")
 
     def records(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield line number and cells of every row, or refuse one that has not as many cells as the header."""
+        """Yield line number and cells of every row, or refuse one whose number of cells differs from the header's."""
         width = len(self.header)
         with self._open() as handle:
             reader = csv.reader(handle, delimiter=self.delimiter, strict=True)
@@ -156,7 +158,7 @@ class CsvFile:
                 if number is None:
                     place = f"{self.path}: column {self.header[position]!r}, row {row} (line {line})"
                     hint = numeric_hint(self._numeric_columns())
-                    raise InputError(f"{place}: {cells[position]!r} is no number{hint}")
+                    raise InputError(f"{place}: {cells[position]!r} is not a number{hint}")
                 values.append(number)
         return np.array(values).reshape(-1, len(positions))
 
@@ -168,7 +170,7 @@ class CsvFile:
 
 
 def _number(cell: str) -> float | None:
-    """Read a cell: NaN if it is missing, None if it is no number."""
+    """Read a cell: NaN if it is missing, None if it is not a number."""
     if cell.strip().lower() in MISSING:
         return np.nan
     # Python alone would take 1_000 and digits of other scripts.
@@ -181,7 +183,7 @@ def _number(cell: str) -> float | None:
 
 
 def numeric_hint(names: Sequence[str]) -> str:
-    """Say which columns could be read."""
+    """Return the end of a message that names the columns that could be read."""
     if not names:
         return "; no column holds only numbers"
     return f"; columns of numbers are: {', '.join(names)}; name those to read: columns=[..], --columns or a bounds file"
@@ -274,7 +276,7 @@ def read_table(
     readers = {".csv": read_csv, ".parquet": read_parquet}
     suffix = Path(path).suffix.lower()
     if suffix not in readers:
-        raise InputError(f"path: {path} given, a file whose name ends in .csv or .parquet expected: save it so")
+        raise InputError(f"path: {path} given, a file whose name ends in .csv or .parquet expected")
     return readers[suffix](path, columns, drop_missing=drop_missing, fill=fill)
 
 

@@ -40,7 +40,7 @@ def position_of(name: str, names: Sequence[str], where: str) -> int:
 
 
 def default_names(count: int) -> tuple[str, ...]:
-    """Names that the columns of an array are given."""
+    """Return the names that the columns of an array are given."""
     return tuple(f"x{j}" for j in range(count))
 
 
@@ -62,7 +62,7 @@ def numeric_vector(where: str, values: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def expect_columns(where: str, matrix: NDArray[Any], names: Sequence[str]) -> None:
-    """Refuse a matrix that has not one column for each name."""
+    """Refuse a matrix whose number of columns differs from that of the names."""
     if matrix.shape[1] != len(names):
         raise InputError(f"{where}: {matrix.shape[1]} columns given, {len(names)} expected: {', '.join(names)}")
 
@@ -77,7 +77,7 @@ def check_finite(where: str, block: NDArray[Any], names: Sequence[str], start: i
 
 
 def two_dimensional(where: str, X: Any) -> NDArray[Any]:
-    """Return `X` as a two-dimensional array, or say what has to be done to it first."""
+    """Return `X` as a two-dimensional array, or refuse it and say what to do first."""
     if isinstance(X, np.ma.MaskedArray):
         raise InputError(f"{where}: a masked array given; fill in its missing values first")
     if hasattr(X, "nnz"):
@@ -206,7 +206,7 @@ class Table:
         return self
 
     def with_public_count(self, count: int) -> Table:
-        """Return the same rows as a table of which something may be released, whose number of rows is public knowledge.
+        """Return the same rows, marked as a table whose number of rows is public knowledge.
 
         The guarantee of a release then is for the values in complete rows, and not for which rows are complete. That
         another number is refused depends on the data: the error is for whoever holds the rows, not to be published.
@@ -233,7 +233,7 @@ class Table:
 
 
 def _frame_keys(X: Any) -> list[Any] | None:
-    """Return the keys of a data frame's columns, None if `X` is no data frame."""
+    """Return the keys of a data frame's columns, None if `X` is not a data frame."""
     if hasattr(X, "columns") and hasattr(X, "to_numpy"):
         return list(X.columns)
     if hasattr(X, "__dataframe__"):

@@ -21,17 +21,15 @@ from dpmpc.baselines import (
     AnalyzeGauss,
     LocalGaussian,
     ModSulq,
-    excess_risk,
     optimal_ridge,
-    ridge_cost,
     symmetric_noise,
-    top_components,
     trivial_predictor,
 )
 from dpmpc.baselines.linear import ADASSP_SENSITIVITY
 from dpmpc.baselines.low_rank import modsulq_beta
 from dpmpc.contributions import moment_sensitivity
 from dpmpc.errors import GuaranteeError, InputError
+from dpmpc.linear_algebra import excess_risk, ridge_cost, top_components
 from dpmpc.privacy import mu_of_budget
 from dpmpc.randomness import Stream
 from dpmpc.release import NoisyGram

@@ -16,9 +16,10 @@ from bench.secure_sketching.simulation import exact_sums, interpolated, noiseles
 from bench.secure_sketching.utility import LowRankProblem, RidgeProblem
 from dpmpc import LowRankApproximation, RidgeRegression
 from dpmpc import simulation as model
-from dpmpc.baselines import excess_risk, optimal_ridge, ridge_cost
+from dpmpc.baselines import optimal_ridge
 from dpmpc.bounds import Schema
 from dpmpc.errors import InputError
+from dpmpc.linear_algebra import excess_risk, ridge_cost
 from dpmpc.noise import Skellam
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.privacy import mu_of_budget

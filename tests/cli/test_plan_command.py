@@ -16,10 +16,10 @@ def test_plan_says_what_to_expect(capsys, tmp_path):
     assert fields["bytes"]["client_to_other_servers"] == 16
     assert fields["expected_phi"]["sum"] < fields["expected_phi"]["sketch"] < fields["expected_phi"]["trivial"]
     assert 0 < fields["smallest_useful_batch"] < 1_000_000
-    assert [(way["release"], way["noise_by"]) for way in fields["options"]] == [
+    assert [(option["release"], option["noise_by"]) for option in fields["options"]] == [
         (release, who) for release in ("sum", "sketch") for who in ("clients", "servers")
     ]
-    assert all(0 < way["beats_local_from"] < fields["largest_batch"] for way in fields["options"])
+    assert all(0 < option["beats_local_from"] < fields["largest_batch"] for option in fields["options"])
     assert fields["recommendation"]["release"] == "sum"
     status, printed, _ = run(capsys, *arguments, "--sketch", "osnap", "--rows", "60", "--sparsity", "4")
     assert status == 0

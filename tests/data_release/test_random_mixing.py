@@ -285,7 +285,7 @@ def test_a_file_cannot_claim_more_than_its_noise_gives(tmp_path):
         with pytest.raises(error):
             MixedRelease.load(path)
         path.write_bytes(content[: len(content) // 2])
-        with pytest.raises(InputError, match="is no release of mixed columns"):
+        with pytest.raises(InputError, match="is not a release of mixed columns"):
             MixedRelease.load(path)
 
 
@@ -518,7 +518,7 @@ def unused_ports():
         (["--simulate", "a.csv", "b.csv", *PLAN, "--out", "x"], "key: none given, one expected with --simulate"),
         (["--party", "0", "--key", "id", "--data", "a", "--folder", "f", "--out", "x", "--epsilon", "1"], "not use it"),
         (["--prepare", "new", *PLAN, "--subjects", "9", "--addresses", "here", "--bounds", "b"], "HOST:PORT expected"),
-        (["--simulate", "a.csv", "b.csv", "--key", "id", *PLAN, "--out", "no/x"], "is no directory"),
+        (["--simulate", "a.csv", "b.csv", "--key", "id", *PLAN, "--out", "no/x"], "is not a directory"),
     ],
 )
 def test_what_a_form_of_the_command_does_not_use_or_lacks(tmp_path, monkeypatch, capsys, arguments, said):

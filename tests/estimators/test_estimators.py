@@ -9,10 +9,11 @@ from sklearn.linear_model import LinearRegression, Ridge
 
 from dpmpc import RidgeRegression
 from dpmpc import simulation as model
-from dpmpc.baselines import SSP, LinearModel, exact_gram, optimal_ridge, ridge_cost, solve_ridge, trivial_predictor
+from dpmpc.baselines import SSP, optimal_ridge, trivial_predictor
 from dpmpc.bounds import Schema
 from dpmpc.errors import InputError
 from dpmpc.estimators import ridge
+from dpmpc.linear_algebra import LinearModel, exact_gram, ridge_cost, solve_ridge
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.randomness import Stream
 from dpmpc.release import Release

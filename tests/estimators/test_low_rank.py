@@ -6,9 +6,9 @@ from sklearn.base import clone
 
 from dpmpc import FrequencyMoment, LowRankApproximation
 from dpmpc import simulation as model
-from dpmpc.baselines import excess_risk, random_excess_risk, top_components
 from dpmpc.bounds import Schema
 from dpmpc.errors import InputError
+from dpmpc.linear_algebra import excess_risk, random_excess_risk, top_components
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.randomness import Stream
 from dpmpc.release import Release

@@ -31,8 +31,8 @@ OPTIONS = {**NO_NOISE, "bounds": (-10, 10)}  # what lies outside is clipped: bou
 CURATOR = {"epsilon": 1e5, "delta": 1e-3, "seed": 0}
 ROUNDS = {"rho": 1e4, "delta": 1e-3, "seed": 0}
 EXPECTED = {
-    "check_dtype_object": "a cell that is no number is refused by InputError, which names its column and row and is a "
-    "ValueError; scikit-learn expects the TypeError of float()"
+    "check_dtype_object": "a cell that is not a number is refused by InputError, which names its column and row and is "
+    "a ValueError; scikit-learn expects the TypeError of float()"
 }
 
 

@@ -7,9 +7,10 @@ import pytest
 
 from dpmpc import LowRankApproximation
 from dpmpc import simulation as model
-from dpmpc.baselines import LocalGaussian, excess_risk
+from dpmpc.baselines import LocalGaussian
 from dpmpc.bounds import Schema
 from dpmpc.errors import InputError
+from dpmpc.linear_algebra import excess_risk
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.planning.prediction import LowRank, Regression, best_rows, expected_of, predict
 from dpmpc.planning.scenario import Population, Scenario
@@ -60,10 +61,10 @@ def test_predicted_psi_is_near_the_mean_of_runs(clients, explained, epsilon, cho
 def test_predicted_psi_of_the_local_model_is_near_the_mean_of_runs():
     """As above."""
     Z = population(200_000, 0.8)
-    setting = Scenario(COLUMNS, 200_000, 20.0, 1e-6, population=Population(explained=0.8))
+    scenario = Scenario(COLUMNS, 200_000, 20.0, 1e-6, population=Population(explained=0.8))
     fits = (LocalGaussian(epsilon=20.0, n_components=RANK, seed=seed).fit(Z) for seed in range(8))
     found = np.mean([excess_risk(fit.components_, Z) for fit in fits])
-    predicted = LowRank(RANK).local(setting)
+    predicted = LowRank(RANK).local(scenario)
     assert predicted / 1.6 < found < predicted * 1.6
 
 
@@ -73,12 +74,12 @@ def test_psi_goes_no_higher_than_that_of_a_random_projection():
     assert prediction.sketch == prediction.local == prediction.trivial == pytest.approx(2 * (0.8 * 6 / 2 - 1) * 0.16)
 
 
-@pytest.mark.parametrize("aim", [Regression(), LowRank(2)])
-def test_best_rows_is_the_best_of_its_neighbours(aim):
-    best = best_rows(SETTING, aim)
-    assert aim.sketch(SETTING, best) <= aim.sketch(SETTING, best * 2)
-    assert aim.sketch(SETTING, best) <= aim.sketch(SETTING, max(best // 2, 12))
-    assert best_rows(dataclasses.replace(SETTING, clients=10), aim) == 12
+@pytest.mark.parametrize("metric", [Regression(), LowRank(2)])
+def test_best_rows_is_the_best_of_its_neighbours(metric):
+    best = best_rows(SETTING, metric)
+    assert metric.sketch(SETTING, best) <= metric.sketch(SETTING, best * 2)
+    assert metric.sketch(SETTING, best) <= metric.sketch(SETTING, max(best // 2, 12))
+    assert best_rows(dataclasses.replace(SETTING, clients=10), metric) == 12
 
 
 @pytest.mark.parametrize(("servers", "honest"), [(3, 1), (3, 2), (5, 1)])
@@ -106,9 +107,9 @@ def test_the_noise_of_a_task_is_what_the_setting_says(choices, noise_by, corrupt
             **choices,
         )
     )
-    setting = Scenario.of(task)
+    scenario = Scenario.of(task)
     released = task.noise_terms.mean() * task.noise.variance / 4**task.encoding.fractional_bits
-    expected = setting.moment_variance() if choices["sketch"] == "sum" else setting.row_variance(60)
+    expected = scenario.moment_variance() if choices["sketch"] == "sum" else scenario.row_variance(60)
     assert released == pytest.approx(expected, rel=0.01)
 
 
@@ -144,16 +145,16 @@ def test_phi_near_the_optimum_is_written_by_its_distance():
 
 
 @pytest.mark.parametrize(
-    ("aim", "explained", "message"),
+    ("metric", "explained", "message"),
     [
         (LowRank(6), 0.9, "components: 6 given, 1 to 5 expected"),
         (LowRank(0), 0.9, "components: 0 given"),
         (LowRank(3), 0.5, "explained: 0.5 given, more than 0.5 expected"),
     ],
 )
-def test_bad_ranks_and_shares(aim, explained, message):
+def test_bad_ranks_and_shares(metric, explained, message):
     with pytest.raises(InputError, match=message):
-        predict(dataclasses.replace(SETTING, population=Population(explained=explained)), aim)
+        predict(dataclasses.replace(SETTING, population=Population(explained=explained)), metric)
 
 
 @pytest.mark.parametrize("fields", [{"columns": 0}, {"clients": 0}, {"sparsity": 0}, {"noise_by": "nobody"}])

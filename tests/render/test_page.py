@@ -140,9 +140,10 @@ def test_a_page_can_be_read_by_everybody(report):
         "Neighbouring relation",
         "Against whom",
         "Assumes",
-        "free",
-        "Costs",
-        "do it again",
+        "What you may do next",
+        "At no further cost of privacy",
+        "Costs privacy",
+        "Reproduce this result",
     ):
         assert words in found.text
 

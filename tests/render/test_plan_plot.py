@@ -10,7 +10,7 @@ import pytest
 from dpmpc.bounds import Schema
 from dpmpc.cli.main import main
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.planning.advice import error_of, ways
+from dpmpc.planning.advice import error_of, options_of
 from dpmpc.planning.prediction import LowRank, Regression
 from dpmpc.planning.scenario import Population, Scenario
 from dpmpc.render.plan_plot import over_clients, over_epsilon
@@ -20,33 +20,33 @@ PLAN = ["plan", "--clients", "100000", "--columns", "6", "--epsilon", "1", "--de
 
 @pytest.fixture(scope="module", params=[Regression(), LowRank(2)], ids=["ridge", "low-rank"])
 def planned(request):
-    """An aim, a setting, and the ways to release in it."""
-    aim = request.param
+    """A metric, a scenario, and the options for a release in it."""
+    metric = request.param
     task = design(
-        ReleaseSpec.of(Schema.unit([f"x{column}" for column in range(6)]), 100_000, 1.0, 1e-6, purpose=aim.purpose)
+        ReleaseSpec.of(Schema.unit([f"x{column}" for column in range(6)]), 100_000, 1.0, 1e-6, purpose=metric.purpose)
     )
     population = Population(explained=0.7)
-    return aim, Scenario.of(task, population), ways(task, aim, population)
+    return metric, Scenario.of(task, population), options_of(task, metric, population)
 
 
-def error(release, noise_by, setting, aim):
-    return error_of(release, dataclasses.replace(setting, noise_by=noise_by), aim)
+def error(release, noise_by, scenario, metric):
+    return error_of(release, dataclasses.replace(scenario, noise_by=noise_by), metric)
 
 
-def rival(name, setting, aim):
-    return aim.trivial(setting) if name == "trivial" else aim.local(setting)
+def rival(name, scenario, metric):
+    return metric.trivial(scenario) if name == "trivial" else metric.local(scenario)
 
 
 @pytest.mark.parametrize(("over", "name"), [(over_clients, "clients"), (over_epsilon, "epsilon")])
 def test_curves_are_the_predictions(planned, over, name):
-    aim, setting, options = planned
-    panel = over(setting, aim, options)
+    metric, scenario, options = planned
+    panel = over(scenario, metric, options)
     assert panel.x == sorted(panel.x)
     assert panel.x[0] < panel.here < panel.x[-1]
-    at = dataclasses.replace(setting, **{name: type(getattr(setting, name))(panel.x[30])})
+    at = dataclasses.replace(scenario, **{name: type(getattr(scenario, name))(panel.x[30])})
     for (release, noise_by), errors in panel.errors.items():
-        assert errors[30] == error(release, noise_by, at, aim)
-    assert (panel.local[30], panel.trivial[30]) == (aim.local(at), aim.trivial(at))
+        assert errors[30] == error(release, noise_by, at, metric)
+    assert (panel.local[30], panel.trivial[30]) == (metric.local(at), metric.trivial(at))
 
 
 @pytest.mark.parametrize(
@@ -54,14 +54,14 @@ def test_curves_are_the_predictions(planned, over, name):
     [(over_clients, "clients", lambda at: at - 1), (over_epsilon, "epsilon", lambda at: at / 1.0011)],
 )
 def test_crossings_are_where_a_way_begins_to_win(planned, over, name, before):
-    aim, setting, options = planned
-    crossings = [crossing for crossing in over(setting, aim, options).crossings if crossing.at is not None]
+    metric, scenario, options = planned
+    crossings = [crossing for crossing in over(scenario, metric, options).crossings if crossing.at is not None]
     assert len(crossings) >= 2
     for crossing in crossings:
         found = []
         for value in (before(crossing.at), crossing.at):
-            at = dataclasses.replace(setting, **{name: value})
-            found.append(error(crossing.release, crossing.noise_by, at, aim) < rival(crossing.rival, at, aim))
+            at = dataclasses.replace(scenario, **{name: value})
+            found.append(error(crossing.release, crossing.noise_by, at, metric) < rival(crossing.rival, at, metric))
         assert found == [False, True]
 
 
@@ -80,7 +80,8 @@ def test_the_plot_is_written_and_the_crossings_are_on_it(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("name", "message"), [("plan.pdf", "ends in .svg or .png"), ("no/plan.svg", "is no directory"), ("plan", "ends in")]
+    ("name", "message"),
+    [("plan.pdf", "ends in .svg or .png"), ("no/plan.svg", "is not a directory"), ("plan", "ends in")],
 )
 def test_a_file_that_cannot_be_is_refused(name, message, tmp_path, capsys):
     assert main([*PLAN, "--plot", str(tmp_path / name)]) == 2
