@@ -13,15 +13,15 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-README = (ROOT / "README.md").read_text()
+INSTALL = (ROOT / "docs" / "install.md").read_text()
 SHIPPED = ("csrc", "docs", "examples", "tests", "bench/results")  # beside the packages, which setuptools finds
 COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
 PROCESSOR = Path("/proc/cpuinfo")
 FUSES = PROCESSOR.exists() and " fma " in PROCESSOR.read_text()
 
 
-def test_the_readme_names_every_extra_and_what_it_installs():
-    rows = re.findall(r"^\| `([\w-]+)` \| ([^|]*) \| [^|]+ \|$", README, re.MULTILINE)
+def test_the_page_on_installing_names_every_extra_and_what_it_installs():
+    rows = re.findall(r"^\| `([\w-]+)` \| ([^|]*) \| [^|]+ \|$", INSTALL, re.MULTILINE)
     documented = {extra: re.findall(r"[\w-]+", packages) for extra, packages in rows}
     extras = PROJECT["project"]["optional-dependencies"]
     names = {extra: [re.match(r"[\w-]+", one)[0] for one in wanted] for extra, wanted in extras.items()}
