@@ -22,6 +22,8 @@ from dpmpc.errors import InputError
 if TYPE_CHECKING:
     from dpmpc.bounds import Schema
     from dpmpc.contributions import Contribution
+else:  # what they are imports NumPy, which the help of the command does without; signatures have to name something
+    Schema = Contribution = Any
 
 Part = TypeVar("Part", bound=msgspec.Struct)
 
