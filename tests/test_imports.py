@@ -94,6 +94,7 @@ def test_a_specification_is_designed_and_simulated_by_public_names():
     task = dpmpc.design(spec)
     release = dpmpc.simulate(task, np.full((2000, 2), 0.5))
     assert isinstance(release, dpmpc.Release)
+    assert "schema" in inspect.signature(dpmpc.ReleaseSpec).parameters
     assert release.guarantee.epsilon <= 1.0
 
 

@@ -46,7 +46,8 @@ def included(path):
 
 def test_the_source_distribution_holds_every_file_beside_the_packages():
     files = [path for folder in SHIPPED for path in (ROOT / folder).rglob("*") if path.is_file()]
-    files += [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "Makefile", ".ci/run")]
+    files += [ROOT / name for name in ("Makefile", ".ci/run")]
+    files += [*ROOT.glob("*.md"), *ROOT.glob("*.cff")]
     named = [path.relative_to(ROOT).as_posix() for path in files if path.suffix != ".pyc"]
     assert [path for path in named if not included(path)] == []
 
