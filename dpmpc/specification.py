@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from dpmpc.bounds import Schema
     from dpmpc.contributions import Contribution
     from dpmpc.sketching import PublicMatrix
+else:  # what they are imports NumPy, which the help of the command does without; signatures have to name something
+    Schema = Contribution = PublicMatrix = Any
 
 Part = TypeVar("Part", bound=msgspec.Struct)
 

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-README = (ROOT / "README.md").read_text()
+INSTALL = (ROOT / "docs" / "install.md").read_text()
 SHIPPED = ("csrc", "docs", "examples", "tests", "bench/results")  # beside the packages, which setuptools finds
 BUILD = tomllib.loads((ROOT / "csrc" / "instruction_sets.toml").read_text())
 MACHINE = platform.machine()
@@ -24,8 +24,8 @@ PROCESSOR = Path("/proc/cpuinfo")
 FUSES = PROCESSOR.exists() and " fma " in PROCESSOR.read_text()
 
 
-def test_the_readme_names_every_extra_and_what_it_installs():
-    rows = re.findall(r"^\| `([\w-]+)` \| ([^|]*) \| [^|]+ \|$", README, re.MULTILINE)
+def test_the_page_on_installing_names_every_extra_and_what_it_installs():
+    rows = re.findall(r"^\| `([\w-]+)` \| ([^|]*) \| [^|]+ \|$", INSTALL, re.MULTILINE)
     documented = {extra: re.findall(r"[\w-]+", packages) for extra, packages in rows}
     extras = PROJECT["project"]["optional-dependencies"]
     names = {extra: [re.match(r"[\w-]+", one)[0] for one in wanted] for extra, wanted in extras.items()}
@@ -50,7 +50,8 @@ def included(path):
 
 def test_the_source_distribution_holds_every_file_beside_the_packages():
     files = [path for folder in SHIPPED for path in (ROOT / folder).rglob("*") if path.is_file()]
-    files += [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "Makefile", ".ci/run", ".clang-format")]
+    files += [ROOT / name for name in ("Makefile", ".ci/run", ".clang-format")]
+    files += [*ROOT.glob("*.md"), *ROOT.glob("*.cff")]
     named = [path.relative_to(ROOT).as_posix() for path in files if path.suffix != ".pyc"]
     assert [path for path in named if not included(path)] == []
 

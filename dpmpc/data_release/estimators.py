@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
+from dpmpc.arguments import documented
 from dpmpc.bounds import check_table
 from dpmpc.data_release.owner import DataOwner, mixing_of
 from dpmpc.data_release.release import MixedRelease
@@ -184,6 +185,7 @@ class MixingRegression(LinearPredictor, BaseEstimator, abc.ABC):  # type: ignore
         return None
 
 
+@documented()
 class BGM(MixingRegression):
     """Biased Gaussian mechanism: noisy rows, and ordinary least squares on them (Wu et al. 2022, section 5.1).
 
@@ -193,7 +195,7 @@ class BGM(MixingRegression):
     Parameters
     ----------
     **options
-        Those of `MixingRegression`.
+        The parameters of `MixingRegression`.
     """
 
     def hessian(self, release: MixedRelease) -> NDArray[np.float64]:
@@ -201,6 +203,7 @@ class BGM(MixingRegression):
         return release.moments()
 
 
+@documented()
 class DGM(MixingRegression):
     """De-biased Gaussian mechanism (Wu et al. 2022, Algorithm 1): noisy rows, and their noise taken off the Hessian.
 
@@ -210,7 +213,7 @@ class DGM(MixingRegression):
     Parameters
     ----------
     **options
-        Those of `MixingRegression`.
+        The parameters of `MixingRegression`.
     """
 
     def hessian(self, release: MixedRelease) -> NDArray[np.float64]:
@@ -218,6 +221,7 @@ class DGM(MixingRegression):
         return release.moments() - release.task.noise_variance * np.eye(len(release.columns))
 
 
+@documented()
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class RMGM(MixingRegression):
     """Random mixing prior to the Gaussian mechanism (Wu et al. 2022, Algorithm 2), and ordinary least squares.
@@ -232,7 +236,7 @@ class RMGM(MixingRegression):
         is floor(sqrt(n)/sigma) (`dpmpc.data_release.rows.choose_rows`). Trying several on the data needs budget for
         each.
     **options
-        Those of `MixingRegression`.
+        The parameters of `MixingRegression`.
     """
 
     rows: int | str = "theory"

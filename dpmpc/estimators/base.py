@@ -111,7 +111,7 @@ class PrivateLinearModel(PrivateEstimator):
     Parameters
     ----------
     **options
-        Those of `PrivateEstimator`.
+        The parameters of `PrivateEstimator`.
     """
 
     sketch: str = "auto"
