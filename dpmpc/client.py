@@ -9,7 +9,7 @@ Paper: Burkhardt et al. 2025, Algorithm 1. A client
 4. splits the copies into shares, one per server.
 
 The noise of one client is too small to protect it; the noise of all that meet in a row of the sketch is what the
-guarantee counts. `Client` verifies the task before it randomizes anything: it does not take a server's word
+guarantee counts. `Client` verifies the task before it randomizes anything: it does not trust a server
 that the noise suffices. The functions work on a block of clients at once, for tests and simulations of millions.
 """
 

@@ -2,7 +2,7 @@
 
 `dpmpc.server.transform` adds up chunks of clients in the ring, where the order of additions does not matter. So each
 worker sketches the chunks that it gets, `FAN_IN` results at a time are added up, and the sum is the one machine's, bit
-for bit. Which worker does what, and what happens when one is lost, is Dask's affair.
+for bit. Which worker does what, and what happens when one is lost, is up to Dask.
 
 A share stays where it is: files must be at the same path for all workers, blocks of an array where Dask put them.
 

@@ -43,7 +43,7 @@ class TooFewClients(GuaranteeError):
 
 
 class AlreadyReleased(GuaranteeError):
-    """A server has opened something of these reports before; a second release would undo the noise of the first."""
+    """A server has opened some of these reports before; a second release would undo the noise of the first."""
 
 
 class CollectionClosed(InputError):
@@ -59,7 +59,7 @@ class ReportConflict(ReportRejected):
 
 
 class VerificationFailed(InputError):
-    """A release file claims what its public facts do not bear out."""
+    """A release file claims something that its public facts do not support."""
 
 
 class SpoolError(DpmpcError):
@@ -77,7 +77,7 @@ class AuditFailed(DpmpcError):
 
 
 class MachineUnfit(DpmpcError):
-    """`dpmpc doctor` found something without which results cannot be had."""
+    """`dpmpc doctor` found a problem that makes results impossible."""
 
 
 class ProtocolFailure(DpmpcError):
@@ -115,7 +115,7 @@ class MalformedFrame(ProtocolFailure):
 
 
 class BatchMismatch(ProtocolFailure):
-    """Two parties do not speak of the same task or the same batch of clients."""
+    """Two parties do not have the same task or the same batch of clients."""
 
 
 class Equivocation(ProtocolFailure):

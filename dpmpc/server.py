@@ -5,8 +5,8 @@ the transformed shares are shares of the transformed data; no message passes bet
 sketch and one chunk, whatever the number of clients.
 
 Where the task says so, a server also adds noise to its share of the sums, and by additivity to what is opened
-(`dpmpc.privacy.noising`). That noise is drawn here and told nobody. A server takes nobody's word that it suffices: it
-verifies the task before it reads a share, as each client does before it randomizes a row.
+(`dpmpc.privacy.noising`). That noise is drawn here and stays secret. A server does not trust others that it suffices:
+it verifies the task before it reads a share, as each client does before it randomizes a row.
 """
 
 from __future__ import annotations

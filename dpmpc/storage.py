@@ -8,8 +8,8 @@ it. The same release gives the same bytes on every machine, without a date. Read
 (no pickles); whatever is not a release is an `InputError`, and a file that claims another guarantee than its own public
 facts give is refused.
 
-Not promised: two processes that write the same file at once; anything about the values of a record's fields, which are
-for whoever asked to check; that the facts in a release are true, which takes signatures
+Not promised: two processes that write the same file at once; anything about the values of a record's fields, which
+the caller checks; that the facts in a release are true, which takes signatures
 (`dpmpc.collection.certificate`).
 """
 

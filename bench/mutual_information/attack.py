@@ -70,7 +70,7 @@ def attack(calibration: Calibration, copy: str, rows: int, trials: int) -> dict[
         first, second = (model.released_X_[:, 0], model.released_y_) if copy == "y" else model.released_X_.T
         successes += guess_entry(first, second, variance if copy == "y" else 2 * variance) == entry
         bound = max(bound, leak_bound(X, y, rows, variance))
-        claimed, proven = model.guarantee_.epsilon, model.guarantee_.proven
+        claimed, proven = model.guarantee_.leakage_bits, model.guarantee_.proven
     print(f"midp_attack: {calibration}, copy in {copy}, {rows} rows: {successes} of {trials}", file=sys.stderr)
     return {
         "calibration": calibration,

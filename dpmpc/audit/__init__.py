@@ -6,7 +6,7 @@ errors. Few errors refute the claim. docs/audit.md has the method and the figure
 
 `rates` turns counts into bounds, `views` turns the noise that is there into bounds, `mechanism` is the audit and what
 it asks of a mechanism, `sums` the releases of `dpmpc.task.Task`, `lost` who may be corrupt or missing in them,
-`parties` the releases of `dpmpc.data_release`, `entries` those of `dpmpc.mutual_information`, `system` what hostile
+`parties` the releases of `dpmpc.data_release`, `system` what hostile
 servers and clients do to a release or a collection within the words of its claim, `registry` what the command `dpmpc
 audit` knows.
 

@@ -1,8 +1,8 @@
 """The audit: what it asks of a mechanism, and what it says of its claim.
 
 What is audited is a `Subject`. A claim is held against two things. `Subject.least_epsilon` computes from the noise that
-is really there a lower bound on epsilon, in closed form (`dpmpc.audit.views`). A `AuditedMechanism` can also be run: it
-is simulated very often, and how well its two inputs can be told apart is measured.
+is really there a lower bound on epsilon, in closed form (`dpmpc.audit.views`). An `AuditedMechanism` can also be run:
+it is simulated very often, and how well its two inputs can be told apart is measured.
 
 Half of the runs train the distinguisher, the other half is counted. From the training runs come, in this order, the
 covariance C of what is seen, the worst-placed candidate, who maximises D^T C^-1 D for the shift D that replacing him
@@ -187,7 +187,7 @@ def audit(name: str, subject: Subject, releases: int, failure: float, stream: St
     subject : Subject
         What is audited.
     releases : int
-        Simulated releases of each input of a `AuditedMechanism`; half of them choose direction and threshold.
+        Simulated releases of each input of an `AuditedMechanism`; half of them choose direction and threshold.
     failure : float
         Probability that one of the bounds exceeds the truth, at most.
     stream : Stream

@@ -2,7 +2,7 @@
 
 DGM and BGM read the same release of one noisy row a subject, so that R subjects are R releases. RMGM mixes rows: a
 release of R k mixed rows is R releases of k, each with signs of its own, which the adversary knows. Either way
-`Party.release` itself is run, for every party whose columns move.
+`DataOwner.release` itself is run, for every party whose columns move.
 """
 
 from __future__ import annotations

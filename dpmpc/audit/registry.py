@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc import data_release as mixing
+from dpmpc import data_release
 from dpmpc.audit.mechanism import AuditedMechanism, Claim, Subject
 from dpmpc.audit.parties import Parties
 from dpmpc.audit.sums import Sums
@@ -133,7 +133,7 @@ def second_moments(epsilon: float, delta: float, seed: int) -> AuditedMechanism:
 def mixed(epsilon: float, delta: float, seed: int, *, rows: int | None, protects: str = "party") -> AuditedMechanism:
     """Build the audit of two parties of two columns and one."""
     columns = (("a", "b"), ("c",))
-    return Parties(mixing.design(columns, 8, epsilon, delta, rows=rows, protects=protects, simulation=True))
+    return Parties(data_release.design(columns, 8, epsilon, delta, rows=rows, protects=protects, simulation=True))
 
 
 def coinpress_mean(epsilon: float, delta: float, seed: int) -> AuditedMechanism:

@@ -1,6 +1,6 @@
 """The commands of a real collection: `dpmpc identity`, `collection`, `inspect`, `roster`, `serve`, `submit`.
 
-Keys stand in files that their owner alone may read. Neither a key nor a row is ever given on a command line, which
+Keys are kept in files that only their owner may read. Neither a key nor a row is ever given on a command line, which
 everybody on the machine may read.
 """
 

@@ -1,4 +1,4 @@
-"""Whether this machine can build, run and serve dpmpc: one finding for each thing that others have stumbled over.
+"""Whether this machine can build, run and serve dpmpc: one finding for each known difficulty.
 
 Every finding is ok, a warning (slower, or a part cannot be used) or a problem (results cannot be had), with what to do
 about the last two. Something that is broken or missing becomes a problem and never ends the examination. Nothing is
@@ -42,14 +42,10 @@ def add_commands(commands: Any) -> None:
 
 
 def _doctor(options: argparse.Namespace) -> None:
-    from dataclasses import asdict
-
-    from dpmpc.cli.doctor import examine
-
     findings = examine(network=options.network)
     problems = [finding.subject for finding in findings if finding.state == "problem"]
     if options.json:
-        print(json.dumps({"ok": not problems, "findings": [asdict(finding) for finding in findings]}))
+        print(json.dumps({"ok": not problems, "findings": [dataclasses.asdict(finding) for finding in findings]}))
     else:
         for finding in findings:
             print(f"{finding.state:<8} {finding.subject:<10} {finding.found}")

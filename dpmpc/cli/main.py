@@ -1,9 +1,9 @@
 """The `dpmpc` command.
 
-Results go to standard output, progress to standard error. Exit status: 0 done, 1 a bench of several failed, an audit
-refuted a claim or the machine is unfit, 2 bad input, a guarantee that cannot be met or a file that cannot be written,
+Results go to standard output, progress to standard error. Exit status: 0 done, 1 an audit refuted a claim or the
+machine is unfit, 2 bad input, a guarantee that cannot be met or a file that cannot be written,
 3 a protocol failure, 130 interrupted, 143 ended by SIGTERM. Whatever is written appears whole or not at all, and
-whoever is interrupted or ended takes its processes and temporary files with it.
+a command that is interrupted or ended removes its processes and temporary files.
 """
 
 from __future__ import annotations

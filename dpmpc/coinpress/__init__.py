@@ -3,7 +3,7 @@
 Papers: Biswas, Dong, Kamath and Ullman, *CoinPress: Practical Private Mean and Covariance Estimation* (2020); Ediger,
 *CoinPress Extension: Linear Regression* (2021). docs/mathematics.md, section 10.
 
-`steps` holds the formulas, `rounds` what is published before a round, `summation` who sums and what it costs,
+`rounds` holds the formulas and what is published before a round, `summation` who sums and what it costs,
 `algorithms` the algorithms, `estimators` what users call.
 """
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmpc import simulation as model
+from dpmpc import simulation
 from dpmpc.coinpress.rounds import Averaged, Reals, Round
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import InputError
@@ -182,7 +182,7 @@ class Servers(Summation):
         sharing: str = "additive",
         noise_by: str = "clients",
         corrupt_clients: int = 0,
-        run: Runner = model.run,
+        run: Runner = simulation.run,
     ):
         super().__init__(rho, delta, seed)
         self._choices: dict[str, Any] = {

@@ -3,7 +3,7 @@
 Bounds, where a data set has them here, follow from devices, contracts and definitions, never from the rows. Real data
 sets are not part of the package. `data_folder` says where Power, Bike, SGEMM, Insurance and Superconduct are looked
 for; the others are read from the path of UCI's own file. Songs and Ethylene come without bounds: nobody publishes the
-range of a timbre or of a sensor's conductance, and whoever releases them has to decide on one without looking. The
+range of a timbre or of a sensor's conductance, so their owner has to choose bounds without looking at the rows. The
 generated population describes nobody: for one version of NumPy it depends on its seed and on nothing else.
 """
 

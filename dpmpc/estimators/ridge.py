@@ -1,7 +1,6 @@
 """Ridge regression from a release (Burkhardt et al. 2025, section 5.1).
 
-A ridge penalty chosen from the release alone: the one with the least estimated prediction risk.
-
+`alpha="auto"` chooses the penalty from the release alone: the one with the least estimated prediction risk.
 The noise's law is public, so the risk ||X w + b - y||^2 of every candidate has an estimate whose only inputs are the
 release and that law (docs/mathematics.md, section 4.2): choosing costs no privacy. Not promised: the best
 penalty. The estimate is itself noisy, and unbiased only for Gaussian noise.

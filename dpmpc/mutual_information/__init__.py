@@ -1,9 +1,9 @@
 """Regression from noisy rows or from a secret random projection, private in the sense of mutual information.
 
 Showkatbakhsh, Karakus and Diggavi, *Privacy-Utility Trade-off of Linear Regression under Random Projections and
-Additive Noise* (ISIT 2018). `information` holds bits and noise, `calibration` the noise of a projection as printed and
-repaired, `guarantee` the words, `estimators` the two mechanisms, `utility` the paper's error bounds, `attack` what
-breaks the printed calibration.
+Additive Noise* (ISIT 2018). `information` holds bits, noise and the guarantee, `calibration` the noise of a projection
+as printed and repaired, `estimators` the two mechanisms, `utility` the paper's error bounds, `attack` what breaks the
+printed calibration.
 
 Promised: how much a release tells about one entry of X, in bits, where the guarantee says that it is proven. Not
 promised: privacy of y, of whole rows, or of real people, because the noise is floating-point.

@@ -47,19 +47,19 @@ def smallest_spread(X: Matrix) -> float:
     return float((squares.sum(axis=0) - squares.max(axis=0)).min())
 
 
-def paper_variance(rows: int, epsilon: float, spread: float = 0.0) -> float:
+def paper_variance(rows: int, leakage_bits: float, spread: float = 0.0) -> float:
     """Return sigma_RP^2 = (n'/(2^(2 epsilon) - 1) - f^2)_+ as printed (Equation 13); unproven unless `spread` is 0.
 
     Parameters
     ----------
     rows : int
         n'.
-    epsilon : float
-        Bits.
+    leakage_bits : float
+        The paper's epsilon.
     spread : float
         f^2 of the data (`smallest_spread`), or a public lower bound on it.
     """
-    return max(0.0, check_rows(rows) * additive_variance(epsilon) - spread)
+    return max(0.0, check_rows(rows) * additive_variance(leakage_bits) - spread)
 
 
 def hidden_variance(X: Matrix, y: Matrix, variance: float) -> float:
@@ -112,13 +112,13 @@ def leak_bound(X: Matrix, y: Matrix, rows: int, variance: float) -> float:
     return bits(check_rows(rows) / hidden) if hidden > 0 else float("inf")
 
 
-def sound_variance(X: Matrix, y: Matrix, rows: int, epsilon: float) -> float:
-    """Return the smallest sigma^2 for which `leak_bound` of these data is at most epsilon.
+def sound_variance(X: Matrix, y: Matrix, rows: int, leakage_bits: float) -> float:
+    """Return the smallest sigma^2 for which `leak_bound` of these data is at most `leakage_bits`.
 
     v - sigma^2 grows with sigma^2, so that v meets n'/(2^(2 epsilon) - 1) once, at the latest at that sigma^2.
     Not private, and no guarantee for whoever learns it: sigma then depends on the entry that it protects.
     """
-    enough = paper_variance(rows, epsilon)
+    enough = paper_variance(rows, leakage_bits)
 
     def excess(variance: float) -> float:
         return hidden_variance(X, y, variance) - enough

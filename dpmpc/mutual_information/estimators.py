@@ -1,7 +1,7 @@
 """Least squares on noisy rows, and on a secret Gaussian projection of them (Showkatbakhsh et al. 2018, section III).
 
-A trusted curator releases rows to whoever trains; `coef_` is computed from that release and from nothing else, and
-belongs to normalised columns without an intercept, as in the paper.
+A trusted curator releases rows to whoever fits a model; `coef_` is computed from that release alone, and belongs to
+normalised columns without an intercept, as in the paper.
 
 Promised: what `guarantee_` says. Not promised: privacy of y. Neither mechanism adds noise to it: `AdditiveNoise` hands
 it out as it is, `RandomProjection` as Sy. Noise is floating-point, hence for simulations only.
@@ -36,7 +36,7 @@ from dpmpc.sketching import GaussianProjection
 from dpmpc.tables import Table
 
 _PAPER = "Showkatbakhsh, Karakus and Diggavi 2018"
-_Y_KNOWN = "y is no secret: it is released without noise of its own, and counts as known"
+_Y_KNOWN = "y is not a secret: it is released without noise of its own, and counts as known"
 
 Matrix = NDArray[np.float64]
 
@@ -56,7 +56,7 @@ class NoisyRegression(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore[m
         What is promised.
     """
 
-    epsilon: float
+    leakage_bits: float
     bounds: Bounds
     seed: int | None
 
@@ -71,7 +71,7 @@ class NoisyRegression(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore[m
             If the data are outside the class that a public floor stands for.
         """
         warn_in_selection()
-        check_bits(self.epsilon)
+        check_bits(self.leakage_bits)
         table = Table.from_any(X).require_public_count()
         self._schema = schema(self.bounds, table.names)
         rows = self._schema.normalise(table.values)
@@ -96,8 +96,8 @@ class AdditiveNoise(NoisyRegression):
 
     Parameters
     ----------
-    epsilon : float
-        Bits about one entry of X.
+    leakage_bits : float
+        Most that the release may tell about one entry of X, the paper's epsilon.
     bounds : None, pair, dict, Schema, str or Path
         Public bounds of the columns of X, see `dpmpc.bounds.schema`; None: X is in [-1, 1].
     seed : int, optional
@@ -108,15 +108,15 @@ class AdditiveNoise(NoisyRegression):
     See `NoisyRegression` for the attributes.
     """
 
-    def __init__(self, epsilon: float = 1.0, *, bounds: Bounds = None, seed: int | None = None):
-        self.epsilon = epsilon
+    def __init__(self, leakage_bits: float = 1.0, *, bounds: Bounds = None, seed: int | None = None):
+        self.leakage_bits = leakage_bits
         self.bounds = bounds
         self.seed = seed
 
     def _release(self, X: Matrix, y: Matrix, stream: Stream) -> tuple[Matrix, Matrix]:
-        self.sigma_ = math.sqrt(additive_variance(self.epsilon))
+        self.sigma_ = math.sqrt(additive_variance(self.leakage_bits))
         self.guarantee_ = MutualInformationGuarantee(
-            self.epsilon,
+            self.leakage_bits,
             f"Gaussian of standard deviation {self.sigma_:.6g} on every entry",
             "sound",
             proven=True,
@@ -133,8 +133,8 @@ class RandomProjection(NoisyRegression):
 
     Parameters
     ----------
-    epsilon : float
-        Bits about one entry of X.
+    leakage_bits : float
+        Most that the release may tell about one entry of X, the paper's epsilon.
     rows : int
         n', at least d.
     calibration : {"sound", "paper"}
@@ -147,7 +147,7 @@ class RandomProjection(NoisyRegression):
     bounds : None, pair, dict, Schema, str or Path
         Public bounds of the columns of X, see `dpmpc.bounds.schema`; None: X is in [-1, 1].
     seed : int, optional
-        Makes S and the noise repeatable, and S no secret.
+        Makes S and the noise repeatable, and S is then not secret.
 
     Notes
     -----
@@ -157,7 +157,7 @@ class RandomProjection(NoisyRegression):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        leakage_bits: float = 1.0,
         *,
         rows: int,
         calibration: Literal["sound", "paper"] = "sound",
@@ -165,7 +165,7 @@ class RandomProjection(NoisyRegression):
         bounds: Bounds = None,
         seed: int | None = None,
     ):
-        self.epsilon = epsilon
+        self.leakage_bits = leakage_bits
         self.rows = rows
         self.calibration = calibration
         self.floor = floor
@@ -201,12 +201,12 @@ class RandomProjection(NoisyRegression):
         sound = self.calibration == "sound"
         if floor == "data":
             if sound:
-                return sound_variance(X, y, self.rows, self.epsilon)
-            return paper_variance(self.rows, self.epsilon, smallest_spread(X))
-        variance = paper_variance(self.rows, self.epsilon, floor)
+                return sound_variance(X, y, self.rows, self.leakage_bits)
+            return paper_variance(self.rows, self.leakage_bits, smallest_spread(X))
+        variance = paper_variance(self.rows, self.leakage_bits, floor)
         if floor > 0:
             reached = hidden_variance(X, y, variance) - variance if sound else smallest_spread(X)
-            needed = min(floor, paper_variance(self.rows, self.epsilon))
+            needed = min(floor, paper_variance(self.rows, self.leakage_bits))
             if reached < needed:
                 raise GuaranteeError(  # how much is reached is a secret of the curator
                     f"floor: {floor:g} given, but in these data mixing hides an entry behind less variance than the "
@@ -228,7 +228,7 @@ class RandomProjection(NoisyRegression):
         else:
             source = "docs/mathematics.md, section 9.3" + (", for a sigma fixed beforehand" if floor == "data" else "")
         return MutualInformationGuarantee(
-            self.epsilon,
+            self.leakage_bits,
             noise,
             self.calibration,
             proven=floor == 0 or (floor != "data" and self.calibration == "sound"),

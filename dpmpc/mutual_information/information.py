@@ -4,13 +4,15 @@ A mechanism is epsilon-MI-DP if I(D_i; release | all other entries) <= epsilon b
 distribution of the data (Showkatbakhsh et al. 2018, Definition 1, after Cuff and Yu 2016). Here an entry is one number
 X_ij in [-1, 1], logarithms have base 2, and 2^(2 epsilon) - 1 is the signal-to-noise ratio that epsilon bits allow.
 
-What a release of noisy or projected rows promises, in bits; and what it does not.
+The paper's epsilon is a number of bits. It stands in formulas; in code it is `leakage_bits`, so that nobody takes it
+for the epsilon of differential privacy.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any, Self
 
 from scipy.optimize import brentq
 
@@ -26,8 +28,8 @@ class MutualInformationGuarantee(Promise):
 
     Parameters
     ----------
-    epsilon : float
-        Bits: I(X_ij; release | all other entries) is at most this. A claim of its source only, unless `proven`.
+    leakage_bits : float
+        I(X_ij; release | all other entries) is at most this. A claim of its source only, unless `proven`.
     mechanism : str
         The noise, in words. A standard deviation that depends on the data is not named.
     calibration : str
@@ -44,7 +46,7 @@ class MutualInformationGuarantee(Promise):
         True: floating-point noise protects nobody, from a seed or not.
     """
 
-    epsilon: float
+    leakage_bits: float
     mechanism: str
     calibration: str
     proven: bool
@@ -57,17 +59,22 @@ class MutualInformationGuarantee(Promise):
     @property
     def delta(self) -> float:
         """The delta of (0, delta)-differential privacy for one entry that follows; 1 promises nothing."""
-        return delta_of_bits(self.epsilon)
+        return delta_of_bits(self.leakage_bits)
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Self:
+        """Rebuild a guarantee from `to_dict`, also from that of version 0.1, which called the bits epsilon."""
+        return super().from_dict({"leakage_bits" if key == "epsilon" else key: fields[key] for key in fields})
 
     def __repr__(self) -> str:
         kind = "proven" if self.proven else "UNPROVEN"
         simulation = ", SIMULATION" if self.simulation else ""
-        return f"<MutualInformationGuarantee: {self.epsilon:g} bits about one entry, {kind}{simulation}>"
+        return f"<MutualInformationGuarantee: {self.leakage_bits:g} bits about one entry, {kind}{simulation}>"
 
     def __str__(self) -> str:
         verb = "tells at most" if self.proven else "is CLAIMED, WITHOUT PROOF, to tell at most"
         lines = [
-            f"the release {verb} {self.epsilon:g} bits about one entry of X"
+            f"the release {verb} {self.leakage_bits:g} bits about one entry of X"
             + (f" (hence (0, {self.delta:.4g})-differential privacy)" if self.proven else ""),
             f"  neighbouring: {_NEIGHBOURING[self.neighbouring]}",
             f"  noise: {self.mechanism}; {self.rows:,} rows are released",
@@ -81,33 +88,33 @@ _NEIGHBOURING = {ONE_ENTRY: "one entry of X becomes any other number within its 
 MOST_BITS = 500.0  # 2^(2 epsilon) still is a double
 
 
-def check_bits(epsilon: float) -> float:
-    """Return epsilon, or refuse what is not an amount of information.
+def check_bits(leakage_bits: float) -> float:
+    """Return a number of bits, or refuse what is not an amount of information.
 
     Raises
     ------
     InputError
         Unless it lies in (0, 500].
     """
-    if not (math.isfinite(epsilon) and 0 < epsilon <= MOST_BITS):
-        raise InputError(f"epsilon: {epsilon} given, a number of bits in (0, {MOST_BITS:g}] expected")
-    return float(epsilon)
+    if not (math.isfinite(leakage_bits) and 0 < leakage_bits <= MOST_BITS):
+        raise InputError(f"leakage_bits: {leakage_bits} given, a number of bits in (0, {MOST_BITS:g}] expected")
+    return float(leakage_bits)
 
 
-def additive_variance(epsilon: float) -> float:
+def additive_variance(leakage_bits: float) -> float:
     """Return sigma_AN^2 = 1/(2^(2 epsilon) - 1), the variance that hides an entry in [-1, 1] (Equation 9).
 
     Parameters
     ----------
-    epsilon : float
-        Bits.
+    leakage_bits : float
+        The paper's epsilon.
 
     Returns
     -------
     float
         6.725024, 3.129813, 1 and 0.333333 at 0.1, 0.2, 0.5 and 1 bit.
     """
-    return 1 / math.expm1(2 * math.log(2) * check_bits(epsilon))
+    return 1 / math.expm1(2 * math.log(2) * check_bits(leakage_bits))
 
 
 def bits(ratio: float) -> float:
@@ -115,24 +122,24 @@ def bits(ratio: float) -> float:
     return math.log1p(ratio) / (2 * math.log(2))
 
 
-def pinsker_delta(epsilon: float) -> float:
+def pinsker_delta(leakage_bits: float) -> float:
     """Return delta = sqrt(2 epsilon ln 2): epsilon-MI-DP implies (0, delta)-DP (Proposition 2, Pinsker's inequality).
 
     At most 1, which promises nothing: reached at 0.72 bits.
     """
-    return min(1.0, math.sqrt(2 * check_bits(epsilon) * math.log(2)))
+    return min(1.0, math.sqrt(2 * check_bits(leakage_bits) * math.log(2)))
 
 
-def delta_of_bits(epsilon: float) -> float:
+def delta_of_bits(leakage_bits: float) -> float:
     """Return the smallest delta that epsilon-MI-DP implies by Fano's inequality: 1 - h((1 - delta)/2) = epsilon.
 
     Let an entry take either of two values with probability 1/2. Who sees the release errs with probability
     (1 - TV)/2 at best, TV the total variation distance of the two releases, so that it tells at least
     1 - h((1 - TV)/2) bits, h the binary entropy. Never above `pinsker_delta`; 1 from one bit on.
     """
-    if check_bits(epsilon) >= 1:
+    if check_bits(leakage_bits) >= 1:
         return 1.0
-    return float(brentq(lambda delta: 1 - binary_entropy((1 - delta) / 2) - epsilon, 0.0, 1.0, xtol=1e-13))
+    return float(brentq(lambda delta: 1 - binary_entropy((1 - delta) / 2) - leakage_bits, 0.0, 1.0, xtol=1e-13))
 
 
 def binary_entropy(probability: float) -> float:

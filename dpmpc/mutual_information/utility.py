@@ -24,7 +24,7 @@ def relative_error(X: Matrix, y: Matrix, coef: Matrix) -> float:
     return given / least if least > 0 else (1.0 if given == 0 else math.inf)
 
 
-def additive_error_bound(X: Matrix, y: Matrix, epsilon: float, delta: float) -> float:
+def additive_error_bound(X: Matrix, y: Matrix, leakage_bits: float, delta: float) -> float:
     """Return the error bound of Theorem 1 (Equation 11), which fails with the probability of `additive_failure`.
 
     eta_AN <= (1 + kappa (Delta + delta)/(1 - kappa (Delta + delta)) (kappa + r(y)))^2, with
@@ -34,7 +34,7 @@ def additive_error_bound(X: Matrix, y: Matrix, epsilon: float, delta: float) -> 
     ----------
     X : ndarray of float64, shape (n, d)
     y : ndarray of float64, shape (n,)
-    epsilon : float
+    leakage_bits : float
         Bits.
     delta : float
         The free parameter, positive.
@@ -45,7 +45,7 @@ def additive_error_bound(X: Matrix, y: Matrix, epsilon: float, delta: float) -> 
         Infinite unless kappa (Delta + delta) < 1.
     """
     sizes = np.linalg.svd(X, compute_uv=False)
-    shift = math.sqrt(additive_variance(epsilon)) * (math.sqrt(X.shape[0]) + math.sqrt(X.shape[1]))
+    shift = math.sqrt(additive_variance(leakage_bits)) * (math.sqrt(X.shape[0]) + math.sqrt(X.shape[1]))
     # kappa (Delta + delta) = (shift + sigma_max delta)/sigma_min.
     lost = (shift + sizes[0] * _positive(delta)) / sizes[-1] if sizes[-1] > 0 else math.inf
     if lost >= 1:
@@ -53,10 +53,10 @@ def additive_error_bound(X: Matrix, y: Matrix, epsilon: float, delta: float) -> 
     return float((1 + lost / (1 - lost) * (sizes[0] / sizes[-1] + _fitted_ratio(X, y))) ** 2)
 
 
-def additive_failure(X: Matrix, epsilon: float, delta: float) -> float:
+def additive_failure(X: Matrix, leakage_bits: float, delta: float) -> float:
     """Return the probability that Theorem 1 fails: 2 exp(-sigma_max(X)^2 delta^2/(2 sigma_AN^2)), at most 1."""
     largest = float(np.linalg.norm(X, 2))
-    return min(1.0, 2 * math.exp(-((largest * _positive(delta)) ** 2) / (2 * additive_variance(epsilon))))
+    return min(1.0, 2 * math.exp(-((largest * _positive(delta)) ** 2) / (2 * additive_variance(leakage_bits))))
 
 
 def projection_error_bound(X: Matrix, y: Matrix, variance: float, delta: float) -> float:

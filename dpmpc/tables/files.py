@@ -1,9 +1,4 @@
-"""Files of either kind, by the ending of their name.
-
-CSV files with a header line.
-
-Parquet files, by pyarrow.
-"""
+"""Read CSV files with a header line, and Parquet files by pyarrow; the ending of a file's name says which it is."""
 
 from __future__ import annotations
 

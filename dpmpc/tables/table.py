@@ -1,8 +1,6 @@
 """Named columns of finite numbers, made of arrays, data frames or what was read from a file.
 
-Names of columns.
-
-Arrays of real numbers: checked, or refused with the column and row of what is none.
+Also the checks of column names, and of arrays of real numbers, which are refused with the column and row at fault.
 """
 
 from __future__ import annotations

@@ -243,8 +243,11 @@ def test_what_is_promised():
         text = str(model.guarantee_)
         assert text.startswith("SIMULATION")
         assert "one entry of X becomes any other number" in text
-        assert "y is no secret" in text
-        assert MutualInformationGuarantee.from_dict(model.guarantee_.to_dict()) == model.guarantee_
+        assert "y is not a secret" in text
+        fields = model.guarantee_.to_dict()
+        assert MutualInformationGuarantee.from_dict(fields) == model.guarantee_
+        older = {"epsilon" if name == "leakage_bits" else name: value for name, value in fields.items()}
+        assert MutualInformationGuarantee.from_dict(older) == model.guarantee_
         assert model.guarantee_.delta == delta_of_bits(0.5)
 
 
@@ -277,9 +280,9 @@ def test_floors():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"epsilon": 0.0}, r"epsilon: 0\.0 given, a number of bits in \(0, 500\]"),
-        ({"epsilon": math.nan}, "epsilon: nan given"),
-        ({"epsilon": 1000.0}, r"epsilon: 1000\.0 given"),
+        ({"leakage_bits": 0.0}, r"leakage_bits: 0\.0 given, a number of bits in \(0, 500\]"),
+        ({"leakage_bits": math.nan}, "leakage_bits: nan given"),
+        ({"leakage_bits": 1000.0}, r"leakage_bits: 1000\.0 given"),
         ({"rows": 0}, "rows: 0 given, a positive integer"),
         ({"rows": 2.5}, r"rows: 2\.5 given, a positive integer"),
         ({"rows": True}, "rows: True given, a positive integer"),
@@ -293,7 +296,7 @@ def test_floors():
 def test_bad_arguments_are_named(arguments, message):
     X, y = regression()
     with pytest.raises(InputError, match=message):
-        RandomProjection(**({"epsilon": 0.5, "rows": 10} | arguments)).fit(X, y)
+        RandomProjection(**({"leakage_bits": 0.5, "rows": 10} | arguments)).fit(X, y)
 
 
 def test_bad_data_are_named():

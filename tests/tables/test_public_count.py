@@ -115,7 +115,7 @@ ESTIMATORS = {
     "mean": lambda table: PrivateMean(rho=0.5).fit(table),
     "covariance": lambda table: PrivateCovariance(rho=0.5).fit(table),
     "coinpress": lambda table: CoinPressRegression(rho=0.5).fit(table, Y),
-    "projection": lambda table: RandomProjection(rows=10, epsilon=1.0).fit(table, Y),
+    "projection": lambda table: RandomProjection(rows=10, leakage_bits=1.0).fit(table, Y),
     "mixing": lambda table: RMGM(epsilon=1.0, delta=1e-5).fit([table, np.zeros((300, 1))]),
     "ssp": lambda table: SSP(epsilon=1.0, delta=1e-6).fit(table, Y),
     "analyze gauss": lambda table: AnalyzeGauss(epsilon=1.0, delta=1e-6).fit(table),
