@@ -106,7 +106,7 @@ _SOURCES = {
     "RidgeRegression": "dpmpc.estimators",
     "Schema": "dpmpc.bounds",
     "Sketch": "dpmpc.specification",
-    "TrustModel": "dpmpc.specification:Trusted",
+    "TrustModel": "dpmpc.specification",
     "design": "dpmpc.planning",
     "simulate": "dpmpc.simulation:run",
 }
