@@ -50,7 +50,8 @@ notebooks: .venv/tested  ## write the notebooks of examples/ from their programs
 	$(BIN)/python docs/pictures/draw.py
 
 vectors: .venv/tested  ## write the known-answer vectors again from the slow references in tests/
-	for reference in tests/reference_*.py; do $(BIN)/python $$reference; done
+	for reference in $(basename $(notdir $(wildcard tests/references/[a-z]*.py))); do \
+		PYTHONPATH=tests $(BIN)/python -m references.$$reference; done
 
 wheel: .venv/tested  ## build sdist and wheel, then install the wheel in a new environment and run doctor and demo from it
 	$(PIP) install build

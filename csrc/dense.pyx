@@ -7,7 +7,11 @@ length would write outside of memory; everything else is checked by `dpmpc.sketc
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 
-cdef extern from "dense.h" nogil:
+from dpmpc._kernels.dispatch cimport chosen, kernels
+from dpmpc._kernels.dispatch import instruction_sets, use_instruction_set
+
+
+cdef extern from "apply.h" nogil:
     enum sketch_kind:
         SKETCH_RING
         SKETCH_FIELD
@@ -23,31 +27,12 @@ cdef extern from "dense.h" nogil:
         uint32_t nonce[2]
         uint32_t rows
 
-    struct dense_body:
-        const char *name
-
-    const dense_body **dense_bodies
-    int bodies_here()
-    int dense_signs(const dense_body *body, const dense_matrix *S, uint32_t first, int64_t blocks, uint32_t *out)
-    int dense_apply(const dense_body *body, const dense_matrix *S, sketch_kind kind, uint64_t first, int64_t count,
+    int dense_signs(const kernels *kernels, const dense_matrix *S, uint32_t first, int64_t blocks, uint32_t *out)
+    int dense_apply(const kernels *kernels, const dense_matrix *S, sketch_kind kind, uint64_t first, int64_t count,
                     int64_t width, bint shared, const uint64_t *X, uint64_t *Y)
 
 
-cdef int _available = bodies_here()
-cdef const dense_body *_body = dense_bodies[_available - 1]
-
 _KINDS = {"ring64": SKETCH_RING, "mersenne61": SKETCH_FIELD, "float64": SKETCH_REAL}
-
-
-def instruction_sets():
-    """Names of the bodies that this processor can run, the one chosen at import last."""
-    return tuple(dense_bodies[i].name.decode() for i in range(_available))
-
-
-def use_instruction_set(str name):
-    """Run this body from now on, in the whole process: for tests and measurements."""
-    global _body
-    _body = dense_bodies[instruction_sets().index(name)]
 
 
 cdef class Matrix:
@@ -69,7 +54,7 @@ cdef class Matrix:
             raise ValueError("out: four words for each row expected")
         if blocks:
             with nogil:
-                status = dense_signs(_body, &self._matrix, first, blocks, &out[0, 0, 0])
+                status = dense_signs(chosen, &self._matrix, first, blocks, &out[0, 0, 0])
         if status == SKETCH_NO_MEMORY:
             raise MemoryError
 
@@ -87,7 +72,7 @@ cdef class Matrix:
             raise ValueError("X and Y: shapes that belong together expected")
         if count and width:
             with nogil:
-                status = dense_apply(_body, &self._matrix, how, first, count, width, shared, &X[0, 0], &Y[0, 0])
+                status = dense_apply(chosen, &self._matrix, how, first, count, width, shared, &X[0, 0], &Y[0, 0])
         if status == SKETCH_NO_MEMORY:
             raise MemoryError
         return status != SKETCH_NOT_CANONICAL

@@ -8,7 +8,11 @@ from cython.view cimport array
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 
-cdef extern from "sketch.h" nogil:
+from dpmpc._kernels.dispatch cimport chosen, kernels
+from dpmpc._kernels.dispatch import instruction_sets, use_instruction_set
+
+
+cdef extern from "apply.h" nogil:
     enum sketch_kind:
         SKETCH_RING
         SKETCH_FIELD
@@ -31,36 +35,17 @@ cdef extern from "sketch.h" nogil:
         uint32_t rows
         uint32_t copies
 
-    struct sketch_body:
-        const char *name
-        void (*philox)(uint32_t *counter, const uint32_t *key) noexcept nogil
-
-    const sketch_body **sketch_bodies
-    int bodies_here()
-    int sketch_entries(const sketch_body *body, const sketch_matrix *S, uint64_t first, int64_t count, uint32_t *out)
-    int sketch_scatter(const sketch_body *body, const sketch_matrix *S, sketch_kind kind, uint64_t first, int64_t count,
+    void sketch_philox(const kernels *kernels, uint32_t *counter, const uint32_t *key)
+    int sketch_entries(const kernels *kernels, const sketch_matrix *S, uint64_t first, int64_t count, uint32_t *out)
+    int sketch_scatter(const kernels *kernels, const sketch_matrix *S, sketch_kind kind, uint64_t first, int64_t count,
                        int64_t width, bint shared, const uint64_t *X, uint64_t *Y)
-    int sketch_scatter_stored(const sketch_body *body, const sketch_matrix *S, sketch_kind kind,
+    int sketch_scatter_stored(const kernels *kernels, const sketch_matrix *S, sketch_kind kind,
                               const uint32_t *entries, int64_t count, int64_t width, bint shared, const uint64_t *X,
                               uint64_t *Y)
 
 
-cdef int _available = bodies_here()
-cdef const sketch_body *_body = sketch_bodies[_available - 1]
-
 _KINDS = {"ring64": SKETCH_RING, "mersenne61": SKETCH_FIELD, "float64": SKETCH_REAL}
 _FAMILIES = {"independent": SKETCH_INDEPENDENT, "balanced": SKETCH_BALANCED, "ones": SKETCH_ONES}
-
-
-def instruction_sets():
-    """Names of the bodies that this processor can run, the one chosen at import last."""
-    return tuple(sketch_bodies[i].name.decode() for i in range(_available))
-
-
-def use_instruction_set(str name):
-    """Run this body from now on, in the whole process: for tests and measurements."""
-    global _body
-    _body = sketch_bodies[instruction_sets().index(name)]
 
 
 def philox(counter, key):
@@ -69,7 +54,7 @@ def philox(counter, key):
     cdef uint32_t keys[2]
     words[:] = counter
     keys[:] = key
-    _body.philox(words, keys)
+    sketch_philox(chosen, words, keys)
     return words[0], words[1], words[2], words[3]
 
 
@@ -101,7 +86,7 @@ cdef class Matrix:
             raise ValueError("out: one row for each copy expected")
         if count:
             with nogil:
-                status = sketch_entries(_body, &self._matrix, first, count, &out[0, 0])
+                status = sketch_entries(chosen, &self._matrix, first, count, &out[0, 0])
         if status == SKETCH_NO_MEMORY:
             raise MemoryError
 
@@ -117,7 +102,7 @@ cdef class Matrix:
         cdef sketch_kind how = _KINDS[kind]
         if count and width:
             with nogil:
-                status = sketch_scatter(_body, &self._matrix, how, first, count, width, shared, &X[0, 0], &Y[0, 0])
+                status = sketch_scatter(chosen, &self._matrix, how, first, count, width, shared, &X[0, 0], &Y[0, 0])
         if status == SKETCH_NO_MEMORY:
             raise MemoryError
         return status != SKETCH_NOT_CANONICAL
@@ -145,6 +130,6 @@ cdef class Stored:
         if X.shape[0] != count or not width:
             raise ValueError("X and Y: a row of X for each client and columns expected")
         with nogil:
-            status = sketch_scatter_stored(_body, &self._of._matrix, how, &self._entries[0, 0], count, width, shared,
+            status = sketch_scatter_stored(chosen, &self._of._matrix, how, &self._entries[0, 0], count, width, shared,
                                            &X[0, 0], &Y[0, 0])
         return status != SKETCH_NOT_CANONICAL

@@ -39,8 +39,8 @@ nitpick_ignore_regex = [
     (
         "py:class",
         r"dpmpc\.(baselines\.linear\.PrivateRidge|baselines\.low_rank\.PrivateComponents|coinpress\.estimators\.CoinPress"
-        r"|privacy\.guarantee\.Promise|projection\.estimators\.NoisyRegression|sketching\.sparse\.SparseMatrix"
-        r"|statistic\.rows\._RowStatistic)",
+        r"|privacy\.guarantee\.Promise|mutual_information\.estimators\.NoisyRegression|sketching\.sparse\.SparseMatrix"
+        r"|contributions\.rows\._RowStatistic)",
     ),
 ]
 

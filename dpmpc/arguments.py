@@ -33,17 +33,30 @@ def require_whole(name: str, value: Any, least: int | None = None, most: int | N
 
 
 def require_float(name: str, value: Any) -> float:
-    """Return a real number as Python's own float, finite or not."""
+    """Return a real number as Python's own float, finite or not; one too large for a float is infinite."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InputError(f"{name}: {value!r} given, a number expected")
-    return float(value)
+    number: Any = value
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
+def require_finite(name: str, value: Any, least: float | None = None) -> float:
+    """Return a finite number, within a limit."""
+    number = require_float(name, value)
+    if not math.isfinite(number) or (least is not None and number < least):
+        within = "" if least is None else f" >= {least:g}"
+        raise InputError(f"{name}: {value} given, a finite number{within} expected")
+    return number
 
 
 def require_positive(name: str, value: Any) -> float:
     """Return a finite number above 0."""
     number = require_float(name, value)
     if not (math.isfinite(number) and number > 0):
-        raise InputError(f"{name}: {value!r} given, a finite number above 0 expected")
+        raise InputError(f"{name}: {value} given, a finite number above 0 expected")
     return number
 
 
@@ -58,6 +71,13 @@ def require_choice(name: str, value: Any, options: Collection[str]) -> str:
     """Return a text that is one of a few."""
     if not isinstance(value, str) or value not in options:
         raise InputError(f"{name}: {value!r} given, one of {', '.join(options)} expected")
+    return value
+
+
+def require_bytes(name: str, value: bytes, length: int) -> bytes:
+    """Return bytes of a given length."""
+    if len(value) != length:
+        raise InputError(f"{name}: {len(value)} bytes given, {length} expected")
     return value
 
 

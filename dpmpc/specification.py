@@ -10,18 +10,22 @@ estimators and the options of the command are drawn from it.
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from dpmpc.arguments import choice, require_float
+from dpmpc.arguments import choice, require_choice, require_float, require_whole
 from dpmpc.errors import InputError
 
 if TYPE_CHECKING:
     from dpmpc.bounds import Schema
     from dpmpc.contributions import Contribution
+    from dpmpc.sketching import PublicMatrix
+else:  # what they are imports NumPy, which the help of the command does without; signatures have to name something
+    Schema = Contribution = PublicMatrix = Any
 
 Part = TypeVar("Part", bound=msgspec.Struct)
 
@@ -29,12 +33,15 @@ SKETCHES = ("auto", "osnap", "countsketch", "rademacher", "sum")
 COALITIONS = ("adaptive", "static")
 NOISED_BY = ("clients", "servers")
 CALIBRATIONS = ("joint", "paper")
-NOISES = ("discrete-gaussian", "skellam", "discrete-laplace")
+NOISES = ("discrete-gaussian", "skellam", "discrete-laplace")  # of dpmpc.noise.FAMILIES, which takes NumPy to import
 SHARINGS = ("additive", "shamir")
 RINGS = ("ring64", "mersenne61")
 COPIES = ("auto", "one", "each")
 FRACTIONAL_BITS = 16
+STATIC_FAILURE = 2.0**-60  # chance that more of a static coalition meet in some row of a matrix than accounted for
+MATRICES = 16  # that the servers of a collection may draw from one toss; any of them may be the one that is taken
 SHARE_LIMIT = 4e9
+_OLD_NAMES = {"statistic": "contribution", "seed": "simulation_seed"}  # of flat keywords in version 0.1
 RADIUS = choice("Clip rows, scaled by their bounds, to this L2 norm; None for no such limit.", symbol="C")
 
 
@@ -57,13 +64,15 @@ class Budget(msgspec.Struct, frozen=True):
             msgspec.structs.force_setattr(self, name, require_float(name, getattr(self, name)))
 
 
-class Trusted(msgspec.Struct, frozen=True):
+class TrustModel(msgspec.Struct, frozen=True):
     """Who may collude or be missing without breaking the guarantee.
 
-    See `dpmpc.privacy.TrustModel`, which a task holds: there the number of corrupt servers is always stated.
+    Dropouts are clients in all of whom anything may be missing, beyond the corrupt ones. Each client hits a row of the
+    sketch once at most, so no row lacks more contributions than there are dropouts; but as many missing from every row
+    are far more clients, and are not covered.
     """
 
-    servers: Annotated[int, choice("Number of servers.", symbol="M")] = 3
+    servers: Annotated[int, choice("Number of servers, at least 2.", symbol="M")] = 3
     corrupt_servers: Annotated[
         int | None,
         choice(
@@ -80,6 +89,71 @@ class Trusted(msgspec.Struct, frozen=True):
             "Whether corrupt clients may be chosen after the public matrix is known, or were fixed before.", *COALITIONS
         ),
     ] = "adaptive"
+
+    def __post_init__(self) -> None:
+        for name, least in (("servers", None), ("corrupt_servers", None), ("corrupt_clients", 0), ("dropouts", 0)):
+            if getattr(self, name) is not None:
+                msgspec.structs.force_setattr(self, name, require_whole(name, getattr(self, name), least))
+        if self.servers < 2:
+            raise InputError(
+                f"servers: {self.servers} given, at least 2 expected: one server alone would see every row"
+            )
+        if not 0 <= self.colluding_servers < self.servers:
+            raise InputError(f"corrupt_servers: {self.corrupt_servers} given, 0 to {self.servers - 1} expected")
+        require_choice("coalition", self.coalition, COALITIONS)
+
+    @property
+    def colluding_servers(self) -> int:
+        """Servers that may pool their shares: as stated, else all but one, which is the most."""
+        return self.servers - 1 if self.corrupt_servers is None else self.corrupt_servers
+
+    @property
+    def honest_servers(self) -> int:
+        """Servers that follow the protocol and keep what they see to themselves."""
+        return self.servers - self.colluding_servers
+
+    def assumption(self) -> str:
+        """Say how many servers are counted on."""
+        if self.honest_servers == 1:
+            return "at least one of the servers keeps its shares to itself"
+        return f"at least {self.honest_servers} of the servers keep their shares to themselves"
+
+    @property
+    def lost(self) -> int:
+        """Clients without whose noise the guarantee has to do, at most: corrupt ones and dropouts."""
+        return self.corrupt_clients + self.dropouts
+
+    @property
+    def failure(self) -> float:
+        """Probability that, in one of 16 public matrices, the coalition is better placed than accounted for."""
+        return MATRICES * STATIC_FAILURE if self.coalition == "static" and self.corrupt_clients else 0.0
+
+    def lost_in_a_row(self, sketch: PublicMatrix) -> int:
+        """`lost_of` the matrix."""
+        return self.lost_of(sketch.rows, sketch.sparsity)
+
+    def lost_of(self, rows: int, sparsity: int) -> int:
+        """Contributions to one of k rows whose noise the adversary may know or that may be missing, at most.
+
+        A static coalition of t clients has X contributions in a row, whose moment generating function is at most that
+        of a Poisson variable of mean m = t s/k: clients hit the row independently with probability s/k, or, with
+        balanced hashing, as many as a sample without replacement from each batch (Hoeffding 1963, Theorem 4). Hence
+        P[X >= m + a] <= exp(-m h(a/m)) with h(x) = (1 + x) ln(1 + x) - x (Bennett), and a union over k rows.
+        """
+        corrupt = self.corrupt_clients
+        if self.failure:
+            mean = corrupt * sparsity / rows
+            corrupt = min(corrupt, _poisson_bound(mean, STATIC_FAILURE / rows))
+        return corrupt + self.dropouts
+
+
+def _poisson_bound(mean: float, failure: float) -> int:
+    """Return the least integer b with exp(-(b ln(b/mean) - b + mean)) <= failure, for b > mean."""
+    needed = -math.log(failure)
+    bound = math.floor(mean) + 1
+    while bound * math.log(bound / mean) - bound + mean < needed:
+        bound += max(1, bound // 256)  # a coarser grid for large coalitions is on the safe side
+    return bound
 
 
 class Mechanism(msgspec.Struct, frozen=True):
@@ -150,7 +224,7 @@ class ReleaseSpec(msgspec.Struct, frozen=True, kw_only=True):
         How much may be spent.
     contribution : Contribution, optional
         What is summed over the clients in place of rows or second moments; there is then no sketch to choose.
-    trust : Trusted
+    trust : TrustModel
         Who may collude or be missing.
     mechanism : Mechanism
         How noise is made and contributions are split.
@@ -170,7 +244,7 @@ class ReleaseSpec(msgspec.Struct, frozen=True, kw_only=True):
     clients: int
     budget: Budget
     contribution: Contribution | None = None
-    trust: Trusted = Trusted()
+    trust: TrustModel = TrustModel()
     mechanism: Mechanism = Mechanism()
     sketch: Sketch = Sketch()
     purpose: str = "ridge"
@@ -187,7 +261,7 @@ class ReleaseSpec(msgspec.Struct, frozen=True, kw_only=True):
         schema, clients, epsilon, delta
             As in the class.
         **choices
-            The fields of `Trusted`, `Mechanism` and `Sketch` by their names, with ``sketch`` for the kind of
+            The fields of `TrustModel`, `Mechanism` and `Sketch` by their names, with ``sketch`` for the kind of
             sketch, and the remaining fields of this class.
 
         Raises
@@ -195,10 +269,10 @@ class ReleaseSpec(msgspec.Struct, frozen=True, kw_only=True):
         InputError
             If a keyword is none of these.
         """
-        values = dict(choices)
+        values = {_OLD_NAMES.get(name, name): value for name, value in choices.items()}
         if "sketch" in values:
             values["kind"] = values.pop("sketch")
-        trust, mechanism, sketch = _taken(Trusted, values), _taken(Mechanism, values), _taken(Sketch, values)
+        trust, mechanism, sketch = _taken(TrustModel, values), _taken(Mechanism, values), _taken(Sketch, values)
         unknown = values.keys() - set(cls.__struct_fields__)
         if unknown:
             raise InputError(f"{min(unknown)}: given, one of {', '.join(sorted(flat_choices()))} expected")
@@ -211,7 +285,7 @@ class ReleaseSpec(msgspec.Struct, frozen=True, kw_only=True):
 def flat_choices() -> dict[str, tuple[Any, msgspec.Meta, Any]]:
     """Return every described choice by its flat name: its type, its description and its default, in order."""
     found: dict[str, tuple[Any, msgspec.Meta, Any]] = {"radius": (float | None, RADIUS, None)}
-    for part in (Sketch, Mechanism, Trusted):
+    for part in (Sketch, Mechanism, TrustModel):
         hints = get_type_hints(part, include_extras=True)
         for field in msgspec.structs.fields(part):
             annotation = hints[field.name]

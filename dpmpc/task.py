@@ -11,30 +11,30 @@ import dataclasses
 import functools
 import hashlib
 import json
-import math
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc import privacy
-from dpmpc.arguments import require_bool
+from dpmpc.arguments import require_bool, require_choice, require_float
 from dpmpc.bounds import Schema
 from dpmpc.contributions import Contribution, contribution_from
 from dpmpc.encoding import FixedPoint, ModulusPlan, Sensitivity, plan_modulus, ring_named
 from dpmpc.errors import InputError
 from dpmpc.noise import Noise, noise_from
-from dpmpc.privacy import Guarantee, NoisePlacement, Trust
+from dpmpc.privacy import Guarantee, NoisePlacement
 from dpmpc.sharing import AdditiveSharing, ShamirSharing
 from dpmpc.sketching import PublicMatrix, sketch_from
+from dpmpc.specification import CALIBRATIONS, SHARINGS, TrustModel
 from dpmpc.storage import fields_of_format, malformed
 
 FORMAT = 2
 LONGEST_CHECK = 60.0  # seconds of one core that whoever reads somebody's task spends on it unless told otherwise
 _ENTRY_SECONDS = 3e-8  # to draw an entry of a sparse matrix and to weigh it, on a slow core
 _PRODUCT_SECONDS = 1e-9  # of linear algebra, for each product of three
-SHARINGS = ("additive", "shamir")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Task:
         k x n, unscaled; n is the number of clients.
     noise : Noise
         What is added to each entry of a contribution, in integer units.
-    trust : Trust
+    trust : TrustModel
         Servers, and who of them and of the clients may collude.
     noising : NoisePlacement
         Who adds the noise, and to how many copies.
@@ -72,7 +72,7 @@ class Task:
     encoding: FixedPoint
     sketch: PublicMatrix
     noise: Noise
-    trust: Trust
+    trust: TrustModel
     noising: NoisePlacement
     epsilon: float
     delta: float
@@ -82,14 +82,13 @@ class Task:
 
     def __post_init__(self) -> None:
         for name in ("epsilon", "delta"):  # plain floats, of whichever type they came: they are part of the digest
-            object.__setattr__(self, name, privacy.plain_float(name, getattr(self, name)))
-        if self.sharing not in SHARINGS:
-            raise InputError(f"sharing: {self.sharing!r} given, one of {', '.join(SHARINGS)} expected")
+            object.__setattr__(self, name, require_float(name, getattr(self, name)))
+        if self.trust.corrupt_servers is None:
+            raise InputError("corrupt_servers: None given, a whole number expected: a task states what it relies on")
+        require_choice("sharing", self.sharing, SHARINGS)
         if self.sharing == "shamir" and self.encoding.ring.name != "mersenne61":
             raise InputError(f"ring: {self.encoding.ring.name!r} given, 'mersenne61' expected with Shamir shares")
-        if self.calibration not in privacy.CALIBRATIONS:
-            expected = ", ".join(privacy.CALIBRATIONS)
-            raise InputError(f"calibration: {self.calibration!r} given, one of {expected} expected")
+        require_choice("calibration", self.calibration, CALIBRATIONS)
         require_bool("simulation", self.simulation)
         if not self.noise.integer:
             raise InputError(f"noise: {self.noise.name} given, an integer noise expected: shares are integers")
@@ -178,7 +177,7 @@ class Task:
 
     def epsilon_against(self, corrupt_clients: int) -> float:
         """Return epsilon at the task's delta if so many clients told their noise; infinite where nothing is proven."""
-        trust = dataclasses.replace(self.trust, corrupt_clients=corrupt_clients)
+        trust = msgspec.structs.replace(self.trust, corrupt_clients=corrupt_clients)
         return privacy.epsilon_against(self.noise, self.sketch, self.sensitivity, self.delta, trust, self.noising)
 
     @functools.cached_property
@@ -188,10 +187,8 @@ class Task:
             self.encoding.ring,
             int(self.sketch.occupancy().max()),
             self.statistic.largest_entry(self.encoding),
-            math.sqrt(int(self.noise_terms.max()) * self.noise.variance),
+            functools.partial(self.noise.tail, int(self.noise_terms.max())),
             self.sketch.rows * self.width,
-            noise=self.noise.name,
-            scale=getattr(self.noise, "scale", None),
         )
 
     def verify(self) -> Task:
@@ -243,7 +240,7 @@ class Task:
     def scheme(self) -> AdditiveSharing | ShamirSharing:
         """The secret sharing scheme among the servers."""
         if self.sharing == "shamir":
-            return ShamirSharing(servers=self.trust.servers, threshold=self.trust.corrupt_servers)
+            return ShamirSharing(servers=self.trust.servers, threshold=self.trust.colluding_servers)
         return AdditiveSharing(servers=self.trust.servers, ring=self.encoding.ring)
 
     def to_dict(self) -> dict[str, Any]:
@@ -255,7 +252,7 @@ class Task:
             "encoding": {"fractional_bits": self.encoding.fractional_bits, "ring": self.encoding.ring.name},
             "sketch": self.sketch.describe(),
             "noise": self.noise.describe(),
-            "trust": dataclasses.asdict(self.trust),
+            "trust": msgspec.structs.asdict(self.trust),
             "noising": dataclasses.asdict(self.noising),
             "epsilon": self.epsilon,
             "delta": self.delta,
@@ -280,7 +277,7 @@ class Task:
             encoding=FixedPoint(encoding["fractional_bits"], ring=ring_named(encoding["ring"])),
             sketch=sketch_from(fields["sketch"]),
             noise=noise_from(fields["noise"]),
-            trust=Trust(**fields["trust"]),
+            trust=TrustModel(**fields["trust"]),
             noising=NoisePlacement(**fields["noising"]),
             epsilon=fields["epsilon"],
             delta=fields["delta"],

@@ -1,8 +1,7 @@
 """A new public matrix: each block of consecutive clients has a CountSketch of its own.
 
-A server whose shares arrive site by site then touches the rows of one site at a time (Srinivasa, Davenport and Romberg,
-*Localized sketching for matrix multiplication and ridge regression*, 2020). Promised: what `PublicMatrix` promises, for
-the kernels add. Not promised: that it embeds data well whose blocks differ much in size or in spread.
+A server whose shares arrive site by site then touches the rows of one site at a time (Srinivasa, Davenport, Romberg,
+*Localized sketching*, 2020). Promised: what `PublicMatrix` promises. Not promised: to embed uneven blocks well.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from dpmpc.arguments import require_whole
 from dpmpc.encoding.ring import Words
 from dpmpc.errors import InputError
 from dpmpc.randomness import SEED_BYTES, Label, derive, seed_bytes
 from dpmpc.sketching import FAMILIES, CountSketch, PublicMatrix
-from dpmpc.sketching.public_matrix import Kind, integer_from
+from dpmpc.sketching.public_matrix import Kind
 from dpmpc.sketching.sparse import seed_from_hex
 
 
@@ -25,7 +25,7 @@ class BlockSketch(PublicMatrix):
 
     def __init__(self, rows: int, columns: int, blocks: int, seed: bytes | int):
         super().__init__(rows, columns, sparsity=1, balanced=False)
-        self.blocks, self.seed = integer_from("blocks", blocks, 1, columns), seed_bytes(seed)
+        self.blocks, self.seed = require_whole("blocks", blocks, 1, columns), seed_bytes(seed)
         self.height, rest = divmod(self.rows, self.blocks)
         if rest or not self.height:
             raise InputError(f"rows: {rows} given, a multiple of blocks = {blocks} expected")

@@ -1,44 +1,24 @@
 """A new noise: few clients add any, and each of them adds all of it.
 
-An entry of a client's row gets a whole discrete Laplace variable with probability `chance`, else nothing (Shi, Chan,
-Rieffel, Chow and Song, *Privacy-preserving aggregation of time-series data*, 2011). A client moves s d entries, each a
-sum of m honest contributions or more. Where each entry has got a variable, the release is s Delta_1 / scale
-differentially private; some entry has none with probability at most s d (1 - chance)^m = delta. Not promised: little
-noise. About ln(s d / delta) variables meet in an entry, where shares would make up one.
+An entry of a client's row gets a whole discrete Laplace variable with probability `chance`, else nothing (Shi et al.
+2011). A client moves s d entries, each a sum of m honest contributions or more. Where each entry has one, the release
+is s Delta_1 / scale differentially private; some entry has none with probability at most s d (1 - chance)^m = delta.
 """
 
 import math
 from fractions import Fraction
 from typing import Any
 
-from dpmpc.encoding import TAILS, Sensitivity
+from dpmpc.encoding import Sensitivity
 from dpmpc.noise import FAMILIES, DiscreteLaplace, Noise
 from dpmpc.noise.base import positive
-from dpmpc.privacy import ACCOUNTANTS, Accountant, EffectiveNoise, independent_rows
-
-
-class DilutedLaplace(Noise):
-    """Discrete Laplace noise with probability `chance`, rounded up to a multiple of 2^-32; else 0."""
-
-    name, parameters = "diluted-laplace", ("scale", "chance")
-
-    def __init__(self, scale: float | Fraction, chance: float):
-        self._laplace, self._threshold = DiscreteLaplace(scale), math.ceil(positive("chance", chance, 1) * 2**32)
-        self.scale, self.chance = self._laplace.scale, self._threshold / 2**32
-
-    @property
-    def variance(self) -> float:
-        return self.chance * self._laplace.variance
-
-    def _fill(self, out: Any, stream: Any) -> None:
-        out[:], adds = 0, stream.words(out.size) >> 32 < self._threshold
-        out[adds] = self._laplace.sample(int(adds.sum()), stream)
+from dpmpc.privacy import Accountant, EffectiveNoise, accountant_of, independent_rows
 
 
 class DilutedLaplaceAccountant(Accountant):
     """A variable in each of the s d entries, or delta."""
 
-    sources, assumptions = ("Shi et al. 2011 (diluted noise)",), ACCOUNTANTS["discrete-laplace"].assumptions
+    sources, assumptions = ("Shi et al. 2011 (diluted noise)",), accountant_of("discrete-laplace").assumptions
 
     def epsilon(self, noise: Noise, exposure: EffectiveNoise, sensitivity: Sensitivity, delta: float) -> float:
         m, moved = independent_rows(noise.name, exposure).fewest, exposure.sparsity * sensitivity.columns
@@ -55,5 +35,25 @@ class DilutedLaplaceAccountant(Accountant):
         return math.sqrt(2 * sparsity * math.log(sparsity * (l1 / l2) ** 2 / delta)) * l1 / epsilon
 
 
-FAMILIES["diluted-laplace"], ACCOUNTANTS["diluted-laplace"] = DilutedLaplace, DilutedLaplaceAccountant()
-TAILS["diluted-laplace"] = TAILS["discrete-laplace"]  # a sum of thinned variables obeys the same bound
+class DilutedLaplace(Noise):
+    """Discrete Laplace noise with probability `chance`, rounded up to a multiple of 2^-32; else 0."""
+
+    name, parameters, accountant = "diluted-laplace", ("scale", "chance"), DilutedLaplaceAccountant
+
+    def __init__(self, scale: float | Fraction, chance: float):
+        self._laplace, self._threshold = DiscreteLaplace(scale), math.ceil(positive("chance", chance, 1) * 2**32)
+        self.scale, self.chance = self._laplace.scale, self._threshold / 2**32
+
+    @property
+    def variance(self) -> float:
+        return self.chance * self._laplace.variance
+
+    def tail(self, draws: int, log_odds: float) -> float:
+        return DiscreteLaplace(self.scale, int(1 / self.chance)).tail(draws, log_odds)  # of the same variance or more
+
+    def _fill(self, out: Any, stream: Any) -> None:
+        out[:], adds = 0, stream.words(out.size) >> 32 < self._threshold
+        out[adds] = self._laplace.sample(int(adds.sum()), stream)
+
+
+FAMILIES[DilutedLaplace.name] = DilutedLaplace

@@ -8,17 +8,17 @@
 ``python examples/private_variance.py`` starts three servers and an analyst, each a process of this machine.
 """
 
-import math
 from typing import Any
 
 import numpy as np
 
 from dpmpc.bounds import Column, Schema
 from dpmpc.client import share_batch
+from dpmpc.mpyc import open_to_analyst, opened, require_room, secure_array, with_room
 from dpmpc.network.party import Party
+from dpmpc.networked import run_parties
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.protocols.linear_transform import run_parties, sketch_alone, verified_task
-from dpmpc.protocols.unopened import open_to_analyst, opened, require_room, secure_array, with_room
+from dpmpc.protocols.linear_transform import sketch_alone, verified_task
 from dpmpc.task import Task
 
 
@@ -40,17 +40,15 @@ def task_for(column: Column, clients: int, epsilon: float, delta: float) -> Task
     """Design the release with about the most fractional bits with which the product cannot wrap around."""
 
     def task_with(f: int) -> Task:
-        schema = Schema((column,))
-        return design(
-            ReleaseSpec.of(schema, clients, epsilon, delta, sketch="sum", sharing="shamir", fractional_bits=f)
-        )
+        choices = {"sketch": "sum", "sharing": "shamir", "fractional_bits": f}
+        return design(ReleaseSpec.of(Schema((column,)), clients, epsilon, delta, **choices))
 
     return with_room(task_with, bits, most=16)
 
 
 def bits(task: Task) -> int:
     """Bits of the largest number that is computed, with its sign: each of two terms is at most (largest |z|)^2."""
-    largest = task.clients * task.statistic.largest_entry(task.encoding) + math.ceil(task.modulus_plan.tail)
+    largest = task.clients * task.statistic.largest_entry(task.encoding) + int(task.modulus_plan.tail) + 1
     return (largest**2).bit_length() + 2
 
 

@@ -33,7 +33,7 @@ from dpmpc.coinpress import CoinPressRegression, PrivateCovariance, PrivateMean
 from dpmpc.coinpress.estimators import CoinPress
 from dpmpc.errors import InputError
 from dpmpc.network.meter import RunStatistics
-from dpmpc.protocols import linear_transform
+from dpmpc.networked import run
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
 from dpmpc.task import Task
@@ -55,10 +55,9 @@ class Networked:
 
     def __call__(self, task: Task, rows: NDArray[np.float64], *, stream: Stream | None = None) -> Release:
         """Play all the clients, then run servers and analyst."""
-        done = linear_transform.run(task, rows, stream=stream)
+        done = run(task, rows, stream=stream)
         self.servers.append(done.servers)
-        release: Release = done.release
-        return release
+        return done.release
 
 
 def demonstrate(arguments: Sequence[str]) -> None:

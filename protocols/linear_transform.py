@@ -13,23 +13,22 @@ Before step 2 every party, the analyst too, compares the task with the digest in
 guarantee and the overflow proof (`verified_task`). A server that finds another task, or one whose noise does not give
 what it promises, ends with a typed error: it has read no share and sent nothing.
 
-`main` is what one party runs; `run` plays all the clients, starts the parties as processes of this machine, linked by
-mutually authenticated TLS over loopback, and returns the release with what each server spent.
+`main` is what one party runs; `dpmpc.networked.run` plays all the clients and starts the parties. The other programs
+of this folder take their servers' and the analyst's steps from here, and go on with the release: `open_then` is what
+one party of theirs runs, `import_estimators` how its analyst gets ready.
 
-The other programs of this folder take their servers' and the analyst's steps from here, and go on with the release:
-`open_then` is what one party of theirs runs, `import_estimators` how its analyst gets ready.
+Three servers and an analyst, each a process of this machine, and generated people::
+
+    python protocols/linear_transform.py -M3 --clients 50000 --epsilon 1
 """
 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import functools
 import importlib
-import math
-import time
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -37,23 +36,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.analyst import open_sums
-from dpmpc.client import share_batch
 from dpmpc.errors import InputError, SimulationOnly
 from dpmpc.network.frames import ContentType, Kind
-from dpmpc.network.launch import FolderCallback, launch
-from dpmpc.network.meter import RunStatistics
 from dpmpc.network.party import Party
 from dpmpc.network.settings import SETTINGS_FILE, PartySettings
-from dpmpc.randomness import Stream
+from dpmpc.networked import RELEASE_FILE, run, share_file
 from dpmpc.release import Release
-from dpmpc.server import simulation_keys, transform
-from dpmpc.sharing import FileShare, Share, open_share, save_share
+from dpmpc.server import transform
+from dpmpc.sharing import open_share
 from dpmpc.task import Task
-
-PROGRAM = "dpmpc.protocols.linear_transform"
-RELEASE_FILE = "release.dpmpc"
-
-Placement = Callable[[Sequence[Path]], None]
 
 
 def prepare(settings: PartySettings) -> None:
@@ -194,224 +185,20 @@ async def analyst(party: Party, task: Task) -> Release:
     return release
 
 
-@dataclasses.dataclass(frozen=True)
-class Run:
-    """What came of a program among real processes.
+def demonstrate(arguments: Sequence[str]) -> None:
+    """Sketch the generated population's rows, and print what was opened, what is promised and what it cost."""
+    from dpmpc.cli.demonstrations import demonstration, demonstration_options, print_run
 
-    Attributes
-    ----------
-    answer : dict
-        What the analyst's program returned.
-    servers : tuple of RunStatistics
-        What each server spent.
-    analyst : RunStatistics
-        What the analyst spent.
-    clients_s, servers_s : float
-        Wall-clock seconds until all the simulated clients' shares are with the servers, and from there until the
-        parties have ended. The parties start while the clients are at work.
-    """
-
-    answer: dict[str, Any]
-    servers: tuple[RunStatistics, ...]
-    analyst: RunStatistics
-    clients_s: float
-    servers_s: float
+    chosen = demonstration_options(__doc__, arguments)
+    shown = demonstration("ridge", chosen.clients)
+    task = shown.task(chosen.epsilon, chosen.delta, None, chosen.servers)
+    done = run(task, shown.table.values)
+    rows, columns = done.release.sketch.shape
+    found = f"opened: {rows} x {columns} noisy numbers, in the analyst's {RELEASE_FILE}"
+    print_run([found], task, task.guarantee, done)
 
 
-@dataclasses.dataclass(frozen=True)
-class NetworkedRun(Run):
-    """A run that opened the noisy sketch.
+if __name__ == "__main__":
+    from dpmpc.cli.main import exit_status
 
-    Attributes
-    ----------
-    release : Release
-        What the analyst opened.
-    """
-
-    release: Release
-
-
-def share_file(folder: Path) -> Path:
-    """Where a server finds its share of the batch."""
-    return folder / "share"
-
-
-def run(
-    task: Task,
-    rows: NDArray[np.float64],
-    *,
-    program: str | None = None,
-    arguments: Mapping[str, Any] | None = None,
-    stream: Stream | None = None,
-    threads: int = 1,
-    deadline: float = 30.0,
-    on_progress: Callable[[str, float], None] | None = None,
-) -> NetworkedRun:
-    """Play all the clients, then run servers and analyst as processes of this machine.
-
-    Parameters
-    ----------
-    task : Task
-        The public facts.
-    rows : ndarray of float64, shape (n, p)
-        One row per client, in the units of the schema.
-    program : str, optional
-        A module whose analyst goes on from the release; by default this one, which ends there.
-    arguments : mapping, optional
-        Plain data for that program, beside "task" and "threads".
-    stream : Stream, optional
-        The clients' source of noise and shares; a seeded one, from which the servers' noise is derived too, needs a
-        task that says it is a simulation.
-    threads : int
-        Threads of each server's kernel.
-    deadline : float
-        Seconds that a party may keep others waiting, beyond the time that a slow machine needs for the transform.
-    on_progress : callable, optional
-        Called with a stage and the fraction of it that is done.
-
-    Raises
-    ------
-    ProtocolFailure
-        If a party fails; the error names it.
-    """
-    return run_servers(
-        task,
-        clients(task, rows, stream=stream, threads=threads, on_progress=on_progress),
-        program=program,
-        arguments=arguments,
-        stream=stream,
-        threads=threads,
-        deadline=deadline,
-        on_progress=on_progress,
-    )
-
-
-def clients(
-    task: Task,
-    rows: NDArray[np.float64],
-    *,
-    stream: Stream | None = None,
-    threads: int = 1,
-    on_progress: Callable[[str, float], None] | None = None,
-) -> Placement:
-    """Return what plays all the clients and writes each server's share straight into its folder."""
-
-    def place(folders: Sequence[Path]) -> None:
-        shares = share_batch(
-            task,
-            rows,
-            stream=stream,
-            storage=lambda server: FileShare.create(share_file(folders[server]), task.share_shape, task.encoding.ring),
-            threads=threads,
-            progress=on_progress and functools.partial(on_progress, "clients"),
-        )
-        for server, share in enumerate(shares):
-            if not isinstance(share, FileShare):
-                save_share(share_file(folders[server]), share)
-
-    return place
-
-
-def stored(shares: Sequence[Share]) -> Placement:
-    """Return what writes the shares that the servers have into their folders."""
-
-    def place(folders: Sequence[Path]) -> None:
-        for server, share in enumerate(shares):
-            save_share(share_file(folders[server]), share)
-
-    return place
-
-
-def run_servers(
-    task: Task,
-    shares: Sequence[Share] | Placement,
-    *,
-    program: str | None = None,
-    arguments: Mapping[str, Any] | None = None,
-    stream: Stream | None = None,
-    threads: int = 1,
-    deadline: float = 30.0,
-    on_progress: Callable[[str, float], None] | None = None,
-) -> NetworkedRun:
-    """Run servers and analyst on shares that clients have made; parameters and errors are those of `run`."""
-    released: list[Release] = []
-
-    def collect(party: int, folder: Path) -> None:
-        if party == task.trust.servers:
-            released.append(Release.load(folder / RELEASE_FILE, longest=math.inf))  # of a task that was verified
-
-    done = run_parties(
-        program or PROGRAM,
-        task,
-        shares,
-        arguments=arguments,
-        collect=collect,
-        stream=stream,
-        threads=threads,
-        deadline=deadline,
-        on_progress=on_progress,
-    )
-    return NetworkedRun(**vars(done), release=released[0])
-
-
-def run_parties(
-    program: str,
-    task: Task,
-    shares: Sequence[Share] | Placement,
-    *,
-    arguments: Mapping[str, Any] | None = None,
-    collect: FolderCallback | None = None,
-    stream: Stream | None = None,
-    threads: int = 1,
-    deadline: float = 30.0,
-    on_progress: Callable[[str, float], None] | None = None,
-) -> Run:
-    """Run a program whose servers begin with `sketch_alone`, whether or not it opens the sketch; see `run`.
-
-    Parameters
-    ----------
-    shares : sequence of Share, or callable
-        One for each server; or what puts them into the parties' folders while these start, as `clients` does.
-    collect : callable, optional
-        ``collect(party, folder)`` may read what a party left in its folder.
-    """
-    tell = on_progress or (lambda stage, fraction: None)
-    place = shares if callable(shares) else stored(shares)
-    clients_s = 0.0
-
-    def timed(folders: Sequence[Path]) -> None:
-        nonlocal clients_s
-        began = time.perf_counter()
-        place(folders)
-        clients_s = time.perf_counter() - began
-
-    began = time.perf_counter()
-    outcomes = launch(
-        program,
-        task.trust.servers,
-        arguments={
-            "task": task.to_dict(),
-            "threads": threads,
-            "simulation_keys": [key and key.hex() for key in simulation_keys(task, stream)],
-            **(arguments or {}),
-        },
-        task=task.digest,
-        meanwhile=timed,
-        collect=collect,
-        on_progress=lambda party, done: tell(f"server {party}", float(done)),
-        deadline=deadline + transform_allowance(task),
-    )
-    reports = [outcome.report for outcome in outcomes if outcome.report is not None]
-    return Run(
-        answer=outcomes[-1].result,
-        servers=tuple(reports[:-1]),
-        analyst=reports[-1],
-        clients_s=clients_s,
-        servers_s=time.perf_counter() - began - clients_s,
-    )
-
-
-def transform_allowance(task: Task, slowest: float = 50e6) -> float:
-    """Seconds that a server which handles only `slowest` bytes a second needs for its share."""
-    clients, copies, width = task.share_shape
-    return 8 * clients * copies * width / slowest
+    sys.exit(exit_status(lambda: demonstrate(sys.argv[1:])))

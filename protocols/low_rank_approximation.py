@@ -26,15 +26,12 @@ from dpmpc.network.party import Party
 from dpmpc.protocols.linear_transform import import_estimators, open_then
 from dpmpc.release import Release
 
-PROGRAM = "dpmpc.protocols.low_rank_approximation"
-
 prepare = import_estimators  # run in every party, while clients are at work
 
 
 async def main(party: Party) -> dict[str, Any]:
     """Run one party: a server, or the analyst, who returns the components in normalised units."""
-    answer: dict[str, Any] = await open_then(party, fit)
-    return answer
+    return await open_then(party, fit)
 
 
 def fit(arguments: Mapping[str, Any], release: Release) -> dict[str, Any]:

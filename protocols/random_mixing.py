@@ -8,9 +8,9 @@ delta)-differential privacy.
 2. The parties toss a coin (`dpmpc.network.coins`), from which each derives the key of the next step and the seed of the
    signs B. Neither is ever sent.
 3. Each sorts its rows by a keyed hash of the id. They find out whether all have the same ids, and nothing more
-   (`dpmpc.protocols.row_alignment`); if not, the run ends.
+   (`dpmpc.data_release.alignment`); if not, the run ends.
 4. Each mixes its rows with B, adds noise of its own (`dpmpc.data_release.DataOwner`), and puts the result on its disk.
-5. Each commits to what it releases; when all have, each sends it to all others (`dpmpc.protocols.simultaneous`) and
+5. Each commits to what it releases; when all have, each sends it to all others (`dpmpc.network.simultaneous`) and
    puts all releases side by side. Digests of the joined file are compared, and **every party ends with the same file**,
    byte for byte.
 
@@ -21,7 +21,11 @@ bytes: nothing is mixed or drawn again (`dpmpc.data_release.record`). No file is
 same one. Not promised: protection against a party that hands in other rows than it has, or none; that all parties end
 with a file if one of them leaves when it has read the releases of the others. The budget is spent then.
 
-Three parties, each a process of this machine, on files of your own, or one party on its own machine::
+Three parties, each a process of this machine, and generated people whose columns they divide among them::
+
+    python protocols/random_mixing.py -M3 --clients 50000 --epsilon 5
+
+The same on files of your own, or one party on its own machine::
 
     dpmpc mix --simulate a.csv b.csv c.csv --key id --epsilon 1 --delta 1e-5 --out release.dpmpc
     dpmpc mix --party 0 --data a.csv --key id --folder party-0 --out release.dpmpc
@@ -34,49 +38,30 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 import dpmpc
-from dpmpc.data_release import DataOwner, MixedRelease, MixingTask, mixing_of
-from dpmpc.data_release.alignment import check_unique
+from dpmpc.data_release import DataOwner, MixedRelease, MixingTask, design, mixing_of
+from dpmpc.data_release.alignment import align, check_unique
+from dpmpc.data_release.networked import RELEASE_FILE, Source, public_arguments, read_source, run
 from dpmpc.data_release.record import Record
 from dpmpc.errors import BatchMismatch, InputError
 from dpmpc.network.coins import exchange_bytes, toss_coins
 from dpmpc.network.frames import Kind
-from dpmpc.network.identity import write_private
-from dpmpc.network.launch import launch
 from dpmpc.network.party import Party
-from dpmpc.network.settings import FRAME_HEADER, FRAME_LIMIT, digest_of, read_record
-from dpmpc.protocols.row_alignment import align
-from dpmpc.protocols.simultaneous import DIGEST_BYTES, show_words
+from dpmpc.network.settings import digest_of
+from dpmpc.network.simultaneous import DIGEST_BYTES, show_words
 from dpmpc.randomness import SEED_BYTES, Label, derive, stream_for
-from dpmpc.tables import read_labels, read_table
+from dpmpc.tables import Table, read_labels, read_table, write_csv
 
-PROGRAM = "dpmpc.protocols.random_mixing"
 PAPER = "Wu et al., Differentially Private Multi-Party Data Release for Linear Regression (UAI 2022)"
-METHODS = ("rmgm", "dgm", "bgm")
-RELEASE_FILE, SOURCE_FILE = "release.dpmpc", "source.json"
-
-
-class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a party's rows are: told to that party alone.
-
-    Parameters
-    ----------
-    data : str
-        A CSV or Parquet file.
-    key : str
-        Its column of ids: text or whole numbers.
-    """
-
-    data: str
-    key: str
 
 
 async def main(party: Party) -> dict[str, Any]:
@@ -152,125 +137,42 @@ def provenance(arguments: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def public_arguments(
-    task: MixingTask,
-    names: Sequence[str],
-    method: str = "rmgm",
-    *,
-    date: str | None = None,
-    threads: int = 1,
-    simulation_seed: int | None = None,
-) -> dict[str, Any]:
-    """Return what all parties agree on: the program's arguments, whose digest is in every frame.
+def demonstrate(arguments: Sequence[str]) -> None:
+    """Divide the generated population's columns among parties, release them, and regress income on the others."""
+    from rich.markup import escape
 
-    Parameters
-    ----------
-    task : MixingTask
-        The public facts of the release.
-    names : sequence of str
-        What the parties are called in the public file.
-    method : {"rmgm", "dgm", "bgm"}
-        The regression that the release is meant for; "rmgm" needs a task that mixes, the others one that does not.
-    date : str, optional
-        Whatever the public file is to give as its date.
-    threads : int
-        Threads of each party's kernels.
-    simulation_seed : int, optional
-        Repeats coins and noise; needs a task that says it is a simulation.
-    """
-    if method not in METHODS:
-        raise InputError(f"method: {method!r} given, one of {', '.join(METHODS)} expected")
-    require_frames(task)
-    if (method == "rmgm") != (task.rows is not None):
-        raise InputError(
-            f"method: {method!r} given, but rows are {'not ' if task.rows is None else ''}mixed by the task"
-        )
-    if len(names) != len(task.parties):
-        raise InputError(f"names: {len(names)} given, one for each of {len(task.parties)} parties expected")
-    if task.simulation != (simulation_seed is not None):
-        raise InputError(
-            f"simulation_seed: {simulation_seed} given, {'a' if task.simulation else 'no'} seed expected by the task"
-        )
-    return {
-        "task": task.to_dict(),
-        "names": list(names),
-        "method": method,
-        "date": date,
-        "threads": threads,
-        "simulation_seed": simulation_seed,
+    from dpmpc.cli.demonstrations import demonstration_options
+    from dpmpc.cli.output import print_result
+    from dpmpc.data_release import RMGM
+    from dpmpc.datasets import DEMO_BOUNDS, DEMO_FEATURES, DEMO_TARGET, demo_population
+    from dpmpc.render.fit import values_table
+
+    chosen = demonstration_options(__doc__, arguments)
+    population = demo_population(chosen.clients)
+    table = population.table
+    if not 2 <= chosen.servers <= len(table.names):
+        raise InputError(f"servers: {chosen.servers} given, 2 to {len(table.names)} parties with columns expected")
+    columns = [table.names[number :: chosen.servers] for number in range(chosen.servers)]
+    task = design(columns, chosen.clients, chosen.epsilon, chosen.delta, bounds=DEMO_BOUNDS)
+    with tempfile.TemporaryDirectory() as folder:
+        sources = []
+        for number, names in enumerate(columns):
+            owned = np.column_stack([np.arange(chosen.clients), table.select(names).values])
+            sources.append(Source(f"{folder}/party{number}.csv", "id"))
+            write_csv(sources[-1].data, Table(("id", *names), owned))
+        called = [f"party {number}" for number in range(chosen.servers)]
+        release = run(public_arguments(task, called), sources)
+    fitted = RMGM().fit_release(release, DEMO_TARGET)
+    truth = dict(zip(DEMO_FEATURES, population.coefficients, strict=True))
+    found: dict[str, Sequence[float]] = {
+        "truth": [truth[name] for name in fitted.feature_names_],
+        "private": list(fitted.coef_),
     }
+    coefficients = values_table("Coefficients", fitted.feature_names_, found)
+    print_result([repr(release), "", coefficients, escape(str(release.guarantee))])
 
 
-def require_frames(task: MixingTask) -> None:
-    """Refuse a release that is longer than what a party takes from another one, before any work is done for it."""
-    widest = max(len(party) for party in task.parties)
-    most = (FRAME_LIMIT - FRAME_HEADER) // (8 * widest)
-    if task.released_rows > most:
-        raise InputError(
-            f"rows: {task.released_rows} given, at most {most} expected: {widest} columns of a party, 8 bytes each, "
-            f"in one message of at most {FRAME_LIMIT} bytes"
-        )
+if __name__ == "__main__":
+    from dpmpc.cli.main import exit_status
 
-
-def write_source(folder: Path, source: Source) -> None:
-    """Tell a party where its rows are."""
-    write_private(folder / SOURCE_FILE, msgspec.json.encode(source))
-
-
-def read_source(folder: Path) -> Source:
-    """Return where a party's rows are."""
-    return read_record(folder / SOURCE_FILE, Source, "the file and the key column of a party")
-
-
-def allowance(task: MixingTask) -> float:
-    """Seconds that slow machines need for their rows, beyond the deadline of a party."""
-    entries = task.subjects * max(len(party) for party in task.parties)
-    return 1e-3 * task.subjects * len(task.parties) + 1e-8 * entries * (task.rows or 1)
-
-
-def run(
-    arguments: Mapping[str, Any],
-    sources: Sequence[Source],
-    *,
-    program: str = PROGRAM,
-    deadline: float = 30.0,
-) -> MixedRelease:
-    """Run all parties as processes of this machine and return what they publish.
-
-    Parameters
-    ----------
-    arguments : mapping
-        Of `public_arguments`.
-    sources : sequence of Source
-        Where the rows of each party are.
-    program : str
-        This module, or one that does the same and more.
-    deadline : float
-        Seconds that a party may keep others waiting, beyond the time that a slow machine needs.
-
-    Raises
-    ------
-    InputError
-        If a party's file is not what the task expects.
-    BatchMismatch
-        If parties do not have the same rows.
-    ProtocolFailure
-        If a party fails; the error names it.
-    """
-    task = MixingTask.from_dict(arguments["task"])
-    releases: list[MixedRelease] = []
-
-    def collect(party: int, folder: Path) -> None:
-        if party == 0:
-            releases.append(MixedRelease.load(folder / RELEASE_FILE))
-
-    launch(
-        program,
-        len(sources),
-        analyst=False,
-        arguments=arguments,
-        set_up=lambda party, folder: write_source(folder, sources[party]),
-        collect=collect,
-        deadline=deadline + allowance(task),
-    )
-    return releases[0]
+    sys.exit(exit_status(lambda: demonstrate(sys.argv[1:])))

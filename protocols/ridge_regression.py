@@ -28,15 +28,12 @@ from dpmpc.release import Release
 if TYPE_CHECKING:
     from dpmpc.estimators import RidgeRegression
 
-PROGRAM = "dpmpc.protocols.ridge_regression"
-
 prepare = import_estimators  # run in every party, while clients are at work
 
 
 async def main(party: Party) -> dict[str, Any]:
     """Run one party: a server, or the analyst, who returns the fit in the columns' units."""
-    answer: dict[str, Any] = await open_then(party, fit)
-    return answer
+    return await open_then(party, fit)
 
 
 def fit(arguments: Mapping[str, Any], release: Release) -> dict[str, Any]:

@@ -6,7 +6,7 @@ Wanted: F_2 = sum_v f_v^2, while each client has (epsilon, delta)-differential p
 1. Each client sends its item's column of a public CountSketch S and its share of the noise, as Shamir shares.
 2. Each server adds up its shares, alone: a share of z = S f + noise, k numbers.
 3. The servers hand their shares over to MPyC and multiply z z^T there: one round, one field element to each other
-   server (`dpmpc.protocols.unopened`).
+   server (`dpmpc.mpyc`).
 4. Each server sends its share of that one number to the analyst, who opens ||z||^2 and subtracts k times the noise
    variance, which is public (docs/mathematics.md, sections 5.2 and 5.3).
 
@@ -31,21 +31,13 @@ from numpy.typing import NDArray
 from dpmpc.bounds import Column, Schema
 from dpmpc.contributions import ItemSketch
 from dpmpc.errors import InputError
+from dpmpc.mpyc import open_to_analyst, opened, require_room, require_shamir, secure_array, with_room
 from dpmpc.network.party import Party
+from dpmpc.networked import Run, clients, run_parties
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.planning.designing import public_seed
 from dpmpc.protocols import linear_transform
-from dpmpc.protocols.linear_transform import Run, clients, run_parties, sketch_alone, verified_task
-from dpmpc.protocols.unopened import (
-    demonstration_options,
-    open_to_analyst,
-    opened,
-    print_run,
-    require_room,
-    require_shamir,
-    secure_array,
-    with_room,
-)
+from dpmpc.protocols.linear_transform import sketch_alone, verified_task
 from dpmpc.randomness import Stream
 from dpmpc.task import Task
 
@@ -95,7 +87,7 @@ def task_for(
     *,
     rows: int = ROWS,
     servers: int = 3,
-    seed: int | None = None,
+    simulation_seed: int | None = None,
     fractional_bits: int | None = None,
     **choices: Any,
 ) -> Task:
@@ -113,7 +105,7 @@ def task_for(
         k of the items' sketch.
     servers : int
         M, at least 3; t = (M - 1) // 2 of them may collude.
-    seed : int, optional
+    simulation_seed : int, optional
         Simulations only.
     fractional_bits : int, optional
         f; by default about the most with which ||z||^2 cannot wrap around.
@@ -125,7 +117,7 @@ def task_for(
     Task
         Verified and checked.
     """
-    statistic = ItemSketch.of(column, rows, public_seed(seed))
+    statistic = ItemSketch.of(column, rows, public_seed(simulation_seed))
 
     def task_with(bits: int) -> Task:
         return design(
@@ -138,7 +130,7 @@ def task_for(
                 sharing="shamir",
                 servers=servers,
                 fractional_bits=bits,
-                simulation_seed=seed,
+                simulation_seed=simulation_seed,
                 **choices,
             )
         )
@@ -176,14 +168,14 @@ def bits_of_square(task: Task) -> int:
 
 
 def run(task: Task, rows: NDArray[np.float64], *, stream: Stream | None = None, threads: int = 1) -> Run:
-    """Play all the clients, then run servers and analyst as processes of this machine; see `linear_transform.run`."""
+    """Play all the clients, then run servers and analyst as processes of this machine; see `dpmpc.networked.run`."""
     shares = clients(check(task), rows, stream=stream, threads=threads)
     return run_parties(PROGRAM, task, shares, threads=threads)
 
 
 def demonstrate(arguments: Sequence[str]) -> None:
     """Estimate F_2 of the generated population's years of schooling, and print what it cost."""
-    from dpmpc.cli.demonstrations import ITEM_COLUMN
+    from dpmpc.cli.demonstrations import ITEM_COLUMN, demonstration_options, print_unopened_run
     from dpmpc.datasets import DEMO_BOUNDS, demo_population
 
     chosen = demonstration_options(__doc__, arguments)
@@ -196,7 +188,7 @@ def demonstrate(arguments: Sequence[str]) -> None:
         f"{ITEM_COLUMN}, sum of f^2 over the items' counts f: private {done.answer['moment']:.6g} +- "
         f"{done.answer['standard_error']:.3g} (standard error), not private {exact:.6g}"
     )
-    print_run([found, "opened: one number"], task, done)
+    print_unopened_run([found, "opened: one number"], task, done)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ privacy.
 1. Each client sends its row z = (x, y) and its share of the noise, as Shamir shares.
 2. Each server sketches its shares, alone: a share of S Z + noise, k x p numbers.
 3. The servers put the public column S 1 beside it, hand [S 1, S Z + noise] = A over to MPyC and multiply A^T A there:
-   one round (`dpmpc.protocols.unopened`).
+   one round (`dpmpc.mpyc`).
 4. The analyst opens A^T A, (p + 1) x (p + 1) numbers, and solves the normal equations (`dpmpc.RidgeRegression`;
    docs/mathematics.md, section 5.3).
 
@@ -31,21 +31,13 @@ from numpy.typing import NDArray
 from dpmpc.bounds import Schema
 from dpmpc.contributions import Rows
 from dpmpc.errors import InputError
+from dpmpc.mpyc import open_to_analyst, opened, require_room, require_shamir, secure_array, with_room
 from dpmpc.network.party import Party
+from dpmpc.networked import Run, clients, run_parties
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.protocols import linear_transform
-from dpmpc.protocols.linear_transform import Run, clients, run_parties, sketch_alone, verified_task
+from dpmpc.protocols.linear_transform import sketch_alone, verified_task
 from dpmpc.protocols.ridge_regression import answer_of
-from dpmpc.protocols.unopened import (
-    demonstration_options,
-    open_to_analyst,
-    opened,
-    print_run,
-    require_room,
-    require_shamir,
-    secure_array,
-    with_room,
-)
 from dpmpc.randomness import Stream
 from dpmpc.release import GramRelease
 from dpmpc.specification import FRACTIONAL_BITS
@@ -142,14 +134,14 @@ def public_ones(task: Task) -> NDArray[np.uint64]:
 
 
 def run(task: Task, rows: NDArray[np.float64], target: str, *, alpha: float = 1.0, stream: Stream | None = None) -> Run:
-    """Play all the clients, then run servers and analyst as processes of this machine; see `linear_transform.run`."""
+    """Play all the clients, then run servers and analyst as processes of this machine; see `dpmpc.networked.run`."""
     shares = clients(check(task), rows, stream=stream)
     return run_parties(PROGRAM, task, shares, arguments={"target": target, "model": {"alpha": alpha}})
 
 
 def demonstrate(arguments: Sequence[str]) -> None:
     """Fit the generated population's income, and print what it cost."""
-    from dpmpc.cli.demonstrations import demonstration
+    from dpmpc.cli.demonstrations import demonstration, demonstration_options, print_unopened_run
 
     chosen = demonstration_options(__doc__, arguments)
     shown = demonstration("ridge", chosen.clients)
@@ -157,7 +149,9 @@ def demonstrate(arguments: Sequence[str]) -> None:
     done = run(task, shown.table.values, shown.table.names[-1])
     products = np.array(done.answer.pop("products"), np.int64)
     shown.analysis.fit(GramRelease(task, products))
-    print_run([*shown.analysis.judge(shown.table, done.answer).parts, f"opened: {products.size} products"], task, done)
+    print_unopened_run(
+        [*shown.analysis.judge(shown.table, done.answer).parts, f"opened: {products.size} products"], task, done
+    )
 
 
 if __name__ == "__main__":

@@ -38,8 +38,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LISTS = Path(__file__).with_name("mutations")
-COPIED = ("dpmpc", "csrc", "tests", "docs", "setup.py", "pyproject.toml", "README.md")
-INSTALLED = {"protocols": "dpmpc/protocols", "bench": "dpmpc/bench"}  # copied to where they are imported from
+COPIED = ("dpmpc", "bench", "csrc", "tests", "docs", "examples", "setup.py", "pyproject.toml", "README.md")
+INSTALLED = {"protocols": "dpmpc/protocols"}  # a link in a checkout, which the copy follows
 RESULTS = ROOT / "bench" / "results"
 LONGEST = 3600  # seconds to wait for the next outcome
 PRELOADED = ("numpy", "scipy.stats", "scipy.optimize", "sklearn.base", "dp_accounting.pld.privacy_loss_distribution")
@@ -96,23 +96,19 @@ def copy_to(folder: Path) -> None:
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, folder / name)
+            shutil.copytree(
+                source, folder / name, ignore=shutil.ignore_patterns("results") if name == "bench" else None
+            )
         else:
             shutil.copy2(source, folder / name)
-    for name, place in INSTALLED.items():
-        shutil.copytree(ROOT / name, folder / place, ignore=shutil.ignore_patterns("results"))
 
 
-def compile_kernel(folder: Path, header: str) -> None:
-    """Compile the one kernel that includes a header, named after it."""
-    kernel = Path(header).stem.partition("_")[0]
-    for source in (folder / "csrc").glob("*.pyx"):
-        if source.stem != kernel:
-            source.unlink()
-    command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
+def compile_kernels(folder: Path, *options: str) -> None:
+    """Compile in `folder` what has changed since the objects there, if any, were made."""
+    command = [sys.executable, "setup.py", "-q", "build_ext", *options]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise RuntimeError(f"{header}: the kernel does not compile: {done.stderr[-500:]}")
+        raise RuntimeError(f"the kernels do not compile: {done.stderr[-500:]}")
 
 
 def first_failure(folder: Path, suite: Sequence[str], slow: Sequence[str]) -> str | None:
@@ -144,7 +140,8 @@ def failure_with(mutation: Mutation | None, suite: Sequence[str], slow: Sequence
         if mutation is not None:
             mutation.make(folder)
             if mutation.file.startswith("csrc/"):
-                compile_kernel(folder, mutation.file)
+                shutil.copytree(ROOT / "build", folder / "build", symlinks=True)  # so that one object is made again
+                compile_kernels(folder, "--inplace")
         return first_failure(folder, suite, slow)
 
 
@@ -216,6 +213,8 @@ def main() -> int:
     faults, results = Faults.read(), {}
     only = options.only or [""]
     chosen = [one for one in faults.mutations if any(text in part for text in only for part in (one.file, one.new))]
+    if any(one.file.startswith("csrc/") for one in chosen):
+        compile_kernels(ROOT, "--build-lib", "build/faultless")  # objects in build/, the package as it is
     for module in PRELOADED:
         importlib.import_module(module)
     with multiprocessing.get_context("fork").Pool(options.jobs, maxtasksperchild=1) as pool:

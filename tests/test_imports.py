@@ -1,11 +1,31 @@
-"""What is imported before it is needed: bounds on modules, which do not depend on the machine as seconds do."""
+"""What is imported before it is needed, by count of modules and by time; and what is public, under which names."""
 
+import importlib
+import inspect
 import json
+import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+from sklearn.base import BaseEstimator
 
+import dpmpc
+from dpmpc import baselines, coinpress, data_release, errors, mutual_information
+
+SECONDS = 0.02  # what `import dpmpc` may take; the least of a few runs
+RUNS = 15
+OLD_NAMES = {
+    "dpmpc.mixing": "dpmpc.data_release",
+    "dpmpc.mixing.estimators": "dpmpc.data_release.estimators",
+    "dpmpc.mixing.party": "dpmpc.data_release.owner",
+    "dpmpc.projection": "dpmpc.mutual_information",
+    "dpmpc.projection.guarantee": "dpmpc.mutual_information.information",
+    "dpmpc.intake": "dpmpc.collection",
+    "dpmpc.intake.collection": "dpmpc.collection.task_file",
+    "dpmpc.intake.ledger": "dpmpc.collection.ledger",
+}
 HEAVY = ("sklearn", "scipy", "mpyc", "matplotlib", "pyarrow", "pandas", "dask", "numpy", "cryptography", "asyncio")
 FOR_ANALYSTS = ("sklearn", "scipy", "matplotlib", "pyarrow", "pandas", "dask", "rich")
 
@@ -27,3 +47,91 @@ def test_a_server_imports_nothing_that_only_an_analyst_needs(program):
     found = imported_by(f"dpmpc.network.party, dpmpc.protocols.{program}")
     assert not found & set(FOR_ANALYSTS)
     assert "mpyc" in found
+
+
+def test_the_package_itself_is_imported_at_once():
+    taken = []
+    for _ in range(RUNS):
+        done = subprocess.run(
+            [sys.executable, "-X", "importtime", "-c", "import dpmpc"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        (microseconds,) = re.findall(r"\|\s*(\d+) \| dpmpc$", done.stderr, re.MULTILINE)
+        taken.append(int(microseconds) / 1e6)
+        if taken[-1] < SECONDS:
+            break
+    assert min(taken) < SECONDS
+
+
+def test_only_public_names_are_shown():
+    assert dir(dpmpc) == sorted(dpmpc.__all__)
+    assert all(getattr(dpmpc, name) is not None for name in dir(dpmpc))
+    with pytest.raises(AttributeError, match="no attribute 'ridge'"):
+        _ = dpmpc.ridge
+
+
+def test_every_error_that_users_meet_is_public():
+    kinds = {
+        name
+        for name, kind in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(kind, Exception) and name != "BenchFailed"  # of a checkout's benches
+    }
+    assert kinds <= set(dpmpc.__all__)
+
+
+def test_a_specification_is_designed_and_simulated_by_public_names():
+    spec = dpmpc.ReleaseSpec(
+        schema=dpmpc.Schema.unit(["x", "y"]),
+        clients=2000,
+        budget=dpmpc.Budget(1.0, 1e-6),
+        trust=dpmpc.TrustModel(servers=2),
+        mechanism=dpmpc.Mechanism(noise_by="servers"),
+        sketch=dpmpc.Sketch("sum"),
+    )
+    task = dpmpc.design(spec)
+    release = dpmpc.simulate(task, np.full((2000, 2), 0.5))
+    assert isinstance(release, dpmpc.Release)
+    assert "schema" in inspect.signature(dpmpc.ReleaseSpec).parameters
+    assert release.guarantee.epsilon <= 1.0
+
+
+@pytest.mark.parametrize("old", OLD_NAMES)
+def test_old_names_lead_to_the_same_modules_and_warn(old, monkeypatch):
+    for name in OLD_NAMES:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    with pytest.warns(FutureWarning, match="is now called") as caught:
+        module = importlib.import_module(old)
+    assert module is importlib.import_module(OLD_NAMES[old])
+    assert module.__spec__.name == module.__name__ == OLD_NAMES[old]
+    assert str(caught[-1].message).startswith(f"{old} is now called {OLD_NAMES[old]};")
+
+
+def test_an_old_name_of_nothing_is_an_error():
+    with (
+        pytest.warns(FutureWarning, match="now called"),
+        pytest.raises(ModuleNotFoundError, match=r"dpmpc\.collection\.nothing"),
+    ):
+        importlib.import_module("dpmpc.intake.nothing")
+
+
+def estimators():
+    """Every estimator that a room exports, and those of the package itself."""
+    for room in (dpmpc, baselines, coinpress, data_release, mutual_information):
+        for name in room.__all__:
+            kind = getattr(room, name)
+            if inspect.isclass(kind) and issubclass(kind, BaseEstimator):
+                yield pytest.param(kind, id=f"{room.__name__}.{name}")
+
+
+@pytest.mark.parametrize("kind", [*estimators()])
+def test_every_estimator_documents_every_parameter_of_its_own(kind):
+    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-+$|\Z)", inspect.getdoc(kind), re.DOTALL | re.MULTILINE)
+    heads = re.findall(r"^(\w[\w, ]*?) : .*\n    \S", section[1], re.MULTILINE)
+    documented = [name for head in heads for name in head.split(", ")]
+    assert documented == list(dict.fromkeys(documented)), "documented twice"
+    assert set(documented) == set(inspect.signature(kind).parameters)
+    assert "Those of" not in kind.__doc__
+    assert "**options" not in kind.__doc__

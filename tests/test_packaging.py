@@ -2,6 +2,7 @@
 
 import fnmatch
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -13,15 +14,18 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-README = (ROOT / "README.md").read_text()
+INSTALL = (ROOT / "docs" / "install.md").read_text()
 SHIPPED = ("csrc", "docs", "examples", "tests", "bench/results")  # beside the packages, which setuptools finds
+BUILD = tomllib.loads((ROOT / "csrc" / "instruction_sets.toml").read_text())
+MACHINE = platform.machine()
+CROSS = ("aarch64-linux-gnu-gcc", "qemu-aarch64")
 COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
 PROCESSOR = Path("/proc/cpuinfo")
 FUSES = PROCESSOR.exists() and " fma " in PROCESSOR.read_text()
 
 
-def test_the_readme_names_every_extra_and_what_it_installs():
-    rows = re.findall(r"^\| `([\w-]+)` \| ([^|]*) \| [^|]+ \|$", README, re.MULTILINE)
+def test_the_page_on_installing_names_every_extra_and_what_it_installs():
+    rows = re.findall(r"^\| `([\w-]+)` \| ([^|]*) \| [^|]+ \|$", INSTALL, re.MULTILINE)
     documented = {extra: re.findall(r"[\w-]+", packages) for extra, packages in rows}
     extras = PROJECT["project"]["optional-dependencies"]
     names = {extra: [re.match(r"[\w-]+", one)[0] for one in wanted] for extra, wanted in extras.items()}
@@ -46,7 +50,8 @@ def included(path):
 
 def test_the_source_distribution_holds_every_file_beside_the_packages():
     files = [path for folder in SHIPPED for path in (ROOT / folder).rglob("*") if path.is_file()]
-    files += [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "Makefile", ".ci/run")]
+    files += [ROOT / name for name in ("Makefile", ".ci/run", ".clang-format")]
+    files += [*ROOT.glob("*.md"), *ROOT.glob("*.cff")]
     named = [path.relative_to(ROOT).as_posix() for path in files if path.suffix != ".pyc"]
     assert [path for path in named if not included(path)] == []
 
@@ -58,30 +63,63 @@ def test_wheels_are_built_for_the_pythons_that_are_promised():
     assert promised == built == {"3.11", "3.12", "3.13"}
 
 
-def bits(compiler, folder, *flags):
-    """What the kernels' headers compute, compiled as setup.py does with more flags, and which bodies they have."""
-    (usual,) = re.findall(r"extra_compile_args=\[(.*?)\]", (ROOT / "setup.py").read_text())
-    program, source = folder / "bits", ROOT / "tests" / "portable_bits.c"
-    command = [compiler, *re.findall(r'"(.*?)"', usual), *flags, "-I", str(ROOT / "csrc"), str(source)]
-    subprocess.run([*command, "-o", str(program), "-lm"], check=True, timeout=120)
-    done = subprocess.run([str(program)], capture_output=True, text=True, check=True, timeout=60)
-    return done.stdout, done.stderr.split()
+def bits(compiler, folder, *flags, generic=False, machine=MACHINE, emulator=()):
+    """Digests of what every instruction set computes, by its name; compiled as setup.py does it, but quickly."""
+    sets = BUILD["sets"]["portable"] | ({} if generic else BUILD["sets"].get(machine, {}))
+    csrc, quick = ROOT / "csrc", [flag for flag in BUILD["flags"] if flag != "-O3"]
+    compile_ = [compiler, "-O1", *quick, *flags, "-I", str(csrc)]
+    jobs = [
+        [*how["flags"], f"-DINSTRUCTION_SET={name}", f"-DLANES={how['lanes']}", "-c", str(csrc / f"{kernel}.c")]
+        for name, how in sets.items()
+        for kernel in BUILD["kernels"]
+    ]
+    objects = [str(folder / f"{i}.o") for i in range(len(jobs))]
+    for job, target in zip(jobs, objects, strict=True):
+        subprocess.run([*compile_, *job, "-o", target], check=True, timeout=180)
+    once = [str(csrc / name) for name in ("kernels.c", "sketch_apply.c", "dense_apply.c")]
+    program, source = str(folder / "bits"), str(ROOT / "tests" / "portable_bits.c")
+    with_sets = [f"-DWITH_{name.upper()}" for name in sets]
+    subprocess.run([*compile_, *with_sets, source, *once, *objects, "-o", program, "-lm"], check=True, timeout=180)
+    told = subprocess.run([*emulator, program], capture_output=True, text=True, check=True, timeout=120).stdout
+    found = {}
+    for line in told.splitlines():
+        name, *digest = line.split()
+        found.setdefault(name, []).append(digest)
+    return found
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    """Digests of the portable kernels as the first compiler makes them."""
+    return bits(COMPILERS[0], tmp_path_factory.mktemp("bits"), generic=True)["portable"]
 
 
 @pytest.mark.skipif(not COMPILERS, reason="no compiler")
 @pytest.mark.parametrize("compiler", COMPILERS)
-def test_every_compiler_and_the_generic_path_give_the_same_bits(compiler, tmp_path):
-    expected, _ = bits(COMPILERS[0], tmp_path)
-    generic, bodies = bits(compiler, tmp_path, "-DDPMPC_GENERIC")
-    assert bodies == ["portable", "portable"]
-    assert bits(compiler, tmp_path)[0] == generic == expected
+def test_every_compiler_and_instruction_set_give_the_same_bits(compiler, tmp_path, expected):
+    """clang, too, has vectors: the GNU C that the kernels are written in is common to both."""
+    found = bits(compiler, tmp_path)
+    assert len(found) > 1 or MACHINE not in ("x86_64", "aarch64")
+    assert found == dict.fromkeys(found, expected)
+
+
+@pytest.mark.skipif(not all(map(shutil.which, CROSS)), reason=f"needs {' and '.join(CROSS)}")
+def test_neon_gives_the_same_bits_under_an_emulator(tmp_path, expected):
+    found = bits(CROSS[0], tmp_path, "-static", machine="aarch64", emulator=CROSS[1:])
+    assert found == {"portable": expected, "neon": expected}
 
 
 @pytest.mark.skipif("gcc" not in COMPILERS or not FUSES, reason="needs GCC and an x86 processor with fused operations")
-def test_products_and_sums_are_not_fused_where_the_processor_could(tmp_path):
-    expected, _ = bits("gcc", tmp_path)
-    assert bits("gcc", tmp_path, "-mfma")[0] == expected
-    assert bits("gcc", tmp_path, "-mfma", "-ffp-contract=fast")[0] != expected, "this test cannot see fused operations"
+def test_products_and_sums_are_not_fused_where_the_processor_could(tmp_path, expected):
+    assert bits("gcc", tmp_path, "-O2", "-mfma", generic=True)["portable"] == expected
+    fused = bits("gcc", tmp_path, "-O2", "-mfma", "-ffp-contract=fast", generic=True)["portable"]
+    assert fused != expected, "this test cannot see fused operations"
+
+
+def test_no_flag_of_a_processor_is_common_to_all_kernels():
+    assert not [flag for flag in BUILD["flags"] if flag.startswith("-m")]
+    assert not [how for how in BUILD["sets"]["portable"].values() if how["flags"]]
+    assert BUILD["sets"]["aarch64"]["neon"]["flags"] == BUILD["sets"]["x86_64"]["sse2"]["flags"] == []
 
 
 @pytest.mark.parametrize(("arguments", "seconds"), [(["-c", "import dpmpc"], 0.3), (["-m", "dpmpc", "--help"], 0.5)])

@@ -10,6 +10,7 @@ import pytest
 from dpmpc.cli.main import parser
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
+LINES = 110  # what is longer belongs on the site
 
 
 def test_the_python_example_runs(capsys):
@@ -17,7 +18,13 @@ def test_the_python_example_runs(capsys):
     scope = {}
     exec(compile(code, "README.md", "exec"), scope)
     assert np.linalg.norm(scope["model"].coef_ - [0.4, -0.2, 0.1]) < 0.05
-    assert "differential privacy for each of 50,000 clients" in capsys.readouterr().out
+    printed = capsys.readouterr().out.splitlines()
+    (shown,) = re.findall(r"```text\n(.*?)```", README, re.DOTALL)
+    assert [line for line in shown.splitlines() if line.strip() != "..." and line not in printed] == []
+
+
+def test_it_stays_short():
+    assert len(README.splitlines()) <= LINES
 
 
 @pytest.mark.parametrize("line", re.findall(r"^dpmpc [^|\n]*", README, re.MULTILINE))

@@ -12,7 +12,7 @@ from dpmpc.cli.main import parser
 ROOT = Path(__file__).parent.parent
 SECURITY = (ROOT / "docs" / "security.md").read_text()
 DEPLOY = (ROOT / "docs" / "deploy.md").read_text()
-README = (ROOT / "README.md").read_text().split("## A real collection")[1].split("\n## ")[0]
+HOSTS = (ROOT / "docs" / "how-to" / "three-hosts.md").read_text().split("## All commands")[1]
 UNITS = sorted((ROOT / "docs" / "deploy").glob("*.service"))
 THREATS = re.findall(r"^\*\*(\d+)\. (.*?)(?=^\*\*\d+\. |^###|\Z)", SECURITY, re.MULTILINE | re.DOTALL)
 
@@ -27,11 +27,12 @@ def test_each_threat_names_tests_that_exist(number, text):
     named = re.findall(r"`(\w+\.py)::(\w+)`", text)
     assert named
     for file, name in named:
-        tree = ast.parse((ROOT / "tests" / file).read_text())
-        assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, f"{file}::{name}"
+        trees = [ast.parse(path.read_text()) for path in (ROOT / "tests").rglob(file)]
+        functions = {node.name for tree in trees for node in tree.body if isinstance(node, ast.FunctionDef)}
+        assert name in functions, f"{file}::{name}"
 
 
-@pytest.mark.parametrize("line", re.findall(r"^dpmpc [^|\n]*", (DEPLOY + README).replace("\\\n", ""), re.MULTILINE))
+@pytest.mark.parametrize("line", re.findall(r"^dpmpc [^|\n]*", (DEPLOY + HOSTS).replace("\\\n", ""), re.MULTILINE))
 def test_the_commands_of_the_walk_through_exist(line):
     command = re.split(" [<>] ", line)[0]
     assert parser().parse_args(shlex.split(command, comments=True)[1:]).run is not None

@@ -17,8 +17,8 @@ import numpy as np
 
 from bench.harness import machine, markdown, plus_minus, summary, write
 from dpmpc.bounds import Schema
+from dpmpc.networked import NetworkedRun, run
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.protocols.linear_transform import NetworkedRun, run
 from dpmpc.randomness import Stream
 from dpmpc.task import Task
 

@@ -28,8 +28,8 @@ import scipy.sparse
 from bench.harness import cpu_seconds, machine, markdown, plus_minus, summary, write
 from dpmpc.bounds import Schema
 from dpmpc.client import share_batch
+from dpmpc.networked import NetworkedRun, run_servers
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.protocols.linear_transform import NetworkedRun, run_servers
 from dpmpc.randomness import Stream
 from dpmpc.task import Task
 

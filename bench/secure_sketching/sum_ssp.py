@@ -22,8 +22,8 @@ from dpmpc.baselines import SSP, optimal_ridge, trivial_predictor
 from dpmpc.datasets import DEMO_BOUNDS, DEMO_RADIUS, demo_population
 from dpmpc.estimators import RidgeRegression
 from dpmpc.linear_algebra import LinearModel, ridge_cost
+from dpmpc.networked import run
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.protocols.linear_transform import run
 
 CLIENTS, EPSILON, DELTA, ALPHA, RUNS = 100_000, 1.0, 1e-6, 1.0, 50
 

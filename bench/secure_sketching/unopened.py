@@ -20,8 +20,8 @@ from bench.harness import machine, markdown, plus_minus, summary, write
 from dpmpc.bounds import Column
 from dpmpc.client import share_batch
 from dpmpc.network.meter import RunStatistics
+from dpmpc.networked import Run, run_parties, run_servers
 from dpmpc.protocols import unopened_moment
-from dpmpc.protocols.linear_transform import Run, run_parties, run_servers
 from dpmpc.randomness import Stream
 
 CLIENTS, ITEMS, RUNS = 100_000, 1000, 5
@@ -43,7 +43,7 @@ SETTINGS = (Setting(64, 3), Setting(256, 3), Setting(64, 5))
 def measure(setting: Setting, clients: int, runs: int) -> list[dict[str, Any]]:
     """Run both programs `runs` times on one batch; return a row for each of the two."""
     task = unopened_moment.task_for(
-        Column("item", 0, ITEMS - 1), clients, 1.0, 1e-7, rows=setting.rows, servers=setting.servers, seed=1
+        Column("item", 0, ITEMS - 1), clients, 1.0, 1e-7, rows=setting.rows, servers=setting.servers, simulation_seed=1
     )
     items = np.minimum(np.random.default_rng(1).geometric(0.01, (clients, 1)), ITEMS) - 1.0
     shares = share_batch(task, items, stream=Stream.from_seed(1))

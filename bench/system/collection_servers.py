@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.bounds import Schema
+from dpmpc.collection.designing import design_collection
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.spool import Spool
-from dpmpc.collection.task_file import Collection, ServerEntry, design_collection
+from dpmpc.collection.task_file import Collection, ServerEntry
 from dpmpc.errors import InputError
 from dpmpc.network.identity import write_identity
 

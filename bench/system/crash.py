@@ -28,7 +28,7 @@ from bench.harness import machine, markdown, write
 from bench.system.collection_servers import Servers
 from bench.system.released import expected_sums, release
 from dpmpc.client import Client
-from dpmpc.collection.spool import ID_BYTES
+from dpmpc.collection.report_ids import ID_BYTES
 from dpmpc.collection.submission import Submission
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError, ProtocolFailure
@@ -164,10 +164,10 @@ def crash(folder: Path, uploads: int, clients: int, kills: int, seed: int, **fie
 
 
 def _launch(folder: Path, number: int, count: int, kills: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "bench", "crash", "client", str(folder)]
+    command = [sys.executable, "-m", "bench", "crash", "client", str(folder.absolute())]
     command += [str(number), str(count), str(kills)]
     with (folder / "clients.log").open("a") as log:
-        return subprocess.Popen(command, stderr=log)
+        return subprocess.Popen(command, stderr=log, cwd=Path(__file__).parents[2])
 
 
 def _client(folder: str, number: str, count: str, kills: str) -> None:

@@ -45,10 +45,10 @@ HOOKS = {
     "dpmpc.contributions:Rows.encode_raw": "clip and encode",
     "dpmpc.contributions:SecondMoments.encode_raw": "clip and encode",
     "dpmpc.noise:Noise.sample": "noise",
-    "dpmpc.protocols.linear_transform:share_batch": "share",
+    "dpmpc.networked:share_batch": "share",
     "dpmpc.sharing.batch:FileShare.create": "store shares",
     "dpmpc.sharing.batch:FileShare.__setitem__": "store shares",
-    "dpmpc.protocols.linear_transform:launch": "parties",
+    "dpmpc.networked:launch": "parties",
     "dpmpc.cli.fit_models:RidgeFitModel.judge": "compare with the data",
 }
 IMPORT, END, PARTIES, NOISE, TLS, STARTS = (

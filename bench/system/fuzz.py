@@ -28,8 +28,8 @@ from bench.harness import machine, markdown, write
 from bench.system import fuzz_parsers
 from bench.system.collection_servers import HOST, Servers
 from dpmpc.client import Client
+from dpmpc.collection.report_ids import ID_BYTES
 from dpmpc.collection.reports import ReportFormat, make_reports
-from dpmpc.collection.spool import ID_BYTES
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import DpmpcError, ProtocolFailure
 from dpmpc.network import frames

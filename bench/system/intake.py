@@ -67,7 +67,10 @@ def measure(folder: Path, reports: int, connections: int) -> dict[str, Any]:
         port = free_ports(1)[0]
         command = [sys.executable, "-m", "bench", "intake", "bare"]
         bare = subprocess.Popen(
-            [*command, str(servers.server_folder(0).identity), str(port)], stdout=subprocess.PIPE, text=True
+            [*command, str(servers.server_folder(0).identity.absolute()), str(port)],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parents[2],
         )
         try:
             assert bare.stdout is not None

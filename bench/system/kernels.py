@@ -24,6 +24,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from bench.harness import cpu_seconds, machine, markdown, summary, wall_seconds, write
+from dpmpc._kernels.dispatch import instruction_set
 from dpmpc._kernels.sketch import Stored
 from dpmpc.encoding.ring import Mersenne61
 from dpmpc.sketching import OSNAP
@@ -58,6 +59,17 @@ HEADLINE = Setting(1_000_000, 10, 1000, 4)
 ONE_COPY = Setting(1_000_000, 10, 1000, 1)
 MANY_ROWS = Setting(1_000_000, 10, 10_000, 4)
 WIDE = Setting(200_000, 100, 1000, 4)
+
+# Shapes with the same number of words in X. SciPy should take `OVER_CSC` times what we take, and Numba `OVER_NUMBA`
+# times; or, where reading X is the limit, reading should take `OF_READING` of it.
+GRID_WORDS = 20_000_000
+GRID = [
+    Setting(GRID_WORDS // columns, columns, rows, sparsity)
+    for columns in (10, 16, 32, 64, 100, 200)
+    for rows in (1000, 10_000)
+    for sparsity in (1, 4, 8)
+]
+OVER_CSC, OVER_NUMBA, OF_READING = 2.5, 1.3, 0.8
 TARGETS = (
     Target(HEADLINE, "scipy csc", "ours", 3.5),
     Target(HEADLINE, "numba", "ours", 2.0),
@@ -81,7 +93,8 @@ def main(arguments: Sequence[str]) -> None:
     runs = parser.parse_args(arguments).runs
     settings = dict.fromkeys(target.setting for target in TARGETS)
     measured = [measure(setting, balanced, runs) for setting in settings for balanced in (False, True)]
-    content = {"machine": machine(), "runs": runs, "measured": measured}
+    grid = [measure(setting, False, runs) for setting in GRID]
+    content = {"machine": machine(), "runs": runs, "set": instruction_set(), "measured": measured, "grid": grid}
     text = render(content)
     print(text)
     if runs >= RUNS:
@@ -215,6 +228,31 @@ def target_row(target: Target, measured: Sequence[dict[str, Any]]) -> list[str]:
     return [*(f"{number:,}" for number in shape.values()), f"{target.slow} / {target.fast}", limit, *cells]
 
 
+def grid_row(entry: dict[str, Any]) -> list[str]:
+    """A line of the table of shapes: the peers' times over ours, and whether the shape meets what is asked of it."""
+    ours = entry["seconds"]["ours"]["median"]
+    over = {way: figures["median"] / ours for way, figures in entry["seconds"].items()}
+    peers = over["scipy csc"] >= OVER_CSC and over.get("numba", 0.0) >= OVER_NUMBA
+    met = "peers" if peers else "reading" if over["read"] >= OF_READING else "missed"
+    shape = [f"{entry[name]:,}" for name in ("clients", "columns", "rows", "sparsity")]
+    ratios = [f"{over[way]:.2f}" if way in over else "not installed" for way in ("scipy csc", "numba", "read")]
+    return [*shape, f"{1e3 * ours:.1f}", *ratios, met]
+
+
+def render_grid(grid: Sequence[dict[str, Any]]) -> list[str]:
+    """The part of the page about all shapes."""
+    rows = [grid_row(entry) for entry in grid]
+    met = sum(row[-1] != "missed" for row in rows)
+    return [
+        "",
+        f"Shapes with {GRID_WORDS:,} words in X, independent clients. The target is met where scipy csc takes at least "
+        f"{OVER_CSC} times and Numba {OVER_NUMBA} times what we take or, where reading X is the limit, reading takes "
+        f"at least {OF_READING} of it: {met} of {len(rows)}.",
+        "",
+        markdown(["n", "d", "k", "s", "ms", "scipy csc / ours", "numba / ours", "read / ours", "met by"], rows),
+    ]
+
+
 def render(content: dict[str, Any]) -> str:
     """Return the Markdown page."""
     measured = content["measured"]
@@ -238,12 +276,14 @@ def render(content: dict[str, Any]) -> str:
             "",
             f"CPU seconds of one thread, ratios of medians of {content['runs']} interleaved runs; Z_2^64 unless said "
             "otherwise. We draw S while applying it, the peers have it at hand. "
-            f"{where['cpu']}, SciPy {where['versions']['scipy']}, {where['date']}.",
+            f"{where['cpu']} ({content.get('set', 'best instruction set')}), SciPy {where['versions']['scipy']}, "
+            f"{where['date']}.",
             "",
             markdown(
                 ["n", "d", "k", "s", "ratio", "target", "independent", "balanced"],
                 [target_row(target, measured) for target in targets],
             ),
+            *(render_grid(content["grid"]) if content.get("grid") else ()),
             "",
             "Milliseconds:",
             "",

@@ -172,13 +172,13 @@ def missing(epsilon: float, delta: float, seed: int, **choices: Any) -> Subject:
 def besieged(epsilon: float, delta: float, seed: int, *, people: int | None, **choices: Any) -> Subject:
     """Build the audit of a roster's collection of which a hostile server leaves the minimum batch; no seed."""
     wanted = {"sketch": "osnap", "rows": ROWS, "sparsity": 2, "epsilon": epsilon, "delta": delta, **choices}
-    return surrounded(Schema.unit(NAMES), CORNERS, minimum_batch=2 * CLIENTS, people=people, **wanted)
+    return surrounded(Schema.from_pair(NAMES, (-1.0, 1.0)), CORNERS, minimum_batch=2 * CLIENTS, people=people, **wanted)
 
 
 def repeated(epsilon: float, delta: float, seed: int, **choices: Any) -> Subject:
     """Build the audit of a collection's release that is broken off and demanded again; no seed."""
     wanted = {"sketch": "osnap", "rows": ROWS, "sparsity": 2, "epsilon": epsilon, "delta": delta, **choices}
-    return RepeatedRelease(Schema.unit(NAMES), CORNERS, clients=CLIENTS, **wanted)
+    return RepeatedRelease(Schema.from_pair(NAMES, (-1.0, 1.0)), CORNERS, clients=CLIENTS, **wanted)
 
 
 MECHANISMS: Mapping[str, Factory] = {

@@ -32,12 +32,13 @@ from dpmpc.bounds import Schema
 from dpmpc.client import Client
 from dpmpc.collection.agreement import Batch, batch_digest
 from dpmpc.collection.certificate import manifest_of
+from dpmpc.collection.designing import design_collection
 from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.releasing import ReleasingServer
+from dpmpc.collection.report_ids import ID_BYTES, as_strings
 from dpmpc.collection.reports import ReportFormat, make_reports
 from dpmpc.collection.server_folder import ServerFolder
-from dpmpc.collection.spool import ID_BYTES, as_strings
-from dpmpc.collection.task_file import Collection, ServerEntry, design_collection
+from dpmpc.collection.task_file import Collection, ServerEntry
 from dpmpc.encoding.ring import Words
 from dpmpc.errors import DpmpcError, GuaranteeError, InputError
 from dpmpc.network.identity import write_identity

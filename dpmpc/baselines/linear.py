@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 
+from dpmpc.arguments import documented
 from dpmpc.baselines.common import normalised_rows, symmetric_noise
 from dpmpc.bounds import largest_squared_norm
 from dpmpc.contributions import moment_sensitivity
@@ -106,18 +107,19 @@ class PrivateRidge(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore[misc
         """Fit rows (n, p) whose last column is the target, with one mu-GDP release."""
 
 
+@documented()
 class SSP(PrivateRidge):
     """Sufficient statistics perturbation with a trusted curator (Vu and Slavkovic 2009; Analyze Gauss, Dwork et al.
     2014).
 
     The curator adds symmetric Gaussian noise to the Gram matrix of (1, z), target included, so that any column can be
     the target: replacing a row of norm at most C moves it by at most sqrt(2)(1 + C^2) in Frobenius norm.
-    Floating-point noise: for simulations only.
+    `sigma_` is the standard deviation of the diagonal's noise. Floating-point noise: for simulations only.
 
     Parameters
     ----------
     **options
-        Those of `PrivateRidge`. `sigma_` is the standard deviation of the diagonal noise.
+        The parameters of `PrivateRidge`.
     """
 
     def _fit(self, Z: NDArray[np.float64], mu: float, stream: Stream) -> LinearModel:
@@ -129,6 +131,7 @@ class SSP(PrivateRidge):
         return solve_ridge(exact_gram(Z) + noise, columns - 1, self.alpha, fit_intercept=self.fit_intercept)
 
 
+@documented()
 class AdaSSP(PrivateRidge):
     """Adaptive SSP with a trusted curator (Wang 2018, Algorithm 2), its three releases accounted jointly.
 
@@ -142,8 +145,10 @@ class AdaSSP(PrivateRidge):
 
     Parameters
     ----------
+    alpha : float
+        The least penalty on the weights; the mechanism raises it where the noise asks for more.
     **options
-        Those of `PrivateRidge`; `alpha` is the least penalty.
+        The parameters of `PrivateRidge`.
 
     Attributes
     ----------

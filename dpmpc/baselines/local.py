@@ -11,6 +11,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpmpc.arguments import documented
 from dpmpc.baselines.common import normalised_rows
 from dpmpc.baselines.linear import PrivateRidge
 from dpmpc.bounds import largest_squared_norm
@@ -23,6 +24,7 @@ from dpmpc.scikit import remember_features, warn_in_selection
 from dpmpc.tables import Table
 
 
+@documented()
 class LocalGaussian(PrivateRidge):
     """Row + N(0, (Delta/mu)^2 I) from each client, then ridge regression or a low-rank approximation of the noisy rows.
 
@@ -35,7 +37,7 @@ class LocalGaussian(PrivateRidge):
     n_components : int
         r of the low-rank approximation.
     **options
-        Those of `PrivateRidge`.
+        The parameters of `PrivateRidge`.
 
     Attributes
     ----------

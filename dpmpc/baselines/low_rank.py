@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
+from dpmpc.arguments import documented
 from dpmpc.baselines.common import normalised_rows, symmetric_noise
 from dpmpc.bounds import largest_squared_norm
 from dpmpc.contributions import moment_sensitivity
@@ -77,6 +78,7 @@ class PrivateComponents(BaseEstimator, abc.ABC):  # type: ignore[misc]
         """Release the second moments (d, d), up to a factor, with one mu-GDP mechanism."""
 
 
+@documented()
 class AnalyzeGauss(PrivateComponents):
     """Components of X^T X with symmetric Gaussian noise, from a trusted curator (Dwork et al. 2014, Algorithm 1).
 
@@ -88,7 +90,7 @@ class AnalyzeGauss(PrivateComponents):
     Parameters
     ----------
     **options
-        Those of `PrivateComponents`.
+        The parameters of `PrivateComponents`.
     """
 
     def _moments(self, rows: NDArray[np.float64], mu: float, stream: Stream) -> NDArray[np.float64]:
@@ -98,18 +100,19 @@ class AnalyzeGauss(PrivateComponents):
         return np.asarray(rows.T @ rows + symmetric_noise(columns, self.sigma_, stream))
 
 
+@documented()
 class ModSulq(PrivateComponents):
     """MOD-SULQ with a trusted curator, noise as printed (Chaudhuri, Sarwate and Sinha 2013, Algorithm 1).
 
     Rows are divided by the largest norm that the bounds allow; every entry of the upper triangle of X^T X / n gets
     N(0, beta^2). The printed beta grows with d, which a joint analysis does not need. It is kept for reproduction, and
     its true cost is `achieved_epsilon_`: 0.0375 at (1, 1e-6) and d = 20, where `AnalyzeGauss` spends all of it and has
-    a twentieth of the noise. Floating-point noise: for simulations only.
+    a twentieth of the noise. `sigma_` is beta. Floating-point noise: for simulations only.
 
     Parameters
     ----------
     **options
-        Those of `PrivateComponents`. `sigma_` is beta.
+        The parameters of `PrivateComponents`.
 
     Attributes
     ----------

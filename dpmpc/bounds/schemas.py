@@ -14,7 +14,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from numbers import Real
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -22,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpmpc._kernels import arithmetic
+from dpmpc.arguments import require_finite
 from dpmpc.errors import InputError
 from dpmpc.storage import fields_of
 from dpmpc.tables import Table, check_finite, check_names, expect_columns, numeric_matrix, position_of
@@ -32,15 +32,7 @@ _BLOCK_CELLS = 1 << 15  # a block of rows and its result stay in the processor's
 
 def finite_number(where: str, value: Any) -> float:
     """Return a finite number as float, or refuse it."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise InputError(f"{where}: {value!r} given, a number expected")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
-        raise InputError(f"{where}: {value} given, a finite number expected")
-    return number + 0.0  # -0.0 becomes 0.0: equal schemas are described by equal texts
+    return require_finite(where, value) + 0.0  # -0.0 becomes 0.0: equal schemas are described by equal texts
 
 
 def row_blocks(matrix: NDArray[Any]) -> Iterator[slice]:

@@ -150,7 +150,8 @@ def _identity(options: argparse.Namespace) -> None:
 
 def _collection(options: argparse.Namespace) -> None:
     from dpmpc.bounds import Schema
-    from dpmpc.collection.task_file import ServerEntry, design_collection
+    from dpmpc.collection.designing import design_collection
+    from dpmpc.collection.task_file import ServerEntry
     from dpmpc.network.identity import valid_until
 
     servers = tuple(ServerEntry(url, release, _text(path)) for url, release, path in options.server)
@@ -204,6 +205,7 @@ def _inspect(options: argparse.Namespace) -> None:
 
 def _described(collection: Any, path: str) -> Iterator[str]:
     """Yield what a task file holds, line by line."""
+    from dpmpc.collection.designing import omission
     from dpmpc.network.identity import fingerprint, valid_until
 
     yield f"{path}: collection {collection.digest.hex()}, '{collection.name}'"
@@ -226,7 +228,7 @@ def _described(collection: Any, path: str) -> Iterator[str]:
         certificate = server.certificate.encode()
         yield f"  certificate {fingerprint(certificate)}, until {valid_until(certificate).isoformat()}"
     yield from str(collection.plan.guarantee).split("\n")
-    yield f"omission: {collection.omission()}"
+    yield f"omission: {omission(collection)}"
 
 
 def _roster(options: argparse.Namespace) -> None:

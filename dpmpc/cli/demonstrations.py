@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,10 +12,12 @@ from rich.table import Table as Grid
 
 from dpmpc.bounds import Schema
 from dpmpc.cli.fit_models import FitModel, LowRankFitModel, MomentFitModel, RidgeFitModel
+from dpmpc.cli.output import print_result
 from dpmpc.datasets import DEMO_BOUNDS, DEMO_RADIUS, DEMO_TARGET, demo_population
 from dpmpc.estimators import FrequencyMoment, LowRankApproximation, RidgeRegression
+from dpmpc.networked import NetworkedRun, Run
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.protocols.linear_transform import NetworkedRun
+from dpmpc.privacy import Guarantee
 from dpmpc.render.fit import TABLE_STYLE, byte_fields, guarantee_text, release_text, servers_table, values_table
 from dpmpc.tables import Table
 from dpmpc.task import Task
@@ -161,3 +164,25 @@ def _comparison(runs: Mapping[str, DemonstratedRelease]) -> Grid:
 def _ridge(run: DemonstratedRelease) -> RidgeFitModel:
     assert isinstance(run.shown.analysis, RidgeFitModel)
     return run.shown.analysis
+
+
+def demonstration_options(doc: str, arguments: Sequence[str]) -> argparse.Namespace:
+    """Read the arguments of a program that is started by hand; `doc` is its module's docstring."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("-M", "--servers", type=int, default=3, metavar="M")
+    parser.add_argument("--clients", type=int, default=100_000)
+    parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--delta", type=float, default=1e-7)
+    return parser.parse_args(arguments)
+
+
+def print_run(found: Sequence[RenderableType], task: Task, guarantee: Guarantee, done: Run) -> None:
+    """Print what was released, what was found, what is promised, and what each server spent."""
+    print_result([release_text(task), "", *found, "", guarantee_text(guarantee), servers_table(done.servers)])
+
+
+def print_unopened_run(found: Sequence[RenderableType], task: Task, done: Run) -> None:
+    """Print the same of a sketch that was never opened."""
+    seconds = max(report.phases["multiply"].wall_s for report in done.servers)
+    closed = f"The sketch was never opened: the servers multiplied inside MPyC for {seconds:.3f} s."
+    print_run([closed, *found], task, task.unopened_guarantee, done)

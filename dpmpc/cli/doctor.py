@@ -142,7 +142,7 @@ def kernels() -> tuple[State, str, str]:
     loops = arithmetic.instruction_set()
     found = "; ".join([*told, f"arithmetic {loops}", f"{samplers.__name__.rpartition('.')[2]} portable"])
     if platform.machine() in ("x86_64", "AMD64") and "portable" in (loops, *(sets[-1] for sets in bodies.values())):
-        return "warning", found, "same results, but slower: build with GCC and without -DDPMPC_GENERIC"
+        return "warning", found, "same results, but slower: build without -DDPMPC_GENERIC"
     return "ok", found, ""
 
 

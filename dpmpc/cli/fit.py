@@ -139,7 +139,7 @@ def run_and_fit(
     task: Any, table: Any, options: argparse.Namespace, analysis: Any, *, began: float
 ) -> tuple[Any, dict[str, Any], list[Any]]:
     """Run the model's program, and say how its answer compares with what the data at hand would give."""
-    from dpmpc.protocols.linear_transform import run
+    from dpmpc.networked import run
     from dpmpc.randomness import stream_for
     from dpmpc.render import fit as report
 

@@ -19,7 +19,6 @@ from rich.console import RenderableType
 from dpmpc.bounds import Schema, check_table
 from dpmpc.errors import InputError
 from dpmpc.estimators import FrequencyMoment, LowRankApproximation, PrivateEstimator, RidgeRegression
-from dpmpc.protocols import frequency_moments, low_rank_approximation, ridge_regression
 from dpmpc.release import GramRelease, Release
 from dpmpc.render.fit import inference_fields, inference_table, values_table
 from dpmpc.tables import Table
@@ -96,7 +95,7 @@ class RidgeFitModel(FitModel):
     """Ridge regression; `truth` holds the coefficients that generated the data, where they are known."""
 
     name = "ridge"
-    program = ridge_regression.PROGRAM
+    program = "dpmpc.protocols.ridge_regression"
     options = ("target", "alpha", "no_intercept")
     estimator: RidgeRegression
 
@@ -174,7 +173,7 @@ class LowRankFitModel(FitModel):
     """Low-rank approximation of all columns."""
 
     name = "low-rank"
-    program = low_rank_approximation.PROGRAM
+    program = "dpmpc.protocols.low_rank_approximation"
     options = ("components",)
     estimator: LowRankApproximation
 
@@ -222,7 +221,7 @@ class MomentFitModel(FitModel):
     """A frequency moment of one column; `column` may be None where there is only one."""
 
     name = "moment"
-    program = frequency_moments.PROGRAM
+    program = "dpmpc.protocols.frequency_moments"
     options = ("column", "order", "items")
     estimator: FrequencyMoment
 

@@ -115,7 +115,7 @@ def _check_form(options: argparse.Namespace, form: str) -> None:
 
 
 def _simulate(options: argparse.Namespace) -> None:
-    from dpmpc.protocols.random_mixing import Source, run
+    from dpmpc.data_release.networked import Source, run
     from dpmpc.tables import column_names, read_labels
 
     out = _new_path("out", options.out)
@@ -136,9 +136,9 @@ def _simulate(options: argparse.Namespace) -> None:
 
 def _prepare(options: argparse.Namespace) -> None:
     from dpmpc.bounds import Schema
+    from dpmpc.data_release.networked import PROGRAM, allowance
     from dpmpc.network.identity import Authority
     from dpmpc.network.settings import PartySettings, digest_of, write_settings
-    from dpmpc.protocols.random_mixing import PROGRAM, allowance
 
     target = _new_path("prepare", options.prepare)
     addresses = [_address(text) for text in options.addresses]
@@ -174,10 +174,10 @@ def _prepare(options: argparse.Namespace) -> None:
 
 def _party(options: argparse.Namespace) -> None:
     from dpmpc.data_release import MixedRelease
+    from dpmpc.data_release.networked import PROGRAM, RELEASE_FILE, Source, write_source
     from dpmpc.data_release.record import OWN_FILE, refuse_spent
     from dpmpc.network.launch import Ending, root_cause
     from dpmpc.network.settings import LOG_FILE, OUTCOME_FILE, read_outcome, read_settings
-    from dpmpc.protocols.random_mixing import PROGRAM, RELEASE_FILE, Source, write_source
     from dpmpc.tables import column_names, position_of
 
     out, folder = _new_path("out", options.out), Path(options.folder)
@@ -227,7 +227,7 @@ def _agreement(
 ) -> dict[str, Any]:
     """Return what all parties agree on, of the options and the facts of the data that are public."""
     from dpmpc.data_release import design
-    from dpmpc.protocols.random_mixing import public_arguments
+    from dpmpc.data_release.networked import public_arguments
 
     if options.rows is not None and options.method != "rmgm":
         raise InputError(f"rows: {options.rows} given, but rows are mixed with --method rmgm alone")

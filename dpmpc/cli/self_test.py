@@ -70,8 +70,8 @@ def network_seconds(deadline: float = 30.0) -> float:
         If a party fails; the error names it.
     """
     from dpmpc.bounds import Schema
+    from dpmpc.networked import run
     from dpmpc.planning import ReleaseSpec, design
-    from dpmpc.protocols.linear_transform import run
 
     began = time.perf_counter()
     task = design(ReleaseSpec.of(Schema.unit(["x", "y"]), CLIENTS, 1.0, 1e-6, servers=SERVERS, sketch="sum"))

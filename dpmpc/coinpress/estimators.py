@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from dpmpc import simulation as model
+from dpmpc.arguments import documented
 from dpmpc.coinpress import algorithms
 from dpmpc.coinpress import rounds as steps
 from dpmpc.coinpress.algorithms import LARGEST
@@ -22,6 +23,7 @@ from dpmpc.coinpress.summation import Curator, Runner, Servers, Summation
 from dpmpc.errors import InputError
 from dpmpc.privacy import Guarantee, ZCDPBudget
 from dpmpc.scikit import remember_features, rows_like_fitted, target_of, warn_in_selection
+from dpmpc.specification import describe
 from dpmpc.tables import Table
 
 CALIBRATIONS = ("joint", "paper")
@@ -29,6 +31,7 @@ MEAN_RADIUS, COVARIANCE_UPPER, REGRESSION_RADIUS, LABEL_UPPER = 10.0, 10.0, 100.
 COVARIANCES = ("identity", "estimate")
 
 
+@documented(describe)
 @dataclasses.dataclass(eq=False, repr=False)
 class CoinPress(BaseEstimator):  # type: ignore[misc]
     """Base of the estimators.
@@ -42,11 +45,9 @@ class CoinPress(BaseEstimator):  # type: ignore[misc]
     delta : float
         Where epsilon is read off, below 1/n.
     servers : int, optional
-        Number of servers; a trusted curator by default.
-    sharing, noise_by, corrupt_clients
-        Among servers; see `dpmpc.planning.design`.
+        Number of servers among which every round runs, as the next four parameters say; None for a trusted curator.
     run : callable, optional
-        How servers run a task: by default in this process; ``dpmpc.protocols.coinpress.run`` is among real ones.
+        How servers run a task: by default in this process; ``dpmpc.protocols.coinpress.Networked()`` starts real ones.
     seed : int, optional
         Simulations only: repeats the noise; the guarantee then says that nobody is protected.
 
@@ -97,20 +98,19 @@ class CoinPress(BaseEstimator):  # type: ignore[misc]
         return self
 
 
+@documented(describe)
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class PrivateMean(CoinPress):
     """Mean of rows whose covariance is at most the identity (CoinPress, MVMRec).
 
     Parameters
     ----------
-    rho, rounds
-        See `CoinPress`.
     center : array_like of float, shape (d,), optional
         c, the middle of the ball that is known to hold the mean; the origin by default.
     radius : float, optional
         r, its radius; 10 sqrt(d) by default. A public constant: a mean outside is missed, but privacy holds.
     **options
-        Others of `CoinPress`.
+        The parameters of `CoinPress`.
 
     Attributes
     ----------
@@ -135,21 +135,20 @@ class PrivateMean(CoinPress):
         return self._keep(total, table, X)
 
 
+@documented(describe)
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class PrivateCovariance(CoinPress):
     """Covariance of rows with mean 0 (CoinPress, MVCRec).
 
     Parameters
     ----------
-    rho, rounds
-        See `CoinPress`.
     upper : float, optional
         u: the covariance is at most u I; 10 sqrt(d) by default. A public constant: larger covariances are missed.
     calibration : {"joint", "paper"}
         "joint" adds noise to the symmetric matrix as a whole, so that entries off the diagonal have 1/sqrt(2) of the
         noise that "paper" gives to every entry; the guarantee is the same.
     **options
-        Others of `CoinPress`.
+        The parameters of `CoinPress`.
 
     Attributes
     ----------
@@ -175,6 +174,7 @@ class PrivateCovariance(CoinPress):
         return self._keep(total, table, X)
 
 
+@documented(describe)
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class CoinPressRegression(RegressorMixin, CoinPress):  # type: ignore[misc]
     """Linear regression without intercept from private means (Ediger 2021, Algorithms 3 and 5).
@@ -183,8 +183,8 @@ class CoinPressRegression(RegressorMixin, CoinPress):  # type: ignore[misc]
 
     Parameters
     ----------
-    rho, rounds
-        See `CoinPress`; `rounds` are those of each mean or covariance.
+    rounds : int
+        t of each mean or covariance: its earlier rounds share a quarter of its budget, its last one has the rest.
     covariance : {"identity", "estimate"}
         Whether the features' covariance is known to be I (Algorithm 3), or a third of the budget estimates it
         (Algorithm 5).
@@ -197,9 +197,10 @@ class CoinPressRegression(RegressorMixin, CoinPress):  # type: ignore[misc]
     norm_share : float
         Part of the budget, after that of the covariance, which estimates ||beta||^2.
     calibration : {"joint", "paper"}
-        See `PrivateCovariance`.
+        How much noise an estimated covariance gets: "joint" for the symmetric matrix as a whole, "paper" the same for
+        every entry.
     **options
-        Others of `CoinPress`.
+        The parameters of `CoinPress`.
 
     Attributes
     ----------

@@ -1,15 +1,19 @@
-"""A real collection: clients upload for weeks, servers keep their shares, and one release comes of it.
+"""Run a real collection: clients upload for weeks, servers keep their shares, and make one release of them.
 
 In the order in which a report travels:
 
-`collection`  the file that everybody agrees on before the first upload; its digest is bound into all that follows
+`task_file`   what everybody agrees on before the first upload; its digest is bound into all that follows
+`designing`   how such a file is made, and what denied reports can do
 `reports`     the bytes of an upload, one record for each report
 `submission`  how a client makes, keeps (`pending`) and sends them
-`serving`     the server process: `service` (HTTP), `admission`, `roster`, `group_commit`, `metrics`
-`spool`       where a server keeps its shares until the release: words in `segments`, an index in SQLite (`database`)
-`ledger`      what a server has ever opened, so that it opens nothing of a report twice
-`agreement`   how the servers come to one mind, about the batch for one
-`releasing`   one server of a release; `dpmpc.protocols.collected_release` is the conversation with the others
+`serving`     the server process: `connections`, `service` (HTTP), `admission`, `roster`, `group_commit`
+`spool`       where a server keeps its shares until the release: words in `segments`, and a `spool_index`
+`ledger`      what a server has ever opened, so that it opens nothing of a report twice (`ledger_tables`)
+`database`    SQLite as spool and ledger use it; `server_folder` has both
+`agreement`   how the servers agree, on the batch for example
+`dealing`     how they check that the shares of a report belong together
+`releasing`   one server of a release, by itself
+`conversation` what the servers of a release say to one another, up to the file that all sign; `run_release` starts one
 `certificate` what all of them signed, in the release file, and its check by anybody
 
 Promised: what a server has acknowledged is in its spool, once; nothing is opened of a batch that is too small, that the

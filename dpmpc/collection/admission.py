@@ -1,4 +1,4 @@
-"""Who may send how much, decided before a byte of the body is read.
+"""Decide who may send how much, before a byte of the body is read.
 
 Promised: a body is as long as it was announced to be, and no longer than `Limits.body_bytes`, or one record where that
 is longer; its shares take at most `Limits.share_bytes`, or those of one record; what all requests together hold is at
@@ -14,23 +14,22 @@ from __future__ import annotations
 import collections
 import dataclasses
 import datetime
-import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from dpmpc.arguments import require_positive
 from dpmpc.collection.reports import ReportFormat
-from dpmpc.errors import InputError
 from dpmpc.network.callers import network_of
 
 ADDRESSES = 1 << 16
 BURST_SECONDS = 10.0  # of its rate that an address may use at once
 REQUEST_BYTES = 4096  # what a request takes beside its body
-FULL_SECONDS = 1.0  # before somebody whom a full queue turned away comes back
+FULL_SECONDS = 1.0  # until a client that a full queue turned away should try again
 
 
 class Refusal(Exception):
-    """A request is turned away for reasons that lie not in its content.
+    """A request is turned away for a reason that does not lie in its content.
 
     Parameters
     ----------
@@ -83,9 +82,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if not 0 < value < math.inf:
-                raise InputError(f"{field.name}: {value} given, a positive number expected")
+            require_positive(field.name, getattr(self, field.name))
 
 
 class Buckets:
@@ -110,7 +107,7 @@ class Buckets:
     def take(self, address: str, tokens: float) -> float:
         """Take tokens and return 0, or take none and return the seconds until there are enough.
 
-        Who asks for more than a bucket holds is given a full one, and its next bucket fills later.
+        A request for more than a bucket holds takes a full bucket, and the next one fills later.
         """
         now = self._clock()
         left, since = self._buckets.pop(address, (self._most, now))
@@ -173,7 +170,7 @@ class Admission:
         """Hold memory for a body while it is read and stored, or refuse it."""
         needed = length + REQUEST_BYTES
         if self.waiting and self.waiting + needed > self._limits.waiting_bytes:
-            raise Refusal(503, "Busy", f"queue: {self.waiting} bytes wait already", FULL_SECONDS)
+            raise Refusal(503, "Busy", f"queue: {self.waiting} bytes are waiting already", FULL_SECONDS)
         self.waiting += needed
         try:
             yield

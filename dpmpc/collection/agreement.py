@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc import errors
-from dpmpc.collection.spool import ID_BYTES, as_strings
+from dpmpc.collection.report_ids import ID_BYTES, as_strings
 from dpmpc.errors import BatchMismatch, DpmpcError, MalformedFrame, ProtocolFailure
 from dpmpc.network.announcing import announce, announce_bytes, settle
 from dpmpc.network.frames import ContentType, Kind

@@ -1,4 +1,4 @@
-"""The certificate of a release: what the servers did, signed by each of them, and its check by anybody, offline.
+"""Certify a release: state what the servers did, have each of them sign it, and let anybody verify it offline.
 
 A `Manifest` says what is opened; the servers agree on it before anything is. A `Statement` says what came of it: the
 whole collection, the guarantee, the variance of the noise and the hash of the sums. A `Certificate` is a statement with
@@ -29,6 +29,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
+from dpmpc.collection.designing import omission
 from dpmpc.collection.task_file import ATTEMPTS, Collection
 from dpmpc.errors import GuaranteeError, InputError, VerificationFailed
 from dpmpc.network.identity import sign, verify_signature
@@ -42,7 +43,7 @@ from dpmpc.untrusted import ReadError, printable, read_json
 CERTIFICATE_MEMBER = "certificate.json"
 LARGEST_CERTIFICATE = 2 * LARGEST_PUBLIC  # bytes: it repeats what is public, and has the variance of every row
 RELEASED_BEFORE, DAMAGED, DEALT_WRONGLY = "released before", "damaged", "dealt wrongly"
-LEFT_OUT = (RELEASED_BEFORE, DAMAGED, DEALT_WRONGLY)  # why a server has left reports out that it holds
+LEFT_OUT = (RELEASED_BEFORE, DAMAGED, DEALT_WRONGLY)  # why a server leaves out reports that it holds
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -138,7 +139,7 @@ class Statement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def decode(cls, content: bytes) -> Statement:
-        """Read what `encode` has written; whoever takes it from somebody else bounds its length."""
+        """Read what `encode` has written; callers bound the length of what others send."""
         try:
             return read_json(content, cls, largest=len(content))
         except ReadError as error:
@@ -166,7 +167,7 @@ def manifest_of(
     time: datetime.datetime,
     left_out: dict[str, dict[str, int]] | None = None,
 ) -> Manifest:
-    """Say what is about to be opened; `task` is `Collection.task` of the batch and the toss."""
+    """Return the manifest of what is about to be opened; `task` is `Collection.task` of the batch and the toss."""
     return Manifest(
         format=1,
         collection=collection.digest.hex(),
@@ -183,7 +184,7 @@ def manifest_of(
 def state(
     collection: Collection, manifest: Manifest, release: Release, wrong: Mapping[int, tuple[int, ...]]
 ) -> Statement:
-    """Say what came of a manifest; `wrong` tells what each server that took part has found."""
+    """Return the statement of what was opened; `wrong` holds what each server that took part has found."""
     return Statement(
         manifest=manifest,
         collection=msgspec.to_builtins(collection.to_dict()),
@@ -206,16 +207,16 @@ def require_same(given: Statement, own: Statement) -> None:
         else:
             same = theirs == ours
         if not same:
-            raise VerificationFailed(f"{name}: the statement that is to be signed claims another than this server's")
+            raise VerificationFailed(f"{name}: the statement to be signed claims another one than this server has")
 
 
 def sums_digest(release: Release) -> bytes:
-    """SHA-256 of the opened sums."""
+    """Return SHA-256 of the opened sums."""
     return hashlib.sha256(np.ascontiguousarray(release.sums, "<i8").data).digest()
 
 
 def require_quorum(collection: Collection, without: tuple[int, ...]) -> None:
-    """Refuse to go on without so many servers that others could release the same reports a second time.
+    """Refuse to go on without so many servers that the missing ones could release the same reports again.
 
     Of M servers t may be corrupt, and those would take part in any release. Two releases of one report are impossible
     if any two sets of servers that release something have t + 1 servers in common, one of which is honest and looks
@@ -260,7 +261,9 @@ def load(path: str | os.PathLike[str]) -> Certificate:
             members = found.names
             content = found.read(CERTIFICATE_MEMBER, LARGEST_CERTIFICATE) if CERTIFICATE_MEMBER in members else b""
     except (OSError, ReadError) as error:
-        raise VerificationFailed(f"file: {os.fspath(path)!r} is no release file ({printable(str(error))})") from error
+        raise VerificationFailed(
+            f"file: {os.fspath(path)!r} is not a release file ({printable(str(error))})"
+        ) from error
     expected = sorted((PUBLIC_MEMBER, SUMS_MEMBER, CERTIFICATE_MEMBER))
     if CERTIFICATE_MEMBER not in members and PUBLIC_MEMBER in members:
         raise VerificationFailed(
@@ -338,15 +341,15 @@ def verify(
     release = _claim("release", lambda: Release.load(path, longest=longest))
     _require(release.task.digest.hex(), manifest.task, "release", "of the task that the servers agreed on")
     if not alike(statement.guarantee, json.loads(json.dumps(task.guarantee.to_dict()))):
-        raise VerificationFailed("guarantee: another claimed than the public facts give")
+        raise VerificationFailed("guarantee: the public facts give another one than is claimed")
     epsilon, delta = task.guarantee.achieved_epsilon, task.guarantee.delta
     checks.append(
         f"guarantee: epsilon {epsilon:.6g} at delta {delta:g}, recomputed for this batch of {task.clients} reports"
         + (f", at most {task.trust.corrupt_clients} of them by strangers" if task.noising.by == "clients" else "")
     )
-    checks.append(f"omission: {pinned.omission(task)}")
+    checks.append(f"omission: {omission(pinned, task)}")
     if not _close(statement.noise_variance, task.noise_variance.tolist()):
-        raise VerificationFailed("noise_variance: another claimed than the public facts give")
+        raise VerificationFailed("noise_variance: the public facts give another one than is claimed")
     checks.append(f"noise variance: {task.noise_variance.mean():.6g} in the mean of {len(task.noise_variance)} rows")
     _require(sums_digest(release).hex(), statement.sums, "sums", "the SHA-256 of the sums in the file")
     checks.append(f"sums: {statement.sums}")
@@ -400,14 +403,14 @@ def check_time(collection: Collection, manifest: Manifest) -> str:
 
 
 def _attempt(task: Task, toss: bytes) -> int:
-    """Which matrix of the toss the task has; a plain sum has none, and counts as the first."""
+    """Return which matrix of the toss the task has; a plain sum has none, and counts as the first."""
     seed = task.sketch.describe().get("seed")
     seeds = [derive(toss, Label.SKETCH_SEED, attempt, SEED_BYTES).hex() for attempt in range(ATTEMPTS)]
     return seeds.index(seed) if seed in seeds else 0
 
 
 def _claim(name: str, read: Any) -> Any:
-    """Return what a claim gives, or say which claim it is that gives nothing."""
+    """Return what `read` returns, or raise a `VerificationFailed` that names the claim."""
     try:
         return read()
     except Exception as error:  # whatever a parser or a parameter stumbles over in somebody else's file

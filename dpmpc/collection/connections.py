@@ -1,4 +1,4 @@
-"""The connections of a server of a collection, from accept to close.
+"""Accept, bound and close the connections of a server of a collection.
 
 A connection is counted from the moment at which it is accepted until its file descriptor is given back; handshakes that
 are not done are counted a second time, against smaller limits. Each address has its share of both.
@@ -34,7 +34,7 @@ except ImportError as error:
     raise InputError("dpmpc.collection needs aiohttp: pip install 'dpmpc[intake]'") from error
 
 HANDSHAKE_SECONDS = 10.0
-GRACE_SECONDS = 2.0  # that a handshake has before it makes way for another one of its address
+GRACE_SECONDS = 2.0  # after which a handshake may be dropped for another one of its address
 LINGER_SECONDS = 1.0  # that the rest of a refused body is read, so that its sender sees the answer
 BACKLOG = 1024
 OTHER_FILES = 128  # that a server has open beside its connections: spool, segments, listeners, logs
@@ -91,7 +91,7 @@ class Guard:
 
     @property
     def middleware(self) -> Any:
-        """Notes which connections are at work."""
+        """A middleware that notes which connections are busy."""
 
         @web.middleware  # type: ignore[untyped-decorator, unused-ignore]
         async def note(request: Any, handler: Any) -> Any:
@@ -104,7 +104,7 @@ class Guard:
         return note
 
     async def sweep(self) -> None:
-        """Close quiet connections, again and again."""
+        """Close idle connections at intervals, until cancelled."""
         while True:
             now = asyncio.get_running_loop().time()
             self._quiet_since = {each: self._quiet_since.get(each, now) for each in self.http.connections}
@@ -148,7 +148,7 @@ class Door:
         return len(self._connections)
 
     async def accept(self, listeners: list[TrackedSocket]) -> None:
-        """Accept at all listeners until cancelled; handshakes that are not done by then are given up."""
+        """Accept connections at all listeners until cancelled; handshakes that are not done by then are dropped."""
         async with asyncio.TaskGroup() as tasks:
 
             def take(connection: TrackedSocket, address: str | None) -> None:
@@ -169,7 +169,7 @@ class Door:
                 tasks.create_task(accept_callers(listener, take, self._tell))
 
     async def _greet(self, connection: TrackedSocket, address: str | None, task: asyncio.Task[None]) -> None:
-        """Make the handshake; from then on the handler has the connection."""
+        """Make the TLS handshake, then hand the connection to the handler."""
         handshake = self._handshakes.enter(address, task.cancel)
         if handshake is None:
             self._on_refused("handshakes")
@@ -184,9 +184,9 @@ class Door:
                 ssl_handshake_timeout=HANDSHAKE_SECONDS,
                 ssl_shutdown_timeout=LINGER_SECONDS,
             )
-        except OSError:  # a stranger's, who is not worth a line
+        except OSError:  # a failed handshake of a stranger is not logged
             return
-        except Exception:  # whatever it is, others are served
+        except Exception:  # others have to be served whatever it was
             self._log.log(logging.ERROR, "a handshake failed", traceback=True)
         finally:
             self._handshakes.leave(handshake)
@@ -217,10 +217,10 @@ async def listen(host: str, port: int) -> list[TrackedSocket]:
             listener.bind(address)
             listener.listen(BACKLOG)
             listener.setblocking(False)
-    except (OSError, UnicodeError) as error:  # the latter of a name that no host can have
+    except (OSError, UnicodeError) as error:  # the latter for a name that no host can have
         for listener in listeners:
             listener.close()
-        raise InputError(f"listen: {host}:{port} cannot be listened on: {error}") from error
+        raise InputError(f"listen: cannot listen on {host}:{port}: {error}") from error
     return listeners
 
 

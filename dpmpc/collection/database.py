@@ -1,39 +1,49 @@
-"""SQLite as a server's stores use it: commits that last, files for their owner alone, errors of this package.
+"""Open the databases of a server's stores with durable commits, and chain their rows by hashes.
 
 Promised: what a transaction has committed survives a crash of the process, of the system, and a loss of power, because
 what is committed is synced before a commit returns (synchronous=EXTRA) and directory entries are synced when files
-appear. A transaction is in the file as a whole or not at all. Not promised: anything on a disk that says "synced"
-before it is, or on a file system that others mount too.
+appear. A transaction is in the file as a whole or not at all. Files are for their owner alone, and errors are those of
+this package. Not promised: anything on a disk that says "synced" before it is, or on a file system that others mount
+too.
+
+Link i of a chain is SHA-256(label || link i-1 || fields of row i), and link 0 is 32 zero bytes. A store keeps each
+row's link beside it, and the last link with the number of rows in a place of its own, the *head*. Promised: whatever
+bit of a row, a link or the head changes, the links no longer agree. Not promised: that a forger is noticed, who
+computes all links anew; a store lies in a private folder, and this is for disks that fail.
 """
 
 from __future__ import annotations
 
 import abc
 import contextlib
+import hashlib
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
 from dpmpc.errors import SpoolError
+from dpmpc.randomness import Label
 from dpmpc.storage import require_private, sync
 from dpmpc.untrusted import printable
 
 Journal = Literal["WAL", "DELETE"]
+Field = int | float | str | bytes | None
 
+CHAIN_START = bytes(32)
 _PATIENCE_S = 60.0  # for another process's transaction, the longest of which writes a whole batch
 _CACHE_KIB = 32 << 10
 _LOG_PAGES = 8192  # of 4 KiB: pages that many commits touch are written back once
 
 
 class Store(abc.ABC):
-    """What holds files open: to be closed, or used in a `with` statement."""
+    """Base of a store that holds files open until `close`, or until its `with` statement ends."""
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
 
     def __enter__(self) -> Self:
         return self
@@ -45,7 +55,7 @@ class Store(abc.ABC):
 
 
 def private_folder(folder: Path) -> None:
-    """Make a folder of mode 0700, or refuse one that others may look into."""
+    """Make a folder with mode 0700; refuse an existing one that others can read."""
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
         sync(folder.absolute().parent)
@@ -53,7 +63,7 @@ def private_folder(folder: Path) -> None:
 
 
 def connect(path: Path, *, create: bool, journal: Journal = "WAL") -> sqlite3.Connection:
-    """Open a database in a private folder; one that is not there is made (mode 0600) or refused.
+    """Open a database in a private folder; create a missing one (mode 0600) or refuse it.
 
     Threads may take turns on the connection.
 
@@ -65,7 +75,7 @@ def connect(path: Path, *, create: bool, journal: Journal = "WAL") -> sqlite3.Co
         Whether to make it if it is not there.
     journal : str
         "WAL" for many commits a second: what was committed last may lie in a second file, and a damaged bit of that
-        file takes those commits back without a word. "DELETE" for few commits that must not be taken back: all that
+        file silently takes those commits back. "DELETE" for few commits that must not be taken back: all that
         was committed lies in the database file.
     """
     if create:
@@ -79,7 +89,7 @@ def connect(path: Path, *, create: bool, journal: Journal = "WAL") -> sqlite3.Co
     try:
         (mode,) = connection.execute(f"PRAGMA journal_mode = {journal}").fetchone()
         if mode.upper() != journal:
-            raise SpoolError(f"{path}: journal mode {mode} found and kept by another process, {journal} expected")
+            raise SpoolError(f"{path}: journal mode {mode} in use by another process, {journal} expected")
         connection.execute("PRAGMA synchronous = EXTRA")  # FULL, and the folder once a rollback journal is deleted
         connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
         connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
@@ -91,7 +101,7 @@ def connect(path: Path, *, create: bool, journal: Journal = "WAL") -> sqlite3.Co
 
 @contextlib.contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Commit what is done inside, or nothing of it; no other process writes meanwhile."""
+    """Commit all statements of the body, or none of them; no other process writes meanwhile."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -104,10 +114,46 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 @contextlib.contextmanager
 def typed_errors(place: Path) -> Iterator[None]:
-    """Turn what SQLite and the system report of a place into a `SpoolError`, a damaged database included."""
+    """Turn errors of SQLite and the system into a `SpoolError` that names the place."""
     try:
         yield
     except (sqlite3.Error, OSError) as error:
         raise SpoolError(f"{place}: {error}") from error
     except (UnicodeDecodeError, OverflowError, MemoryError) as error:  # as Python reads what a damaged file holds
-        raise SpoolError(f"{place}: a damaged database: {printable(str(error))}") from error
+        raise SpoolError(f"{place}: the database is damaged: {printable(str(error))}") from error
+
+
+def link(label: Label, previous: bytes, fields: Iterable[Field]) -> bytes:
+    """Return the link of a row.
+
+    Parameters
+    ----------
+    label : Label
+        Of the store.
+    previous : bytes
+        The link of the row before, or `CHAIN_START`.
+    fields : iterable
+        What the row holds; the kind and the length of each are hashed too.
+    """
+    return hashlib.sha256(label.value + previous + b"".join(map(_framed, fields))).digest()
+
+
+def links(label: Label, rows: Iterable[Sequence[Field]]) -> list[bytes]:
+    """Return the links of all rows, in their order."""
+    chain: list[bytes] = []
+    for fields in rows:
+        chain.append(link(label, chain[-1] if chain else CHAIN_START, fields))
+    return chain
+
+
+def first_difference(kept: Sequence[object], expected: Sequence[bytes]) -> int | None:
+    """Return the index of the first row whose link is not the one that was kept; None if there is none."""
+    for index, (one, other) in enumerate(zip(kept, expected, strict=True)):
+        if one != other:
+            return index
+    return None
+
+
+def _framed(value: Field) -> bytes:
+    content = value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogateescape")
+    return f"{type(value).__name__}:{len(content)}:".encode() + content

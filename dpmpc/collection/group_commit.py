@@ -1,7 +1,7 @@
-"""One thread that stores uploads: all that wait are written with one sync and one transaction, then acknowledged.
+"""Store uploads in one thread: all that wait are written with one sync and one transaction, then acknowledged.
 
 While a group is being written the next one gathers, so that the disk's delay is paid once for a group and not once for
-a report; a lone upload waits for nobody.
+a report; a single upload does not wait for others.
 
 A server stores `Collection.most_stored` reports. An address stores at most as many as there is room left afterwards:
 the first one may take a half, the next one a quarter, and whoever has one report finds room as long as there is any.
@@ -38,7 +38,7 @@ Outcome = Added | Exception
 
 
 class NoRoom(SpoolError):
-    """Neither the disk nor the collection's end: the sender has its share of the reports that a server stores."""
+    """The sender has used up its share of the reports that the server stores."""
 
 
 class _Request(NamedTuple):
@@ -81,7 +81,7 @@ class GroupCommit:
         return self._thread.is_alive()
 
     async def commit(self, body: bytes, sender: str = "") -> Added:
-        """Store the reports of a body and return when they will last.
+        """Store the reports of a body durably before returning.
 
         Parameters
         ----------
@@ -93,7 +93,7 @@ class GroupCommit:
         Raises
         ------
         ReportRejected
-            If the body is no list of reports to this server, or a report id was used for another report.
+            If the body is not a list of reports to this server, or a report id was used for another report.
         CollectionClosed
             If the spool was closed for good.
         NoRoom
@@ -110,7 +110,7 @@ class GroupCommit:
         return await future
 
     async def close(self) -> None:
-        """Store what waits, then stop."""
+        """Store the uploads that wait, then stop."""
         with self._wake:
             self._ending = True
             self._wake.notify()
@@ -123,14 +123,14 @@ class GroupCommit:
             try:
                 outcomes = self._store([(request.body, request.sender) for request in group])
                 self.failing = False
-            except Exception as error:  # whatever it is, those who wait must hear of it
+            except Exception as error:  # any failure has to reach the requests that wait
                 outcomes = [error] * len(group)
                 self.failing = isinstance(error, SpoolError)
             self._on_group(len(group), time.perf_counter() - start)
             self._loop.call_soon_threadsafe(_deliver, group, outcomes)
 
     def _next_group(self) -> list[_Request]:
-        """Wait for requests; none are returned when none will come."""
+        """Wait for requests and return a group of them, or an empty list once no more will come."""
         group: list[_Request] = []
         expanded = 0
         with self._wake:
@@ -143,7 +143,7 @@ class GroupCommit:
         return group
 
     def _store(self, bodies: Sequence[tuple[bytes, str]]) -> list[Outcome]:
-        """Return what became of each body."""
+        """Store what the bodies hold and return the outcome of each."""
         outcomes: dict[int, Outcome] = {}
         uploads: dict[int, Upload] = {}
         for index, (body, _) in enumerate(bodies):
@@ -183,7 +183,7 @@ class GroupCommit:
         return new <= self._largest_share(own, room)
 
     def _largest_share(self, own: int, room: int) -> int:
-        """How many more reports an address may store that has stored `own`, where there is room for `room` more."""
+        """Return how many more reports an address may store that has stored `own`, with room for `room` in all."""
         if self._form.collection.authenticated:
             return room
         if own == 0:
@@ -199,7 +199,7 @@ class GroupCommit:
 
 def _deliver(group: Sequence[_Request], outcomes: Sequence[Outcome]) -> None:
     for request, outcome in zip(group, outcomes, strict=True):
-        if request.future.done():  # whoever asked has gone
+        if request.future.done():  # the request was cancelled
             continue
         if isinstance(outcome, Exception):
             request.future.set_exception(outcome)

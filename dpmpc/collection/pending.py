@@ -1,4 +1,4 @@
-"""What a client has still to send: records on its disk, until every server has acknowledged them.
+"""Keep what a client still has to send: records on its disk, until every server has acknowledged them.
 
 A report that was sent once must not be made again: other noise for the same row would protect it less, and a server
 refuses other words under the same id. So the records are here, durable, before the first byte leaves, and whoever
@@ -145,7 +145,7 @@ class Pending:
         with self._transaction():
             tables = {name for (name,) in self._database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             if tables not in (set(), _NAMES):
-                raise InputError(f"state: {self._path} given, a database of something else; another file expected")
+                raise InputError(f"state: {self._path} given, a database with other tables; another file expected")
             self._path.chmod(0o600)  # of ours alone, before it holds a record
             if not tables:
                 self._begin(reports)
@@ -225,7 +225,7 @@ class Pending:
 
 
 def _overwrite(unlinked: int) -> None:
-    """Write zeros over a file that has no name any more."""
+    """Overwrite an unlinked file with zeros."""
     status = os.fstat(unlinked)
     if status.st_nlink:
         return

@@ -1,4 +1,4 @@
-"""The bytes of an upload: nothing but records of one fixed size, one for each report.
+"""Write and read the bytes of an upload: records of one fixed size, one for each report, and nothing else.
 
 ======  =========  ===========================================================
 offset  bytes      field
@@ -14,8 +14,8 @@ With additive shares all servers but the last get a key, hence 48 bytes; with Sh
 them, where dealing is checked, the share of one more word: a mask, uniform and fresh for each report, of which the
 servers open one linear combination with the words (`dpmpc.collection.dealing`). A key stands
 for the share that ``derive_share_key(key, collection, server)`` expands to (`dpmpc.sharing.batch`). The tag is no
-secret: it tells a server at the door that the record is whole and meant for it and this collection. It proves nothing
-else.
+secret: it lets a server check on arrival that the record is whole and meant for it and this collection, and proves
+nothing else.
 
 `decode` trusts nothing: whatever the bytes are, it returns canonical words or raises `ReportRejected`.
 """
@@ -33,8 +33,9 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
+from dpmpc.arguments import require_whole
 from dpmpc.client import Client
-from dpmpc.collection.spool import ID_BYTES
+from dpmpc.collection.report_ids import ID_BYTES
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError, ReportRejected
 from dpmpc.randomness import KEY_BYTES, Label, Stream
@@ -62,8 +63,7 @@ class ReportFormat:
     server: int
 
     def __post_init__(self) -> None:
-        if not 0 <= self.server < len(self.collection.servers):
-            raise InputError(f"server: {self.server} given, 0 to {len(self.collection.servers) - 1} expected")
+        require_whole("server", self.server, 0, len(self.collection.servers) - 1)
 
     @functools.cached_property
     def by_key(self) -> bool:
@@ -140,7 +140,7 @@ class ReportFormat:
 
 
 def derive_share_key(key: bytes, collection: Collection, server: int) -> bytes:
-    """HKDF-SHA256 of a report's key, salt the collection's digest, info = label || 0x00 || server (8 bytes LE)."""
+    """Return HKDF-SHA256(key) with salt = the collection's digest, info = label || 0x00 || server (8 bytes LE)."""
     info = Label.REPORT_SHARE.value + b"\0" + server.to_bytes(8, "little")
     return HKDF(algorithm=hashes.SHA256(), length=KEY_BYTES, salt=collection.digest, info=info).derive(key)
 

@@ -1,4 +1,4 @@
-"""Clients that are known beforehand: one report for each identity.
+"""Admit only clients that are known beforehand, each with one report.
 
 The operator of a roster gives every client a *ticket*: a report id and a secret of 32 bytes. A client shows server j
 the token ``derive(secret, Label.CLIENT_TOKEN, j, 32)``; server j holds SHA-256 of it, beside the report id. As the id
@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpmpc.collection.spool import ID_BYTES, ID_TYPE
+from dpmpc.collection.report_ids import ID_BYTES, ID_TYPE
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError
 from dpmpc.network.identity import write_private
@@ -94,7 +94,7 @@ class Roster:
         return len(self._entries) // _ENTRY_BYTES
 
     def admits(self, report: bytes, token: bytes) -> bool:
-        """Whether the token is that of the client whose report this is."""
+        """Return whether the token is that of the client whose report this is."""
         row = bisect.bisect_left(range(len(self)), report, key=self._report)
         start = row * _ENTRY_BYTES
         entry = self._entries[start : start + _ENTRY_BYTES]
@@ -115,7 +115,7 @@ def draw_tickets(clients: Sequence[str]) -> list[Ticket]:
 def write_roster(path: Path, collection: Collection, server: int, tickets: Sequence[Ticket]) -> None:
     """Write what a server has to know: report ids and hashes of tokens, in the order of the ids; mode 0600."""
     if not collection.authenticated:
-        raise InputError("collection: authenticated = false given, true expected: nobody would ask the roster")
+        raise InputError("collection: authenticated = false given, true expected: the roster would not be used")
     entries = sorted(ticket.report + hashlib.sha256(ticket.token(server)).digest() for ticket in tickets)
     write_private(path, _header(collection, server) + b"".join(entries))
 

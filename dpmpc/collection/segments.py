@@ -1,28 +1,37 @@
-"""Rows of words in files of fixed size, written at the end and gathered in any order.
+"""Keep rows of words in files of fixed size: append, gather in any order, and compare with checksums.
 
 Row number `position` is row ``position % rows`` of ``segment-NNNNNN.npy``, NNNNNN = ``position // rows``. Each file is
 a valid ``.npy`` of uint64, (rows, copies, width), from the moment that it has its name: rows not yet written are zero
 and take no room on the disk.
 
-Promised: what `write` returned for survives a loss of power, the file's name included. Not promised: which rows mean
-anything. That is the index's to know.
+Promised: what `Segments.write` returned for survives a loss of power, the file's name included; a `SpoolShare` never
+returns words whose checksum is another than that of the words that were added. Not promised: which rows mean anything,
+and what their checksums have to be. The index knows both (`dpmpc.collection.spool_index`).
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import math
 import os
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.collection.database import typed_errors
-from dpmpc.encoding.ring import Words
+from dpmpc.collection.report_ids import ID_BYTES
+from dpmpc.encoding.ring import Ring, Words
 from dpmpc.errors import SpoolError
+from dpmpc.sharing.batch import Share
 from dpmpc.storage import sync
 
+CHECKSUM_BYTES = 8
+NEW_CHECKSUM, OLD_CHECKSUM = "id and words", "words"  # of what a checksum is; the latter in spools of version 0.1
+_BLOCK_BYTES = 1 << 26  # of a batch's words that are in memory while it is read
+_CHECKED_ROWS = 1 << 14  # at once
 _PIECE_BYTES = 1 << 24  # read at once
 _GAP_BYTES = 1 << 16  # rows closer than this are read in one go
 
@@ -55,6 +64,11 @@ class Segments:
         self._piece = max(1, _PIECE_BYTES // self.row_bytes)
         self._ready = -1  # the segment whose name this process has synced
 
+    @property
+    def block_rows(self) -> int:
+        """How many rows may be in memory at once."""
+        return max(1, _BLOCK_BYTES // self.row_bytes)
+
     def write(self, position: int, words: Words) -> None:
         """Write rows from `position` on, and return when they are on the disk."""
         while len(words):
@@ -82,7 +96,7 @@ class Segments:
         return self._folder / f"segment-{segment:06d}.npy"
 
     def _prepare(self, segment: int) -> None:
-        """Make the file unless it is there; its name lasts before anything relies on it."""
+        """Make the file unless it is there, and sync its name before anything relies on it."""
         if segment == self._ready:
             return
         path = self._path(segment)
@@ -93,7 +107,7 @@ class Segments:
                 file.truncate(len(self._header) + self._rows * self.row_bytes)
                 os.fsync(file.fileno())
             unfinished.replace(path)
-        sync(self._folder)  # whoever named the file may have been killed before it did
+        sync(self._folder)  # the process that named the file may have been killed before it synced the name
         self._ready = segment
 
     def _write(self, segment: int, row: int, words: Words) -> None:
@@ -115,3 +129,92 @@ class Segments:
         if words.nbytes != count * self.row_bytes:
             raise SpoolError(f"{self._path(segment)} ended early: rows {row} to {row + count - 1} expected")
         return words.reshape(count, *self.shape)
+
+
+class Checksum:
+    """A checksum of the words of one report.
+
+    Parameters
+    ----------
+    kind : str
+        `NEW_CHECKSUM` or `OLD_CHECKSUM`.
+    """
+
+    def __init__(self, kind: str):
+        self._covers_id = {OLD_CHECKSUM: False, NEW_CHECKSUM: True}[kind]
+
+    def of(self, report: bytes, words: Words) -> bytes:
+        """Return the checksum of a report, 8 bytes."""
+        content = report + words.tobytes() if self._covers_id else words.tobytes()
+        return hashlib.sha256(content).digest()[:CHECKSUM_BYTES]
+
+    def of_all(self, ids: NDArray[np.bytes_], block: Words) -> NDArray[np.bytes_]:
+        """Return what `of` gives for each row, computed on one buffer: a batch is checked more than once."""
+        rows = np.ascontiguousarray(block).view(np.uint8).reshape(len(block), -1)
+        if self._covers_id:
+            names = np.frombuffer(ids.tobytes(), np.uint8).reshape(-1, ID_BYTES)
+            rows = np.concatenate([names, rows], axis=1)
+        data, size, sha256 = rows.reshape(-1).data, rows.shape[1], hashlib.sha256
+        content = b"".join([sha256(data[at : at + size]).digest() for at in range(0, len(data), size)])
+        digests = np.frombuffer(content, np.uint8).reshape(-1, sha256().digest_size)[:, :CHECKSUM_BYTES]
+        return np.ascontiguousarray(digests).view(f"S{CHECKSUM_BYTES}")[:, 0]
+
+
+class SpoolShare(Share):
+    """A share whose rows are gathered from segments, a block of consecutive ones at a time.
+
+    A batch is in the order of the ids, and the segments are in the order in which reports came in. So every block goes
+    through the segments once, and its rows are near one another there. What is read is compared with its checksums.
+    Threads may not share it.
+
+    Parameters
+    ----------
+    segments : Segments
+        Where the words are.
+    ring : Ring
+        Of the words.
+    checksum : Checksum
+        How they are checked.
+    ids, positions, checksums : ndarray
+        For each row, the report's id, where its words are, and what their checksum has to be.
+    """
+
+    def __init__(
+        self,
+        segments: Segments,
+        ring: Ring,
+        checksum: Checksum,
+        ids: NDArray[np.bytes_],
+        positions: NDArray[np.int64],
+        checksums: NDArray[np.bytes_],
+    ):
+        self._segments, self._checksum = segments, checksum
+        self.shape, self.ring = (len(positions), *segments.shape), ring
+        self._ids, self._positions, self._checksums = ids, positions, checksums
+        self._first, self._block = 0, np.empty((0, *segments.shape), np.uint64)
+
+    def _rows(self, first: int, count: int) -> Words:
+        if first < self._first or first + count > self._first + len(self._block):
+            self._load(first, max(count, self._segments.block_rows))
+        return self._block[first - self._first :][:count]
+
+    def _load(self, first: int, count: int) -> None:
+        self._first, self._block = first, self._block[:0].copy()  # the old block's memory goes to the new one
+        block = self._segments.read(self._positions[first : first + count])
+        for start in range(first, first + len(block), _CHECKED_ROWS):
+            rows = slice(start, min(start + _CHECKED_ROWS, first + len(block)))
+            found = self._checksum.of_all(self._ids[rows], block[rows.start - first : rows.stop - first])
+            if (found != self._checksums[rows]).any():
+                where = f"rows from {start} on, of {len(self._positions)} in the batch,"
+                raise SpoolError(
+                    f"segments: {where} are not as they were added; the next run finds and leaves out those that are "
+                    "damaged, unless other servers have begun to open this batch"
+                )
+        self._block = block
+
+    def write(self, file: IO[bytes]) -> None:
+        """Write the rows as ``.npy``."""
+        file.write(npy_header(self.shape))
+        step = self._segments.block_rows
+        for first in range(0, self.shape[0], step):
+            file.write(self.rows(first, min(step, self.shape[0] - first)).data)

@@ -1,9 +1,9 @@
-"""Where a server of a collection keeps what it has: one folder for its owner alone, whose parts are named here.
+"""Name and check the parts of a server's private folder.
 
 ======================  ===============================================================
 ``identity/``           party.crt and party.key, as `dpmpc identity` writes them
 ``spool/``              the shares of the reports
-``ledger/``             what this server has ever opened; better on another disk
+``ledger/``             what this server has ever opened; preferably on another disk
 ``roster``              who may contribute, where the collection asks for that
 ``release.lock``        the process that takes part in a release, while it does
 ======================  ===============================================================
@@ -18,6 +18,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from dpmpc.arguments import require_whole
 from dpmpc.collection.spool import Spool
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError
@@ -65,8 +66,7 @@ class ServerFolder:
 
     def require_server(self, collection: Collection, server: int) -> None:
         """Refuse a folder whose certificate is not the one that the collection pins for this server."""
-        if not 0 <= server < len(collection.servers):
-            raise InputError(f"server: {server} given, 0 to {len(collection.servers) - 1} expected by the collection")
+        require_whole("server", server, 0, len(collection.servers) - 1)
         path = self.identity / CERTIFICATE_FILE
         try:
             own = path.read_bytes()
@@ -77,7 +77,7 @@ class ServerFolder:
 
     @contextlib.contextmanager
     def releasing(self, server: int) -> Iterator[None]:
-        """Be the only process of this machine that takes part in a release for this folder.
+        """Hold the lock that lets one process at a time take part in a release for this folder.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What a server answers: the HTTP side of a collection.
+"""Answer the HTTP requests of a collection.
 
 ===============================================  ==========================================================
 ``POST /v1/collections/DIGEST/reports``          body: records (`reports`); header ``Authorization: Bearer
@@ -12,10 +12,10 @@ An upload is answered with 200 and ``{"stored": m, "duplicates": q}`` when its r
 Every other answer is ``{"error": NAME, "message": TEXT}``, and nothing of the upload was stored by it:
 
 ====  ====================================================================================================
-400   ReportRejected: no list of reports to this server for this collection
+400   ReportRejected: not a list of reports to this server for this collection
 401   Unauthenticated: a token is needed
 403   Unknown: the roster does not know this token with this report
-404   there is no such collection, or no such page
+404   no such collection, or no such page
 409   ReportConflict: a report id was used for another report
 410   CollectionClosed: after closing
 411   LengthRequired
@@ -28,10 +28,10 @@ Every other answer is ``{"error": NAME, "message": TEXT}``, and nothing of the u
 ====  ====================================================================================================
 
 Promised: nothing that a client sends is logged, and no answer holds anything but public facts and what the client has
-itself sent. Not promised: that a client whose connection broke knows whether it was heard. It sends the same bytes
-again.
+itself sent. Not promised: that a client whose connection failed knows whether its upload was stored. It sends the same
+bytes again.
 
-What an operator watches, in the text format of Prometheus. No address, report id or token is among it.
+The metrics are in the text format of Prometheus. They hold no address, report id or token.
 """
 
 from __future__ import annotations
@@ -49,22 +49,35 @@ from typing import Any
 from dpmpc.collection.admission import Admission, Limits, Refusal
 from dpmpc.collection.connections import SeldomLogger
 from dpmpc.collection.group_commit import GroupCommit, NoRoom
+from dpmpc.collection.report_ids import ID_BYTES
 from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.roster import Roster
-from dpmpc.collection.spool import ID_BYTES, Added, Spool
+from dpmpc.collection.spool import Added, Spool
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import CollectionClosed, InputError, ReportConflict, ReportRejected, SpoolError
 from dpmpc.network.callers import network_of
 
 try:
+    from aiohttp import web
     from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 except ImportError as error:
-    from dpmpc.errors import InputError
+    raise InputError("dpmpc.collection needs aiohttp and prometheus-client: pip install 'dpmpc[intake]'") from error
 
-    raise InputError("dpmpc.collection needs prometheus-client: pip install 'dpmpc[intake]'") from error
+LEAST_FREE_BYTES = 1 << 26  # on the spool's disk; below it a server is not healthy, though it may store some more
+LONGEST_RETRY_S = 86400.0  # a rate may be so low that the next report is due in longer than a float can say
+LOGGER = logging.getLogger("dpmpc.collection")
+UPLOADS = "/v1/collections/{digest}/reports"
+_BEARER = "Bearer "
+_RETRY_SECONDS = 30.0  # a full disk takes a while to clear
+_STATUS: tuple[tuple[type[InputError], int], ...] = (
+    (ReportConflict, 409),
+    (ReportRejected, 400),
+    (CollectionClosed, 410),
+)
+_COMMIT_SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+_COMMIT_REQUESTS = (1, 3, 10, 30, 100, 300, 1000)
 
-_SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-_REQUESTS = (1, 3, 10, 30, 100, 300, 1000)
+Handler = Callable[[Any], Awaitable[Any]]
 
 
 class Metrics:
@@ -87,13 +100,18 @@ class Metrics:
         self.duplicates = Counter("dpmpc_reports_duplicate", "Reports acknowledged again", registry=registry)
         self.rejected = Counter("dpmpc_requests_rejected", "Uploads turned away", ["reason"], registry=registry)
         self.refused = Counter(
-            "dpmpc_connections_refused", "Connections that were one too many", ["reason"], registry=registry
+            "dpmpc_connections_refused",
+            "Connections refused because there were too many",
+            ["reason"],
+            registry=registry,
         )
         self.bytes = Counter("dpmpc_upload_bytes", "Bytes of accepted bodies", registry=registry)
         self._seconds = Histogram(
-            "dpmpc_commit_seconds", "Time to store a group of uploads", buckets=_SECONDS, registry=registry
+            "dpmpc_commit_seconds", "Time to store a group of uploads", buckets=_COMMIT_SECONDS, registry=registry
         )
-        self._requests = Histogram("dpmpc_commit_requests", "Uploads of a group", buckets=_REQUESTS, registry=registry)
+        self._requests = Histogram(
+            "dpmpc_commit_requests", "Uploads of a group", buckets=_COMMIT_REQUESTS, registry=registry
+        )
         for name, text, function in (
             ("dpmpc_reports_stored", "Reports in the spool", stored),
             ("dpmpc_waiting_bytes", "Bytes that uploads hold until they are stored", waiting),
@@ -109,25 +127,6 @@ class Metrics:
     def text(self) -> bytes:
         """Return all figures."""
         return bytes(generate_latest(self._registry))
-
-
-try:
-    from aiohttp import web
-except ImportError as error:
-    raise InputError("dpmpc.collection needs aiohttp: pip install 'dpmpc[intake]'") from error
-LEAST_FREE_BYTES = 1 << 26  # on the spool's disk; below it a server is not healthy, though it may store some more
-LONGEST_RETRY_S = 86400.0  # a rate may be so low that the next report is due in longer than a float can say
-LOGGER = logging.getLogger("dpmpc.collection")
-UPLOADS = "/v1/collections/{digest}/reports"
-_BEARER = "Bearer "
-_RETRY_SECONDS = 30.0  # a full disk is not mended at once
-_STATUS: tuple[tuple[type[InputError], int], ...] = (
-    (ReportConflict, 409),
-    (ReportRejected, 400),
-    (CollectionClosed, 410),
-)
-
-Handler = Callable[[Any], Awaitable[Any]]
 
 
 class Service:
@@ -187,16 +186,16 @@ class Service:
         return application
 
     def count_refused(self, reason: str) -> None:
-        """Count a connection that was one too many."""
+        """Count a connection that was refused because there were too many."""
         self._metrics.refused.labels(reason).inc()
 
     async def close(self) -> None:
-        """Store what waits, then take no more."""
+        """Store the uploads that wait, then take no more."""
         await self._commits.close()
 
     @property
     def _answer_errors(self) -> Any:
-        """Answers in JSON whatever happens, and logs what should not."""
+        """A middleware that answers every failure in JSON, and logs unexpected ones."""
 
         @web.middleware  # type: ignore[untyped-decorator, unused-ignore]
         async def answer(request: Any, handler: Handler) -> Any:
@@ -208,7 +207,7 @@ class Service:
                 raise
             except Exception:
                 self.log.log(logging.ERROR, "an upload failed", traceback=True)
-                return _refused(500, "InternalError", "nothing is known about this upload; try again later")
+                return _refused(500, "InternalError", "it is not known whether this upload was stored; try again later")
 
         return answer
 
@@ -246,7 +245,7 @@ class Service:
                     body = await request.read()
             except TimeoutError:
                 request.protocol.force_close()
-                raise Refusal(408, "TooSlow", f"body: not there in {self.limits.read_seconds:g} s") from None
+                raise Refusal(408, "TooSlow", f"body: not received within {self.limits.read_seconds:g} s") from None
             if self._roster is not None and token is not None:
                 _authenticate(self._roster, self._form, token, body)
             return await self._commits.commit(body, network_of(request.remote)), length
@@ -268,7 +267,7 @@ class Service:
         return _json(200 if healthy else 503, state)
 
     def _has_disk(self) -> bool:
-        """Whether the spool's disk has room for some uploads more."""
+        """Return whether the spool's disk has room for some more uploads."""
         try:
             return shutil.disk_usage(self._spool_folder).free >= LEAST_FREE_BYTES
         except OSError:

@@ -1,4 +1,4 @@
-"""One server of a collection as a process: sockets, TLS, signals.
+"""Run one server of a collection as a process: sockets, TLS, signals.
 
 Promised: TLS 1.3 with the certificate that the collection pins, and nothing else on the port; connections and
 handshakes are bounded in number and time (`dpmpc.collection.connections`); SIGTERM and SIGINT stop the server within
@@ -91,7 +91,7 @@ def serve(
 async def _listen(
     service: Service, context: ssl.SSLContext, host: str, port: int, on_listening: Callable[[int], None]
 ) -> None:
-    """Serve until a signal comes, then finish what has begun."""
+    """Serve until a signal arrives, then finish the requests that have begun."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

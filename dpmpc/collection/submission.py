@@ -1,10 +1,10 @@
-"""A client's side of a collection: make reports, keep them, send them until every server has acknowledged them.
+"""Submit rows to a collection: make reports, keep them, send them until every server has acknowledged them.
 
 Promised: records are on the client's disk before the first byte leaves (`pending`), so a submission can be repeated
-after whatever has happened, and counts once. Only a server with the pinned certificate is spoken to. What may pass, a
-broken connection, a full queue, a server that restarts, is tried again with growing, random delays, until time is over;
-then, and when a server refuses for good, the error says which server. Meanwhile, whoever watches is told of a server
-that keeps silent. What a server answers is bounded, checked and escaped before anybody reads it (`dpmpc.untrusted`); an
+after any failure, and counts once. Only a server with the pinned certificate is contacted. Temporary obstacles (a lost
+connection, a full queue, a server that restarts) lead to another attempt after growing, random delays, until time is
+up; then, and when a server refuses for good, the error names the server. Meanwhile `tell` is called about a server that
+does not answer. What a server answers is bounded, checked and escaped before anybody reads it (`dpmpc.untrusted`); an
 answer that cannot be is a `ProtocolFailure` that names the server. Not promised: that a report is in the release. A
 server may be down until the collection closes.
 """
@@ -24,11 +24,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.arguments import require_positive, require_whole
 from dpmpc.client import Client
 from dpmpc.collection.pending import Pending, Record
+from dpmpc.collection.report_ids import ID_BYTES
 from dpmpc.collection.reports import make_reports
 from dpmpc.collection.roster import Ticket
-from dpmpc.collection.spool import ID_BYTES
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import (
     CollectionClosed,
@@ -52,7 +53,7 @@ except ImportError as error:
 SECONDS = 3600.0
 ATTEMPT_SECONDS = 30.0
 FIRST_DELAY, LONGEST_DELAY = 0.2, 60.0
-SILENCE_SECONDS, REMINDER_SECONDS = 5.0, 60.0  # until a server that acknowledges nothing is told of, and again
+SILENCE_SECONDS, REMINDER_SECONDS = 5.0, 60.0  # until a server that acknowledges nothing is reported, and again
 _ANSWER_BYTES = 1 << 14
 _LONGEST_MESSAGE = 300  # characters of a server's words that are shown
 _LONGEST_PAUSE = 86400.0  # seconds; no server asks for more
@@ -86,7 +87,7 @@ class _Reason(msgspec.Struct, frozen=True):
 
 @dataclasses.dataclass(frozen=True)
 class Submitted:
-    """What became of a submission.
+    """The outcome of a submission.
 
     Parameters
     ----------
@@ -96,7 +97,7 @@ class Submitted:
         For each server, what it stored in this run, and what it had already.
     finished_before : bool
         Whether nothing was sent because an earlier run had finished. Without tickets the state file then no longer
-        knows whose rows it was for: nobody has compared them with the rows of this run.
+        knows whose rows it was for: the rows of this run were not compared with them.
     """
 
     reports: int
@@ -139,9 +140,9 @@ class Submission:
     tell: Callable[[str], None] = lambda line: None
 
     def __post_init__(self) -> None:
-        for name in ("batch", "concurrency", "seconds"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise InputError(f"{name}: {getattr(self, name)} given, a positive finite number expected")
+        require_whole("batch", self.batch, 1)
+        require_whole("concurrency", self.concurrency, 1)
+        require_positive("seconds", self.seconds)
         if self.collection.authenticated != (self.tickets is not None):
             given = "none" if self.tickets is None else f"{len(self.tickets)}"
             raise InputError(f"tickets: {given} given for a collection with authenticated = {self.tickets is None}")
@@ -168,7 +169,7 @@ class Submission:
         return asyncio.run(self.send(rows))
 
     async def send(self, rows: NDArray[np.float64]) -> Submitted:
-        """Do what `run` does, in an event loop."""
+        """Do what `run` does, in the event loop that is running."""
         self.collection.verify()
         with self.open(rows) as pending:
             reports, finished = pending.reports, pending.finished
@@ -205,7 +206,7 @@ class Submission:
 
 
 class _Uploader:
-    """Sends one server what it has not acknowledged."""
+    """Send one server what it has not acknowledged."""
 
     def __init__(
         self, submission: Submission, server: int, pending: Pending, tickets: dict[bytes, Ticket] | None
@@ -243,7 +244,7 @@ class _Uploader:
                 self._pending.acknowledge(self._server, [record.position for record in window])
 
     async def _watch(self) -> None:
-        """Tell of the server's silence, within seconds and then now and then."""
+        """Report a server that does not answer, first within seconds and then at intervals."""
         loop = asyncio.get_running_loop()
         earliest = loop.time()
         while True:
@@ -265,7 +266,7 @@ class _Uploader:
             try:
                 await self._send(records)
             except DpmpcError:
-                list(requests)  # nothing more is begun
+                list(requests)  # so that the other workers begin nothing more
                 raise
 
     async def _send(self, records: list[Record]) -> None:
@@ -293,7 +294,7 @@ class _Uploader:
             delay = min(LONGEST_DELAY, 2 * delay)
 
     async def _attempt(self, body: bytes, headers: dict[str, str], reports: int) -> tuple[float, str | None]:
-        """Send once; return how long the server asks to wait, and why it was in vain."""
+        """Send once; return how long the server asks to wait, and why it failed, or None."""
         try:
             async with self._http.post(
                 self._url,
@@ -328,7 +329,7 @@ class _Uploader:
         raise ProtocolFailure(f"server {self._server}: {why}", self._server)
 
     def _count(self, content: bytes, reports: int) -> None:
-        """Add up what the server says that it stored, which is as many reports as were sent."""
+        """Add the counts that the server answered, which must account for every report that was sent."""
         try:
             counts = read_json(content, _Counts, largest=_ANSWER_BYTES)
         except ReadError as error:
@@ -358,7 +359,7 @@ def _pause(retry_after: str) -> float:
 
 
 async def _all(jobs: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
-    """Let all jobs end, then return their results or raise the first error: a connection is not cut off half-made."""
+    """Wait for all jobs to end, then return their results or raise the first error; no connection is cut off."""
     outcomes = await asyncio.gather(*jobs, return_exceptions=True)
     results = []
     for outcome in outcomes:

@@ -1,14 +1,9 @@
-"""The task file of a collection: everything that clients, servers and readers agree on before the first upload.
+"""Read, write and check the task file of a collection: what everybody agrees on before the first upload.
 
 The noise of a client is in its report before anybody knows how many reports there will be, or the public matrix, whose
 seed the servers toss after closing. So a collection fixes the noise for its *minimum batch*, and `Collection.task`
 recomputes the guarantee for the batch and the matrix that there are in the end: a matrix that gives less than was
 promised is drawn again, a batch that cannot give it is refused.
-
-Any server can deny reports until the minimum batch is left, and so choose who is in it. Where clients make the noise,
-the guarantee counts on the minimum batch less t clients, and t has to bound those that work with a server in
-*whichever* batch remains; so `design_collection` takes t from whoever asks, and has servers make the noise unless told
-otherwise.
 
 The file is TOML: what a `Task` says but for the number of clients and the seed of the matrix, the times, the sizes, and
 the servers with their certificates. It holds no secret. Its digest is that of the content, not of spaces and comments.
@@ -33,26 +28,21 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.bounds import Schema
 from dpmpc.encoding import plan_modulus
 from dpmpc.errors import CollectionClosed, GuaranteeError, InputError, TooFewClients
 from dpmpc.network.identity import check_certificate
-from dpmpc.noise import noise_from
-from dpmpc.planning import ReleaseSpec, design
-from dpmpc.privacy.exposure import MATRICES
 from dpmpc.randomness import SEED_BYTES, Label, derive
 from dpmpc.sharing import ShamirSharing
 from dpmpc.sketching import Sum
+from dpmpc.specification import MATRICES
 from dpmpc.storage import malformed
 from dpmpc.task import Task
 from dpmpc.untrusted import ReadError, printable, read_bytes, read_toml
 
 FORMAT = 1
 HTTPS_PORT = 443
-MOST_TOLD_ROWS = 256  # of one copy: what would hold against more clients takes time k^3 for each number of them
 ATTEMPTS = MATRICES  # matrices that are drawn from one toss before a batch is refused
 STORED_FACTOR = 4  # reports that a server stores at most, as a multiple of the largest batch
-MARGINS = (1.0, 1.02, 1.05, 1.1, 1.2)  # of the noise: matrices that are drawn later may need more than the first one
 
 
 class ServerEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -123,7 +113,7 @@ class Collection:
     template : dict
         The fields of a `Task` without the number of clients and the seed of the matrix.
     servers : tuple of ServerEntry
-        In party order.
+        In the order of their numbers.
     checked_dealing : bool
         Whether each report holds one more word, a mask by which servers check that its Shamir shares lie on polynomials
         (`dpmpc.collection.dealing`). True for all new collections with Shamir shares. Those of version 0.1, which have
@@ -160,8 +150,8 @@ class Collection:
             )
         if not self.name.strip():
             raise InputError(f"name: {self.name!r} given, what people call the collection expected")
-        for party, server in enumerate(self.servers):
-            _check_server(party, server)
+        for number, entry in enumerate(self.servers):
+            _check_server(number, entry)
         for what, places in (
             ("url", {server.upload_address for server in self.servers}),
             ("release address", {server.release_address for server in self.servers}),
@@ -249,10 +239,8 @@ class Collection:
             task.encoding.ring,
             self.largest_batch,  # at most so many contributions meet in a row
             task.statistic.largest_entry(task.encoding),
-            math.sqrt(draws * task.noise.variance),
+            functools.partial(task.noise.tail, draws),
             task.sketch.rows * task.width,
-            noise=task.noise.name,
-            scale=getattr(task.noise, "scale", None),
         )
         return self
 
@@ -286,27 +274,6 @@ class Collection:
                 if attempt == ATTEMPTS - 1 or self.template["sketch"]["family"] == Sum.family:
                     raise
         raise AssertionError("unreachable")
-
-    def omission(self, task: Task | None = None) -> str:
-        """Say what a server can do by denying reports, to the batch of `task` or to a minimum batch."""
-        task = task or self.plan
-        if task.noising.by == "servers":
-            return (
-                "a server that denies reports chooses whose reports are summed, which biases the result; it costs "
-                "nobody's privacy, since each server's noise suffices alone"
-            )
-        n, t = task.clients, task.trust.corrupt_clients
-        said = (
-            "a server that denies reports (selective dropping) chooses which clients are left, down to "
-            f"{self.minimum_batch:,}; the noise of {n - t:,} of {n:,} clients is counted on, so t = {t:,} has to bound "
-            "those that tell their noise or add none in any such batch"
-        )
-        if task.noising.reaches_several_rows(task.sketch) and task.sketch.rows > MOST_TOLD_ROWS:
-            return said
-        most = max(0, n - 1 - task.trust.dropouts)
-        more = sorted(count for count in {n // 10, n // 2, most} if count > t)
-        told = ", ".join(f"with {count:,} {_epsilon(task.epsilon_against(count))}" for count in more)
-        return f"{said}. If there were more of them: {told}" if told else said
 
     def require_size(self, clients: int) -> None:
         """Refuse a batch that is too small or too large."""
@@ -388,7 +355,7 @@ class Collection:
         return cls.from_dict(fields)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the TOML file, a new one."""
+        """Write the TOML file; refuse to replace one."""
         try:
             text = msgspec.toml.encode(self.to_dict())
         except ImportError as error:
@@ -420,124 +387,17 @@ class Collection:
             raise InputError(f"task: {error} is missing, unknown or of the wrong type") from error
 
 
-def design_collection(
-    name: str,
-    schema: Schema,
-    servers: tuple[ServerEntry, ...],
-    epsilon: float,
-    delta: float,
-    *,
-    opens: datetime.datetime,
-    closes: datetime.datetime,
-    expires: datetime.datetime,
-    minimum_batch: int,
-    largest_batch: int,
-    authenticated: bool = False,
-    noise_by: str | None = None,
-    corrupt_clients: int | None = None,
-    **options: Any,
-) -> Collection:
-    """Make a collection whose noise protects a minimum batch.
-
-    Parameters
-    ----------
-    name, opens, closes, expires, minimum_batch, largest_batch, authenticated, servers
-        See `Collection`.
-    schema : Schema
-        Columns and public bounds.
-    epsilon, delta : float
-        The budget of the one release.
-    noise_by : {"servers", "clients"}, optional
-        Who adds the noise; servers, unless told otherwise. Shamir shares need "clients", said in so many words.
-    corrupt_clients : int
-        t, needed where clients add the noise: how many reports of any batch that may remain, however a server has
-        chosen it, come from people who tell the server their noise or add none. It can be 0 only if each client is
-        known to be honest.
-    **options
-        Others of `ReleaseSpec.of`.
-
-    Returns
-    -------
-    Collection
-        Verified.
-
-    Raises
-    ------
-    InputError
-        If an argument is not what it has to be, the schema refuses values outside its bounds
-        (`Collection.require_clipping`), or clients are to add the noise and t is not given.
-    GuaranteeError, OverflowRisk
-        If the guarantee cannot be given.
-    """
-    noise_by, corrupt_clients = _noise_of(noise_by, corrupt_clients, options.get("sharing", "additive"), minimum_batch)
-    options |= {"noise_by": noise_by, "corrupt_clients": corrupt_clients}
-    task = design(ReleaseSpec.of(schema, minimum_batch, epsilon, delta, servers=len(servers), **options))
-    fields = _without_none(task.to_dict())
-    for derived in ("columns", "seed"):
-        fields["sketch"].pop(derived, None)
-    noise = fields.pop("noise")
-    for margin in MARGINS[task.noising.reaches_several_rows(task.sketch) :]:
-        collection = Collection(
-            name=name,
-            opens=opens,
-            closes=closes,
-            expires=expires,
-            minimum_batch=minimum_batch,
-            largest_batch=largest_batch,
-            authenticated=authenticated,
-            template={**fields, "noise": _raised(noise, margin)},
-            servers=servers,
-            checked_dealing=isinstance(task.scheme, ShamirSharing),
-        )
-        collection.require_clipping()
-        try:
-            return collection.verify()
-        except GuaranteeError:
-            if margin == MARGINS[-1]:
-                raise
-    raise AssertionError("unreachable")
-
-
-def _noise_of(noise_by: str | None, corrupt_clients: int | None, sharing: str, minimum_batch: int) -> tuple[str, int]:
-    """Fill in who adds the noise; refuse to guess how many clients are strangers where that is theirs."""
-    if noise_by is None and sharing == "shamir":
-        raise InputError(
-            "noise_by: none given with Shamir shares, 'clients' expected, together with corrupt_clients: a server's "
-            "own noise is no share, and noise by clients needs a bound on those that work with a server"
-        )
-    noise_by = noise_by or "servers"
-    if noise_by == "clients" and corrupt_clients is None:
-        raise InputError(
-            "corrupt_clients: none given, a number expected where clients add the noise: how many of any "
-            f"{minimum_batch} reports, chosen by a server that may deny all others, come from people who tell it their "
-            "noise or add none; or noise_by='servers', which needs no such number"
-        )
-    return noise_by, corrupt_clients or 0
-
-
-def _epsilon(epsilon: float) -> str:
-    """Say an epsilon in a sentence."""
-    return f"epsilon = {epsilon:.4g}" if math.isfinite(epsilon) else "no epsilon that is proven"
-
-
-def _raised(noise: dict[str, Any], factor: float) -> dict[str, Any]:
-    """Describe a noise whose standard deviation is so many times that of the described one."""
-    powers = {"sigma": 1, "scale": 1, "variance": 2}
-    raised = {name: value * factor ** powers[name] if name in powers else value for name, value in noise.items()}
-    return noise_from(raised).describe()
-
-
-def _check_server(party: int, server: ServerEntry) -> None:
+def _check_server(number: int, server: ServerEntry) -> None:
     host, _, port = server.release.rpartition(":")
     if not _is_https_host(server.url):
-        raise InputError(f"servers: url {server.url!r} of server {party} given, https://HOST[:PORT] expected")
+        raise InputError(f"servers: url {server.url!r} of server {number} given, https://HOST[:PORT] expected")
     if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-        raise InputError(f"servers: release {server.release!r} of server {party} given, HOST:PORT expected")
-    check_certificate(server.certificate.encode(), party)
+        raise InputError(f"servers: release {server.release!r} of server {number} given, HOST:PORT expected")
+    check_certificate(server.certificate.encode(), number, "server")
 
 
 def _is_https_host(url: str) -> bool:
-    """Whether this is https, a host and perhaps a port, and nothing else."""
+    """Return whether this is https, a host and perhaps a port, and nothing else."""
     try:
         parts = urllib.parse.urlsplit(url)
         port = parts.port
@@ -545,15 +405,6 @@ def _is_https_host(url: str) -> bool:
         return False
     named = bool(parts.hostname) and not set(parts.netloc) & set("@ ")
     return named and port != 0 and url == f"https://{parts.netloc}"
-
-
-def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what is None, which TOML cannot say; all of it is optional and None by default."""
-    return {
-        name: _without_none(value) if isinstance(value, dict) else value
-        for name, value in fields.items()
-        if value is not None
-    }
 
 
 @contextlib.contextmanager

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.arguments import require_finite, require_whole
 from dpmpc.bounds import Column
 from dpmpc.contributions.base import Contribution
 from dpmpc.encoding import FixedPoint, Sensitivity
@@ -35,10 +35,10 @@ class PowerSum(Contribution):
     name = "power-sum"
 
     def __init__(self, order: int, zero: float = 0.0):
-        self.order = _whole("order", order, 1, MOST_ORDER)
-        if not math.isfinite(zero):
-            raise InputError(f"zero: {zero} given, a finite number expected")
-        self.zero = float(zero) + 0.0  # -0.0 becomes 0.0: equal statistics are described by equal texts
+        self.order = require_whole("order", order, 1, MOST_ORDER)
+        self.zero = (
+            require_finite("zero", zero) + 0.0
+        )  # -0.0 becomes 0.0: equal statistics are described by equal texts
 
     @classmethod
     def of(cls, column: Column, order: int) -> PowerSum:
@@ -108,7 +108,7 @@ class ItemSketch(Contribution):
     name = "item-sketch"
 
     def __init__(self, items: int, rows: int, seed: bytes | str | int):
-        self.items = _whole("items", items, 2, MOST_ITEMS)
+        self.items = require_whole("items", items, 2, MOST_ITEMS)
         try:
             self.seed = seed_bytes(bytes.fromhex(seed) if isinstance(seed, str) else seed)
         except ValueError as error:
@@ -155,12 +155,6 @@ class ItemSketch(Contribution):
     def _table(self) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
         places, signs = self._matrix.entries(0, self.items)
         return places[:, 0], signs[:, 0]
-
-
-def _whole(name: str, value: int, least: int, most: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value <= most:
-        raise InputError(f"{name}: {value!r} given, a whole number from {least} to {most} expected")
-    return int(value)
 
 
 def _expect_one_column(name: str, columns: int) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpmpc._kernels import arithmetic
+from dpmpc.arguments import require_positive
 from dpmpc.bounds import Schema, clip_ball, largest_squared_norm
 from dpmpc.contributions.base import Contribution
 from dpmpc.encoding import FixedPoint, Sensitivity
@@ -27,9 +28,7 @@ class _RowStatistic(Contribution):
     """
 
     def __init__(self, radius: float | None = None):
-        if radius is not None and not (math.isfinite(radius) and radius > 0):
-            raise InputError(f"radius: {radius} given, a positive finite number expected")
-        self.radius = None if radius is None else float(radius)
+        self.radius = None if radius is None else require_positive("radius", radius)
 
     def parameters(self) -> dict[str, Any]:
         """Return the radius."""

@@ -1,4 +1,4 @@
-"""Parties with different columns of the same people release them together, and anybody can regress any on the others.
+"""Release the columns of several parties on the same people, and regress any of them on the others.
 
 Paper: Wu et al., Differentially Private Multi-Party Data Release for Linear Regression (UAI 2022). The parties
 agree on a `MixingTask`, everything public about the release; each `DataOwner` turns its own columns into noisy

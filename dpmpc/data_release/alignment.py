@@ -1,8 +1,11 @@
-"""The same people in the same order at all parties, without anybody telling who they are.
+"""Put the same people in the same order at all parties, without revealing who they are.
 
 Each party knows its subjects by an id. Under a fresh key K that all parties share and the public does not know, a
 party sorts its rows by HMAC-SHA256(K, id), so that parties with the same ids have the same order. Whether they have is
-found by comparing one number of each, a hash of K and of all ids, with `dpmpc.data_release.equality`.
+found by comparing one number of each, a hash of K and of all ids, by a private equality test
+(`dpmpc.data_release.equality`), each step of which is an exchange in which nobody sees what others show before its own
+words are fixed (`dpmpc.network.simultaneous`). If all numbers are equal, the order by keyed hashes is the common one;
+otherwise `align` ends the run as a `BatchMismatch` at every party.
 
 All parties know K. So whatever is keyed by K alone can be compared with guesses by any of them, and **nothing that is
 computed from ids is ever sent**, but for that number, encrypted under a key that no party has.
@@ -16,12 +19,16 @@ making, tells who is in somebody's file.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 from collections.abc import Sequence
 
+from dpmpc.data_release.equality import Comparison
 from dpmpc.data_release.group import ORDER
-from dpmpc.errors import InputError
+from dpmpc.errors import BatchMismatch, InputError
+from dpmpc.network.party import Party
+from dpmpc.network.simultaneous import show_bytes
 from dpmpc.randomness import Label
 
 
@@ -52,3 +59,34 @@ def number_of_set(key: bytes, hashes: Sequence[bytes]) -> int:
     hashed = hashlib.sha512(Label.ALIGNED_SET.value + key + len(hashes).to_bytes(8, "little"))
     hashed.update(b"".join(sorted(hashes)))
     return int.from_bytes(hashed.digest(), "big") % ORDER
+
+
+async def align(party: Party, key: bytes, ids: Sequence[str]) -> list[int]:
+    """Return the order of this party's rows, which is that of all others.
+
+    Raises
+    ------
+    BatchMismatch
+        At all parties, if not all have the same ids.
+    MalformedFrame
+        If a party shows something that it cannot prove.
+    """
+    hashes = await asyncio.to_thread(keyed_hashes, key, ids)
+    if not await all_equal(party, number_of_set(key, hashes)):
+        await party.runtime.shutdown()  # everybody knows the answer before anybody ends
+        raise BatchMismatch("key: not all parties have the same ids, the same ids expected in all files")
+    return common_order(hashes)
+
+
+async def all_equal(party: Party, number: int) -> bool:
+    """Whether the numbers of all parties are equal; nothing else about them leaves this party."""
+    comparison = Comparison(party.pid, party.servers, party.runtime.settings.task_digest, number)
+    own = await asyncio.to_thread(comparison.key)
+    for step, next_step in (
+        ("key", comparison.ciphertext),
+        ("ciphertext", comparison.mask),
+        ("mask", comparison.opening),
+    ):
+        shown = await show_bytes(party, step, own)
+        own = await asyncio.to_thread(next_step, shown)
+    return await asyncio.to_thread(comparison.equal, await show_bytes(party, "opening", own))

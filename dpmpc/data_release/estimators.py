@@ -1,4 +1,4 @@
-"""The three regressions of Wu et al. 2022: DGM-OLS, BGM-OLS and RMGM-OLS.
+"""Fit the three regressions of Wu et al. 2022: DGM-OLS, BGM-OLS and RMGM-OLS.
 
 They differ in the release (noisy rows, or noisy mixtures of rows) and in what they do about the noise's own second
 moment in the Hessian. As in the paper there is no intercept in normalised units: columns are mapped from their
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
+from dpmpc.arguments import documented
 from dpmpc.bounds import check_table
 from dpmpc.data_release.owner import DataOwner, mixing_of
 from dpmpc.data_release.release import MixedRelease
@@ -88,7 +89,7 @@ class MixingRegression(LinearPredictor, BaseEstimator, abc.ABC):  # type: ignore
     seed: int | None = None
 
     def fit(self, parties: Sequence[Any], target: str | int = -1) -> Self:
-        """Have simulated parties make a release under the estimator's budget and fit it.
+        """Simulate a release under the estimator's budget and fit it.
 
         Parameters
         ----------
@@ -177,13 +178,14 @@ class MixingRegression(LinearPredictor, BaseEstimator, abc.ABC):  # type: ignore
 
     @abc.abstractmethod
     def hessian(self, release: MixedRelease) -> NDArray[np.float64]:
-        """Second moments of all columns, divided by n, as this regression reads them from a release."""
+        """Return the second moments of all columns, divided by n, as this regression reads them from a release."""
 
     def mixed_rows(self) -> int | str | None:
         """Return k or how to choose it; None where subjects' rows are not mixed."""
         return None
 
 
+@documented()
 class BGM(MixingRegression):
     """Biased Gaussian mechanism: noisy rows, and ordinary least squares on them (Wu et al. 2022, section 5.1).
 
@@ -193,14 +195,15 @@ class BGM(MixingRegression):
     Parameters
     ----------
     **options
-        Those of `MixingRegression`.
+        The parameters of `MixingRegression`.
     """
 
     def hessian(self, release: MixedRelease) -> NDArray[np.float64]:
-        """(1/n) (D^bgm)^T D^bgm."""
+        """Return (1/n) (D^bgm)^T D^bgm."""
         return release.moments()
 
 
+@documented()
 class DGM(MixingRegression):
     """De-biased Gaussian mechanism (Wu et al. 2022, Algorithm 1): noisy rows, and their noise taken off the Hessian.
 
@@ -210,14 +213,15 @@ class DGM(MixingRegression):
     Parameters
     ----------
     **options
-        Those of `MixingRegression`.
+        The parameters of `MixingRegression`.
     """
 
     def hessian(self, release: MixedRelease) -> NDArray[np.float64]:
-        """(1/n) (D^dgm)^T D^dgm - 4 d_max sigma^2 I (Algorithm 1, step 3 of training)."""
+        """Return (1/n) (D^dgm)^T D^dgm - 4 d_max sigma^2 I (Algorithm 1, step 3 of training)."""
         return release.moments() - release.task.noise_variance * np.eye(len(release.columns))
 
 
+@documented()
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class RMGM(MixingRegression):
     """Random mixing prior to the Gaussian mechanism (Wu et al. 2022, Algorithm 2), and ordinary least squares.
@@ -232,13 +236,13 @@ class RMGM(MixingRegression):
         is floor(sqrt(n)/sigma) (`dpmpc.data_release.rows.choose_rows`). Trying several on the data needs budget for
         each.
     **options
-        Those of `MixingRegression`.
+        The parameters of `MixingRegression`.
     """
 
     rows: int | str = "theory"
 
     def hessian(self, release: MixedRelease) -> NDArray[np.float64]:
-        """(1/n) (D^rmgm)^T D^rmgm: the noise's share vanishes as k/n does."""
+        """Return (1/n) (D^rmgm)^T D^rmgm; the noise's share vanishes as k/n does."""
         return release.moments()
 
     def mixed_rows(self) -> int | str:

@@ -1,4 +1,4 @@
-"""The group of the NIST curve P-256, as far as the comparison of sets of ids needs it.
+"""Compute in the group of the NIST curve P-256, as far as the comparison of sets of ids needs it.
 
 Source: FIPS 186-5 for the curve; Renes, Costello and Batina, "Complete addition formulas for prime order elliptic
 curves" (EUROCRYPT 2016), Algorithm 4, for the sum, which is right for all pairs of points, equal ones and 0 included.

@@ -24,8 +24,9 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
+from dpmpc.arguments import require_choice
 from dpmpc.encoding import FixedPoint
-from dpmpc.errors import GuaranteeError, InputError
+from dpmpc.errors import GuaranteeError
 from dpmpc.noise import DiscreteGaussian, Gaussian, Noise
 from dpmpc.privacy import gaussian
 from dpmpc.privacy.accountants import accountant_of
@@ -180,12 +181,11 @@ def calibrate_parties(
     noise : {"discrete-gaussian", "gaussian"}
         The family; "gaussian" is for simulations only.
     """
-    if noise not in PARTY_NOISES:
-        raise InputError(f"noise: {noise!r} given, one of {', '.join(PARTY_NOISES)} expected")
+    require_choice("noise", noise, PARTY_NOISES)
     sensitivity = encoding.sensitivity(_protected_columns(columns, protects))
     if calibration == "paper":
         return PARTY_NOISES[noise](math.sqrt(rows) * sensitivity.l2 * _sigma(epsilon, delta, calibration))
-    _check("calibration", calibration, PARTY_CALIBRATIONS)
+    require_choice("calibration", calibration, PARTY_CALIBRATIONS)
     return accountant_of(noise).least(_exposure(rows), sensitivity, epsilon, delta)
 
 
@@ -202,7 +202,7 @@ def account_parties(
     calibration: str = "analytic",
     simulation: bool = False,
 ) -> MixingGuarantee:
-    """Say what `noise` guarantees, recomputed from public facts alone; parameters as for `calibrate_parties`.
+    """Return what `noise` guarantees, recomputed from public facts alone; parameters as for `calibrate_parties`.
 
     Raises
     ------
@@ -210,16 +210,15 @@ def account_parties(
         If the noise is too small for the budget; the message holds both epsilons.
     """
     gaussian.check_budget(epsilon, delta)
-    _check("calibration", calibration, PARTY_CALIBRATIONS)
-    if noise.name not in PARTY_NOISES:
-        raise InputError(f"noise: {noise.name!r} given, one of {', '.join(PARTY_NOISES)} expected")
+    require_choice("calibration", calibration, PARTY_CALIBRATIONS)
+    require_choice("noise", noise.name, PARTY_NOISES)
     accountant, exposure = accountant_of(noise.name), _exposure(rows)
     achieved, mu = {}, {}
     for whose in PROTECTED:
         sensitivity = encoding.sensitivity(_protected_columns(columns, whose))
         achieved[whose] = accountant.epsilon(noise, exposure, sensitivity, delta)
         mu[whose] = accountant.mu(noise, exposure, sensitivity) or 0.0
-    _check("guarantee", protects, PROTECTED)
+    require_choice("guarantee", protects, PROTECTED)
     if achieved[protects] > epsilon:
         raise GuaranteeError(
             f"epsilon: {epsilon:g} promised for each {protects}, but {noise.name} noise of variance "
@@ -260,7 +259,7 @@ def account_parties(
 
 def _sigma(epsilon: float, delta: float, calibration: str) -> float:
     """Return sigma at sensitivity 1."""
-    _check("calibration", calibration, PARTY_CALIBRATIONS)
+    require_choice("calibration", calibration, PARTY_CALIBRATIONS)
     if calibration == "analytic":
         return gaussian.analytic_gaussian_sigma(epsilon, delta)
     if epsilon > 1:
@@ -272,16 +271,11 @@ def _sigma(epsilon: float, delta: float, calibration: str) -> float:
 
 
 def _protected_columns(columns: Sequence[int], protects: str) -> int:
-    """Columns that move together: d_max, or d + 1."""
-    _check("guarantee", protects, PROTECTED)
+    """Return how many columns move together: d_max, or d + 1."""
+    require_choice("guarantee", protects, PROTECTED)
     return max(columns) if protects == "party" else sum(columns)
 
 
 def _exposure(rows: int) -> IndependentRowNoise:
     """Return the exposure of a subject that reaches `rows` rows, each of which has one draw of the noise."""
     return IndependentRowNoise(leverage=float(rows), leverage_of_squares=float(rows), fewest=1, most=1, sparsity=rows)
-
-
-def _check(name: str, value: str, expected: tuple[str, ...]) -> None:
-    if value not in expected:
-        raise InputError(f"{name}: {value!r} given, one of {', '.join(expected)} expected")

@@ -1,4 +1,4 @@
-"""What a fit is worth, from the release alone: the noise's part of second moments beside the data's own.
+"""Estimate what a fit is worth, from the release alone: the noise's part of second moments beside the data's own.
 
 Promised: numbers that cost no privacy, because they follow from the release. Not promised: more than a rough idea. The
 expected error is that of uncorrelated features that explain half of the label (docs/mathematics.md, section 8.3), with
@@ -40,7 +40,7 @@ class Outlook:
 
     @classmethod
     def of(cls, method: str, release: MixedRelease, target: str | int) -> Outlook:
-        """Look at a release as "rmgm", "dgm" or "bgm" reads it, to predict a column."""
+        """Estimate the outlook for a column, as "rmgm", "dgm" or "bgm" would fit it."""
         task, position = release.task, column_index(release.columns, target)
         features = len(release.columns) - 1
         added = task.noise_variance * task.released_rows / task.subjects

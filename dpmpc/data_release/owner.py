@@ -1,4 +1,4 @@
-"""What a party does with its columns before anything leaves it.
+"""Clip, encode, mix and noise the columns of one party before anything leaves it.
 
 Paper: Wu et al. 2022, Algorithms 1 and 2. A party
 
@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.arguments import require_whole
 from dpmpc.data_release.task import MixingTask
 from dpmpc.errors import InputError
 from dpmpc.randomness import Stream, require_secret
@@ -72,9 +73,7 @@ class DataOwner:
         stream: Stream | None = None,
     ):
         self.task = task.verify()
-        if not 0 <= number < len(task.parties):
-            raise InputError(f"number: {number} given, a party from 0 to {len(task.parties) - 1} expected")
-        self.number = number
+        self.number = require_whole("number", number, 0, len(task.parties) - 1)
         shape = None if mixing is None else mixing.shape
         expected = None if task.rows is None else (task.rows, task.subjects)
         if shape != expected:

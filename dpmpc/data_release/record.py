@@ -1,4 +1,4 @@
-"""What a party remembers of its part in one agreement, so that a repetition tells nobody more.
+"""Record a party's part in one agreement, so that a repetition reveals nothing more.
 
 A party that loses the others after it has sent its release may run again. With fresh noise the others would have two
 releases of the same rows, and with every further repetition one more, whose mean has less and less noise. So the record
@@ -112,7 +112,7 @@ class Record:
         self.close()
 
     def close(self) -> None:
-        """Let another process use the folder."""
+        """Release the lock, so that another process may use the folder."""
         os.close(self._lock)
 
     @property
@@ -163,7 +163,7 @@ class Record:
         return np.frombuffer(content, _WORD).view(np.int64).reshape(shape)
 
     def keep(self, toss: bytes, own: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Put the release on the disk, before it is sent to anybody; return it."""
+        """Store the release durably, before it is sent to anybody; return it."""
         if self._fields.own is not None:
             raise InputError(f"folder: {self._folder.name!r} given, which holds a release, an unused one expected")
         content = np.ascontiguousarray(own).view(np.uint64).astype(_WORD, copy=False).tobytes()

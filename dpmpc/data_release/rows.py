@@ -1,4 +1,4 @@
-"""How many rows k of signs to mix with: a public choice, from public numbers.
+"""Choose how many rows k of signs to mix with, from public numbers alone.
 
 Few rows keep little of the data; many rows take much noise, which shrinks the fit (docs/mathematics.md, section 8.3).
 """
@@ -10,8 +10,9 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpmpc.arguments import require_whole
 from dpmpc.errors import InputError
-from dpmpc.sketching.public_matrix import MOST_ROWS, integer_from
+from dpmpc.sketching.public_matrix import MOST_ROWS
 
 # What "theory" takes for granted before any data is seen: columns uniform on [-1, 1], half of the label explained.
 SECOND_MOMENT = 1 / 3
@@ -20,7 +21,7 @@ _CANDIDATES = 1000
 
 
 def choose_rows(rows: int | str, subjects: int, features: int, noise_sd: float, largest_party: int) -> int:
-    """Return k.
+    """Return k, the number of mixed rows.
 
     Parameters
     ----------
@@ -46,7 +47,7 @@ def choose_rows(rows: int | str, subjects: int, features: int, noise_sd: float, 
     elif isinstance(rows, str):
         raise InputError(f"rows: {rows!r} given, a number, 'theory' or 'paper' expected")
     else:
-        chosen = integer_from("rows", rows, 1, MOST_ROWS)
+        chosen = require_whole("rows", rows, 1, MOST_ROWS)
     if chosen < features:
         given = f"{rows!r}, hence {chosen}," if isinstance(rows, str) else str(chosen)
         raise InputError(

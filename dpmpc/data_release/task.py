@@ -1,4 +1,4 @@
-"""Everything public about one release of parties with different columns, agreed before a row is touched.
+"""Design and describe a release of parties with different columns: all public facts, agreed before a row is touched.
 
 A `MixingTask` travels among the parties and to whoever reads the release. It holds no secret: not the signs of B, which
 the parties share beside it, and no data. `MixingTask.verify` recomputes what it promises from its own facts.
@@ -12,15 +12,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dpmpc.arguments import require_bool
+from dpmpc.arguments import require_bool, require_float, require_whole
 from dpmpc.bounds import Bounds, Schema, schema
 from dpmpc.data_release.guarantee import MixingGuarantee, account_parties, calibrate_parties, party_noise_sd
 from dpmpc.data_release.rows import choose_rows
 from dpmpc.encoding import FixedPoint, ModulusPlan, plan_modulus
 from dpmpc.errors import InputError
 from dpmpc.noise import Noise, noise_from
-from dpmpc.privacy import plain_float
-from dpmpc.sketching.public_matrix import MOST_COLUMNS, MOST_ROWS, integer_from
+from dpmpc.sketching.public_matrix import MOST_COLUMNS, MOST_ROWS
 from dpmpc.storage import fields_of_format, malformed
 from dpmpc.tables import check_names
 
@@ -68,14 +67,14 @@ class MixingTask:
     def __post_init__(self) -> None:
         object.__setattr__(self, "parties", tuple(self.parties))
         for name in ("epsilon", "delta"):  # they are written to the release's file
-            object.__setattr__(self, name, plain_float(name, getattr(self, name)))
+            object.__setattr__(self, name, require_float(name, getattr(self, name)))
         if len(self.parties) < 2:
             raise InputError(f"parties: {len(self.parties)} given, at least 2 expected")
         check_names(self.columns, "parties")
-        integer_from("subjects", self.subjects, 1, MOST_COLUMNS)
+        require_whole("subjects", self.subjects, 1, MOST_COLUMNS)
         features = len(self.columns) - 1
         if self.rows is not None:
-            integer_from("rows", self.rows, features, MOST_ROWS)
+            require_whole("rows", self.rows, features, MOST_ROWS)
         if self.subjects < features:
             raise InputError(f"subjects: {self.subjects} given, at least {features} expected, one for each feature")
         require_bool("simulation", self.simulation)
@@ -130,9 +129,8 @@ class MixingTask:
             self.encoding.ring,
             1 if self.rows is None else self.subjects,
             1 << self.encoding.fractional_bits,
-            math.sqrt(self.noise.variance),
+            functools.partial(self.noise.tail, 1),
             self.released_rows * len(self.columns),
-            noise=self.noise.name,
         )
 
     def verify(self) -> MixingTask:
@@ -220,7 +218,7 @@ def design(
     GuaranteeError, OverflowRisk
         If no such task is possible.
     """
-    epsilon, delta = plain_float("epsilon", epsilon), plain_float("delta", delta)
+    epsilon, delta = require_float("epsilon", epsilon), require_float("delta", delta)
     parties = tuple(schema(bounds, names) for names in columns)
     sizes = [len(party) for party in parties]
     sd = party_noise_sd(sizes, epsilon, delta, protects, calibration)

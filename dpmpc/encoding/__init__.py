@@ -8,11 +8,10 @@ input that is not finite is refused. Not promised: that clipping takes the same 
 """
 
 from dpmpc.encoding.fixed_point import FixedPoint, Sensitivity
-from dpmpc.encoding.modulus import TAILS, ModulusPlan, plan_modulus
+from dpmpc.encoding.modulus import ModulusPlan, plan_modulus
 from dpmpc.encoding.ring import Mersenne61, Ring, Ring64, ring_named
 
 __all__ = [
-    "TAILS",
     "FixedPoint",
     "Mersenne61",
     "ModulusPlan",

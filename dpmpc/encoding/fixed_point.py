@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpmpc._kernels import arithmetic
+from dpmpc.arguments import require_whole
 from dpmpc.bounds import Schema
 from dpmpc.encoding.ring import Integers, Ring, integers, ring_named
 from dpmpc.errors import InputError
@@ -63,13 +64,9 @@ class FixedPoint:
     """
 
     def __init__(self, fractional_bits: int = 16, ring: Ring | type[Ring] | str = "ring64"):
-        if not isinstance(fractional_bits, int) or not 0 <= fractional_bits <= MAX_FRACTIONAL_BITS:
-            raise InputError(
-                f"fractional_bits: {fractional_bits!r} given, an integer from 0 to {MAX_FRACTIONAL_BITS} expected"
-            )
-        self.fractional_bits = fractional_bits
+        self.fractional_bits = require_whole("fractional_bits", fractional_bits, 0, MAX_FRACTIONAL_BITS)
         self.ring = ring_named(ring)
-        self._scale = 2.0**fractional_bits
+        self._scale = 2.0**self.fractional_bits
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FixedPoint) and (self.fractional_bits, self.ring) == (

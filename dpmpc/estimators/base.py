@@ -25,8 +25,7 @@ from dpmpc.planning import Mechanism, ReleaseSpec, design
 from dpmpc.randomness import stream_for
 from dpmpc.release import Release
 from dpmpc.scikit import rows_like_fitted, target_of, warn_in_selection
-from dpmpc.specification import Trusted as TrustModel
-from dpmpc.specification import describe
+from dpmpc.specification import TrustModel, describe
 from dpmpc.tables import Table
 
 
@@ -112,7 +111,7 @@ class PrivateLinearModel(PrivateEstimator):
     Parameters
     ----------
     **options
-        Those of `PrivateEstimator`.
+        The parameters of `PrivateEstimator`.
     """
 
     sketch: str = "auto"

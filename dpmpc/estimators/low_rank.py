@@ -40,7 +40,7 @@ class LowRankApproximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Pr
     n_components : int
         r, at most the number of columns.
     **options
-        Those of `PrivateLinearModel`.
+        The parameters of `PrivateLinearModel`.
 
     Attributes
     ----------

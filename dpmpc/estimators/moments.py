@@ -46,7 +46,7 @@ class FrequencyMoment(PrivateEstimator):
         Rows of the items' sketch, which are the words that a client sends: 256 by default. More rows estimate better
         until noise rules.
     **options
-        Those of `PrivateEstimator`.
+        The parameters of `PrivateEstimator`.
 
     Attributes
     ----------

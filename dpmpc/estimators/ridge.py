@@ -130,7 +130,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         fit. "guarded" takes B off where the smallest eigenvalue clearly exceeds the noise's fluctuation, and never
         elsewhere: an unguarded correction explodes (docs/mathematics.md, section 4).
     **options
-        Those of `PrivateLinearModel`.
+        The parameters of `PrivateLinearModel`.
 
     Attributes
     ----------

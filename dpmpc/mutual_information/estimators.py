@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 
+from dpmpc.arguments import documented
 from dpmpc.bounds import Bounds, schema
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.mutual_information.calibration import (
@@ -89,6 +90,7 @@ class NoisyRegression(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore[m
         """Return what is released of normalised rows; set `sigma_` and `guarantee_`."""
 
 
+@documented()
 class AdditiveNoise(NoisyRegression):
     """X + sigma_AN N: independent Gaussian noise on every entry (Equations 8 to 10).
 
@@ -125,6 +127,7 @@ class AdditiveNoise(NoisyRegression):
         return X + Gaussian(self.sigma_).sample(X.shape, stream=stream), y
 
 
+@documented()
 class RandomProjection(NoisyRegression):
     """(SX + sigma_RP N, Sy) with a secret Gaussian matrix S of n' rows (Equations 12 to 14).
 

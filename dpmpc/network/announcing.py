@@ -145,23 +145,23 @@ class Conversation:
         if len(raw) < end:
             raise _malformed(peer, frame.kind, f"{len(raw)} bytes, too few for a signed announcement")
         session, transcript, signature = raw[:_DIGEST_BYTES], raw[_DIGEST_BYTES : fixed - 1], raw[fixed:end]
+        content = raw[end:]
+        record = Record(frame.kind, transcript, hashlib.sha256(content).digest(), signature)
+        if not self.is_signed(record, len(self.rounds), peer, session):
+            raise _malformed(peer, frame.kind, "not signed with the key of its certificate")
         if session != self.session:
             peers = self._party.runtime.peers
             raise Equivocation(
                 f"party {peer} has heard other opening words than this party: somebody told different parties "
                 "different things, and nobody can prove who",
-                peer if peers == [peer] else None,
+                peer if self.rounds or peers == [peer] else None,  # later on it has spoken in both sessions
             )
-        content = raw[end:]
-        record = Record(frame.kind, transcript, hashlib.sha256(content).digest(), signature)
-        if not self.is_signed(record, len(self.rounds), peer):
-            raise _malformed(peer, frame.kind, "not signed with the key of its certificate")
         return record, content
 
-    def is_signed(self, record: Record, number: int, party: int) -> bool:
-        """Whether a party of this run has signed this record of round `number` in this session."""
+    def is_signed(self, record: Record, number: int, party: int, session: bytes | None = None) -> bool:
+        """Whether a party of this run has signed this record of round `number` in a session, by default this one."""
         try:
-            message = record.message(self.session, number, party)
+            message = record.message(self.session if session is None else session, number, party)
             verify_signature(self._certificate(party), message, record.signature)
         except VerificationFailed:
             return False
@@ -322,13 +322,13 @@ def _explain_the_end(party: Party) -> None:
         data = None if link is None else link.unread(Kind.DISPUTE)
         if data is not None:
             shown = _read(peer, party.runtime.dispute(peer, data))
-            conversation = party.runtime.conversation
+            conversation = _begun(party)
             error = None if conversation is None else conversation.liar(peer, shown.heard)
             party.runtime.foresee(error or _told(peer, shown))
 
 
 async def _resolve(party: Party, dispute: Disputed) -> NoReturn:
-    conversation, peer = party.runtime.conversation, dispute.peer
+    conversation, peer = _begun(party), dispute.peer
     nobody: ProtocolFailure
     if dispute.frame is None:
         reason = f"party {peer} has heard other announcements than party {party.pid}"
@@ -377,7 +377,7 @@ async def _dispute_of(party: Party, peer: int) -> Frame:
 
 def _show(party: Party, reason: str) -> None:
     """Send the last rounds to all other parties, without waiting for anybody."""
-    conversation = party.runtime.conversation
+    conversation = _begun(party)
     content = msgspec.json.encode(_Dispute(reason, [])) if conversation is None else conversation.shown(reason)
     for peer in party.runtime.peers:
         party.runtime.send_last_frame(peer, party.runtime.frame(Kind.DISPUTE, content))
@@ -390,9 +390,17 @@ def _read(peer: int, frame: Frame) -> _Dispute:
         raise _malformed(peer, Kind.DISPUTE, str(error)) from error
 
 
+def _begun(party: Party) -> Conversation | None:
+    """Return the conversation of a run, if it has begun."""
+    conversation = party.runtime.conversation
+    assert conversation is None or isinstance(conversation, Conversation)
+    return conversation
+
+
 async def _conversation(party: Party) -> Conversation:
     """Return the conversation; the first call begins it with everybody's fresh number."""
-    if party.runtime.conversation is None:
+    conversation = _begun(party)
+    if conversation is None:
         own = Stream.from_os().bytes(NONCE_BYTES)
         for peer in party.runtime.peers:
             await party.runtime.send_frame(peer, party.runtime.frame(Kind.NONCE, own))
@@ -400,8 +408,8 @@ async def _conversation(party: Party) -> Conversation:
         for peer in party.runtime.peers:
             frame = await party.runtime.receive_frame(peer, Kind.NONCE, ContentType.BYTES, (NONCE_BYTES,))
             nonces[peer] = frame.raw
-        party.runtime.conversation = Conversation(party, nonces)
-    return party.runtime.conversation
+        conversation = party.runtime.conversation = Conversation(party, nonces)
+    return conversation
 
 
 def _same(one: Record, other: Record) -> bool:

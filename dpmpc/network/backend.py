@@ -1,4 +1,4 @@
-"""MPyC, imported once and quietly.
+"""Import MPyC once and without side effects.
 
 At its first import MPyC parses `sys.argv`, sets up logging on standard output, makes a default runtime and may
 replace the event loop by uvloop. Here it sees an argument list that turns all of this off, so that a party's command

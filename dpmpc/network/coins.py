@@ -1,4 +1,4 @@
-"""A joint coin toss: 32 bytes that every party knows and none could choose.
+"""Toss a joint coin: 32 bytes that every party knows and none could choose.
 
 Each party commits to a coin of 32 random bytes by SHA-256 over a label, its number, the task and the coin; when all
 commitments are there, all open. The toss is SHA-256 of all coins. It is uniform, and unknown to whoever is not a
@@ -6,7 +6,7 @@ party, as long as one party draws its coin at random (SHA-256 as a random oracle
 party, so that a copy of another's cannot be opened, and the numbers of all who take part: parties that go on without
 different servers do not agree on a toss.
 
-`toss_coins` is for parties that believe one another's words. Where one may tell different parties different things,
+`toss_coins` is for parties that tell all others the same. Where one may tell different parties different things,
 `exchange_coins` takes `dpmpc.network.announcing.announce_bytes`, and `toss_of` is called once all know that they heard
 the same.
 

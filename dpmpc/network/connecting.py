@@ -18,17 +18,14 @@ import socket
 import ssl
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpmpc.errors import InputError, PartyImpersonated, PartyMissing
 from dpmpc.network.callers import Places, accept_callers, handle
 from dpmpc.network.identity import dialling_context, listening_context, party_name
-from dpmpc.network.links import Link
+from dpmpc.network.links import Link, LinkOwner
 from dpmpc.network.sockets import CountingSocket, TrackedSocket
 from dpmpc.untrusted import printable
-
-if TYPE_CHECKING:
-    from dpmpc.network.runtime import PartyRuntime
 
 REDIAL_SECONDS = 0.05
 SHUTDOWN_SECONDS = 2.0
@@ -43,13 +40,13 @@ class Connector:
 
     Parameters
     ----------
-    runtime : PartyRuntime
+    runtime : LinkOwner
         The party; links register with it as soon as the peer's number is certain.
     folder : Path
         Where its key and certificates are.
     """
 
-    def __init__(self, runtime: PartyRuntime, folder: Path):
+    def __init__(self, runtime: LinkOwner, folder: Path):
         self._runtime = runtime
         self._settings = runtime.settings
         self._callers = [peer for peer in runtime.peers if peer < runtime.pid]

@@ -1,4 +1,4 @@
-"""The messages between parties: one fixed binary layout, checked before a byte of it is used.
+"""Encode and decode the messages between parties: one fixed binary layout, checked before a byte of it is used.
 
 ======  =====  ==================================================================
 offset  bytes  field (integers are unsigned and little-endian)
@@ -31,11 +31,13 @@ import struct
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.arguments import require_bytes, require_whole
 from dpmpc.errors import BatchMismatch, InputError, MalformedFrame, PartyImpersonated, ProtocolFailure
 
 MAGIC = b"dpmpcfrm"
 VERSION = 1
 TASK_BYTES = 32
+PARTIES = 1 << 16  # their numbers are below this
 MAX_DIMENSIONS = 4
 WORD = np.dtype("<u8")
 _HEADER = struct.Struct(f"<8sBBBBI{TASK_BYTES}sQ")
@@ -101,10 +103,8 @@ class Frame:
     content: Content = None
 
     def __post_init__(self) -> None:
-        if len(self.task) != TASK_BYTES:
-            raise InputError(f"task: {len(self.task)} bytes given, {TASK_BYTES} expected")
-        if not 0 <= self.sender < 1 << 16:
-            raise InputError(f"sender: {self.sender} given, a party number in [0, 65536) expected")
+        require_bytes("task", self.task, TASK_BYTES)
+        require_whole("sender", self.sender, 0, PARTIES - 1)
         if isinstance(self.content, np.ndarray):
             if self.content.dtype != WORD:
                 raise InputError(f"content: dtype {self.content.dtype} given, uint64 expected")
@@ -276,7 +276,7 @@ def _shape(data: bytes, ndim: int, expected: Expectation) -> tuple[int, ...]:
 
 
 def _payload_bytes(content: ContentType, shape: tuple[int, ...]) -> int:
-    """Length that a payload of this type and shape has."""
+    """Return the length that a payload of this type and shape has."""
     if content is ContentType.NOTHING:
         return 0
     return math.prod(shape) * (WORD.itemsize if content is ContentType.WORDS else 1)
@@ -295,5 +295,5 @@ def _malformed(expected: Expectation, why: str) -> MalformedFrame:
 
 
 def _pickle_remark(data: bytes) -> str:
-    """Say so where the bytes look like a pickle: the likely reason is a peer that runs plain MPyC, or an attack."""
+    """Return a remark if the bytes look like a pickle: the peer runs plain MPyC, or attacks."""
     return "; it looks like a pickle, which is never read" if data.startswith(_PICKLES) else ""

@@ -1,6 +1,6 @@
-"""Who a party is: one certificate each, which names ``party-i`` and nothing else.
+"""Issue, pin and check the identity of a party: one certificate each, which names ``party-i`` and nothing else.
 
-Both ends of every link present theirs, and TLS 1.3 is the only protocol spoken. A party believes the certificates in
+Both ends of every link present theirs, and TLS 1.3 is the only protocol. A party believes the certificates in
 its ca.crt, which come about in one of two ways:
 
 - `Authority`: an authority for one run issues a certificate to each party, valid for a day. Its private key never
@@ -31,6 +31,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from dpmpc.arguments import require_whole
 from dpmpc.errors import InputError, VerificationFailed
 from dpmpc.randomness import Label
 from dpmpc.storage import require_private
@@ -96,8 +97,7 @@ def write_identity(folder: Path, party: int, lifetime: datetime.timedelta) -> by
     InputError
         If the number is no party's, or the folder holds a key already: nothing brings back one that was overwritten.
     """
-    if not 0 <= party < PARTIES:
-        raise InputError(f"party: {party} given, a number in [0, {PARTIES}) expected")
+    require_whole("party", party, 0, PARTIES - 1)
     if lifetime <= datetime.timedelta(0):
         raise InputError(f"lifetime: {lifetime} given, a positive duration expected")
     if (folder / KEY_FILE).exists():
@@ -116,13 +116,13 @@ def write_identity(folder: Path, party: int, lifetime: datetime.timedelta) -> by
 
 
 def pin(folder: Path, certificates: Sequence[bytes]) -> None:
-    """Make the party of this folder believe these certificates (PEM), in party order, and no other."""
+    """Make the party of this folder trust these certificates (PEM), in party order, and no others."""
     for party, certificate in enumerate(certificates):
         check_certificate(certificate, party)
     write_private(folder / AUTHORITY_FILE, b"".join(certificates))
 
 
-def check_certificate(pem: bytes, party: int) -> None:
+def check_certificate(pem: bytes, party: int, role: str = "party") -> None:
     """Check that a certificate can be pinned for a party.
 
     Parameters
@@ -131,6 +131,8 @@ def check_certificate(pem: bytes, party: int) -> None:
         One certificate: self-signed, EC P-256, for signatures, of no authority, with ``party-i`` as its only name.
     party : int
         The number i.
+    role : str
+        What messages call the party: "server" where people know it as one.
 
     Raises
     ------
@@ -138,7 +140,7 @@ def check_certificate(pem: bytes, party: int) -> None:
         If it is anything else. The dates are not looked at.
     """
     certificate = _parse(pem)
-    given = f"certificate of party {party}"
+    given = f"certificate of {role} {party}"
     expected_name = x509.SubjectAlternativeName([x509.DNSName(party_name(party))])
     try:
         extensions = certificate.extensions
@@ -212,7 +214,7 @@ def public_context(folder: Path) -> ssl.SSLContext:
 
 
 def pinning_context(certificate: bytes) -> ssl.SSLContext:
-    """Return the TLS context of somebody without a certificate, who believes one (PEM) and no other."""
+    """Return the TLS context of a client without a certificate that trusts one certificate (PEM) and no other."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.verify_flags |= ssl.VERIFY_X509_STRICT | ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -221,17 +223,17 @@ def pinning_context(certificate: bytes) -> ssl.SSLContext:
 
 
 def same_certificate(pem: bytes, other: bytes) -> bool:
-    """Whether two PEM files hold the same certificate, however their lines are broken."""
+    """Return whether two PEM files hold the same certificate, whatever their line breaks."""
     return _parse(pem) == _parse(other)
 
 
 def fingerprint(pem: bytes) -> str:
-    """SHA-256 of a certificate in pairs of digits, as ``openssl x509 -fingerprint -sha256`` tells it."""
+    """Return SHA-256 of a certificate in pairs of digits, as ``openssl x509 -fingerprint -sha256`` prints it."""
     return _parse(pem).fingerprint(hashes.SHA256()).hex(":").upper()
 
 
 def valid_until(pem: bytes) -> datetime.datetime:
-    """Return when a certificate ends."""
+    """Return when a certificate expires."""
     return _parse(pem).not_valid_after_utc
 
 
@@ -246,7 +248,7 @@ def _context(folder: Path, protocol: int) -> ssl.SSLContext:
     context = ssl.SSLContext(protocol)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.verify_mode = ssl.CERT_REQUIRED
-    # A pinned certificate is believed as it stands; older OpenSSL would look for an authority above it.
+    # A pinned certificate is trusted as it stands; older OpenSSL would look for an authority above it.
     context.verify_flags |= ssl.VERIFY_X509_STRICT | ssl.VERIFY_X509_PARTIAL_CHAIN
     try:
         context.load_verify_locations(folder / AUTHORITY_FILE)

@@ -1,4 +1,4 @@
-"""All parties of a run on this machine: one operating-system process each, linked by TLS on the loopback interface.
+"""Launch all parties of a run on this machine, one process each, linked by TLS on the loopback interface.
 
 `launch` gives each party a private folder and an identity, binds the listening sockets before any party starts (no
 port is ever raced for), waits for the parties with a bound, ends those that are still there when one has failed, and
@@ -7,13 +7,12 @@ removes everything again. A party ends by itself if the launcher dies: it watche
 Parties of one run on one machine share its operating system, so this is for trying out, testing and measuring. Between
 organisations each starts ``python -m dpmpc.network.party FOLDER`` on its own machine with its own party.json.
 
-Which of several failures is the cause, where all parties of a run ended on one machine.
+When one party fails, the others lose it, or are lost themselves, and each reports another error. `root_cause` chooses
+the first that applies: a party that ended without an outcome; one that blames itself; one that another has evidence
+against (a wrong certificate, a bad frame, another task, a wrong share); one that kept others waiting; one whose link
+failed.
 
-When one party breaks, the others lose it, or are lost themselves, and each tells its own story. The cause is, in this
-order: a party that came to an end without telling why; one that blames itself; one that another has evidence against
-(a wrong certificate, a bad frame, another task, a wrong share); one that kept others waiting; one whose link broke.
-
-Not promised: to know which of two parties is wrong when each believes in an authority that the other does not know. The
+Not promised: to know which of two parties is wrong when each trusts an authority that the other does not know. The
 message then names both.
 """
 
@@ -119,7 +118,7 @@ def _unexplained(ending: Ending) -> ProtocolFailure | None:
 
 
 def _most_credible(accusations: dict[int, ErrorRecord]) -> ErrorRecord:
-    """Choose the party that most others accuse; who is accused too is heard only if nobody else accuses."""
+    """Choose the error that blames whom most others blame; parties that are blamed count only if all are."""
     accused = {record.party for record in accusations.values()}
     unblemished = [record for party, record in accusations.items() if party not in accused]
     candidates = unblemished or list(accusations.values())
@@ -185,7 +184,7 @@ class _Child:
         return [msgspec.json.decode(line)["progress"] for line in lines]
 
     def go_on(self) -> None:
-        """Let the party link itself to the others; one that has ended already is noticed by its end."""
+        """Let the party link itself to the others; a process that has ended is noticed later."""
         with contextlib.suppress(BrokenPipeError):
             os.write(self._lifeline.fileno(), GO)
 
@@ -202,7 +201,7 @@ class _Child:
         self.output.close()
 
     def ending(self) -> Ending:
-        """Tell how the process ended."""
+        """Return how the process ended."""
         log = (self._folder / LOG_FILE).read_text(errors="replace").strip()
         if log:
             _logger.debug("log of party %d:\n%s", self.party, log)
@@ -321,7 +320,7 @@ def launch(
 
 @contextlib.contextmanager
 def _running(parties: list[int], folders: list[Path], listeners: list[socket.socket]) -> Iterator[list[_Child]]:
-    """Start the parties; whatever happens in the body, none of them outlives it."""
+    """Start the parties, and end those that still run when the body is left."""
     search_path = [os.path.abspath(entry) for entry in sys.path]
     environment = ONE_THREAD | os.environ | {"PYTHONPATH": os.pathsep.join(search_path)}
     children: list[_Child] = []

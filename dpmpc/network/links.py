@@ -14,16 +14,14 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from dpmpc.errors import InputError, MalformedFrame, PartyImpersonated, PartyLost, PartyMissing, ProtocolFailure
 from dpmpc.network.backend import asyncoro
 from dpmpc.network.frames import Frame, Kind, encode, kind_of
 from dpmpc.network.identity import certified_names, party_name
+from dpmpc.network.settings import PartySettings
 from dpmpc.network.sockets import ByteCount, CountingSocket, Traffic, kernel_count
-
-if TYPE_CHECKING:
-    from dpmpc.network.runtime import PartyRuntime
 
 FRAME_LABELS = range(-(1 << 32), 0)
 FAREWELL = FRAME_LABELS.start
@@ -34,6 +32,41 @@ MOST_UNREAD = 1 << 16  # messages of a peer; an empty one takes some 300 bytes o
 Message = bytes | asyncio.Future[bytes]
 
 
+class LinkOwner(Protocol):
+    """What a link, and whoever makes links, use of the party that they belong to: `dpmpc.network.runtime.PartyRuntime`.
+
+    Attributes
+    ----------
+    loop : asyncio.AbstractEventLoop
+        What the party runs on.
+    settings : PartySettings
+        Who takes part, where, and how long anybody may take.
+    links : dict
+        The link to each peer, by party number.
+    """
+
+    loop: asyncio.AbstractEventLoop
+    settings: PartySettings
+    links: dict[int, Link]
+
+    @property
+    def pid(self) -> int:
+        """The number of this party."""
+
+    @property
+    def peers(self) -> list[int]:
+        """The numbers of all other parties that take part."""
+
+    def fail(self, error: ProtocolFailure) -> None:
+        """End the run."""
+
+    def bounded(self, peer: int) -> asyncio.Future[Any]:
+        """Return a future that a peer has to fulfil within the deadline."""
+
+    def set_protocol(self, peer_pid: int, protocol: Link) -> None:
+        """Register the link to a peer, once its number is certain."""
+
+
 class Link(asyncoro.MessageExchanger):  # type: ignore[misc]
     """One authenticated link.
 
@@ -41,7 +74,7 @@ class Link(asyncoro.MessageExchanger):  # type: ignore[misc]
 
     Parameters
     ----------
-    runtime : PartyRuntime
+    runtime : LinkOwner
         This party.
     socket : CountingSocket
         What the link runs on.
@@ -49,9 +82,9 @@ class Link(asyncoro.MessageExchanger):  # type: ignore[misc]
         The number of the party that was dialled. The accepting end learns it from the peer's first two bytes.
     """
 
-    def __init__(self, runtime: PartyRuntime, socket: CountingSocket, peer: int | None = None):
+    def __init__(self, runtime: LinkOwner, socket: CountingSocket, peer: int | None = None):
         super().__init__(runtime, peer)
-        self.runtime: PartyRuntime
+        self.runtime: LinkOwner
         self.peer_pid: int | None
         self.buffers: dict[int, Message]
         self.introduced: asyncio.Future[None] = runtime.loop.create_future()

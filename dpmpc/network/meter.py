@@ -1,6 +1,6 @@
-"""What a run cost one party: seconds, bytes and memory, phase by phase.
+"""Measure what a run costs one party: seconds, bytes and memory, phase by phase.
 
-The report is made to be comparable with MP-SPDZ's: `total_s` counts from the moment when all connections are up,
+The statistics are made to be comparable with MP-SPDZ's: `total_s` counts from the moment when all connections are up,
 set-up is reported apart, bytes are those that this party sent or received, MB = 1e6 bytes. Bytes count for the phase in
 which the socket took them, which may be a little later than the call that sent them.
 
@@ -20,13 +20,13 @@ from typing import Any
 import msgspec
 
 from dpmpc.errors import MalformedFrame
+from dpmpc.network.frames import PARTIES
 from dpmpc.network.sockets import ByteCount, Traffic
 from dpmpc.system import peak_rss_mb
 from dpmpc.untrusted import ReadError, read_json
 
-MAX_COST = 1 << 60  # seconds or bytes that a party may say it has spent
+MAX_COST = 1 << 60  # seconds or bytes that a party may claim
 MAX_PHASES = 32
-PARTIES = 1 << 16
 LARGEST_REPORT = 1 << 16  # bytes of JSON
 _PHASE_NAME = re.compile("[a-z0-9 -]{1,40}")
 
@@ -80,7 +80,7 @@ class RunStatistics(msgspec.Struct, frozen=True):
 
 
 def report_from(raw: bytes, party: int) -> RunStatistics:
-    """Return what a party tells of its own cost; nobody can check more than that a run may have cost as much.
+    """Read the statistics that a party sent of its own run; only their plausibility can be checked.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def report_from(raw: bytes, party: int) -> RunStatistics:
     Raises
     ------
     MalformedFrame
-        If it is no such report, or of another party, or has a number below 0 or above 2^60.
+        If these are not such statistics, or those of another party, or hold a number below 0 or above 2^60.
     """
     try:
         report = read_json(raw, RunStatistics, largest=LARGEST_REPORT)
@@ -111,7 +111,7 @@ def report_from(raw: bytes, party: int) -> RunStatistics:
 
 
 def rounded(report: RunStatistics) -> RunStatistics:
-    """Return a report whose seconds are rounded up to the next tenth, and its megabytes to the next whole one.
+    """Return statistics with seconds rounded up to the next tenth, and megabytes to the next whole one.
 
     How long the samplers take depends on what they draw, so that exact times in public would tell something of the
     noise. Many draws change a run by far less than a tenth of a second.
@@ -135,7 +135,7 @@ def _tenths(seconds: float) -> float:
 
 
 def _numbers(fields: dict[str, Any], where: str = "") -> Iterator[tuple[str, float]]:
-    """Yield the numbers of a report and of all that is in it, each with its place."""
+    """Yield the numbers in a record and in all that it contains, each with its place."""
     for name, value in fields.items():
         if isinstance(value, dict):
             yield from _numbers(value, f" of {name}{where}")
@@ -163,7 +163,7 @@ class Meter:
         self._setup_bytes_sent = 0
 
     def connected(self) -> None:
-        """Note that set-up is over: the clock of the run starts."""
+        """End the set-up and start the clock of the run."""
         self._connected_at, self._cpu_at_connection = time.perf_counter(), time.process_time()
         self._setup_bytes_sent = self._bytes_sent()
 

@@ -1,10 +1,10 @@
-"""The process of one party: ``python -m dpmpc.network.party FOLDER``.
+"""Run the process of one party: ``python -m dpmpc.network.party FOLDER``.
 
 The private folder holds party.json, the party's identity, and whatever the program reads. The process imports the
 program, which may get ready in a function ``prepare(settings)``. If it has a launcher, it then waits until everything
 that the program reads is there. It links itself to the other parties, runs ``await main(party)`` of the program's
-module, takes leave, and writes outcome.json: what the program returned and what the run cost, or a typed error. The
-exit status is 0, 2 for an `InputError`, 3 for anything else.
+module, says goodbye to the others, and writes outcome.json: what the program returned and what the run cost, or a typed
+error. The exit status is 0, 2 for an `InputError`, 3 for anything else.
 
 Progress goes to standard output, one JSON object a line; everything else that is printed, and every traceback, goes
 to standard error, which a launcher keeps as the party's log.
@@ -80,7 +80,7 @@ class Party:
         return self.runtime.meter
 
     def report_progress(self, progress: float | str) -> None:
-        """Tell whoever launched the run how far this party is: a fraction in [0, 1], or a few words."""
+        """Report to the launcher how far this party is: a fraction in [0, 1], or a few words."""
         self._progress.write(msgspec.json.encode({"progress": progress}).decode() + "\n")
         self._progress.flush()
 
@@ -119,7 +119,7 @@ def run_party(settings: PartySettings, folder: Path, progress: TextIO, launched:
 
 
 def _program(settings: PartySettings) -> Any:
-    """Import the program and let it get ready."""
+    """Import the program and call its `prepare`, if it has one."""
     program = importlib.import_module(settings.program)
     if not hasattr(program, "main"):
         raise InputError(f"program: {settings.program} given, a module with a coroutine main(party) expected")
@@ -142,7 +142,7 @@ def _run(program: Any, settings: PartySettings, folder: Path, progress: TextIO) 
 
 
 def _follow_launcher(folder: Path, launched: threading.Event) -> None:
-    """Pass the launcher's word on; at the end of standard input, which it holds open, leave nothing behind."""
+    """Pass on the launcher's signal to go; when it closes standard input, remove the folder and exit."""
     while os.read(sys.stdin.fileno(), len(GO)):
         launched.set()
     shutil.rmtree(folder, ignore_errors=True)
@@ -152,7 +152,7 @@ def _follow_launcher(folder: Path, launched: threading.Event) -> None:
 
 
 def _progress_channel() -> TextIO:
-    """Keep standard output for progress, and let all that is printed go to standard error."""
+    """Reserve standard output for progress, and redirect everything else that is printed to standard error."""
     channel = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return channel

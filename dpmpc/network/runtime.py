@@ -18,7 +18,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from dpmpc.errors import DpmpcError, InputError, MalformedFrame, PartyMissing, ProtocolFailure
 from dpmpc.network import backend
@@ -28,9 +28,6 @@ from dpmpc.network.links import Link
 from dpmpc.network.meter import Meter
 from dpmpc.network.settings import PartySettings
 from dpmpc.network.sockets import Traffic
-
-if TYPE_CHECKING:
-    from dpmpc.network.announcing import Conversation
 
 Result = TypeVar("Result")
 
@@ -78,8 +75,8 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
         The link to each peer, by party number.
     meter : Meter
         What the run costs this party.
-    conversation : Conversation, optional
-        What was announced so far; see `dpmpc.network.announcing`.
+    conversation : object, optional
+        What was announced so far; `dpmpc.network.announcing` keeps it here.
 
     Raises
     ------
@@ -99,7 +96,7 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
         self.links: dict[int, Link] = {}
         self.meter = Meter(settings.party, self.traffic)
         self.closing = False
-        self.conversation: Conversation | None = None
+        self.conversation: object | None = None
         self._foreseen: DpmpcError | None = None
         self._patience = settings.connect_deadline
         self._failed: asyncio.Future[ProtocolFailure] = self.loop.create_future()

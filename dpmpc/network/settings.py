@@ -1,6 +1,7 @@
-"""What one party is told before a run, and what it leaves behind: party.json and outcome.json in its private folder.
+"""Write and read what a party is told before a run, party.json, and what it leaves behind, outcome.json.
 
-Neither file holds a secret. The private key lies beside them, and so do whatever rows or shares the program reads.
+Both lie in its private folder. Neither holds a secret. The private key lies beside them, and so do whatever rows or
+shares the program reads.
 """
 
 from __future__ import annotations

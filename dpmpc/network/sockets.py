@@ -76,7 +76,7 @@ class TrackedSocket(socket.socket):
         return accepted, address
 
     def close(self) -> None:
-        """Close the socket, and say so."""
+        """Close the socket and call `on_close`."""
         super().close()
         told, self.on_close = self.on_close, None
         if told is not None:

@@ -17,7 +17,7 @@ discrete Laplace variable).
 """
 
 from dpmpc.noise.base import BLOCK_DRAWS, MAX_SHARES, Noise
-from dpmpc.noise.families import FAMILIES, noise_from
+from dpmpc.noise.families import FAMILIES, family_named, noise_from
 from dpmpc.noise.floating import GammaLaplace, Gaussian
 from dpmpc.noise.integer import MAX_SCALE, MAX_SIGMA, MAX_VARIANCE, DiscreteGaussian, DiscreteLaplace, Skellam
 
@@ -34,5 +34,6 @@ __all__ = [
     "Gaussian",
     "Noise",
     "Skellam",
+    "family_named",
     "noise_from",
 ]

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.arguments import require_whole
 from dpmpc.errors import InputError, SimulationOnly
 from dpmpc.randomness import KEY_BYTES, Label, Stream
 
@@ -44,13 +45,6 @@ def in_steps(exact: Fraction) -> Fraction:
     return Fraction(math.ceil(exact * steps), steps)
 
 
-def checked_shares(shares: object) -> int:
-    """Return the number of shares that make up one variable, if it is in [1, 2^40]."""
-    if not isinstance(shares, (int, np.integer)) or not _is_count(shares) or not 1 <= shares <= MAX_SHARES:
-        raise InputError(f"shares: {shares!r} given, an integer from 1 to 2^{MAX_SHARES.bit_length() - 1} expected")
-    return int(shares)
-
-
 BLOCK_DRAWS = 1 << 16
 """Draws that share one substream: the unit of work of a thread. Part of the definition of what a stream draws."""
 
@@ -64,6 +58,8 @@ class Noise(ABC):
         What the command line and saved releases call it.
     parameters : tuple of str
         The attributes that, with the name, say all about it: the arguments of the constructor.
+    accountant : str or type
+        Who accounts for it: a name of `dpmpc.privacy.ACCOUNTANTS`, or a subclass of `dpmpc.privacy.Accountant`.
     integer : bool
         Whether draws are int64; float64 otherwise.
     simulation_only : bool
@@ -72,6 +68,7 @@ class Noise(ABC):
 
     name: ClassVar[str]
     parameters: ClassVar[tuple[str, ...]]
+    accountant: ClassVar[str | type[Any]]
     integer: ClassVar[bool] = True
     simulation_only: ClassVar[bool] = False
 
@@ -79,6 +76,18 @@ class Noise(ABC):
     @abstractmethod
     def variance(self) -> float:
         """The variance of one draw."""
+
+    @abstractmethod
+    def tail(self, draws: int, log_odds: float) -> float:
+        """Return what a sum of so many draws stays below in absolute value, except with probability 2 exp(-L).
+
+        Parameters
+        ----------
+        draws : int
+            Number of independent draws in the sum.
+        log_odds : float
+            L, positive.
+        """
 
     @abstractmethod
     def _fill(self, out: NDArray[Any], stream: Stream) -> None:
@@ -110,8 +119,7 @@ class Noise(ABC):
             If the noise is for simulations only and no stream is given.
         """
         dimensions = _checked_shape(shape)
-        if not _is_count(threads) or threads < 1:
-            raise InputError(f"threads: {threads!r} given, a positive integer expected")
+        require_whole("threads", threads, 1)
         call = self._call_stream(stream)
         out = np.empty(math.prod(dimensions), np.int64 if self.integer else np.float64)
 
@@ -152,12 +160,11 @@ class Noise(ABC):
         return f"{type(self).__name__}({arguments})"
 
 
+def gaussian_tail(variance: float, log_odds: float) -> float:
+    """Return sqrt(2 v L), which a variable X with ln E exp(t X) <= v t^2 / 2 stays below (Chernoff)."""
+    return math.sqrt(variance) * math.sqrt(2 * log_odds)
+
+
 def _checked_shape(shape: int | tuple[int, ...]) -> tuple[int, ...]:
     dimensions = shape if isinstance(shape, tuple) else (shape,)
-    if not all(_is_count(dimension) and dimension >= 0 for dimension in dimensions):
-        raise InputError(f"shape: {shape!r} given, a tuple of non-negative integers expected")
-    return tuple(int(dimension) for dimension in dimensions)
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return tuple(require_whole("shape", dimension, 0) for dimension in dimensions)

@@ -17,6 +17,13 @@ FAMILIES: dict[str, type[Noise]] = {
 """What a saved task may name; whoever adds a family adds it here."""
 
 
+def family_named(name: object) -> type[Noise]:
+    """Return the noise of this name, or raise `InputError`."""
+    if not isinstance(name, str) or name not in FAMILIES:
+        raise InputError(f"noise: {name!r} given, one of {', '.join(FAMILIES)} expected")
+    return FAMILIES[name]
+
+
 def noise_from(description: Mapping[str, Any]) -> Noise:
     """Make the noise that `Noise.describe` described.
 
@@ -35,9 +42,7 @@ def noise_from(description: Mapping[str, Any]) -> Noise:
         If the name is unknown, or a parameter is missing, superfluous or out of range.
     """
     name = description.get("name") if isinstance(description, Mapping) else description
-    family = FAMILIES.get(name) if isinstance(name, str) else None
-    if family is None:
-        raise InputError(f"noise: name {name!r} given, one of {', '.join(FAMILIES)} expected")
+    family = family_named(name)
     arguments = {key: value for key, value in description.items() if key != "name"}
     if set(arguments) != set(family.parameters):
         raise InputError(f"noise: {name} with {sorted(arguments)} given, {sorted(family.parameters)} expected")

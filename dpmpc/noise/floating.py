@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.noise.base import Noise, checked_shares, positive
+from dpmpc.arguments import require_whole
+from dpmpc.noise.base import MAX_SHARES, Noise, gaussian_tail, positive
 from dpmpc.randomness import Stream
 
 
@@ -27,6 +28,7 @@ class Gaussian(Noise):
 
     name = "gaussian"
     parameters = ("sigma",)
+    accountant = "gaussian"
     integer = False
     simulation_only = True
 
@@ -37,6 +39,10 @@ class Gaussian(Noise):
     def variance(self) -> float:
         """The variance of one draw, sigma^2."""
         return self.sigma**2
+
+    def tail(self, draws: int, log_odds: float) -> float:
+        """Return sqrt(2 v L), for v the variance of the sum."""
+        return gaussian_tail(draws * self.variance, log_odds)
 
     def _fill(self, out: NDArray[Any], stream: Stream) -> None:
         from scipy.special import ndtri  # only simulations need SciPy
@@ -61,6 +67,7 @@ class GammaLaplace(Noise):
 
     name = "gamma-laplace"
     parameters = ("scale", "shares")
+    accountant = "laplace-shares"
     integer = False
     simulation_only = True
 
@@ -68,12 +75,20 @@ class GammaLaplace(Noise):
         exact = positive("scale", scale, None)
         nearest = float(exact)
         self.scale = nearest if nearest >= exact else math.nextafter(nearest, math.inf)
-        self.shares = checked_shares(shares)
+        self.shares = require_whole("shares", shares, 1, MAX_SHARES)
 
     @property
     def variance(self) -> float:
         """The variance of one draw, 2 scale^2 / shares."""
         return 2 * self.scale**2 / self.shares
+
+    def tail(self, draws: int, log_odds: float) -> float:
+        """Return sqrt(2 v L) + b L, for v the variance of the sum.
+
+        With r times as many draws as make up one Laplace variable, ln E exp(t X) = -r ln(1 - (b t)^2) <= r (b t)^2 /
+        (1 - b t) for 0 < t < 1/b: X is sub-gamma (Boucheron, Lugosi, Massart 2013, section 2.4).
+        """
+        return gaussian_tail(draws * self.variance, log_odds) + self.scale * log_odds
 
     def _fill(self, out: NDArray[Any], stream: Stream) -> None:
         from scipy.special import gammaincinv  # only simulations need SciPy

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc._kernels import samplers
-from dpmpc.noise.base import Noise, checked_shares, in_steps, positive
+from dpmpc.arguments import require_whole
+from dpmpc.noise.base import MAX_SHARES, Noise, gaussian_tail, in_steps, positive
 from dpmpc.noise.poisson import MAX_MEAN, PoissonPlan, poisson_plan
 from dpmpc.randomness import Stream
 
@@ -85,6 +86,7 @@ class DiscreteGaussian(Noise):
 
     name = "discrete-gaussian"
     parameters = ("sigma",)
+    accountant = "discrete-gaussian"
 
     def __init__(self, sigma: float):
         rounded = in_steps(positive("sigma", sigma, MAX_SIGMA))
@@ -98,6 +100,14 @@ class DiscreteGaussian(Noise):
             return self.sigma**2
         mass = [math.exp(-((x / self.sigma) ** 2) / 2) for x in range(80)]
         return 2 * sum(x * x * p for x, p in enumerate(mass)) / (2 * sum(mass) - 1)
+
+    def tail(self, draws: int, log_odds: float) -> float:
+        """Return sqrt(2 v L), for v the variance of the sum.
+
+        Completing the square, E exp(t X) is exp(t^2 sigma^2 / 2) times a ratio of Gaussian sums over shifted and
+        unshifted integers, and the unshifted sum is the largest (Canonne, Kamath, Steinke 2020, section 2).
+        """
+        return gaussian_tail(draws * self.variance, log_odds)
 
     def _fill(self, out: NDArray[Any], stream: Stream) -> None:
         words, drawn = WordBuffer(stream, 12 * out.size), 0  # about 11 words make a draw
@@ -128,6 +138,7 @@ class Skellam(Noise):
 
     name = "skellam"
     parameters = ("variance",)
+    accountant = "skellam"
 
     def __init__(self, variance: float):
         self._mean = math.ceil(positive("variance", variance, MAX_VARIANCE) / 2)
@@ -136,6 +147,14 @@ class Skellam(Noise):
     def variance(self) -> int:
         """The variance of one draw, an even integer."""
         return 2 * self._mean
+
+    def tail(self, draws: int, log_odds: float) -> float:
+        """Return sqrt(2 v L) + L/3, for v the variance of the sum.
+
+        The sum is a difference of two Poisson(v/2): ln E exp(t X) = v (cosh t - 1) <= v t^2 / (2 (1 - t/3)) for
+        0 < t < 3, so X is sub-gamma (Boucheron, Lugosi, Massart 2013, section 2.4).
+        """
+        return gaussian_tail(draws * self.variance, log_odds) + log_odds / 3
 
     def _fill(self, out: NDArray[Any], stream: Stream) -> None:
         plan = poisson_plan(self._mean)
@@ -169,6 +188,7 @@ class DiscreteLaplace(Noise):
 
     name = "discrete-laplace"
     parameters = ("scale", "shares")
+    accountant = "laplace-shares"
 
     def __init__(self, scale: float | Fraction, shares: int = 1):
         rounded = in_steps(positive("scale", scale, MAX_SCALE))
@@ -176,12 +196,23 @@ class DiscreteLaplace(Noise):
         # The least number of levels with 2^levels >= 128 scale, and at least 1.
         self._levels = max(1, (math.ceil(TAIL_SCALES * rounded) - 1).bit_length())
         self.scale = float(rounded)
-        self.shares = checked_shares(shares)
+        self.shares = require_whole("shares", shares, 1, MAX_SHARES)
 
     @property
     def variance(self) -> float:
         """The variance of one draw: 2 q / (1 - q)^2 / shares."""
         return 2 * math.exp(-1 / self.scale) / math.expm1(-1 / self.scale) ** 2 / self.shares
+
+    def tail(self, draws: int, log_odds: float) -> float:
+        """Return 2 b sinh(1/(2b)) sqrt(2 v L) + b L, for v the variance of the sum.
+
+        With r times as many draws as make up one discrete Laplace variable, ln E exp(t X) = -r ln(1 - sinh^2(t/2) /
+        sinh^2(1/(2b))) <= -r ln(1 - (b t)^2) <= r (b t)^2 / (1 - b t) for 0 < t < 1/b, as sinh(x)/x increases. So X is
+        sub-gamma: tail = sqrt(2 w L) + b L with w = 2 r b^2 (Boucheron, Lugosi, Massart 2013, section 2.4), and w is
+        (2 b sinh(1/(2b)))^2 v.
+        """
+        spread = gaussian_tail(draws * self.variance, log_odds) * 2 * self.scale * math.sinh(1 / (2 * self.scale))
+        return spread + self.scale * log_odds
 
     def _fill(self, out: NDArray[Any], stream: Stream) -> None:
         # Few shares are cut into parts, in each of which the kernel expects half a point or less.

@@ -1,6 +1,6 @@
 """The histogram of the exact Poisson sampler, and the decision where its evaluation in fixed point cannot decide.
 
-The kernel (csrc/samplers.h) takes one word for a point of a plane, in which
+The kernel (csrc/samplers_draw.c) takes one word for a point of a plane, in which
 
     C f(y),        f(y) = p(y) / p(0),        p(y) = P(Poisson(m) = m + y),
 

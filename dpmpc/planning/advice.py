@@ -13,7 +13,8 @@ from dpmpc.contributions import SecondMoments
 from dpmpc.planning.designing import AUTO_WIDTH
 from dpmpc.planning.prediction import Prediction, UtilityMetric, best_rows, predict
 from dpmpc.planning.scenario import Population, Scenario
-from dpmpc.privacy import NOISED_BY, NoisePlacement
+from dpmpc.privacy import NoisePlacement
+from dpmpc.specification import NOISED_BY
 from dpmpc.task import Task
 
 RELEASES = ("sum", "sketch")

@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
+from dpmpc.arguments import require_finite
 from dpmpc.errors import InputError
 from dpmpc.randomness import KEY_BYTES
 from dpmpc.task import Task
@@ -69,8 +70,7 @@ class Prices:
 
     def __post_init__(self) -> None:
         for name in ("core_hour", "gigabyte_month", "gigabyte_sent"):
-            if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
-                raise InputError(f"{name}: {getattr(self, name)} given, a finite price of at least 0 expected")
+            require_finite(name, getattr(self, name), 0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,8 +162,7 @@ def estimate(
     days : float
         How long shares are stored.
     """
-    if not (math.isfinite(days) and days >= 0):
-        raise InputError(f"days: {days} given, a finite number of at least 0 expected")
+    require_finite("days", days, 0)
     prices = prices or Prices()
     uploaded = work.clients * (work.share_bytes + (work.servers - 1) * work.other_bytes)
     sent = work.servers * WORD_BYTES * work.rows * work.width

@@ -7,16 +7,18 @@ to expect.
 
 from __future__ import annotations
 
+import msgspec
+
 from dpmpc.arguments import require_choice
 from dpmpc.contributions import Contribution, Rows, SecondMoments
 from dpmpc.encoding import FixedPoint, ring_named
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.planning.prediction import LowRank, Regression, UtilityMetric
 from dpmpc.planning.scenario import Scenario
-from dpmpc.privacy import NoisePlacement, Trust, calibrate, check_budget, is_pure
+from dpmpc.privacy import NoisePlacement, calibrate, check_budget, is_pure
 from dpmpc.randomness import SEED_BYTES, Label, Stream, derive, seed_bytes
 from dpmpc.sketching import OSNAP, CountSketch, PublicMatrix, Rademacher, Sum
-from dpmpc.specification import COPIES, SKETCHES, Mechanism, ReleaseSpec
+from dpmpc.specification import COPIES, SKETCHES, Mechanism, ReleaseSpec, TrustModel
 from dpmpc.task import Task
 
 PURPOSES: dict[str, UtilityMetric] = {metric.purpose: metric for metric in (Regression(), LowRank())}
@@ -99,7 +101,7 @@ def public_seed(seed: int | None = None) -> bytes:
     return derive(seed_bytes(seed), Label.SKETCH_SEED, length=SEED_BYTES)
 
 
-def _trust(spec: ReleaseSpec) -> Trust:
+def _trust(spec: ReleaseSpec) -> TrustModel:
     """Count on as many honest servers as the shares need: a majority with Shamir's, one with additive ones."""
     wanted, shamir = spec.trust, spec.mechanism.sharing == "shamir"
     if shamir and wanted.servers < 3:
@@ -107,16 +109,10 @@ def _trust(spec: ReleaseSpec) -> Trust:
             f"servers: {wanted.servers} given, at least 3 expected with Shamir shares: a majority must be honest"
         )
     usual = (wanted.servers - 1) // 2 if shamir else wanted.servers - 1
-    return Trust(
-        servers=wanted.servers,
-        corrupt_servers=usual if wanted.corrupt_servers is None else wanted.corrupt_servers,
-        corrupt_clients=wanted.corrupt_clients,
-        dropouts=wanted.dropouts,
-        coalition=wanted.coalition,
-    )
+    return wanted if wanted.corrupt_servers is not None else msgspec.structs.replace(wanted, corrupt_servers=usual)
 
 
-def _summed(spec: ReleaseSpec, trust: Trust) -> tuple[Contribution, PublicMatrix]:
+def _summed(spec: ReleaseSpec, trust: TrustModel) -> tuple[Contribution, PublicMatrix]:
     """Return what clients contribute, and the public matrix that it is multiplied by."""
     sketch, noise = spec.sketch, spec.mechanism.noise
     if spec.contribution is not None:
@@ -153,7 +149,7 @@ def _shape(
     return rows, sparsity
 
 
-def _noising(mechanism: Mechanism, matrix: PublicMatrix, trust: Trust) -> NoisePlacement:
+def _noising(mechanism: Mechanism, matrix: PublicMatrix, trust: TrustModel) -> NoisePlacement:
     """Choose how many copies a client sends."""
     copies = require_choice("copies", mechanism.copies, COPIES)
     each, one = NoisePlacement(mechanism.noise_by), NoisePlacement(mechanism.noise_by, copies=1)

@@ -10,10 +10,12 @@ import dataclasses
 import functools
 import math
 
+from dpmpc.arguments import require_choice, require_whole
 from dpmpc.bounds import largest_squared_norm
 from dpmpc.contributions import SecondMoments, moment_sensitivity
 from dpmpc.errors import InputError
-from dpmpc.privacy import NOISED_BY, Trust, released_sd
+from dpmpc.privacy import released_sd
+from dpmpc.specification import NOISED_BY, TrustModel
 from dpmpc.task import Task
 
 
@@ -62,7 +64,7 @@ class Scenario:
         L2 clipping radius of the normalised row.
     noise_by : {"clients", "servers"}
         Who adds the noise.
-    trust : Trust
+    trust : TrustModel
         Servers, and who may collude.
     population : Population
         What is assumed about the data.
@@ -76,15 +78,13 @@ class Scenario:
     sparsity: int = 1
     radius: float | None = None
     noise_by: str = "clients"
-    trust: Trust = dataclasses.field(default_factory=Trust)
+    trust: TrustModel = dataclasses.field(default_factory=TrustModel)
     population: Population = Population()
 
     def __post_init__(self) -> None:
         for name, least in (("columns", 1), ("clients", 1), ("sparsity", 1)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name}: {getattr(self, name)} given, at least {least} expected")
-        if self.noise_by not in NOISED_BY:
-            raise InputError(f"noise_by: {self.noise_by!r} given, one of {', '.join(NOISED_BY)} expected")
+            require_whole(name, getattr(self, name), least)
+        require_choice("noise_by", self.noise_by, NOISED_BY)
 
     @classmethod
     def of(cls, task: Task, population: Population | None = None) -> Scenario:

@@ -11,16 +11,17 @@ from dpmpc.privacy.accountants import (
     ACCOUNTANTS,
     Accountant,
     SearchedAccountant,
+    accountant_of,
     independent_rows,
     is_pure,
     occupancy_failure,
     released_sd,
 )
 from dpmpc.privacy.budget import BudgetLedger
-from dpmpc.privacy.calibration import CALIBRATIONS, account, calibrate, epsilon_against
+from dpmpc.privacy.calibration import account, calibrate, epsilon_against
 from dpmpc.privacy.composition import Cost, composed_epsilon
 from dpmpc.privacy.concentrated import ZCDPBudget, epsilon_of_rho, rho_of_sum
-from dpmpc.privacy.exposure import COALITIONS, EffectiveNoise, IndependentRowNoise, Trust
+from dpmpc.privacy.exposure import EffectiveNoise, IndependentRowNoise
 from dpmpc.privacy.gaussian import (
     analytic_gaussian_sigma,
     check_budget,
@@ -28,16 +29,13 @@ from dpmpc.privacy.gaussian import (
     delta_of_mu,
     epsilon_of_mu,
     mu_of_budget,
-    plain_float,
 )
 from dpmpc.privacy.guarantee import REPLACE_ONE, Guarantee, Preconditions
-from dpmpc.privacy.noising import NOISED_BY, NoisePlacement
+from dpmpc.privacy.noising import NoisePlacement
+from dpmpc.specification import TrustModel
 
 __all__ = [
     "ACCOUNTANTS",
-    "CALIBRATIONS",
-    "COALITIONS",
-    "NOISED_BY",
     "REPLACE_ONE",
     "Accountant",
     "BudgetLedger",
@@ -48,9 +46,10 @@ __all__ = [
     "NoisePlacement",
     "Preconditions",
     "SearchedAccountant",
-    "Trust",
+    "TrustModel",
     "ZCDPBudget",
     "account",
+    "accountant_of",
     "analytic_gaussian_sigma",
     "calibrate",
     "check_budget",
@@ -64,7 +63,6 @@ __all__ = [
     "is_pure",
     "mu_of_budget",
     "occupancy_failure",
-    "plain_float",
     "released_sd",
     "rho_of_sum",
 ]

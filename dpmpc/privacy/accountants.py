@@ -1,4 +1,4 @@
-"""How each family of noise is accounted for: one accountant a family, found by the noise's name.
+"""How each family of noise is accounted for: by the accountant that the noise names.
 
 An accountant says what epsilon a given noise gives on a given `EffectiveNoise`, and finds the least noise that gives a
 budget. Formulas stand in `gaussian`, `integer_noise` and docs/mathematics.md, sections 1.2 and 1.3.
@@ -13,13 +13,15 @@ from __future__ import annotations
 import abc
 import math
 from fractions import Fraction
+from typing import Any, cast
 
 from dpmpc.encoding import Sensitivity
 from dpmpc.errors import GuaranteeError, InputError
-from dpmpc.noise import MAX_SCALE, DiscreteGaussian, DiscreteLaplace, GammaLaplace, Gaussian, Noise, Skellam
+from dpmpc.noise import MAX_SCALE, DiscreteGaussian, DiscreteLaplace, GammaLaplace, Gaussian, Noise, family_named
 from dpmpc.privacy import gaussian, integer_noise, rigorous
-from dpmpc.privacy.exposure import EffectiveNoise, IndependentRowNoise, Trust
+from dpmpc.privacy.exposure import EffectiveNoise, IndependentRowNoise
 from dpmpc.sketching import PublicMatrix
+from dpmpc.specification import TrustModel
 
 GAMMA = 0.5  # the paper's occupancy slack: every row holds at least (1 - gamma) n / k clients
 
@@ -29,7 +31,9 @@ def occupancy_failure(sketch: PublicMatrix, gamma: float = GAMMA) -> float:
     return sketch.rows * math.exp(-(gamma**2) * sketch.columns / (2 * sketch.rows))
 
 
-def paper_variance(sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: float, delta: float, trust: Trust) -> float:
+def paper_variance(
+    sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: float, delta: float, trust: TrustModel
+) -> float:
     """Corollary 4.7: (2 eta)^2 2 ln(1.25/delta0) / epsilon0^2 k / ((1 - gamma)(n - t)), per entry and copy.
 
     epsilon0 = epsilon/(s d), delta0 = (delta - failure)/(s d): the occupancy failure is part of the promised delta.
@@ -49,6 +53,11 @@ def paper_variance(sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: floa
 class Accountant(abc.ABC):
     """How one family of noise is accounted for.
 
+    Parameters
+    ----------
+    family : type
+        The noise.
+
     Attributes
     ----------
     sources : tuple of str
@@ -63,6 +72,9 @@ class Accountant(abc.ABC):
     assumptions: tuple[str, ...] = ()
     pure = False
 
+    def __init__(self, family: type[Any]):
+        self.family = family
+
     @abc.abstractmethod
     def epsilon(self, noise: Noise, exposure: EffectiveNoise, sensitivity: Sensitivity, delta: float) -> float:
         """Epsilon that the noise gives at delta."""
@@ -72,7 +84,7 @@ class Accountant(abc.ABC):
         """Least noise of this family that gives (epsilon, delta)."""
 
     def papers(
-        self, sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: float, delta: float, trust: Trust
+        self, sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: float, delta: float, trust: TrustModel
     ) -> Noise:
         """Noise of this family as the paper calibrates it; an error for families that it does not have."""
         raise InputError("calibration: 'paper' given, 'joint' expected for a noise that the paper does not have")
@@ -128,7 +140,7 @@ class SearchedAccountant(Accountant):
             ) from error
 
     def papers(
-        self, sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: float, delta: float, trust: Trust
+        self, sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: float, delta: float, trust: TrustModel
     ) -> Noise:
         """Noise of the variance of Corollary 4.7."""
         return self.with_variance(paper_variance(sketch, sensitivity, epsilon, delta, trust))
@@ -151,7 +163,7 @@ class _GaussianAccountant(SearchedAccountant):
         return gaussian.epsilon_of_mu(self.mu(noise, exposure, sensitivity), delta * math.exp(-slack)) + 2 * slack
 
     def with_variance(self, variance: float) -> Noise:
-        return Gaussian(math.sqrt(variance))
+        return cast(Noise, self.family(math.sqrt(variance)))
 
 
 class _DiscreteGaussianAccountant(_GaussianAccountant):
@@ -169,9 +181,6 @@ class _DiscreteGaussianAccountant(_GaussianAccountant):
         if _sigma(noise) ** 2 * exposure.fewest <= integer_noise.ROUNDING_WIDTH**2:
             return math.inf
         return exposure.integer_slack(_sigma(noise), sensitivity.columns)
-
-    def with_variance(self, variance: float) -> Noise:
-        return DiscreteGaussian(math.sqrt(variance))
 
 
 class _SkellamAccountant(SearchedAccountant):
@@ -195,7 +204,7 @@ class _SkellamAccountant(SearchedAccountant):
         )
 
     def with_variance(self, variance: float) -> Noise:
-        return Skellam(variance)
+        return cast(Noise, self.family(variance))
 
 
 class _LaplaceAccountant(Accountant):
@@ -207,8 +216,8 @@ class _LaplaceAccountant(Accountant):
     )
     pure = True
 
-    def __init__(self, family: type[DiscreteLaplace] | type[GammaLaplace]):
-        self._family = family
+    def __init__(self, family: type[Any]):
+        super().__init__(family)
         if family is DiscreteLaplace:
             self.assumptions = (
                 "nobody notices the tails that the sampler cuts off: total variation distance below 2^-183 for each "
@@ -227,11 +236,11 @@ class _LaplaceAccountant(Accountant):
         return float(exposure.sparsity * Fraction(sensitivity.l1) / Fraction(noise.scale))
 
     def least(self, exposure: EffectiveNoise, sensitivity: Sensitivity, epsilon: float, delta: float) -> Noise:
-        fewest = independent_rows(self._family.name, exposure).fewest
+        fewest = independent_rows(self.family.name, exposure).fewest
         return self._noise(exposure.sparsity, sensitivity, epsilon, fewest)
 
     def papers(
-        self, sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: float, delta: float, trust: Trust
+        self, sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: float, delta: float, trust: TrustModel
     ) -> Noise:
         """Corollary 4.10: b = k Delta_1 / epsilon (Delta_1 = 2 eta d), m = n/k - t."""
         shares = sketch.columns // sketch.rows - trust.lost
@@ -251,10 +260,10 @@ class _LaplaceAccountant(Accountant):
         scale = rows * Fraction(sensitivity.l1) / Fraction(epsilon)
         if scale > MAX_SCALE:
             raise GuaranteeError(
-                f"epsilon: {epsilon:g} given, but the scale of {self._family.name} noise would be {float(scale):.6g}, "
+                f"epsilon: {epsilon:g} given, but the scale of {self.family.name} noise would be {float(scale):.6g}, "
                 "and at most 2^40 is expected: use fewer fractional bits, fewer columns or a sparser sketch"
             )
-        return self._family(scale, shares)
+        return cast(Noise, self.family(scale, shares))
 
 
 def independent_rows(noise: str, exposure: EffectiveNoise) -> IndependentRowNoise:
@@ -290,21 +299,20 @@ def _mu_above(l2: float, leverage: float, variance: Fraction) -> float:
     return rigorous.square_root_above(Fraction(l2) ** 2 * Fraction(leverage) / variance)
 
 
-ACCOUNTANTS: dict[str, Accountant] = {
-    "gaussian": _GaussianAccountant(),
-    "discrete-gaussian": _DiscreteGaussianAccountant(),
-    "skellam": _SkellamAccountant(),
-    "discrete-laplace": _LaplaceAccountant(DiscreteLaplace),
-    "gamma-laplace": _LaplaceAccountant(GammaLaplace),
+ACCOUNTANTS: dict[str, type[Accountant]] = {
+    "gaussian": _GaussianAccountant,
+    "discrete-gaussian": _DiscreteGaussianAccountant,
+    "skellam": _SkellamAccountant,
+    "laplace-shares": _LaplaceAccountant,
 }
-"""By the noise's name; whoever adds a family adds its accountant here."""
+"""By the name that a noise says: `dpmpc.noise.Noise.accountant`."""
 
 
-def accountant_of(name: str) -> Accountant:
+def accountant_of(noise: str) -> Accountant:
     """Return the accountant of a family of noise."""
-    if name not in ACCOUNTANTS:
-        raise InputError(f"noise: {name!r} given, one of {', '.join(ACCOUNTANTS)} expected")
-    return ACCOUNTANTS[name]
+    family = family_named(noise)
+    kind = ACCOUNTANTS[family.accountant] if isinstance(family.accountant, str) else family.accountant
+    return cast(Accountant, kind(family))
 
 
 def is_pure(noise: str) -> bool:

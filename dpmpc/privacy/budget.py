@@ -64,6 +64,8 @@ class Spending:
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Spending:
         """Rebuild an entry from `to_dict`."""
+        if not isinstance(fields, dict):
+            raise InputError(f"entries: {printable(repr(fields), 100)} given, tables expected")
         reports = fields.get("reports")
         return cls(
             str(fields["what"]),

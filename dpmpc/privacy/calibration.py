@@ -27,17 +27,17 @@ from __future__ import annotations
 
 import math
 
+from dpmpc.arguments import require_choice
 from dpmpc.encoding import Sensitivity
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import Noise
 from dpmpc.privacy import gaussian
 from dpmpc.privacy.accountants import accountant_of
-from dpmpc.privacy.exposure import MATRICES, Trust
 from dpmpc.privacy.guarantee import CHECKERS, MISSING_CLIENTS, Guarantee, Preconditions
 from dpmpc.privacy.noising import NoisePlacement
 from dpmpc.sketching import PublicMatrix
+from dpmpc.specification import CALIBRATIONS, MATRICES, TrustModel
 
-CALIBRATIONS = ("joint", "paper")
 SEMI_HONEST = "the servers follow the protocol (semi-honest)"
 # Where clients noise what they send.
 ONE_RELEASE = (
@@ -60,7 +60,7 @@ def calibrate(
     delta: float,
     *,
     noise: str = "discrete-gaussian",
-    trust: Trust | None = None,
+    trust: TrustModel | None = None,
     noising: NoisePlacement | None = None,
     calibration: str = "joint",
 ) -> Noise:
@@ -76,7 +76,7 @@ def calibrate(
         The budget of the whole release; delta may be 0 with the Laplace families, and does not matter to them.
     noise : {"discrete-gaussian", "skellam", "discrete-laplace", "gaussian", "gamma-laplace"}
         The family; "gaussian" and "gamma-laplace" are for simulations only.
-    trust : Trust, optional
+    trust : TrustModel, optional
         Who may collude; by default all but one of three servers and no client.
     noising : NoisePlacement, optional
         Who adds the noise; by default clients, to each copy.
@@ -93,10 +93,9 @@ def calibrate(
     GuaranteeError
         If no noise of this family gives the budget.
     """
-    trust, noising = trust or Trust(), noising or NoisePlacement()
+    trust, noising = trust or TrustModel(), noising or NoisePlacement()
     accountant = accountant_of(noise)
-    if calibration not in CALIBRATIONS:
-        raise InputError(f"calibration: {calibration!r} given, one of {', '.join(CALIBRATIONS)} expected")
+    require_choice("calibration", calibration, CALIBRATIONS)
     if calibration == "paper" and noising.by_servers(sketch):
         raise InputError("calibration: 'paper' given, 'joint' expected unless clients noise each of their copies")
     spendable = _spendable(epsilon, delta, trust, pure=accountant.pure)
@@ -107,7 +106,12 @@ def calibrate(
 
 
 def epsilon_against(
-    noise: Noise, sketch: PublicMatrix, sensitivity: Sensitivity, delta: float, trust: Trust, noising: NoisePlacement
+    noise: Noise,
+    sketch: PublicMatrix,
+    sensitivity: Sensitivity,
+    delta: float,
+    trust: TrustModel,
+    noising: NoisePlacement,
 ) -> float:
     """Return the epsilon that `noise` gives at delta, whatever was promised; infinite where none is proven.
 
@@ -130,7 +134,7 @@ def account(
     epsilon: float,
     delta: float,
     *,
-    trust: Trust | None = None,
+    trust: TrustModel | None = None,
     noising: NoisePlacement | None = None,
     calibration: str = "joint",
     simulation: bool = False,
@@ -146,7 +150,7 @@ def account(
     GuaranteeError
         If the noise is too small for the budget; the message holds both epsilons.
     """
-    trust, noising = trust or Trust(), noising or NoisePlacement()
+    trust, noising = trust or TrustModel(), noising or NoisePlacement()
     accountant = accountant_of(noise.name)
     spendable = _spendable(epsilon, delta, trust, pure=accountant.pure)
     exposure = noising.exposure(sketch, trust)
@@ -174,7 +178,7 @@ def account(
         + noising.describe(sketch),
         clients=sketch.columns,
         servers=trust.servers,
-        corrupt_servers=trust.corrupt_servers,
+        corrupt_servers=trust.colluding_servers,
         corrupt_clients=trust.corrupt_clients if by_clients else sketch.columns - 1,
         dropouts=trust.dropouts,
         coalition=trust.coalition if by_clients else "adaptive",
@@ -200,7 +204,7 @@ def account(
     )
 
 
-def _strangers(trust: Trust, clients: int) -> str:
+def _strangers(trust: TrustModel, clients: int) -> str:
     """Say what t has to bound where clients make the noise."""
     return (
         f"at most {trust.corrupt_clients:,} of exactly these {clients:,} clients tell their noise or add none, whoever "
@@ -208,7 +212,7 @@ def _strangers(trust: Trust, clients: int) -> str:
     )
 
 
-def _spendable(epsilon: float, delta: float, trust: Trust, *, pure: bool) -> float:
+def _spendable(epsilon: float, delta: float, trust: TrustModel, *, pure: bool) -> float:
     """Return the delta that is left to the mechanism, beside a static coalition's chance to be well placed."""
     gaussian.check_budget(epsilon, delta, pure=pure)
     if trust.failure and delta <= trust.failure:

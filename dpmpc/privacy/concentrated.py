@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 
+from dpmpc.arguments import require_positive
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.privacy.gaussian import epsilon_of_mu
 
@@ -61,9 +62,7 @@ class ZCDPBudget:
     """
 
     def __init__(self, budget: float):
-        if not (math.isfinite(budget) and budget > 0):
-            raise InputError(f"rho: {budget} given, a positive finite number expected")
-        self.budget = float(budget)
+        self.budget = require_positive("rho", budget)
         self.entries: list[tuple[str, float]] = []
 
     @property

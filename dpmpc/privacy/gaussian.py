@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from numbers import Real
 
 import numpy as np
 
+from dpmpc.arguments import require_positive
 from dpmpc.errors import GuaranteeError, InputError
 
 _LARGEST_MU = 1e3
@@ -36,19 +36,11 @@ def check_budget(epsilon: float, delta: float, *, pure: bool = False) -> None:
     InputError
         Unless epsilon is positive and finite and delta lies strictly between 0 and 1, or is 0 where `pure`.
     """
-    if isinstance(epsilon, bool) or not (math.isfinite(epsilon) and epsilon > 0):
-        raise InputError(f"epsilon: {epsilon} given, a positive finite number expected")
+    require_positive("epsilon", epsilon)
     if not (0 < delta < 1 or (pure and delta == 0)):
         expected = "0 or a number between 0 and 1" if pure else "a number strictly between 0 and 1"
         remedy = "; only discrete-laplace noise gives delta = 0" if delta == 0 else ""
         raise InputError(f"delta: {delta} given, {expected} expected{remedy}")
-
-
-def plain_float(name: str, value: object) -> float:
-    """Return a part of a budget, of whichever real type, as a float; whether it is a budget, `check_budget` says."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise InputError(f"{name}: {value!r} given, a number expected")
-    return float(value)
 
 
 def delta_of_mu(mu: float, epsilon: float) -> float:

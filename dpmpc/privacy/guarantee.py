@@ -7,13 +7,13 @@ public, of how many clients in all anything may be missing, whose noise is count
 from __future__ import annotations
 
 import dataclasses
-import operator
 from collections.abc import Mapping
 from typing import Any, Self
 
-from dpmpc.errors import GuaranteeError, InputError
+from dpmpc.arguments import require_choice, require_whole
+from dpmpc.errors import GuaranteeError
 from dpmpc.notebook import statement_html
-from dpmpc.privacy.exposure import MATRICES, STATIC_FAILURE
+from dpmpc.specification import MATRICES, STATIC_FAILURE
 
 REPLACE_ONE = "replace-one"
 REPEATABLE = "the randomness can be repeated from a seed, so nobody is protected by it."
@@ -91,9 +91,7 @@ class Preconditions:
 
     def __post_init__(self) -> None:
         for name, least in (("clients", 1), ("missing", 0)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not hasattr(value, "__index__") or operator.index(value) < least:
-                raise InputError(f"{name}: {value!r} given, an integer from {least} expected")
+            require_whole(name, getattr(self, name), least)
         if self.count_is_public is not True:
             raise GuaranteeError(
                 f"count_is_public: {self.count_is_public!r} given, True expected: replacing a row keeps n, so nothing "
@@ -104,8 +102,7 @@ class Preconditions:
                 f"missing_means: {self.missing_means!r} given, {MISSING_CLIENTS!r} expected: what is missing is "
                 "counted by clients, in whichever rows of the sketch they lie"
             )
-        if self.noise_by not in NOISE_MAKERS:
-            raise InputError(f"noise_by: {self.noise_by!r} given, one of {', '.join(NOISE_MAKERS)} expected")
+        require_choice("noise_by", self.noise_by, NOISE_MAKERS)
         if self.missing >= self.clients and self.noise_by not in FRESH_EACH_TIME:
             raise GuaranteeError(f"missing: {self.missing} given of {self.clients} clients, fewer expected")
         if not self.verified_by or not set(self.verified_by) <= set(CHECKERS):

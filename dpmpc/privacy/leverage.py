@@ -21,12 +21,13 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.arguments import require_whole
 from dpmpc.errors import GuaranteeError
-from dpmpc.privacy.exposure import EffectiveNoise, Trust
+from dpmpc.privacy.exposure import EffectiveNoise
 from dpmpc.privacy.integer_noise import ROUNDING_WIDTH, smoothing_slack
 from dpmpc.privacy.rigorous import above, forms_error, inverse_within, smallest_eigenvalue_below, sum_above
 from dpmpc.sketching import PublicMatrix
-from dpmpc.sketching.public_matrix import integer_from
+from dpmpc.specification import TrustModel
 
 Reals = NDArray[np.float64]
 
@@ -59,7 +60,7 @@ class OneCopyNoise(EffectiveNoise):
     clients: int
 
     @classmethod
-    def of(cls, sketch: PublicMatrix, trust: Trust) -> OneCopyNoise:
+    def of(cls, sketch: PublicMatrix, trust: TrustModel) -> OneCopyNoise:
         """Measure a public matrix whose clients hit two rows or more.
 
         Corrupt clients and dropouts are chosen after S is known; if corrupt clients were fixed before, the number of
@@ -72,7 +73,7 @@ class OneCopyNoise(EffectiveNoise):
         InputError
             If no client is left, or if k is too large for an array of k^2 numbers.
         """
-        lost = integer_from("corrupt_clients + dropouts", trust.lost, 0, sketch.columns - 1)
+        lost = require_whole("corrupt_clients + dropouts", trust.lost, 0, sketch.columns - 1)
         largest, smallest = _measured(sketch, lost, trust.lost_in_a_row(sketch))
         # Beside the anchors only; docs/one-copy.md, section 5.
         alone = above(Fraction(sketch.sparsity, 1 + sketch.sparsity))

@@ -18,12 +18,12 @@ import dataclasses
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.arguments import require_choice
 from dpmpc.errors import InputError
-from dpmpc.privacy.exposure import EffectiveNoise, IndependentRowNoise, Trust
+from dpmpc.privacy.exposure import EffectiveNoise, IndependentRowNoise
 from dpmpc.privacy.leverage import OneCopyNoise
 from dpmpc.sketching import PublicMatrix
-
-NOISED_BY = ("clients", "servers")
+from dpmpc.specification import NOISED_BY, TrustModel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,8 +43,7 @@ class NoisePlacement:
     copies: int | None = None
 
     def __post_init__(self) -> None:
-        if self.by not in NOISED_BY:
-            raise InputError(f"noise_by: {self.by!r} given, one of {', '.join(NOISED_BY)} expected")
+        require_choice("noise_by", self.by, NOISED_BY)
 
     def copies_for(self, sketch: PublicMatrix) -> int:
         """Copies that a client of this sketch sends."""
@@ -82,7 +81,7 @@ class NoisePlacement:
             return "servers"
         return "clients and servers" if self.reaches_several_rows(sketch) else "clients"
 
-    def exposure(self, sketch: PublicMatrix, trust: Trust) -> EffectiveNoise:
+    def exposure(self, sketch: PublicMatrix, trust: TrustModel) -> EffectiveNoise:
         """Measure how much noise covers the worst-placed client."""
         if self.by == "servers":
             return IndependentRowNoise.of_servers(sketch, trust)

@@ -11,8 +11,8 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from dpmpc.network.meter import PhaseCost, RunStatistics
+from dpmpc.networked import NetworkedRun
 from dpmpc.privacy import Guarantee
-from dpmpc.protocols.linear_transform import NetworkedRun
 from dpmpc.randomness import KEY_BYTES
 from dpmpc.task import Task
 

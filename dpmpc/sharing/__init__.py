@@ -1,4 +1,4 @@
-"""Secret sharing among M servers: additive shares, as arrays or as keys, and Shamir shares.
+"""Split secrets among M servers: additive shares, as arrays or as keys, and Shamir shares.
 
 Both schemes are linear: a server that adds, or scales by a public number, applies it to its share alone.
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dpmpc.arguments import require_whole
 from dpmpc.encoding.ring import Ring, Words, output, ring_named
 from dpmpc.errors import InputError
 from dpmpc.randomness import Stream
@@ -27,9 +28,7 @@ class AdditiveSharing:
     """
 
     def __init__(self, servers: int, ring: Ring | type[Ring] | str = "ring64"):
-        if servers < 2:
-            raise InputError(f"servers: {servers} given, at least 2 expected")
-        self.servers = servers
+        self.servers = require_whole("servers", servers, 2)
         self.ring = ring_named(ring)
 
     def __repr__(self) -> str:

@@ -26,6 +26,7 @@ from typing import IO, Annotated, Any, Literal
 import msgspec
 import numpy as np
 
+from dpmpc.arguments import require_bytes, require_whole
 from dpmpc.encoding.ring import Ring, Words, elements, output, ring_named
 from dpmpc.errors import InputError
 from dpmpc.randomness import KEY_BYTES, Label, Stream
@@ -60,8 +61,7 @@ def blocks(begin: int, end: int) -> Iterator[slice]:
 
 def in_parallel(part: Callable[[int, int], None], size: int, threads: int) -> None:
     """Call ``part(begin, end)`` for ranges that make up ``range(size)``, one range per thread."""
-    if threads < 1:
-        raise InputError(f"threads: {threads} given, at least 1 expected")
+    require_whole("threads", threads, 1)
     if threads == 1 or size <= _LEAST_PARALLEL:
         part(0, size)
         return
@@ -124,8 +124,7 @@ def expand(key: bytes, shape: tuple[int, ...], ring: Ring | type[Ring] | str = "
     ndarray of uint64
         Rows ``first`` to ``first + shape[0] - 1``.
     """
-    if first < 0:
-        raise InputError(f"first: {first} given, at least 0 expected")
+    require_whole("first", first, 0)
     out = np.empty(shape, np.uint64)
     Expansion(Stream(key), ring_named(ring), first * math.prod(shape[1:])).read(out.reshape(-1))
     return out
@@ -255,8 +254,7 @@ class SeededShare(Share):
     """A share that is a 16-byte key: `expand` gives its rows."""
 
     def __init__(self, key: bytes, shape: tuple[int, ...], ring: Ring | type[Ring] | str = "ring64"):
-        if len(key) != KEY_BYTES:
-            raise InputError(f"key: {len(key)} bytes given, {KEY_BYTES} expected")
+        require_bytes("key", key, KEY_BYTES)
         if not shape or len(shape) > MOST_AXES or min(shape) < 0 or math.prod(shape) > _MOST_ELEMENTS:
             raise InputError(
                 f"shape: {shape} given, 1 to {MOST_AXES} axes and at most {_MOST_ELEMENTS} elements expected"
@@ -329,7 +327,7 @@ def _open_array(path: Path, ring: Ring) -> FileShare:
     try:
         array: Any = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # whatever NumPy's parser stumbles over in somebody else's bytes
-        raise InputError(f"path: {path} is no readable .npy file: {error}") from error
+        raise InputError(f"path: {path} is not a readable .npy file: {error}") from error
     if array.dtype != np.uint64 or array.ndim == 0 or not array.flags.c_contiguous:
         found = f"{array.dtype}, {array.ndim} axes"
         raise InputError(f"path: {path} holds {found}; uint64 in C order with at least one axis expected")

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from dpmpc.arguments import require_whole
 from dpmpc.encoding.ring import Mersenne61, Words
 from dpmpc.errors import InconsistentShares, InputError
 from dpmpc.randomness import Stream
@@ -20,7 +21,7 @@ from dpmpc.sharing.batch import BLOCK, Expansion, blocks, draw_keys, in_parallel
 
 
 def lagrange(points: Sequence[int], at: int, modulus: int) -> list[int]:
-    """Weights w with f(at) = sum_j w_j f(points[j]) for every polynomial f of degree below the number of points."""
+    """Return weights w with f(at) = sum_j w_j f(points[j]) for every polynomial f of degree < the number of points."""
     weights = []
     for point in points:
         others = [other for other in points if other != point]
@@ -143,12 +144,8 @@ class ShamirSharing:
     """
 
     def __init__(self, servers: int, threshold: int):
-        if servers < 2:
-            raise InputError(f"servers: {servers} given, at least 2 expected")
-        if not 1 <= threshold < servers:
-            raise InputError(f"threshold: {threshold} given, a number from 1 to {servers - 1} expected")
-        self.servers = servers
-        self.threshold = threshold
+        self.servers = require_whole("servers", servers, 2)
+        self.threshold = require_whole("threshold", threshold, 1, servers - 1)
         self.ring = Mersenne61()
 
     def __repr__(self) -> str:

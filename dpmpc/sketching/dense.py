@@ -1,9 +1,9 @@
 """Dense public matrices: every entry is +-1, drawn by the kernel while it is applied.
 
 Promised, beside what `dpmpc.sketching` promises of every public matrix: several times fewer additions than a matrix
-product makes (csrc/dense.h); memory of a few times the result; float64 sums whose order of additions depends on k and
-on the first client of a chunk only. Not promised: a cheap replacement of OSNAP. A client that noises every copy sends
-k of them (docs/mathematics.md, section 1.3).
+product makes (csrc/dense_apply.c); memory of a few times the result; float64 sums whose order of additions depends on
+k and on the first client of a chunk only. Not promised: a cheap replacement of OSNAP. A client that noises every copy
+sends k of them (docs/mathematics.md, section 1.3).
 
 Gaussian projections: dense matrices of normal entries, for real numbers only.
 
@@ -22,12 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc._kernels.dense import Matrix
+from dpmpc.arguments import require_whole
 from dpmpc.encoding.ring import Mersenne61, Words
 from dpmpc.errors import InputError
 from dpmpc.noise import Gaussian
 from dpmpc.randomness import Label, Stream, derive, seed_bytes
 from dpmpc.sketching.overlaps import check_rows
-from dpmpc.sketching.public_matrix import MOST_COLUMNS, MOST_ROWS, Kind, PublicMatrix, Reals, integer_from, weights_from
+from dpmpc.sketching.public_matrix import MOST_COLUMNS, MOST_ROWS, Kind, PublicMatrix, Reals, weights_from
 from dpmpc.sketching.sparse import seed_from_hex
 
 BLOCK_CELLS = 1 << 22  # entries of S that are drawn and held at once; part of what a seed draws
@@ -52,8 +53,8 @@ class GaussianProjection:
     family = "gaussian-projection"
 
     def __init__(self, rows: int, columns: int, seed: bytes | int):
-        self.rows = integer_from("rows", rows, 1, MOST_ROWS)
-        self.columns = integer_from("columns", columns, 1, MOST_COLUMNS)
+        self.rows = require_whole("rows", rows, 1, MOST_ROWS)
+        self.columns = require_whole("columns", columns, 1, MOST_COLUMNS)
         self.seed = seed_bytes(seed)
 
     @property
@@ -124,8 +125,8 @@ class Rademacher(PublicMatrix):
 
     def entries(self, first: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
         """Return the public draw of some clients, (count, k); see `PublicMatrix.entries`."""
-        first = integer_from("first", first, 0, self.columns)
-        count = integer_from("count", count, 0, self.columns - first)
+        first = require_whole("first", first, 0, self.columns)
+        count = require_whole("count", count, 0, self.columns - first)
         block = first // BLOCK
         words = np.empty((-(-(first + count) // BLOCK) - block, self.rows, 4), np.uint32)
         self._matrix.signs(block, words)

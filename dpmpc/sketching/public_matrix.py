@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import abc
 import math
-import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.arguments import require_whole
 from dpmpc.encoding.ring import Mersenne61, Ring, Words, ring_named
 from dpmpc.errors import InputError
 from dpmpc.sketching import overlaps
@@ -31,6 +31,7 @@ Clients = tuple[int, int]  # from the first to before the second
 
 MOST_ROWS = (1 << 31) - 1  # a row and a sign share 32 bits
 MOST_COLUMNS = 1 << 34  # four clients share a 32-bit counter
+LINE = 64  # bytes of a cache line
 PIECE = 1 << 16  # clients: what a thread is worth starting for, and what is copied at once where X is not contiguous
 
 
@@ -53,9 +54,9 @@ class PublicMatrix(abc.ABC):
     family: ClassVar[str]
 
     def __init__(self, rows: int, columns: int, sparsity: int, balanced: bool):
-        self.rows = integer_from("rows", rows, 1, MOST_ROWS)
-        self.columns = integer_from("columns", columns, 1, MOST_COLUMNS)
-        self.sparsity = integer_from("sparsity", sparsity, 1, self.rows)
+        self.rows = require_whole("rows", rows, 1, MOST_ROWS)
+        self.columns = require_whole("columns", columns, 1, MOST_COLUMNS)
+        self.sparsity = require_whole("sparsity", sparsity, 1, self.rows)
         if not isinstance(balanced, bool):
             raise InputError(f"balanced: {balanced!r} given, True or False expected")
         self.balanced = balanced
@@ -141,7 +142,7 @@ class PublicMatrix(abc.ABC):
         self._check_clients(X, first)
         if X.ndim == 3 and X.shape[1] == 1:
             X = X[:, 0]
-        threads = integer_from("threads", threads, 1, 1 << 10)
+        threads = require_whole("threads", threads, 1, 1 << 10)
         sums = self._check_out(X, out, kind)
         terms, totals = X.view(np.uint64), sums.view(np.uint64)
         parts = self._parts(kind, first, len(X), threads)
@@ -309,7 +310,7 @@ class PublicMatrix(abc.ABC):
         """Sum parts of a chunk, each from zero and, if there are several, on a thread of its own."""
 
         def total(part: Clients) -> Words:
-            sums = np.zeros(shape, np.uint64)
+            sums = _aligned_zeros(shape)
             self._add_part(kind, X, first, part, sums)
             return sums
 
@@ -327,14 +328,14 @@ class PublicMatrix(abc.ABC):
     def _check_clients(self, X: NDArray[Number], first: int) -> None:
         if X.ndim not in (2, 3) or X.shape[-1] == 0 or (X.ndim == 3 and X.shape[1] not in (1, self.sparsity)):
             raise InputError(f"X: shape {X.shape} given, (m, p), (m, 1, p) or (m, {self.sparsity}, p) expected")
-        integer_from("first", first, 0, self.columns)
+        require_whole("first", first, 0, self.columns)
         if first + len(X) > self.columns:
             raise InputError(f"X: clients {first} to {first + len(X) - 1} given, clients below {self.columns} expected")
 
     def _check_out(self, X: NDArray[Number], out: NDArray[Number] | None, kind: Kind) -> NDArray[Number]:
         shape = (self.rows, X.shape[-1])
         if out is None:
-            return np.zeros(shape, X.dtype)
+            return _aligned_zeros(shape).view(X.dtype)
         if not isinstance(out, np.ndarray) or out.shape != shape or out.dtype != X.dtype:
             given = f"{out.dtype} {out.shape}" if isinstance(out, np.ndarray) else type(out).__name__
             raise InputError(f"out: {given} given, an array of {X.dtype} {shape} expected")
@@ -358,6 +359,14 @@ class PublicMatrix(abc.ABC):
         return f"{type(self).__name__}({facts})"
 
 
+def _aligned_zeros(shape: tuple[int, ...]) -> Words:
+    """Return zeros that begin where a cache line does: fewer words of the kernel's vectors then lie in two lines."""
+    size = math.prod(shape)
+    room: Words = np.zeros(size + LINE // 8, np.uint64)
+    start = -room.ctypes.data % LINE // 8
+    return room[start : start + size].reshape(shape)
+
+
 def _accumulate(kind: Kind, totals: Words, part: Words) -> None:
     """Add one part's sums to the totals, as the numbers that the words are."""
     if kind == "float64":
@@ -371,16 +380,6 @@ def _kind(X: object, ring: str | Ring) -> Kind:
     if dtype not in (np.uint64, np.float64):
         raise InputError(f"X: {dtype} given, an array of uint64 or float64 expected")
     return "float64" if dtype == np.float64 else cast(Kind, ring_named(ring).name)
-
-
-def integer_from(name: str, value: int, low: int, high: int) -> int:
-    """Return an integer argument, checked."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise InputError(f"{name}: {value!r} given, an integer expected")
-    number = operator.index(value)
-    if not low <= number <= high:
-        raise InputError(f"{name}: {number} given, an integer from {low} to {high} expected")
-    return number
 
 
 def weights_from(weights: Reals, rows: int) -> Reals:

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc._kernels.sketch import Matrix
+from dpmpc.arguments import require_whole
 from dpmpc.encoding.ring import Mersenne61, Words
 from dpmpc.errors import InputError
 from dpmpc.randomness import Label, derive, seed_bytes
-from dpmpc.sketching.public_matrix import Kind, PublicMatrix, Reals, integer_from, weights_from
+from dpmpc.sketching.public_matrix import Kind, PublicMatrix, Reals, weights_from
 
 
 class SparseMatrix(PublicMatrix):
@@ -23,8 +24,8 @@ class SparseMatrix(PublicMatrix):
 
     def entries(self, first: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
         """Return the public draw of some clients; see `PublicMatrix.entries`."""
-        first = integer_from("first", first, 0, self.columns)
-        packed = np.empty((self.sparsity, integer_from("count", count, 0, self.columns - first)), np.uint32)
+        first = require_whole("first", first, 0, self.columns)
+        packed = np.empty((self.sparsity, require_whole("count", count, 0, self.columns - first)), np.uint32)
         self._matrix.entries(first, packed)
         by_client = np.ascontiguousarray(packed.T)
         return (by_client >> 1).astype(np.int64), 1 - 2 * (by_client & 1).astype(np.int8)

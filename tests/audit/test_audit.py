@@ -9,6 +9,7 @@ import math
 import re
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 import scipy.stats
@@ -175,7 +176,7 @@ def known_noise_counted(monkeypatch):
         original = getattr(kind, measure)
 
         def trusting(cls, sketch, trust, original=original):
-            return original(sketch, dataclasses.replace(trust, corrupt_clients=0))
+            return original(sketch, msgspec.structs.replace(trust, corrupt_clients=0))
 
         monkeypatch.setattr(kind, measure, classmethod(trusting))
 
@@ -185,7 +186,7 @@ def all_servers_counted(monkeypatch):
     original = IndependentRowNoise.of_servers
 
     def trusting(cls, sketch, trust):
-        return original(sketch, dataclasses.replace(trust, corrupt_servers=0))
+        return original(sketch, msgspec.structs.replace(trust, corrupt_servers=0))
 
     monkeypatch.setattr(IndependentRowNoise, "of_servers", classmethod(trusting))
 

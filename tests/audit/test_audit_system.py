@@ -7,6 +7,7 @@ import dataclasses
 import itertools
 import math
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -23,10 +24,10 @@ from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.errors import InputError
 from dpmpc.noise import Noise
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.privacy import IndependentRowNoise, Trust, epsilon_of_mu
+from dpmpc.privacy import IndependentRowNoise, TrustModel, epsilon_of_mu
 from dpmpc.randomness import Stream
 
-SCHEMA = Schema.unit(NAMES)
+SCHEMA = Schema.from_pair(NAMES, (-1.0, 1.0))
 FAILURE = 1e-6
 
 
@@ -77,7 +78,7 @@ def test_views_of_a_matrix_are_what_each_way_of_noising_leaves():
 
     def covariance(corrupt_servers=2, **choices):
         task = task_of(clients=12, **choices)
-        task = dataclasses.replace(task, trust=dataclasses.replace(task.trust, corrupt_servers=corrupt_servers))
+        task = dataclasses.replace(task, trust=msgspec.structs.replace(task.trust, corrupt_servers=corrupt_servers))
         view = view_of(task, np.array([0, 2]), [np.hstack([signs, np.zeros((2, 9))])])
         return view.draws @ view.draws.T
 
@@ -299,14 +300,14 @@ def servers_counted(monkeypatch):
     monkeypatch.setattr(
         IndependentRowNoise,
         "of_servers",
-        classmethod(lambda cls, sketch, trust: original(sketch, dataclasses.replace(trust, corrupt_servers=0))),
+        classmethod(lambda cls, sketch, trust: original(sketch, msgspec.structs.replace(trust, corrupt_servers=0))),
     )
 
 
 def lost_forgotten(monkeypatch):
     """Neither corrupt nor missing clients are taken away."""
-    monkeypatch.setattr(Trust, "lost", property(lambda self: 0))
-    monkeypatch.setattr(Trust, "lost_of", lambda self, rows, sparsity: 0)
+    monkeypatch.setattr(TrustModel, "lost", property(lambda self: 0))
+    monkeypatch.setattr(TrustModel, "lost_of", lambda self, rows, sparsity: 0)
 
 
 @pytest.mark.parametrize(

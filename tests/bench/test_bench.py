@@ -143,6 +143,24 @@ def test_targets_of_the_kernel_are_judged():
     assert "| 700 | 3 | 20 | 2 | independent | ours, S stored |" in kernels.render(content)
 
 
+def test_shapes_of_the_kernel_are_judged():
+    assert len(kernels.GRID) == 6 * 2 * 3
+    assert {shape.clients * shape.columns for shape in kernels.GRID} <= set(range(19_999_900, 20_000_001))
+    shape = dataclasses.asdict(kernels.Setting(2_000_000, 10, 1000, 4))
+    for csc, numba, read, met in (
+        (2.5, 1.3, 0.1, "peers"),
+        (2.4, 1.3, 0.8, "reading"),
+        (2.5, 1.2, 0.7, "missed"),
+        (9.0, None, 0.7, "missed"),
+    ):
+        seconds = {"ours": 2.0, "scipy csc": 2 * csc, "read": 2 * read} | ({"numba": 2 * numba} if numba else {})
+        entry = {**shape, "seconds": {way: {"median": time} for way, time in seconds.items()}}
+        row = kernels.grid_row(entry)
+        assert row[:6] == ["2,000,000", "10", "1,000", "4", "2000.0", f"{csc:.2f}"]
+        assert row[-1] == met
+        assert f": {int(met != 'missed')} of 1." in "\n".join(kernels.render_grid([entry]))
+
+
 def test_coverage_is_measured_and_told():
     setting = coverage.Setting("clipped", 4_000, 2, "sum", radius=0.9)
     assert np.abs(setting.truth()[1:]) == pytest.approx(np.abs(setting.weights), rel=0.2)

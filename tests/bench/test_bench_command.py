@@ -17,8 +17,14 @@ PARTS = {
     *("data_release.common", "data_release.population"),
     *("secure_sketching.plain_mpyc", "secure_sketching.real_data", "secure_sketching.runtime_tables"),
     *("secure_sketching.simulation", "secure_sketching.synthetic", "secure_sketching.utility"),
-    *("system.collection_servers", "system.performance_goals", "system.performance_page", "system.performance_plots"),
-    *("system.released", "system.scale_server", "system.wire"),
+    *(
+        "system.collection_servers",
+        "system.fuzz_parsers",
+        "system.performance_goals",
+        "system.performance_page",
+        "system.performance_plots",
+    ),
+    *("system.performance_plots", "system.released", "system.scale_server", "system.wire"),
 }
 ROOT = Path(command.__file__).parent
 

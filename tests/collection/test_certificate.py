@@ -300,7 +300,7 @@ def test_a_statement_is_signed_only_if_it_is_ones_own_view(certified):
         changed(own, without=[1]),
         changed(own, manifest=changed(own.manifest, batch="00" * 32)),
     ):
-        with pytest.raises(VerificationFailed, match="the statement that is to be signed"):
+        with pytest.raises(VerificationFailed, match="the statement to be signed"):
             require_same(false, own)
 
 

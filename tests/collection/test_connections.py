@@ -123,12 +123,14 @@ async def is_closed(reader, seconds):
         return False
 
 
-def test_a_handshake_that_is_not_made_ends_and_gives_its_place_back(monkeypatch):
+@pytest.mark.parametrize("sent", [b"", b"\x16", b"\x16\x03\x01\x02\x00"], ids=["silent", "a byte", "a header"])
+def test_a_handshake_that_is_not_made_ends_and_gives_its_place_back(monkeypatch, sent):
     monkeypatch.setattr(connections, "HANDSHAKE_SECONDS", 0.3)
 
     async def go():
         async with opened(Limits()) as (port, door, _):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(sent)
             await until(lambda: len(door) == 1)
             assert await is_closed(reader, 5)
             await until(lambda: len(door) == 0)

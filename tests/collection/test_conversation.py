@@ -1,4 +1,4 @@
-"""protocols/collected_release.py among parties of one process: what each step waits for, checks and refuses."""
+"""dpmpc/collection/conversation.py among parties of one process: what each step waits for, checks and refuses."""
 
 import dataclasses
 import datetime
@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpmpc.collection import agreement
+from dpmpc.collection import agreement, conversation
 from dpmpc.collection.certificate import verify
+from dpmpc.collection.conversation import read_standing, read_statement
 from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.releasing import ReleasingServer, Standing
 from dpmpc.collection.server_folder import ServerFolder
@@ -25,8 +26,6 @@ from dpmpc.network.identity import listening_context, public_context, sign
 from dpmpc.network.links import FRAME_LABELS, MOST_UNREAD, Link
 from dpmpc.network.meter import Meter, PhaseCost, report_from, rounded
 from dpmpc.network.settings import read_outcome, read_settings
-from dpmpc.protocols import collected_release
-from dpmpc.protocols.collected_release import read_standing, read_statement
 from support.hostile.servers import meddle, say, tell_other_words, words_of
 from support.release_processes import DAY, filled
 from support.talk import talk
@@ -68,7 +67,7 @@ def converse(deployment, meddlers=None, kinds=None):
                 1,
                 lambda line: None,
             )
-            return await collected_release.release(party, server)
+            return await conversation.release(party, server)
 
     folders = [deployment.folder(server) / "identity" for server in range(len(collection.servers))]
     return talk(folders, program, meddlers)
@@ -157,6 +156,24 @@ def test_before_ids_all_have_heard_the_same(deployment):
     assert sent[at - 3 : at] == [Kind.DIGEST, Kind.VERDICT, Kind.ECHO]
 
 
+def test_other_ids_than_were_announced_are_refused(deployment):
+    for server in (1, 2):
+        shutil.rmtree(ServerFolder(deployment.folder(server)).spool)
+        deployment.fill(server, skip=[server])
+
+    def change(sender, receiver, frame):
+        if frame.kind is not Kind.IDS:
+            return frame
+        return sender.frame(frame.kind, frame.raw[:-1] + bytes([frame.raw[-1] ^ 1]))
+
+    results = converse(deployment, {2: lambda runtime: meddle(change, runtime)})
+    for result in results[:2]:
+        assert isinstance(result, BatchMismatch)
+        assert result.party == 2
+        assert "other report ids than it had announced" in str(result)
+    assert states(deployment) == [[]] * 3
+
+
 def test_a_commitment_that_not_all_heard_is_stored_by_nobody(deployment):
     results = converse(deployment, {2: lambda runtime: tell_other_words("PROMISE", [1], runtime=runtime)})
     assert results[0].party == results[1].party == 2
@@ -224,17 +241,17 @@ def test_no_server_signs_a_time_that_verify_refuses(original):
     manifest = types.SimpleNamespace(time=(original.collection.expires + DAY).isoformat())
     statement = types.SimpleNamespace(manifest=manifest, sign=lambda identity: b"signed")
     server = types.SimpleNamespace(collection=original.collection, identity=None)
-    require_same = collected_release.require_same
-    collected_release.require_same = lambda given, own: None
+    require_same = conversation.require_same
+    conversation.require_same = lambda given, own: None
     try:
         with pytest.raises(VerificationFailed, match="time"):
-            collected_release.checked_signature(server, statement, statement)
+            conversation.checked_signature(server, statement, statement)
     finally:
-        collected_release.require_same = require_same
+        conversation.require_same = require_same
 
 
 def test_a_wrong_signature_is_named(deployment):
-    places = (announcing, agreement, collected_release)
+    places = (announcing, agreement, conversation)
     before = [place.announce for place in places]
     try:
         say("SIGNATURE", sign(deployment.folder(2) / "identity", b"something else").hex(), liar=2)

@@ -1,5 +1,6 @@
 """Ledgers and spools whose bits change on the disk, and those that version 0.1 has written."""
 
+import os
 import random
 import shutil
 import sqlite3
@@ -9,8 +10,10 @@ import numpy as np
 import pytest
 
 from dpmpc.collection import spool
-from dpmpc.collection.chain import START, first_difference, link, links
+from dpmpc.collection.database import CHAIN_START, first_difference, link, links
 from dpmpc.collection.ledger import ReleaseLedger, State
+from dpmpc.collection.segments import NEW_CHECKSUM, Checksum
+from dpmpc.collection.spool_index import hold_lock
 from dpmpc.errors import AlreadyReleased, SpoolError
 from dpmpc.randomness import Label
 from support.collection_processes import DIGEST, SHAPE, batch, digest, open_spool, upload_of
@@ -244,7 +247,7 @@ def test_a_report_that_took_the_place_of_another_breaks_the_chain(tmp_path, monk
         other = b"\x07" * 16
         words = np.frombuffer(content[128 + 48 * row :][:48], np.uint64)
         database.execute("DELETE FROM reports WHERE id = ?", (IDS[3],))
-        database.execute("INSERT INTO reports VALUES (?, ?, ?)", (other, row, spool._checksum(other, words)))
+        database.execute("INSERT INTO reports VALUES (?, ?, ?)", (other, row, Checksum(NEW_CHECKSUM).of(other, words)))
     database.close()
     with (
         open_spool(tmp_path / "spool", writer=False) as store,
@@ -282,23 +285,23 @@ def test_a_spool_of_version_0_1_goes_on(tmp_path):
 
 def test_a_spool_of_version_0_1_is_not_changed_under_its_writer(tmp_path):
     folder = copied("spool", tmp_path)
-    held = spool._hold(folder / "spool.lock")
+    held = hold_lock(folder)
     try:
         with pytest.raises(SpoolError, match="another process writes"):
             open_spool(folder, writer=False)
     finally:
-        spool.os.close(held)
+        os.close(held)
     open_spool(folder, writer=False).close()
 
 
 def test_a_chain_depends_on_every_row_and_on_its_kind():
     rows = [(1, b"a", None), (2, b"b", "text"), (3, b"", "")]
     chain = links(Label.LEDGER, rows)
-    assert chain[0] == link(Label.LEDGER, START, rows[0])
+    assert chain[0] == link(Label.LEDGER, CHAIN_START, rows[0])
     assert chain[2] == link(Label.LEDGER, chain[1], rows[2])
     assert first_difference(chain, chain) is None
     for index, other in ((0, (1, b"a", "None")), (1, (2, "b", "text")), (2, (3, "", b""))):
         changed = [other if row == index else fields for row, fields in enumerate(rows)]
         assert first_difference(chain, links(Label.LEDGER, changed)) == index
     assert links(Label.SPOOL, rows)[0] != chain[0]
-    assert link(Label.LEDGER, START, (1, 12)) != link(Label.LEDGER, START, (11, 2))
+    assert link(Label.LEDGER, CHAIN_START, (1, 12)) != link(Label.LEDGER, CHAIN_START, (11, 2))

@@ -209,7 +209,10 @@ def test_a_record_that_is_damaged_during_the_run_binds_no_ledger(tmp_path):
     deployment = filled(tmp_path / "trial")
     place = 128 + 8 * int(np.prod(deployment.collection.record_shape)) * 40 + 3
     deed = ("flip_before", "server", "transformed_share", str(segment(deployment, 1)), place)
-    assert_refused(deployment, run(deployment, deeds={1: deed}), "SpoolError", "not as they were added")
+    ended = run(deployment, deeds={1: deed})
+    assert_refused(deployment, ended, "SpoolError")
+    assert "not as they were added" in ended[1].told
+    assert all("server 1 refuses: the reason is in its own log" in ended[other].told for other in (0, 2))
     assert {one.status for one in run(deployment).values()} == {0}
     assert_released(deployment, indices=[index for index in range(COUNT) if index != 40])
 
@@ -225,7 +228,8 @@ def test_sums_that_are_damaged_between_two_runs_are_never_sent(tmp_path):
     ended = run(deployment, deeds=dict.fromkeys(range(3), ("tell_what_is_sent", "SHARE")))
     for server, one in ended.items():
         assert one.status == 2
-        assert "the ledger is damaged: number 1 of its 1 releases changed" in one.told
+        expected = "the ledger is damaged: number 1 of its 1 releases changed" if server == 1 else "server 1 refuses"
+        assert expected in one.told
         assert "SENT SHARE" not in one.told
         assert not deployment.out(server).exists()
 
@@ -238,5 +242,6 @@ def test_a_damaged_ledger_refuses_before_another_ledger_is_bound(tmp_path):
     ended = run(deployment)
     for server, one in ended.items():
         assert one.status == 2
-        assert "the ledger is damaged: the reports of release" in one.told
+        expected = "the ledger is damaged: the reports of release" if server == 0 else "server 0 refuses"
+        assert expected in one.told
         assert State.OPENING not in (states(deployment, server) if server else [])

@@ -1,6 +1,5 @@
 """dpmpc.collection.dealing: one seed for a collection, recorded by all before anybody sends a check value."""
 
-import asyncio
 import types
 
 import numpy as np
@@ -11,46 +10,14 @@ from dpmpc.collection.dealing import SeedRecord, check_dealing, read_record, see
 from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.encoding.ring import Mersenne61
 from dpmpc.errors import BatchMismatch, DpmpcError, InconsistentShares, MalformedFrame, SpoolError
-from dpmpc.network.frames import ContentType, Frame, Kind
+from dpmpc.network.frames import Frame, Kind
 from dpmpc.network.identity import sign
 from dpmpc.sharing.dealing import check_values, draw_coefficients
 from support.release_processes import deploy
+from support.talk import TASK, talk
 
 SERVERS, REPORTS = 4, 12
 IDS = np.arange(16 * REPORTS, dtype=np.uint8).reshape(-1, 16)
-
-
-class Wires:
-    """Links in memory: what a runtime does for its party, with deadlines."""
-
-    def __init__(self, members):
-        self.members, self.sent = list(members), []
-        self.queues = {(a, b): asyncio.Queue() for a in members for b in members if a != b}
-        self.alter = lambda sender, receiver, frame: frame
-
-    def party(self, pid):
-        async def send_frame(receiver, frame):
-            self.sent.append((pid, receiver, frame))
-            await self.queues[pid, receiver].put(self.alter(pid, receiver, frame))
-
-        async def receive_frame(sender, kind, content=ContentType.NOTHING, shape=None):
-            frame = await asyncio.wait_for(self.queues[sender, pid].get(), 5)
-            if (frame.kind, frame.content_type) != (kind, content) or shape not in (None, frame.shape):
-                raise MalformedFrame(f"party {sender} sent {frame.kind!r}, {kind!r} expected", sender)
-            return frame
-
-        async def shutdown():
-            pass
-
-        runtime = types.SimpleNamespace(
-            peers=[member for member in self.members if member != pid],
-            frame=lambda kind, content=None: Frame(kind, pid, bytes(32), content),
-            settings=types.SimpleNamespace(task_digest=bytes(32), members=self.members),
-            send_frame=send_frame,
-            receive_frame=receive_frame,
-            shutdown=shutdown,
-        )
-        return types.SimpleNamespace(pid=pid, present=self.members, servers=SERVERS, runtime=runtime)
 
 
 @pytest.fixture(scope="module")
@@ -84,15 +51,24 @@ def servers(deployment, tmp_path):
 
 def converse(servers, alter=None):
     """Let the servers check the batch; return what came of it at each, and all frames."""
+    sent = []
 
-    async def all_of_them():
-        wires = Wires([server.number for server in servers])
-        if alter is not None:
-            wires.alter = alter
-        tasks = [check_dealing(wires.party(server.number), server, IDS) for server in servers]
-        return await asyncio.gather(*tasks, return_exceptions=True), wires.sent
+    def meddle(runtime):
+        send = runtime.send_frame
 
-    return asyncio.run(all_of_them())
+        async def send_frame(receiver, frame):
+            sent.append((runtime.pid, receiver, frame))
+            await send(receiver, frame if alter is None else alter(runtime.pid, receiver, frame))
+
+        runtime.send_frame = send_frame
+
+    numbered = {server.number: server for server in servers}
+    outcomes = talk(
+        {number: server.identity for number, server in numbered.items()},
+        lambda party: check_dealing(party, numbered[party.pid], IDS),
+        dict.fromkeys(numbered, meddle),
+    )
+    return outcomes, sent
 
 
 def recorded(servers):
@@ -234,7 +210,7 @@ def test_a_toss_that_came_out_differently_is_recorded_by_nobody_and_blames_nobod
 def test_a_signature_of_another_seed_is_named(servers):
     def altered(sender, receiver, frame):
         if sender == 1 and frame.kind is Kind.SIGNATURE:
-            return Frame(Kind.SIGNATURE, 1, bytes(32), sign(servers[1].identity, b"another"))
+            return Frame(Kind.SIGNATURE, 1, TASK, sign(servers[1].identity, b"another"))
         return frame
 
     outcomes, sent = converse([*servers], altered)
@@ -248,7 +224,7 @@ def test_a_signature_of_another_seed_is_named(servers):
 def test_different_check_values_for_different_servers_are_noticed(servers):
     def two_faced(sender, receiver, frame):
         if sender == 3 and receiver == 0 and frame.kind is Kind.CHECK:
-            return Frame(Kind.CHECK, 3, bytes(32), frame.words ^ np.uint64(1))
+            return Frame(Kind.CHECK, 3, TASK, frame.words ^ np.uint64(1))
         return frame
 
     outcomes, _ = converse(servers, two_faced)
@@ -260,7 +236,7 @@ def test_different_check_values_for_different_servers_are_noticed(servers):
 def test_check_values_that_are_no_field_elements_are_refused(servers):
     def wrong(sender, receiver, frame):
         if sender == 3 and frame.kind is Kind.CHECK:
-            return Frame(Kind.CHECK, 3, bytes(32), np.full(REPORTS, Mersenne61.modulus, np.uint64))
+            return Frame(Kind.CHECK, 3, TASK, np.full(REPORTS, Mersenne61.modulus, np.uint64))
         return frame
 
     outcomes, _ = converse(servers, wrong)

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.spool import Spool
 from dpmpc.errors import AlreadyReleased, InputError, SpoolError
-from support import collection_processes as intake_processes
+from support import collection_processes
 from support.collection_processes import SHAPE, batch, digest, open_spool, upload_of
 from support.state_machines import run_in
 
@@ -232,11 +232,11 @@ def test_kill_at_any_time(folder):
     """Whatever may have been sent before a kill is still bound to its release, and comes out the same."""
     draw = random.Random(3)
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["intake_processes"])
+    context.set_forkserver_preload(["support.collection_processes"])
     opened, sent = {}, {}
     for seed in range(10):
         hears, tells = context.Pipe(duplex=False)
-        process = context.Process(target=intake_processes.open_releases, args=(folder, seed, tells))
+        process = context.Process(target=collection_processes.open_releases, args=(folder, seed, tells))
         process.start()
         tells.close()
         messages = [hears.recv()]

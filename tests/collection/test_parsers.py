@@ -51,23 +51,23 @@ def collection(hostile):
     return hostile.collection
 
 
-def test_inspect_prints_nothing_that_a_terminal_obeys(collection, tmp_path, capsys):
+@pytest.mark.parametrize("column", ["a", "a\x1b[8m\nb"], ids=["name and addresses", "a column too"])
+def test_inspect_prints_nothing_that_a_terminal_obeys(collection, tmp_path, capsys, column):
     fields = collection.to_dict()
     fields["name"] = "x\x1b[31m\nserver 0: https://a.example, a: all is well\u202e"
     fields["servers"] = [dict(server) for server in fields["servers"]]
-    fields["servers"][0]["url"] = "https://e\x1b[2Jvil.example"
     fields["servers"][1]["release"] = "h\x1b]0;owned\x07\nreports of nobody:7444"
     schema = fields["task"]["schema"]
-    columns = [{**schema["columns"][0], "name": "a\x1b[8m\nb"}, *schema["columns"][1:]]
+    columns = [{**schema["columns"][0], "name": column}, *schema["columns"][1:]]
     fields["task"] = {**fields["task"], "schema": {**schema, "columns": columns}}
     path = tmp_path / "evil.toml"
     path.write_bytes(msgspec.toml.encode(fields))
     status = main(["inspect", str(path)])
     told = capsys.readouterr()
     assert all(character.isprintable() or character == "\n" for character in told.out + told.err)
-    assert status in (0, 2)
     assert not any(line.startswith(("server 0: https://a", "reports of nobody")) for line in told.out.splitlines())
-    if status == 0:
+    if column == "a":
+        assert status == 0, told.err
         assert r"x\x1b[31m\nserver 0" in told.out
 
 

@@ -21,7 +21,7 @@ from dpmpc.collection import segments, spool
 from dpmpc.collection.spool import Spool
 from dpmpc.errors import CollectionClosed, InputError, ReportConflict, SpoolError
 from dpmpc.sharing.batch import open_share
-from support import collection_processes as intake_processes
+from support import collection_processes
 from support.collection_processes import DIGEST, SEGMENT_ROWS, SHAPE, open_spool, upload_of, words_of
 from support.state_machines import run_in
 
@@ -88,7 +88,7 @@ def test_a_share_is_any_part_of_the_spool_in_the_order_of_the_ids(folder, monkey
         expected = upload_of(batch)[1]
         assert share.shape == (len(batch), *SHAPE)
         for block, piece, gap in [(1 << 26, 1 << 24, 1 << 16), (7 * 48, 5 * 48, 2 * 48), (1, 1, 0)]:
-            monkeypatch.setattr(spool, "_BLOCK_BYTES", block)
+            monkeypatch.setattr(segments, "_BLOCK_BYTES", block)
             monkeypatch.setattr(segments, "_PIECE_BYTES", piece)
             monkeypatch.setattr(segments, "_GAP_BYTES", gap)
             share = open_spool(folder, writer=False).share(as_array(batch))
@@ -255,7 +255,7 @@ def test_there_is_one_writer(folder):
     with open_spool(folder) as store:
         with pytest.raises(SpoolError, match="one writer expected"):
             open_spool(folder)
-        elsewhere = f"import intake_processes; intake_processes.open_spool({str(folder)!r})"
+        elsewhere = f"from support.collection_processes import open_spool; open_spool({str(folder)!r})"
         second = subprocess.run([sys.executable, "-c", elsewhere], cwd="tests", capture_output=True, text=True)
         assert "SpoolError" in second.stderr
         with open_spool(folder, writer=False) as reader:
@@ -447,11 +447,11 @@ def test_kill_at_any_time(folder):
     """A writer is killed 25 times: every upload that was acknowledged is there once, and no other one in part."""
     draw = random.Random(5)
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["intake_processes"])
+    context.set_forkserver_preload(["support.collection_processes"])
     present, uploads = set(), 0
     for seed in range(KILLS):
         hears, tells = context.Pipe(duplex=False)
-        writer = context.Process(target=intake_processes.add_reports, args=(folder, seed, tells))
+        writer = context.Process(target=collection_processes.add_reports, args=(folder, seed, tells))
         writer.start()
         tells.close()
         sent = [hears.recv_bytes()]
@@ -515,7 +515,7 @@ class SpoolMachine(RuleBasedStateMachine):
         if orderly:
             before.close()
         else:
-            before._let_go()  # as a crash does: the log is not written back before the next process reads it
+            before._unlock()  # as a crash does: the log is not written back before the next process reads it
         self.store = open_spool(self.folder)
         before.close()
 

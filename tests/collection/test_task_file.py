@@ -18,11 +18,12 @@ from hypothesis import strategies as st
 from dpmpc.bounds import Schema
 from dpmpc.cli.main import main
 from dpmpc.client import Client
+from dpmpc.collection.designing import design_collection
 from dpmpc.collection.pending import Pending
 from dpmpc.collection.reports import ReportFormat, make_reports
 from dpmpc.collection.serving import serve
 from dpmpc.collection.submission import Submission
-from dpmpc.collection.task_file import Collection, ServerEntry, design_collection
+from dpmpc.collection.task_file import Collection, ServerEntry
 from dpmpc.errors import CollectionClosed, GuaranteeError, InputError, ReportRejected, TooFewClients
 from dpmpc.network.identity import write_identity
 from dpmpc.randomness import Stream

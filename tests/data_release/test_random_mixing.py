@@ -20,14 +20,13 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from dpmpc.bounds import Schema
 from dpmpc.cli.main import main
-from dpmpc.data_release import RMGM, DataOwner, MixedRelease, design, mixing_of
+from dpmpc.data_release import RMGM, DataOwner, MixedRelease, design, mixing_of, networked
 from dpmpc.data_release.alignment import keyed_hashes, number_of_set
 from dpmpc.data_release.group import GENERATOR, combine, encode
+from dpmpc.data_release.networked import Source, public_arguments
 from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, MalformedFrame, PartyLost, PartyMissing
 from dpmpc.network.launch import launch
 from dpmpc.network.settings import digest_of
-from dpmpc.protocols import random_mixing
-from dpmpc.protocols.random_mixing import Source, public_arguments
 from dpmpc.randomness import Label, Stream
 from dpmpc.tables import column_names, read_labels
 
@@ -111,7 +110,7 @@ def expected_release(task, key, seed):
 def test_three_processes_publish_what_one_process_would(kept):
     """Bit for bit, the same file at every party, and nothing private in what they sent or published."""
     arguments = arguments_of(date="2026")
-    release = random_mixing.run(arguments, files(kept), program=WATCHED)
+    release = networked.run(arguments, files(kept), program=WATCHED)
     key, seed, toss = secrets_of(release.task, WATCHED, arguments)
     expected, order = expected_release(release.task, key, seed)
     assert (release.sums == expected.sums).all()
@@ -139,7 +138,7 @@ def test_three_processes_publish_what_one_process_would(kept):
 
 
 def test_what_is_published_can_be_learned_from(kept):
-    release = random_mixing.run(arguments_of(), files(kept), program=WATCHED)
+    release = networked.run(arguments_of(), files(kept), program=WATCHED)
     release.save(kept / "public")
     loaded = MixedRelease.load(kept / "public")
     for target in ("score", "age"):
@@ -153,7 +152,7 @@ def test_rows_that_differ_are_neither_counted_nor_named(kept):
     arguments = arguments_of()
     sources = files(kept, ids1=[*IDS[2:], "stranger-01", "stranger-02"], ids2=[*IDS[:-1], "stranger-03"])
     with pytest.raises(BatchMismatch, match="not all parties have the same ids") as failure:
-        random_mixing.run(arguments, sources, program=WATCHED)
+        networked.run(arguments, sources, program=WATCHED)
     assert not any(digit in str(failure.value) for digit in "123456789")
     assert failure.value.party is None
     assert published(kept) == []
@@ -171,13 +170,13 @@ def test_rows_that_differ_are_neither_counted_nor_named(kept):
 def test_the_same_rows_but_another_number_than_agreed(kept):
     sources = files(kept, ids0=IDS[1:], ids1=IDS[1:], ids2=IDS[1:])
     with pytest.raises(InputError, match=r"subjects: 60 given, 59 expected"):
-        random_mixing.run(arguments_of(), sources, program=WATCHED)
+        networked.run(arguments_of(), sources, program=WATCHED)
     assert published(kept) == []
 
 
 def test_an_id_that_stands_twice_is_refused_without_being_named(kept):
     with pytest.raises(InputError, match=r"party 2: key: 1 of 60 rows repeat the id") as failure:
-        random_mixing.run(arguments_of(), files(kept, ids2=[*IDS[1:], IDS[1]]), program=WATCHED)
+        networked.run(arguments_of(), files(kept, ids2=[*IDS[1:], IDS[1]]), program=WATCHED)
     assert "person" not in str(failure.value)
     assert published(kept) == []
 
@@ -187,7 +186,7 @@ def test_a_file_without_a_column_of_the_schema(kept):
     path = Path(sources[1].data)
     path.write_text(path.read_text().replace("income", "wealth"))
     with pytest.raises(InputError, match=r"party 1: columns: no column 'income'"):
-        random_mixing.run(arguments_of(), sources, program=WATCHED)
+        networked.run(arguments_of(), sources, program=WATCHED)
     assert published(kept) == []
 
 
@@ -197,7 +196,7 @@ def test_a_party_with_another_schema_does_not_begin(kept, admits_it):
     sources = files(kept)
 
     def set_up(party, folder):
-        random_mixing.write_source(folder, sources[party])
+        networked.write_source(folder, sources[party])
         if party == 1:
             settings = json.loads((folder / "party.json").read_text())
             settings["arguments"]["task"]["parties"][1]["columns"][0]["upper"] = 4
@@ -219,7 +218,7 @@ def test_a_missing_party_is_named(kept):
             3,
             analyst=False,
             arguments=arguments_of(),
-            set_up=lambda party, folder: random_mixing.write_source(folder, sources[party]),
+            set_up=lambda party, folder: networked.write_source(folder, sources[party]),
             absent=[2],
             connect_deadline=1,
         )
@@ -246,7 +245,7 @@ def test_a_missing_party_is_named(kept):
 def test_a_party_that_breaks_the_protocol_leaves_no_release(kept, monkeypatch, deed, error, said):
     monkeypatch.setenv("DEED_1", deed)
     with pytest.raises(error, match=said) as failure:
-        random_mixing.run(arguments_of(), files(kept), program=WATCHED)
+        networked.run(arguments_of(), files(kept), program=WATCHED)
     if error is not BatchMismatch:  # these name the liar; of three parties whose digests differ, nobody
         assert failure.value.party == 1
     assert published(kept) == []
@@ -344,7 +343,7 @@ def test_simulate_and_learn(command_files, capsys):
     release = MixedRelease.load(out)
     key, seed, _ = secrets_of(
         release.task,
-        random_mixing.PROGRAM,
+        networked.PROGRAM,
         public_arguments(release.task, ["party0", "party1", "party2"], simulation_seed=SEED),
     )
     assert (release.sums == expected_release(release.task, key, seed)[0].sums).all()

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from dpmpc.data_release import design
-from dpmpc.data_release.alignment import keyed_hashes, number_of_set
+from dpmpc.data_release.alignment import align, keyed_hashes, number_of_set
 from dpmpc.data_release.group import GENERATOR, combine, encode
+from dpmpc.data_release.networked import Source, public_arguments, write_source
 from dpmpc.data_release.record import MOST_COMPARISONS
 from dpmpc.errors import BatchMismatch, InputError, MalformedFrame, PartyLost
 from dpmpc.network.frames import ContentType, Kind
+from dpmpc.network.settings import digest_of
+from dpmpc.network.simultaneous import commitment, show_bytes, show_words
 from dpmpc.protocols import random_mixing
-from dpmpc.protocols.random_mixing import public_arguments
-from dpmpc.protocols.row_alignment import align
-from dpmpc.protocols.simultaneous import commitment, show_bytes, show_words
 from support.hostile.owners import altered
 from support.linked_parties import run_linked
 
@@ -214,9 +214,9 @@ def mix(tmp_path, monkeypatch):
     """Party 0 of two, whose exchanges with party 1 are played by `play`; each run returns what it showed."""
     task = design(COLUMNS, SUBJECTS, 1.0, 1e-5, rows=None)
     arguments = public_arguments(task, ["a", "b"], "dgm")
-    digest = random_mixing.digest_of("none", arguments)
+    digest = digest_of("none", arguments)
     (tmp_path / "a.csv").write_text("id,x\n" + "".join(f"{name},0.5\n" for name in IDS))
-    random_mixing.write_source(tmp_path, random_mixing.Source(str(tmp_path / "a.csv"), "id"))
+    write_source(tmp_path, Source(str(tmp_path / "a.csv"), "id"))
 
     def run(other=b"c" * 32, same=True, task=digest):
         seen = {}
@@ -284,7 +284,7 @@ def test_another_coin_is_fine_while_nothing_was_released(mix):
 def test_another_agreement_in_a_used_folder_is_refused(mix):
     mix(same=False)
     mix.arguments["date"] = "2027"
-    outcome, seen = mix(task=random_mixing.digest_of("none", mix.arguments))
+    outcome, seen = mix(task=digest_of("none", mix.arguments))
     assert isinstance(outcome, InputError)
     assert "which was used for agreement" in str(outcome)
     assert seen == {}

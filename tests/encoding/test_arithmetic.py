@@ -8,11 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from dpmpc._kernels import dispatch
 from dpmpc.encoding import Mersenne61, Ring64, ring_named
 from dpmpc.errors import InputError
 from dpmpc.randomness import Stream
+from support.matrix_inputs import each_instruction_set
 
 P = (1 << 61) - 1
+instruction_set = each_instruction_set(dispatch)
 HOMES = [Ring64(), Mersenne61()]
 EDGES = {
     "ring64": [0, 1, 2, (1 << 63) - 1, 1 << 63, (1 << 64) - 2, (1 << 64) - 1],
@@ -39,6 +42,7 @@ def ring(request):
     return request.param
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("name", BINARY)
 def test_binary_operations_equal_big_integers(ring, name):
     a, b = pairs(ring)
@@ -46,6 +50,7 @@ def test_binary_operations_equal_big_integers(ring, name):
     assert getattr(ring, name)(words(a), words(b)).tolist() == expected
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("name", BINARY)
 @pytest.mark.parametrize("operand", [0, 1])
 def test_out_may_be_an_operand(ring, name, operand):
@@ -56,6 +61,7 @@ def test_out_may_be_an_operand(ring, name, operand):
     assert (result == expected).all()
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_masks_are_subtracted(ring, count):
     a, b = pairs(ring)
@@ -67,6 +73,7 @@ def test_masks_are_subtracted(ring, count):
         assert out.tolist() == expected
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("factor", [*range(-9, 10), 1 << 61, (1 << 61) - 2, 1 << 64, 3**50, -(5**40)])
 def test_public_factors(ring, factor):
     a, b = pairs(ring)
@@ -110,12 +117,14 @@ def test_embed_takes_what_it_can_lift_and_refuses_the_rest(values):
         assert Mersenne61().lift(Mersenne61().embed(array)).tolist() == values
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("value", [P // 2 + 1, -(P // 2) - 1, P, (1 << 63) - 1, -(1 << 63)])
 def test_embed_refuses_the_first_values_beyond(value):
     with pytest.raises(InputError, match=f"element 1 is {value}"):
         Mersenne61().embed(np.array([0, value]))
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("position", [0, 1, 7, 8, 100])
 @pytest.mark.parametrize("value", [P, P + 1, 1 << 62, 1 << 63, (1 << 64) - 1])
 def test_elements_that_are_not_canonical_are_refused_everywhere(value, position):
@@ -206,6 +215,7 @@ class Script(Stream):
         out.reshape(-1)[:] = [self.script.pop(0) for _ in range(out.size)]
 
 
+@pytest.mark.usefixtures("instruction_set")
 def test_field_elements_are_redrawn_from_the_words_that_follow():
     everything = (1 << 64) - 1
     stream = Script([5, P, (1 << 61) + 7, everything, everything, 11, 1 << 63])
@@ -218,6 +228,7 @@ def test_uniform_words_of_the_ring_are_the_stream():
     assert (Ring64().uniform(Stream.from_seed(5), (2, 2)).reshape(-1) == Stream.from_seed(5).words(4)).all()
 
 
+@pytest.mark.usefixtures("instruction_set")
 def test_integers_are_embedded_where_they_lie(ring):
     values = np.array([[0, 1, -1], [1 << 59, -(1 << 59), 7]])
     expected = [[v % ring.modulus for v in row] for row in values.tolist()]

@@ -1,5 +1,6 @@
 """Fixed point, its sensitivity, and the modulus planner."""
 
+import functools
 import itertools
 import json
 import math
@@ -12,13 +13,17 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
+from dpmpc._kernels import dispatch
 from dpmpc.bounds import Column, Schema
 from dpmpc.contributions import SecondMoments
 from dpmpc.encoding import FixedPoint, Mersenne61, ModulusPlan, Ring64, Sensitivity, plan_modulus
 from dpmpc.errors import InputError, OverflowRisk
+from dpmpc.noise import DiscreteGaussian, DiscreteLaplace, GammaLaplace, Gaussian, Skellam
 from references import sharing as reference
+from support.matrix_inputs import each_instruction_set
 
 VECTORS = json.loads((reference.VECTORS / "encoding.json").read_text())
+instruction_set = each_instruction_set(dispatch)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
 
@@ -26,6 +31,7 @@ def test_vectors_are_the_reference():
     assert json.loads(json.dumps(reference.encoding_vectors())) == VECTORS
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("case", VECTORS["box"])
 def test_box_vectors(case):
     encoding = FixedPoint(case["fractional_bits"])
@@ -35,6 +41,7 @@ def test_box_vectors(case):
     assert q.tolist() == case["q"]
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("case", VECTORS["ball"])
 def test_ball_vectors(case):
     z = [float.fromhex(v) for v in case["z"]]
@@ -66,6 +73,7 @@ def test_halves_are_rounded_to_even(k, bits):
     assert q.tolist() == [round(k + 0.5)]
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("columns", [1, 2, 3, 11, 300])
 @pytest.mark.parametrize("rows", [0, 1, 2, 97])
 def test_bounds_of_each_column(rows, columns):
@@ -121,6 +129,7 @@ def test_ball_is_within_a_unit_of_exact_truncation(z, bits):
     assert np.abs(q - exact).max() <= 1
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("bits", [30, 40, 50])
 def test_ball_is_not_left_where_floating_point_errs(bits):
     # ||(C_f, 1)||^2 = C_f^2 + 1 rounds to C_f^2 in floats: without the integer check q = (C_f, 1) would pass.
@@ -134,6 +143,7 @@ def test_ball_keeps_the_direction_of_the_largest_floats():
     assert FixedPoint(16).encode_ball([1.5e308, -1.5e308], 1.0).tolist() == [46340, -46340]
 
 
+@pytest.mark.usefixtures("instruction_set")
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("at", [(0, 0), (3, 2), (99, 4)])
 def test_a_value_that_is_not_finite_is_named(value, at):
@@ -229,15 +239,16 @@ def test_l2_is_rounded_up(columns, eta, bits):
     assert square <= Fraction(moved.l2) ** 2 <= square * (1 + Fraction(1, 10**14))
 
 
-def plan(ring="ring64", occupancy_max=4000, eta_int=65536, noise_sd=3.67e6, cells=1100, **more):
-    return plan_modulus(ring, occupancy_max, eta_int, noise_sd, cells, **more)
+def plan(ring="ring64", occupancy_max=4000, eta_int=65536, noise=None, draws=1, cells=1100, **more):
+    tail = functools.partial((noise or Gaussian(3.67e6)).tail, draws)
+    return plan_modulus(ring, occupancy_max, eta_int, tail, cells, **more)
 
 
 def test_plan_of_the_specification():
     """Section 2: n=1e5, k=100, s=4, p=11, f=16, beta=2^-40, (1, 1e-6) need 30 bits."""
     occupancy = 100_000 * 4 // 100
     sigma_client = 2 * math.sqrt(11) * 2**16 / 0.236704 * math.sqrt(4 / occupancy)
-    made = plan(occupancy_max=occupancy, noise_sd=sigma_client * math.sqrt(occupancy))
+    made = plan(occupancy_max=occupancy, noise=Gaussian(sigma_client), draws=occupancy)
     tail = sigma_client * math.sqrt(occupancy) * math.sqrt(2 * math.log(2 * 1100 * 2**40))
     assert made == ModulusPlan(30, 64, occupancy * 65536, pytest.approx(tail), 2.0**-40)
 
@@ -245,31 +256,33 @@ def test_plan_of_the_specification():
 @pytest.mark.parametrize(("ring", "bits"), [("ring64", 64), ("mersenne61", 61)])
 def test_plan_at_the_edge(ring, bits):
     # Largest sum in absolute value that has a centred representative in both homes: 2^(bits - 1) - 1.
-    fits = plan(ring, 1, (1 << (bits - 1)) - 1, 0.0)
+    fits = plan_modulus(ring, 1, (1 << (bits - 1)) - 1, lambda log_odds: 0.0, 1100)
     assert fits.bits_needed == fits.bits_available == bits
     with pytest.raises(OverflowRisk) as caught:
-        plan(ring, 1, 1 << (bits - 1), 0.0)
+        plan_modulus(ring, 1, 1 << (bits - 1), lambda log_odds: 0.0, 1100)
     assert f"{bits + 1} bits needed, {bits} available" in str(caught.value)
     assert f"1 contributions of at most {1 << (bits - 1)}" in str(caught.value)
     with pytest.raises(OverflowRisk):
-        plan(ring, 1, (1 << (bits - 1)) - 1, 0.1)
+        plan_modulus(ring, 1, (1 << (bits - 1)) - 1, lambda log_odds: 0.1, 1100)
 
 
 @pytest.mark.parametrize("sd", [1.0, 10.0, 3e4])
 @pytest.mark.parametrize("failure", [1e-2, 1e-9])
 @pytest.mark.parametrize("cells", [1, 1100])
 def test_tails_are_bounds_and_not_far_from_the_truth(sd, failure, cells):
-    gaussian = plan(noise_sd=sd, failure=failure, cells=cells).tail
+    noise = Skellam(sd**2)
+    sd = math.sqrt(noise.variance)
+    gaussian = plan(noise=Gaussian(sd), failure=failure, cells=cells).tail
     assert 2 * cells * stats.norm.sf(gaussian / sd) <= failure
     assert gaussian <= 1.3 * sd * stats.norm.isf(failure / (2 * cells))
-    skellam = plan(noise_sd=sd, failure=failure, cells=cells, noise="skellam").tail
+    skellam = plan(noise=noise, failure=failure, cells=cells).tail
     if sd < 100:  # SciPy's Skellam tail loses its accuracy beyond
         assert 2 * cells * stats.skellam.sf(math.floor(skellam), sd**2 / 2, sd**2 / 2) <= failure
     assert gaussian < skellam <= gaussian + (math.log(2 * cells) - math.log(failure)) / 3 + 1e-9
 
 
 def test_a_discrete_gaussian_has_the_tail_of_a_gaussian():
-    assert plan(noise="discrete-gaussian") == plan(noise="gaussian")
+    assert plan(noise=DiscreteGaussian(40.0), draws=3) == plan(noise=Gaussian(40.0), draws=3)
 
 
 @pytest.mark.parametrize("scale", [0.25, 1.0, 40.0])
@@ -278,8 +291,7 @@ def test_a_discrete_gaussian_has_the_tail_of_a_gaussian():
 def test_tail_of_shares_of_a_discrete_laplace(scale, ratio, failure):
     """Against the exact law of the difference of two Polya variables of shape `ratio`."""
     q = math.exp(-1 / scale)
-    sd = math.sqrt(ratio * 2 * q) / (1 - q)
-    tail = plan(noise_sd=sd, failure=failure, cells=9, noise="discrete-laplace", scale=scale).tail
+    tail = plan(noise=DiscreteLaplace(scale, shares=2), draws=int(2 * ratio), failure=failure, cells=9).tail
     reach = math.ceil(3 * tail + 20)
     polya = stats.nbinom.pmf(np.arange(2 * reach), ratio, 1 - q)
     survival = np.convolve(polya, polya[::-1])[2 * reach - 1 :][::-1].cumsum()[::-1]  # P(X >= x), x = 0, 1, ...
@@ -288,10 +300,18 @@ def test_tail_of_shares_of_a_discrete_laplace(scale, ratio, failure):
     assert tail <= 2 * exact + 1
 
 
-@pytest.mark.parametrize("scale", [None, 0.0, -1.0, 1e-4, math.nan, math.inf])
-def test_plan_needs_the_scale_of_a_discrete_laplace(scale):
-    with pytest.raises(InputError, match=f"scale: {scale} given"):
-        plan(noise="discrete-laplace", scale=scale)
+@pytest.mark.parametrize("failure", [1e-2, 1e-9])
+def test_tail_of_shares_of_a_laplace(failure):
+    """As many shares as make up one variable, whose tail is exp(-x / scale)."""
+    tail = plan(noise=GammaLaplace(3.0, shares=50), draws=50, failure=failure, cells=9).tail
+    assert 9 * math.exp(-tail / 3) <= failure
+    assert tail <= 2 * 3 * math.log(9 / failure) + 3 * math.log(2)
+
+
+@pytest.mark.parametrize("tail", [-1.0, math.nan, math.inf])
+def test_plan_refuses_a_tail_that_is_no_bound(tail):
+    with pytest.raises(InputError, match=f"noise: {tail} given"):
+        plan_modulus("ring64", 1, 1, lambda log_odds: tail, 1)
 
 
 @pytest.mark.parametrize(
@@ -300,12 +320,8 @@ def test_plan_needs_the_scale_of_a_discrete_laplace(scale):
         ("occupancy_max", -1),
         ("eta_int", -1),
         ("cells", 0),
-        ("noise_sd", -1.0),
-        ("noise_sd", math.nan),
-        ("noise_sd", math.inf),
         ("failure", 0.0),
         ("failure", 1.0),
-        ("noise", "laplace"),
         ("ring", "ring32"),
     ],
 )

@@ -4,6 +4,7 @@ import os
 import shutil
 from pathlib import Path
 
+from dpmpc.data_release.networked import RELEASE_FILE
 from dpmpc.network.backend import asyncoro
 from dpmpc.protocols import random_mixing
 from support.hostile.owners import misbehave
@@ -28,5 +29,5 @@ async def main(party):
     if deed:
         misbehave(party, deed)
     result = await random_mixing.main(party)
-    shutil.copy(party.folder / random_mixing.RELEASE_FILE, kept / f"release-{party.pid}")
+    shutil.copy(party.folder / RELEASE_FILE, kept / f"release-{party.pid}")
     return result

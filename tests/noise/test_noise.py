@@ -24,6 +24,7 @@ from dpmpc._kernels import samplers
 from dpmpc.errors import InputError, SimulationOnly
 from dpmpc.noise import (
     BLOCK_DRAWS,
+    FAMILIES,
     DiscreteGaussian,
     DiscreteLaplace,
     GammaLaplace,
@@ -35,6 +36,7 @@ from dpmpc.noise import (
 from dpmpc.noise.integer import WordBuffer
 from dpmpc.noise.poisson import SERIES_FROM, PoissonPlan
 from dpmpc.randomness import Label, Stream
+from dpmpc.specification import NOISES
 from references import samplers as reference
 
 VECTORS = json.loads(reference.VECTORS.read_text())
@@ -126,7 +128,7 @@ def cut(
 
 
 def test_constant_has_its_digits() -> None:
-    source = re.search(r"EXP_MINUS_ONE\[4\] = \{(.*?)\}", (CSRC / "samplers.h").read_text(), re.DOTALL)
+    source = re.search(r"EXP_MINUS_ONE\[4\] = \{(.*?)\}", (CSRC / "samplers_draw.c").read_text(), re.DOTALL)
     assert source is not None
     with localcontext() as context:
         context.prec = 100
@@ -200,7 +202,7 @@ def test_kernel_refuses_an_inconsistent_plan() -> None:
 def test_no_float_enters_the_kernels() -> None:
     floating = re.compile(r"\b(float|double)|math\.|\d\.\d")
     comment = re.compile(r"/\*.*?\*/|#.*?$|\"\"\".*?\"\"\"", re.DOTALL | re.MULTILINE)
-    for source in ("samplers.h", "samplers.pyx"):
+    for source in ("samplers.h", "samplers_draw.c", "samplers.pyx"):
         assert not floating.search(comment.sub("", (CSRC / source).read_text()))
 
 
@@ -338,3 +340,7 @@ def test_descriptions_survive_json_and_tell_noises_apart(noise: Noise) -> None:
     assert type(again) is type(noise)
     assert again != DiscreteGaussian(3)
     assert repr(noise) == repr(again)
+
+
+def test_users_may_choose_every_integer_noise():
+    assert tuple(name for name, family in FAMILIES.items() if family.integer and not family.simulation_only) == NOISES

@@ -14,7 +14,7 @@ from dpmpc.linear_algebra import excess_risk
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.planning.prediction import LowRank, Regression, best_rows, expected_of, predict
 from dpmpc.planning.scenario import Population, Scenario
-from dpmpc.privacy import Trust
+from dpmpc.privacy import TrustModel
 from dpmpc.randomness import Stream
 
 SETTING = Scenario(columns=6, clients=1_000_000, epsilon=1.0, delta=1e-7)
@@ -84,7 +84,7 @@ def test_best_rows_is_the_best_of_its_neighbours(metric):
 
 @pytest.mark.parametrize(("servers", "honest"), [(3, 1), (3, 2), (5, 1)])
 def test_noise_by_the_servers_has_as_many_times_the_variance_as_there_are_servers_for_an_honest_one(servers, honest):
-    trust = Trust(servers=servers, corrupt_servers=servers - honest)
+    trust = TrustModel(servers=servers, corrupt_servers=servers - honest)
     served = dataclasses.replace(SETTING, noise_by="servers", trust=trust)
     assert served.row_variance(60) / SETTING.row_variance(60) == pytest.approx(servers / honest)
     assert served.moment_variance() / SETTING.moment_variance() == pytest.approx(servers / honest)
@@ -125,11 +125,11 @@ def test_the_noise_of_the_printed_calibration_is_predicted_too():
 
 
 def test_a_coalition_that_may_fill_a_row_makes_a_sketch_impossible():
-    lost = dataclasses.replace(SETTING, trust=Trust(corrupt_clients=100_000))
+    lost = dataclasses.replace(SETTING, trust=TrustModel(corrupt_clients=100_000))
     assert Regression().sketch(lost, 10) == Regression().sketch(lost, 12) == np.inf
     assert LowRank(2).default_rows(lost) == 12
     assert Regression().sum(lost) < 1.001
-    static = dataclasses.replace(SETTING, trust=Trust(corrupt_clients=100_000, coalition="static"))
+    static = dataclasses.replace(SETTING, trust=TrustModel(corrupt_clients=100_000, coalition="static"))
     assert Regression().sketch(static, 60) < 1.5
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dpmpc.encoding import Sensitivity
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import DiscreteGaussian
-from dpmpc.privacy import Trust, delta_of_mu
+from dpmpc.privacy import TrustModel, delta_of_mu
 from dpmpc.privacy import leverage as module
 from dpmpc.privacy.accountants import accountant_of
 from dpmpc.privacy.integer_noise import ROUNDING_WIDTH, smoothing_slack
@@ -38,7 +38,7 @@ def dense(S):
 
 
 def exposure(S, lost=0):
-    return OneCopyNoise.of(S, Trust(corrupt_clients=lost))
+    return OneCopyNoise.of(S, TrustModel(corrupt_clients=lost))
 
 
 def mu(exposure, sigma, l2):
@@ -230,7 +230,7 @@ def test_what_a_coalition_holds_is_taken_away(lost, monkeypatch):
 
 def test_a_static_coalition_is_bounded_row_by_row():
     """g = s X / lambda_min, X of the coalition's clients in a row (docs/one-copy.md, section 5)."""
-    S, trust = OSNAP(100, 20_000, 2, 1), Trust(corrupt_clients=300, coalition="static")
+    S, trust = OSNAP(100, 20_000, 2, 1), TrustModel(corrupt_clients=300, coalition="static")
     smallest = S.overlap_range()[0]
     g = 2 * trust.lost_in_a_row(S) / smallest
     assert g < 1 < S.leverage().max() * 300

@@ -16,11 +16,11 @@ from dpmpc.bounds import Schema
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import GuaranteeError, InputError, SimulationOnly
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.privacy import Guarantee, IndependentRowNoise, NoisePlacement, Trust
-from dpmpc.privacy.exposure import MATRICES, STATIC_FAILURE
+from dpmpc.privacy import Guarantee, IndependentRowNoise, NoisePlacement, TrustModel
 from dpmpc.randomness import Stream
 from dpmpc.server import transform
 from dpmpc.sketching import OSNAP, CountSketch, Sum
+from dpmpc.specification import MATRICES, STATIC_FAILURE
 from dpmpc.task import Task
 
 ONE, EACH, SERVERS = NoisePlacement(copies=1), NoisePlacement(), NoisePlacement("servers")
@@ -32,7 +32,7 @@ def box(columns, bits=16):
 
 
 def task_of(clients=600, **choices):
-    choices = {"sketch": "osnap", "rows": 12, "sparsity": 3, "seed": 7, **choices}
+    choices = {"sketch": "osnap", "rows": 12, "sparsity": 3, "simulation_seed": 7, **choices}
     return design(ReleaseSpec.of(Schema.unit(NAMES), clients, 1.0, 1e-6, **choices))
 
 
@@ -53,7 +53,7 @@ def test_leverage_equals_dense_linear_algebra(noising, balanced):
     matrix = sketch.to_csc().toarray().astype(float)
     inverse = np.linalg.inv(covariance_of(noising, matrix))
     worst = max(column @ inverse @ column for column in matrix.T)
-    assert noising.exposure(sketch, Trust()).leverage == pytest.approx(worst, rel=1e-8)
+    assert noising.exposure(sketch, TrustModel()).leverage == pytest.approx(worst, rel=1e-8)
 
 
 @pytest.mark.parametrize("noising", [ONE, SERVERS])
@@ -66,13 +66,13 @@ def test_exposure_is_never_below_exhaustive_search(noising, corrupt):
         left = np.delete(matrix, coalition, axis=1)
         inverse = np.linalg.inv(covariance_of(noising, left))
         worst = max(worst, *(column @ inverse @ column for column in left.T))
-    assert noising.exposure(sketch, Trust(corrupt_clients=corrupt)).leverage >= worst * (1 - 1e-12)
+    assert noising.exposure(sketch, TrustModel(corrupt_clients=corrupt)).leverage >= worst * (1 - 1e-12)
 
 
 @pytest.mark.parametrize("noising", [EACH, SERVERS])
 def test_what_a_client_counts_on_is_added_up_over_its_rows(noising):
     sketch = OSNAP(rows=6, columns=80, sparsity=3, seed=5)
-    trust = Trust(servers=5, corrupt_servers=2, corrupt_clients=4, dropouts=3)
+    trust = TrustModel(servers=5, corrupt_servers=2, corrupt_clients=4, dropouts=3)
     exposure = noising.exposure(sketch, trust)
     left = np.full(6, 3) if noising == SERVERS else sketch.occupancy() - 7
     rows = sketch.entries(0, 80)[0]
@@ -85,7 +85,7 @@ def test_what_a_client_counts_on_is_added_up_over_its_rows(noising):
 def test_one_copy_is_calibrated_with_a_margin():
     """A relative 1e-9 of variance, and what the search adds: another machine's leverage may be that much larger."""
     sketch = OSNAP(rows=12, columns=600, sparsity=3, seed=7)
-    exposure = ONE.exposure(sketch, Trust())
+    exposure = ONE.exposure(sketch, TrustModel())
     assert exposure.with_margin().leverage == pytest.approx(exposure.leverage * (1 + 1e-9), rel=1e-15)
     noise = privacy.calibrate(sketch, box(3), 1, 1e-6, noise="gaussian", noising=ONE)
     least = exposure.leverage * (box(3).l2 / privacy.mu_of_budget(1, 1e-6)) ** 2
@@ -140,7 +140,7 @@ def test_every_row_of_a_release_counts_its_draws():
 def test_noise_by_the_servers_costs_the_number_of_servers():
     sketch = OSNAP(rows=50, columns=50_000, sparsity=4, seed=1, balanced=True)
     for servers in (2, 5):
-        trust = Trust(servers=servers, corrupt_servers=servers - 1)
+        trust = TrustModel(servers=servers, corrupt_servers=servers - 1)
         central = box(3).l2 / privacy.mu_of_budget(1, 1e-6)
         noise = privacy.calibrate(sketch, box(3), 1, 1e-6, trust=trust, noising=SERVERS)
         released = SERVERS.terms(sketch, servers) * noise.variance * sketch.scale**2
@@ -174,7 +174,7 @@ def test_every_family_can_come_from_the_servers(noise):
 def test_few_of_a_static_coalition_meet_in_a_row(corrupt, rows, sparsity):
     """The bound against the exact binomial tail, over all rows; it is not more than twice the exact quantile."""
     sketch = OSNAP(rows=rows, columns=20_000, sparsity=sparsity, seed=1)
-    bound = Trust(corrupt_clients=corrupt, coalition="static").lost_in_a_row(sketch)
+    bound = TrustModel(corrupt_clients=corrupt, coalition="static").lost_in_a_row(sketch)
     law = scipy.stats.binom(corrupt, sparsity / rows)
     assert bound <= corrupt
     assert bound == corrupt or rows * law.sf(bound) <= STATIC_FAILURE
@@ -200,7 +200,7 @@ def test_a_static_coalition_needs_less_noise_than_an_adaptive_one():
     sketch = CountSketch(rows=100, columns=100_000, seed=3, balanced=True)
     noises = {
         coalition: privacy.calibrate(
-            sketch, box(2), 1, 1e-6, trust=Trust(corrupt_clients=900, coalition=coalition)
+            sketch, box(2), 1, 1e-6, trust=TrustModel(corrupt_clients=900, coalition=coalition)
         ).variance
         for coalition in ("static", "adaptive")
     }
@@ -210,7 +210,7 @@ def test_a_static_coalition_needs_less_noise_than_an_adaptive_one():
 def test_the_luck_of_a_static_coalition_is_taken_from_delta():
     """In one row a static coalition is as well placed as any, and half of delta = 2^-55 is its failure."""
     failure = MATRICES * STATIC_FAILURE
-    static, adaptive = (Trust(corrupt_clients=5, coalition=coalition) for coalition in ("static", "adaptive"))
+    static, adaptive = (TrustModel(corrupt_clients=5, coalition=coalition) for coalition in ("static", "adaptive"))
     sketch = Sum(columns=100)
     noises = [
         privacy.calibrate(sketch, box(2), 1, delta, noise="gaussian", trust=trust)
@@ -293,7 +293,9 @@ def test_the_papers_calibration_is_for_its_own_noising(noising):
 def test_copies_are_one_or_as_many_as_rows():
     with pytest.raises(InputError, match="copies: 2 given, 1 or 3 expected"):
         NoisePlacement(copies=2).copies_for(OSNAP(rows=5, columns=10, sparsity=3, seed=1))
-    assert NoisePlacement(copies=1).exposure(Sum(10), Trust()) == IndependentRowNoise.of_clients(Sum(10), Trust())
+    assert NoisePlacement(copies=1).exposure(Sum(10), TrustModel()) == IndependentRowNoise.of_clients(
+        Sum(10), TrustModel()
+    )
 
 
 def test_servers_of_a_deployment_draw_secret_noise():

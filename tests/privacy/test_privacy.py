@@ -9,10 +9,11 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution
 
 from dpmpc import privacy
+from dpmpc.arguments import require_float
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import DiscreteGaussian, Skellam
-from dpmpc.privacy import Guarantee, IndependentRowNoise, Trust
+from dpmpc.privacy import Guarantee, IndependentRowNoise, TrustModel
 from dpmpc.privacy.integer_noise import (
     ROUNDING_WIDTH,
     epsilon_of_renyi,
@@ -65,7 +66,7 @@ def test_mu_equals_dense_linear_algebra(sparsity, balanced):
     for client in range(sketch.columns):
         moved = np.outer(matrix[:, client], direction)
         worst = max(worst, np.trace(moved.T @ np.linalg.inv(covariance) @ moved))
-    exposure = IndependentRowNoise.of_clients(sketch, Trust())
+    exposure = IndependentRowNoise.of_clients(sketch, TrustModel())
     assert sensitivity.l2 * math.sqrt(exposure.leverage) / sigma == pytest.approx(math.sqrt(worst), rel=1e-10)
 
 
@@ -73,7 +74,7 @@ def test_corrupt_clients_bound_is_never_below_exhaustive_search():
     sketch = OSNAP(rows=5, columns=24, sparsity=2, seed=11)
     members = [set(np.flatnonzero(row)) for row in sketch.to_csc().toarray()]
     for corrupt in (1, 2):
-        exposure = IndependentRowNoise.of_clients(sketch, Trust(corrupt_clients=corrupt))
+        exposure = IndependentRowNoise.of_clients(sketch, TrustModel(corrupt_clients=corrupt))
         worst = 0.0
         for coalition in itertools.combinations(range(24), corrupt):
             left = [len(row - set(coalition)) for row in members]
@@ -113,7 +114,7 @@ def test_discrete_gaussian_below_the_smoothing_width_is_accounted_as_nothing():
 def test_slack_is_paid_for_every_entry_that_a_client_moves():
     """s p entries; epsilon(mu, delta e^-a) + 2 a of `dpmpc.privacy.integer_noise`."""
     sketch, sensitivity = OSNAP(rows=5, columns=300, sparsity=3, seed=2, balanced=False), box(4, bits=0)
-    exposure, noise = IndependentRowNoise.of_clients(sketch, Trust()), DiscreteGaussian(0.75)
+    exposure, noise = IndependentRowNoise.of_clients(sketch, TrustModel()), DiscreteGaussian(0.75)
     occupancy = sketch.occupancy()
     assert occupancy.min() == exposure.fewest < exposure.most == occupancy.max()
     per_entry = sum_slack(0.75, int(occupancy.max())) + smoothing_slack(ROUNDING_WIDTH)
@@ -167,7 +168,7 @@ def test_skellam_adds_up_the_rows_of_a_client():
         return sum(skellam_renyi(order, variance=float(noise.variance * left[row]), **alone) for row in rows)
 
     worst = max(epsilon_of_renyi(lambda order, i=client: divergence(order, i), delta) for client in range(40))
-    trust = Trust(corrupt_clients=2)
+    trust = TrustModel(corrupt_clients=2)
     promised = privacy.account(noise, sketch, sensitivity, 100, delta, trust=trust).achieved_epsilon
     assert worst <= promised * (1 + 1e-12) <= worst * 1.001
 
@@ -182,15 +183,15 @@ def test_a_budget_that_no_noise_can_meet_is_refused(noise, epsilon, reason):
 @pytest.mark.parametrize("value", [True, "1", None, 1j])
 def test_a_part_of_a_budget_is_a_number(value):
     with pytest.raises(InputError, match=r"delta: .* given, a number expected"):
-        privacy.plain_float("delta", value)
+        require_float("delta", value)
 
 
 def test_dropouts_and_corruption_both_count():
     sketch = CountSketch(rows=10, columns=1000, seed=2, balanced=True)
     base = privacy.calibrate(sketch, box(2), 1, 1e-6)
-    weaker = privacy.calibrate(sketch, box(2), 1, 1e-6, trust=Trust(corrupt_clients=20, dropouts=30))
+    weaker = privacy.calibrate(sketch, box(2), 1, 1e-6, trust=TrustModel(corrupt_clients=20, dropouts=30))
     assert weaker.variance / base.variance == pytest.approx(2.0, rel=1e-4)
-    promise = privacy.account(weaker, sketch, box(2), 1, 1e-6, trust=Trust(corrupt_clients=20, dropouts=30))
+    promise = privacy.account(weaker, sketch, box(2), 1, 1e-6, trust=TrustModel(corrupt_clients=20, dropouts=30))
     assert "20 clients" in str(promise)
     assert "missing of at most 30 clients in all" in str(promise)
 
@@ -198,7 +199,7 @@ def test_dropouts_and_corruption_both_count():
 def test_the_papers_calibration_takes_its_failures_and_coalitions_away():
     """Corollary 4.7 number by number; the occupancy failure counts for every one of the s matrices."""
     sketch, delta, lost = OSNAP(rows=20, columns=3000, sparsity=2, seed=2), 1e-5, 200
-    trust = Trust(corrupt_clients=150, dropouts=50)
+    trust = TrustModel(corrupt_clients=150, dropouts=50)
     failure = 20 * math.exp(-0.25 * 3000 / 40)
     assert privacy.occupancy_failure(sketch) == pytest.approx(failure, rel=1e-12)
     assert 0.01 * delta < 2 * failure < delta
@@ -209,7 +210,7 @@ def test_the_papers_calibration_takes_its_failures_and_coalitions_away():
 
 def test_a_guarantee_says_whose_noise_is_counted_on():
     sketch = Sum(columns=100)
-    trust = Trust(corrupt_clients=5)
+    trust = TrustModel(corrupt_clients=5)
     noise = privacy.calibrate(sketch, box(2), 1, 1e-6, trust=trust)
     said = str(privacy.account(noise, sketch, box(2), 1, 1e-6, trust=trust))
     assert "of at least 95 honest contributions after 5 are taken away" in said
@@ -219,7 +220,7 @@ def test_a_guarantee_says_whose_noise_is_counted_on():
 def test_a_row_without_unknown_noise_is_refused_with_the_numbers():
     sketch = CountSketch(rows=10, columns=100, seed=2, balanced=True)
     with pytest.raises(GuaranteeError, match=r"corrupt_clients \+ dropouts: 10 given.*only 10 contributions"):
-        privacy.calibrate(sketch, box(2), 1, 1e-6, trust=Trust(corrupt_clients=10))
+        privacy.calibrate(sketch, box(2), 1, 1e-6, trust=TrustModel(corrupt_clients=10))
 
 
 def test_too_little_noise_is_refused_with_both_epsilons():
@@ -262,14 +263,14 @@ def test_bad_arguments(change, message):
         ({"servers": 3, "corrupt_servers": 3}, "corrupt_servers: 3"),
         ({"corrupt_clients": -1}, "corrupt_clients: -1"),
         ({"dropouts": -2}, "dropouts: -2"),
-        ({"corrupt_servers": 1.9}, "corrupt_servers: 1.9 given, an integer"),
-        ({"corrupt_clients": math.nan}, "corrupt_clients: nan given, an integer"),
-        ({"servers": True}, "servers: True given, an integer"),
+        ({"corrupt_servers": 1.9}, "corrupt_servers: 1.9 given, a whole number"),
+        ({"corrupt_clients": math.nan}, "corrupt_clients: nan given, a whole number"),
+        ({"servers": True}, "servers: True given, a whole number"),
     ],
 )
 def test_bad_trust(fields, message):
     with pytest.raises(InputError, match=message):
-        Trust(**fields)
+        TrustModel(**fields)
 
 
 def test_guarantee_survives_its_dictionary_and_speaks_plainly():

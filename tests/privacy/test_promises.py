@@ -15,22 +15,23 @@ from dpmpc import privacy
 from dpmpc.analyst import open_sums
 from dpmpc.bounds import Schema
 from dpmpc.client import share_batch
-from dpmpc.collection.task_file import ServerEntry, design_collection
+from dpmpc.collection.designing import design_collection, omission
+from dpmpc.collection.task_file import ServerEntry
 from dpmpc.encoding import Sensitivity
 from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, PrivacyWarning
 from dpmpc.network.identity import write_identity
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.privacy import BudgetLedger, Cost, Guarantee, NoisePlacement, Preconditions, Trust
-from dpmpc.privacy.exposure import MATRICES, STATIC_FAILURE
+from dpmpc.privacy import BudgetLedger, Cost, Guarantee, NoisePlacement, Preconditions, TrustModel
 from dpmpc.release import GramRelease, Release
 from dpmpc.server import transform
 from dpmpc.sharing.batch import ArrayShare
 from dpmpc.sketching import OSNAP
+from dpmpc.specification import MATRICES, STATIC_FAILURE
 from support.hostile.surrounding import surround
 
 VERSION_0_1 = Path(__file__).parents[1] / "vectors" / "version_0_1"
 DAY = datetime.timedelta(days=1)
-SCHEMA = Schema.unit(["a", "y"])
+SCHEMA = Schema.from_pair(["a", "y"], (-1.0, 1.0))
 
 
 def task_of(clients=120, **options):
@@ -74,7 +75,7 @@ def test_the_true_delta_stays_below_the_claim_whoever_is_missing(copies, q):
     """Every set of q clients is left out, every other client is looked at, and delta is summed over the exact law."""
     S, side, reach = OSNAP(rows=2, columns=6, sparsity=2, seed=1, balanced=True), 256, 10
     epsilon, delta = 3.0, 1e-3
-    trust, noising = Trust(dropouts=q), NoisePlacement(copies=1 if copies == "one" else None)
+    trust, noising = TrustModel(dropouts=q), NoisePlacement(copies=1 if copies == "one" else None)
     noise = privacy.calibrate(S, box(reach=reach), epsilon, delta, trust=trust, noising=noising)
     promise = privacy.account(noise, S, box(reach=reach), epsilon, delta, trust=trust, noising=noising)
     assert promise.dropouts == q
@@ -182,7 +183,7 @@ def test_a_guarantee_says_what_it_is_given(options, noise_by, composes):
 
 
 def test_a_static_coalition_pays_for_sixteen_matrices_and_names_philox():
-    trust = Trust(corrupt_clients=20, coalition="static")
+    trust = TrustModel(corrupt_clients=20, coalition="static")
     assert (MATRICES, STATIC_FAILURE, trust.failure) == (16, 2.0**-60, 2.0**-56)
     S, delta = OSNAP(rows=40, columns=4000, sparsity=2, seed=1, balanced=True), 2.0**-56
     with pytest.raises(GuaranteeError, match=r"coalition: 'static' given at delta = 1\.38778e-17"):
@@ -193,7 +194,7 @@ def test_a_static_coalition_pays_for_sixteen_matrices_and_names_philox():
     assert promise.achieved_epsilon == pytest.approx(at, rel=1e-9)
     assert Cost.of(promise).delta == 2.0**-56
     assert "Philox4x32-7 is a pseudorandom function; at most 16" in str(promise)
-    adaptive = privacy.account(noise, S, box(), 2.0, 2 * delta, trust=Trust(corrupt_clients=3))
+    adaptive = privacy.account(noise, S, box(), 2.0, 2 * delta, trust=TrustModel(corrupt_clients=3))
     assert "Philox" not in str(adaptive)
 
 
@@ -226,13 +227,15 @@ def collected(entries, **options):
     now = datetime.datetime.now(datetime.UTC)
     times = {"opens": now - DAY, "closes": now, "expires": now + DAY}
     sizes = {"minimum_batch": 200, "largest_batch": 5000, "sketch": "sum"}
-    return design_collection("a trial", SCHEMA, entries, 1.0, 1e-6, **times, **(sizes | options))
+    return design_collection(
+        "a trial", Schema.from_pair(["a", "y"], (-1.0, 1.0)), entries, 1.0, 1e-6, **times, **(sizes | options)
+    )
 
 
 def test_servers_make_the_noise_of_a_collection_unless_told_otherwise(entries):
     collection = collected(entries)
     assert collection.plan.noising.by == "servers"
-    assert "it costs nobody's privacy" in collection.omission()
+    assert "it costs nobody's privacy" in omission(collection)
     with pytest.raises(InputError, match=r"corrupt_clients: none given, .* how many of any 200 reports"):
         collected(entries, noise_by="clients")
     with pytest.raises(InputError, match=r"noise_by: none given with Shamir shares, 'clients' expected"):
@@ -245,15 +248,15 @@ def test_clients_noise_is_counted_on_in_the_smallest_batch_that_can_remain(entri
     collection = collected(entries, noise_by="clients", corrupt_clients=50)
     honest = collected(entries, noise_by="clients", corrupt_clients=0)
     assert collection.plan.noise.variance / honest.plan.noise.variance == pytest.approx(200 / 150, rel=1e-4)
-    told = honest.omission()
+    told = omission(honest)
     assert "down to 200; the noise of 200 of 200 clients is counted on, so t = 0 has to bound" in told
     against = honest.plan.epsilon_against(199)
     assert f"with 199 epsilon = {against:.4g}" in told
     assert against == pytest.approx(20.895, abs=0.01)
     assert honest.plan.epsilon_against(0) == honest.plan.guarantee.achieved_epsilon
     batch = collection.task(300, bytes(32))
-    assert "the noise of 250 of 300 clients is counted on, so t = 50" in collection.omission(batch)
-    assert "If there were more of them: with 150 epsilon" in collection.omission(batch)
+    assert "the noise of 250 of 300 clients is counted on, so t = 50" in omission(collection, batch)
+    assert "If there were more of them: with 150 epsilon" in omission(collection, batch)
     assert honest.plan.epsilon_against(200) == math.inf  # nobody is left
 
 

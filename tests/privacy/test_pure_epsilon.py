@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dpmpc import privacy
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import MAX_SCALE, DiscreteLaplace, GammaLaplace
-from dpmpc.privacy import Guarantee, Trust
+from dpmpc.privacy import Guarantee, TrustModel
 from dpmpc.sketching import OSNAP, CountSketch, Sum
 from support.privacy_inputs import box
 
@@ -41,7 +41,7 @@ def test_pure_epsilon_equals_exact_likelihood_ratios(sparsity, corrupt):
     """The worst client's rows, whose losses add up; the adversary knows the noise of the corrupt clients."""
     epsilon, sensitivity = 1.5, box(1, bits=0)
     sketch = OSNAP(rows=3, columns=17, sparsity=sparsity, seed=6)
-    trust = Trust(corrupt_clients=corrupt)
+    trust = TrustModel(corrupt_clients=corrupt)
     noise = privacy.calibrate(sketch, sensitivity, epsilon, 0, noise="discrete-laplace", trust=trust)
     occupancy = sketch.occupancy() - corrupt
     assert noise.shares == occupancy.min() < occupancy.max()
@@ -63,7 +63,7 @@ def test_fewer_shares_than_make_up_a_laplace_lose_more_and_are_refused():
     with pytest.raises(GuaranteeError, match=r"shares: 10 given.*only 9"):
         privacy.account(noise, Sum(columns=9), sensitivity, 1, 0)
     with pytest.raises(GuaranteeError, match=r"shares: 10 given.*only 9"):
-        privacy.account(noise, Sum(columns=12), sensitivity, 1, 0, trust=Trust(corrupt_clients=1, dropouts=2))
+        privacy.account(noise, Sum(columns=12), sensitivity, 1, 0, trust=TrustModel(corrupt_clients=1, dropouts=2))
 
 
 def test_pure_epsilon_agrees_with_a_privacy_loss_distribution():
@@ -103,7 +103,7 @@ def test_a_calibrated_scale_is_never_rounded_below_its_epsilon(epsilon, columns)
 def test_the_papers_laplace_noise():
     """Corollary 4.10: b = 2 eta k d / epsilon, m = n/k - t."""
     sketch = CountSketch(rows=10, columns=1000, seed=2, balanced=True)
-    trust = Trust(corrupt_clients=7)
+    trust = TrustModel(corrupt_clients=7)
     noise = privacy.calibrate(sketch, box(3), 0.5, 0, noise="gamma-laplace", trust=trust, calibration="paper")
     assert noise == GammaLaplace(2 * 2**16 * 10 * 3 / 0.5, 93)
     promise = privacy.account(noise, sketch, box(3), 0.5, 0, trust=trust, calibration="paper")
@@ -115,7 +115,7 @@ def test_the_papers_laplace_noise():
             1,
             0,
             noise="discrete-laplace",
-            trust=Trust(corrupt_clients=3),
+            trust=TrustModel(corrupt_clients=3),
             calibration="paper",
         )
 

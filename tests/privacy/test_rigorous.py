@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpmpc.errors import GuaranteeError
-from dpmpc.privacy import rigorous
-from dpmpc.privacy.exposure import IndependentRowNoise, Trust
+from dpmpc.privacy import IndependentRowNoise, TrustModel, rigorous
 from dpmpc.privacy.leverage import OneCopyNoise
 from dpmpc.sketching import OSNAP, CountSketch, Sum
 
@@ -107,7 +106,7 @@ def test_the_leverage_of_one_copy_is_not_below_the_exact_one(shape):
     S = sketch_of(shape)
     columns, exact = S.to_csc().toarray(), inverse(S.overlaps())
     forms = [sum(int(s[a]) * int(s[b]) * exact[a][b] for a in range(S.rows) for b in range(S.rows)) for s in columns.T]
-    measured = OneCopyNoise.of(S, Trust())
+    measured = OneCopyNoise.of(S, TrustModel())
     assert max(forms) <= Fraction(measured.leverage) <= max(forms) * (1 + Fraction(1, 10**9))
 
 
@@ -115,16 +114,16 @@ def test_leverages_of_rows_and_servers_are_not_below_the_exact_ones():
     S = OSNAP(7, 100, 3, 5)
     unknown = [int(count) - 4 for count in S.occupancy()]
     hit = [rows.tolist() for rows in S.entries(0, S.columns)[0]]
-    exposure = IndependentRowNoise.of_clients(S, Trust(corrupt_clients=3, dropouts=1))
+    exposure = IndependentRowNoise.of_clients(S, TrustModel(corrupt_clients=3, dropouts=1))
     for power, found in ((1, exposure.leverage), (2, exposure.leverage_of_squares)):
         exact = max(sum(Fraction(1, unknown[row] ** power) for row in rows) for rows in hit)
         assert exact <= Fraction(found) <= exact * (1 + Fraction(1, 10**14))
-    served = IndependentRowNoise.of_servers(S, Trust(servers=5, corrupt_servers=2))
+    served = IndependentRowNoise.of_servers(S, TrustModel(servers=5, corrupt_servers=2))
     assert (Fraction(served.leverage), served.leverage) >= (1, 1.0)
-    third = IndependentRowNoise.of_servers(CountSketch(5, 10, 1), Trust(servers=5, corrupt_servers=2))
+    third = IndependentRowNoise.of_servers(CountSketch(5, 10, 1), TrustModel(servers=5, corrupt_servers=2))
     assert Fraction(third.leverage) > Fraction(1, 3)
     assert Fraction(third.leverage_of_squares) > Fraction(1, 9)
-    assert IndependentRowNoise.of_clients(Sum(8), Trust()).leverage == pytest.approx(1 / 8, rel=1e-14)
+    assert IndependentRowNoise.of_clients(Sum(8), TrustModel()).leverage == pytest.approx(1 / 8, rel=1e-14)
 
 
 def test_what_cannot_be_proven_is_refused():

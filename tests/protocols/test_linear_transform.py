@@ -6,6 +6,7 @@ import time
 import numpy as np
 import pytest
 
+from dpmpc import networked
 from dpmpc import simulation as model
 from dpmpc.bounds import Schema
 from dpmpc.cli.fit_models import RidgeFitModel
@@ -13,7 +14,6 @@ from dpmpc.cli.main import main
 from dpmpc.client import Client
 from dpmpc.errors import PartyLost, PartyMissing
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.protocols import linear_transform
 from dpmpc.randomness import Stream
 from dpmpc.render.fit import byte_fields
 from dpmpc.tables import Table, write_csv
@@ -22,7 +22,7 @@ CLIENTS, WIDTH, ROWS = 4000, 3, 50
 
 
 def task_of(**choices):
-    choices = {"sketch": "osnap", "rows": ROWS, "sparsity": 4, "seed": 3, **choices}
+    choices = {"sketch": "osnap", "rows": ROWS, "sparsity": 4, "simulation_seed": 3, **choices}
     return design(ReleaseSpec.of(Schema.unit(["a", "b", "y"]), CLIENTS, 1.0, 1e-6, **choices))
 
 
@@ -43,17 +43,17 @@ def rows():
 )
 def test_a_networked_run_opens_what_the_in_process_run_opens(choices):
     task = task_of(**choices)
-    networked = linear_transform.run(task, rows(), stream=Stream.from_seed(8))
+    done = networked.run(task, rows(), stream=Stream.from_seed(8))
     local = model.run(task, rows(), stream=Stream.from_seed(8))
-    assert (networked.release.sums == local.sums).all()
-    assert networked.release.task.digest == task.digest
+    assert (done.release.sums == local.sums).all()
+    assert done.release.task.digest == task.digest
 
 
 def test_servers_send_their_share_of_the_sketch_and_nothing_to_each_other():
     task = task_of()
-    networked = linear_transform.run(task, rows())
+    done = networked.run(task, rows())
     analyst = task.trust.servers
-    for report in networked.servers:
+    for report in done.servers:
         assert report.payload_sent == 8 * ROWS * WIDTH
         for peer, traffic in report.peers.items():
             assert traffic.payload.sent == (8 * ROWS * WIDTH if peer == analyst else 0)
@@ -62,7 +62,7 @@ def test_servers_send_their_share_of_the_sketch_and_nothing_to_each_other():
         if report.tcp_info is not None:
             assert report.tcp_info.sent == report.bytes_sent
             assert report.tcp_info.received == report.bytes_received
-    assert networked.analyst.payload_received == analyst * 8 * ROWS * WIDTH
+    assert done.analyst.payload_received == analyst * 8 * ROWS * WIDTH
 
 
 def test_servers_of_a_deployment_draw_their_own_noise():
@@ -70,7 +70,7 @@ def test_servers_of_a_deployment_draw_their_own_noise():
     task = design(
         ReleaseSpec.of(Schema.unit(["a", "b", "y"]), CLIENTS, 1.0, 1e-6, sketch="osnap", rows=ROWS, noise_by="servers")
     )
-    first, second = (linear_transform.run(task, np.zeros((CLIENTS, WIDTH))).release for _ in range(2))
+    first, second = (networked.run(task, np.zeros((CLIENTS, WIDTH))).release for _ in range(2))
     assert not task.simulation
     assert (first.sums != second.sums).mean() > 0.99
     spread = np.mean(first.sketch**2) / first.noise_variance.mean()
@@ -82,8 +82,8 @@ def test_bytes_sent_are_the_sketch_plus_a_constant():
     sent = {}
     for rows_of_sketch in (8, 4000):
         task = task_of(rows=rows_of_sketch, sparsity=1)
-        networked = linear_transform.run(task, rows())
-        sent[rows_of_sketch] = [report.bytes_sent for report in networked.servers]
+        done = networked.run(task, rows())
+        sent[rows_of_sketch] = [report.bytes_sent for report in done.servers]
     for small, large in zip(*sent.values(), strict=True):
         payload = 8 * (4000 - 8) * WIDTH
         assert payload <= large - small <= 1.01 * payload
@@ -95,9 +95,9 @@ def test_a_server_sends_its_sketch_and_less_than_one_per_cent_more():
     task = design(
         ReleaseSpec.of(Schema.unit(names), CLIENTS, 1.0, 1e-6, sketch="countsketch", rows=1000, simulation_seed=3)
     )
-    networked = linear_transform.run(task, np.zeros((CLIENTS, 10)))
+    done = networked.run(task, np.zeros((CLIENTS, 10)))
     sketch = 8 * 1000 * 10
-    for report in networked.servers:
+    for report in done.servers:
         assert sketch < report.bytes_sent - report.setup_bytes_sent <= 1.01 * sketch
         assert report.setup_bytes_sent < 6000
 
@@ -121,10 +121,10 @@ def command(tmp_path):
 
 
 def test_a_server_killed_in_the_middle_ends_typed(command, monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(linear_transform, "PROGRAM", "network_programs.dying_transform")
+    monkeypatch.setattr(networked, "PROGRAM", "network_programs.dying_transform")
     monkeypatch.setattr(RidgeFitModel, "program", "network_programs.dying_transform")
     with pytest.raises(PartyLost) as failure:
-        linear_transform.run(task_of(), rows())
+        networked.run(task_of(), rows())
     assert failure.value.party == 1
     began = time.monotonic()
     assert main(command) == 3
@@ -134,10 +134,10 @@ def test_a_server_killed_in_the_middle_ends_typed(command, monkeypatch, capsys, 
 
 
 def test_a_server_that_never_comes_up_ends_typed(command, monkeypatch, capsys, tmp_path):
-    patient = functools.partial(linear_transform.launch, absent=[2], connect_deadline=3.0)
-    monkeypatch.setattr(linear_transform, "launch", patient)
+    patient = functools.partial(networked.launch, absent=[2], connect_deadline=3.0)
+    monkeypatch.setattr(networked, "launch", patient)
     with pytest.raises(PartyMissing) as failure:
-        linear_transform.run(task_of(), rows())
+        networked.run(task_of(), rows())
     assert failure.value.party == 2
     assert main(command) == 3
     assert "party 2" in capsys.readouterr().err
@@ -146,6 +146,6 @@ def test_a_server_that_never_comes_up_ends_typed(command, monkeypatch, capsys, t
 
 def test_a_server_with_another_share_shape_ends_typed(command, monkeypatch, capsys):
     other = model.share_batch(task_of(copies="each"), rows(), stream=Stream.from_seed(1))
-    monkeypatch.setattr(linear_transform, "share_batch", lambda *arguments, **options: other)
+    monkeypatch.setattr(networked, "share_batch", lambda *arguments, **options: other)
     assert main(command) == 3
     assert "BatchMismatch" in capsys.readouterr().err

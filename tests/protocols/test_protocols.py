@@ -3,7 +3,9 @@
 Randomness has a fixed seed wherever an answer is judged, so that nothing here fails by chance.
 """
 
+import asyncio
 import dataclasses
+import importlib
 import json
 import math
 import subprocess
@@ -13,16 +15,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dpmpc import networked
 from dpmpc import simulation as model
 from dpmpc.bounds import Column, Schema
 from dpmpc.cli.demonstrations import demonstration
+from dpmpc.cli.fit_models import FitModel
 from dpmpc.client import share_batch
+from dpmpc.data_release.networked import PROGRAM as MIXING
 from dpmpc.datasets import DEMO_FEATURES, DEMO_TARGET, demo_population
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import InconsistentShares, InputError, OverflowRisk
 from dpmpc.estimators import FrequencyMoment, LowRankApproximation, RidgeRegression
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.protocols import linear_transform, unopened_moment, unopened_ridge
+from dpmpc.protocols import unopened_moment, unopened_ridge
 from dpmpc.randomness import Stream, stream_for
 from dpmpc.release import GramRelease
 
@@ -75,12 +80,35 @@ def test_frequency_moments_among_three_servers():
     assert abs(answer["moment"] - exact) < 3 * answer["standard_error"]
 
 
-@pytest.mark.parametrize("program", ["ridge_regression", "unopened_moment", "unopened_ridge"])
+@pytest.mark.parametrize("program", ["linear_transform", "ridge_regression", "unopened_moment", "unopened_ridge"])
 def test_a_person_reads_the_answer_the_guarantee_and_the_cost(program):
     done = start(program, "-M3", "--clients", 5000, "--epsilon", 2)
     assert done.returncode == 0, done.stderr
     for words in ("private", "(2, 1e-07)-differential privacy for each of 5,000 clients", "set-up", "sent MB"):
         assert words in done.stdout
+
+
+def test_parties_with_different_columns_release_them():
+    done = start("random_mixing", "-M3", "--clients", 3000, "--epsilon", 20, "--delta", 1e-5)
+    assert done.returncode == 0, done.stderr
+    for words in ("Coefficients", *DEMO_FEATURES, "differential privacy"):
+        assert words in done.stdout
+
+
+def test_a_collection_is_released_by_another_command():
+    done = start("collected_release", "-M3")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "dpmpc release COLLECTION --server I" in done.stderr
+
+
+@pytest.mark.parametrize("program", sorted(PROGRAMS.glob("[!_]*.py")), ids=lambda path: path.stem)
+def test_every_program_can_be_started_by_hand(program):
+    assert 'if __name__ == "__main__":\n' in program.read_text()
+
+
+@pytest.mark.parametrize("program", [networked.PROGRAM, MIXING, *(kind.program for kind in FitModel.__subclasses__())])
+def test_programs_that_are_started_by_name_exist(program):
+    assert asyncio.iscoroutinefunction(importlib.import_module(program).main)
 
 
 def test_shamir_shares_need_three_servers():
@@ -91,7 +119,7 @@ def test_shamir_shares_need_three_servers():
 
 def item_task(**choices):
     return unopened_moment.task_for(
-        Column("item", 0, ITEMS - 1), CLIENTS, 1.0, 1e-6, **{"rows": ROWS, "seed": 5, **choices}
+        Column("item", 0, ITEMS - 1), CLIENTS, 1.0, 1e-6, **{"rows": ROWS, "simulation_seed": 5, **choices}
     )
 
 
@@ -120,7 +148,7 @@ def test_ridge_from_products_of_mpyc_is_ridge_from_the_opened_sketch():
     """A^T A agrees to the last bit, and so does what every estimator of second moments makes of it."""
     schema, rows = Schema.unit(["a", "b", "y"]), np.random.default_rng(4).uniform(-1, 1, (CLIENTS, 3))
     rows[:, 2] = 0.5 * rows[:, 0] - 0.25 * rows[:, 1]
-    task = unopened_ridge.task_for(schema, CLIENTS, 1.0, 1e-6, rows=20, sketch="osnap", sparsity=2, seed=6)
+    task = unopened_ridge.task_for(schema, CLIENTS, 1.0, 1e-6, rows=20, sketch="osnap", sparsity=2, simulation_seed=6)
     release = model.run(task, rows, stream=Stream.from_seed(9))
     done = unopened_ridge.run(task, rows, "y", alpha=2.0, stream=Stream.from_seed(9))
     ones = np.rint(release.ones / task.sketch.scale).astype(int)
@@ -132,13 +160,13 @@ def test_ridge_from_products_of_mpyc_is_ridge_from_the_opened_sketch():
     assert LowRankApproximation(1).fit_release(closed).components_ == pytest.approx(
         LowRankApproximation(1).fit_release(release).components_, rel=1e-9
     )
-    assert closed.guarantee == release.guarantee
+    assert closed.guarantee == task.unopened_guarantee
     assert done.analyst.payload_received == 3 * 8 * 16
 
 
 @pytest.mark.parametrize("products", [np.zeros((3, 3), np.int64), np.zeros((4, 4))])
 def test_products_of_another_shape_are_refused(products):
-    task = unopened_ridge.task_for(Schema.unit(["a", "b", "y"]), CLIENTS, 1.0, 1e-6, rows=20, seed=6)
+    task = unopened_ridge.task_for(Schema.unit(["a", "b", "y"]), CLIENTS, 1.0, 1e-6, rows=20, simulation_seed=6)
     with pytest.raises(InputError, match=r"products: .* given, int64 \(4, 4\) expected"):
         GramRelease(task, products)
 
@@ -149,7 +177,7 @@ def test_a_wrong_share_of_the_answer_is_noticed(servers, named):
     task = item_task(servers=servers)
     shares = share_batch(task, items(), stream=Stream.from_seed(1))
     with pytest.raises(InconsistentShares) as failure:
-        linear_transform.run_parties("network_programs.meddling_moment", task, shares)
+        networked.run_parties("network_programs.meddling_moment", task, shares)
     assert failure.value.party == named
 
 
@@ -175,18 +203,20 @@ def test_only_items_are_squared():
 def test_the_square_never_wraps_around():
     """The chosen fractional bits fit for batches of every size; one bit more would not, or two."""
     for clients in (100, CLIENTS, 100_000, 1_000_000):
-        task = unopened_moment.task_for(Column("item", 0, 99), clients, 1.0, 1e-7, seed=1)
+        task = unopened_moment.task_for(Column("item", 0, 99), clients, 1.0, 1e-7, simulation_seed=1)
         bits = task.encoding.fractional_bits
         most = clients * 2**bits + math.sqrt(task.width) * task.modulus_plan.tail
         assert most**2 < 2**61 - 1
         with pytest.raises(OverflowRisk, match=f"fractional_bits: {bits + 2} given"):
-            unopened_moment.task_for(Column("item", 0, 99), clients, 1.0, 1e-7, seed=1, fractional_bits=bits + 2)
+            unopened_moment.task_for(
+                Column("item", 0, 99), clients, 1.0, 1e-7, simulation_seed=1, fractional_bits=bits + 2
+            )
 
 
 @pytest.mark.parametrize("clients", [2_000, 100_000])
 def test_the_products_never_wrap_around(clients):
     """Every client in the fullest place with the largest entry, and the noise at its bound: products stay below p/2."""
-    task = unopened_ridge.task_for(Schema.unit(["a", "y"]), clients, 1.0, 1e-7, rows=40, seed=1)
+    task = unopened_ridge.task_for(Schema.unit(["a", "y"]), clients, 1.0, 1e-7, rows=40, simulation_seed=1)
     fullest = task.sketch.occupancy() * 2**task.encoding.fractional_bits + int(task.modulus_plan.tail) + 1
     assert sum(int(entry) ** 2 for entry in fullest) < 2**60
     finer = dataclasses.replace(task, encoding=FixedPoint(task.encoding.fractional_bits + 12, "mersenne61"))

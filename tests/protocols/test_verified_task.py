@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from dpmpc import networked
 from dpmpc.bounds import Column, Schema
 from dpmpc.client import share_batch
 from dpmpc.encoding import FixedPoint
@@ -39,7 +40,7 @@ def task_of(**choices):
 def task_for(program):
     """A task that the program can do."""
     if program == "unopened_moment":
-        return unopened_moment.task_for(Column("item", 0, 9), CLIENTS, 1.0, 1e-6, seed=None)
+        return unopened_moment.task_for(Column("item", 0, 9), CLIENTS, 1.0, 1e-6, simulation_seed=None)
     if program == "unopened_ridge":
         return unopened_ridge.task_for(Schema.unit(["a", "b"]), CLIENTS, 1.0, 1e-6, rows=8)
     return task_of()
@@ -155,7 +156,7 @@ def test_seeds_of_the_noise_are_for_simulations_alone(tmp_path):
         linear_transform.verified_task(party_of(task_of(), tmp_path, keys=keys[:2]))
     with pytest.raises(InputError, match="hexadecimal"):
         linear_transform.verified_task(party_of(task_of(), tmp_path, keys=["no", None, 7]))
-    simulated = task_of(seed=1)
+    simulated = task_of(simulation_seed=1)
     assert linear_transform.verified_task(party_of(simulated, tmp_path, keys=keys)) == simulated
 
 
@@ -185,13 +186,13 @@ def test_servers_and_analyst_refuse_as_processes(tmp_path):
     task = task_of()
     shares = share_batch(task, np.zeros((CLIENTS, 2)))
     with pytest.raises(GuaranteeError, match="epsilon"):
-        linear_transform.run_servers(weakened(task), shares)
+        networked.run_servers(weakened(task), shares)
 
 
 def test_an_honest_server_goes_on(tmp_path):
     task = task_of()
     party = party_of(task, tmp_path)
     party.meter = SimpleNamespace(phase=lambda name: contextlib.nullcontext())
-    save_share(linear_transform.share_file(tmp_path), share_batch(task, np.zeros((CLIENTS, 2)))[0])
+    save_share(networked.share_file(tmp_path), share_batch(task, np.zeros((CLIENTS, 2)))[0])
     asyncio.run(linear_transform.main(party))
     assert [receiver for receiver, _ in party.runtime.sent] == [ANALYST]

@@ -206,7 +206,7 @@ def test_other_arrays_are_refused(tmp_path, array):
 
 def test_pickles_are_refused(tmp_path):
     np.save(tmp_path / "share.npy", np.array([{}]), allow_pickle=True)
-    with pytest.raises(InputError, match=r"no readable \.npy"):
+    with pytest.raises(InputError, match=r"not a readable \.npy"):
         open_share(tmp_path / "share.npy")
 
 

@@ -260,7 +260,7 @@ NAMES = Schema.unit(["a", "b", "y"])
 
 
 def pure(clients, rows, **choices):
-    choices = {"sketch": "rademacher", "rows": rows, "noise": "discrete-laplace", "seed": 1, **choices}
+    choices = {"sketch": "rademacher", "rows": rows, "noise": "discrete-laplace", "simulation_seed": 1, **choices}
     return design(ReleaseSpec.of(NAMES, clients, 0.5, 0, **choices))
 
 

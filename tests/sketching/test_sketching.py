@@ -126,8 +126,50 @@ def test_apply_equals_the_oracle(instruction_set, kind, copies, rows, sparsity):
             np.testing.assert_array_equal(Y, oracle(S, X, kind))
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("copies", [False, True])
-@pytest.mark.parametrize("width", [5, 10, 29])
+@pytest.mark.parametrize("rows", [40, 20_000])
+def test_wide_rows_equal_the_oracle(instruction_set, kind, copies, rows):
+    """Beyond the straight-line code: every number of copies that go together, with and without prefetching of Y."""
+    for sparsity, width in (
+        (1, 13),
+        (1, 16),
+        (1, 17),
+        (2, 15),
+        (3, 100),
+        (4, 20),
+        (7, 31),
+        (8, 64),
+        (15, 14),
+        (16, 19),
+    ):
+        S = OSNAP(rows, 260, sparsity, seed=width)
+        X = numbers(kind, (260, sparsity, width) if copies else (260, width), seed=width)
+        Y = S.apply(X, ring=ring_of(kind))
+        if kind == "float64":
+            np.testing.assert_allclose(Y, oracle(S, X, kind), atol=1e-9)
+        else:
+            np.testing.assert_array_equal(Y, oracle(S, X, kind))
+
+
+@pytest.mark.parametrize("place", [0, 12, 13, 99])
+def test_wide_field_elements_must_be_canonical(instruction_set, place):
+    X = numbers("mersenne61", (50, 100))
+    X[49, place] = P
+    with pytest.raises(InputError, match=f"element is {P}"):
+        OSNAP(9, 50, 3, seed=6).apply(X, ring="mersenne61")
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_sums_begin_with_a_cache_line(threads):
+    for rows, width in ((1, 1), (7, 3), (1000, 100)):
+        Y = OSNAP(rows, 300, 1, seed=1).apply(numbers("ring64", (300, width)), threads=threads)
+        assert Y.ctypes.data % 64 == 0
+        assert Y.flags.c_contiguous
+
+
+@pytest.mark.parametrize("copies", [False, True])
+@pytest.mark.parametrize("width", [5, 10, 29, 100])
 def test_doubles_are_the_same_bits_on_every_instruction_set(copies, width):
     S = OSNAP(40, 3000, 4, seed=1)
     X = numbers("float64", (3000, 4, width) if copies else (3000, width)) * np.logspace(-9, 9, width)

@@ -21,22 +21,22 @@ import numpy as np
 from dpmpc.bounds import Schema
 from dpmpc.cli import main as cli
 from dpmpc.client import Client
-from dpmpc.collection import agreement, dealing, releasing
+from dpmpc.collection import agreement, conversation, dealing, releasing
 from dpmpc.collection.certificate import verify
+from dpmpc.collection.designing import design_collection
 from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.reports import ReportFormat, make_reports
 from dpmpc.collection.server_folder import ServerFolder
-from dpmpc.collection.task_file import Collection, ServerEntry, design_collection
+from dpmpc.collection.task_file import Collection, ServerEntry
 from dpmpc.network import identity
 from dpmpc.network.frames import Kind
 from dpmpc.network.identity import write_identity
 from dpmpc.network.runtime import PartyRuntime
-from dpmpc.protocols import collected_release
 from dpmpc.randomness import Stream
 from support.hostile import servers as servers_that_misbehave
 
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["dpmpc.protocols.collected_release", "dpmpc.specification", "dpmpc.cli.main"])
+PROCESSES.set_forkserver_preload(["dpmpc.collection.conversation", "dpmpc.specification", "dpmpc.cli.main"])
 HOUR, DAY = datetime.timedelta(hours=1), datetime.timedelta(days=1)
 MINIMUM, COUNT = 200, 210
 PATIENCE = 60
@@ -194,7 +194,7 @@ def deed_of(name):
 
 FOLDERS = {}
 HOLDERS = {
-    "protocol": collected_release,
+    "protocol": conversation,
     "dealing": dealing,
     "server": releasing.ReleasingServer,
     "ledger": ReleaseLedger,
@@ -281,13 +281,13 @@ def show_a_seed_of_ones_own():
         return await original(party, collection, record.encode())
 
     dealing.exchange_records = forging
-    begin = releasing.ServerFolder.require_server
+    begin = conversation.ServerFolder.require_server
 
     def remembering(self, *arguments):
         FOLDERS["identity"] = self.identity
         return begin(self, *arguments)
 
-    releasing.ServerFolder.require_server = remembering
+    conversation.ServerFolder.require_server = remembering
 
 
 def tell_what_is_sent(kind):
@@ -348,20 +348,20 @@ def find_another_batch():
 
 def state_other_sums():
     """As the first server, state what the others have not seen."""
-    original = collected_release.state
+    original = conversation.state
 
     def other(*arguments):
-        fields = {name: getattr(original(*arguments), name) for name in collected_release.Statement.__struct_fields__}
-        return collected_release.Statement(**{**fields, "sums": "00" * 32})
+        fields = {name: getattr(original(*arguments), name) for name in conversation.Statement.__struct_fields__}
+        return conversation.Statement(**{**fields, "sums": "00" * 32})
 
-    collected_release.state = other
+    conversation.state = other
 
 
 def sign_something_else():
     """Send a signature of other bytes."""
-    collected_release.checked_signature = lambda server, statement, own: collected_release.Statement(
+    conversation.checked_signature = lambda server, statement, own: conversation.Statement(
         **{
-            **{name: getattr(own, name) for name in collected_release.Statement.__struct_fields__},
+            **{name: getattr(own, name) for name in conversation.Statement.__struct_fields__},
             "sums": "00" * 32,
         }
     ).sign(server.identity)

@@ -107,27 +107,29 @@ def talk(folders, program, meddlers=None):
 
     Parameters
     ----------
-    folders : list of Path
-        One for each party.
+    folders : list or dict of Path
+        One for each party; a dict where some numbers are missing.
     program : coroutine function
         What each runs.
     meddlers : dict
         For some parties, a function that changes its runtime before it starts.
     """
 
+    folders = folders if isinstance(folders, dict) else dict(enumerate(folders))
+
     async def everybody():
         wires = {
             (one, other): Wire((folders[other] / "party.crt").read_bytes())
-            for one in range(len(folders))
-            for other in range(len(folders))
+            for one in folders
+            for other in folders
             if one != other
         }
         for (one, other), wire in wires.items():
             wire.other = wires[other, one]
 
         async def one_party(number):
-            links = {other: wires[number, other] for other in range(len(folders)) if other != number}
-            runtime = Runtime(number, range(len(folders)), links)
+            links = {other: wires[number, other] for other in folders if other != number}
+            runtime = Runtime(number, list(folders), links)
             (meddlers or {}).get(number, lambda runtime: None)(runtime)
             party = Party(runtime, folders[number], sys.stderr)
             try:
@@ -138,6 +140,6 @@ def talk(folders, program, meddlers=None):
                 for link in links.values():
                     link.hang_up()
 
-        return await asyncio.wait_for(asyncio.gather(*map(one_party, range(len(folders)))), 4 * PATIENCE)
+        return await asyncio.wait_for(asyncio.gather(*map(one_party, folders)), 4 * PATIENCE)
 
     return asyncio.run(everybody())

@@ -90,6 +90,7 @@ def lie_in_comparison(deed, guess):
 
 def main():
     """Run one party of a prepared release that does a deed."""
+    from dpmpc.data_release.networked import Source, write_source
     from dpmpc.network import party as process
     from dpmpc.protocols import random_mixing
 
@@ -104,7 +105,7 @@ def main():
         parser.error("folder: parties on 127.0.0.1 expected, this one misbehaves on loopback alone")
     if options.loot is not None:
         os.environ[LOOT] = options.loot
-    random_mixing.write_source(options.folder, random_mixing.Source(str(Path(options.data).resolve()), options.key))
+    write_source(options.folder, Source(str(Path(options.data).resolve()), options.key))
     honest = random_mixing.main
 
     async def hostile(party):

@@ -21,13 +21,12 @@ import numpy as np
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from dpmpc.collection import agreement, releasing
+from dpmpc.collection import agreement, conversation, releasing
 from dpmpc.errors import DpmpcError, GuaranteeError
 from dpmpc.network import announcing, meter
 from dpmpc.network.frames import ContentType, Frame, Kind
 from dpmpc.network.runtime import PartyRuntime
 from dpmpc.network.sockets import ByteCount, Traffic
-from dpmpc.protocols import collected_release
 from dpmpc.randomness import Label
 
 # What is changed in the frames of one runtime, or of all runtimes of this process.
@@ -122,7 +121,7 @@ def say(kind, hexed, repeat=1, liar=None):
 
     `liar` is the number of the party, where several run in one process.
     """
-    for place in (announcing, agreement, collected_release):
+    for place in (announcing, agreement, conversation):
         place.announce = _saying(place.announce, Kind[kind], bytes.fromhex(hexed) * repeat, liar)
 
 
@@ -153,13 +152,13 @@ def sign_for_each(runtime=PartyRuntime):
         fresh = key.sign(Label.SIGNATURE.value + MESSAGE[0], ec.ECDSA(hashes.SHA256()))
         return sender.frame(frame.kind, sender.conversation.speak(frame.kind, fresh)[1])
 
-    original = collected_release.checked_signature
+    original = conversation.checked_signature
 
     def remember(server, statement, own):
         FOLDER[:], MESSAGE[:] = [server.identity], [statement.message]
         return original(server, statement, own)
 
-    collected_release.checked_signature = remember
+    conversation.checked_signature = remember
     meddle(change, runtime)
 
 
@@ -192,7 +191,7 @@ def rush_to_target(value):
         await _send_share(party, salt, chosen)
         return {party.pid: chosen, **shares}
 
-    collected_release.exchange_shares = rushed
+    conversation.exchange_shares = rushed
 
 
 def take_and_leave(path):
@@ -203,7 +202,7 @@ def take_and_leave(path):
         np.savez(path, **{str(server): share for server, share in shares.items()})
         os._exit(9)
 
-    collected_release.exchange_shares = steal
+    conversation.exchange_shares = steal
 
 
 def complete_what_was_taken(path, value):
@@ -287,7 +286,7 @@ def tell_costs(kind):
 
 def flood(victim, count):
     """Send one server empty messages under labels that nobody asks for."""
-    original = collected_release.exchange_standings
+    original = conversation.exchange_standings
 
     async def flooding(party, server):
         transport = party.runtime.links[victim].transport
@@ -297,7 +296,7 @@ def flood(victim, count):
                 await asyncio.sleep(0.01)
         return await original(party, server)
 
-    collected_release.exchange_standings = flooding
+    conversation.exchange_standings = flooding
 
 
 @dataclasses.dataclass

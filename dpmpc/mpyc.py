@@ -1,4 +1,4 @@
-"""A noisy sketch that is never opened: MPyC takes the servers' shares over and goes on computing with them.
+"""Secure arrays of MPyC from a sketch that is never opened, and the answer of MPyC as numbers for the analyst.
 
 A server's Shamir share of the sketch is what MPyC holds of a secret array: the values at the point server + 1 of
 polynomials of degree t < M/2 over Z_p, p = 2^61 - 1. So nothing is sent when MPyC takes over (`secure_array`), and
@@ -15,8 +15,7 @@ around modulo p is for the program to prove.
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,6 @@ from numpy.typing import NDArray
 from dpmpc.errors import InputError, OverflowRisk
 from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.party import Party
-from dpmpc.protocols.linear_transform import Run
 from dpmpc.task import Task
 
 
@@ -72,7 +70,7 @@ def secure_array(party: Party, task: Task, sums: NDArray[np.uint64]) -> Any:
     task : Task
         With Shamir shares.
     sums : ndarray of uint64
-        What `linear_transform.sketch_alone` returned, or any linear function of it modulo p.
+        What `dpmpc.protocols.linear_transform.sketch_alone` returned, or any linear function of it modulo p.
 
     Returns
     -------
@@ -113,27 +111,3 @@ async def opened(party: Party, task: Task, shape: tuple[int, ...]) -> NDArray[np
         for sender in range(party.servers)
     ]
     return task.scheme.combine([frame.words for frame in frames])
-
-
-def demonstration_options(doc: str, arguments: Sequence[str]) -> argparse.Namespace:
-    """Read the arguments of a program that is started by hand; `doc` is its module's docstring."""
-    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
-    parser.add_argument("-M", "--servers", type=int, default=3, metavar="M")
-    parser.add_argument("--clients", type=int, default=100_000)
-    parser.add_argument("--epsilon", type=float, default=1.0)
-    parser.add_argument("--delta", type=float, default=1e-7)
-    return parser.parse_args(arguments)
-
-
-def print_run(found: Sequence[Any], task: Task, done: Run) -> None:
-    """Print what was found, what stayed closed, what is promised, and what each server spent."""
-    from rich.console import Console
-
-    from dpmpc.render.fit import guarantee_text, release_text, servers_table
-
-    seconds = max(report.phases["multiply"].wall_s for report in done.servers)
-    closed = f"That was never opened: the servers multiplied inside MPyC for {seconds:.3f} s.\n"
-    console = Console(highlight=False)
-    for part in (release_text(task), closed, *found, "", guarantee_text(task.unopened_guarantee)):
-        console.print(part, soft_wrap=isinstance(part, str))
-    console.print(servers_table(done.servers))

@@ -1,0 +1,522 @@
+"""The release of a collection: M servers, no analyst, and nothing opened that any of them refuses.
+
+Parties: the servers of a collection (`dpmpc.collection`). Each holds a spool of shares, a ledger of what it has opened,
+and a signing key that the collection pins. What is opened is the release, which is public, so every server opens it.
+
+0. Every server closes its intake for good, and checks by itself that the collection has closed and not expired.
+1. The servers tell one another which manifests they have sealed, or begun to open, and what their clocks say. If nobody
+   has begun anything they agree on a batch, the reports that all of them hold (`dpmpc.collection.agreement`). Each has
+   left out the reports that are damaged, or that its ledger has opened, and tells how many.
+2. Every server checks the batch by itself: its size. With Shamir shares they leave out the reports that were not dealt
+   as they should be (`dpmpc.collection.dealing`).
+3. They toss a coin for the public matrix (`dpmpc.network.coins`); it also chooses among the reports, should these be
+   more than the largest batch (`Collection.chosen`). Each recomputes the guarantee for this batch and this matrix.
+4. They seal the manifest: collection, batch, toss, task. When all have, each transforms its share. When all have done
+   that, each binds the reports to the manifest for good, in its ledger, together with the transformed share.
+5. When all have done that, each commits to its transformed share (`dpmpc.collection.openings`). When all have heard and
+   stored the same commitments, each sends its share to all others with the salt of its commitment, and opens the sums:
+   with Shamir shares although some may be wrong. All compare the hash of what they opened.
+6. The first server states what came of it; every one compares that with its own view, and signs it. All exchange
+   signatures, tell one another what the run has cost them, for their reports, and write the same file.
+
+All but report ids and shares is announced (`dpmpc.network.announcing`): a server that tells different servers different
+things ends the run, and is named where that can be proven. Each judges what it has heard in `unless_refused`, so that
+all know of a refusal and nobody takes it for a lost link. The check of dealings compares what was told by itself.
+
+A refusal in steps 0 to 4 ends the run for all, with its reason; no share of sums has been sent then.
+
+**Repetition.** A run may break anywhere and be repeated. Say that a server has *begun* X if its ledger binds reports to
+the manifest X. It sends shares of X only after every server of the run has told it that it has begun X (`confirm` in
+step 4), and what it sends is what its ledger holds, the same bytes every time. In a repetition
+
+- if some server has begun X, all others must have sealed X, or begun it too. They go on with X: the same batch, toss
+  and task, and from those that had begun the same share as before. Whoever had only sealed X has sent nothing yet, so
+  its noise may be fresh. A server that has not sealed X may be left out.
+- if no server has begun anything, no server has sent anything, and they start anew.
+- anything else is refused.
+
+**Nothing is opened twice.** Let X and Y be manifests that share a report and were both opened. Each was opened among a
+set of servers, all honest members of which had begun it before the first share was sent. The two sets have a member in
+common that is honest: with additive shares every server is in both; with Shamir shares more than (M + t) / 2 servers
+are in either, so more than t in both (`require_quorum`). It has begun both, which its ledger refuses, unless X = Y. A
+server that lies about its standing can keep the others from opening, and no more.
+
+What the toss may be bent to: a server that learns the toss first may break off and have it tossed again. The guarantee
+is recomputed for the matrix that comes out, whichever it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import os
+import statistics
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from dpmpc.analyst import open_robustly
+from dpmpc.collection.agreement import Batch, agree_on_batch, batch_digest, confirm, unless_refused
+from dpmpc.collection.certificate import (
+    DEALT_WRONGLY,
+    LEFT_OUT,
+    Certificate,
+    Manifest,
+    Statement,
+    check_time,
+    manifest_of,
+    require_quorum,
+    require_same,
+    save,
+    state,
+    sums_digest,
+)
+from dpmpc.collection.dealing import check_dealing
+from dpmpc.collection.ledger import ReleaseLedger
+from dpmpc.collection.openings import COMMITMENT_BYTES, SALT_BYTES, commitment, require_committed
+from dpmpc.collection.releasing import Released, ReleasingServer, Standing
+from dpmpc.collection.server_folder import ServerFolder
+from dpmpc.collection.spool import Spool
+from dpmpc.collection.task_file import Collection
+from dpmpc.encoding.ring import Words
+from dpmpc.errors import (
+    AlreadyReleased,
+    CollectionClosed,
+    InconsistentShares,
+    InputError,
+    MalformedFrame,
+    VerificationFailed,
+)
+from dpmpc.network.announcing import announce, announce_bytes, explained, settle
+from dpmpc.network.coins import COIN_BYTES, exchange_coins, toss_of
+from dpmpc.network.frames import ContentType, Kind
+from dpmpc.network.identity import pin, verify_signature
+from dpmpc.network.meter import RunStatistics, report_from, rounded
+from dpmpc.network.party import Party
+from dpmpc.network.runtime import PartyRuntime
+from dpmpc.network.settings import FRAME_HEADER, FRAME_LIMIT, PartySettings
+from dpmpc.randomness import Stream
+from dpmpc.release import Release
+from dpmpc.sharing import ShamirSharing
+from dpmpc.task import Task
+from dpmpc.untrusted import ReadError, printable, read_json
+
+Wrong = dict[int, tuple[int, ...]]
+Shares = dict[int, Words]
+
+PROGRAM = "dpmpc.collection.conversation"
+CONNECT_SECONDS = 300.0
+PATIENCE_SECONDS = 60.0
+_SLOWEST = 20e6  # bytes of its share that a server handles in a second at least: read, checked and transformed
+_LEDGER_RECORDS = 20e3  # report ids that a server looks up and records in a second at least
+
+LONGEST_SIGNATURE = 80  # bytes of an ECDSA signature on P-256, DER
+SLACK_BYTES = 1 << 12  # by which statements that differ in rounding alone may differ in length
+
+
+async def take_part(party: Party, server: ReleasingServer) -> Released:
+    """Run one server from the first connection to the last."""
+    await party.runtime.start()
+    released = await explained(party, release(party, server))
+    await party.runtime.shutdown()
+    return released
+
+
+async def release(party: Party, server: ReleasingServer) -> Released:
+    """Run the steps above; return what all servers have signed, and what it has cost them."""
+    await unless_refused(party, server.require_ready)
+    standings = await exchange_standings(party, server)
+    begun = await unless_refused(party, lambda: what_was_begun(standings))
+    if begun is None:
+        manifest, task = await agree(party, server, standings)
+    else:
+        manifest, task = await resume(party, server, begun)
+    await confirm(party, manifest.digest, "manifest that is sealed")
+    server.tell(f"manifest {manifest.digest.hex()} is sealed by all; each transforms its share")
+    sums = await unless_refused(party, lambda: server.transformed_share(manifest, task, party.meter))
+    share, salt = await unless_refused(
+        party, lambda: (server.bound_share(manifest, sums), server.openings.salt(manifest.digest))
+    )
+    await confirm(party, manifest.digest, "manifest that is about to be opened")
+    commitments = await commit(party, server, manifest, commitment(party.pid, manifest.digest, salt, share))
+    shares = await exchange_shares(party, manifest, task, share, salt, commitments)
+    opened, wrong = await unless_refused(party, lambda: open_robustly(task, shares))
+    findings = await compare_openings(party, opened, wrong)
+    found = {number: ", ".join(map(str, shares)) or "none" for number, shares in findings.items()}
+    server.tell(f"opened; wrong shares found by {_by_server(found)}")
+    certificate = await certify(party, server, manifest, opened, findings)
+    costs = await exchange_costs(party)
+    await unless_refused(party, lambda: save(opened, certificate, server.out))
+    await settle(party)
+    server.finish(manifest)
+    return Released(certificate, costs)
+
+
+def _by_server(entries: Mapping[int, object]) -> str:
+    """Say something of each server."""
+    return ", ".join(f"server {number}: {entry}" for number, entry in entries.items())
+
+
+async def exchange_standings(party: Party, server: ReleasingServer) -> dict[int, Standing]:
+    """Step 1: who has sealed and begun what, and when that is."""
+    own = await unless_refused(party, server.standing)
+    told = await announce(party, Kind.STANDING, msgspec.json.encode(own))
+    return await unless_refused(
+        party, lambda: {number: read_standing(raw, number, server.collection) for number, raw in told.items()}
+    )
+
+
+def read_standing(raw: bytes, server: int, collection: Collection) -> Standing:
+    """Step 1: read what a server tells, its clock among it, which has to lie between opening and expiry.
+
+    Raises
+    ------
+    MalformedFrame
+        With the server's number.
+    """
+    try:
+        standing = read_json(raw, Standing)
+        time = datetime.datetime.fromtimestamp(standing.time, datetime.UTC)
+    except (ReadError, ValueError, OverflowError, OSError) as error:
+        raise MalformedFrame(f"party {server} sent no valid STANDING frame: {error}", server) from error
+    if not collection.opens <= time < collection.expires:
+        raise MalformedFrame(
+            f"party {server} sent no valid STANDING frame: its clock says {time.isoformat(timespec='seconds')}, a time "
+            f"from {collection.opens.isoformat()} to {collection.expires.isoformat()} expected",
+            server,
+        )
+    return standing
+
+
+def what_was_begun(standings: dict[int, Standing]) -> bytes | None:
+    """Step 1: return the digest of the manifest to go on with, or None to start anew."""
+    begun = {digest: server for server, standing in standings.items() for digest in standing.begun}
+    if not begun:
+        return None
+    if len(begun) > 1:
+        raise AlreadyReleased(f"manifest: servers have begun to open {len(begun)} different ones, one expected")
+    ((digest, first),) = begun.items()
+    for server, standing in standings.items():
+        if digest not in standing.begun + standing.sealed:
+            raise AlreadyReleased(
+                f"manifest: server {first} has begun to open {digest}, to which server {server} has not agreed; "
+                "only servers that have may go on with it"
+            )
+    return bytes.fromhex(digest)
+
+
+async def agree(party: Party, server: ReleasingServer, standings: dict[int, Standing]) -> tuple[Manifest, Task]:
+    """Steps 1 to 4: batch, checks, toss, and the manifest that follows from them, sealed."""
+    own = await unless_refused(party, server.available)
+    left_out = await exchange_left_out(party, server, own.left_out)
+    batch = await agree_on_batch(party, own.ids, server.collection.most_stored)
+    server.tell(f"batch: {len(batch.ids)} reports held by all; lacked by {_by_server(batch.lacked)}")
+    await unless_refused(party, lambda: server.require_batch(batch))
+    if server.collection.checked_dealing:
+        batch = await leave_out_bad_dealings(party, server, batch, left_out)
+    toss = await toss_coins(party)
+    chosen = await asyncio.to_thread(server.collection.chosen, batch.ids, toss)
+    if len(chosen) < len(batch.ids):
+        server.tell(
+            f"batch: {len(chosen)} of the {len(batch.ids)} reports chosen by the toss, the most that are opened"
+        )
+    task = await unless_refused(party, lambda: server.collection.task(len(chosen), toss))
+    manifest = manifest_of(
+        server.collection,
+        task,
+        batch=batch_digest(chosen),
+        toss=toss,
+        time=middle_time(standings),
+        left_out={str(number): counts for number, counts in sorted(left_out.items()) if counts},
+    )
+    await confirm(party, manifest.digest, "manifest")
+    await unless_refused(party, lambda: server.seal(manifest, chosen))
+    return manifest, task
+
+
+async def exchange_left_out(party: Party, server: ReleasingServer, own: dict[str, int]) -> dict[int, dict[str, int]]:
+    """Step 1: tell one another how many reports each leaves out before there is a batch, and why."""
+    told = await announce(party, Kind.LEFT_OUT, msgspec.json.encode(own))
+    counts = await unless_refused(party, lambda: {number: read_left_out(raw, number) for number, raw in told.items()})
+    lines = {number: ", ".join(f"{count} {reason}" for reason, count in one.items()) for number, one in counts.items()}
+    if any(lines.values()):
+        server.tell(f"left out by {_by_server({number: text or 'none' for number, text in lines.items()})}")
+    return counts
+
+
+def read_left_out(raw: bytes, server: int) -> dict[str, int]:
+    """Step 1: read how many reports a server leaves out, by reason.
+
+    Raises
+    ------
+    MalformedFrame
+        With the server's number.
+    """
+    try:
+        counts = read_json(raw, dict[str, int])
+    except ReadError as error:
+        raise MalformedFrame(f"party {server} sent no valid LEFT_OUT frame: {error}", server) from error
+    if not all(reason in LEFT_OUT and 0 < count < 1 << 53 for reason, count in counts.items()):
+        raise MalformedFrame(f"party {server} sent no valid LEFT_OUT frame: {printable(str(counts))}", server)
+    return counts
+
+
+async def leave_out_bad_dealings(
+    party: Party, server: ReleasingServer, batch: Batch, left_out: dict[int, dict[str, int]]
+) -> Batch:
+    """Step 2: the batch without reports whose Shamir shares lie on no polynomial; these are counted."""
+    checked = await check_dealing(party, server, batch.ids)
+    await confirm(party, batch_digest(checked.ids), "batch: the reports that were dealt as they should be")
+    judgement, bad = checked.judgement, len(batch.ids) - len(checked.ids)
+    if bad:
+        odd = (
+            _by_server({number: f"odd in {count}" for number, count in judgement.odd.items() if count}) or "nobody odd"
+        )
+        server.tell(f"{bad} of {len(batch.ids)} reports are dealt wrongly, or servers lie about them: {odd}")
+        for counts in left_out.values():
+            counts[DEALT_WRONGLY] = bad
+    if judgement.aside:
+        server.tell(
+            f"servers {list(judgement.aside)} told wrong check values for most reports and were not listened to"
+        )
+    kept = Batch(checked.ids, batch.lacked)
+    await unless_refused(party, lambda: server.require_batch(kept))
+    return kept
+
+
+async def resume(party: Party, server: ReleasingServer, digest: bytes) -> tuple[Manifest, Task]:
+    """Go on with what an earlier run has begun."""
+    server.tell(f"manifest {digest.hex()} was begun in an earlier run, which goes on")
+    manifest = await unless_refused(party, lambda: server.sealed_manifest(digest))
+    task = await unless_refused(party, lambda: server.collection.task(manifest.clients, bytes.fromhex(manifest.toss)))
+    return manifest, task
+
+
+async def toss_coins(party: Party) -> bytes:
+    """Step 3: the toss of all, judged when all are known to have heard the same."""
+    commitments, coins = await exchange_coins(party, Stream.from_os().bytes(COIN_BYTES), announce_bytes)
+    return await unless_refused(party, lambda: toss_of(party, commitments, coins))
+
+
+def middle_time(standings: dict[int, Standing]) -> datetime.datetime:
+    """The middle one of the servers' clocks (the earlier one of two), which no minority moves beyond honest ones."""
+    middle = statistics.median_low([standing.time for standing in standings.values()])
+    return datetime.datetime.fromtimestamp(middle, datetime.UTC)
+
+
+async def commit(party: Party, server: ReleasingServer, manifest: Manifest, own: bytes) -> dict[int, bytes]:
+    """Step 5: return everybody's commitment to its share, when all have heard and stored the same ones."""
+    told = await announce(party, Kind.PROMISE, own, COMMITMENT_BYTES)
+    await settle(party)  # nobody stores what others did not hear
+    final = not isinstance(server.collection.plan.scheme, ShamirSharing)
+    await unless_refused(party, lambda: server.openings.keep(manifest.digest, told, final=final))
+    await settle(party)  # from here on shares are sent by all or by none
+    return told
+
+
+async def exchange_shares(
+    party: Party, manifest: Manifest, task: Task, own: Words, salt: bytes, commitments: Mapping[int, bytes]
+) -> Shares:
+    """Step 5: the only messages that tell anything about the reports."""
+    shape = (task.sketch.rows, task.width)
+    shares, opened = {party.pid: own}, {}
+    with party.meter.phase("open"):
+        for peer in party.runtime.peers:
+            await party.runtime.send_frame(peer, party.runtime.frame(Kind.SALT, salt))
+            await party.runtime.send_frame(peer, party.runtime.frame(Kind.SHARE, own))
+        for peer in party.runtime.peers:
+            theirs = (await party.runtime.receive_frame(peer, Kind.SALT, ContentType.BYTES, (SALT_BYTES,))).raw
+            shares[peer] = (await party.runtime.receive_frame(peer, Kind.SHARE, ContentType.WORDS, shape)).words
+            opened[peer] = commitment(peer, manifest.digest, theirs, shares[peer])
+    await unless_refused(party, lambda: require_committed(commitments, opened))
+    return shares
+
+
+async def compare_openings(party: Party, opened: Release, wrong: tuple[int, ...]) -> Wrong:
+    """Step 5: all must have opened the same sums; return whose shares each server found to be wrong."""
+    own = sums_digest(opened) + bytes(server in wrong for server in range(party.servers))
+    told = await announce(party, Kind.DIGEST, own, len(own))
+    return await unless_refused(party, lambda: read_findings(party, opened, told))
+
+
+def read_findings(party: Party, opened: Release, told: Mapping[int, bytes]) -> Wrong:
+    """Step 5: compare the hashes of the sums, and read the findings beside them."""
+    findings = {}
+    for server, finding in told.items():
+        digest, flags = finding[: -party.servers], finding[-party.servers :]
+        if digest != sums_digest(opened):
+            raise InconsistentShares(
+                f"server {server} opened other sums than server {party.pid}: one of them was lied to"
+            )
+        findings[server] = tuple(number for number, flag in enumerate(flags) if flag)
+    return findings
+
+
+async def certify(
+    party: Party, server: ReleasingServer, manifest: Manifest, opened: Release, findings: Wrong
+) -> Certificate:
+    """Step 6: the first server's words, everybody's signatures."""
+    own = await asyncio.to_thread(state, server.collection, manifest, opened, findings)
+    statement = await first_statement(party, own)
+    signature = await unless_refused(party, lambda: checked_signature(server, statement, own))
+    signatures = await announce(party, Kind.SIGNATURE, signature, largest=LONGEST_SIGNATURE)
+    certificate = Certificate(1, statement, {str(number): one.hex() for number, one in signatures.items()})
+    await unless_refused(party, lambda: check_signatures(server, certificate))
+    return certificate
+
+
+async def exchange_costs(party: Party) -> tuple[RunStatistics, ...]:
+    """Step 6: what the run has cost each server so far, as it says itself, rounded."""
+    told = await announce(party, Kind.COST, msgspec.json.encode(rounded(party.meter.report())))
+    return await unless_refused(party, lambda: tuple(rounded(report_from(raw, number)) for number, raw in told.items()))
+
+
+async def first_statement(party: Party, own: Statement) -> Statement:
+    """The statement of the first server that takes part: numbers that differ by rounding are told once."""
+    first = party.present[0]
+    words = own.encode() if party.pid == first else b""
+    told = await announce(party, Kind.STATEMENT, words, largest=2 * len(own.encode()) + SLACK_BYTES)
+    return await unless_refused(party, lambda: read_statement(told[first], first))
+
+
+def read_statement(raw: bytes, server: int) -> Statement:
+    """Step 6: read the statement of a server.
+
+    Raises
+    ------
+    MalformedFrame
+        With the server's number.
+    """
+    try:
+        return Statement.decode(raw)
+    except VerificationFailed as error:
+        raise MalformedFrame(f"party {server} sent no valid STATEMENT frame: {error}", server) from error
+
+
+def checked_signature(server: ReleasingServer, statement: Statement, own: Statement) -> bytes:
+    """Sign what is one's own view too, and what `dpmpc verify` accepts."""
+    require_same(statement, own)
+    check_time(server.collection, statement.manifest)
+    return statement.sign(server.identity)
+
+
+def check_signatures(server: ReleasingServer, certificate: Certificate) -> None:
+    """Check everybody's signature under the key that the collection pins."""
+    for number, signature in certificate.signatures.items():
+        pinned = server.collection.servers[int(number)].certificate.encode()
+        try:
+            verify_signature(pinned, certificate.statement.message, bytes.fromhex(signature))
+        except VerificationFailed as error:
+            raise VerificationFailed(f"signature of server {number}: {error}") from error
+
+
+def run_release(
+    collection: Collection,
+    number: int,
+    folder: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    close: bool = False,
+    without: tuple[int, ...] = (),
+    listen: tuple[str, int] | None = None,
+    connect_deadline: float = CONNECT_SECONDS,
+    deadline: float | None = None,
+    threads: int = 1,
+    tell: Callable[[str], None] = lambda line: None,
+) -> Released:
+    """Take part in the release of a collection as one of its servers; call it once in a process.
+
+    Parameters
+    ----------
+    collection : Collection
+        The task file.
+    number : int
+        This server's number.
+    folder : path
+        Its folder, see `ServerFolder`.
+    out : path
+        The release file to write; one that is there is replaced.
+    close : bool
+        Whether to close the intake of this server for good before its time.
+    without : tuple of int
+        Servers that all others have agreed to go on without.
+    listen : (host, port), optional
+        Where to listen, if not at the address where the others find this server.
+    connect_deadline : float
+        Seconds until all servers have to be there.
+    deadline : float, optional
+        Seconds that another server may keep this one waiting; by default what the largest batch may take.
+    threads : int
+        Of the transform.
+    tell : callable, optional
+        Takes lines of progress.
+
+    Returns
+    -------
+    Released
+
+    Raises
+    ------
+    TooFewClients, AlreadyReleased, CollectionClosed, GuaranteeError
+        If this server or another one refuses; nothing was opened.
+    ProtocolFailure
+        If the run breaks. It may be repeated with the same arguments.
+    """
+    own, target = ServerFolder(Path(folder)), Path(out)
+    own.require_server(collection, number)
+    require_quorum(collection, without)
+    if threads < 1:
+        raise InputError(f"threads: {threads} given, a positive integer expected")
+    if target.is_dir() or not target.absolute().parent.is_dir():
+        raise InputError(f"out: {target} given, a file in a directory that exists expected")
+    settings = PartySettings(
+        party=number,
+        servers=len(collection.servers),
+        addresses=[
+            listen if listen is not None and server == number else entry.release_address
+            for server, entry in enumerate(collection.servers)
+        ],
+        program=PROGRAM,
+        arguments={},
+        task=collection.digest.hex(),
+        deadline=deadline if deadline is not None else _allowance(collection),
+        connect_deadline=connect_deadline,
+        frame_limit=max(FRAME_LIMIT, 8 * collection.plan.sketch.rows * collection.plan.width + FRAME_HEADER),
+        without=tuple(sorted(without)),
+    )
+    pin(own.identity, [entry.certificate.encode() for entry in collection.servers])
+    with own.releasing(number), _opened(collection, number, own) as (spool, ledger):
+        server = ReleasingServer(collection, number, spool, ledger, own.identity, target, close, threads, tell)
+        _tell_beginning(server, settings)
+        party = Party(PartyRuntime(settings, own.identity), own.identity, sys.stderr)
+        return party.runtime.run_program(take_part(party, server))
+
+
+def _tell_beginning(server: ReleasingServer, settings: PartySettings) -> None:
+    """Say who is waited for and how long, and at once what all are going to be told when they are there."""
+    others = [
+        f"server {number} at {host}:{port}"
+        for number, (host, port) in enumerate(settings.addresses)
+        if number not in (server.number, *settings.without)
+    ]
+    server.tell(f"server {server.number} waits up to {settings.connect_deadline:g} s for {', '.join(others)}")
+    try:
+        server.require_due()
+    except CollectionClosed as error:
+        server.tell(f"it is going to refuse, and tells the others when they are there: {error}")
+
+
+@contextlib.contextmanager
+def _opened(collection: Collection, number: int, folder: ServerFolder) -> Iterator[tuple[Spool, ReleaseLedger]]:
+    with folder.open_spool(collection, number, writer=False) as spool, ReleaseLedger(folder.ledger) as ledger:
+        yield spool, ledger
+
+
+def _allowance(collection: Collection) -> float:
+    """Seconds that the longest step of a server may take."""
+    copies, width = collection.record_shape
+    share = 8 * copies * width * collection.largest_batch
+    return PATIENCE_SECONDS + share / _SLOWEST + collection.most_stored / _LEDGER_RECORDS

@@ -1,0 +1,170 @@
+"""Design a collection before its first upload, and say what denied reports can do to it.
+
+Any server can deny reports until the minimum batch is left, and so choose who is in it. Where clients make the noise,
+the guarantee counts on the minimum batch less t clients, and t has to bound those that work with a server in
+*whichever* batch remains; so `design_collection` asks its caller for t, and has servers make the noise by default.
+`omission` puts this into words.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from typing import Any
+
+from dpmpc.bounds import Schema
+from dpmpc.collection.task_file import Collection, ServerEntry
+from dpmpc.errors import GuaranteeError, InputError
+from dpmpc.noise import noise_from
+from dpmpc.planning import ReleaseSpec, design
+from dpmpc.sharing import ShamirSharing
+from dpmpc.task import Task
+
+MARGINS = (1.0, 1.02, 1.05, 1.1, 1.2)  # of the noise: matrices that are drawn later may need more than the first one
+MOST_COUNTED_ROWS = 256  # of one copy: an epsilon against more clients takes time k^3 for each number of them
+
+
+def design_collection(
+    name: str,
+    schema: Schema,
+    servers: tuple[ServerEntry, ...],
+    epsilon: float,
+    delta: float,
+    *,
+    opens: datetime.datetime,
+    closes: datetime.datetime,
+    expires: datetime.datetime,
+    minimum_batch: int,
+    largest_batch: int,
+    authenticated: bool = False,
+    noise_by: str | None = None,
+    corrupt_clients: int | None = None,
+    **options: Any,
+) -> Collection:
+    """Make a collection whose noise protects a minimum batch.
+
+    Parameters
+    ----------
+    name, opens, closes, expires, minimum_batch, largest_batch, authenticated, servers
+        See `Collection`.
+    schema : Schema
+        Columns and public bounds.
+    epsilon, delta : float
+        The budget of the one release.
+    noise_by : {"servers", "clients"}, optional
+        Who adds the noise; "servers" by default. With Shamir shares "clients" has to be given explicitly.
+    corrupt_clients : int
+        t, needed where clients add the noise: how many reports of any batch that may remain, however a server has
+        chosen it, come from people who tell the server their noise or add none. It can be 0 only if each client is
+        known to be honest.
+    **options
+        Others of `ReleaseSpec.of`.
+
+    Returns
+    -------
+    Collection
+        Verified.
+
+    Raises
+    ------
+    InputError
+        If an argument is not what it has to be, the schema refuses values outside its bounds
+        (`Collection.require_clipping`), or clients are to add the noise and t is not given.
+    GuaranteeError, OverflowRisk
+        If the guarantee cannot be given.
+    """
+    noise_by, corrupt_clients = _noise_of(noise_by, corrupt_clients, options.get("sharing", "additive"), minimum_batch)
+    options |= {"noise_by": noise_by, "corrupt_clients": corrupt_clients}
+    task = design(ReleaseSpec.of(schema, minimum_batch, epsilon, delta, servers=len(servers), **options))
+    fields = _without_none(task.to_dict())
+    for derived in ("columns", "seed"):
+        fields["sketch"].pop(derived, None)
+    noise = fields.pop("noise")
+    for margin in MARGINS[task.noising.reaches_several_rows(task.sketch) :]:
+        collection = Collection(
+            name=name,
+            opens=opens,
+            closes=closes,
+            expires=expires,
+            minimum_batch=minimum_batch,
+            largest_batch=largest_batch,
+            authenticated=authenticated,
+            template={**fields, "noise": _raised(noise, margin)},
+            servers=servers,
+            checked_dealing=isinstance(task.scheme, ShamirSharing),
+        )
+        collection.require_clipping()
+        try:
+            return collection.verify()
+        except GuaranteeError:
+            if margin == MARGINS[-1]:
+                raise
+    raise AssertionError("unreachable")
+
+
+def omission(collection: Collection, task: Task | None = None) -> str:
+    """Say what a server can do by denying reports.
+
+    Parameters
+    ----------
+    collection : Collection
+        The public facts.
+    task : Task, optional
+        Of the batch in question; that of a minimum batch by default.
+    """
+    task = task or collection.plan
+    if task.noising.by == "servers":
+        return (
+            "a server that denies reports chooses whose reports are summed, which biases the result; it costs "
+            "nobody's privacy, since each server's noise suffices alone"
+        )
+    n, t = task.clients, task.trust.corrupt_clients
+    said = (
+        "a server that denies reports (selective dropping) chooses which clients are left, down to "
+        f"{collection.minimum_batch:,}; the noise of {n - t:,} of {n:,} clients is counted on, so t = {t:,} has to "
+        "bound those that tell their noise or add none in any such batch"
+    )
+    if task.noising.reaches_several_rows(task.sketch) and task.sketch.rows > MOST_COUNTED_ROWS:
+        return said
+    most = max(0, n - 1 - task.trust.dropouts)
+    more = sorted(count for count in {n // 10, n // 2, most} if count > t)
+    told = ", ".join(f"with {count:,} {_epsilon(task.epsilon_against(count))}" for count in more)
+    return f"{said}. If there were more of them: {told}" if told else said
+
+
+def _noise_of(noise_by: str | None, corrupt_clients: int | None, sharing: str, minimum_batch: int) -> tuple[str, int]:
+    """Fill in who adds the noise, and t; where clients add it, refuse a missing t."""
+    if noise_by is None and sharing == "shamir":
+        raise InputError(
+            "noise_by: none given with Shamir shares, 'clients' expected, together with corrupt_clients: a server's "
+            "own noise is no share, and noise by clients needs a bound on those that work with a server"
+        )
+    noise_by = noise_by or "servers"
+    if noise_by == "clients" and corrupt_clients is None:
+        raise InputError(
+            "corrupt_clients: none given, a number expected where clients add the noise: how many of any "
+            f"{minimum_batch} reports, chosen by a server that may deny all others, come from people who tell it their "
+            "noise or add none; or noise_by='servers', which needs no such number"
+        )
+    return noise_by, corrupt_clients or 0
+
+
+def _raised(noise: dict[str, Any], factor: float) -> dict[str, Any]:
+    """Return the description of a noise with `factor` times the standard deviation."""
+    powers = {"sigma": 1, "scale": 1, "variance": 2}
+    raised = {name: value * factor ** powers[name] if name in powers else value for name, value in noise.items()}
+    return noise_from(raised).describe()
+
+
+def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
+    """Leave out fields that are None, which TOML cannot express; all of them are None by default."""
+    return {
+        name: _without_none(value) if isinstance(value, dict) else value
+        for name, value in fields.items()
+        if value is not None
+    }
+
+
+def _epsilon(epsilon: float) -> str:
+    """Return an epsilon as part of a sentence."""
+    return f"epsilon = {epsilon:.4g}" if math.isfinite(epsilon) else "no epsilon that is proven"

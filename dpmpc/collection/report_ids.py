@@ -1,0 +1,26 @@
+"""The ids of reports, as stores and servers handle them by the thousand."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.errors import InputError
+
+ID_BYTES = 16
+ID_TYPE = f"S{ID_BYTES}"  # NumPy compares these as a whole, byte by byte
+
+
+def as_strings(ids: NDArray[np.uint8]) -> NDArray[np.bytes_]:
+    """View ids (n, 16) as n strings."""
+    return np.ascontiguousarray(ids).view(ID_TYPE)[:, 0]
+
+
+def sorted_ids(ids: NDArray[np.uint8]) -> NDArray[np.bytes_]:
+    """Return a batch's ids as an array of 16-byte strings, or refuse ids that are not in ascending order."""
+    if ids.dtype != np.uint8 or ids.ndim != 2 or ids.shape[1] != ID_BYTES:
+        raise InputError(f"ids: {ids.dtype} of shape {ids.shape} given, uint8 of shape (n, {ID_BYTES}) expected")
+    strings = as_strings(ids)
+    if not (strings[:-1] < strings[1:]).all():
+        raise InputError("ids: not in order or not distinct, ascending and distinct ids expected")
+    return strings

@@ -1,0 +1,162 @@
+"""Start the parties of a mixed release: what they agree on, where each finds its rows, and a process for each.
+
+The program of each party, `dpmpc.protocols.random_mixing`, is started by name. `run` starts all on this machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dpmpc.data_release.release import MixedRelease
+from dpmpc.data_release.task import MixingTask
+from dpmpc.errors import InputError
+from dpmpc.network.identity import write_private
+from dpmpc.network.launch import launch
+from dpmpc.network.settings import FRAME_HEADER, FRAME_LIMIT, read_record
+
+PROGRAM = "dpmpc.protocols.random_mixing"
+METHODS = ("rmgm", "dgm", "bgm")
+RELEASE_FILE, SOURCE_FILE = "release.dpmpc", "source.json"
+
+
+class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a party's rows are: told to that party alone.
+
+    Parameters
+    ----------
+    data : str
+        A CSV or Parquet file.
+    key : str
+        Its column of ids: text or whole numbers.
+    """
+
+    data: str
+    key: str
+
+
+def public_arguments(
+    task: MixingTask,
+    names: Sequence[str],
+    method: str = "rmgm",
+    *,
+    date: str | None = None,
+    threads: int = 1,
+    simulation_seed: int | None = None,
+) -> dict[str, Any]:
+    """Return what all parties agree on: the program's arguments, whose digest is in every frame.
+
+    Parameters
+    ----------
+    task : MixingTask
+        The public facts of the release.
+    names : sequence of str
+        What the parties are called in the public file.
+    method : {"rmgm", "dgm", "bgm"}
+        The regression that the release is meant for; "rmgm" needs a task that mixes, the others one that does not.
+    date : str, optional
+        Whatever the public file is to give as its date.
+    threads : int
+        Threads of each party's kernels.
+    simulation_seed : int, optional
+        Repeats coins and noise; needs a task that says it is a simulation.
+    """
+    if method not in METHODS:
+        raise InputError(f"method: {method!r} given, one of {', '.join(METHODS)} expected")
+    require_frames(task)
+    if (method == "rmgm") != (task.rows is not None):
+        raise InputError(
+            f"method: {method!r} given, but rows are {'not ' if task.rows is None else ''}mixed by the task"
+        )
+    if len(names) != len(task.parties):
+        raise InputError(f"names: {len(names)} given, one for each of {len(task.parties)} parties expected")
+    if task.simulation != (simulation_seed is not None):
+        raise InputError(
+            f"simulation_seed: {simulation_seed} given, {'a' if task.simulation else 'no'} seed expected by the task"
+        )
+    return {
+        "task": task.to_dict(),
+        "names": list(names),
+        "method": method,
+        "date": date,
+        "threads": threads,
+        "simulation_seed": simulation_seed,
+    }
+
+
+def require_frames(task: MixingTask) -> None:
+    """Refuse a release that is longer than what a party takes from another one, before any work is done for it."""
+    widest = max(len(party) for party in task.parties)
+    most = (FRAME_LIMIT - FRAME_HEADER) // (8 * widest)
+    if task.released_rows > most:
+        raise InputError(
+            f"rows: {task.released_rows} given, at most {most} expected: {widest} columns of a party, 8 bytes each, "
+            f"in one message of at most {FRAME_LIMIT} bytes"
+        )
+
+
+def write_source(folder: Path, source: Source) -> None:
+    """Tell a party where its rows are."""
+    write_private(folder / SOURCE_FILE, msgspec.json.encode(source))
+
+
+def read_source(folder: Path) -> Source:
+    """Return where a party's rows are."""
+    return read_record(folder / SOURCE_FILE, Source, "the file and the key column of a party")
+
+
+def allowance(task: MixingTask) -> float:
+    """Seconds that slow machines need for their rows, beyond the deadline of a party."""
+    entries = task.subjects * max(len(party) for party in task.parties)
+    return 1e-3 * task.subjects * len(task.parties) + 1e-8 * entries * (task.rows or 1)
+
+
+def run(
+    arguments: Mapping[str, Any],
+    sources: Sequence[Source],
+    *,
+    program: str = PROGRAM,
+    deadline: float = 30.0,
+) -> MixedRelease:
+    """Run all parties as processes of this machine and return what they publish.
+
+    Parameters
+    ----------
+    arguments : mapping
+        Of `public_arguments`.
+    sources : sequence of Source
+        Where the rows of each party are.
+    program : str
+        The name of the program, or of one that does the same and more.
+    deadline : float
+        Seconds that a party may keep others waiting, beyond the time that a slow machine needs.
+
+    Raises
+    ------
+    InputError
+        If a party's file is not what the task expects.
+    BatchMismatch
+        If parties do not have the same rows.
+    ProtocolFailure
+        If a party fails; the error names it.
+    """
+    task = MixingTask.from_dict(arguments["task"])
+    releases: list[MixedRelease] = []
+
+    def collect(party: int, folder: Path) -> None:
+        if party == 0:
+            releases.append(MixedRelease.load(folder / RELEASE_FILE))
+
+    launch(
+        program,
+        len(sources),
+        analyst=False,
+        arguments=arguments,
+        set_up=lambda party, folder: write_source(folder, sources[party]),
+        collect=collect,
+        deadline=deadline + allowance(task),
+    )
+    return releases[0]
