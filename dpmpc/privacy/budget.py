@@ -64,7 +64,7 @@ class Spending:
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Spending:
         """Rebuild an entry from `to_dict`."""
-        reports = fields.get("reports")
+        reports = fields["reports"] if "reports" in fields else None  # noqa: SIM401 -- a text has no `get`
         return cls(
             str(fields["what"]),
             Cost(**fields["cost"]),
