@@ -15,6 +15,7 @@ the caller checks; that the facts in a release are true, which takes signatures
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import dataclasses
 import io
@@ -49,6 +50,37 @@ def malformed(where: str) -> Iterator[None]:
     except MALFORMED as error:
         found = printable(f"{type(error).__name__}: {error}")
         raise InputError(f"{where}: fields of other types or sizes given than expected ({found})") from error
+
+
+D = TypeVar("D", bound="Described")
+
+
+class Described(abc.ABC):
+    """A value that a few public facts say all about: values with equal facts are equal, and `rebuilt` from them."""
+
+    @abc.abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """Return the facts, fit for JSON: first the name of the kind, then the arguments that make an equal value."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Described) and self.describe() == other.describe()
+
+    def __hash__(self) -> int:
+        return hash(json.dumps(self.describe(), sort_keys=True))
+
+    def __repr__(self) -> str:
+        facts = ", ".join(f"{name}={value!r}" for name, value in list(self.describe().items())[1:])
+        return f"{type(self).__name__}({facts})"
+
+
+def rebuilt(where: str, kinds: Mapping[str, type[D]], description: Any) -> D:
+    """Make the value that `Described.describe` described, its kind found by "name"; `where` is for errors."""
+    with malformed(where):
+        facts = dict(description)
+        name = facts.pop("name")
+        if name not in kinds:
+            raise InputError(f"{where}: {name!r} given, one of {', '.join(kinds)} expected")
+        return kinds[name](**facts)
 
 
 def fields_of(where: str, entry: Any, required: Set[str], optional: Set[str] = frozenset()) -> Mapping[str, Any]:

@@ -34,7 +34,7 @@ def rows_of(clients, seed=0, columns=3):
 
 
 def task_of(clients=600, **choices):
-    choices = {"sketch": "osnap", "rows": 12, "sparsity": 3, "seed": 7, **choices}
+    choices = {"sketch": "osnap", "rows": 12, "sparsity": 3, "simulation_seed": 7, **choices}
     return design(ReleaseSpec.of(Schema.unit(NAMES), clients, 1.0, 1e-6, **choices))
 
 
@@ -157,7 +157,7 @@ def test_released_noise_has_the_stated_variance_row_by_row(noise, copies, noise_
             60,
             1.0,
             1e-3,
-            **{"sketch": "osnap", "rows": 6, "sparsity": 2, "balanced": False, "seed": 1},
+            **{"sketch": "osnap", "rows": 6, "sparsity": 2, "balanced": False, "simulation_seed": 1},
             **{"noise": noise, "copies": copies, "noise_by": noise_by},
         )
     )
@@ -251,13 +251,14 @@ def test_tasks_survive_their_json_form_and_agree_on_their_digest():
         again = Task.from_dict(json.loads(json.dumps(task.to_dict())))
         assert again.digest == task.digest
         assert again.guarantee == task.guarantee
-    assert task_of(seed=8).digest != task_of(seed=7).digest
+    assert task_of(simulation_seed=8).digest != task_of(simulation_seed=7).digest
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (lambda fields: fields.pop("noise"), "noise"),
+        (lambda fields: fields["trust"].update(corrupt_servers=None), "corrupt_servers: None given"),
         (lambda fields: fields.update(extra=1), "extra"),
         (lambda fields: fields.update(format=99), "format 99"),
         (lambda fields: fields["statistic"].update(name="median"), "statistic: 'median'"),
@@ -424,7 +425,7 @@ def test_release_files_that_were_tampered_with_are_refused(tmp_path, release):
     for change, why in (
         (lambda fields: fields.pop("task"), "not a release file"),
         (lambda fields: fields.pop("guarantee"), "not a release file"),
-        (lambda fields: fields["task"].update(noise=3), "noise: name 3 given"),
+        (lambda fields: fields["task"].update(noise=3), "noise: 3 given"),
     ):
         fresh(change)
         with pytest.raises(InputError, match=f"release: .*{why}"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import json
 from typing import Any
 
 import numpy as np
@@ -11,11 +10,12 @@ from numpy.typing import NDArray
 
 from dpmpc.bounds import Schema
 from dpmpc.encoding import FixedPoint, Sensitivity
+from dpmpc.storage import Described
 
 _BLOCK_CELLS = 1 << 16  # entries that are encoded at once: with what they are made of they stay in the cache
 
 
-class Contribution(abc.ABC):
+class Contribution(Described):
     """What is summed over the clients.
 
     Attributes
@@ -67,13 +67,3 @@ class Contribution(abc.ABC):
     def describe(self) -> dict[str, Any]:
         """Return the public facts that `contribution_from` rebuilds this from."""
         return {"name": self.name, **self.parameters()}
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Contribution) and self.describe() == other.describe()
-
-    def __hash__(self) -> int:
-        return hash(json.dumps(self.describe(), sort_keys=True))
-
-    def __repr__(self) -> str:
-        facts = ", ".join(f"{name}={value!r}" for name, value in self.parameters().items())
-        return f"{type(self).__name__}({facts})"

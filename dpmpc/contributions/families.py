@@ -8,8 +8,7 @@ from typing import Any
 from dpmpc.contributions.base import Contribution
 from dpmpc.contributions.columns import ItemSketch, PowerSum
 from dpmpc.contributions.rows import Rows, SecondMoments, WhitenedProducts
-from dpmpc.errors import InputError
-from dpmpc.storage import malformed
+from dpmpc.storage import rebuilt
 
 CONTRIBUTIONS: dict[str, type[Contribution]] = {
     kind.name: kind for kind in (Rows, SecondMoments, WhitenedProducts, PowerSum, ItemSketch)
@@ -19,9 +18,4 @@ CONTRIBUTIONS: dict[str, type[Contribution]] = {
 
 def contribution_from(description: Mapping[str, Any]) -> Contribution:
     """Rebuild a statistic from `Contribution.describe`."""
-    with malformed("statistic"):
-        parameters = dict(description)
-        kind = CONTRIBUTIONS.get(parameters.pop("name"))
-        if kind is None:
-            raise InputError(f"statistic: {description['name']!r} given, one of {', '.join(CONTRIBUTIONS)} expected")
-        return kind(**parameters)
+    return rebuilt("statistic", CONTRIBUTIONS, description)

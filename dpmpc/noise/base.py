@@ -6,7 +6,7 @@ Parameters of noise, held exactly and rounded up to what a sampler can hold: nev
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from numbers import Rational, Real
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dpmpc.arguments import require_whole
 from dpmpc.errors import InputError, SimulationOnly
 from dpmpc.randomness import KEY_BYTES, Label, Stream
+from dpmpc.storage import Described
 
 STEPS = 1 << 10
 """Steps per unit of a sigma or scale below 2^10; above, it is an integer."""
@@ -49,7 +50,7 @@ BLOCK_DRAWS = 1 << 16
 """Draws that share one substream: the unit of work of a thread. Part of the definition of what a stream draws."""
 
 
-class Noise(ABC):
+class Noise(Described):
     """A distribution from which each client draws its noise, one independent value for each number it sends.
 
     Attributes
@@ -148,16 +149,6 @@ class Noise(ABC):
     def describe(self) -> dict[str, str | int | float]:
         """Return the name and the parameters, in plain types; `noise_from` is the inverse."""
         return {"name": self.name} | {parameter: getattr(self, parameter) for parameter in self.parameters}
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Noise) and self.describe() == other.describe()
-
-    def __hash__(self) -> int:
-        return hash(tuple(self.describe().items()))
-
-    def __repr__(self) -> str:
-        arguments = ", ".join(f"{parameter}={getattr(self, parameter)!r}" for parameter in self.parameters)
-        return f"{type(self).__name__}({arguments})"
 
 
 def gaussian_tail(variance: float, log_odds: float) -> float:

@@ -9,7 +9,7 @@ from dpmpc.errors import InputError
 from dpmpc.noise.base import Noise
 from dpmpc.noise.floating import GammaLaplace, Gaussian
 from dpmpc.noise.integer import DiscreteGaussian, DiscreteLaplace, Skellam
-from dpmpc.storage import malformed
+from dpmpc.storage import rebuilt
 
 FAMILIES: dict[str, type[Noise]] = {
     family.name: family for family in (DiscreteGaussian, Skellam, DiscreteLaplace, Gaussian, GammaLaplace)
@@ -41,10 +41,10 @@ def noise_from(description: Mapping[str, Any]) -> Noise:
     InputError
         If the name is unknown, or a parameter is missing, superfluous or out of range.
     """
-    name = description.get("name") if isinstance(description, Mapping) else description
-    family = family_named(name)
-    arguments = {key: value for key, value in description.items() if key != "name"}
-    if set(arguments) != set(family.parameters):
-        raise InputError(f"noise: {name} with {sorted(arguments)} given, {sorted(family.parameters)} expected")
-    with malformed("noise"):
-        return family(**arguments)
+    if not isinstance(description, Mapping):
+        raise InputError(f"noise: {description!r} given, a table expected")
+    family = family_named(description.get("name"))
+    given = description.keys() - {"name"}
+    if given != set(family.parameters):
+        raise InputError(f"noise: {family.name} with {sorted(given)} given, {sorted(family.parameters)} expected")
+    return rebuilt("noise", FAMILIES, description)

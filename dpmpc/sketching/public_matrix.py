@@ -20,6 +20,7 @@ from dpmpc.arguments import require_whole
 from dpmpc.encoding.ring import Mersenne61, Ring, Words, ring_named
 from dpmpc.errors import InputError
 from dpmpc.sketching import overlaps
+from dpmpc.storage import Described
 
 if TYPE_CHECKING:
     import scipy.sparse
@@ -35,7 +36,7 @@ LINE = 64  # bytes of a cache line
 PIECE = 1 << 16  # clients: what a thread is worth starting for, and what is copied at once where X is not contiguous
 
 
-class PublicMatrix(abc.ABC):
+class PublicMatrix(Described):
     """A matrix S with k rows, and one column for each client, that everybody knows.
 
     Subclasses say how S is added up (`_add`) and which of its entries are not zero (`entries`); dense families
@@ -345,18 +346,8 @@ class PublicMatrix(abc.ABC):
             Mersenne61().require_canonical(out.view(np.uint64), "out")
         return out
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PublicMatrix) and self.describe() == other.describe()
-
-    def __hash__(self) -> int:
-        return hash(tuple(self.describe().items()))
-
     def __reduce__(self) -> tuple[Callable[[Mapping[str, Any]], PublicMatrix], tuple[dict[str, Any]]]:
         return type(self).from_description, (self.describe(),)
-
-    def __repr__(self) -> str:
-        facts = ", ".join(f"{name}={value!r}" for name, value in self.describe().items() if name != "family")
-        return f"{type(self).__name__}({facts})"
 
 
 def _aligned_zeros(shape: tuple[int, ...]) -> Words:

@@ -179,7 +179,7 @@ def test_statistics_survive_their_description(statistic):
     [
         ({"name": "median"}, "statistic: 'median'"),
         ({"name": "power-sum", "order": 2}, None),
-        ({"name": "power-sum", "order": 2, "size": 1}, "fields of other types or sizes"),
+        ({"name": "power-sum", "order": 2, "size": 1}, "statistic: fields of other types .* given"),
         ({"name": "power-sum", "order": 33, "zero": 0.0}, "order: 33"),
         ({"name": "power-sum", "order": 2.0, "zero": 0.0}, "order: 2.0"),
         ({"name": "power-sum", "order": 2, "zero": float("nan")}, "zero: nan"),
