@@ -15,11 +15,11 @@ delta)-differential privacy.
    byte for byte.
 
 Promised: what leaves a party is commitments, coins, digests, its part in the comparison of ids, which tells one bit,
-and its noisy release. No party's release depends on another's. From before anything of a party's rows is sent its
-folder is for this agreement alone. A repetition, after a run that failed, tosses the same coin and sends the same
-bytes: nothing is mixed or drawn again (`dpmpc.data_release.record`). No file is written before all parties hold the
-same one. Not promised: protection against a party that hands in other rows than it has, or none; that all parties end
-with a file if one of them leaves when it has read the releases of the others. The budget is spent then.
+and its noisy release. Within a run no party's release depends on another's. From before anything of a party's rows is
+sent its folder is for this agreement alone. A repetition, after a run that failed, tosses the same coin and sends the
+same bytes: nothing is mixed or drawn again (`dpmpc.data_release.record`). No file is written before all parties hold
+the same one. Not promised: protection against a party that hands in other rows than it has, or none; that all parties
+end with a file if one of them leaves when it has read the releases of the others. The budget is spent then.
 
 Three parties, each a process of this machine, and generated people whose columns they divide among them::
 

@@ -187,8 +187,9 @@ def test_errors_of_the_commands_are_printable(sound, tmp_path, capsys):
     settings.write_text(json.dumps(FORGED) + " = 1\n")
     assert main(["inspect", str(settings)]) == 2
     assert main(["plan", "--clients", "100", "--bounds", str(settings), "--epsilon", "1", "--delta", "1e-6"]) == 2
+    assert main(["inspect", "x\x1b[2J\nrelease of 9 reports"]) == 2
     told = capsys.readouterr().err
-    assert told.count("\n") == 3
+    assert told.count("\n") == 4
     assert "signed by all" in told
     assert "\x1b" not in told
     assert "\u202e" not in told

@@ -25,6 +25,7 @@ LAYERS = (
     ("analyst", "cluster"),
     ("simulation",),
     ("planning",),
+    ("linear_algebra",),
     ("baselines",),
     ("estimators",),
     ("network",),

@@ -61,8 +61,9 @@ import msgspec
 from dpmpc.analyst import open_robustly
 from dpmpc.collection.agreement import Batch, agree_on_batch, batch_digest, confirm, unless_refused
 from dpmpc.collection.certificate import (
+    DAMAGED,
     DEALT_WRONGLY,
-    LEFT_OUT,
+    RELEASED_BEFORE,
     Certificate,
     Manifest,
     Statement,
@@ -104,6 +105,7 @@ from dpmpc.sharing import ShamirSharing
 from dpmpc.task import Task
 from dpmpc.untrusted import ReadError, printable, read_json
 
+LEFT_OUT_ALONE = (RELEASED_BEFORE, DAMAGED)  # why a server leaves out reports by itself
 Wrong = dict[int, tuple[int, ...]]
 Shares = dict[int, Words]
 
@@ -240,15 +242,18 @@ async def agree(party: Party, server: ReleasingServer, standings: dict[int, Stan
 async def exchange_left_out(party: Party, server: ReleasingServer, own: dict[str, int]) -> dict[int, dict[str, int]]:
     """Step 1: tell one another how many reports each leaves out before there is a batch, and why."""
     told = await announce(party, Kind.LEFT_OUT, msgspec.json.encode(own))
-    counts = await unless_refused(party, lambda: {number: read_left_out(raw, number) for number, raw in told.items()})
+    counts = await unless_refused(
+        party,
+        lambda: {number: read_left_out(raw, number, server.collection.most_stored) for number, raw in told.items()},
+    )
     lines = {number: ", ".join(f"{count} {reason}" for reason, count in one.items()) for number, one in counts.items()}
     if any(lines.values()):
         server.tell(f"left out by {_by_server({number: text or 'none' for number, text in lines.items()})}")
     return counts
 
 
-def read_left_out(raw: bytes, server: int) -> dict[str, int]:
-    """Step 1: read how many reports a server leaves out, by reason.
+def read_left_out(raw: bytes, server: int, most: int) -> dict[str, int]:
+    """Step 1: read how many reports a server leaves out, by reason, at most as many as it can hold.
 
     Raises
     ------
@@ -259,7 +264,7 @@ def read_left_out(raw: bytes, server: int) -> dict[str, int]:
         counts = read_json(raw, dict[str, int])
     except ReadError as error:
         raise MalformedFrame(f"party {server} sent no valid LEFT_OUT frame: {error}", server) from error
-    if not all(reason in LEFT_OUT and 0 < count < 1 << 53 for reason, count in counts.items()):
+    if not all(reason in LEFT_OUT_ALONE and 0 < count <= most for reason, count in counts.items()):
         raise MalformedFrame(f"party {server} sent no valid LEFT_OUT frame: {printable(str(counts))}", server)
     return counts
 

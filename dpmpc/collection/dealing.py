@@ -179,6 +179,8 @@ def read_record(collection: Collection, content: bytes, sender: int) -> SeedReco
         numbers = [int(number) for number in record.signatures]
         if len(seed) != SEED_BYTES or seed.hex() != record.seed or numbers != sorted(set(numbers)):
             raise ReadError("32 bytes and the numbers of servers in order expected")
+        if not set(numbers) <= set(range(len(collection.servers))):
+            raise ReadError("numbers of servers of the collection expected")
         absent = set(range(len(collection.servers))) - set(numbers)
         require_quorum(collection, tuple(absent))
         for number, signature in zip(numbers, record.signatures.values(), strict=True):

@@ -84,6 +84,8 @@ class LedgerTables:
             (version,) = database.execute("PRAGMA user_version").fetchone()
             (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
             if version == 0 and not tables:
+                if next(folder.glob("commitments-*"), None) is not None:  # of releases that a ledger here had begun
+                    raise SpoolError(f"folder: an empty ledger in {folder} beside commitments of releases; " + _ADVICE)
                 self._make(*_TABLES, *_NEW_IN_2)
             elif version == _FIRST_VERSION:
                 self._make("ALTER TABLE releases ADD COLUMN link BLOB", *_NEW_IN_2)

@@ -45,6 +45,13 @@ class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     format: Literal[1]
     salt: _Hex
     commitments: dict[str, _Hex]
+    checksum: _Hex
+
+
+def _checksum(manifest_digest: bytes, salt: str, commitments: Mapping[str, str]) -> str:
+    """Return the SHA-256 of what is kept, so that a bit that changed on the disk accuses nobody."""
+    told = "".join(f"{server}:{commitments[server]};" for server in sorted(commitments))
+    return hashlib.sha256(manifest_digest + f"{salt};{told}".encode()).hexdigest()
 
 
 def commitment(server: int, manifest_digest: bytes, salt: bytes, share: Words) -> bytes:
@@ -93,8 +100,11 @@ class Openings:
         ------
         AlreadyReleased
             If it was begun without any commitment: others may know this server's share, and choose theirs by it.
+        SpoolError
+            If what is kept was damaged.
         """
         if self._path(manifest_digest).exists():
+            self._read(manifest_digest)  # damage is noticed before anything is bound
             return
         if begun:
             raise AlreadyReleased(
@@ -102,7 +112,7 @@ class Openings:
                 "ledger: version 0.1 began it, which has none, or the file was removed. A release of version 0.1 is "
                 "finished with version 0.1, by all servers"
             )
-        self._write(manifest_digest, _Kept(1, Stream.from_os().bytes(SALT_BYTES).hex(), {}))
+        self._write(manifest_digest, Stream.from_os().bytes(SALT_BYTES).hex(), {})
 
     def salt(self, manifest_digest: bytes) -> bytes:
         """Return this server's salt, the same one whenever it is asked."""
@@ -137,7 +147,7 @@ class Openings:
                 )
         together = {**kept.commitments, **given}
         if together != kept.commitments:
-            self._write(manifest_digest, msgspec.structs.replace(kept, commitments=together))
+            self._write(manifest_digest, kept.salt, together)
 
     def _path(self, manifest_digest: bytes) -> Path:
         return self._folder / f"commitments-{manifest_digest.hex()}.json"
@@ -145,12 +155,16 @@ class Openings:
     def _read(self, manifest_digest: bytes) -> _Kept:
         path = self._path(manifest_digest)
         try:
-            return read_json(read_bytes(path), _Kept, largest=LARGEST_FILE)
+            kept = read_json(read_bytes(path), _Kept, largest=LARGEST_FILE)
+            if kept.checksum != _checksum(manifest_digest, kept.salt, kept.commitments):
+                raise ReadError("it is damaged")
         except (OSError, ReadError) as error:
             raise SpoolError(f"commitments: {path} cannot be used: {error}; restore it, nothing replaces it") from error
+        return kept
 
-    def _write(self, manifest_digest: bytes, kept: _Kept) -> None:
+    def _write(self, manifest_digest: bytes, salt: str, commitments: dict[str, str]) -> None:
         path = self._path(manifest_digest)
+        kept = _Kept(1, salt, commitments, _checksum(manifest_digest, salt, commitments))
         try:
             with whole(path) as partial:
                 write_private(partial, msgspec.json.encode(kept))

@@ -67,11 +67,13 @@ class Spending:
         if not isinstance(fields, dict):
             raise InputError(f"entries: {printable(repr(fields), 100)} given, tables expected")
         reports = fields.get("reports")
+        if reports is not None and not isinstance(reports, str):
+            raise InputError(f"reports: {printable(repr(reports), 100)} given, a name expected")
         return cls(
             str(fields["what"]),
             Cost(**fields["cost"]),
             bool(fields["simulation"]),
-            None if reports is None else str(reports),
+            reports,
         )
 
 
@@ -198,6 +200,8 @@ class BudgetLedger:
             if not isinstance(content["entries"], list):
                 raise InputError(f"{where} has entries {content['entries']!r}, a list expected")
             ledger.entries = [Spending.from_dict(fields) for fields in content["entries"]]
+            if content["format"] != _FORMAT:  # nobody asked for reports: any of them may be opened here
+                ledger.entries = [dataclasses.replace(entry, reports=_UNNAMED) for entry in ledger.entries]
             ledger._kept = kept
         except OSError as error:
             raise InputError(f"{where} cannot be read: {error.strerror}") from error
@@ -235,6 +239,7 @@ def _reports_of(promise: Any, reports: str | None) -> str | None:
     """Return the name of the reports that were opened, None where noise is fresh in each opening."""
     if reports is not None and (not isinstance(reports, str) or not reports.strip()):
         raise InputError(f"reports: {reports!r} given, a name expected")
-    if not isinstance(promise, Guarantee) or promise.composes:
-        return None
-    return reports or _UNNAMED
+    name = None if reports is None else reports.strip()
+    if not isinstance(promise, Guarantee):
+        return name  # nobody knows who made the noise: a name that is given counts
+    return None if promise.composes else name or _UNNAMED

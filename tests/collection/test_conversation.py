@@ -538,3 +538,16 @@ def test_party_settings_of_any_bytes_are_a_typed_error(tmp_path):
         with pytest.raises(InputError, match="settings of a party"):
             read_settings(tmp_path)
         assert read_outcome(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    "counts", [{"dealt wrongly": 1}, {"damaged": 0}, {"damaged": 11}, {"something": 1}, {"damaged": -1}, [1]]
+)
+def test_no_server_claims_to_leave_out_more_than_it_can_hold(counts):
+    with pytest.raises(MalformedFrame, match="party 2 sent no valid LEFT_OUT frame") as caught:
+        conversation.read_left_out(msgspec.json.encode(counts), 2, 10)
+    assert caught.value.party == 2
+    assert conversation.read_left_out(b'{"damaged":10,"released before":1}', 2, 10) == {
+        "damaged": 10,
+        "released before": 1,
+    }

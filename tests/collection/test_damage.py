@@ -228,6 +228,15 @@ def test_a_report_that_is_damaged_or_lost_is_counted(tmp_path, monkeypatch):
     assert spool_says(tmp_path / "spool")[:2] == (IDS[:3] + IDS[16:], 13)
 
 
+def test_a_report_that_the_index_lost_is_not_passed_over(tmp_path, monkeypatch):
+    fill_spool(tmp_path / "spool", monkeypatch)
+    database = sqlite3.connect(tmp_path / "spool" / "spool.sqlite")
+    with database:
+        database.execute("DELETE FROM reports WHERE id = ?", (IDS[5],))
+    database.close()
+    assert spool_says(tmp_path / "spool")[:2] == (IDS[:5] + IDS[6:], 1)
+
+
 def test_a_checksum_is_of_the_id_and_the_words(tmp_path, monkeypatch):
     fill_spool(tmp_path / "spool", monkeypatch)
     database = sqlite3.connect(tmp_path / "spool" / "spool.sqlite")

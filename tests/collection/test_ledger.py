@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from dpmpc.collection.ledger import ReleaseLedger, State
+from dpmpc.collection.openings import Openings
 from dpmpc.collection.spool import Spool
 from dpmpc.errors import AlreadyReleased, InputError, SpoolError
 from support import collection_processes
@@ -347,3 +348,14 @@ def test_what_would_not_be_sealed_is_refused_before_there_is_a_manifest(folder):
         with pytest.raises(InputError, match="order"):
             ledger.require_unreleased(batch(9, 10)[::-1])
         assert ledger.releases()[0].state is State.OPENING
+
+
+def test_a_ledger_that_was_emptied_is_not_begun_anew(tmp_path):
+    """The commitments of its releases lie beside it."""
+    folder = tmp_path / "ledger"
+    ReleaseLedger(folder).close()
+    Openings(folder).prepare(bytes(32), begun=False)
+    ReleaseLedger(folder).close()
+    (folder / "ledger.sqlite").write_bytes(b"")
+    with pytest.raises(SpoolError, match=r"an empty ledger .* beside commitments of releases"):
+        ReleaseLedger(folder)

@@ -101,4 +101,22 @@ def test_the_file_holds_hexadecimal_digests_only(tmp_path):
     (path,) = tmp_path.iterdir()
     assert MANIFEST.hex() in path.name
     fields = json.loads(path.read_text())
+    assert len(fields.pop("checksum")) == 64
     assert fields == {"format": 1, "salt": openings.salt(MANIFEST).hex(), "commitments": {"0": "00" * 32}}
+
+
+def test_a_digit_that_changed_accuses_nobody(tmp_path):
+    """An honest server whose file was damaged stops by itself, before anything is bound or sent."""
+    openings = Openings(tmp_path)
+    openings.prepare(MANIFEST, begun=False)
+    openings.keep(MANIFEST, {0: bytes(32), 1: b"1" * 32})
+    (path,) = tmp_path.iterdir()
+    kept = path.read_bytes()
+    digits = [place for place, digit in enumerate(kept) if chr(digit) in "0123456789abcdef"]
+    for place in digits:
+        other = b"0" if kept[place : place + 1] != b"0" else b"1"
+        path.write_bytes(kept[:place] + other + kept[place + 1 :])
+        with pytest.raises(SpoolError, match="commitments"):
+            openings.prepare(MANIFEST, begun=True)
+    path.write_bytes(kept)
+    openings.prepare(MANIFEST, begun=True)

@@ -322,4 +322,22 @@ def test_fresh_noise_composes_without_names(tmp_path):
     fields = json.loads(path.read_text())
     older = [{name: value for name, value in entry.items() if name != "reports"} for entry in fields["entries"]]
     path.write_text(json.dumps({**fields, "format": "dpmpc budget 1", "entries": older}))
-    assert [entry.reports for entry in BudgetLedger.load(path).entries] == [None] * 4
+    loaded = BudgetLedger.load(path)
+    assert [entry.reports for entry in loaded.entries] == [""] * 4  # nobody knows which reports they opened
+    with pytest.raises(GuaranteeError, match="reports"):
+        loaded.spend(noised, "of clients again", reports="spring")
+
+
+def test_a_name_of_reports_counts_whatever_the_release_is(tmp_path):
+    noised = task_of(400).guarantee
+    ledger = BudgetLedger(3.0, 1e-5)
+    ledger.spend((0.1, 1e-9), "a pair", reports=" spring ")
+    with pytest.raises(GuaranteeError, match="'spring' given"):
+        ledger.spend(noised, "of clients", reports="spring")
+    path = tmp_path / "ledger.json"
+    ledger.save(path)
+    fields = json.loads(path.read_text())
+    fields["entries"][0]["reports"] = [1]
+    path.write_text(json.dumps(fields))
+    with pytest.raises(InputError, match=r"reports: \[1\] given"):
+        BudgetLedger.load(path)
