@@ -39,7 +39,8 @@ nitpick_ignore_regex = [
     (
         "py:class",
         r"dpmpc\.(baselines\.linear\.PrivateRidge|baselines\.low_rank\.PrivateComponents|coinpress\.estimators\.CoinPress"
-        r"|privacy\.guarantee\.Promise|mutual_information\.estimators\.NoisyRegression|sketching\.sparse\.SparseMatrix"
+        r"|privacy\.guarantee\.Promise|storage\.Described|mutual_information\.estimators\.NoisyRegression"
+        r"|sketching\.sparse\.SparseMatrix"
         r"|contributions\.rows\._RowStatistic)",
     ),
 ]
