@@ -41,7 +41,7 @@ PEER = "pyarrow and scikit-learn"
 HOOKS = {
     "dpmpc.tables:read_table": "read the file",
     "dpmpc.cli.fit_models:RidgeFitModel.check": "check the table",
-    "dpmpc.specification:design": "calibrate",
+    "dpmpc.planning:design": "calibrate",
     "dpmpc.contributions:Rows.encode_raw": "clip and encode",
     "dpmpc.contributions:SecondMoments.encode_raw": "clip and encode",
     "dpmpc.noise:Noise.sample": "noise",

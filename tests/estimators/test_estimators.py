@@ -234,7 +234,7 @@ def test_estimators_are_scikit_learn_citizens():
         ({"calibration": "lucky"}, "calibration: 'lucky'"),
         ({"corrupt_clients": 1000}, "corrupt_clients"),
         ({"radius": -1.0}, "radius: -1"),
-        ({"seed": -3}, "seed: -3"),
+        ({"simulation_seed": -3}, "seed: -3"),
     ],
 )
 def test_bad_parameters(parameters, message):

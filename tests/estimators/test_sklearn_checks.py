@@ -26,7 +26,7 @@ from dpmpc.coinpress import CoinPressRegression, PrivateCovariance, PrivateMean
 from dpmpc.errors import InputError, PrivacyWarning
 from dpmpc.mutual_information import AdditiveNoise, RandomProjection
 
-NO_NOISE = {"epsilon": 1e5, "delta": 1e-3, "servers": 2, "seed": 0}
+NO_NOISE = {"epsilon": 1e5, "delta": 1e-3, "servers": 2, "simulation_seed": 0}
 OPTIONS = {**NO_NOISE, "bounds": (-10, 10)}  # what lies outside is clipped: bounds are never read off the data
 CURATOR = {"epsilon": 1e5, "delta": 1e-3, "seed": 0}
 ROUNDS = {"rho": 1e4, "delta": 1e-3, "seed": 0}

@@ -84,7 +84,12 @@ def test_frequency_moments_among_three_servers():
 def test_a_person_reads_the_answer_the_guarantee_and_the_cost(program):
     done = start(program, "-M3", "--clients", 5000, "--epsilon", 2)
     assert done.returncode == 0, done.stderr
-    for words in ("private", "(2, 1e-07)-differential privacy for each of 5,000 clients", "set-up", "sent MB"):
+    for words in (
+        "noisy" if program == "linear_transform" else "private",
+        "(2, 1e-07)-differential privacy for each of 5,000 clients",
+        "set-up",
+        "sent MB",
+    ):
         assert words in done.stdout
 
 

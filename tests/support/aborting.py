@@ -34,7 +34,7 @@ def keep_shares(folder, break_off=True):
 
 def serve(argv, log, deed):
     """Run a server as `release_processes._serve` does; `deed` is the arguments of `keep_shares`, or None."""
-    import release_processes
+    from support import release_processes
 
     if deed is not None:
         keep_shares(*deed)

@@ -337,9 +337,8 @@ def main() -> int:
     parser.add_argument("--servers", type=int, default=3, metavar="M")
     parser.add_argument("--liar", type=int, metavar="I")
     options = parser.parse_args()
-    import release_processes
-
     from dpmpc.collection.certificate import verify
+    from support import release_processes
 
     scene = SCENES[options.scene]
     liar = min(scene.liar, options.servers - 1) if options.liar is None else options.liar
