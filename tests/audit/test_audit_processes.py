@@ -17,7 +17,7 @@ from dpmpc.privacy import epsilon_of_mu
 from dpmpc.release import Release
 from support import aborting, release_processes
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 
 
 def test_a_server_that_breaks_off_sees_the_same_shares_in_each_repetition(tmp_path, monkeypatch):

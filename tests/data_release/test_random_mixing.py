@@ -446,7 +446,7 @@ def test_whoever_leaves_with_a_release_gets_the_same_bytes_the_next_time(command
             "--key",
             "id",
         ]
-        processes = [subprocess.Popen([*thief, "--loot", str(loot)], cwd=Path(__file__).parent)]
+        processes = [subprocess.Popen([*thief, "--loot", str(loot)], cwd=Path(__file__).parents[1])]
         processes += [
             subprocess.Popen(
                 [sys.executable, "-m", "dpmpc", *party_command(command_files, party)], stderr=subprocess.PIPE
