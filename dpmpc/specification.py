@@ -262,7 +262,8 @@ class ReleaseSpec(msgspec.Struct, frozen=True, kw_only=True):
             As in the class.
         **choices
             The fields of `TrustModel`, `Mechanism` and `Sketch` by their names, with ``sketch`` for the kind of
-            sketch, and the remaining fields of this class.
+            sketch, and the remaining fields of this class. ``statistic`` and ``seed`` are the names of version 0.1
+            for ``contribution`` and ``simulation_seed``.
 
         Raises
         ------

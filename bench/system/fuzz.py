@@ -27,6 +27,7 @@ import numpy as np
 from bench.harness import machine, markdown, write
 from bench.system import fuzz_parsers
 from bench.system.collection_servers import HOST, Servers
+from bench.system.fuzz_parsers import mutate
 from dpmpc.client import Client
 from dpmpc.collection.report_ids import ID_BYTES
 from dpmpc.collection.reports import ReportFormat, make_reports
@@ -39,8 +40,6 @@ COUNT = 1_000_000
 HTTP_SHARE = 100  # one request for so many inputs to the parsers
 HTTP_AT_ONCE = 50
 _TASK = bytes(range(32))
-_EXTREMES = (b"\0" * 8, b"\xff" * 8, (1 << 61).to_bytes(8, "little"), ((1 << 61) - 1).to_bytes(8, "little"))
-_MOST_CHANGES = 4
 
 Judge = Callable[[bytes], bool]
 
@@ -117,30 +116,6 @@ def _parse(case: fuzz_parsers.Case, count: int, changes: random.Random) -> dict[
         print(f"fuzz: {case.name}: {crash}", file=sys.stderr)
     crashes = len(found.crashes) + (found.slowest > fuzz_parsers.SLOWEST)
     return _result(case.name, count, found.taken, found.refused, 0, crashes, before, start)
-
-
-def mutate(samples: Sequence[bytes], changes: random.Random) -> bytes:
-    """Change one of the samples in a few places."""
-    data = bytearray(changes.choice(samples))
-    for _ in range(changes.randint(1, _MOST_CHANGES)):
-        place = changes.randrange(len(data) + 1)
-        kind = changes.randrange(7)
-        if kind == 0 and data:
-            data[place % len(data)] ^= 1 << changes.randrange(8)
-        elif kind == 1:
-            del data[place:]
-        elif kind == 2:
-            data[place:place] = changes.randbytes(changes.choice((1, 8, 48)))
-        elif kind == 3:
-            data[place : place + 8] = changes.choice(_EXTREMES)
-        elif kind == 4:
-            other = changes.choice(samples)
-            data[place:] = other[place:]
-        elif kind == 5:
-            data += data[: 1 << 12]
-        else:
-            del data[place : place + changes.choice((1, 8, 16))]
-    return bytes(data)
 
 
 def _feed(name: str, judge: Judge, samples: Sequence[bytes], count: int, changes: random.Random) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Changed files and descriptions against the parsers that read them: a value or a typed error, soon.
 
-`cases` names each parser with sound inputs. `feed` changes them, bytes as `bench.system.fuzz.mutate` does, and where
+`cases` names each parser with sound inputs. `feed` changes them, bytes as `mutate` does, and where
 the input is JSON also its structure, with values at which constructors might stumble; it counts what came of it. The
 tests use few inputs, `python -m bench fuzz` many.
 """
@@ -36,6 +36,8 @@ from dpmpc.tables import Table, read_table
 from dpmpc.task import Task
 from dpmpc.untrusted import ReadError, read_json
 
+_EXTREMES = (b"\0" * 8, b"\xff" * 8, (1 << 61).to_bytes(8, "little"), ((1 << 61) - 1).to_bytes(8, "little"))
+_MOST_CHANGES = 4
 SLOWEST = 2.0  # CPU seconds of one input; sound ones take some milliseconds
 _LEAVES: tuple[Any, ...] = (
     None,
@@ -132,10 +134,32 @@ def cases(folder: Path, parquet: bool = True) -> list[Case]:
     return found
 
 
+def mutate(samples: Sequence[bytes], changes: random.Random) -> bytes:
+    """Change one of the samples in a few places."""
+    data = bytearray(changes.choice(samples))
+    for _ in range(changes.randint(1, _MOST_CHANGES)):
+        place = changes.randrange(len(data) + 1)
+        kind = changes.randrange(7)
+        if kind == 0 and data:
+            data[place % len(data)] ^= 1 << changes.randrange(8)
+        elif kind == 1:
+            del data[place:]
+        elif kind == 2:
+            data[place:place] = changes.randbytes(changes.choice((1, 8, 48)))
+        elif kind == 3:
+            data[place : place + 8] = changes.choice(_EXTREMES)
+        elif kind == 4:
+            other = changes.choice(samples)
+            data[place:] = other[place:]
+        elif kind == 5:
+            data += data[: 1 << 12]
+        else:
+            del data[place : place + changes.choice((1, 8, 16))]
+    return bytes(data)
+
+
 def feed(case: Case, count: int, changes: random.Random) -> Count:
     """Feed a parser with changed inputs."""
-    from bench.system.fuzz import mutate
-
     result = Count(case.name)
     for _ in range(count):
         structural = case.structured and changes.random() < 0.7
