@@ -8,8 +8,8 @@ Promised: the working tree is not touched, and a fault counts as killed only if 
 being collected is an error. Not promised: that tests which notice these faults notice all.
 
 A fault may have the entry `equivalent`, the reason why no test can notice it. The page tells of all faults: with
-`--only` the outcomes of others are those of bench/results/mutations.json. Exit status 1 if a fault survives without
-such a reason, or could not be judged.
+`--only` and `--missing` the outcomes of others are those of bench/results/mutations.json. Exit status 1 if a fault
+survives without such a reason, or could not be judged.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -204,15 +204,31 @@ def page(results: Sequence[dict[str, Any]], markdown: Callable[..., str]) -> str
     )
 
 
+def write(faults: Faults, results: Mapping[Mutation, dict[str, Any]]) -> str:
+    """Write all outcomes that are known, so that a run that is broken off loses none; return the page."""
+    from bench import harness
+
+    ordered = [results[mutation] for mutation in faults.mutations if mutation in results]
+    text = page(ordered, harness.markdown)
+    if len(ordered) < len(faults.mutations):
+        text += f"\n\nNot judged yet: {len(faults.mutations) - len(ordered)} faults of the lists."
+    harness.write("mutations", {"machine": harness.machine(), "mutations": ordered}, text, RESULTS)
+    return text
+
+
 def main() -> int:
     """Make the faults and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", metavar="TEXT", help="faults whose file or new text holds one of these")
+    parser.add_argument("--missing", action="store_true", help="faults of which no outcome is known, or an unclear one")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="copies that are tested at a time")
     options = parser.parse_args()
-    faults, results = Faults.read(), {}
+    faults = Faults.read()
+    results = known() if options.only or options.missing else {}
     only = options.only or [""]
     chosen = [one for one in faults.mutations if any(text in part for text in only for part in (one.file, one.new))]
+    if options.missing:
+        chosen = [one for one in chosen if one not in results or results[one]["outcome"] == UNCLEAR]
     if any(one.file.startswith("csrc/") for one in chosen):
         compile_kernels(ROOT, "--build-lib", "build/faultless")  # objects in build/, the package as it is
     for module in PRELOADED:
@@ -226,15 +242,10 @@ def main() -> int:
         print(f"{len(suites)} suites pass without faults", flush=True)
         for mutation, task in zip(chosen, tasks, strict=True):
             results[mutation] = result = task.get(LONGEST)
+            write(faults, results)
             told = f"{result['outcome']:<10} {mutation.file}: {mutation.new.strip()!r}"
             print(f"{told}  [{result['by']}, {result['seconds']:.0f} s]", flush=True)
-    from bench import harness
-
-    results = {**(known() if options.only else {}), **results}
-    ordered = [results[mutation] for mutation in faults.mutations if mutation in results]
-    text = page(ordered, harness.markdown)
-    harness.write("mutations", {"machine": harness.machine(), "mutations": ordered}, text, RESULTS)
-    print(text)
+    print(write(faults, results))
     return int(any(results[mutation]["outcome"] in (SURVIVED, UNCLEAR) for mutation in chosen))
 
 
