@@ -496,6 +496,13 @@ def test_more_rows_than_a_message_holds_are_refused_at_once(command_files, capsy
     assert "rows: 99999999 given, at most 16777152 expected" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("option", [["--names", "a", "b", "c\udcff"], ["--date", "\udcff"]])
+def test_bytes_of_a_command_that_are_no_text_are_refused(command_files, capsys, option):
+    assert simulate(command_files, "--out", command_files / "public", "--rows", ROWS, *option) == 2
+    assert "arguments: " in capsys.readouterr().err
+    assert not (command_files / "public").exists()
+
+
 def test_no_rows_are_not_the_default(command_files, capsys):
     assert simulate(command_files, "--out", command_files / "public", "--rows", 0) == 2
     assert "rows: 0 given" in capsys.readouterr().err
