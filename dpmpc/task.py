@@ -25,7 +25,7 @@ from dpmpc.contributions import Contribution, contribution_from
 from dpmpc.encoding import FixedPoint, ModulusPlan, Sensitivity, plan_modulus, ring_named
 from dpmpc.errors import InputError
 from dpmpc.noise import Noise, noise_from
-from dpmpc.privacy import Guarantee, NoisePlacement
+from dpmpc.privacy import EffectiveNoise, Guarantee, NoisePlacement
 from dpmpc.sharing import AdditiveSharing, ShamirSharing
 from dpmpc.sketching import PublicMatrix, sketch_from
 from dpmpc.specification import CALIBRATIONS, SHARINGS, TrustModel
@@ -173,7 +173,27 @@ class Task:
             calibration=self.calibration,
             simulation=self.simulation,
             conduct=conduct,
+            exposure=self._exposure,
         )
+
+    @functools.cached_property
+    def _exposure(self) -> EffectiveNoise:
+        return self.noising.exposure(self.sketch, self.trust)
+
+    @functools.cached_property
+    def _has_enough_noise(self) -> bool:
+        """True; an error if the noise does not give what is promised."""
+        privacy.require_enough(
+            self.noise,
+            self.sketch,
+            self.sensitivity,
+            self.epsilon,
+            self.delta,
+            trust=self.trust,
+            noising=self.noising,
+            exposure=self._exposure,
+        )
+        return True
 
     def epsilon_against(self, corrupt_clients: int) -> float:
         """Return epsilon at the task's delta if so many clients told their noise; infinite where nothing is proven."""
@@ -192,7 +212,7 @@ class Task:
         )
 
     def verify(self) -> Task:
-        """Recompute the guarantee and the overflow proof; return the task itself.
+        """Recompute the guarantee and the overflow proof, for whoever prints neither; return the task itself.
 
         Raises
         ------
@@ -202,7 +222,7 @@ class Task:
             If a sum might wrap around.
         """
         with malformed("task"):
-            _ = self.guarantee, self.modulus_plan
+            _ = self._has_enough_noise, self.modulus_plan
         return self
 
     @property

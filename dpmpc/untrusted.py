@@ -71,6 +71,24 @@ def read_json(content: bytes, kind: type[T], *, largest: int = LARGEST_MESSAGE, 
         raise ReadError(printable(str(error))) from None
 
 
+def read_plain(fields: Any, kind: type[T]) -> T:
+    """Convert plain data, which a caller or another reader has made, to a value of a type; errors as of `read_json`.
+
+    Text that is not Unicode, with half of a surrogate pair in it, is refused wherever it stands: no file, digest or
+    message could hold it. JSON and TOML read here have none.
+    """
+    try:
+        msgspec.json.encode(fields)
+        return msgspec.convert(fields, kind)
+    except (msgspec.ValidationError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise ReadError(printable(str(error))) from None
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a text has no half of a surrogate pair, as bytes of another encoding in a command become."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def read_toml(content: bytes, *, largest: int = LARGEST_FILE, deepest: int = DEEPEST) -> dict[str, Any]:
     """Parse TOML as plain data; parameters and errors are those of `read_json`."""
     require_length(len(content), largest)

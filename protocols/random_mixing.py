@@ -8,18 +8,20 @@ delta)-differential privacy.
 2. The parties toss a coin (`dpmpc.network.coins`), from which each derives the key of the next step and the seed of the
    signs B. Neither is ever sent.
 3. Each sorts its rows by a keyed hash of the id. They find out whether all have the same ids, and nothing more
-   (`dpmpc.data_release.alignment`); if not, the run ends.
+   (`dpmpc.data_release.alignment`); if not, the run ends. In a repetition, when all have made their releases and so
+   have found it out before, this step is left out.
 4. Each mixes its rows with B, adds noise of its own (`dpmpc.data_release.DataOwner`), and puts the result on its disk.
-5. Each commits to what it releases; when all have, each sends it to all others (`dpmpc.network.simultaneous`) and
-   puts all releases side by side. Digests of the joined file are compared, and **every party ends with the same file**,
-   byte for byte.
+5. Each commits to what it releases; when all have, each puts all commitments on its disk, sends its release to all
+   others (`dpmpc.network.simultaneous`) and puts all releases side by side. Digests of the joined file are compared,
+   and **every party ends with the same file**, byte for byte.
 
 Promised: what leaves a party is commitments, coins, digests, its part in the comparison of ids, which tells one bit,
-and its noisy release. Within a run no party's release depends on another's. From before anything of a party's rows is
-sent its folder is for this agreement alone. A repetition, after a run that failed, tosses the same coin and sends the
-same bytes: nothing is mixed or drawn again (`dpmpc.data_release.record`). No file is written before all parties hold
-the same one. Not promised: protection against a party that hands in other rows than it has, or none; that all parties
-end with a file if one of them leaves when it has read the releases of the others. The budget is spent then.
+and its noisy release. No party's release depends on another's, in whichever run it was shown: from a party that has
+shown its own, nobody gets a file with another release than was committed to before that. From before anything of a
+party's rows is sent its folder is for this agreement alone. A repetition, after a run that failed, tosses the same coin
+and sends the same bytes: nothing is mixed or drawn again (`dpmpc.data_release.record`). No file is written before all
+parties hold the same one. Not promised: protection against a party that hands in other rows than it has, or none; that
+all parties end with a file if one of them leaves when it has read the releases of the others. The budget is spent then.
 
 Three parties, each a process of this machine, and generated people whose columns they divide among them::
 
@@ -74,9 +76,10 @@ async def main(party: Party) -> dict[str, Any]:
     with Record(party.folder, party.runtime.settings.task, coin) as record:
         toss = await toss_coins(party, record.coin)
         own = record.own_release(toss, (task.released_rows, rows.shape[1]))
-        with party.meter.phase("align"):
-            record.begin_comparison()
-            order = await align(party, derive(toss, Label.ALIGNMENT, length=SEED_BYTES), ids)
+        if not await all_have_released(party, own is not None):
+            with party.meter.phase("align"):
+                record.begin_comparison()
+                order = await align(party, derive(toss, Label.ALIGNMENT, length=SEED_BYTES), ids)
         if own is None:
             with party.meter.phase("mix"):
                 mixing = mixing_of(task, derive(toss, Label.SKETCH_SEED, length=SEED_BYTES))
@@ -85,7 +88,7 @@ async def main(party: Party) -> dict[str, Any]:
                     toss, await asyncio.to_thread(owner.release, rows[order], threads=party.arguments["threads"])
                 )
         with party.meter.phase("join"):
-            release = await join(party, task, own)
+            release = await join(party, task, own, record)
         await party.runtime.shutdown()
     release.save(party.folder / RELEASE_FILE)
     return {}
@@ -114,10 +117,23 @@ def own_rows(folder: Path, task: MixingTask, number: int) -> tuple[list[str], ND
     return ids, read_table(source.data, task.parties[number].names).values
 
 
-async def join(party: Party, task: MixingTask, own: NDArray[np.int64]) -> MixedRelease:
+async def all_have_released(party: Party, own: bool) -> bool:
+    """Step 3, in a repetition: whether all parties say that they have made their release under this toss.
+
+    Then each has found before that all have the same ids, and nothing is compared again. Whoever says so falsely has no
+    release of an honest party that it would not have had otherwise.
+    """
+    said = await exchange_bytes(party, Kind.STANDING, bytes([own]), 1)
+    return all(one == b"\1" for one in said)
+
+
+async def join(party: Party, task: MixingTask, own: NDArray[np.int64], record: Record) -> MixedRelease:
     """Step 5: exchange the releases and return all of them side by side, the same at every party."""
     shapes = {number: (task.released_rows, len(columns)) for number, columns in enumerate(task.parties)}
-    parts = [words.view(np.int64) for words in await show_words(party, "release", own.view(np.uint64), shapes)]
+    shown = await show_words(
+        party, "release", own.view(np.uint64), shapes, nonce=record.nonce, keep=record.keep_commitments
+    )
+    parts = [words.view(np.int64) for words in shown]
     release = MixedRelease.join(task, parts, provenance(party.arguments))
     digest = hashlib.sha256(release.to_bytes()).digest()
     for peer, other in enumerate(await exchange_bytes(party, Kind.DIGEST, digest, DIGEST_BYTES)):

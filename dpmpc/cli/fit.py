@@ -126,11 +126,12 @@ def _filling(options: argparse.Namespace, given: Schema | None) -> float | dict[
 def _page(networked: Any, fields: dict[str, Any], analysis: Any, options: argparse.Namespace) -> str:
     """The report as HTML, with the command as it was given but for the places of files."""
     from dpmpc.render import Analysed, command_line, page
+    from dpmpc.render.fit import public_timing
 
     return page(
         networked.release,
         analysed=Analysed(analysis.name, analysis.arguments()["model"], fields["result"]),
-        timing=fields["timing"],
+        timing=public_timing(networked, wall_s=fields["timing"]["wall_s"]),
         command=command_line(options.arguments, [options.data, options.bounds, options.out]),
     )
 

@@ -37,7 +37,7 @@ from dpmpc.sketching import Sum
 from dpmpc.specification import MATRICES
 from dpmpc.storage import malformed
 from dpmpc.task import Task
-from dpmpc.untrusted import ReadError, printable, read_bytes, read_toml
+from dpmpc.untrusted import ReadError, is_unicode, read_bytes, read_plain, read_toml
 
 FORMAT = 1
 HTTPS_PORT = 443
@@ -148,7 +148,7 @@ class Collection:
                 f"minimum_batch, largest_batch: {self.minimum_batch}, {self.largest_batch} given, "
                 "1 <= minimum_batch <= largest_batch expected"
             )
-        if not self.name.strip():
+        if not self.name.strip() or not is_unicode(self.name):
             raise InputError(f"name: {self.name!r} given, what people call the collection expected")
         for number, entry in enumerate(self.servers):
             _check_server(number, entry)
@@ -330,9 +330,9 @@ class Collection:
     def from_dict(cls, fields: dict[str, Any]) -> Collection:
         """Rebuild a collection from `to_dict`; times may be texts. A missing, unknown or mistyped field is an error."""
         try:
-            read = msgspec.structs.asdict(msgspec.convert(fields, _File))
-        except msgspec.ValidationError as error:
-            raise InputError(f"collection: {printable(str(error))}") from error
+            read = msgspec.structs.asdict(read_plain(fields, _File))
+        except ReadError as error:
+            raise InputError(f"collection: {error}") from error
         del read["format"]
         with malformed("collection"):
             return cls(template=read.pop("task"), servers=tuple(read.pop("servers")), **read)
@@ -404,7 +404,7 @@ def _is_https_host(url: str) -> bool:
     except ValueError:
         return False
     named = bool(parts.hostname) and not set(parts.netloc) & set("@ ")
-    return named and port != 0 and url == f"https://{parts.netloc}"
+    return named and port != 0 and is_unicode(url) and url == f"https://{parts.netloc}"
 
 
 @contextlib.contextmanager

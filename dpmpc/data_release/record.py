@@ -1,17 +1,22 @@
-"""Record a party's part in one agreement, so that a repetition reveals nothing more.
+"""Record a party's part in one agreement, so that a repetition reveals nothing more and lets nobody change its release.
 
 A party that loses the others after it has sent its release may run again. With fresh noise the others would have two
-releases of the same rows, and with every further repetition one more, whose mean has less and less noise. So the record
-in the party's folder keeps, from before anything is sent,
+releases of the same rows, and with every further repetition one more, whose mean has less and less noise. And a party
+that has seen the others' releases, and then broken the run off, could fit its own to them. So the record in the party's
+folder keeps, from before anything is sent,
 
 - the agreement that the folder is for, and the party's coin, so that the parties' toss is the same again;
 - how many comparisons of ids have begun: each tells a dishonest party one bit;
-- the toss of the release, and the release itself, noise included.
+- the toss of the release, the release itself, noise included, and the nonce of the commitment to it;
+- what every party has committed to, as this one first stored it, before its own release is shown.
 
-Promised: a folder sends one release, the same bytes each time, to one agreement and one toss; whatever the record says
-is on the disk before anything that depends on it is sent; two processes do not use a folder at the same time. Not
-promised: anything about another folder. Whoever prepares anew and runs on the same rows makes a release with noise of
-its own, and the budgets add up.
+Promised: a folder sends one release, the same bytes under the same commitment each time, to one agreement and one toss;
+it shows it only to parties that stand by what they had committed to when it was first shown; whatever the record says
+is on the disk before anything that depends on it is sent; two processes do not use a folder at the same time; a record
+that is gone, while the release is there, or that was damaged is refused, and nothing replaces it. Not promised:
+anything about another folder, or about one that was put back to an earlier state, from a backup for example. Whoever
+prepares anew and runs on the same rows makes a release with noise of its own, and the budgets add up; the other
+parties, who keep the earlier commitment, refuse it.
 """
 
 from __future__ import annotations
@@ -19,23 +24,27 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Self
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.errors import InputError
-from dpmpc.randomness import Label
+from dpmpc.errors import BatchMismatch, InputError
+from dpmpc.randomness import Label, Stream
 from dpmpc.storage import whole
 from dpmpc.untrusted import ReadError, printable, read_bytes, read_json
 
 RECORD_FILE, OWN_FILE, LOCK_FILE = "record.json", "own-release.words", "record.lock"
 SPENT_FILE = "spent"  # version 0.1: a release was sent and not kept
-FORMAT = 1
+FORMAT = 2
 MOST_COMPARISONS = 10
+NONCE_BYTES = 32
 _WORD = np.dtype("<u8")
+
+_Hex = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
 
 class Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -51,16 +60,30 @@ class Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         What this party puts into the toss, 64 hexadecimal digits.
     comparisons : int
         How many comparisons of ids have begun.
-    toss, own : str or None
-        SHA-256 of the toss that the release was made under, and of the release; None while there is none.
+    toss, own, nonce : str or None
+        SHA-256 of the toss that the release was made under, and of the release, and the random bytes of the commitment
+        to it; None while there is none.
+    commitments : dict
+        By the number of a party: what it has committed to, hexadecimal. Empty until all have and this party knows it.
+    checksum : str
+        SHA-256 of the other fields, so that a bit that changed on the disk accuses nobody.
     """
 
     format: int
-    agreement: str
-    coin: str
-    comparisons: int = 0
-    toss: str | None = None
-    own: str | None = None
+    agreement: _Hex
+    coin: _Hex
+    comparisons: Annotated[int, msgspec.Meta(ge=0)] = 0
+    toss: _Hex | None = None
+    own: _Hex | None = None
+    nonce: _Hex | None = None
+    commitments: dict[str, _Hex] = {}
+    checksum: str = ""
+
+    def sealed(self) -> Fields:
+        """Return the fields with their checksum."""
+        plain = msgspec.structs.replace(self, checksum="")
+        digest = hashlib.sha256(msgspec.json.encode(plain, order="deterministic")).hexdigest()
+        return msgspec.structs.replace(plain, checksum=digest)
 
 
 class Record:
@@ -169,32 +192,88 @@ class Record:
         content = np.ascontiguousarray(own).view(np.uint64).astype(_WORD, copy=False).tobytes()
         _write_private(self._folder / OWN_FILE, content)
         digest = hashlib.sha256(content).hexdigest()
-        self._fields = msgspec.structs.replace(self._fields, toss=_toss_digest(toss), own=digest)
+        nonce = Stream.from_os().bytes(NONCE_BYTES).hex()
+        self._fields = msgspec.structs.replace(self._fields, toss=_toss_digest(toss), own=digest, nonce=nonce)
         self._write()
         return own
 
+    @property
+    def nonce(self) -> bytes:
+        """The random bytes of the commitment to the release, in each run the same."""
+        if self._fields.nonce is None:
+            raise InputError(f"folder: {self._folder.name!r} given, which holds no release, one that does expected")
+        return bytes.fromhex(self._fields.nonce)
+
+    def keep_commitments(self, commitments: Mapping[int, bytes]) -> None:
+        """Store durably what all parties have committed to, or refuse what differs from what was stored before.
+
+        It is called when all parties know the same commitments, and before this one shows its release. From then on
+        somebody may know it, and the first commitments count for good.
+
+        Parameters
+        ----------
+        commitments : mapping of int to bytes
+            By party, of all parties.
+
+        Raises
+        ------
+        BatchMismatch
+            With the party that has committed to another release now.
+        """
+        given = {str(number): one.hex() for number, one in commitments.items()}
+        kept = self._fields.commitments
+        for number, one in given.items():
+            if kept and kept.get(number) != one:
+                raise BatchMismatch(
+                    f"party {number} commits to another release than in an earlier run, when it may have seen those of "
+                    "the others since; or it has lost its folder, and can only take part with the one that it had",
+                    int(number),
+                )
+        if not kept:
+            self._fields = msgspec.structs.replace(self._fields, commitments=given)
+            self._write()
+
     def _write(self) -> None:
+        self._fields = self._fields.sealed()
         _write_private(self._folder / RECORD_FILE, msgspec.json.encode(self._fields))
 
 
 def read_record(folder: Path) -> Fields | None:
-    """Return what the record of a folder says, or None where there is none."""
+    """Return what the record of a folder says, or None where there is none.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, was damaged, or is gone from beside a release.
+    """
     path = folder / RECORD_FILE
     try:
         fields = read_json(read_bytes(path), Fields)
-        if (
-            len(bytes.fromhex(fields.coin)) != 32
-            or fields.comparisons < 0
-            or (fields.toss is None) != (fields.own is None)
-        ):
-            raise ReadError("fields that do not fit together")
+        if fields.format == FORMAT:
+            _require_whole_record(fields)
     except FileNotFoundError:
+        if (folder / OWN_FILE).exists():
+            raise InputError(
+                f"{path}: none given, but {OWN_FILE} lies beside it: the record of that release expected, which says "
+                "what all parties had committed to; restore it, nothing replaces it"
+            ) from None
         return None
     except (OSError, ValueError) as error:
-        raise InputError(f"{path}: the record of a party expected: {printable(str(error))}") from error
+        raise InputError(
+            f"{path}: the record of a party expected: {printable(str(error))}; restore it, nothing replaces it"
+        ) from error
     if fields.format != FORMAT:
         raise InputError(f"{path}: format {fields.format} given, {FORMAT} expected")
     return fields
+
+
+def _require_whole_record(fields: Fields) -> None:
+    if fields.checksum != fields.sealed().checksum:
+        raise ReadError("it is damaged")
+    if len({fields.toss is None, fields.own is None, fields.nonce is None}) > 1 or (
+        fields.commitments and fields.own is None
+    ):
+        raise ReadError("fields that do not fit together")
 
 
 def refuse_spent(folder: Path) -> None:

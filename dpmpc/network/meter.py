@@ -117,20 +117,21 @@ def rounded(report: RunStatistics) -> RunStatistics:
     noise. Many draws change a run by far less than a tenth of a second.
     """
     phases = {
-        name: PhaseCost(_tenths(cost.wall_s), _tenths(cost.cpu_s), cost.bytes_sent)
+        name: PhaseCost(tenths(cost.wall_s), tenths(cost.cpu_s), cost.bytes_sent)
         for name, cost in report.phases.items()
     }
     return msgspec.structs.replace(
         report,
-        setup_s=_tenths(report.setup_s),
+        setup_s=tenths(report.setup_s),
         phases=phases,
-        total_s=_tenths(report.total_s),
-        cpu_s=_tenths(report.cpu_s),
+        total_s=tenths(report.total_s),
+        cpu_s=tenths(report.cpu_s),
         peak_rss_mb=float(math.ceil(report.peak_rss_mb)),
     )
 
 
-def _tenths(seconds: float) -> float:
+def tenths(seconds: float) -> float:
+    """Return seconds rounded up to the next tenth."""
     return math.ceil(seconds * 10) / 10
 
 

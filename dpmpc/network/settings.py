@@ -136,7 +136,7 @@ def digest_of(program: str, arguments: dict[str, Any]) -> str:
     """Return a digest of what all parties are about to do, for programs that have none of their own."""
     try:
         canonical = msgspec.json.encode([program, arguments], order="sorted")
-    except TypeError as error:
+    except (TypeError, UnicodeEncodeError) as error:  # of an object, or of half a surrogate pair
         raise InputError(f"arguments: {sorted(arguments)} given, plain data expected: {error}") from error
     return hashlib.sha256(canonical).hexdigest()
 

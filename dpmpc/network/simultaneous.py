@@ -8,8 +8,10 @@
 
 Promised: a content does not depend on another party's in the same step, and all parties read the same (SHA-256 as a
 random oracle; the random bytes hide contents that could be guessed). Not promised: that a party shows its content after
-it has read the others'. Where digests differ among three parties or more, an error names nobody: one of them lies, and
-it may be the one whose digest differs or the one that told two stories.
+it has read the others', or that it shows the same content when the program runs again. A step that may be repeated
+takes the random bytes that it had before, so that the commitment is the same, and a function that keeps everybody's
+commitments, and refuses others, before anything is shown. Where digests differ among three parties or more, an error
+names nobody: one of them lies, and it may be the one whose digest differs or the one that told two stories.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import hmac
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,8 +68,19 @@ def commitment(number: int, task: bytes, step: str, nonce: bytes, content: bytes
     return hashed.digest()
 
 
-async def fix(party: Party, step: str, content: bytes | memoryview) -> Fixed:
-    """Commit to a content; return when all have, and all know the same commitments.
+async def fix(party: Party, step: str, content: bytes | memoryview, nonce: bytes | None = None) -> Fixed:
+    """Commit to a content; return when all have, and all know the same commitments to the same step.
+
+    Parameters
+    ----------
+    party : Party
+        This party.
+    step : str
+        The name of the step.
+    content : bytes
+        What this party is going to show.
+    nonce : bytes, optional
+        The random bytes of an earlier commitment to this content; fresh ones by default.
 
     Raises
     ------
@@ -75,10 +88,10 @@ async def fix(party: Party, step: str, content: bytes | memoryview) -> Fixed:
         If another party knows other commitments. It is named where there are only two parties.
     """
     settings = party.runtime.settings
-    nonce = Stream.from_os().bytes(NONCE_BYTES)
+    nonce = nonce or Stream.from_os().bytes(NONCE_BYTES)
     own = commitment(party.pid, settings.task_digest, step, nonce, content)
     commitments = await exchange_bytes(party, Kind.COMMITMENT, own, DIGEST_BYTES)
-    known = hashlib.sha256(b"".join(commitments)).digest()
+    known = hashlib.sha256(hashlib.sha256(step.encode()).digest() + b"".join(commitments)).digest()
     for number, other in zip(
         settings.members, await exchange_bytes(party, Kind.DIGEST, known, DIGEST_BYTES), strict=True
     ):
@@ -101,7 +114,13 @@ async def show_bytes(party: Party, step: str, content: bytes) -> list[bytes]:
 
 
 async def show_words(
-    party: Party, step: str, own: NDArray[np.uint64], shapes: Mapping[int, tuple[int, ...]]
+    party: Party,
+    step: str,
+    own: NDArray[np.uint64],
+    shapes: Mapping[int, tuple[int, ...]],
+    *,
+    nonce: bytes | None = None,
+    keep: Callable[[Mapping[int, bytes]], None] | None = None,
 ) -> list[NDArray[np.uint64]]:
     """Exchange arrays of 64-bit words, little-endian; return everybody's, in the order of the parties.
 
@@ -115,9 +134,15 @@ async def show_words(
         What this party shows.
     shapes : mapping of int to tuple
         The shape of what each party has to show.
+    nonce : bytes, optional
+        Those of an earlier run, in a repetition.
+    keep : callable, optional
+        Is given everybody's commitments before anything is shown, and refuses those that are not of an earlier run.
     """
     own = np.ascontiguousarray(own, "<u8")
-    fixed = await fix(party, step, memoryview(own.data).cast("B"))
+    fixed = await fix(party, step, memoryview(own.data).cast("B"), nonce)
+    if keep is not None:
+        keep(fixed.commitments)
     nonces = await exchange_bytes(party, Kind.OPENING, fixed.nonce, NONCE_BYTES)
     for peer in party.runtime.peers:
         await party.runtime.send_frame(peer, party.runtime.frame(Kind.SHARE, own))

@@ -18,7 +18,7 @@ from dpmpc.privacy.accountants import (
     released_sd,
 )
 from dpmpc.privacy.budget import BudgetLedger
-from dpmpc.privacy.calibration import account, calibrate, epsilon_against
+from dpmpc.privacy.calibration import account, calibrate, epsilon_against, require_enough
 from dpmpc.privacy.composition import Cost, composed_epsilon
 from dpmpc.privacy.concentrated import ZCDPBudget, epsilon_of_rho, rho_of_sum
 from dpmpc.privacy.exposure import EffectiveNoise, IndependentRowNoise
@@ -64,5 +64,6 @@ __all__ = [
     "mu_of_budget",
     "occupancy_failure",
     "released_sd",
+    "require_enough",
     "rho_of_sum",
 ]

@@ -79,6 +79,12 @@ class Accountant(abc.ABC):
     def epsilon(self, noise: Noise, exposure: EffectiveNoise, sensitivity: Sensitivity, delta: float) -> float:
         """Epsilon that the noise gives at delta."""
 
+    def suffices(
+        self, noise: Noise, exposure: EffectiveNoise, sensitivity: Sensitivity, epsilon: float, delta: float
+    ) -> bool:
+        """Whether the noise gives (epsilon, delta)."""
+        return self.epsilon(noise, exposure, sensitivity, delta) <= epsilon
+
     @abc.abstractmethod
     def least(self, exposure: EffectiveNoise, sensitivity: Sensitivity, epsilon: float, delta: float) -> Noise:
         """Least noise of this family that gives (epsilon, delta)."""
@@ -161,6 +167,17 @@ class _GaussianAccountant(SearchedAccountant):
         if not math.isfinite(slack):
             return math.inf
         return gaussian.epsilon_of_mu(self.mu(noise, exposure, sensitivity), delta * math.exp(-slack)) + 2 * slack
+
+    def suffices(
+        self, noise: Noise, exposure: EffectiveNoise, sensitivity: Sensitivity, epsilon: float, delta: float
+    ) -> bool:
+        """Whether the noise gives (epsilon, delta): one point of the curve, not a search for the least epsilon."""
+        slack = self.slack(noise, exposure, sensitivity)
+        if not math.isfinite(slack):
+            return False
+        left = math.nextafter(epsilon - 2 * slack, 0.0), math.nextafter(delta * math.exp(-slack), 0.0)
+        proven = gaussian.is_proven(self.mu(noise, exposure, sensitivity), *left)
+        return proven or super().suffices(noise, exposure, sensitivity, epsilon, delta)
 
     def with_variance(self, variance: float) -> Noise:
         return cast(Noise, self.family(math.sqrt(variance)))

@@ -33,6 +33,7 @@ from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import Noise
 from dpmpc.privacy import gaussian
 from dpmpc.privacy.accountants import accountant_of
+from dpmpc.privacy.exposure import EffectiveNoise
 from dpmpc.privacy.guarantee import CHECKERS, MISSING_CLIENTS, Guarantee, Preconditions
 from dpmpc.privacy.noising import NoisePlacement
 from dpmpc.sketching import PublicMatrix
@@ -127,6 +128,29 @@ def epsilon_against(
         return math.inf
 
 
+def require_enough(
+    noise: Noise,
+    sketch: PublicMatrix,
+    sensitivity: Sensitivity,
+    epsilon: float,
+    delta: float,
+    *,
+    trust: TrustModel,
+    noising: NoisePlacement,
+    exposure: EffectiveNoise | None = None,
+) -> None:
+    """Refuse noise that does not give (epsilon, delta), recomputed from public facts alone.
+
+    This is what `account` refuses, for a server that prints no guarantee. Parameters and errors are those of `account`.
+    """
+    accountant = accountant_of(noise.name)
+    spendable = _spendable(epsilon, delta, trust, pure=accountant.pure)
+    _preconditions(sketch, trust, noising)
+    exposure = exposure or noising.exposure(sketch, trust)
+    if not accountant.suffices(noise, exposure, sensitivity, epsilon, spendable):
+        account(noise, sketch, sensitivity, epsilon, delta, trust=trust, noising=noising, exposure=exposure)
+
+
 def account(
     noise: Noise,
     sketch: PublicMatrix,
@@ -139,11 +163,13 @@ def account(
     calibration: str = "joint",
     simulation: bool = False,
     conduct: str = SEMI_HONEST,
+    exposure: EffectiveNoise | None = None,
 ) -> Guarantee:
     """Say what `noise` guarantees, recomputed from public facts alone.
 
     Parameters are those of `calibrate`, with the noise itself in place of its family's name, and `conduct`: what is
-    assumed of the servers' conduct, as the secret sharing scheme says it.
+    assumed of the servers' conduct, as the secret sharing scheme says it. `exposure` is what `noising` has measured of
+    this sketch and this trust, if it has.
 
     Raises
     ------
@@ -153,7 +179,7 @@ def account(
     trust, noising = trust or TrustModel(), noising or NoisePlacement()
     accountant = accountant_of(noise.name)
     spendable = _spendable(epsilon, delta, trust, pure=accountant.pure)
-    exposure = noising.exposure(sketch, trust)
+    exposure = exposure or noising.exposure(sketch, trust)
     achieved = accountant.epsilon(noise, exposure, sensitivity, spendable)
     if achieved > epsilon:
         raise GuaranteeError(
@@ -162,14 +188,6 @@ def account(
         )
     mu = accountant.mu(noise, exposure, sensitivity)
     by_clients = noising.by == "clients"
-    preconditions = Preconditions(
-        clients=sketch.columns,
-        count_is_public=True,
-        missing=trust.dropouts,
-        missing_means=MISSING_CLIENTS,
-        noise_by=noising.counted_on(sketch),
-        verified_by=CHECKERS,
-    )
     return Guarantee(
         epsilon=epsilon,
         delta=delta,
@@ -200,7 +218,19 @@ def account(
         ),
         sources=("Burkhardt et al. 2025, Lemma 4.1 and Algorithm 1 (linear-transformation model)", *accountant.sources),
         simulation=simulation or noise.simulation_only,
-        preconditions=preconditions,
+        preconditions=_preconditions(sketch, trust, noising),
+    )
+
+
+def _preconditions(sketch: PublicMatrix, trust: TrustModel, noising: NoisePlacement) -> Preconditions:
+    """Return what every proof here takes as given."""
+    return Preconditions(
+        clients=sketch.columns,
+        count_is_public=True,
+        missing=trust.dropouts,
+        missing_means=MISSING_CLIENTS,
+        noise_by=noising.counted_on(sketch),
+        verified_by=CHECKERS,
     )
 
 

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from dpmpc.network.meter import PhaseCost, RunStatistics
+from dpmpc.network.meter import PhaseCost, RunStatistics, rounded, tenths
 from dpmpc.networked import NetworkedRun
 from dpmpc.privacy import Guarantee
 from dpmpc.randomness import KEY_BYTES
@@ -108,14 +108,24 @@ def fit_fields(
     return {
         "model": model,
         **task_fields(run.release.task, features),
-        "timing": {
-            "per_server": [server_fields(report) for report in run.servers],
-            "clients_s": run.clients_s,
-            "analyst_setup_s": run.analyst.setup_s,
-            "analysis_s": run.analyst.phases["fit"].wall_s,
-            "wall_s": wall_s,
-        },
+        "timing": _timing(run, run.servers, wall_s),
         "result": result,
+    }
+
+
+def public_timing(run: NetworkedRun, *, wall_s: float) -> dict[str, Any]:
+    """Return "timing" for a page that may be published: seconds and megabytes rounded up, as servers tell them."""
+    exact = _timing(run, [rounded(report) for report in run.servers], wall_s)
+    return {name: tenths(value) if name.endswith("_s") else value for name, value in exact.items()}
+
+
+def _timing(run: NetworkedRun, servers: Sequence[RunStatistics], wall_s: float) -> dict[str, Any]:
+    return {
+        "per_server": [server_fields(report) for report in servers],
+        "clients_s": run.clients_s,
+        "analyst_setup_s": run.analyst.setup_s,
+        "analysis_s": run.analyst.phases["fit"].wall_s,
+        "wall_s": wall_s,
     }
 
 

@@ -1,6 +1,7 @@
 """The task file of a collection, and the records of its uploads."""
 
 import contextlib
+import dataclasses
 import datetime
 import json
 import math
@@ -10,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -114,6 +116,41 @@ def test_a_wrong_field_is_named(sketched, change, told):
     fields = json.loads(json.dumps(sketched.to_dict(), default=lambda time: time.isoformat()))
     with pytest.raises(InputError, match=told):
         Collection.from_dict({**fields, **change})
+
+
+def texts_of(fields, path=()):
+    """The place of every text in plain data."""
+    if isinstance(fields, str):
+        yield path
+    for key, value in fields.items() if isinstance(fields, dict) else enumerate(fields if path else ()):
+        if isinstance(value, str | dict | list):
+            yield from texts_of(value, (*path, key)) if not isinstance(value, str) else [(*path, key)]
+
+
+def test_half_a_surrogate_pair_is_refused_in_every_text_and_key(sketched):
+    """No file and no digest could hold it."""
+    plain = json.dumps(sketched.to_dict(), default=lambda time: time.isoformat())
+    places = list(texts_of(json.loads(plain)))
+    assert {("name",), ("servers", 0, "url"), ("task", "sharing")} <= set(places)
+    for place in places:
+        fields = inner = json.loads(plain)
+        for key in place[:-1]:
+            inner = inner[key]
+        inner[place[-1]] += "\ud800"
+        with pytest.raises(InputError):
+            Collection.from_dict(fields)
+    for fields in (json.loads(plain) | {"\ud800": 1}, json.loads(plain) | {"task": {"\udfff": 1}}):
+        with pytest.raises(InputError, match="surrogate"):
+            Collection.from_dict(fields)
+
+
+@pytest.mark.parametrize("change", [{"name": "a trial\udcff"}, {"url": "https://a\udcff.example"}])
+def test_what_a_command_makes_of_bytes_that_are_no_text_is_refused(sketched, change):
+    entry = sketched.servers[0]
+    if "url" in change:
+        change = {"servers": (msgspec.structs.replace(entry, **change), *sketched.servers[1:])}
+    with pytest.raises(InputError, match=r"name: |servers: url"):
+        dataclasses.replace(sketched, **change)
 
 
 @pytest.mark.parametrize("sigma", [math.inf, math.nan])

@@ -431,6 +431,23 @@ def test_a_party_that_is_asked_to_end_leaves_no_process(command_files, unused_po
         connect(unused_ports[1])
 
 
+def hostile_and_honest(folder, deed, loot):
+    """Run owner 0 as a hostile one, the others as they are; return exit statuses and what the others were told."""
+    thief = [sys.executable, "-m", "support.hostile.owners", deed, str(folder / "prepared" / "party-0")]
+    thief += ["--data", str(folder / "party0.csv"), "--key", "id", "--loot", str(loot)]
+    processes = [subprocess.Popen(thief, cwd=Path(__file__).parents[1])]
+    processes += [
+        subprocess.Popen([sys.executable, "-m", "dpmpc", *party_command(folder, party)], stderr=subprocess.PIPE)
+        for party in (1, 2)
+    ]
+    statuses = [process.wait(timeout=110) for process in processes]
+    told = []
+    for process in processes[1:]:
+        told.append(process.stderr.read())
+        process.stderr.close()
+    return statuses, told
+
+
 def test_whoever_leaves_with_a_release_gets_the_same_bytes_the_next_time(command_files, unused_ports):
     """Owner 0 takes the others' releases and ends; they run again, it does so again, then it takes part in earnest."""
     plan = ["--rows", str(ROWS), "--subjects", str(SUBJECTS), *PLAN, *bounds_of(command_files)]
@@ -438,32 +455,20 @@ def test_whoever_leaves_with_a_release_gets_the_same_bytes_the_next_time(command
     stolen = []
     for attempt in range(2):
         loot = command_files / f"loot{attempt}.npz"
-        thief = [sys.executable, "-m", "support.hostile.owners", "leave with the releases"]
-        thief += [
-            str(command_files / "prepared" / "party-0"),
-            "--data",
-            str(command_files / "party0.csv"),
-            "--key",
-            "id",
-        ]
-        processes = [subprocess.Popen([*thief, "--loot", str(loot)], cwd=Path(__file__).parents[1])]
-        processes += [
-            subprocess.Popen(
-                [sys.executable, "-m", "dpmpc", *party_command(command_files, party)], stderr=subprocess.PIPE
-            )
-            for party in (1, 2)
-        ]
-        assert [process.wait(timeout=110) for process in processes] == [9, 3, 3]
-        told = [process.stderr.read() for process in processes[1:]]
+        statuses, told = hostile_and_honest(command_files, "leave with the releases", loot)
+        assert statuses == [9, 3, 3]
         assert all(b"run again in the same folder, which sends the same bytes" in text for text in told)
         assert any(b"PartyLost" in text for text in told)
-        for process in processes[1:]:
-            process.stderr.close()
         with np.load(loot) as file:
             stolen.append([file[name].view(np.int64) for name in file.files])
         assert not (command_files / "public1").exists()
     for before, after in zip(*stolen, strict=True):
         assert (before == after).all()
+    for deed in ("fit its release to the loot", "forget its release"):
+        statuses, told = hostile_and_honest(command_files, deed, loot)
+        assert statuses[1:] == [3, 3]
+        assert all(b"party 0 commits to another release than in an earlier run" in text for text in told)
+        assert not any((command_files / f"public{party}").exists() for party in range(3))
     started = [
         subprocess.Popen([sys.executable, "-m", "dpmpc", *party_command(command_files, party)]) for party in range(3)
     ]
@@ -489,6 +494,13 @@ def await_listener(address):
 def test_more_rows_than_a_message_holds_are_refused_at_once(command_files, capsys):
     assert simulate(command_files, "--out", command_files / "public", "--rows", 99999999) == 2
     assert "rows: 99999999 given, at most 16777152 expected" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", [["--names", "a", "b", "c\udcff"], ["--date", "\udcff"]])
+def test_bytes_of_a_command_that_are_no_text_are_refused(command_files, capsys, option):
+    assert simulate(command_files, "--out", command_files / "public", "--rows", ROWS, *option) == 2
+    assert "arguments: " in capsys.readouterr().err
+    assert not (command_files / "public").exists()
 
 
 def test_no_rows_are_not_the_default(command_files, capsys):

@@ -1,18 +1,30 @@
 """What a party's folder remembers: one agreement, one coin, one release, and how often ids were compared."""
 
+import contextlib
 import json
 import os
 import stat
 
+import msgspec
 import numpy as np
 import pytest
 
 from dpmpc.data_release import record as record_module
-from dpmpc.data_release.record import LOCK_FILE, MOST_COMPARISONS, OWN_FILE, RECORD_FILE, Record, refuse_spent
-from dpmpc.errors import InputError
+from dpmpc.data_release.record import (
+    LOCK_FILE,
+    MOST_COMPARISONS,
+    OWN_FILE,
+    RECORD_FILE,
+    Fields,
+    Record,
+    read_record,
+    refuse_spent,
+)
+from dpmpc.errors import BatchMismatch, InputError
 
 AGREEMENT, COIN, TOSS = "ab" * 32, b"c" * 32, b"t" * 32
 OWN = np.arange(-3, 3).reshape(3, 2)
+COMMITMENTS = {0: b"a" * 32, 1: b"b" * 32, 2: b"c" * 32}
 
 
 def record_of(folder, **changes):
@@ -68,7 +80,9 @@ def test_what_is_written_is_on_the_disk_before_it_counts(tmp_path, monkeypatch):
     with record_of(tmp_path) as record:
         record.begin_comparison()
         record.keep(TOSS, OWN)
-    assert synced == [RECORD_FILE, RECORD_FILE, OWN_FILE, RECORD_FILE]
+        record.keep_commitments(COMMITMENTS)
+        record.keep_commitments(COMMITMENTS)
+    assert synced == [RECORD_FILE, RECORD_FILE, OWN_FILE, RECORD_FILE, RECORD_FILE]
 
 
 def test_another_toss_or_agreement_is_refused(tmp_path):
@@ -108,7 +122,97 @@ def test_a_damaged_release_is_not_sent(tmp_path, change):
         record.own_release(TOSS, OWN.shape)
 
 
-GOOD = {"format": 1, "agreement": AGREEMENT, "coin": COIN.hex()}
+def test_the_nonce_of_the_commitment_is_drawn_once(tmp_path):
+    with record_of(tmp_path) as record:
+        with pytest.raises(InputError, match="holds no release"):
+            _ = record.nonce
+        record.keep(TOSS, OWN)
+        first = record.nonce
+    assert len(first) == 32
+    with record_of(tmp_path) as record:
+        assert record.nonce == first
+    other = tmp_path / "other"
+    other.mkdir()
+    with record_of(other) as record:
+        record.keep(TOSS, OWN)
+        assert record.nonce != first
+
+
+@pytest.mark.parametrize("changed", COMMITMENTS)
+def test_the_first_commitments_count_for_good_and_who_changes_one_is_named(tmp_path, changed):
+    with record_of(tmp_path) as record:
+        record.keep(TOSS, OWN)
+        record.keep_commitments(COMMITMENTS)
+    before = (tmp_path / RECORD_FILE).read_bytes()
+    for _ in range(2):
+        with record_of(tmp_path) as record:
+            record.keep_commitments(COMMITMENTS)
+            with pytest.raises(BatchMismatch, match=f"party {changed} commits to another release") as failure:
+                record.keep_commitments(COMMITMENTS | {changed: b"x" * 32})
+            assert failure.value.party == changed
+            record.keep_commitments(COMMITMENTS)
+    assert (tmp_path / RECORD_FILE).read_bytes() == before
+
+
+def test_a_party_that_was_not_there_at_first_is_refused(tmp_path):
+    with record_of(tmp_path) as record:
+        record.keep(TOSS, OWN)
+        record.keep_commitments(COMMITMENTS)
+        with pytest.raises(BatchMismatch, match="party 3"):
+            record.keep_commitments(COMMITMENTS | {3: b"d" * 32})
+
+
+def test_a_record_that_is_gone_from_beside_its_release_is_not_begun_anew(tmp_path):
+    """Another coin, other noise and no commitments: what a party that has lost its memory may not do."""
+    with record_of(tmp_path) as record:
+        record.keep(TOSS, OWN)
+    (tmp_path / RECORD_FILE).unlink()
+    with pytest.raises(InputError, match=r"own-release\.words lies beside it: .* restore it, nothing replaces it"):
+        record_of(tmp_path)
+    assert not (tmp_path / RECORD_FILE).exists()
+
+
+def test_a_release_that_a_crash_left_without_its_record_was_never_shown_and_is_made_again(tmp_path, monkeypatch):
+    """The process ends between the two writes of `keep`: the record says that there is no release."""
+    with record_of(tmp_path) as record:
+        monkeypatch.setattr(record, "_write", lambda: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            record.keep(TOSS, OWN)
+    with record_of(tmp_path) as record:
+        assert record.own_release(TOSS, OWN.shape) is None
+        record.keep(TOSS, OWN + 1)
+    with record_of(tmp_path) as record:
+        assert (record.own_release(TOSS, OWN.shape) == OWN + 1).all()
+
+
+def test_any_bit_of_a_record_that_changes_is_noticed_and_accuses_nobody(tmp_path):
+    with record_of(tmp_path) as record:
+        record.keep(TOSS, OWN)
+        record.keep_commitments(COMMITMENTS)
+    path, content = tmp_path / RECORD_FILE, (tmp_path / RECORD_FILE).read_bytes()
+    honest = read_record(tmp_path)
+    for position in range(len(content)):
+        for bit in (0, 2, 5):
+            path.write_bytes(content[:position] + bytes([content[position] ^ 1 << bit]) + content[position + 1 :])
+            with contextlib.suppress(InputError):
+                assert read_record(tmp_path) == honest
+
+
+GOOD = Fields(2, AGREEMENT, COIN.hex())
+MADE = {"toss": "00" * 32, "own": "00" * 32, "nonce": "00" * 32}
+
+
+def written(**changes):
+    """A record with its checksum, changed or with fields that the class has not."""
+    fields = json.loads(msgspec.json.encode(GOOD)) | changes
+    known = Fields(**{name: fields[name] for name in Fields.__struct_fields__})
+    return json.dumps(fields | {"checksum": known.sealed().checksum}).encode()
+
+
+@pytest.mark.parametrize("changes", [{}, MADE, MADE | {"commitments": {"0": "00" * 32}}], ids=repr)
+def test_a_record_is_read(tmp_path, changes):
+    (tmp_path / RECORD_FILE).write_bytes(written(**changes))
+    record_of(tmp_path).close()
 
 
 @pytest.mark.parametrize(
@@ -118,13 +222,18 @@ GOOD = {"format": 1, "agreement": AGREEMENT, "coin": COIN.hex()}
         b"\xff",
         b"[" * 100_000,
         b" " * (1 << 23),
-        json.dumps(GOOD | {"format": 2}).encode(),
-        json.dumps(GOOD | {"coin": "00"}).encode(),
-        json.dumps(GOOD | {"coin": "x" * 64}).encode(),
-        json.dumps(GOOD | {"comparisons": -1}).encode(),
-        json.dumps(GOOD | {"toss": "00"}).encode(),
-        json.dumps(GOOD | {"own": "00"}).encode(),
-        json.dumps(GOOD | {"more": 1}).encode(),
+        written(format=1),
+        written(coin="00"),
+        written(coin="x" * 64),
+        written(comparisons=-1),
+        written(toss="00" * 32),
+        written(own="00" * 32),
+        written(nonce="00" * 32),
+        written(**MADE | {"nonce": None}),
+        written(commitments={"0": "00" * 32}),
+        written(**MADE, commitments={"0": "00"}),
+        written(more=1),
+        written()[:-3] + b'0"}',
     ],
     ids=lambda content: content[-20:].decode(errors="replace"),
 )

@@ -125,6 +125,42 @@ def test_other_words_than_the_committed_ones_are_refused_by_name():
     assert outcomes[0].party == outcomes[2].party == 1
 
 
+def test_commitments_to_different_steps_are_not_taken_for_each_other():
+    """Party 0 believes that the first step is on, party 1 the second: no commitment is kept, and nobody shows."""
+    kept = []
+
+    def saying(step):
+        async def run(party):
+            own = np.zeros((1, 1), np.uint64)
+            return await show_words(party, step, own, {0: (1, 1), 1: (1, 1)}, keep=kept.append)
+
+        return run
+
+    outcomes = run_linked([saying("release"), saying("key")])
+    assert all(isinstance(outcome, BatchMismatch) for outcome in outcomes)
+    assert kept == []
+
+
+def test_a_repeated_commitment_is_the_same_and_is_kept_before_anything_is_shown():
+    kept = []
+
+    async def run(party):
+        def keep(commitments):
+            kept.append(commitments)
+            assert {frame.kind for frame in party.runtime.sent} == {Kind.COMMITMENT, Kind.DIGEST}
+            if len(kept) > 4:
+                raise BatchMismatch("another", 1)
+
+        own = np.full((1, 1), party.pid, np.uint64)
+        return await show_words(party, "array", own, {0: (1, 1), 1: (1, 1)}, nonce=b"n" * 32, keep=keep)
+
+    first, second, refused = (run_linked([run] * 2) for _ in range(3))
+    assert [[int(part[0, 0]) for part in words] for words in first] == [[0, 1]] * 2
+    assert kept[0] == kept[1] == kept[2] == kept[3]
+    assert len(second) == 2
+    assert all(isinstance(outcome, BatchMismatch | PartyLost) for outcome in refused)
+
+
 @pytest.mark.parametrize(("parties", "named"), [(2, 1), (3, None)])
 def test_two_commitments_of_one_party_end_the_run_and_no_honest_party_is_named(parties, named):
     """Of two parties the liar is the other one; among three, those who compare cannot tell who told two stories."""
@@ -232,7 +268,10 @@ def mix(tmp_path, monkeypatch):
                 raise BatchMismatch("other ids")
             return list(range(len(ids)))
 
-        async def join(party, task, own):
+        async def all_have_released(party, own):
+            return False
+
+        async def join(party, task, own, record):
             seen["shown"] = own.tobytes()
             assert (tmp_path / "own-release.words").read_bytes() == own.tobytes(), "kept before it is sent"
             assert (
@@ -241,6 +280,7 @@ def mix(tmp_path, monkeypatch):
             raise PartyLost("lost party 1", 1)
 
         monkeypatch.setattr(random_mixing, "toss_coins", toss)
+        monkeypatch.setattr(random_mixing, "all_have_released", all_have_released)
         monkeypatch.setattr(random_mixing, "align", aligned)
         monkeypatch.setattr(random_mixing, "join", join)
 

@@ -1,6 +1,7 @@
 """Owners of columns who do not keep to the protocol of `dpmpc mix`; by hand, one party of a prepared release::
 
-    python -m support.hostile.owners "leave with the releases" plan/party-0 --data a.csv --key id --loot stolen.npy
+    python -m support.hostile.owners "leave with the releases" plan/party-0 --data a.csv --key id --loot stolen.npz
+    python -m support.hostile.owners "fit its release to the loot" plan/party-0 --data a.csv --key id --loot stolen.npz
 
 `misbehave` changes what a party sends. It runs inside that party's process, and knows what the party knows.
 """
@@ -16,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from dpmpc.data_release import equality
+from dpmpc.data_release.record import Record
 from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.settings import read_settings
 
@@ -31,7 +33,8 @@ FRAMES = {
 }
 WORDS = ("show another release", "show two releases", "send a wrong shape", "die before it releases")
 COMPARISON = ("prove nothing", "guess")
-DEEDS = (*FRAMES, *WORDS, *COMPARISON, "leave with the releases")
+REPETITION = ("leave with the releases", "fit its release to the loot", "forget its release")
+DEEDS = (*FRAMES, *WORDS, *COMPARISON, *REPETITION)
 
 
 def misbehave(party, deed, guess=0):
@@ -40,6 +43,8 @@ def misbehave(party, deed, guess=0):
         raise ValueError(f"deed: {deed!r} given, one of {', '.join(DEEDS)} expected")
     if deed in COMPARISON:
         lie_in_comparison(deed, guess)
+    if deed in REPETITION:
+        forget_commitments(deed)
     runtime, send, counts = party.runtime, party.runtime.send_frame, collections.Counter()
 
     async def send_frame(receiver, frame):
@@ -73,6 +78,21 @@ async def altered_release(runtime, deed, receiver, frame):
     if deed == "send a wrong shape":
         return runtime.frame(Kind.SHARE, frame.words[1:])
     return frame
+
+
+def forget_commitments(deed):
+    """Commit in a repetition to something else than before: another nonce, or a release made of the others'."""
+    if deed != "leave with the releases":
+        Record.nonce = property(lambda record: os.urandom(32))
+        Record.keep_commitments = lambda record, commitments: None
+    if deed == "fit its release to the loot":
+
+        def fitted(record, toss, shape):
+            with np.load(os.environ[LOOT]) as stolen:
+                seen = sum(stolen[name].astype(np.uint64).sum(axis=1, dtype=np.uint64) for name in stolen.files)
+            return np.repeat((np.uint64(0) - seen)[:, None], shape[1], axis=1).view(np.int64)
+
+        Record.own_release = fitted
 
 
 def lie_in_comparison(deed, guess):

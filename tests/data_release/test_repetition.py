@@ -1,0 +1,262 @@
+"""Owners that run again after a run that failed: the others keep them to what they had committed to.
+
+All owners run in this process, each with its folder on the disk; a crash is an exception from a step of the program.
+"""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from dpmpc.data_release import MixedRelease, design
+from dpmpc.data_release.networked import RELEASE_FILE, Source, public_arguments, write_source
+from dpmpc.data_release.record import MOST_COMPARISONS, OWN_FILE, RECORD_FILE, Record, read_record
+from dpmpc.errors import BatchMismatch, InputError, MalformedFrame, PartyLost
+from dpmpc.network.frames import Kind
+from dpmpc.network.settings import digest_of
+from dpmpc.protocols import random_mixing
+from support.linked_parties import run_linked
+
+COLUMNS, SUBJECTS = (["x"], ["y", "z"], ["w"]), 8
+IDS = [f"person-{number}" for number in range(SUBJECTS)]
+OTHER_NONCE = b"n" * 32
+
+
+class Crash(Exception):
+    """The process of a party ends."""
+
+
+class Owners:
+    """Three owners with folders that stay from run to run."""
+
+    def __init__(self, folder):
+        self.arguments = public_arguments(design(COLUMNS, SUBJECTS, 1.0, 1e-5, rows=None), ["a", "b", "c"], "dgm")
+        self.folders = [folder / f"party-{number}" for number in range(3)]
+        for there, names in zip(self.folders, COLUMNS, strict=True):
+            there.mkdir()
+            cells = ",".join(["0.5"] * len(names))
+            rows = "".join(f"{name},{cells}\n" for name in IDS)
+            (there / "data.csv").write_text(f"id,{','.join(names)}\n{rows}")
+            write_source(there, Source(str(there / "data.csv"), "id"))
+
+    def run(self, deeds=None):
+        """Run all; `deeds[number](party)` changes a party before it begins. Return what each returned or raised."""
+
+        def program(number):
+            async def take_part(party):
+                party = dataclasses.replace(party, folder=self.folders[number])
+                if deeds and number in deeds:
+                    deeds[number](party)
+                return await random_mixing.main(party)
+
+            return take_part
+
+        task = digest_of("none", self.arguments)
+        return run_linked([program(number) for number in range(3)], arguments=self.arguments, task=task)
+
+    def published(self):
+        return [number for number, there in enumerate(self.folders) if (there / RELEASE_FILE).exists()]
+
+    def comparisons(self):
+        return [read_record(there).comparisons for there in self.folders]
+
+    def release(self, number):
+        return MixedRelease.load(self.folders[number] / RELEASE_FILE).sums
+
+
+@pytest.fixture
+def owners(tmp_path):
+    return Owners(tmp_path)
+
+
+def before(kind, what, nth=1):
+    """A party that does something before the nth time that it sends a frame of a kind."""
+
+    def deed(party):
+        send, seen = party.runtime.send_frame, []
+
+        async def send_frame(receiver, frame):
+            seen.append(frame.kind)
+            if seen.count(kind) == nth and frame.kind == kind:
+                what(party)
+            await send(receiver, frame)
+
+        party.runtime.send_frame = send_frame
+
+    return deed
+
+
+def crash(party):
+    raise Crash
+
+
+def as_itself(party, monkeypatch, **methods):
+    """Change what the record of one party does, and of no other."""
+    for name, changed in methods.items():
+        honest = getattr(Record, name)
+
+        def method(record, *given, honest=honest, changed=changed):
+            mine = record._folder == party.folder
+            return changed(record, *given) if mine else honest(record, *given)
+
+        monkeypatch.setattr(Record, name, method)
+
+
+def commits_to_another(monkeypatch, release=True):
+    """A party that keeps no promise: it commits to another release, or to the same with another nonce."""
+
+    def deed(party):
+        as_itself(party, monkeypatch, keep_commitments=lambda record, commitments: None)
+        nonce = Record.nonce.fget
+        changed = property(lambda record: OTHER_NONCE if record._folder == party.folder else nonce(record))
+        monkeypatch.setattr(Record, "nonce", changed)
+        if release:
+            own = Record.own_release
+            as_itself(party, monkeypatch, own_release=lambda record, toss, shape: own(record, toss, shape) + 1)
+
+    return deed
+
+
+def test_a_repetition_ends_with_the_release_that_was_committed_to(owners):
+    assert owners.run() == [{}, {}, {}]
+    first = owners.release(0)
+    assert owners.run() == [{}, {}, {}]
+    assert all((owners.release(number) == first).all() for number in range(3))
+
+
+@pytest.mark.parametrize("release", [True, False], ids=["another release", "the same under another nonce"])
+@pytest.mark.parametrize("leaves", [Kind.OPENING, Kind.SHARE], ids=["before it shows anything", "with the nonces"])
+def test_an_owner_that_commits_leaves_and_commits_to_something_else_is_named(owners, monkeypatch, leaves, release):
+    nth = 5 * 2 + 1 if leaves == Kind.OPENING else 1  # after coin and four steps of the comparison, to two peers
+    first = owners.run({1: before(leaves, crash, nth)})
+    assert isinstance(first[1], Crash)
+    assert owners.published() == []
+    with monkeypatch.context() as patched:
+        again = owners.run({1: commits_to_another(patched, release)})
+    for number in (0, 2):
+        assert isinstance(again[number], BatchMismatch)
+        assert "party 1 commits to another release than in an earlier run" in str(again[number])
+        assert again[number].party == 1
+    assert owners.published() == []
+    assert owners.run() == [{}, {}, {}], "who stands by its release may still take part"
+
+
+def test_nothing_is_shown_to_an_owner_that_has_changed_its_commitment(owners, monkeypatch):
+    owners.run({1: before(Kind.SHARE, crash)})
+    shown = []
+
+    def watch(party):
+        send = party.runtime.send_frame
+
+        async def send_frame(receiver, frame):
+            shown.append((frame.kind, len(frame.raw or b"")))
+            await send(receiver, frame)
+
+        party.runtime.send_frame = send_frame
+
+    with monkeypatch.context() as patched:
+        owners.run({0: watch, 1: commits_to_another(patched), 2: watch})
+    assert Kind.SHARE not in {kind for kind, _ in shown}
+    assert [kind for kind, _ in shown].count(Kind.OPENING) == 2 * 2, "coins, and no nonce"
+
+
+@pytest.mark.parametrize("when", ["before it is kept", "before it is shown"])
+def test_a_crash_between_commitment_and_showing_costs_nothing(owners, monkeypatch, when):
+    """An honest owner ends there; it commits to the same again, and nobody takes it for a liar."""
+    keep = Record.keep_commitments
+
+    def ends(record, commitments):
+        if when == "before it is shown":
+            keep(record, commitments)
+        raise Crash
+
+    with monkeypatch.context() as patched:
+        first = owners.run({1: lambda party: as_itself(party, patched, keep_commitments=ends)})
+    assert isinstance(first[1], Crash)
+    assert all(isinstance(outcome, PartyLost) for outcome in (first[0], first[2]))
+    kept = [read_record(there).commitments for there in owners.folders]
+    assert set(kept[0]) == set(kept[2]) == {"0", "1", "2"}
+    assert bool(kept[1]) == (when == "before it is shown")
+    assert owners.run() == [{}, {}, {}]
+    assert [read_record(there).commitments for there in owners.folders] == [kept[0]] * 3
+
+
+def test_an_owner_that_has_lost_its_record_is_refused_by_itself(owners):
+    owners.run({1: before(Kind.SHARE, crash)})
+    (owners.folders[1] / RECORD_FILE).unlink()
+    again = owners.run()
+    assert isinstance(again[1], InputError)
+    assert "the record of that release expected" in str(again[1])
+    assert owners.published() == []
+
+
+def test_an_owner_that_has_lost_its_folder_gets_no_second_release_from_the_others(owners):
+    """It has another coin, so another toss: whoever has made its release refuses."""
+    owners.run({1: before(Kind.SHARE, crash)})
+    for name in (RECORD_FILE, OWN_FILE):
+        (owners.folders[1] / name).unlink()
+    again = owners.run()
+    for number in (0, 2):
+        assert isinstance(again[number], InputError)
+        assert "made under another toss" in str(again[number])
+    assert owners.published() == []
+
+
+def test_an_owner_with_its_old_coin_and_a_new_release_is_refused_too(owners):
+    """Its folder was put back to before it had made its release: the others keep what it had committed to."""
+    early = owners.run({1: before(Kind.COMMITMENT, crash, nth=3)})  # coin, then the comparison's first step
+    assert isinstance(early[1], Crash)
+    backup = (owners.folders[1] / RECORD_FILE).read_bytes()
+    owners.run({1: before(Kind.SHARE, crash)})
+    (owners.folders[1] / RECORD_FILE).write_bytes(backup)
+    again = owners.run()
+    for number in (0, 2):
+        assert isinstance(again[number], BatchMismatch)
+        assert again[number].party == 1
+    assert owners.published() == []
+
+
+def test_ids_are_compared_until_all_have_made_their_release_and_not_again(owners):
+    """So a party that is lost again and again while releases are shown does not use up anybody's comparisons."""
+    for _ in range(MOST_COMPARISONS + 2):
+        owners.run({1: before(Kind.SHARE, crash)})
+    assert owners.comparisons() == [1, 1, 1]
+    assert owners.run() == [{}, {}, {}]
+
+
+def test_ids_are_compared_again_for_an_owner_that_has_not_made_its_release(owners, monkeypatch):
+    with monkeypatch.context() as patched:
+        owners.run({1: lambda party: as_itself(party, patched, keep=lambda record, toss, own: crash(party))})
+    assert [there.joinpath(OWN_FILE).exists() for there in owners.folders] == [True, False, True]
+    assert owners.run() == [{}, {}, {}]
+    assert owners.comparisons() == [2, 2, 2]
+
+
+def test_whoever_says_falsely_that_it_has_made_its_release_gets_nothing_and_no_honest_owner_is_accused(owners):
+    """Party 1 tells party 0 that nothing need be compared, and party 2 that it must."""
+    owners.run({1: before(Kind.SHARE, crash)})
+
+    def two_stories(party):
+        send = party.runtime.send_frame
+
+        async def send_frame(receiver, frame):
+            if frame.kind == Kind.STANDING and receiver == 2:
+                frame = party.runtime.frame(Kind.STANDING, b"\0")
+            await send(receiver, frame)
+
+        party.runtime.send_frame = send_frame
+
+    kept = [read_record(there).commitments for there in owners.folders]
+    outcomes = owners.run({1: two_stories})
+    for number in (0, 2):
+        assert isinstance(outcomes[number], BatchMismatch | MalformedFrame | PartyLost)
+        assert outcomes[number].party in (None, 1)
+    assert [read_record(there).commitments for there in owners.folders] == kept
+    assert owners.run() == [{}, {}, {}]
+
+
+def test_sums_are_those_of_the_first_releases_of_all(owners):
+    owners.run({1: before(Kind.SHARE, crash)})
+    made = [np.frombuffer((there / OWN_FILE).read_bytes(), "<i8").reshape(SUBJECTS, -1) for there in owners.folders]
+    assert owners.run() == [{}, {}, {}]
+    assert (owners.release(0) == np.hstack(made)).all()
