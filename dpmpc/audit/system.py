@@ -8,7 +8,7 @@
 
 Every attack takes its claim from what the code promises at that time, through the functions that users call, and
 computes from the noise that is then there what the claim is worth (`dpmpc.audit.views`). A refusal with a typed error
-is no promise, so nothing of it can be refuted: `Unpromised` carries the reason.
+is not a promise, so nothing of it can be refuted: `Unpromised` carries the reason.
 
 Not promised: that these are all attacks, or that the sets of clients that are tried are the worst ones.
 """

@@ -56,7 +56,7 @@ def add_commands(commands: Any) -> None:
 
 
 def _release(options: argparse.Namespace) -> None:
-    from dpmpc.collection.conversation import CONNECT_SECONDS, run_release
+    from dpmpc.collection.release_process import CONNECT_SECONDS, run_release
     from dpmpc.collection.task_file import Collection
     from dpmpc.release import Release
     from dpmpc.render import write_report

@@ -22,7 +22,7 @@ _NO_DENSITY = 39.0  # where phi is 0 in floats
 
 
 def check_budget(epsilon: float, delta: float, *, pure: bool = False) -> None:
-    """Refuse an (epsilon, delta) that is no privacy budget.
+    """Refuse an (epsilon, delta) that is not a privacy budget.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def mu_of_budget(epsilon: float, delta: float) -> float:
     Raises
     ------
     InputError
-        If epsilon or delta is no privacy budget.
+        If epsilon or delta is not a privacy budget.
     GuaranteeError
         If that mu is out of the range in which it is computed.
     """

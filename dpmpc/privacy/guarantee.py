@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from dpmpc.arguments import require_choice, require_whole
 from dpmpc.errors import GuaranteeError
-from dpmpc.notebook import statement_html
+from dpmpc.privacy.notebook import statement_html
 from dpmpc.specification import MATRICES, STATIC_FAILURE
 
 REPLACE_ONE = "replace-one"

@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 from dpmpc.collection.certificate import require_quorum, verify
-from dpmpc.collection.conversation import run_release
 from dpmpc.collection.ledger import ReleaseLedger, State
+from dpmpc.collection.release_process import run_release
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.estimators import RidgeRegression

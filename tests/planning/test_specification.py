@@ -154,6 +154,14 @@ def test_bad_designs(change, message):
         design(ReleaseSpec.of(Schema.unit([*"ab"]), **arguments))
 
 
+@pytest.mark.parametrize("name", ["seed", "statistic", "trust", "budget", "noised_by"])
+def test_flat_keywords_have_one_name_each(name):
+    with pytest.raises(
+        InputError, match=rf"{name}: given, one of .*contribution.*noise_by.*simulation_seed.* expected"
+    ):
+        ReleaseSpec.of(Schema.unit([*"ab"]), 1000, 1.0, 1e-6, **{name: 1})
+
+
 @pytest.mark.parametrize("sketch", ["countsketch", "sum"])
 def test_a_coalition_as_large_as_a_row_is_refused_unless_servers_add_the_noise(sketch):
     collected = 100 if sketch == "countsketch" else 1000
