@@ -2,7 +2,7 @@
 
 - `MissingClients`: as many clients drop out as the guarantee allows, where that exposes somebody most.
 - `surrounded`: a hostile server denies reports of a collection until the smallest batch that may be opened is left,
-  and in it are the victim and the attacker's own people.
+  which holds the victim and the attacker's own people.
 - `RepeatedRelease`: hostile servers break a release off after they have seen an honest server's share, have it
   repeated, and demand the same reports again with another public matrix and without one client.
 

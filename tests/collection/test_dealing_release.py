@@ -40,9 +40,18 @@ def seeds(deployment, servers):
     return found
 
 
+every_number = pytest.mark.long("five servers; three and four are in the ordinary suite")
+
+
 @pytest.mark.parametrize(
     ("servers", "to", "entry"),
-    [(3, [2], None), (4, [3], 1), (4, [2, 3], None), (5, [3, 4], None), (3, [1], -1)],
+    [
+        (3, [2], None),
+        (4, [3], 1),
+        (4, [2, 3], None),
+        pytest.param(5, [3, 4], None, marks=every_number),
+        (3, [1], -1),
+    ],
     ids=["three servers", "one word of four servers", "two of four", "two of five", "the mask"],
 )
 def test_a_bad_dealer_is_left_out_and_the_rest_is_released(tmp_path, servers, to, entry):
