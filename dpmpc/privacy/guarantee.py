@@ -20,7 +20,7 @@ REPEATABLE = "the randomness can be repeated from a seed, so nobody is protected
 
 
 class Promise:
-    """What every guarantee is, whatever it promises: data classes of plain facts that say themselves in words."""
+    """Base of every guarantee: a data class of plain facts that can put itself into words."""
 
     assumptions: tuple[str, ...]
     sources: tuple[str, ...]
