@@ -177,7 +177,7 @@ def test_other_shapes_are_a_mismatch(tmp_path):
 
 
 def test_a_seed_is_refused_where_people_are_protected():
-    task = task_of(seed=None)
+    task = task_of(simulation_seed=None)
     with pytest.raises(SimulationOnly):
         cluster.transform(task, ArrayShare(np.zeros(task.share_shape, np.uint64)), simulation_key=KEY)
 
