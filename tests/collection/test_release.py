@@ -281,7 +281,7 @@ STEPS = [
     ("before", "ledger", "finish"),
     ("after", "ledger", "finish"),
 ]
-# Before anything is sealed, between seal and ledger, with the ledger bound, while shares are sent, and with a file.
+# Before anything is sealed, after the seal, with the ledger bound, before shares are sent, and with a file.
 TELLING_STEPS = [STEPS[place] for place in (2, 5, 7, 8, 12)]
 every_step = pytest.mark.long("a crash at each of fifteen places; five of them are in the ordinary suite")
 
