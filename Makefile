@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CORE := dpmpc/privacy/*,dpmpc/noise/*,dpmpc/sharing/*,dpmpc/encoding/*
 SOURCES := setup.py pyproject.toml $(wildcard csrc/*)
 
-.PHONY: demo test doctor lint format types unit coverage mutations bench docs notebooks vectors wheel clean
+.PHONY: demo test doctor lint format types unit long coverage mutations bench docs notebooks vectors wheel clean
 
 demo: .venv/installed  ## the main job: three server processes over TLS, a private ridge regression
 	$(BIN)/dpmpc demo
@@ -29,6 +29,10 @@ types: .venv/tested
 
 unit: .venv/tested  ## on all cores; the tests of a file stay together
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+
+long: .venv/tested  ## what takes longer than `make test`: the studies among the tests, then every fault
+	$(BIN)/python -m pytest --numprocesses auto --dist load --timeout 1800 -m long
+	$(MAKE) mutations
 
 coverage: .venv/tested  ## tests with the processes they start; under 95 %, or a branch of CORE left out, is a failure
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --timeout 600 --cov --cov-report=

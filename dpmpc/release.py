@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from dpmpc import storage as release_file
 from dpmpc.contributions import Rows, SecondMoments
 from dpmpc.errors import InputError, PrivacyWarning
-from dpmpc.notebook import facts_html
 from dpmpc.privacy import Guarantee
+from dpmpc.privacy.notebook import facts_html
 from dpmpc.storage import whole
 from dpmpc.task import LONGEST_CHECK, Task
 
@@ -134,7 +134,7 @@ class Release(GramSource):
         Raises
         ------
         InputError
-            If the file is no release, claims another guarantee than its public facts give, or would take longer.
+            If the file is not a release, claims another guarantee than its public facts give, or would take longer.
         GuaranteeError
             If its noise does not give the guarantee that it claims.
         """

@@ -41,7 +41,6 @@ FRACTIONAL_BITS = 16
 STATIC_FAILURE = 2.0**-60  # chance that more of a static coalition meet in some row of a matrix than accounted for
 MATRICES = 16  # that the servers of a collection may draw from one toss; any of them may be the one that is taken
 SHARE_LIMIT = 4e9
-_OLD_NAMES = {"statistic": "contribution", "seed": "simulation_seed"}  # of flat keywords in version 0.1
 RADIUS = choice("Clip rows, scaled by their bounds, to this L2 norm; None for no such limit.", symbol="C")
 
 
@@ -262,21 +261,21 @@ class ReleaseSpec(msgspec.Struct, frozen=True, kw_only=True):
             As in the class.
         **choices
             The fields of `TrustModel`, `Mechanism` and `Sketch` by their names, with ``sketch`` for the kind of
-            sketch, and the remaining fields of this class. ``statistic`` and ``seed`` are the names of version 0.1
-            for ``contribution`` and ``simulation_seed``.
+            sketch, and the remaining fields of this class.
 
         Raises
         ------
         InputError
             If a keyword is none of these.
         """
-        values = {_OLD_NAMES.get(name, name): value for name, value in choices.items()}
+        values = dict(choices)
         if "sketch" in values:
             values["kind"] = values.pop("sketch")
         trust, mechanism, sketch = _taken(TrustModel, values), _taken(Mechanism, values), _taken(Sketch, values)
-        unknown = values.keys() - set(cls.__struct_fields__)
+        own = set(cls.__struct_fields__) - {"schema", "clients", "budget", "trust", "mechanism", "sketch"}
+        unknown = values.keys() - own
         if unknown:
-            raise InputError(f"{min(unknown)}: given, one of {', '.join(sorted(flat_choices()))} expected")
+            raise InputError(f"{min(unknown)}: given, one of {', '.join(sorted(own | flat_choices().keys()))} expected")
         budget = Budget(epsilon, delta)
         return cls(
             schema=schema, clients=clients, budget=budget, trust=trust, mechanism=mechanism, sketch=sketch, **values

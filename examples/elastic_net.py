@@ -14,9 +14,9 @@ import numpy as np
 from sklearn.linear_model import ElasticNet
 
 from dpmpc.estimators.base import LinearPredictor, PrivateLinearModel, column_index, in_units, table_of
+from dpmpc.estimators.scikit import name_features, remember_features
 from dpmpc.linear_algebra import LinearModel
 from dpmpc.release import GramRelease, Release
-from dpmpc.scikit import name_features, remember_features
 
 
 @dataclasses.dataclass(eq=False, repr=False)

@@ -153,7 +153,7 @@ def check(task: Task) -> Task:
     require_shamir(task)
     if not isinstance(task.statistic, ItemSketch):
         raise InputError(f"statistic: {task.statistic.name!r} given, 'item-sketch' expected")
-    require_room(task, bits_of_square(task))  # p = 2^61 - 1 is no square
+    require_room(task, bits_of_square(task))  # p = 2^61 - 1 is not a square
     return task
 
 

@@ -117,7 +117,7 @@ def first_failure(folder: Path, suite: Sequence[str], slow: Sequence[str]) -> st
     os.environ["PYTHONPATH"] = str(folder)
     sys.path.insert(0, str(folder))
     # Hypothesis's own profile "ci" repeats its examples and has no deadlines: a busy machine is no fault.
-    options = ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-profile=ci"]
+    options = ["-x", "-q", "-m", "", "-p", "no:cacheprovider", "--hypothesis-profile=ci"]  # long ones, too
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
         status = pytest.main([*options, *(f"--deselect={test}" for test in slow), *suite])

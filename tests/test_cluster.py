@@ -27,12 +27,12 @@ CHOICES = [{"ring": ring, "copies": copies} for ring in ("ring64", "mersenne61")
 
 
 def task_of(**choices):
-    choices = {"sketch": "osnap", "rows": 20, "sparsity": 4, "seed": 3, **choices}
-    return design(ReleaseSpec.of(Schema.unit(["a", "b", "y"]), CLIENTS, 1.0, 1e-6, **choices))
+    choices = {"clients": CLIENTS, "sketch": "osnap", "rows": 20, "sparsity": 4, "simulation_seed": 3, **choices}
+    return design(ReleaseSpec.of(Schema.unit(["a", "b", "y"]), epsilon=1.0, delta=1e-6, **choices))
 
 
 def shares_of(task):
-    rows = np.random.default_rng(1).uniform(-1, 1, (CLIENTS, WIDTH))
+    rows = np.random.default_rng(1).uniform(-1, 1, (task.clients, WIDTH))
     return share_batch(task, rows, stream=Stream.from_seed(8))
 
 
@@ -83,11 +83,18 @@ def test_a_cluster_gives_the_bits_of_one_machine(choices, client, tmp_path):
     assert (cluster.transform(task, keyed, chunk=CHUNK, **options) == expected).all()
 
 
-@pytest.mark.parametrize("chunk", [None, 1, CLIENTS - 1, CLIENTS])
+def chunkings():
+    """Numbers of clients and of them in a chunk; a graph of 2,000 chunks takes seconds."""
+    yield from ((clients, chunk) for clients in (100, CLIENTS) for chunk in (None, clients - 1, clients))
+    yield 100, 1
+    yield pytest.param(CLIENTS, 1, marks=pytest.mark.long("a chunk for each of 2,000 clients, not of 100"))
+
+
+@pytest.mark.parametrize(("clients", "chunk"), list(chunkings()))
 @pytest.mark.parametrize("piece", [1, 1000, cluster.CHUNK_BYTES])
-def test_the_result_does_not_depend_on_chunks(chunk, piece, monkeypatch):
+def test_the_result_does_not_depend_on_chunks(clients, chunk, piece, monkeypatch):
     monkeypatch.setattr(cluster, "CHUNK_BYTES", piece)
-    task = task_of(sketch="sum", rows=None, sparsity=None)
+    task = task_of(clients=clients, sketch="sum", rows=None, sparsity=None)
     share = shares_of(task)[-1]
     assert (cluster.transform(task, share, chunk=chunk) == server.transform(task, share)).all()
 
@@ -170,7 +177,7 @@ def test_other_shapes_are_a_mismatch(tmp_path):
 
 
 def test_a_seed_is_refused_where_people_are_protected():
-    task = task_of(seed=None)
+    task = task_of(simulation_seed=None)
     with pytest.raises(SimulationOnly):
         cluster.transform(task, ArrayShare(np.zeros(task.share_shape, np.uint64)), simulation_key=KEY)
 

@@ -64,7 +64,15 @@ def test_notebooks_are_those_of_their_programs():
         assert path.with_suffix(".ipynb").read_text() == writer.notebook(path.read_text()), "make notebooks"
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=name)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(
+            path, id=name(path), marks=pytest.mark.long("every notebook; `make docs` runs them too") if place else ()
+        )
+        for place, path in enumerate(NOTEBOOKS)
+    ],
+)
 def test_notebooks_run(path, tmp_path):
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)

@@ -12,10 +12,10 @@ ROOT = Path(__file__).parents[1]
 # From the ground up. Rooms of one line do not use each other.
 LAYERS = (
     ("errors", "system", "untrusted", "_kernels"),
-    ("arguments", "randomness", "storage", "notebook"),
+    ("arguments", "randomness", "storage"),
     ("tables",),
     ("bounds", "noise"),
-    ("encoding", "datasets", "scikit"),
+    ("encoding", "datasets"),
     ("sketching", "sharing"),
     ("contributions",),
     ("specification",),
@@ -26,8 +26,8 @@ LAYERS = (
     ("simulation",),
     ("planning",),
     ("linear_algebra",),
-    ("baselines",),
     ("estimators",),
+    ("baselines",),
     ("network",),
     ("networked", "mpyc"),
     ("collection", "coinpress", "mutual_information", "data_release"),

@@ -94,6 +94,12 @@ def expected(tmp_path_factory):
     return bits(COMPILERS[0], tmp_path_factory.mktemp("bits"), generic=True)["portable"]
 
 
+@pytest.mark.parametrize("compiler", COMPILERS[1:])
+def test_every_compiler_gives_the_same_bits_without_vectors(compiler, tmp_path, expected):
+    assert bits(compiler, tmp_path, generic=True) == {"portable": expected}
+
+
+@pytest.mark.long("compiles every kernel for every instruction set; the tests of the kernels force each that is built")
 @pytest.mark.skipif(not COMPILERS, reason="no compiler")
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_every_compiler_and_instruction_set_give_the_same_bits(compiler, tmp_path, expected):

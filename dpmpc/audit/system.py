@@ -2,13 +2,13 @@
 
 - `MissingClients`: as many clients drop out as the guarantee allows, where that exposes somebody most.
 - `surrounded`: a hostile server denies reports of a collection until the smallest batch that may be opened is left,
-  and in it are the victim and the attacker's own people.
+  which holds the victim and the attacker's own people.
 - `RepeatedRelease`: hostile servers break a release off after they have seen an honest server's share, have it
   repeated, and demand the same reports again with another public matrix and without one client.
 
 Every attack takes its claim from what the code promises at that time, through the functions that users call, and
 computes from the noise that is then there what the claim is worth (`dpmpc.audit.views`). A refusal with a typed error
-is no promise, so nothing of it can be refuted: `Unpromised` carries the reason.
+is not a promise, so nothing of it can be refuted: `Unpromised` carries the reason.
 
 Not promised: that these are all attacks, or that the sets of clients that are tried are the worst ones.
 """

@@ -1,10 +1,10 @@
 """What an adversary of sums sees, in closed form: how much the noise that is really there gives away.
 
-Less all that the adversary knows, the numbers that it sees are
+After subtracting all that it knows, the adversary sees the numbers
 
     moved_i x + draws e,
 
-where x is what client i contributes, moved_i says by what each number multiplies it, e are independent draws of a noise
+where x is what client i contributes, moved_i are its factors in these numbers, e are independent draws of a noise
 of parameter sigma, and `draws` says which of them reach which number. Whoever noises what, however many releases there
 are of the same reports, and whoever is missing from them: each is another `draws`. None of it comes from the formulas
 of the calibration, which is what an audit is to check.

@@ -20,11 +20,11 @@ from dpmpc.baselines.common import normalised_rows, symmetric_noise
 from dpmpc.bounds import largest_squared_norm
 from dpmpc.contributions import moment_sensitivity
 from dpmpc.errors import InputError
+from dpmpc.estimators.scikit import remember_features, rows_like_fitted, target_of, warn_in_selection
 from dpmpc.linear_algebra import LinearModel, exact_gram, solve_ridge
 from dpmpc.noise import Gaussian
 from dpmpc.privacy import mu_of_budget
 from dpmpc.randomness import Stream, stream_for
-from dpmpc.scikit import remember_features, rows_like_fitted, target_of, warn_in_selection
 from dpmpc.tables import Table
 
 ADASSP_SENSITIVITY = 4 / math.sqrt(3)  # of the three releases together, replace-one, in units of B^2, B^2 and B C

@@ -110,7 +110,7 @@ class Column:
     Raises
     ------
     InputError
-        If a bound is no finite number or the two leave no room between them.
+        If a bound is not a finite number or the two leave no room between them.
     """
 
     name: str

@@ -32,7 +32,11 @@ def add_commands(commands: Any) -> None:
         "audit", help="lower bounds on epsilon from many simulated releases, beside what is claimed"
     )
     audit.add_argument(
-        "--mechanism", nargs="+", default=[ALL], metavar="NAME", help="all, or some; a wrong name tells which there are"
+        "--mechanism",
+        nargs="+",
+        default=[ALL],
+        metavar="NAME",
+        help="what to audit (default all); a wrong name lists what there is",
     )
     audit.add_argument("--epsilon", type=float, default=1.0, help="claimed; for projections in bits (default 1)")
     audit.add_argument("--delta", type=float, default=1e-5, help="claimed (default %(default)s)")

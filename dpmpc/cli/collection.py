@@ -53,9 +53,19 @@ def add_commands(commands: Any) -> None:
     ):
         collection.add_argument(f"--{name}", type=_time, required=True, metavar="TIME", help=text)
     collection.add_argument(
-        "--minimum-batch", type=int, required=True, metavar="N", help="fewest reports, for the noise"
+        "--minimum-batch",
+        type=int,
+        required=True,
+        metavar="N",
+        help="fewest reports that may be opened; the noise is calibrated for them",
     )
-    collection.add_argument("--largest-batch", type=int, required=True, metavar="N", help="most reports, for overflow")
+    collection.add_argument(
+        "--largest-batch",
+        type=int,
+        required=True,
+        metavar="N",
+        help="most reports that may be opened; no sum of them wraps around",
+    )
     collection.add_argument("--authenticated", action="store_true", help="only clients of a roster, each once")
     add_release_options(collection, collected=True)
     collection.set_defaults(run=_collection)

@@ -250,7 +250,7 @@ class MomentFitModel(FitModel):
         return {**asked, "rows": None, **self.estimator.task_choices(public)}
 
     def check(self, table: Table) -> None:
-        """Refuse several columns where none is named, and items that are no whole numbers."""
+        """Refuse several columns where none is named, and items that are not whole numbers."""
         if len(table.names) != 1:
             raise InputError(f"column: none given, one of {', '.join(table.names)} expected (--column)")
         self.estimator.check_table(table)

@@ -63,7 +63,7 @@ def add_commands(commands: Any) -> None:
     prepare.add_argument("--subjects", type=int, metavar="N", help="the number of people, the same at all parties")
     plan = mix.add_argument_group("--simulate and --prepare")
     plan.add_argument("--epsilon", type=float, help="the budget; smaller is more private")
-    plan.add_argument("--delta", type=float, help="probability of an accident: well below 1/N")
+    plan.add_argument("--delta", type=float, help="the probability that the epsilon bound fails: well below 1/N")
     plan.add_argument(
         "--bounds", nargs="+", metavar="FILE", help="TOML with each party's columns and their public bounds, in order"
     )

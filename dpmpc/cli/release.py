@@ -37,9 +37,13 @@ def add_commands(commands: Any) -> None:
     release.add_argument(
         "--listen", type=address, metavar="HOST:PORT", help="where to listen, if not where the others find this server"
     )
-    release.add_argument("--connect-deadline", type=seconds, metavar="S", help="seconds until all have to be there")
+    release.add_argument(
+        "--connect-deadline", type=seconds, metavar="S", help="seconds within which all servers have to be there"
+    )
     release.add_argument("--deadline", type=seconds, metavar="S", help="seconds that a server may take for a step")
-    release.add_argument("--threads", type=int, default=1, metavar="N", help="of the transform")
+    release.add_argument(
+        "--threads", type=int, default=1, metavar="N", help="threads of the transform (default %(default)s)"
+    )
     release.set_defaults(run=_release)
 
     verify = commands.add_parser("verify", help="check all that a release file claims, offline")
@@ -49,14 +53,14 @@ def add_commands(commands: Any) -> None:
         "--longest",
         type=seconds,
         metavar="S",
-        help="seconds that the matrix may take to be drawn again, as the file claims its size (default a minute)",
+        help="seconds that drawing the matrix again may take, by the size that the file claims (default a minute)",
     )
     verify.add_argument("--json", action="store_true", help="print one JSON object")
     verify.set_defaults(run=_verify)
 
 
 def _release(options: argparse.Namespace) -> None:
-    from dpmpc.collection.conversation import CONNECT_SECONDS, run_release
+    from dpmpc.collection.release_process import CONNECT_SECONDS, run_release
     from dpmpc.collection.task_file import Collection
     from dpmpc.release import Release
     from dpmpc.render import write_report

@@ -21,8 +21,8 @@ from dpmpc.coinpress import rounds as steps
 from dpmpc.coinpress.algorithms import LARGEST
 from dpmpc.coinpress.summation import Curator, Runner, Servers, Summation
 from dpmpc.errors import InputError
+from dpmpc.estimators.scikit import remember_features, rows_like_fitted, target_of, warn_in_selection
 from dpmpc.privacy import Guarantee, ZCDPBudget
-from dpmpc.scikit import remember_features, rows_like_fitted, target_of, warn_in_selection
 from dpmpc.specification import describe
 from dpmpc.tables import Table
 

@@ -13,7 +13,8 @@ In the order in which a report travels:
 `agreement`   how the servers agree, on the batch for example
 `dealing`     how they check that the shares of a report belong together
 `releasing`   one server of a release, by itself
-`conversation` what the servers of a release say to one another, up to the file that all sign; `run_release` starts one
+`conversation` what the servers of a release say to one another, up to the file that all sign
+`release_process` one server's process in a release: folder, links, limits on waiting
 `certificate` what all of them signed, in the release file, and its check by anybody
 
 Promised: what a server has acknowledged is in its spool, once; nothing is opened of a batch that is too small, that the

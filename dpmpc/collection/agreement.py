@@ -1,4 +1,4 @@
-"""How the servers of a collection come to one mind: on going on, on the batch, on the bytes that they stand by.
+"""How the servers of a collection agree: on whether to go on, on the batch, and on the bytes that each confirms.
 
 Every server speaks to every other one over its own link, so that a server cannot answer for another one. It could tell
 different servers different things; so whatever is agreed is announced (`dpmpc.network.announcing`), and all compare

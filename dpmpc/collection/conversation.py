@@ -48,13 +48,9 @@ is recomputed for the matrix that comes out, whichever it is.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import datetime
-import os
 import statistics
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 
 import msgspec
 
@@ -69,36 +65,28 @@ from dpmpc.collection.certificate import (
     Statement,
     check_time,
     manifest_of,
-    require_quorum,
     require_same,
     save,
     state,
     sums_digest,
 )
 from dpmpc.collection.dealing import check_dealing
-from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.openings import COMMITMENT_BYTES, SALT_BYTES, commitment, require_committed
 from dpmpc.collection.releasing import Released, ReleasingServer, Standing
-from dpmpc.collection.server_folder import ServerFolder
-from dpmpc.collection.spool import Spool
 from dpmpc.collection.task_file import Collection
 from dpmpc.encoding.ring import Words
 from dpmpc.errors import (
     AlreadyReleased,
-    CollectionClosed,
     InconsistentShares,
-    InputError,
     MalformedFrame,
     VerificationFailed,
 )
 from dpmpc.network.announcing import announce, announce_bytes, explained, settle
 from dpmpc.network.coins import COIN_BYTES, exchange_coins, toss_of
 from dpmpc.network.frames import ContentType, Kind
-from dpmpc.network.identity import pin, verify_signature
+from dpmpc.network.identity import verify_signature
 from dpmpc.network.meter import RunStatistics, report_from, rounded
 from dpmpc.network.party import Party
-from dpmpc.network.runtime import PartyRuntime
-from dpmpc.network.settings import FRAME_HEADER, FRAME_LIMIT, PartySettings
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
 from dpmpc.sharing import ShamirSharing
@@ -108,12 +96,6 @@ from dpmpc.untrusted import ReadError, printable, read_json
 LEFT_OUT_ALONE = (RELEASED_BEFORE, DAMAGED)  # why a server leaves out reports by itself
 Wrong = dict[int, tuple[int, ...]]
 Shares = dict[int, Words]
-
-PROGRAM = "dpmpc.collection.conversation"
-CONNECT_SECONDS = 300.0
-PATIENCE_SECONDS = 60.0
-_SLOWEST = 20e6  # bytes of its share that a server handles in a second at least: read, checked and transformed
-_LEDGER_RECORDS = 20e3  # report ids that a server looks up and records in a second at least
 
 LONGEST_SIGNATURE = 80  # bytes of an ECDSA signature on P-256, DER
 SLACK_BYTES = 1 << 12  # by which statements that differ in rounding alone may differ in length
@@ -158,12 +140,12 @@ async def release(party: Party, server: ReleasingServer) -> Released:
 
 
 def _by_server(entries: Mapping[int, object]) -> str:
-    """Say something of each server."""
+    """Return a line with an entry for each server."""
     return ", ".join(f"server {number}: {entry}" for number, entry in entries.items())
 
 
 async def exchange_standings(party: Party, server: ReleasingServer) -> dict[int, Standing]:
-    """Step 1: who has sealed and begun what, and when that is."""
+    """Step 1: tell one another who has sealed and begun what, and what each clock says."""
     own = await unless_refused(party, server.standing)
     told = await announce(party, Kind.STANDING, msgspec.json.encode(own))
     return await unless_refused(
@@ -211,7 +193,7 @@ def what_was_begun(standings: dict[int, Standing]) -> bytes | None:
 
 
 async def agree(party: Party, server: ReleasingServer, standings: dict[int, Standing]) -> tuple[Manifest, Task]:
-    """Steps 1 to 4: batch, checks, toss, and the manifest that follows from them, sealed."""
+    """Steps 1 to 4: agree on batch and toss, check them, and seal the manifest that follows from them."""
     own = await unless_refused(party, server.available)
     left_out = await exchange_left_out(party, server, own.left_out)
     batch = await agree_on_batch(party, own.ids, server.collection.most_stored)
@@ -272,7 +254,7 @@ def read_left_out(raw: bytes, server: int, most: int) -> dict[str, int]:
 async def leave_out_bad_dealings(
     party: Party, server: ReleasingServer, batch: Batch, left_out: dict[int, dict[str, int]]
 ) -> Batch:
-    """Step 2: the batch without reports whose Shamir shares lie on no polynomial; these are counted."""
+    """Step 2: leave out of the batch, and count, the reports whose Shamir shares lie on no polynomial."""
     checked = await check_dealing(party, server, batch.ids)
     await confirm(party, batch_digest(checked.ids), "batch: the reports that were dealt as they should be")
     judgement, bad = checked.judgement, len(batch.ids) - len(checked.ids)
@@ -293,7 +275,7 @@ async def leave_out_bad_dealings(
 
 
 async def resume(party: Party, server: ReleasingServer, digest: bytes) -> tuple[Manifest, Task]:
-    """Go on with what an earlier run has begun."""
+    """Continue the release that an earlier run has begun."""
     server.tell(f"manifest {digest.hex()} was begun in an earlier run, which goes on")
     manifest = await unless_refused(party, lambda: server.sealed_manifest(digest))
     task = await unless_refused(party, lambda: server.collection.task(manifest.clients, bytes.fromhex(manifest.toss)))
@@ -301,13 +283,13 @@ async def resume(party: Party, server: ReleasingServer, digest: bytes) -> tuple[
 
 
 async def toss_coins(party: Party) -> bytes:
-    """Step 3: the toss of all, judged when all are known to have heard the same."""
+    """Step 3: toss with all others; check the coins once all are known to have heard the same."""
     commitments, coins = await exchange_coins(party, Stream.from_os().bytes(COIN_BYTES), announce_bytes)
     return await unless_refused(party, lambda: toss_of(party, commitments, coins))
 
 
 def middle_time(standings: dict[int, Standing]) -> datetime.datetime:
-    """The middle one of the servers' clocks (the earlier one of two), which no minority moves beyond honest ones."""
+    """Return the median of the servers' clocks (the earlier of two), which no minority moves beyond honest ones."""
     middle = statistics.median_low([standing.time for standing in standings.values()])
     return datetime.datetime.fromtimestamp(middle, datetime.UTC)
 
@@ -325,7 +307,7 @@ async def commit(party: Party, server: ReleasingServer, manifest: Manifest, own:
 async def exchange_shares(
     party: Party, manifest: Manifest, task: Task, own: Words, salt: bytes, commitments: Mapping[int, bytes]
 ) -> Shares:
-    """Step 5: the only messages that tell anything about the reports."""
+    """Step 5: exchange shares of the sums, the only messages that depend on what reports hold."""
     shape = (task.sketch.rows, task.width)
     shares, opened = {party.pid: own}, {}
     with party.meter.phase("open"):
@@ -341,7 +323,7 @@ async def exchange_shares(
 
 
 async def compare_openings(party: Party, opened: Release, wrong: tuple[int, ...]) -> Wrong:
-    """Step 5: all must have opened the same sums; return whose shares each server found to be wrong."""
+    """Step 5: check that all have opened the same sums; return whose shares each server found to be wrong."""
     own = sums_digest(opened) + bytes(server in wrong for server in range(party.servers))
     told = await announce(party, Kind.DIGEST, own, len(own))
     return await unless_refused(party, lambda: read_findings(party, opened, told))
@@ -363,7 +345,7 @@ def read_findings(party: Party, opened: Release, told: Mapping[int, bytes]) -> W
 async def certify(
     party: Party, server: ReleasingServer, manifest: Manifest, opened: Release, findings: Wrong
 ) -> Certificate:
-    """Step 6: the first server's words, everybody's signatures."""
+    """Step 6: take the first server's statement, and collect everybody's signature of it."""
     own = await asyncio.to_thread(state, server.collection, manifest, opened, findings)
     statement = await first_statement(party, own)
     signature = await unless_refused(party, lambda: checked_signature(server, statement, own))
@@ -374,13 +356,13 @@ async def certify(
 
 
 async def exchange_costs(party: Party) -> tuple[RunStatistics, ...]:
-    """Step 6: what the run has cost each server so far, as it says itself, rounded."""
+    """Step 6: tell one another what the run has cost each so far, rounded; nobody checks that."""
     told = await announce(party, Kind.COST, msgspec.json.encode(rounded(party.meter.report())))
     return await unless_refused(party, lambda: tuple(rounded(report_from(raw, number)) for number, raw in told.items()))
 
 
 async def first_statement(party: Party, own: Statement) -> Statement:
-    """The statement of the first server that takes part: numbers that differ by rounding are told once."""
+    """Return the statement of the first server that takes part: one statement, although numbers differ by rounding."""
     first = party.present[0]
     words = own.encode() if party.pid == first else b""
     told = await announce(party, Kind.STATEMENT, words, largest=2 * len(own.encode()) + SLACK_BYTES)
@@ -402,7 +384,7 @@ def read_statement(raw: bytes, server: int) -> Statement:
 
 
 def checked_signature(server: ReleasingServer, statement: Statement, own: Statement) -> bytes:
-    """Sign what is one's own view too, and what `dpmpc verify` accepts."""
+    """Sign a statement that agrees with this server's own, and that `dpmpc verify` accepts."""
     require_same(statement, own)
     check_time(server.collection, statement.manifest)
     return statement.sign(server.identity)
@@ -416,112 +398,3 @@ def check_signatures(server: ReleasingServer, certificate: Certificate) -> None:
             verify_signature(pinned, certificate.statement.message, bytes.fromhex(signature))
         except VerificationFailed as error:
             raise VerificationFailed(f"signature of server {number}: {error}") from error
-
-
-def run_release(
-    collection: Collection,
-    number: int,
-    folder: str | os.PathLike[str],
-    out: str | os.PathLike[str],
-    *,
-    close: bool = False,
-    without: tuple[int, ...] = (),
-    listen: tuple[str, int] | None = None,
-    connect_deadline: float = CONNECT_SECONDS,
-    deadline: float | None = None,
-    threads: int = 1,
-    tell: Callable[[str], None] = lambda line: None,
-) -> Released:
-    """Take part in the release of a collection as one of its servers; call it once in a process.
-
-    Parameters
-    ----------
-    collection : Collection
-        The task file.
-    number : int
-        This server's number.
-    folder : path
-        Its folder, see `ServerFolder`.
-    out : path
-        The release file to write; one that is there is replaced.
-    close : bool
-        Whether to close the intake of this server for good before its time.
-    without : tuple of int
-        Servers that all others have agreed to go on without.
-    listen : (host, port), optional
-        Where to listen, if not at the address where the others find this server.
-    connect_deadline : float
-        Seconds until all servers have to be there.
-    deadline : float, optional
-        Seconds that another server may keep this one waiting; by default what the largest batch may take.
-    threads : int
-        Of the transform.
-    tell : callable, optional
-        Takes lines of progress.
-
-    Returns
-    -------
-    Released
-
-    Raises
-    ------
-    TooFewClients, AlreadyReleased, CollectionClosed, GuaranteeError
-        If this server or another one refuses; nothing was opened.
-    ProtocolFailure
-        If the run breaks. It may be repeated with the same arguments.
-    """
-    own, target = ServerFolder(Path(folder)), Path(out)
-    own.require_server(collection, number)
-    require_quorum(collection, without)
-    if threads < 1:
-        raise InputError(f"threads: {threads} given, a positive integer expected")
-    if target.is_dir() or not target.absolute().parent.is_dir():
-        raise InputError(f"out: {target} given, a file in a directory that exists expected")
-    settings = PartySettings(
-        party=number,
-        servers=len(collection.servers),
-        addresses=[
-            listen if listen is not None and server == number else entry.release_address
-            for server, entry in enumerate(collection.servers)
-        ],
-        program=PROGRAM,
-        arguments={},
-        task=collection.digest.hex(),
-        deadline=deadline if deadline is not None else _allowance(collection),
-        connect_deadline=connect_deadline,
-        frame_limit=max(FRAME_LIMIT, 8 * collection.plan.sketch.rows * collection.plan.width + FRAME_HEADER),
-        without=tuple(sorted(without)),
-    )
-    pin(own.identity, [entry.certificate.encode() for entry in collection.servers])
-    with own.releasing(number), _opened(collection, number, own) as (spool, ledger):
-        server = ReleasingServer(collection, number, spool, ledger, own.identity, target, close, threads, tell)
-        _tell_beginning(server, settings)
-        party = Party(PartyRuntime(settings, own.identity), own.identity, sys.stderr)
-        return party.runtime.run_program(take_part(party, server))
-
-
-def _tell_beginning(server: ReleasingServer, settings: PartySettings) -> None:
-    """Say who is waited for and how long, and at once what all are going to be told when they are there."""
-    others = [
-        f"server {number} at {host}:{port}"
-        for number, (host, port) in enumerate(settings.addresses)
-        if number not in (server.number, *settings.without)
-    ]
-    server.tell(f"server {server.number} waits up to {settings.connect_deadline:g} s for {', '.join(others)}")
-    try:
-        server.require_due()
-    except CollectionClosed as error:
-        server.tell(f"it is going to refuse, and tells the others when they are there: {error}")
-
-
-@contextlib.contextmanager
-def _opened(collection: Collection, number: int, folder: ServerFolder) -> Iterator[tuple[Spool, ReleaseLedger]]:
-    with folder.open_spool(collection, number, writer=False) as spool, ReleaseLedger(folder.ledger) as ledger:
-        yield spool, ledger
-
-
-def _allowance(collection: Collection) -> float:
-    """Seconds that the longest step of a server may take."""
-    copies, width = collection.record_shape
-    share = 8 * copies * width * collection.largest_batch
-    return PATIENCE_SECONDS + share / _SLOWEST + collection.most_stored / _LEDGER_RECORDS

@@ -137,7 +137,7 @@ def _noise_of(noise_by: str | None, corrupt_clients: int | None, sharing: str, m
     if noise_by is None and sharing == "shamir":
         raise InputError(
             "noise_by: none given with Shamir shares, 'clients' expected, together with corrupt_clients: a server's "
-            "own noise is no share, and noise by clients needs a bound on those that work with a server"
+            "own noise is not a share, and noise by clients needs a bound on those that work with a server"
         )
     noise_by = noise_by or "servers"
     if noise_by == "clients" and corrupt_clients is None:

@@ -75,7 +75,7 @@ class Available:
 
 @dataclasses.dataclass(frozen=True)
 class ReleasingServer:
-    """What one server of a release has and decides by itself.
+    """The part of a release that one server does by itself.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ P-256, of prime order q; party j holds the number d_j.
 2. *Ciphertext*. j draws r_j and shows C_j = (r_j G, r_j Y + d_j G).
 3. *Mask*. The differences C_i - C_0, i = 1 .. M - 1, encrypt (d_i - d_0) G. j draws a z_ji for each and shows the sum
    of z_ji (C_i - C_0). The sum (A, B) over j encrypts Z G, Z being the sum over i of (z_1i + z_2i + ..)(d_i - d_0).
-4. *Opening*. j shows x_j A. B minus the sum of these is Z G: 0 just if all numbers are equal, but for a chance of 1/q.
+4. *Opening*. j shows x_j A. B minus the sum of these is Z G: 0 if all numbers are equal, and else with probability 1/q.
 
 Everything that is shown comes with a proof of knowledge of what it was made from: of x_j; of r_j and d_j; of the z_ji;
 that x_j is the one of step 1 (Maurer, "Unifying zero-knowledge proofs of knowledge", AFRICACRYPT 2009, made
@@ -177,7 +177,7 @@ def verify(context: bytes, bases: Bases, images: Sequence[Point], proof: bytes) 
     Raises
     ------
     ValueError
-        If the bytes are no proof of this length.
+        If the bytes are not a proof of this length.
     """
     if len(proof) != SCALAR_BYTES * (1 + len(bases[0])):
         raise ValueError(f"a proof of {len(proof)} bytes given, {SCALAR_BYTES * (1 + len(bases[0]))} expected")

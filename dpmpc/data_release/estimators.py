@@ -25,10 +25,10 @@ from dpmpc.data_release.release import MixedRelease
 from dpmpc.data_release.task import MixingTask, design
 from dpmpc.errors import InputError
 from dpmpc.estimators.base import LinearPredictor, column_index, in_units
+from dpmpc.estimators.scikit import name_features
 from dpmpc.linear_algebra import solve_ridge
 from dpmpc.planning.designing import public_seed
 from dpmpc.randomness import stream_for
-from dpmpc.scikit import name_features
 from dpmpc.tables import Table, numeric_matrix
 
 

@@ -109,7 +109,7 @@ class MixedRelease:
         Raises
         ------
         InputError
-            If the file is no release of parties with different columns, or claims another guarantee than its public
+            If the file is not a release of parties with different columns, or claims another guarantee than its public
             facts give.
         GuaranteeError
             If its noise does not give the guarantee that it claims.

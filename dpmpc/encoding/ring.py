@@ -2,7 +2,7 @@
 
 Promised: exact arithmetic on canonical uint64 elements of any shape, the GIL released; an element that is not
 canonical, a wrong dtype or differing shapes are refused before anything is written. Not promised: constant time. The
-redraw of a word that is no field element, once in 2^61 words, takes time that depends on the stream.
+redraw of a word that is not a field element, once in 2^61 words, takes time that depends on the stream.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ class Mersenne61(Ring):
     bits = 61
 
     def from_words(self, words: Words, redraw: Callable[[int], Stream]) -> None:
-        """Keep the low 61 bits; where they make p, which is no element, take the next word of the redraw stream."""
+        """Keep the low 61 bits; where they make p, which is not an element, take the next word of the redraw stream."""
         if not arithmetic.mask(words):
             return
         for index in np.flatnonzero(words == self.modulus):

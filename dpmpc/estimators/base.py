@@ -20,11 +20,11 @@ from dpmpc import simulation
 from dpmpc.arguments import documented
 from dpmpc.bounds import Bounds, Schema, check_table, schema
 from dpmpc.errors import InputError
+from dpmpc.estimators.scikit import rows_like_fitted, target_of, warn_in_selection
 from dpmpc.linear_algebra import LinearModel
 from dpmpc.planning import Mechanism, ReleaseSpec, design
 from dpmpc.randomness import stream_for
 from dpmpc.release import Release
-from dpmpc.scikit import rows_like_fitted, target_of, warn_in_selection
 from dpmpc.specification import TrustModel, describe
 from dpmpc.tables import Table
 

@@ -14,9 +14,9 @@ from dpmpc.arguments import documented
 from dpmpc.bounds import Schema
 from dpmpc.errors import InputError
 from dpmpc.estimators.base import PrivateLinearModel
+from dpmpc.estimators.scikit import name_features, remember_features, rows_like_fitted
 from dpmpc.linear_algebra import check_rank, excess_risk, random_excess_risk, top_components
 from dpmpc.release import GramRelease, Release
-from dpmpc.scikit import name_features, remember_features, rows_like_fitted
 from dpmpc.specification import describe
 from dpmpc.tables import Table
 

@@ -19,9 +19,9 @@ from dpmpc.contributions import SecondMoments
 from dpmpc.errors import InputError
 from dpmpc.estimators.base import LinearPredictor, PrivateLinearModel, column_index, in_units, table_of
 from dpmpc.estimators.inference import Inference, infer
+from dpmpc.estimators.scikit import name_features, remember_features
 from dpmpc.linear_algebra import LinearModel, exact_gram, solve_ridge
 from dpmpc.release import GramRelease, NoisyGram, Release
-from dpmpc.scikit import name_features, remember_features
 from dpmpc.specification import describe
 
 Matrix = NDArray[np.float64]

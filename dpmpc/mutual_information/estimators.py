@@ -20,6 +20,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from dpmpc.arguments import documented
 from dpmpc.bounds import Bounds, schema
 from dpmpc.errors import GuaranteeError, InputError
+from dpmpc.estimators.scikit import remember_features, rows_like_fitted, target_of, warn_in_selection
 from dpmpc.mutual_information.calibration import (
     CALIBRATIONS,
     check_rows,
@@ -31,7 +32,6 @@ from dpmpc.mutual_information.calibration import (
 from dpmpc.mutual_information.information import MutualInformationGuarantee, additive_variance, check_bits
 from dpmpc.noise import Gaussian
 from dpmpc.randomness import SEED_BYTES, Stream, stream_for
-from dpmpc.scikit import remember_features, rows_like_fitted, target_of, warn_in_selection
 from dpmpc.sketching import GaussianProjection
 from dpmpc.tables import Table
 

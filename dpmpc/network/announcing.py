@@ -12,8 +12,8 @@ different things notice it with the next announcement of the other, before they 
    the other one does the same. Two different records of one round, both signed by the same party, prove that this party
    lied. A party whose own records do not bear out its transcript is the liar too.
 
-`settle` is an announcement without content: when it returns, all have heard the same. Call it before anything that is
-no announcement (lists of ids, shares, farewells) is sent, so that a dispute never meets a frame of another kind.
+`settle` is an announcement without content: when it returns, all have heard the same. Call it before anything is
+sent without an announcement (lists of ids, shares, farewells), so that a dispute never meets a frame of another kind.
 
 Promised: two honest parties that complete a round, and the next one, have heard the same in it; an honest party is
 never named in an `Equivocation`. Who lied is named where it has signed both versions or cannot show what it heard;
@@ -413,7 +413,7 @@ async def _conversation(party: Party) -> Conversation:
 
 
 def _same(one: Record, other: Record) -> bool:
-    """Whether two records say the same; a second signature under the same words is no lie."""
+    """Whether two records say the same; a second signature under the same words is not a lie."""
     return (one.kind, one.transcript, one.content) == (other.kind, other.transcript, other.content)
 
 

@@ -229,7 +229,7 @@ def decode(data: bytes, expected: Expectation) -> Frame:
     Raises
     ------
     MalformedFrame
-        If the bytes are no frame, or not of the expected kind, type or shape.
+        If the bytes are not a frame, or not of the expected kind, type or shape.
     PartyImpersonated
         If the frame names another sender than the party that the link was made with.
     BatchMismatch

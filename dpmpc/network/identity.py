@@ -95,7 +95,7 @@ def write_identity(folder: Path, party: int, lifetime: datetime.timedelta) -> by
     Raises
     ------
     InputError
-        If the number is no party's, or the folder holds a key already: nothing brings back one that was overwritten.
+        If the number is not that of a party, or the folder holds a key already, which could not be restored.
     """
     require_whole("party", party, 0, PARTIES - 1)
     if lifetime <= datetime.timedelta(0):

@@ -293,7 +293,7 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
             self._failed.set_result(error)
 
     def foresee(self, error: DpmpcError) -> None:
-        """Let the run end with this error, whatever breaks from now on: what follows from it is no news."""
+        """Let the run end with this error, whatever breaks from now on, because that follows from it."""
         self._foreseen = error
 
     @property

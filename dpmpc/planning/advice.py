@@ -186,9 +186,9 @@ def _reason(
     reasons = [f"a {best} {_has(metric, best.expected)} for {best.client_bytes:,} bytes a client"]
     for option in options:
         if option.release != best.release and option.noise_by == best.noise_by:
-            reasons.append(f"a {option} {_has(metric, option.expected)} for {option.client_bytes:,}")
+            reasons.append(f"a {option} {_has(metric, option.expected)} for {option.client_bytes:,} bytes")
         if option.release == best.release and option.noise_by != best.noise_by:
-            kept = "would hold whatever clients do" if option.noise_by == "servers" else "needs that clients add theirs"
+            kept = "would hold whatever clients do" if option.noise_by == "servers" else "needs clients that add theirs"
             reasons.append(f"noise by {option.noise_by} {kept} and {_has(metric, option.expected)}")
     return "; ".join([*reasons, _rivals(metric, prediction)])
 

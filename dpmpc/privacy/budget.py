@@ -3,9 +3,10 @@
 Promised: the ledger never holds more than its limit, by `dpmpc.privacy.composition`; a saved ledger never replaces
 spending that it has not read. It refuses a second opening of the same reports where clients made the noise: that noise
 is part of the reports, so that two sketches of them, or two releases that differ by one client, have it in common and
-subtract to nearly raw data, whatever composition says. Whether reports are the same no release tells; so from the
-second such release on, the ledger takes a name for the reports of each (`reports` of `spend`), and reports without a
-name count as the same as any others. Where the servers make the noise it is fresh in each opening, and budgets add up.
+subtract to nearly raw data, whatever composition says. No release says whether its reports are those of another one. So
+from the second such release on, the ledger takes a name for the reports of each (`reports` of `spend`), and reports
+without a name count as the same as any others. Where the servers make the noise it is fresh in each opening, and
+budgets add up.
 
 Not promised: that reports of two names were made anew; that two processes which save at the same moment notice each
 other; that everything that was released was entered. A release that is merely read again costs nothing and is not
@@ -22,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from dpmpc.errors import GuaranteeError, InputError
-from dpmpc.notebook import facts_html
 from dpmpc.privacy.composition import Cost, composed_epsilon
 from dpmpc.privacy.gaussian import check_budget
 from dpmpc.privacy.guarantee import Guarantee
+from dpmpc.privacy.notebook import facts_html
 from dpmpc.storage import whole
 from dpmpc.untrusted import ReadError, printable, read_bytes, read_json
 
@@ -186,7 +187,7 @@ class BudgetLedger:
         Raises
         ------
         InputError
-            If the file is no ledger.
+            If the file is not a ledger.
         GuaranteeError
             If its entries cost more than its limit.
         """
@@ -208,7 +209,7 @@ class BudgetLedger:
         except InputError:
             raise
         except (KeyError, TypeError, OverflowError, ReadError) as error:
-            raise InputError(f"{where} is no ledger ({printable(repr(error))})") from error
+            raise InputError(f"{where} is not a ledger ({printable(repr(error))})") from error
         if not ledger.epsilon <= ledger.limit:
             raise GuaranteeError(
                 f"{where} holds releases that cost {ledger.epsilon:.6g} at delta = {ledger.delta:g}, at most "

@@ -7,7 +7,7 @@ mu^2, for (epsilon, delta) the optimal composition of Kairouz, Oh and Viswanath 
 basic and the advanced one (Dwork, Rothblum and Vadhan 2010), up to the rounding of a grid, which is upwards.
 With zCDP among them everything is added up as zCDP (Bun and Steinke 2016), which is sound and not tight.
 
-Promised: epsilon is never below that of the mechanisms which the costs describe, be each chosen by what earlier
+Promised: epsilon is never below that of the mechanisms which the costs describe, even if each is chosen by what earlier
 ones have shown. Not promised: the same where the *costs* of later ones are chosen in that way, unless all costs are
 Gaussian (Smith and Thakurta 2022) or all are zCDP (Feldman and Zrnic 2021).
 """

@@ -25,7 +25,7 @@ _LEAST_TAIL = 1e-290  # below, erfc has lost digits
 
 
 def check_budget(epsilon: float, delta: float, *, pure: bool = False) -> None:
-    """Refuse an (epsilon, delta) that is no privacy budget.
+    """Refuse an (epsilon, delta) that is not a privacy budget.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def mu_of_budget(epsilon: float, delta: float) -> float:
     Raises
     ------
     InputError
-        If epsilon or delta is no privacy budget.
+        If epsilon or delta is not a privacy budget.
     GuaranteeError
         If that mu is out of the range in which it is computed.
     """

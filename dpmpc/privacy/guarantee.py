@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from dpmpc.arguments import require_choice, require_whole
 from dpmpc.errors import GuaranteeError
-from dpmpc.notebook import statement_html
+from dpmpc.privacy.notebook import statement_html
 from dpmpc.specification import MATRICES, STATIC_FAILURE
 
 REPLACE_ONE = "replace-one"
@@ -20,7 +20,7 @@ REPEATABLE = "the randomness can be repeated from a seed, so nobody is protected
 
 
 class Promise:
-    """What every guarantee is, whatever it promises: data classes of plain facts that say themselves in words."""
+    """Base of every guarantee: a data class of plain facts that can put itself into words."""
 
     assumptions: tuple[str, ...]
     sources: tuple[str, ...]

@@ -3,8 +3,8 @@
 Discrete Gaussian
 -----------------
 Write rho_w(x) = exp(-x^2 / (2 w^2)) and let e(w) = 2 sum_{k>=1} exp(-2 pi^2 w^2 k^2). By Poisson summation, for every
-real c, the mass rho_w(Z + c) lies within a factor 1 +- e(w) of w sqrt(2 pi): a lattice Gaussian that is wide enough
-does not notice where its lattice lies. Two consequences, each a bound on log-ratios of probabilities, hence "pure":
+real c, the mass rho_w(Z + c) lies within a factor 1 +- e(w) of w sqrt(2 pi): the mass of a wide lattice Gaussian
+hardly depends on where its lattice lies. Two consequences, each a bound on log-ratios of probabilities, hence "pure":
 
 *Sums.* If P is the discrete Gaussian of parameter sqrt(j) sigma and D that of parameter sigma, then (P * D)(z) is
 proportional to rho_{sqrt(j+1) sigma}(z) rho_w(Z + c(z)) with w = sigma sqrt(j/(j+1)). So the sum of m discrete

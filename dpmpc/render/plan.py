@@ -208,7 +208,8 @@ def _options_grid(fields: dict[str, Any], metric: UtilityMetric) -> Grid:
             _text(metric, option["expected"]),
             *batches,
         )
-    grid.caption = f"bytes of one client; from so many clients; never: with no batch up to {fields['largest_batch']:,}"
+    most = f"{fields['largest_batch']:,}"
+    grid.caption = f"bytes: what one client sends; from: number of clients; never: not with up to {most} clients"
     return grid
 
 

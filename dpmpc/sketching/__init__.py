@@ -2,7 +2,7 @@
 
 Promised: the same matrix from the same seed on every machine, instruction set and number of threads; exact arithmetic
 on ring and field elements; float64 results that do not depend on threads or instruction set either; memory of the
-result and of one small block of S, never of S. Not promised: secrecy. S is public, and Philox is no cipher; the seed
+result and of one small block of S, never of S. Not promised: secrecy. S is public, and Philox is not a cipher; the seed
 must be drawn after the batch is closed (`dpmpc.randomness`, ``Label.SKETCH_SEED``).
 
 Paper: Burkhardt, Keller, Orlandi, Schwiegelshohn, Distributed DP Data Analytics via Secure Sketching (ICML 2025),

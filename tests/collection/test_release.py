@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 from dpmpc.collection.certificate import require_quorum, verify
-from dpmpc.collection.conversation import run_release
 from dpmpc.collection.ledger import ReleaseLedger, State
+from dpmpc.collection.release_process import run_release
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.estimators import RidgeRegression
@@ -281,9 +281,15 @@ STEPS = [
     ("before", "ledger", "finish"),
     ("after", "ledger", "finish"),
 ]
+# Before anything is sealed, after the seal, with the ledger bound, before shares are sent, and with a file.
+TELLING_STEPS = [STEPS[place] for place in (2, 5, 7, 8, 12)]
+every_step = pytest.mark.long("a crash at each of fifteen places; five of them are in the ordinary suite")
 
 
-@pytest.mark.parametrize(("moment", "holder", "step"), STEPS, ids=["-".join(step) for step in STEPS])
+@pytest.mark.parametrize(
+    ("moment", "holder", "step"),
+    [pytest.param(*step, id="-".join(step), marks=() if step in TELLING_STEPS else every_step) for step in STEPS],
+)
 def test_a_crash_between_any_two_steps_and_a_repetition(tmp_path, moment, holder, step):
     deployment = filled(tmp_path / "trial")
     ended = run(deployment, deeds={1: ("die", moment, holder, step)})
@@ -400,8 +406,18 @@ def test_a_slow_network_only_takes_time(tmp_path):
     assert_released(deployment)
 
 
-@pytest.mark.parametrize("fault", ["stall", "partition"])
-@pytest.mark.parametrize("after", [3_000, 9_000], ids=["at first", "later"])
+every_link = pytest.mark.long("both faults at both times; each fault and each time once is in the ordinary suite")
+
+
+@pytest.mark.parametrize(
+    ("after", "fault"),
+    [
+        pytest.param(3_000, "stall", id="at first-stall"),
+        pytest.param(9_000, "partition", id="later-partition"),
+        pytest.param(3_000, "partition", id="at first-partition", marks=every_link),
+        pytest.param(9_000, "stall", id="later-stall", marks=every_link),
+    ],
+)
 def test_a_link_that_fails_ends_the_run_in_time_and_it_can_be_repeated(tmp_path, fault, after):
     with proxied(tmp_path, fault=fault, after=after) as (deployment, only):
         began = time.monotonic()

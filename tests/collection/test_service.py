@@ -176,9 +176,10 @@ def test_a_server_that_keeps_silent_is_told_of_within_seconds(tmp_path, monkeypa
     assert "PartyMissing: server 2" in ended
 
 
-def test_ten_thousand_copies_across_a_restart_count_once(tmp_path):
+@pytest.mark.parametrize("copies", [1_000, pytest.param(10_000, marks=pytest.mark.long("10,000 uploads, not 1,000"))])
+def test_ten_thousand_copies_across_a_restart_count_once(tmp_path, copies):
     """One report, sent from 50 connections at once; the server is killed in the middle."""
-    copies, connections = 10_000, 50
+    connections = 50
     with Servers.make(tmp_path, "--rate", "1000000") as servers:
         servers.start(0)
         body = records(servers.collection, ROWS[:1])[0][0]
@@ -215,10 +216,13 @@ async def hammer(servers, body, copies, connections):
     return stored
 
 
-def test_what_was_acknowledged_survives_kills(tmp_path):
-    outcome = crash(tmp_path, uploads=300, clients=2, kills=6, seed=3)
+@pytest.mark.parametrize(
+    ("uploads", "kills"), [(100, 2), pytest.param(300, 6, marks=pytest.mark.long("6 kills, not 2"))]
+)
+def test_what_was_acknowledged_survives_kills(tmp_path, uploads, kills):
+    outcome = crash(tmp_path, uploads=uploads, clients=2, kills=kills, seed=3)
     assert outcome.passed, outcome
-    assert (outcome.uploads, outcome.kills >= 6) == (300, True)
+    assert (outcome.uploads, outcome.kills >= kills) == (uploads, True)
 
 
 def test_a_server_that_stops_has_answered_what_it_took(tmp_path):
@@ -726,10 +730,11 @@ def test_the_commands(running, tmp_path):
         assert "17" not in done.stderr  # errors are logged; a row is not
 
 
-def test_mutated_input_is_refused(tmp_path):
+@pytest.mark.parametrize("count", [2_000, pytest.param(10_000, marks=pytest.mark.long("10,000 inputs, not 2,000"))])
+def test_mutated_input_is_refused(tmp_path, count):
     """The bench has more of it; seed 5, nothing statistical."""
-    results = fuzz(tmp_path, 10_000, seed=5)
-    assert sum(result["inputs"] for result in results) >= 10_000
+    results = fuzz(tmp_path, count, seed=5)
+    assert sum(result["inputs"] for result in results) >= count
     assert [result["malformed_accepted"] for result in results] == [0] * len(results)
     assert [result["crashes"] for result in results] == [0] * len(results)
     assert all(result["accepted"] and result["refused"] for result in results)  # both branches are reached

@@ -25,7 +25,8 @@ from support import collection_processes
 from support.collection_processes import DIGEST, SEGMENT_ROWS, SHAPE, open_spool, upload_of, words_of
 from support.state_machines import run_in
 
-KILLS = 25
+KILLS = 8
+MORE_KILLS = pytest.param(25, marks=pytest.mark.long("25 kills, not 8"))
 
 
 @pytest.fixture(autouse=True)
@@ -443,13 +444,14 @@ def test_a_copy_taken_at_any_time_is_a_spool(folder, tmp_path):
                 assert holds(other, ids[: first + 13])
 
 
-def test_kill_at_any_time(folder):
-    """A writer is killed 25 times: every upload that was acknowledged is there once, and no other one in part."""
+@pytest.mark.parametrize("kills", [KILLS, MORE_KILLS])
+def test_kill_at_any_time(folder, kills):
+    """A writer is killed: every upload that was acknowledged is there once, and no other one in part."""
     draw = random.Random(5)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["support.collection_processes"])
     present, uploads = set(), 0
-    for seed in range(KILLS):
+    for seed in range(kills):
         hears, tells = context.Pipe(duplex=False)
         writer = context.Process(target=collection_processes.add_reports, args=(folder, seed, tells))
         writer.start()
@@ -474,7 +476,7 @@ def test_kill_at_any_time(folder):
             assert holds(store, present)
             assert store.add(*upload_of(sorted(present)[:10])).stored == 0
         uploads += answered
-    assert uploads > KILLS
+    assert uploads > kills
 
 
 def cut(message):

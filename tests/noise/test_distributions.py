@@ -156,7 +156,7 @@ def test_one_share_is_a_difference_of_polya_variables(scale: float, shares: int)
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("shares", [1, 3, 30])
+@pytest.mark.parametrize("shares", [1, 3, pytest.param(30, marks=pytest.mark.long("30 shares of each number, not 3"))])
 def test_gamma_shares_add_up_to_a_laplace(shares: int) -> None:
     noise = GammaLaplace(2.5, shares)
     sums = noise.sample((shares, 100_000), Stream.from_seed(30)).sum(axis=0)

@@ -84,7 +84,7 @@ def test_the_sum_is_advised_where_clients_can_send_it():
 def test_noise_by_servers_is_advised_where_it_costs_little():
     many, few = (advice(design(ReleaseSpec.of(NAMES, clients, 1.0, 1e-7))) for clients in (1_000_000, 2_000))
     assert (many.option.noise_by, few.option.noise_by) == ("servers", "clients")
-    assert "needs that clients add theirs" in many.why
+    assert "needs clients that add theirs" in many.why
     assert "would hold whatever clients do" in few.why
 
 

@@ -13,6 +13,7 @@ from dpmpc.planning.scenario import Population
 from dpmpc.randomness import Stream
 
 EXPLAINED = 0.8
+MILLION = pytest.mark.long("twelve releases of a million clients")
 
 
 def population(clients, features=4, seed=0):
@@ -25,7 +26,10 @@ def population(clients, features=4, seed=0):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("sketch", "clients", "rows"), [("countsketch", 400_000, 60), ("countsketch", 1_000_000, 150)])
+@pytest.mark.parametrize(
+    ("sketch", "clients", "rows"),
+    [("countsketch", 400_000, 60), pytest.param("countsketch", 1_000_000, 150, marks=MILLION)],
+)
 def test_predicted_phi_of_a_sketch_is_near_the_mean_of_runs(sketch, clients, rows):
     """Mean of 12 runs within 40 % of the predicted excess; fixed seeds."""
     X, y = population(clients)
@@ -59,7 +63,9 @@ def test_predicted_phi_of_a_sum_is_near_the_mean_of_runs():
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("sketch", "clients", "rows"), [("osnap", 1_000_000, 60), ("sum", 20_000, None)])
+@pytest.mark.parametrize(
+    ("sketch", "clients", "rows"), [pytest.param("osnap", 1_000_000, 60, marks=MILLION), ("sum", 20_000, None)]
+)
 def test_predicted_phi_of_pure_epsilon_is_near_the_mean_of_runs(sketch, clients, rows):
     """Mean of 12 runs within 60 % of the predicted excess; fixed seeds."""
     X, y = population(clients)
@@ -152,6 +158,14 @@ def test_bad_designs(change, message):
     arguments = {"clients": 1000, "epsilon": 1.0, "delta": 1e-6, **change}
     with pytest.raises(InputError, match=message):
         design(ReleaseSpec.of(Schema.unit([*"ab"]), **arguments))
+
+
+@pytest.mark.parametrize("name", ["seed", "statistic", "trust", "budget", "noised_by"])
+def test_flat_keywords_have_one_name_each(name):
+    with pytest.raises(
+        InputError, match=rf"{name}: given, one of .*contribution.*noise_by.*simulation_seed.* expected"
+    ):
+        ReleaseSpec.of(Schema.unit([*"ab"]), 1000, 1.0, 1e-6, **{name: 1})
 
 
 @pytest.mark.parametrize("sketch", ["countsketch", "sum"])

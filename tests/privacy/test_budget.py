@@ -372,7 +372,7 @@ def test_files_that_are_no_ledger_are_refused(tmp_path):
     with pytest.raises(GuaranteeError, match=r"cost 1 at delta = 1e-06, at most 0\.5 expected"):
         BudgetLedger.load(path)
     path.write_text("no JSON")
-    with pytest.raises(InputError, match="is no ledger"):
+    with pytest.raises(InputError, match="is not a ledger"):
         BudgetLedger.load(path)
 
 

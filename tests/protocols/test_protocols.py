@@ -132,7 +132,7 @@ def items():
     return np.random.default_rng(2).integers(0, ITEMS, (CLIENTS, 1)).astype(float)
 
 
-@pytest.mark.parametrize("servers", [3, 4, 5])
+@pytest.mark.parametrize("servers", [3, pytest.param(4, marks=pytest.mark.long("every number of servers")), 5])
 def test_mpyc_finds_what_the_opened_sketch_shows(servers):
     """The same shares give the same integer ||z||^2; a server sends the analyst one word, the others one each."""
     task = item_task(servers=servers)

@@ -36,7 +36,7 @@ from dpmpc.randomness import Stream
 from support.hostile import servers as servers_that_misbehave
 
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["dpmpc.collection.conversation", "dpmpc.specification", "dpmpc.cli.main"])
+PROCESSES.set_forkserver_preload(["dpmpc.collection.release_process", "dpmpc.specification", "dpmpc.cli.main"])
 HOUR, DAY = datetime.timedelta(hours=1), datetime.timedelta(days=1)
 MINIMUM, COUNT = 200, 210
 PATIENCE = 60
@@ -281,13 +281,13 @@ def show_a_seed_of_ones_own():
         return await original(party, collection, record.encode())
 
     dealing.exchange_records = forging
-    begin = conversation.ServerFolder.require_server
+    begin = ServerFolder.require_server
 
     def remembering(self, *arguments):
         FOLDERS["identity"] = self.identity
         return begin(self, *arguments)
 
-    conversation.ServerFolder.require_server = remembering
+    ServerFolder.require_server = remembering
 
 
 def tell_what_is_sent(kind):

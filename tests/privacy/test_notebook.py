@@ -9,9 +9,9 @@ from dpmpc import RidgeRegression
 from dpmpc.bounds import Schema
 from dpmpc.data_release import RMGM
 from dpmpc.mutual_information import AdditiveNoise
-from dpmpc.notebook import facts_html, statement_html
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.privacy import BudgetLedger, Cost
+from dpmpc.privacy.notebook import facts_html, statement_html
 from dpmpc.tables import Table
 
 EVIL = "<script>alert('x')</script>&"

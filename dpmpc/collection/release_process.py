@@ -1,0 +1,143 @@
+"""One server's process in the release of a collection: folder, links, limits on waiting, and then the conversation.
+
+Each server is started by whoever runs it, on its own folder, and meets the others at the addresses of the task file.
+What they say to one another is `dpmpc.collection.conversation`.
+
+Promised: one process at a time answers for a server, with the certificate that the collection pins; every wait ends. A
+run that fails may be repeated with the same arguments.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from dpmpc.collection import conversation
+from dpmpc.collection.certificate import require_quorum
+from dpmpc.collection.ledger import ReleaseLedger
+from dpmpc.collection.releasing import Released, ReleasingServer
+from dpmpc.collection.server_folder import ServerFolder
+from dpmpc.collection.spool import Spool
+from dpmpc.collection.task_file import Collection
+from dpmpc.errors import CollectionClosed, InputError
+from dpmpc.network.identity import pin
+from dpmpc.network.party import Party
+from dpmpc.network.runtime import PartyRuntime
+from dpmpc.network.settings import FRAME_HEADER, FRAME_LIMIT, PartySettings
+
+CONNECT_SECONDS = 300.0
+PATIENCE_SECONDS = 60.0
+_SLOWEST = 20e6  # bytes of its share that a server handles in a second at least: read, checked and transformed
+_LEDGER_RECORDS = 20e3  # report ids that a server looks up and records in a second at least
+
+
+def run_release(
+    collection: Collection,
+    number: int,
+    folder: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    close: bool = False,
+    without: tuple[int, ...] = (),
+    listen: tuple[str, int] | None = None,
+    connect_deadline: float = CONNECT_SECONDS,
+    deadline: float | None = None,
+    threads: int = 1,
+    tell: Callable[[str], None] = lambda line: None,
+) -> Released:
+    """Take part in the release of a collection as one of its servers; call it once in a process.
+
+    Parameters
+    ----------
+    collection : Collection
+        The task file.
+    number : int
+        This server's number.
+    folder : path
+        Its folder, see `ServerFolder`.
+    out : path
+        The release file to write; one that is there is replaced.
+    close : bool
+        Whether to close the intake of this server for good before its time.
+    without : tuple of int
+        Servers that all others have agreed to go on without.
+    listen : (host, port), optional
+        Where to listen, if not at the address where the others find this server.
+    connect_deadline : float
+        Seconds until all servers have to be there.
+    deadline : float, optional
+        Seconds that another server may keep this one waiting; by default what the largest batch may take.
+    threads : int
+        Of the transform.
+    tell : callable, optional
+        Takes lines of progress.
+
+    Returns
+    -------
+    Released
+
+    Raises
+    ------
+    TooFewClients, AlreadyReleased, CollectionClosed, GuaranteeError
+        If this server or another one refuses; nothing was opened.
+    ProtocolFailure
+        If the run breaks. It may be repeated with the same arguments.
+    """
+    own, target = ServerFolder(Path(folder)), Path(out)
+    own.require_server(collection, number)
+    require_quorum(collection, without)
+    if threads < 1:
+        raise InputError(f"threads: {threads} given, a positive integer expected")
+    if target.is_dir() or not target.absolute().parent.is_dir():
+        raise InputError(f"out: {target} given, a file in a directory that exists expected")
+    settings = PartySettings(
+        party=number,
+        servers=len(collection.servers),
+        addresses=[
+            listen if listen is not None and server == number else entry.release_address
+            for server, entry in enumerate(collection.servers)
+        ],
+        program=conversation.__name__,
+        arguments={},
+        task=collection.digest.hex(),
+        deadline=deadline if deadline is not None else _allowance(collection),
+        connect_deadline=connect_deadline,
+        frame_limit=max(FRAME_LIMIT, 8 * collection.plan.sketch.rows * collection.plan.width + FRAME_HEADER),
+        without=tuple(sorted(without)),
+    )
+    pin(own.identity, [entry.certificate.encode() for entry in collection.servers])
+    with own.releasing(number), _opened(collection, number, own) as (spool, ledger):
+        server = ReleasingServer(collection, number, spool, ledger, own.identity, target, close, threads, tell)
+        _tell_beginning(server, settings)
+        party = Party(PartyRuntime(settings, own.identity), own.identity, sys.stderr)
+        return party.runtime.run_program(conversation.take_part(party, server))
+
+
+def _tell_beginning(server: ReleasingServer, settings: PartySettings) -> None:
+    """Say who is waited for and how long, and at once what all are going to be told when they are there."""
+    others = [
+        f"server {number} at {host}:{port}"
+        for number, (host, port) in enumerate(settings.addresses)
+        if number not in (server.number, *settings.without)
+    ]
+    server.tell(f"server {server.number} waits up to {settings.connect_deadline:g} s for {', '.join(others)}")
+    try:
+        server.require_due()
+    except CollectionClosed as error:
+        server.tell(f"it is going to refuse, and tells the others when they are there: {error}")
+
+
+@contextlib.contextmanager
+def _opened(collection: Collection, number: int, folder: ServerFolder) -> Iterator[tuple[Spool, ReleaseLedger]]:
+    with folder.open_spool(collection, number, writer=False) as spool, ReleaseLedger(folder.ledger) as ledger:
+        yield spool, ledger
+
+
+def _allowance(collection: Collection) -> float:
+    """Seconds that the longest step of a server may take."""
+    copies, width = collection.record_shape
+    share = 8 * copies * width * collection.largest_batch
+    return PATIENCE_SECONDS + share / _SLOWEST + collection.most_stored / _LEDGER_RECORDS
