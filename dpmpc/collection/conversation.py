@@ -3,7 +3,7 @@
 Parties: the servers of a collection (`dpmpc.collection`). Each holds a spool of shares, a ledger of what it has opened,
 and a signing key that the collection pins. What is opened is the release, which is public, so every server opens it.
 
-0. Every server closes its intake for good, and checks by itself that the collection has closed and not expired.
+0. Every server stops taking reports for good, and checks by itself that the collection has closed and not expired.
 1. The servers tell one another which manifests they have sealed, or begun to open, and what their clocks say. If nobody
    has begun anything they agree on a batch, the reports that all of them hold (`dpmpc.collection.agreement`). Each has
    left out the reports that are damaged, or that its ledger has opened, and tells how many.
@@ -95,7 +95,7 @@ from dpmpc.network.announcing import announce, announce_bytes, explained, settle
 from dpmpc.network.coins import COIN_BYTES, exchange_coins, toss_of
 from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.identity import pin, verify_signature
-from dpmpc.network.meter import RunStatistics, report_from, rounded
+from dpmpc.network.meter import RunStatistics, rounded, statistics_from
 from dpmpc.network.party import Party
 from dpmpc.network.runtime import PartyRuntime
 from dpmpc.network.settings import FRAME_HEADER, FRAME_LIMIT, PartySettings
@@ -375,8 +375,10 @@ async def certify(
 
 async def exchange_costs(party: Party) -> tuple[RunStatistics, ...]:
     """Step 6: what the run has cost each server so far, as it says itself, rounded."""
-    told = await announce(party, Kind.COST, msgspec.json.encode(rounded(party.meter.report())))
-    return await unless_refused(party, lambda: tuple(rounded(report_from(raw, number)) for number, raw in told.items()))
+    told = await announce(party, Kind.COST, msgspec.json.encode(rounded(party.meter.statistics())))
+    return await unless_refused(
+        party, lambda: tuple(rounded(statistics_from(raw, number)) for number, raw in told.items())
+    )
 
 
 async def first_statement(party: Party, own: Statement) -> Statement:
@@ -445,7 +447,7 @@ def run_release(
     out : path
         The release file to write; one that is there is replaced.
     close : bool
-        Whether to close the intake of this server for good before its time.
+        Whether this server stops taking reports for good before the collection closes.
     without : tuple of int
         Servers that all others have agreed to go on without.
     listen : (host, port), optional
