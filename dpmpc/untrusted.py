@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import os
 import re
+import reprlib
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,6 +37,19 @@ _TOML_TOKEN = re.compile(
     rb"|(?P<dot>\.)|(?P<blank>[ \t]++)|\#[^\n]*+|(?P<open>[\[{])|(?P<close>[]}])|[^\"'A-Za-z0-9_.\#\[\]{} \t-]++",
     re.DOTALL,
 )
+
+_PLACE = re.compile(r"(?P<said>.*) - at `(?:key in )?\$(?P<place>.*)`", re.DOTALL)
+_STEP = re.compile(r"\.([^.\[\]]+)|\[([0-9]+)\]")
+_KINDS = {  # msgspec's names
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a text",
+    "array": "a list",
+    "object": "a table",
+    "datetime": "a time",
+    "null": "None",
+}
 
 
 class ReadError(ValueError):
@@ -69,6 +84,48 @@ def read_json(content: bytes, kind: type[T], *, largest: int = LARGEST_MESSAGE, 
         return msgspec.json.decode(content, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise ReadError(printable(str(error))) from None
+
+
+def converted(content: Any, kind: type[T], hook: Callable[[type, Any], Any] | None = None) -> T:
+    """Make a value of a type from plain data.
+
+    Parameters
+    ----------
+    content : dict, list, text or number
+        What JSON or TOML held.
+    kind : type
+        What it has to be.
+    hook : callable, optional
+        ``hook(kind, plain)`` makes what msgspec does not know, such as a noise.
+
+    Raises
+    ------
+    ReadError
+        If it is anything else, with the name of the field, the value given and what was expected.
+    ValueError
+        What constructors and the hook raise about values, as it is.
+    """
+    try:
+        return msgspec.convert(content, kind, dec_hook=hook)
+    except msgspec.ValidationError as error:
+        if isinstance(error.__cause__, Exception):
+            raise error.__cause__ from None
+        raise ReadError(_in_words(str(error), content)) from None
+
+
+def _in_words(said: str, content: Any) -> str:
+    """Say what msgspec found as "FIELD: VALUE given, KIND expected"."""
+    found = _PLACE.fullmatch(said)
+    message, place = (found["said"], found["place"]) if found else (said, "")
+    for key, index in _STEP.findall(place):
+        content = content[key or int(index)]
+    kinds = re.match("Expected `([^`]*)`", message)
+    if kinds:
+        expected = " or ".join(_KINDS.get(kind, kind) for kind in kinds[1].split(" | "))
+        message = f"{reprlib.repr(content)} given, {expected} expected"
+    else:
+        message = printable(message)
+    return f"{printable(place.removeprefix('.'))}: {message}" if place else message
 
 
 def read_toml(content: bytes, *, largest: int = LARGEST_FILE, deepest: int = DEEPEST) -> dict[str, Any]:

@@ -4,9 +4,9 @@ Statistical tests have a fixed seed; `ALPHA` is the probability of a false alarm
 """
 
 import contextlib
-import dataclasses
 import math
 
+import msgspec
 import numpy as np
 import pytest
 import scipy.stats
@@ -106,7 +106,7 @@ def test_a_task_names_the_noise_and_refuses_less(diluted, choices):
     for name, less in (("scale", 0.99), ("chance", 0.999)):
         weaker = noise_from({**task.noise.describe(), name: getattr(task.noise, name) * less})
         with pytest.raises(GuaranteeError, match="epsilon"):
-            dataclasses.replace(task, noise=weaker).verify()
+            msgspec.structs.replace(task, noise=weaker).verify()
 
 
 def test_the_noise_is_rounded_up_and_checked(diluted):
