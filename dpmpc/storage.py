@@ -63,11 +63,20 @@ D = TypeVar("D", bound="Described")
 
 
 class Described(abc.ABC):
-    """A value that a few public facts say all about: values with equal facts are equal, and `rebuilt` from them."""
+    """A value of an open family, that a few public facts say all about.
+
+    Values with equal facts are equal, and `rebuilt` from them. Families are open: whoever uses the package may add a
+    kind to their tables, while the kinds of a tagged struct are all known beforehand.
+    """
 
     @abc.abstractmethod
     def describe(self) -> dict[str, Any]:
-        """Return the facts, fit for JSON: first the name of the kind, then the arguments that make an equal value."""
+        """Return the facts, fit for JSON: first the name of the kind, then what makes an equal value."""
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any]) -> Self:
+        """Make the value of this kind that has these facts, which are the constructor's arguments by default."""
+        return cls(**facts)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Described) and self.describe() == other.describe()
@@ -80,14 +89,14 @@ class Described(abc.ABC):
         return f"{type(self).__name__}({facts})"
 
 
-def rebuilt(where: str, kinds: Mapping[str, type[D]], description: Any) -> D:
-    """Make the value that `Described.describe` described, its kind found by "name"; `where` is for errors."""
+def rebuilt(where: str, kinds: Mapping[str, type[D]], description: Any, key: str = "name") -> D:
+    """Make the value that `Described.describe` described, its kind found by `key`; `where` is for errors."""
     with malformed(where):
         facts = dict(description)
-        name = facts.pop("name")
+        name = facts.pop(key, None)
         if name not in kinds:
-            raise InputError(f"{where}: {name!r} given, one of {', '.join(kinds)} expected")
-        return kinds[name](**facts)
+            raise InputError(f"{where}: {key}: {name!r} given, one of {', '.join(kinds)} expected")
+        return kinds[name].from_facts(facts)
 
 
 def fields_of(where: str, entry: Any, required: Set[str], optional: Set[str] = frozenset()) -> Mapping[str, Any]:
@@ -95,7 +104,7 @@ def fields_of(where: str, entry: Any, required: Set[str], optional: Set[str] = f
     if not isinstance(entry, Mapping):
         raise InputError(f"{where}: {entry!r} given, a table with {', '.join(sorted(required))} expected")
     for key in sorted(required - entry.keys()):
-        raise InputError(f"{where}: {key} is missing")
+        raise InputError(f"{where}: {key} is missing, {', '.join(sorted(required))} expected")
     for key in sorted(map(str, entry.keys() - required - optional)):
         raise InputError(f"{where}: unknown key {key!r}, only {', '.join(sorted(required | optional))} expected")
     return entry

@@ -106,7 +106,7 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
 
     readers: ClassVar[Mapping[type, Callable[[Any], Any]]] = {
         Contribution: contribution_from,
-        FixedPoint: FixedPoint.described,
+        FixedPoint: FixedPoint.from_facts,
         PublicMatrix: sketch_from,
         Noise: noise_from,
     }

@@ -55,7 +55,7 @@ def test_the_sketch_of_the_example_is_what_its_entries_say():
         assert (sums == (exact % modulus).astype(np.uint64)).all()
     reals = rng.standard_normal((1003, 2))
     assert sketch @ reals == pytest.approx(dense @ reals)
-    assert type(sketch).from_description(sketch.describe()) == sketch
+    assert type(sketch).from_facts(sketch.describe()) == sketch
 
 
 # A noise

@@ -261,7 +261,7 @@ def test_tasks_survive_their_json_form_and_agree_on_their_digest():
         (lambda fields: fields["trust"].update(corrupt_servers=None), "corrupt_servers: None given"),
         (lambda fields: fields.update(extra=1), "extra"),
         (lambda fields: fields.update(format=99), "format 99"),
-        (lambda fields: fields["statistic"].update(name="median"), "statistic: 'median'"),
+        (lambda fields: fields["statistic"].update(name="median"), "statistic: name: 'median'"),
         (lambda fields: fields.update(calibration="best"), "calibration: 'best' given, one of joint, paper"),
         (lambda fields: fields.update(simulation=0), "simulation: 0 given, true or false"),
         (lambda fields: fields.update(simulation=[]), r"simulation: \[\] given, true or false"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
@@ -74,8 +75,8 @@ class FixedPoint(Described):
         return {"fractional_bits": self.fractional_bits, "ring": self.ring.name}
 
     @classmethod
-    def described(cls, facts: Any) -> FixedPoint:
-        """Make the value that `describe` described."""
+    def from_facts(cls, facts: Mapping[str, Any]) -> FixedPoint:
+        """Make the value that `describe` described; both facts have to be there."""
         return cls(**fields_of("encoding", facts, {"fractional_bits", "ring"}))
 
     def __repr__(self) -> str:

@@ -46,10 +46,4 @@ def noise_from(description: Mapping[str, Any]) -> Noise:
     InputError
         If the name is unknown, or a parameter is missing, superfluous or out of range.
     """
-    if not isinstance(description, Mapping):
-        raise InputError(f"noise: {description!r} given, a table expected")
-    family = family_named(description.get("name"))
-    given = description.keys() - {"name"}
-    if given != set(family.parameters):
-        raise InputError(f"noise: {family.name} with {sorted(given)} given, {sorted(family.parameters)} expected")
     return rebuilt("noise", FAMILIES, description)
