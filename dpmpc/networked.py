@@ -105,7 +105,7 @@ class RunOptions(TypedDict, total=False):
 
 
 def run(
-    task: Task, rows: NDArray[np.float64], *, program: str = PROGRAM, **options: Unpack[RunOptions]
+    task: Task, rows: NDArray[np.float64], *, program: str | None = None, **options: Unpack[RunOptions]
 ) -> NetworkedRun:
     """Play all the clients, then run servers and analyst as processes of this machine.
 
@@ -115,7 +115,7 @@ def run(
         The public facts.
     rows : ndarray of float64, shape (n, p)
         One row per client, in the units of the schema.
-    program : str
+    program : str, optional
         A module whose analyst goes on from the release; by default one that ends there.
     **options
         See `RunOptions`.
@@ -172,7 +172,7 @@ def stored(shares: Sequence[Share]) -> Placement:
 
 
 def run_servers(
-    task: Task, shares: Sequence[Share] | Placement, *, program: str = PROGRAM, **options: Unpack[RunOptions]
+    task: Task, shares: Sequence[Share] | Placement, *, program: str | None = None, **options: Unpack[RunOptions]
 ) -> NetworkedRun:
     """Run servers and analyst on shares that clients have made; parameters and errors are those of `run`."""
     released: list[Release] = []
@@ -181,7 +181,7 @@ def run_servers(
         if party == task.trust.servers:
             released.append(Release.load(folder / RELEASE_FILE, longest=math.inf))  # of a task that was verified
 
-    done = run_parties(program, task, shares, collect=collect, **options)
+    done = run_parties(program or PROGRAM, task, shares, collect=collect, **options)
     return NetworkedRun(**vars(done), release=released[0])
 
 
