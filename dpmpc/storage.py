@@ -92,6 +92,8 @@ class Described(abc.ABC):
 def rebuilt(where: str, kinds: Mapping[str, type[D]], description: Any, key: str = "name") -> D:
     """Make the value that `Described.describe` described, its kind found by `key`; `where` is for errors."""
     with malformed(where):
+        if not isinstance(description, Mapping):
+            raise InputError(f"{where}: {description!r} given, a table with {key} expected")
         facts = dict(description)
         name = facts.pop(key, None)
         if name not in kinds:
