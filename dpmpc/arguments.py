@@ -20,6 +20,16 @@ from dpmpc.errors import InputError
 
 T = TypeVar("T")
 
+#: The noises of the package by name, and where in `dpmpc.noise` each class is: a text, so that the help of the command,
+#: which offers them, does without NumPy. All of these are drawn exactly.
+NOISES = {
+    "discrete-gaussian": "integer.DiscreteGaussian",
+    "skellam": "integer.Skellam",
+    "discrete-laplace": "integer.DiscreteLaplace",
+}
+#: Those of simulations, which are not offered.
+SIMULATED_NOISES = {"gaussian": "floating.Gaussian", "gamma-laplace": "floating.GammaLaplace"}
+
 
 def require_whole(name: str, value: Any, least: int | None = None, most: int | None = None) -> int:
     """Return a whole number within limits, of Python's or NumPy's types."""
@@ -52,11 +62,20 @@ def require_finite(name: str, value: Any, least: float | None = None) -> float:
     return number
 
 
-def require_positive(name: str, value: Any) -> float:
-    """Return a finite number above 0."""
+def require_positive(name: str, value: Any, most: float | None = None) -> float:
+    """Return a finite number above 0, up to a limit."""
     number = require_float(name, value)
-    if not (math.isfinite(number) and number > 0):
-        raise InputError(f"{name}: {value} given, a finite number above 0 expected")
+    if not (math.isfinite(number) and 0 < number <= (math.inf if most is None else most)):
+        expected = "a finite number above 0" if most is None else f"a positive number of at most {most:g}"
+        raise InputError(f"{name}: {value} given, {expected} expected")
+    return number
+
+
+def require_fraction(name: str, value: Any) -> float:
+    """Return a number strictly between 0 and 1."""
+    number = require_float(name, value)
+    if not 0 < number < 1:
+        raise InputError(f"{name}: {value} given, a number strictly between 0 and 1 expected")
     return number
 
 

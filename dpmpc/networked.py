@@ -16,7 +16,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,16 +78,34 @@ def share_file(folder: Path) -> Path:
     return folder / "share"
 
 
+class RunOptions(TypedDict, total=False):
+    """What may be chosen of any run, by keywords.
+
+    Parameters
+    ----------
+    arguments : mapping, optional
+        Plain data for the program, beside "task" and "threads".
+    stream : Stream, optional
+        The clients' source of noise and shares; a seeded one, from which the servers' noise is derived too, needs a
+        task that says it is a simulation.
+    threads : int
+        Threads of each server's kernel, 1 by default.
+    deadline : float
+        Seconds that a party may keep others waiting, beyond the time that a slow machine needs for the transform; 30 by
+        default.
+    on_progress : callable, optional
+        Called with a stage and the fraction of it that is done.
+    """
+
+    arguments: Mapping[str, Any] | None
+    stream: Stream | None
+    threads: int
+    deadline: float
+    on_progress: Callable[[str, float], None] | None
+
+
 def run(
-    task: Task,
-    rows: NDArray[np.float64],
-    *,
-    program: str | None = None,
-    arguments: Mapping[str, Any] | None = None,
-    stream: Stream | None = None,
-    threads: int = 1,
-    deadline: float = 30.0,
-    on_progress: Callable[[str, float], None] | None = None,
+    task: Task, rows: NDArray[np.float64], *, program: str | None = None, **options: Unpack[RunOptions]
 ) -> NetworkedRun:
     """Play all the clients, then run servers and analyst as processes of this machine.
 
@@ -98,34 +116,23 @@ def run(
     rows : ndarray of float64, shape (n, p)
         One row per client, in the units of the schema.
     program : str, optional
-        A module whose analyst goes on from the release; by default this one, which ends there.
-    arguments : mapping, optional
-        Plain data for that program, beside "task" and "threads".
-    stream : Stream, optional
-        The clients' source of noise and shares; a seeded one, from which the servers' noise is derived too, needs a
-        task that says it is a simulation.
-    threads : int
-        Threads of each server's kernel.
-    deadline : float
-        Seconds that a party may keep others waiting, beyond the time that a slow machine needs for the transform.
-    on_progress : callable, optional
-        Called with a stage and the fraction of it that is done.
+        A module whose analyst goes on from the release; by default one that ends there.
+    **options
+        See `RunOptions`.
 
     Raises
     ------
     ProtocolFailure
         If a party fails; the error names it.
     """
-    return run_servers(
+    placed = clients(
         task,
-        clients(task, rows, stream=stream, threads=threads, on_progress=on_progress),
-        program=program,
-        arguments=arguments,
-        stream=stream,
-        threads=threads,
-        deadline=deadline,
-        on_progress=on_progress,
+        rows,
+        stream=options.get("stream"),
+        threads=options.get("threads", 1),
+        on_progress=options.get("on_progress"),
     )
+    return run_servers(task, placed, program=program, **options)
 
 
 def clients(
@@ -165,15 +172,7 @@ def stored(shares: Sequence[Share]) -> Placement:
 
 
 def run_servers(
-    task: Task,
-    shares: Sequence[Share] | Placement,
-    *,
-    program: str | None = None,
-    arguments: Mapping[str, Any] | None = None,
-    stream: Stream | None = None,
-    threads: int = 1,
-    deadline: float = 30.0,
-    on_progress: Callable[[str, float], None] | None = None,
+    task: Task, shares: Sequence[Share] | Placement, *, program: str | None = None, **options: Unpack[RunOptions]
 ) -> NetworkedRun:
     """Run servers and analyst on shares that clients have made; parameters and errors are those of `run`."""
     released: list[Release] = []
@@ -182,17 +181,7 @@ def run_servers(
         if party == task.trust.servers:
             released.append(Release.load(folder / RELEASE_FILE, longest=math.inf))  # of a task that was verified
 
-    done = run_parties(
-        program or PROGRAM,
-        task,
-        shares,
-        arguments=arguments,
-        collect=collect,
-        stream=stream,
-        threads=threads,
-        deadline=deadline,
-        on_progress=on_progress,
-    )
+    done = run_parties(program or PROGRAM, task, shares, collect=collect, **options)
     return NetworkedRun(**vars(done), release=released[0])
 
 
@@ -243,11 +232,11 @@ def run_parties(
         on_progress=lambda party, done: tell(f"server {party}", float(done)),
         deadline=deadline + transform_allowance(task),
     )
-    reports = [outcome.report for outcome in outcomes if outcome.report is not None]
+    spent = [outcome.statistics for outcome in outcomes if outcome.statistics is not None]
     return Run(
         answer=outcomes[-1].result,
-        servers=tuple(reports[:-1]),
-        analyst=reports[-1],
+        servers=tuple(spent[:-1]),
+        analyst=spent[-1],
         clients_s=clients_s,
         servers_s=time.perf_counter() - began - clients_s,
     )

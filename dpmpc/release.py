@@ -10,12 +10,10 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
-import json
 import math
 import os
 import warnings
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,9 +114,9 @@ class Release(GramSource):
 
     def save(self, path: str | os.PathLike[str], beside: Mapping[str, bytes] | None = None) -> None:
         """Write the release to a file, whole or not at all; `beside` are further members of the zip, by name."""
-        public = json.dumps({"task": self.task.to_dict(), "guarantee": self.guarantee.to_dict()}).encode()
+        header = release_file.Header(self.task.to_dict(), self.guarantee.to_dict())
         with whole(path) as partial:
-            release_file.write(partial, public, self.sums, beside)
+            release_file.write(partial, header, self.sums, beside)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, longest: float = LONGEST_CHECK) -> Release:
@@ -139,11 +137,11 @@ class Release(GramSource):
             If its noise does not give the guarantee that it claims.
         """
 
-        def build(public: dict[str, Any], sums: release_file.SumsReader) -> Release:
-            task = Task.from_dict(public["task"])
+        def build(header: release_file.Header, sums: release_file.SumsReader) -> Release:
+            task = Task.from_dict(header.task)
             opened = sums((task.sketch.rows, task.width), np.int64)
             task.require_checkable(longest).verify()
-            if release_file.is_older(public["guarantee"]) and task.trust.dropouts:
+            if release_file.is_older(header.guarantee) and task.trust.dropouts:
                 _warn_of_dropouts(path, task)
             return cls(task, opened)
 

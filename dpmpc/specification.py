@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin,
 
 import msgspec
 
-from dpmpc.arguments import choice, require_choice, require_float, require_whole
+from dpmpc.arguments import NOISES, choice, require_choice, require_float, require_whole
 from dpmpc.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ SKETCHES = ("auto", "osnap", "countsketch", "rademacher", "sum")
 COALITIONS = ("adaptive", "static")
 NOISED_BY = ("clients", "servers")
 CALIBRATIONS = ("joint", "paper")
-NOISES = ("discrete-gaussian", "skellam", "discrete-laplace")  # of dpmpc.noise.FAMILIES, which takes NumPy to import
 SHARINGS = ("additive", "shamir")
 RINGS = ("ring64", "mersenne61")
 COPIES = ("auto", "one", "each")

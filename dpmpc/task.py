@@ -7,38 +7,80 @@ guarantee and the proof that no sum wraps around, from the task's own facts.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import hashlib
-import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Self
 
 import msgspec
 import numpy as np
+from msgspec.structs import force_setattr
 from numpy.typing import NDArray
 
 from dpmpc import privacy
 from dpmpc.arguments import require_bool, require_choice, require_float
 from dpmpc.bounds import Schema
 from dpmpc.contributions import Contribution, contribution_from
-from dpmpc.encoding import FixedPoint, ModulusPlan, Sensitivity, plan_modulus, ring_named
+from dpmpc.encoding import FixedPoint, ModulusPlan, Sensitivity, plan_modulus
 from dpmpc.errors import InputError
 from dpmpc.noise import Noise, noise_from
 from dpmpc.privacy import EffectiveNoise, Guarantee, NoisePlacement
+from dpmpc.privacy.guarantee import Promise
 from dpmpc.sharing import AdditiveSharing, ShamirSharing
 from dpmpc.sketching import PublicMatrix, sketch_from
 from dpmpc.specification import CALIBRATIONS, SHARINGS, TrustModel
-from dpmpc.storage import fields_of_format, malformed
+from dpmpc.storage import Record, canonical, malformed
 
-FORMAT = 2
 LONGEST_CHECK = 60.0  # seconds of one core that whoever reads somebody's task spends on it unless told otherwise
 _ENTRY_SECONDS = 3e-8  # to draw an entry of a sparse matrix and to weigh it, on a slow core
 _PRODUCT_SECONDS = 1e-9  # of linear algebra, for each product of three
 
 
-@dataclasses.dataclass(frozen=True)
-class Task:
+class PublicFacts(Record, frozen=True):
+    """What everybody knows of a release before it happens, and what follows from it; of whichever kind it is.
+
+    Subclasses have the fields `epsilon`, `delta` and `simulation`, and say what is promised and why no sum wraps
+    around.
+    """
+
+    called: ClassVar[str] = "task"
+
+    def __post_init__(self) -> None:
+        for name in ("epsilon", "delta"):  # plain floats, of whichever type they came: they are part of the digest
+            force_setattr(self, name, require_float(name, getattr(self, name)))
+        require_bool("simulation", getattr(self, "simulation", None))
+
+    @property
+    def guarantee(self) -> Promise:
+        """What is promised, recomputed from the public facts; an error if they do not give it."""
+        raise NotImplementedError
+
+    @property
+    def modulus_plan(self) -> ModulusPlan:
+        """The proof that no released integer wraps around; an error if it might."""
+        raise NotImplementedError
+
+    def verify(self) -> Self:
+        """Recompute the guarantee and the overflow proof; return the facts themselves.
+
+        Raises
+        ------
+        GuaranteeError
+            If the noise does not give what is promised.
+        OverflowRisk
+            If a sum might wrap around.
+        """
+        with malformed(self.called):
+            self._require_promise()
+            _ = self.modulus_plan
+        return self
+
+    def _require_promise(self) -> None:
+        """Raise unless the noise gives what is promised."""
+        _ = self.guarantee
+
+
+class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
     """The public facts of one release.
 
     Parameters
@@ -67,6 +109,12 @@ class Task:
         Whether the clients' randomness can be repeated from a seed; the release then says that it protects nobody.
     """
 
+    readers: ClassVar[Mapping[type, Callable[[Any], Any]]] = {
+        Contribution: contribution_from,
+        FixedPoint: FixedPoint.from_facts,
+        PublicMatrix: sketch_from,
+        Noise: noise_from,
+    }
     schema: Schema
     statistic: Contribution
     encoding: FixedPoint
@@ -81,15 +129,13 @@ class Task:
     simulation: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("epsilon", "delta"):  # plain floats, of whichever type they came: they are part of the digest
-            object.__setattr__(self, name, require_float(name, getattr(self, name)))
+        super().__post_init__()
         if self.trust.corrupt_servers is None:
             raise InputError("corrupt_servers: None given, a whole number expected: a task states what it relies on")
         require_choice("sharing", self.sharing, SHARINGS)
         if self.sharing == "shamir" and self.encoding.ring.name != "mersenne61":
             raise InputError(f"ring: {self.encoding.ring.name!r} given, 'mersenne61' expected with Shamir shares")
         require_choice("calibration", self.calibration, CALIBRATIONS)
-        require_bool("simulation", self.simulation)
         if not self.noise.integer:
             raise InputError(f"noise: {self.noise.name} given, an integer noise expected: shares are integers")
         if self.sharing == "shamir" and self.servers_add_noise:
@@ -211,19 +257,8 @@ class Task:
             self.sketch.rows * self.width,
         )
 
-    def verify(self) -> Task:
-        """Recompute the guarantee and the overflow proof, for whoever prints neither; return the task itself.
-
-        Raises
-        ------
-        GuaranteeError
-            If the noise does not give the promised epsilon and delta.
-        OverflowRisk
-            If a sum might wrap around.
-        """
-        with malformed("task"):
-            _ = self._has_enough_noise, self.modulus_plan
-        return self
+    def _require_promise(self) -> None:
+        _ = self._has_enough_noise  # without the words of a guarantee, which a server that verifies does not print
 
     @property
     def check_seconds(self) -> float:
@@ -263,51 +298,7 @@ class Task:
             return ShamirSharing(servers=self.trust.servers, threshold=self.trust.colluding_servers)
         return AdditiveSharing(servers=self.trust.servers, ring=self.encoding.ring)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the task as plain numbers, strings, lists and dicts."""
-        return {
-            "format": FORMAT,
-            "schema": self.schema.to_dict(),
-            "statistic": self.statistic.describe(),
-            "encoding": {"fractional_bits": self.encoding.fractional_bits, "ring": self.encoding.ring.name},
-            "sketch": self.sketch.describe(),
-            "noise": self.noise.describe(),
-            "trust": msgspec.structs.asdict(self.trust),
-            "noising": dataclasses.asdict(self.noising),
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "sharing": self.sharing,
-            "calibration": self.calibration,
-            "simulation": self.simulation,
-        }
-
-    @classmethod
-    def from_dict(cls, given: Mapping[str, Any]) -> Task:
-        """Rebuild a task from `to_dict`; a missing or unknown field is an error."""
-        with malformed("task"):
-            return cls._from_dict(given)
-
-    @classmethod
-    def _from_dict(cls, given: Mapping[str, Any]) -> Task:
-        fields = fields_of_format("task", given, {field.name for field in dataclasses.fields(cls)}, FORMAT)
-        encoding = fields["encoding"]
-        return cls(
-            schema=Schema.from_dict(fields["schema"]),
-            statistic=contribution_from(fields["statistic"]),
-            encoding=FixedPoint(encoding["fractional_bits"], ring=ring_named(encoding["ring"])),
-            sketch=sketch_from(fields["sketch"]),
-            noise=noise_from(fields["noise"]),
-            trust=TrustModel(**fields["trust"]),
-            noising=NoisePlacement(**fields["noising"]),
-            epsilon=fields["epsilon"],
-            delta=fields["delta"],
-            sharing=fields["sharing"],
-            calibration=fields["calibration"],
-            simulation=fields["simulation"],
-        )
-
     @functools.cached_property
     def digest(self) -> bytes:
         """SHA-256 of the canonical JSON form: 32 bytes that two parties compare to know that they do the same task."""
-        canonical = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
-        return hashlib.sha256(canonical.encode()).digest()
+        return hashlib.sha256(canonical(self)).digest()

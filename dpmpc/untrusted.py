@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import os
 import re
+import reprlib
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,6 +37,20 @@ _TOML_TOKEN = re.compile(
     rb"|(?P<dot>\.)|(?P<blank>[ \t]++)|\#[^\n]*+|(?P<open>[\[{])|(?P<close>[]}])|[^\"'A-Za-z0-9_.\#\[\]{} \t-]++",
     re.DOTALL,
 )
+
+_PLACE = re.compile(r"(?P<said>.*) - at `(?:key in )?\$(?P<place>.*)`", re.DOTALL)
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
+_STEP = re.compile(r"\.([^.\[\]]+)|\[([0-9]+)\]")
+_KINDS = {  # msgspec's names
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a text",
+    "array": "a list",
+    "object": "a table",
+    "datetime": "a time",
+    "null": "None",
+}
 
 
 class ReadError(ValueError):
@@ -71,22 +87,66 @@ def read_json(content: bytes, kind: type[T], *, largest: int = LARGEST_MESSAGE, 
         raise ReadError(printable(str(error))) from None
 
 
-def read_plain(fields: Any, kind: type[T]) -> T:
-    """Convert plain data, which a caller or another reader has made, to a value of a type; errors as of `read_json`.
+def converted(content: Any, kind: type[T], hook: Callable[[type, Any], Any] | None = None) -> T:
+    """Make a value of a type from plain data.
 
-    Text that is not Unicode, with half of a surrogate pair in it, is refused wherever it stands: no file, digest or
-    message could hold it. JSON and TOML read here have none.
+    Parameters
+    ----------
+    content : dict, list, text or number
+        What JSON or TOML held.
+    kind : type
+        What it has to be.
+    hook : callable, optional
+        ``hook(kind, plain)`` makes what msgspec does not know, such as a noise.
+
+    Raises
+    ------
+    ReadError
+        If it is anything else, with the name of the field, the value given and what was expected; or if a text in it
+        is not Unicode, wherever it stands, as no file, digest or message could hold it.
+    ValueError
+        What constructors and the hook raise about values, as it is.
     """
+    _require_unicode(content)
     try:
-        msgspec.json.encode(fields)
-        return msgspec.convert(fields, kind)
-    except (msgspec.ValidationError, TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise ReadError(printable(str(error))) from None
+        return msgspec.convert(content, kind, dec_hook=hook)
+    except msgspec.ValidationError as error:
+        if isinstance(error.__cause__, Exception):
+            raise error.__cause__ from None
+        raise ReadError(_in_words(str(error), content)) from None
 
 
 def is_unicode(text: str) -> bool:
     """Whether a text has no half of a surrogate pair, as bytes of another encoding in a command become."""
-    return not any("\ud800" <= character <= "\udfff" for character in text)
+    return _HALF_PAIR.search(text) is None
+
+
+def _require_unicode(content: Any) -> None:
+    """Refuse plain data with a text in it that is not Unicode. JSON and TOML read here have none."""
+    left = [content]
+    while left:
+        one = left.pop()
+        if isinstance(one, str) and not is_unicode(one):
+            raise ReadError(f"{reprlib.repr(one)} given, text without half a surrogate pair expected")
+        if isinstance(one, dict):
+            left += [*one, *one.values()]
+        elif isinstance(one, list | tuple):
+            left += one
+
+
+def _in_words(said: str, content: Any) -> str:
+    """Say what msgspec found as "FIELD: VALUE given, KIND expected"."""
+    found = _PLACE.fullmatch(said)
+    message, place = (found["said"], found["place"]) if found else (said, "")
+    for key, index in _STEP.findall(place):
+        content = content[key or int(index)]
+    kinds = re.match("Expected `([^`]*)`", message)
+    if kinds:
+        expected = " or ".join(_KINDS.get(kind, kind) for kind in kinds[1].split(" | "))
+        message = f"{reprlib.repr(content)} given, {expected} expected"
+    else:
+        message = printable(message)
+    return f"{printable(place.removeprefix('.'))}: {message}" if place else message
 
 
 def read_toml(content: bytes, *, largest: int = LARGEST_FILE, deepest: int = DEEPEST) -> dict[str, Any]:

@@ -4,7 +4,7 @@ A server whose shares arrive site by site then touches the rows of one site at a
 *Localized sketching*, 2020). Promised: what `PublicMatrix` promises. Not promised: to embed uneven blocks well.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from dpmpc.errors import InputError
 from dpmpc.randomness import SEED_BYTES, Label, derive, seed_bytes
 from dpmpc.sketching import FAMILIES, CountSketch, PublicMatrix
 from dpmpc.sketching.public_matrix import Kind
-from dpmpc.sketching.sparse import seed_from_hex
 
 
 class BlockSketch(PublicMatrix):
@@ -35,10 +34,6 @@ class BlockSketch(PublicMatrix):
 
     def describe(self) -> dict[str, Any]:
         return {**super().describe(), "blocks": self.blocks, "seed": self.seed.hex()}
-
-    @classmethod
-    def from_description(cls, description: Mapping[str, Any]) -> "BlockSketch":
-        return cls(*(description[name] for name in ("rows", "columns", "blocks")), seed_from_hex(description["seed"]))
 
     def entries(self, first: int, count: int) -> tuple[Any, Any]:
         drawn = [(b, self._sketches[b].entries(start, len(chunk))) for b, start, chunk in self._meets(first, count)]

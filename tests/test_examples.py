@@ -4,9 +4,9 @@ Statistical tests have a fixed seed; `ALPHA` is the probability of a false alarm
 """
 
 import contextlib
-import dataclasses
 import math
 
+import msgspec
 import numpy as np
 import pytest
 import scipy.stats
@@ -55,7 +55,7 @@ def test_the_sketch_of_the_example_is_what_its_entries_say():
         assert (sums == (exact % modulus).astype(np.uint64)).all()
     reals = rng.standard_normal((1003, 2))
     assert sketch @ reals == pytest.approx(dense @ reals)
-    assert type(sketch).from_description(sketch.describe()) == sketch
+    assert type(sketch).from_facts(sketch.describe()) == sketch
 
 
 # A noise
@@ -106,7 +106,7 @@ def test_a_task_names_the_noise_and_refuses_less(diluted, choices):
     for name, less in (("scale", 0.99), ("chance", 0.999)):
         weaker = noise_from({**task.noise.describe(), name: getattr(task.noise, name) * less})
         with pytest.raises(GuaranteeError, match="epsilon"):
-            dataclasses.replace(task, noise=weaker).verify()
+            msgspec.structs.replace(task, noise=weaker).verify()
 
 
 def test_the_noise_is_rounded_up_and_checked(diluted):

@@ -1,6 +1,5 @@
 """Files that claim more than they hold end in a typed error, soon and in little memory."""
 
-import dataclasses
 import json
 import re
 import resource
@@ -10,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -137,7 +137,7 @@ def test_the_time_that_a_check_takes_is_estimated_and_bounded():
 
 
 def with_sketch(task, sketch):
-    return dataclasses.replace(task, sketch=sketch, noise=DiscreteGaussian(5.0))
+    return msgspec.structs.replace(task, sketch=sketch, noise=DiscreteGaussian(5.0))
 
 
 def test_what_cannot_be_read_is_not_written(sound, tmp_path, monkeypatch):

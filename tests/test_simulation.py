@@ -1,10 +1,10 @@
 """The three roles composed: what the servers open is the sketch of the clients' data plus noise, exactly."""
 
-import dataclasses
 import io
 import json
 import zipfile
 
+import msgspec
 import numpy as np
 import pytest
 import scipy.stats
@@ -73,7 +73,7 @@ def test_the_opened_sketch_is_the_integer_sketch_plus_noise_exactly(choices):
     task = task_of(**choices)
     noise, drawn = recorded(task.noise)
     rows = rows_of(task.clients)
-    release = model.run(dataclasses.replace(task, noise=noise), rows, stream=Stream.from_seed(3))
+    release = model.run(msgspec.structs.replace(task, noise=noise), rows, stream=Stream.from_seed(3))
     encoded = task.statistic.encode(rows, task.encoding).astype(object)
     of_servers = [part for part in drawn if part.ndim == 2]
     of_clients = [part for part in drawn if part.ndim == 3] or [np.zeros(task.share_shape, np.int64)]
@@ -223,17 +223,17 @@ def test_an_increased_occupancy_cannot_wrap_around():
 
 def test_clients_do_not_take_a_servers_word_for_the_noise():
     task = task_of()
-    weakened = dataclasses.replace(task, noise=DiscreteGaussian(task.noise.sigma / 2))
+    weakened = msgspec.structs.replace(task, noise=DiscreteGaussian(task.noise.sigma / 2))
     with pytest.raises(GuaranteeError, match="promised"):
         Client(weakened)
     pure = task_of(noise="discrete-laplace")
     for scale, shares in ((pure.noise.scale / 2, pure.noise.shares), (pure.noise.scale, pure.noise.shares + 1)):
         with pytest.raises(GuaranteeError, match=r"promised|shares"):
-            Client(dataclasses.replace(pure, noise=DiscreteLaplace(scale, shares)))
+            Client(msgspec.structs.replace(pure, noise=DiscreteLaplace(scale, shares)))
 
 
 def test_seeded_randomness_is_refused_outside_simulations():
-    task = dataclasses.replace(task_of(), simulation=False)
+    task = msgspec.structs.replace(task_of(), simulation=False)
     with pytest.raises(SimulationOnly, match="seeded"):
         Client(task, Stream.from_seed(1))
     assert not Client(task).stream.simulation
@@ -261,7 +261,7 @@ def test_tasks_survive_their_json_form_and_agree_on_their_digest():
         (lambda fields: fields["trust"].update(corrupt_servers=None), "corrupt_servers: None given"),
         (lambda fields: fields.update(extra=1), "extra"),
         (lambda fields: fields.update(format=99), "format 99"),
-        (lambda fields: fields["statistic"].update(name="median"), "statistic: 'median'"),
+        (lambda fields: fields["statistic"].update(name="median"), "statistic: name: 'median'"),
         (lambda fields: fields.update(calibration="best"), "calibration: 'best' given, one of joint, paper"),
         (lambda fields: fields.update(simulation=0), "simulation: 0 given, true or false"),
         (lambda fields: fields.update(simulation=[]), r"simulation: \[\] given, true or false"),

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpmpc.untrusted import DEEPEST, ReadError, is_unicode, printable, read_bytes, read_json, read_plain, read_toml
+from dpmpc.untrusted import DEEPEST, ReadError, converted, is_unicode, printable, read_bytes, read_json, read_toml
 
 
 class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -128,13 +128,13 @@ HALVES = ["\ud800", "x\udfff", "\udc80\ud800", "\udcff is what a command makes o
 @pytest.mark.parametrize("place", [lambda half: {"a": half}, lambda half: {half: 1}, lambda half: {"a": [[half]]}])
 def test_text_that_is_not_unicode_is_refused_wherever_it_stands(half, place):
     with pytest.raises(ReadError, match="surrogate"):
-        read_plain(place(half), dict[str, Any])
+        converted(place(half), dict[str, Any])
     assert not is_unicode(half)
 
 
 def test_plain_data_of_another_type_or_size_is_refused():
     for fields in ({"a": "x"}, {"a": object()}, None):
         with pytest.raises(ReadError):
-            read_plain(fields, dict[str, int])
-    assert read_plain({"ä\U0001f600": 1}, dict[str, int]) == {"ä\U0001f600": 1}
+            converted(fields, dict[str, int])
+    assert converted({"ä\U0001f600": 1}, dict[str, int]) == {"ä\U0001f600": 1}
     assert is_unicode("ä\U0001f600")

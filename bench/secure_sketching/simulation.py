@@ -15,9 +15,9 @@ Calibration, the public matrix, encoding and the overflow proof are the product'
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -55,12 +55,12 @@ def opened(task: Task, sums: NDArray[np.int64], seed: int) -> Release:
     for count in np.unique(task.noise_terms[task.noise_terms > 0]):
         rows = np.flatnonzero(task.noise_terms == count)
         noisy[rows] += total_noise(task.noise, int(count), (len(rows), task.width), stream)
-    return Release(dataclasses.replace(task, simulation=True), noisy)
+    return Release(msgspec.structs.replace(task, simulation=True), noisy)
 
 
 def noiseless(task: Task, sums: NDArray[np.int64]) -> Release:
     """Return the sketch without noise as a release of a task; it is not private, whatever its task says."""
-    return Release(dataclasses.replace(task, simulation=True), sums)
+    return Release(msgspec.structs.replace(task, simulation=True), sums)
 
 
 def total_noise(noise: Noise, count: int, shape: tuple[int, ...], stream: Stream) -> NDArray[np.int64]:
@@ -102,6 +102,6 @@ def interpolated(task: Task, exponent: float) -> Task:
     if not isinstance(task.noise, DiscreteGaussian):
         raise InputError(f"noise: {task.noise.name} given, discrete-gaussian expected")
     factor = (task.clients / task.sketch.rows) ** (1 - exponent)
-    scaled = dataclasses.replace(task, noise=DiscreteGaussian(task.noise.sigma * math.sqrt(factor)))
+    scaled = msgspec.structs.replace(task, noise=DiscreteGaussian(task.noise.sigma * math.sqrt(factor)))
     _ = scaled.modulus_plan
     return scaled

@@ -12,6 +12,7 @@ import dataclasses
 import json
 import random
 import time
+import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from dpmpc.privacy import BudgetLedger
 from dpmpc.release import Release
 from dpmpc.sharing import ArrayShare, SeededShare, open_share, save_share
 from dpmpc.sketching import sketch_from
-from dpmpc.storage import PUBLIC_MEMBER, SUMS_MEMBER, open_members, write
+from dpmpc.storage import PUBLIC_MEMBER, SUMS_MEMBER, open_members
 from dpmpc.tables import Table, read_table
 from dpmpc.task import Task
 from dpmpc.untrusted import ReadError, read_json
@@ -245,11 +246,12 @@ def _facts(folder: Path, load: Callable[[Path], object], release: bytes) -> Call
     (folder / "saved").write_bytes(release)
     with open_members(folder / "saved") as members:
         content = members.read(SUMS_MEMBER, len(release))
-    sums = np.frombuffer(content[128:], "<i8").reshape(-1, 3)
 
     def parse(data: bytes) -> object:
         path = folder / "facts"
-        write(path, data, sums)
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr(PUBLIC_MEMBER, data)
+            archive.writestr(SUMS_MEMBER, content)
         return load(path)
 
     return parse

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
+import msgspec
 import numpy as np
 
 from bench.harness import machine, markdown, plus_minus, summary, write
@@ -80,7 +81,7 @@ def task_of(clients: int) -> Task:
             schema, 10_000, 1.0, 1e-9, sketch="osnap", rows=ROWS, sparsity=SPARSITY, copies="one", simulation_seed=1
         )
     )
-    return dataclasses.replace(small, sketch=OSNAP(ROWS, clients, SPARSITY, seed=1))
+    return msgspec.structs.replace(small, sketch=OSNAP(ROWS, clients, SPARSITY, seed=1))
 
 
 def measure(clients: Sequence[int], runs: int, folder: Path) -> dict[str, list[dict[str, Any]]]:

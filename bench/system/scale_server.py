@@ -20,7 +20,7 @@ def main(task_file: str, share_file: str) -> None:
     meter = Meter(0, dict)
     meter.connected()
     transform(task, open_share(share_file, task.encoding.ring), phase=meter.phase)
-    print(msgspec.json.encode(meter.report()).decode())
+    print(msgspec.json.encode(meter.statistics()).decode())
 
 
 if __name__ == "__main__":

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.arguments import require_fraction, require_whole
 from dpmpc.audit.rates import Bound, Scores, least_bits, least_epsilon, least_mu, lower_bound
-from dpmpc.errors import InputError
 from dpmpc.privacy import epsilon_of_mu
 from dpmpc.randomness import Stream
 
@@ -197,10 +197,8 @@ def audit(name: str, subject: Subject, releases: int, failure: float, stream: St
     -------
     AuditResult
     """
-    if releases < FEWEST_RELEASES:
-        raise InputError(f"releases: {releases} given, at least {FEWEST_RELEASES} expected")
-    if not 0 < failure < 1:
-        raise InputError(f"failure: {failure} given, a number strictly between 0 and 1 expected")
+    require_whole("releases", releases, FEWEST_RELEASES)
+    require_fraction("failure", failure)
     found = AuditResult(
         mechanism=name,
         claim=subject.claim,

@@ -7,8 +7,7 @@ release of R k mixed rows is R releases of k, each with signs of its own, which 
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -51,7 +50,7 @@ class Parties(AuditedMechanism):
         """Run the parties; return their releases less what the lower bounds contribute, in units of the known signs."""
         task = self._task
         times = block_of(releases, BLOCK_CELLS // self.shifts.shape[1])
-        wide = dataclasses.replace(
+        wide = msgspec.structs.replace(
             task,
             subjects=times if task.rows is None else task.subjects,
             rows=None if task.rows is None else task.rows * times,

@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -114,7 +115,7 @@ class Sums(AuditedMechanism):
             rows[self._honest[moved]] = self._pair[1]
         task = self._task
         times = block_of(releases, BLOCK_WORDS // (task.clients * task.copies * task.width))
-        wide = dataclasses.replace(task, statistic=Replicated(task.statistic, times), simulation=True)
+        wide = msgspec.structs.replace(task, statistic=Replicated(task.statistic, times), simulation=True)
         vars(wide)["guarantee"] = task.guarantee  # that of one release: of many side by side nothing is promised
         blocks = [self._releases(wide, rows, stream) for _ in range(-(-releases // times))]
         return np.concatenate(blocks)[:releases]

@@ -12,18 +12,18 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
+from msgspec.structs import force_setattr
 from numpy.typing import ArrayLike, NDArray
 
 from dpmpc._kernels import arithmetic
-from dpmpc.arguments import require_finite
+from dpmpc.arguments import require_choice, require_finite
 from dpmpc.errors import InputError
-from dpmpc.storage import fields_of
+from dpmpc.storage import Record, fields_of
 from dpmpc.tables import Table, check_finite, check_names, expect_columns, numeric_matrix, position_of
 from dpmpc.untrusted import ReadError, read_bytes, read_toml
 
@@ -96,8 +96,7 @@ _PERIOD = 256  # bounds are repeated to at least this many elements, so that the
 _LEAST_WIDTH, _LEAST_RELATIVE_WIDTH = 1e-300, 1e-12  # below, rounding would swallow the differences between rows
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Record, frozen=True):
     """A column and its public bounds.
 
     Parameters
@@ -120,7 +119,7 @@ class Column:
     def __post_init__(self) -> None:
         check_names([self.name], "name")
         for bound in ("lower", "upper"):
-            object.__setattr__(self, bound, finite_number(f"{bound} of column {self.name!r}", getattr(self, bound)))
+            force_setattr(self, bound, finite_number(f"{bound} of column {self.name!r}", getattr(self, bound)))
         given = f"bounds of column {self.name!r}: ({self.lower}, {self.upper})"
         if not self.lower < self.upper:
             raise InputError(f"{given} given, lower < upper expected")
@@ -138,8 +137,7 @@ class Column:
         return self.upper / 2 - self.lower / 2
 
 
-@dataclass(frozen=True, slots=True)
-class Schema:
+class Schema(Record, frozen=True):
     """The public bounds of all columns, in the order of the columns.
 
     Parameters
@@ -156,17 +154,17 @@ class Schema:
         If there is no column, or a name is repeated.
     """
 
+    called: ClassVar[str] = "bounds"
     columns: tuple[Column, ...]
     outside: Literal["clip", "refuse"] = "clip"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", tuple(self.columns))
+        force_setattr(self, "columns", tuple(self.columns))
         for column in self.columns:
             if not isinstance(column, Column):
                 raise InputError(f"columns: {column!r} given, Column(name, lower, upper) expected")
         check_names(self.names, "columns")
-        if self.outside not in ("clip", "refuse"):
-            raise InputError(f"outside: {self.outside!r} given, 'clip' or 'refuse' expected")
+        require_choice("outside", self.outside, ("clip", "refuse"))
 
     @classmethod
     def from_pair(cls, names: Sequence[str], pair: tuple[float, float]) -> Schema:
@@ -206,20 +204,6 @@ class Schema:
             for name, entry in fields["columns"].items()
         ]
         return cls(tuple(bounded), fields.get("outside", "clip"))
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Schema:
-        """Return the schema that `to_dict` described; a missing or unknown key is an error."""
-        fields = fields_of("bounds", content, {"columns", "outside"})
-        if not isinstance(fields["columns"], Sequence):
-            raise InputError(f"bounds: columns is {fields['columns']!r}, a list of columns expected")
-        described = [fields_of("bounds: columns", entry, {"name", "lower", "upper"}) for entry in fields["columns"]]
-        return cls(tuple(Column(**entry) for entry in described), fields["outside"])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers, strings, dicts and a list of columns, whose order survives a sorting of keys."""
-        columns = [{"name": column.name, "lower": column.lower, "upper": column.upper} for column in self.columns]
-        return {"columns": columns, "outside": self.outside}
 
     def to_toml(self) -> str:
         """Return the text of a file that `from_toml` reads as an equal schema."""

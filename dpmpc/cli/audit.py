@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from dpmpc.arguments import require_fraction
 from dpmpc.errors import AuditFailed, InputError
 from dpmpc.untrusted import printable
 
@@ -54,8 +55,7 @@ def _audit(options: argparse.Namespace) -> None:
     from dpmpc.randomness import stream_for
 
     names = _chosen(options.mechanism, list(SUBJECTS))
-    if not 0 < options.confidence < 1:
-        raise InputError(f"confidence: {options.confidence} given, a number strictly between 0 and 1 expected")
+    require_fraction("confidence", options.confidence)
     stream = stream_for(options.simulation_seed)
     failure = (1 - options.confidence) / len(names)
     findings = []

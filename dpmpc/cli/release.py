@@ -30,7 +30,7 @@ def add_commands(commands: Any) -> None:
     release.add_argument(
         "--out", default="release.dpmpc", metavar="FILE", help="default %(default)s; a report goes to FILE.html"
     )
-    release.add_argument("--close", action="store_true", help="close this server's intake for good before its time")
+    release.add_argument("--close", action="store_true", help="take no more reports here, before closing time")
     release.add_argument(
         "--without", type=int, nargs="+", default=[], metavar="J", help="servers that all others go on without"
     )

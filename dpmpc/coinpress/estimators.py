@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from dpmpc import simulation as model
-from dpmpc.arguments import documented
+from dpmpc.arguments import documented, require_choice, require_fraction, require_positive
 from dpmpc.coinpress import algorithms
 from dpmpc.coinpress import rounds as steps
 from dpmpc.coinpress.algorithms import LARGEST
@@ -127,7 +127,7 @@ class PrivateMean(CoinPress):
         """Estimate the mean of X (n, d)."""
         table = Table.from_any(X).require_public_count()
         center = _center(self.center, len(table.names))
-        radius = _positive("radius", self.radius, MEAN_RADIUS * math.sqrt(len(table.names)))
+        radius = _or_default("radius", self.radius, MEAN_RADIUS * math.sqrt(len(table.names)))
         total = self._summation(len(table))
         shares = steps.split(self.rho, self.rounds)
         rows = algorithms.bounded(table.values)
@@ -163,8 +163,8 @@ class PrivateCovariance(CoinPress):
     def fit(self, X: ArrayLike, y: None = None) -> PrivateCovariance:
         """Estimate the covariance of X (n, d)."""
         table = Table.from_any(X).require_public_count()
-        upper = _positive("upper", self.upper, COVARIANCE_UPPER * math.sqrt(len(table.names)))
-        triangle = _one_of("calibration", self.calibration, CALIBRATIONS) == "paper"
+        upper = _or_default("upper", self.upper, COVARIANCE_UPPER * math.sqrt(len(table.names)))
+        triangle = require_choice("calibration", self.calibration, CALIBRATIONS) == "paper"
         total = self._summation(len(table))
         shares = steps.split(self.rho, self.rounds)
         found = algorithms.covariance(
@@ -222,8 +222,7 @@ class CoinPressRegression(RegressorMixin, CoinPress):  # type: ignore[misc]
         """Fit features X (n, d) and labels y (n,)."""
         table = Table.from_any(X).require_public_count()
         label = target_of(self, y, len(table))
-        if not 0 < self.norm_share < 1:
-            raise InputError(f"norm_share: {self.norm_share} given, a number strictly between 0 and 1 expected")
+        require_fraction("norm_share", self.norm_share)
         total = self._summation(len(table))
         self.coef_, self.squared_norm_, found = algorithms.regression(
             total,
@@ -234,7 +233,7 @@ class CoinPressRegression(RegressorMixin, CoinPress):  # type: ignore[misc]
             rho=self.rho,
             norm_share=self.norm_share,
             rounds=self.rounds,
-            triangle=_one_of("calibration", self.calibration, CALIBRATIONS) == "paper",
+            triangle=require_choice("calibration", self.calibration, CALIBRATIONS) == "paper",
         )
         self.covariance_ = np.eye(len(table.names)) if found is None else found.matrix
         self._keep(total, table, X)
@@ -247,28 +246,18 @@ class CoinPressRegression(RegressorMixin, CoinPress):  # type: ignore[misc]
     def _prior(self, columns: int) -> algorithms.Prior:
         """Fill in the defaults, which grow with sqrt(d)."""
         root = math.sqrt(columns)
-        estimated = _one_of("covariance", self.covariance, COVARIANCES) == "estimate"
+        estimated = require_choice("covariance", self.covariance, COVARIANCES) == "estimate"
         if self.upper is not None and not estimated:
             raise InputError(f"upper: {self.upper} given, None expected unless covariance='estimate'")
         return algorithms.Prior(
-            radius=_positive("radius", self.radius, REGRESSION_RADIUS * root),
-            label_upper=_positive("label_upper", self.label_upper, LABEL_UPPER),
-            upper=_positive("upper", self.upper, COVARIANCE_UPPER * root) if estimated else None,
+            radius=_or_default("radius", self.radius, REGRESSION_RADIUS * root),
+            label_upper=_or_default("label_upper", self.label_upper, LABEL_UPPER),
+            upper=_or_default("upper", self.upper, COVARIANCE_UPPER * root) if estimated else None,
         )
 
 
-def _positive(name: str, value: float | None, default: float) -> float:
-    if value is None:
-        return default
-    if not 0 < value <= LARGEST:
-        raise InputError(f"{name}: {value} given, a positive number of at most {LARGEST:g} expected")
-    return float(value)
-
-
-def _one_of(name: str, value: str, choices: tuple[str, ...]) -> str:
-    if value not in choices:
-        raise InputError(f"{name}: {value!r} given, one of {', '.join(choices)} expected")
-    return value
+def _or_default(name: str, value: float | None, default: float) -> float:
+    return default if value is None else require_positive(name, value, LARGEST)
 
 
 def _center(center: Any, columns: int) -> NDArray[np.float64]:

@@ -19,9 +19,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.arguments import require_whole
 from dpmpc.bounds import Column, Schema
 from dpmpc.contributions import Contribution, Rows, WhitenedProducts
-from dpmpc.errors import InputError
 
 Reals = NDArray[np.float64]
 
@@ -32,11 +32,10 @@ EARLY_SHARE = 0.25  # of the budget, for all rounds but the last
 
 def split(rho: float, rounds: int) -> list[float]:
     """Split a budget: the earlier rounds share a quarter of it, the last one has the rest."""
-    if isinstance(rounds, bool) or not isinstance(rounds, int | np.integer) or rounds < 1:
-        raise InputError(f"rounds: {rounds!r} given, a whole number of at least 1 expected")
+    rounds = require_whole("rounds", rounds, 1)
     if rounds == 1:
         return [rho]
-    return [rho * EARLY_SHARE / (rounds - 1)] * (int(rounds) - 1) + [rho * (1 - EARLY_SHARE)]
+    return [rho * EARLY_SHARE / (rounds - 1)] * (rounds - 1) + [rho * (1 - EARLY_SHARE)]
 
 
 def tail_bound(columns: int, failure: float) -> float:

@@ -12,11 +12,11 @@ Not promised: protection against clients that take part in some rounds only, or 
 from __future__ import annotations
 
 import abc
-import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from dpmpc import simulation
@@ -97,7 +97,7 @@ class Summation(abc.ABC):
         mu = math.sqrt(math.fsum(float(released.mu or 0.0) ** 2 for released in self._released))
         slack = math.fsum(released.slack for released in self._released)
         trusted = self._trusted(self._released[-1])
-        return dataclasses.replace(
+        return msgspec.structs.replace(
             trusted,
             epsilon=epsilon_of_rho(self.ledger.budget, self.delta),
             delta=self.delta,
@@ -145,7 +145,7 @@ class Curator(Summation):
         return Averaged(sums * unit, math.sqrt(noise.variance) * unit, len(rows))
 
     def _trusted(self, last: Guarantee) -> Guarantee:
-        return dataclasses.replace(
+        return msgspec.structs.replace(
             last,
             clients=self._clients,
             servers=1,
@@ -153,7 +153,7 @@ class Curator(Summation):
             corrupt_clients=self._clients - 1,
             assumptions=("the curator, who sees every row, is trusted with them", FRESH),
             sources=CURATOR_SOURCES,
-            preconditions=dataclasses.replace(
+            preconditions=msgspec.structs.replace(
                 last.preconditions, clients=self._clients, noise_by="a curator", verified_by=CHECKERS[-1:]
             ),
         )
@@ -222,4 +222,4 @@ class Servers(Summation):
 
     def _trusted(self, last: Guarantee) -> Guarantee:
         kept = tuple(text for text in last.assumptions if text != ONE_RELEASE)
-        return dataclasses.replace(last, assumptions=(*kept, FRESH, CORRUPT))
+        return msgspec.structs.replace(last, assumptions=(*kept, FRESH, CORRUPT))

@@ -19,7 +19,6 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import hashlib
-import json
 import math
 import os
 from collections.abc import Mapping
@@ -36,7 +35,7 @@ from dpmpc.network.identity import sign, verify_signature
 from dpmpc.randomness import SEED_BYTES, Label, derive
 from dpmpc.release import Release
 from dpmpc.sharing import ShamirSharing
-from dpmpc.storage import LARGEST_PUBLIC, PUBLIC_MEMBER, ROUNDING, SUMS_MEMBER, alike, open_members
+from dpmpc.storage import LARGEST_PUBLIC, PUBLIC_MEMBER, ROUNDING, SUMS_MEMBER, alike, canonical, open_members, plain
 from dpmpc.task import LONGEST_CHECK, Task
 from dpmpc.untrusted import ReadError, printable, read_json
 
@@ -88,7 +87,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
     def to_json(self) -> str:
         """Return the canonical JSON."""
-        return _canonical(self)
+        return canonical(self).decode()
 
     @classmethod
     def from_json(cls, text: str) -> Manifest:
@@ -131,11 +130,11 @@ class Statement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def message(self) -> bytes:
         """The bytes that are signed."""
-        return Label.CERTIFICATE.value + _canonical(self).encode()
+        return Label.CERTIFICATE.value + canonical(self)
 
     def encode(self) -> bytes:
         """Return the statement as JSON."""
-        return _canonical(self).encode()
+        return canonical(self)
 
     @classmethod
     def decode(cls, content: bytes) -> Statement:
@@ -187,8 +186,8 @@ def state(
     """Return the statement of what was opened; `wrong` holds what each server that took part has found."""
     return Statement(
         manifest=manifest,
-        collection=msgspec.to_builtins(collection.to_dict()),
-        guarantee=json.loads(json.dumps(release.guarantee.to_dict())),
+        collection=plain(collection),
+        guarantee=release.guarantee.to_dict(),
         noise_variance=release.noise_variance.tolist(),
         sums=sums_digest(release).hex(),
         without=[server for server in range(len(collection.servers)) if server not in wrong],
@@ -243,7 +242,7 @@ def require_quorum(collection: Collection, without: tuple[int, ...]) -> None:
 def save(release: Release, certificate: Certificate, path: str | os.PathLike[str]) -> None:
     """Write the release file, with the certificate in it, whole or not at all."""
     try:
-        release.save(path, {CERTIFICATE_MEMBER: _canonical(certificate).encode()})
+        release.save(path, {CERTIFICATE_MEMBER: canonical(certificate)})
     except OSError as error:
         raise InputError(f"file: {os.fspath(path)} cannot be written: {error.strerror}") from error
 
@@ -340,7 +339,7 @@ def verify(
     checks.append(f"task: {manifest.task}, of {manifest.clients} clients, matrix {manifest.attempt} of the toss")
     release = _claim("release", lambda: Release.load(path, longest=longest))
     _require(release.task.digest.hex(), manifest.task, "release", "of the task that the servers agreed on")
-    if not alike(statement.guarantee, json.loads(json.dumps(task.guarantee.to_dict()))):
+    if not alike(statement.guarantee, task.guarantee.to_dict()):
         raise VerificationFailed("guarantee: the public facts give another one than is claimed")
     epsilon, delta = task.guarantee.achieved_epsilon, task.guarantee.delta
     checks.append(
@@ -435,7 +434,3 @@ def _close(claimed: list[float], found: list[float]) -> bool:
     return len(claimed) == len(found) and all(
         math.isclose(one, other, rel_tol=ROUNDING) for one, other in zip(claimed, found, strict=True)
     )
-
-
-def _canonical(record: msgspec.Struct) -> str:
-    return json.dumps(msgspec.to_builtins(record), sort_keys=True, separators=(",", ":"), allow_nan=False)

@@ -3,7 +3,7 @@
 Parties: the servers of a collection (`dpmpc.collection`). Each holds a spool of shares, a ledger of what it has opened,
 and a signing key that the collection pins. What is opened is the release, which is public, so every server opens it.
 
-0. Every server closes its intake for good, and checks by itself that the collection has closed and not expired.
+0. Every server stops taking reports for good, and checks by itself that the collection has closed and not expired.
 1. The servers tell one another which manifests they have sealed, or begun to open, and what their clocks say. If nobody
    has begun anything they agree on a batch, the reports that all of them hold (`dpmpc.collection.agreement`). Each has
    left out the reports that are damaged, or that its ledger has opened, and tells how many.
@@ -85,7 +85,7 @@ from dpmpc.network.announcing import announce, announce_bytes, explained, settle
 from dpmpc.network.coins import COIN_BYTES, exchange_coins, toss_of
 from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.identity import verify_signature
-from dpmpc.network.meter import RunStatistics, report_from, rounded
+from dpmpc.network.meter import RunStatistics, rounded, statistics_from
 from dpmpc.network.party import Party
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
@@ -357,8 +357,10 @@ async def certify(
 
 async def exchange_costs(party: Party) -> tuple[RunStatistics, ...]:
     """Step 6: tell one another what the run has cost each so far, rounded; nobody checks that."""
-    told = await announce(party, Kind.COST, msgspec.json.encode(rounded(party.meter.report())))
-    return await unless_refused(party, lambda: tuple(rounded(report_from(raw, number)) for number, raw in told.items()))
+    told = await announce(party, Kind.COST, msgspec.json.encode(rounded(party.meter.statistics())))
+    return await unless_refused(
+        party, lambda: tuple(rounded(statistics_from(raw, number)) for number, raw in told.items())
+    )
 
 
 async def first_statement(party: Party, own: Statement) -> Statement:

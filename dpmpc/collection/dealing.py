@@ -27,7 +27,7 @@ servers in common, one of which is honest. It has recorded X and Y, hence X = Y.
 plays no part in this.
 
 **The seed is one that no client knew.** A server that has no seed takes another server's only with the signatures of a
-quorum under it. An honest server signs only what came of a toss with its own coin, after it had closed its intake; so
+quorum under it. An honest server signs only what came of a toss with its own coin, after it took no more reports; so
 the honest servers had their shares of every report before the seed existed. A server that breaks runs off until it
 likes the seed chooses among as many: after r runs a badly dealt report passes with probability r / p.
 

@@ -92,7 +92,7 @@ class ReleasingServer:
     out : Path
         The release file to write.
     close : bool
-        Whether to close the intake before its time.
+        Whether to stop taking reports before the collection closes.
     threads : int
         Of the transform.
     tell : callable
@@ -125,7 +125,7 @@ class ReleasingServer:
             )
 
     def require_ready(self) -> None:
-        """Close the intake for good, or refuse: as `require_due` does, or because the ledger is damaged."""
+        """Stop taking reports for good, or refuse: as `require_due` does, or because the ledger is damaged."""
         self.require_due()
         self.ledger.scrub()
         self.spool.close_for_good()

@@ -12,17 +12,15 @@ the servers with their certificates. It holds no secret. Its digest is that of t
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import datetime
 import functools
 import hashlib
-import json
 import math
 import os
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -35,11 +33,10 @@ from dpmpc.randomness import SEED_BYTES, Label, derive
 from dpmpc.sharing import ShamirSharing
 from dpmpc.sketching import Sum
 from dpmpc.specification import MATRICES
-from dpmpc.storage import malformed
+from dpmpc.storage import Record, canonical
 from dpmpc.task import Task
-from dpmpc.untrusted import ReadError, is_unicode, read_bytes, read_plain, read_toml
+from dpmpc.untrusted import ReadError, is_unicode, read_bytes, read_toml
 
-FORMAT = 1
 HTTPS_PORT = 443
 ATTEMPTS = MATRICES  # matrices that are drawn from one toss before a batch is refused
 STORED_FACTOR = 4  # reports that a server stores at most, as a multiple of the largest batch
@@ -75,24 +72,7 @@ class ServerEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return parts.hostname, parts.port or HTTPS_PORT
 
 
-class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The fields of the TOML file."""
-
-    format: Literal[1]
-    name: str
-    opens: datetime.datetime
-    closes: datetime.datetime
-    expires: datetime.datetime
-    minimum_batch: int
-    largest_batch: int
-    authenticated: bool
-    task: dict[str, Any]
-    servers: list[ServerEntry]
-    checked_dealing: bool = False
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Collection:
+class Collection(Record, frozen=True, kw_only=True, omit_defaults=True, tag=1, tag_field="format"):
     """What everybody agrees on before the first upload.
 
     Parameters
@@ -125,6 +105,7 @@ class Collection:
         If a field is not what it has to be.
     """
 
+    called: ClassVar[str] = "collection"
     name: str
     opens: datetime.datetime
     closes: datetime.datetime
@@ -132,7 +113,7 @@ class Collection:
     minimum_batch: int
     largest_batch: int
     authenticated: bool
-    template: dict[str, Any]
+    template: dict[str, Any] = msgspec.field(name="task")
     servers: tuple[ServerEntry, ...]
     checked_dealing: bool = False
 
@@ -317,26 +298,6 @@ class Collection:
                 "come would tell the servers that a value lies outside its bounds"
             )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields of the file as plain data; times stay times."""
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        template = fields.pop("template")
-        servers = [msgspec.structs.asdict(server) for server in fields.pop("servers")]
-        if not fields["checked_dealing"]:
-            del fields["checked_dealing"]  # as in files of version 0.1, whose digests stay
-        return {"format": FORMAT, **fields, "task": template, "servers": servers}
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Collection:
-        """Rebuild a collection from `to_dict`; times may be texts. A missing, unknown or mistyped field is an error."""
-        try:
-            read = msgspec.structs.asdict(read_plain(fields, _File))
-        except ReadError as error:
-            raise InputError(f"collection: {error}") from error
-        del read["format"]
-        with malformed("collection"):
-            return cls(template=read.pop("task"), servers=tuple(read.pop("servers")), **read)
-
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Collection:
         """Read the TOML file.
@@ -369,11 +330,9 @@ class Collection:
 
     @functools.cached_property
     def _canonical(self) -> bytes:
-        plain = msgspec.to_builtins(
-            {**self.to_dict(), **{name: _utc(getattr(self, name)) for name in ("opens", "closes", "expires")}}
-        )
+        times = {name: _utc(getattr(self, name)) for name in ("opens", "closes", "expires")}
         try:
-            return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+            return canonical({**self.to_dict(), **times})
         except ValueError as error:
             raise InputError("task: infinity or NaN given, finite numbers expected") from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from dpmpc.encoding import FixedPoint, Sensitivity
 from dpmpc.storage import Described
 
 _BLOCK_CELLS = 1 << 16  # entries that are encoded at once: with what they are made of they stay in the cache
+
+OnePass = Callable[[NDArray[np.float64], Schema, NDArray[np.int64], int], None]
 
 
 class Contribution(Described):
@@ -43,14 +46,22 @@ class Contribution(Described):
         out: NDArray[np.int64],
         first: int = 0,
     ) -> None:
-        """Overwrite `out` (m, width) with ``encode(schema.normalise(rows), encoding)``, by blocks that stay in cache.
+        """Overwrite `out` (m, width) with ``encode(schema.normalise(rows), encoding)``, in blocks that stay in cache.
 
         Errors count the `first` rows that came before these.
         """
+        whole = self.one_pass(encoding)
+        if whole is not None and len(rows):
+            whole(rows, schema, out, first)
+            return
         step = max(1, _BLOCK_CELLS // max(1, *out.shape[1:], *rows.shape[1:]))
         for start in range(0, len(rows), step):
             block = slice(start, start + step)
             out[block] = self.encode(schema.normalise(rows[block], first=first + start), encoding)
+
+    def one_pass(self, encoding: FixedPoint) -> OnePass | None:
+        """Return what does the work of `encode_raw` in one pass over the rows, where a kernel can."""
+        return None
 
     @abc.abstractmethod
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:

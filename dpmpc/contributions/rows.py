@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -10,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpmpc._kernels import arithmetic
 from dpmpc.arguments import require_positive
-from dpmpc.bounds import Schema, clip_ball, largest_squared_norm
-from dpmpc.contributions.base import Contribution
+from dpmpc.bounds import clip_ball, largest_squared_norm
+from dpmpc.contributions.base import Contribution, OnePass
 from dpmpc.encoding import FixedPoint, Sensitivity
 from dpmpc.errors import InputError
 
@@ -53,17 +54,9 @@ class Rows(_RowStatistic):
             return encoding.encode(rows)
         return encoding.encode_ball(rows, self.radius)
 
-    def encode_raw(
-        self,
-        rows: NDArray[np.float64],
-        schema: Schema,
-        encoding: FixedPoint,
-        out: NDArray[np.int64],
-        first: int = 0,
-    ) -> None:
-        """As in `Contribution`, in one pass over the rows."""
-        if len(rows):
-            encoding.encode_within(rows, schema, out, first, self.radius)
+    def one_pass(self, encoding: FixedPoint) -> OnePass:
+        """Return the encoding of rows; see `Contribution.one_pass`."""
+        return functools.partial(encoding.encode_within, radius=self.radius)
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
         """Replace-one sensitivity of the box, or of the ball where that is smaller."""
@@ -97,19 +90,12 @@ class SecondMoments(_RowStatistic):
             arithmetic.second_moments(clipped, math.sqrt(2), features)
         return encoding.encode(features, -math.sqrt(2), math.sqrt(2))
 
-    def encode_raw(
-        self,
-        rows: NDArray[np.float64],
-        schema: Schema,
-        encoding: FixedPoint,
-        out: NDArray[np.int64],
-        first: int = 0,
-    ) -> None:
-        """As in `Contribution`; without a radius in one pass over the rows."""
-        if self.radius is None and len(rows):
-            encoding.encode_moments_within(rows, schema, math.sqrt(2), out, first)
-        else:
-            super().encode_raw(rows, schema, encoding, out, first)
+    def one_pass(self, encoding: FixedPoint) -> OnePass | None:
+        """Return the encoding of moments, where there is no radius; see `Contribution.one_pass`."""
+        if self.radius is not None:
+            return None
+        weight = math.sqrt(2)
+        return lambda rows, schema, out, first: encoding.encode_moments_within(rows, schema, weight, out, first)
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
         """sqrt(2)(1 + C^2) in units of 2^-f, plus what rounding each entry to the nearest integer can add."""

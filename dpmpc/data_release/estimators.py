@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-import math
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from dpmpc.arguments import documented
+from dpmpc.arguments import documented, require_finite
 from dpmpc.bounds import check_table
 from dpmpc.data_release.owner import DataOwner, mixing_of
 from dpmpc.data_release.release import MixedRelease
@@ -166,8 +165,7 @@ class MixingRegression(LinearPredictor, BaseEstimator, abc.ABC):  # type: ignore
 
     def check_parameters(self) -> None:
         """Refuse parameters that no fit can use, before any data is touched."""
-        if not (math.isfinite(self.ridge) and self.ridge >= 0):
-            raise InputError(f"ridge: {self.ridge} given, a finite number >= 0 expected")
+        require_finite("ridge", self.ridge, 0)
 
     def check_release(self, release: MixedRelease) -> None:
         """Refuse a release of the other kind."""

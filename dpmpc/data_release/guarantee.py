@@ -20,9 +20,9 @@ program `dpmpc.protocols.random_mixing` tells one bit for each comparison.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
+from typing import ClassVar
 
 from dpmpc.arguments import require_choice
 from dpmpc.encoding import FixedPoint
@@ -32,6 +32,7 @@ from dpmpc.privacy import gaussian
 from dpmpc.privacy.accountants import accountant_of
 from dpmpc.privacy.exposure import IndependentRowNoise
 from dpmpc.privacy.guarantee import REPLACE_ONE, Promise
+from dpmpc.storage import Record
 
 PROTECTED = ("party", "subject")
 PARTY_CALIBRATIONS = ("analytic", "paper")
@@ -40,8 +41,7 @@ PARTY_NOISES: dict[str, type[DiscreteGaussian] | type[Gaussian]] = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class MixingGuarantee(Promise):
+class MixingGuarantee(Promise, Record, frozen=True):
     """What parties with different columns promise, for the columns of one of them and for a whole row.
 
     Parameters
@@ -72,6 +72,7 @@ class MixingGuarantee(Promise):
         True if seeded or floating-point noise was used: then nobody is protected.
     """
 
+    called: ClassVar[str] = "guarantee"
     epsilon: float
     delta: float
     protects: str

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from dpmpc.arguments import require_choice
 from dpmpc.data_release.release import MixedRelease
 from dpmpc.data_release.task import MixingTask
 from dpmpc.errors import InputError
@@ -64,8 +65,7 @@ def public_arguments(
     simulation_seed : int, optional
         Repeats coins and noise; needs a task that says it is a simulation.
     """
-    if method not in METHODS:
-        raise InputError(f"method: {method!r} given, one of {', '.join(METHODS)} expected")
+    require_choice("method", method, METHODS)
     require_frames(task)
     if (method == "rmgm") != (task.rows is not None):
         raise InputError(

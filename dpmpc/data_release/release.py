@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import io
-import json
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -92,9 +91,9 @@ class MixedRelease:
 
     def to_bytes(self) -> bytes:
         """Return the content of the file: the same bytes for the same release, on every machine."""
-        public = {"task": self.task.to_dict(), "guarantee": self.guarantee.to_dict(), "provenance": self.provenance}
+        header = release_file.Header(self.task.to_dict(), self.guarantee.to_dict(), self.provenance)
         file = io.BytesIO()
-        release_file.write(file, json.dumps(public, indent=1).encode(), self.sums)
+        release_file.write(file, header, self.sums, indent=1)
         return file.getvalue()
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -115,11 +114,11 @@ class MixedRelease:
             If its noise does not give the guarantee that it claims.
         """
 
-        def build(public: dict[str, Any], sums: release_file.SumsReader) -> MixedRelease:
-            task = MixingTask.from_dict(public["task"])
+        def build(header: release_file.Header, sums: release_file.SumsReader) -> MixedRelease:
+            task = MixingTask.from_dict(header.task)
             kind = np.int64 if task.noise.integer else np.float64
             shape = (task.released_rows, len(task.columns))
-            return cls(task.verify(), sums(shape, kind), dict(public["provenance"]))
+            return cls(task.verify(), sums(shape, kind), header.provenance or {})
 
         return release_file.read(path, "release of mixed columns", build)
 

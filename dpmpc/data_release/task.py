@@ -6,13 +6,14 @@ the parties share beside it, and no data. `MixingTask.verify` recomputes what it
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
-from dpmpc.arguments import require_bool, require_float, require_whole
+from msgspec.structs import force_setattr
+
+from dpmpc.arguments import require_float, require_whole
 from dpmpc.bounds import Bounds, Schema, schema
 from dpmpc.data_release.guarantee import MixingGuarantee, account_parties, calibrate_parties, party_noise_sd
 from dpmpc.data_release.rows import choose_rows
@@ -20,15 +21,13 @@ from dpmpc.encoding import FixedPoint, ModulusPlan, plan_modulus
 from dpmpc.errors import InputError
 from dpmpc.noise import Noise, noise_from
 from dpmpc.sketching.public_matrix import MOST_COLUMNS, MOST_ROWS
-from dpmpc.storage import fields_of_format, malformed
 from dpmpc.tables import check_names
+from dpmpc.task import PublicFacts
 
-FORMAT = 1
 FRACTIONAL_BITS = 16
 
 
-@dataclasses.dataclass(frozen=True)
-class MixingTask:
+class MixingTask(PublicFacts, frozen=True, tag=1, tag_field="format"):
     """The public facts of one release.
 
     Parameters
@@ -39,8 +38,8 @@ class MixingTask:
         n, the people whom all parties know, in the same order.
     rows : int or None
         k, the rows that the parties mix theirs to; None where they release one noisy row for each person.
-    encoding : FixedPoint
-        How columns in [-1, 1] become integers.
+    fractional_bits : int
+        Of the fixed-point encoding by which columns in [-1, 1] become integers.
     noise : Noise
         What each party adds to each entry, in integer units.
     epsilon, delta : float
@@ -53,10 +52,11 @@ class MixingTask:
         Whether randomness can be repeated from a seed; the release then says that it protects nobody.
     """
 
+    readers: ClassVar[Mapping[type, Callable[[Any], Any]]] = {Noise: noise_from}
     parties: tuple[Schema, ...]
     subjects: int
     rows: int | None
-    encoding: FixedPoint
+    fractional_bits: int
     noise: Noise
     epsilon: float
     delta: float
@@ -65,9 +65,8 @@ class MixingTask:
     simulation: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parties", tuple(self.parties))
-        for name in ("epsilon", "delta"):  # they are written to the release's file
-            object.__setattr__(self, name, require_float(name, getattr(self, name)))
+        force_setattr(self, "parties", tuple(self.parties))
+        super().__post_init__()
         if len(self.parties) < 2:
             raise InputError(f"parties: {len(self.parties)} given, at least 2 expected")
         check_names(self.columns, "parties")
@@ -77,7 +76,7 @@ class MixingTask:
             require_whole("rows", self.rows, features, MOST_ROWS)
         if self.subjects < features:
             raise InputError(f"subjects: {self.subjects} given, at least {features} expected, one for each feature")
-        require_bool("simulation", self.simulation)
+        _ = self.encoding
         if self.noise.simulation_only and not self.simulation:
             raise InputError(f"noise: {self.noise.name} given, an integer noise expected unless this is a simulation")
 
@@ -90,6 +89,11 @@ class MixingTask:
     def schema(self) -> Schema:
         """Bounds of all columns, party by party."""
         return Schema(tuple(column for party in self.parties for column in party.columns))
+
+    @functools.cached_property
+    def encoding(self) -> FixedPoint:
+        """How columns in [-1, 1] become integers."""
+        return FixedPoint(self.fractional_bits)
 
     @property
     def released_rows(self) -> int:
@@ -132,55 +136,6 @@ class MixingTask:
             functools.partial(self.noise.tail, 1),
             self.released_rows * len(self.columns),
         )
-
-    def verify(self) -> MixingTask:
-        """Recompute the guarantee and the overflow proof; return the task itself.
-
-        Raises
-        ------
-        GuaranteeError
-            If the noise does not give what is promised.
-        OverflowRisk
-            If a sum might wrap around.
-        """
-        with malformed("task"):
-            _ = self.guarantee, self.modulus_plan
-        return self
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the task as plain numbers, strings, lists and dicts."""
-        return {
-            "format": FORMAT,
-            "parties": [party.to_dict() for party in self.parties],
-            "subjects": self.subjects,
-            "rows": self.rows,
-            "fractional_bits": self.encoding.fractional_bits,
-            "noise": self.noise.describe(),
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "protects": self.protects,
-            "calibration": self.calibration,
-            "simulation": self.simulation,
-        }
-
-    @classmethod
-    def from_dict(cls, given: Mapping[str, Any]) -> MixingTask:
-        """Rebuild a task from `to_dict`, whoever wrote it.
-
-        Raises
-        ------
-        InputError
-            If a field is missing, unknown or not what it has to be.
-        """
-        with malformed("task"):
-            kept = {field.name for field in dataclasses.fields(cls)} - {"encoding"}
-            fields = fields_of_format("task", given, kept | {"fractional_bits"}, FORMAT)
-            return cls(
-                **{name: fields[name] for name in kept - {"parties", "noise"}},
-                parties=tuple(Schema.from_dict(party) for party in fields["parties"]),
-                noise=noise_from(fields["noise"]),
-                encoding=FixedPoint(fields["fractional_bits"]),
-            )
 
 
 def design(
@@ -228,7 +183,7 @@ def design(
         parties=parties,
         subjects=subjects,
         rows=k,
-        encoding=encoding,
+        fractional_bits=FRACTIONAL_BITS,
         noise=calibrate_parties(
             sizes, k or 1, encoding, epsilon, delta, protects=protects, calibration=calibration, noise=noise
         ),

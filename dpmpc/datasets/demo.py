@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.arguments import require_whole
 from dpmpc.bounds import Column, Schema
-from dpmpc.errors import InputError
 from dpmpc.tables import Table
 
 DEMO_TARGET = "income_thousands"
@@ -83,8 +83,7 @@ def demo_population(clients: int = 1_000_000, seed: int = 0) -> DemoPopulation:
     InputError
         If a number is out of range.
     """
-    _expect_integer("clients", clients, least=1)
-    _expect_integer("seed", seed, least=0)
+    clients, seed = require_whole("clients", clients, 1), require_whole("seed", seed, 0)
     generator = np.random.Generator(np.random.PCG64(seed))
     coefficients = np.array(_DEMO_COEFFICIENTS)
     features = len(coefficients)
@@ -100,8 +99,3 @@ def demo_population(clients: int = 1_000_000, seed: int = 0) -> DemoPopulation:
     residual = generator.normal(0.0, _DEMO_RESIDUAL, clients)
     values[:, features] = _DEMO_INTERCEPT + inputs @ coefficients + residual
     return DemoPopulation(Table(DEMO_BOUNDS.names, values), coefficients, _DEMO_INTERCEPT)
-
-
-def _expect_integer(name: str, value: int, *, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise InputError(f"{name}: {value!r} given, an integer of at least {least} expected")

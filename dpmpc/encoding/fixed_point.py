@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +16,7 @@ from dpmpc.arguments import require_whole
 from dpmpc.bounds import Schema
 from dpmpc.encoding.ring import Integers, Ring, integers, ring_named
 from dpmpc.errors import InputError
+from dpmpc.storage import Described, fields_of
 
 Reals = NDArray[np.float64]
 
@@ -52,7 +54,7 @@ class Sensitivity:
     neighbouring: Neighbouring = "replace-one"
 
 
-class FixedPoint:
+class FixedPoint(Described):
     """Fixed-point numbers: the real z is held as an integer q near 2^f z (docs/mathematics.md, section 2).
 
     Parameters
@@ -68,14 +70,14 @@ class FixedPoint:
         self.ring = ring_named(ring)
         self._scale = 2.0**self.fractional_bits
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, FixedPoint) and (self.fractional_bits, self.ring) == (
-            other.fractional_bits,
-            other.ring,
-        )
+    def describe(self) -> dict[str, Any]:
+        """Return the arguments that make an equal value, fit for JSON."""
+        return {"fractional_bits": self.fractional_bits, "ring": self.ring.name}
 
-    def __hash__(self) -> int:
-        return hash((self.fractional_bits, self.ring))
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any]) -> FixedPoint:
+        """Make the value that `describe` described; both facts have to be there."""
+        return cls(**fields_of("encoding", facts, {"fractional_bits", "ring"}))
 
     def __repr__(self) -> str:
         return f"FixedPoint(fractional_bits={self.fractional_bits}, ring={self.ring!r})"

@@ -22,6 +22,7 @@ import numpy as np
 import scipy.stats
 from numpy.typing import NDArray
 
+from dpmpc.arguments import require_choice, require_fraction
 from dpmpc.bounds import largest_squared_norm
 from dpmpc.contributions import SecondMoments
 from dpmpc.errors import InputError
@@ -160,10 +161,8 @@ def infer(release: Release, position: int, *, fit_intercept: bool, level: float,
 
 
 def _check(level: float, target: str, errors: str) -> None:
-    if not 0 < level < 1:
-        raise InputError(f"level: {level} given, a number strictly between 0 and 1 expected")
-    if target not in TARGETS:
-        raise InputError(f"target: {target!r} given, one of {', '.join(TARGETS)} expected")
+    require_fraction("level", level)
+    require_choice("target", target, TARGETS)
     if errors not in ERRORS:
         raise InputError(f"errors: {errors!r} given, one of {', '.join(ERRORS)} expected")
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
 from scipy.optimize import brentq
 
-from dpmpc.errors import InputError
+from dpmpc.arguments import require_whole
 from dpmpc.mutual_information.information import additive_variance, bits
 
 CALIBRATIONS = ("sound", "paper")
@@ -32,13 +32,6 @@ _WORST_CONDITION = 1e7
 _LEAST_REMAINDER = 1e-6
 
 Matrix = NDArray[np.float64]
-
-
-def check_rows(rows: int) -> int:
-    """Return the number n' of rows of a projection, or refuse what is not a positive integer."""
-    if isinstance(rows, bool) or not isinstance(rows, (int, np.integer)) or rows < 1:
-        raise InputError(f"rows: {rows!r} given, a positive integer expected")
-    return int(rows)
 
 
 def smallest_spread(X: Matrix) -> float:
@@ -59,7 +52,7 @@ def paper_variance(rows: int, leakage_bits: float, spread: float = 0.0) -> float
     spread : float
         f^2 of the data (`smallest_spread`), or a public lower bound on it.
     """
-    return max(0.0, check_rows(rows) * additive_variance(leakage_bits) - spread)
+    return max(0.0, require_whole("rows", rows, 1) * additive_variance(leakage_bits) - spread)
 
 
 def hidden_variance(X: Matrix, y: Matrix, variance: float) -> float:
@@ -109,7 +102,7 @@ def leak_bound(X: Matrix, y: Matrix, rows: int, variance: float) -> float:
     Not private: it depends on the data.
     """
     hidden = hidden_variance(X, y, variance)
-    return bits(check_rows(rows) / hidden) if hidden > 0 else float("inf")
+    return bits(require_whole("rows", rows, 1) / hidden) if hidden > 0 else float("inf")
 
 
 def sound_variance(X: Matrix, y: Matrix, rows: int, leakage_bits: float) -> float:

@@ -17,13 +17,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 
-from dpmpc.arguments import documented
+from dpmpc.arguments import documented, require_choice, require_whole
 from dpmpc.bounds import Bounds, schema
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.estimators.scikit import remember_features, rows_like_fitted, target_of, warn_in_selection
 from dpmpc.mutual_information.calibration import (
     CALIBRATIONS,
-    check_rows,
     hidden_variance,
     paper_variance,
     smallest_spread,
@@ -173,7 +172,7 @@ class RandomProjection(NoisyRegression):
         self.seed = seed
 
     def _release(self, X: Matrix, y: Matrix, stream: Stream) -> tuple[Matrix, Matrix]:
-        if check_rows(self.rows) < X.shape[1]:
+        if require_whole("rows", self.rows, 1) < X.shape[1]:
             raise InputError(f"rows: {self.rows} given, at least {X.shape[1]} expected: one for each column of X")
         floor = self._checked_floor()
         self.sigma_ = math.sqrt(self._variance(X, y, floor))
@@ -185,8 +184,7 @@ class RandomProjection(NoisyRegression):
         return projected[:, :-1], projected[:, -1]
 
     def _checked_floor(self) -> float | Literal["data"]:
-        if self.calibration not in CALIBRATIONS:
-            raise InputError(f"calibration: {self.calibration!r} given, one of {', '.join(CALIBRATIONS)} expected")
+        require_choice("calibration", self.calibration, CALIBRATIONS)
         if self.floor is None:
             return "data" if self.calibration == "paper" else 0.0
         if self.floor == "data":

@@ -10,20 +10,20 @@ for the epsilon of differential privacy.
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 from scipy.optimize import brentq
 
 from dpmpc.errors import InputError
 from dpmpc.privacy.guarantee import Promise
+from dpmpc.storage import Record
 
 ONE_ENTRY = "one-entry"
 
 
-@dataclasses.dataclass(frozen=True)
-class MutualInformationGuarantee(Promise):
+class MutualInformationGuarantee(Promise, Record, frozen=True):
     """How many bits a release tells about one entry of X, given all others.
 
     Parameters
@@ -46,6 +46,7 @@ class MutualInformationGuarantee(Promise):
         True: floating-point noise protects nobody, from a seed or not.
     """
 
+    called: ClassVar[str] = "guarantee"
     leakage_bits: float
     mechanism: str
     calibration: str
@@ -62,9 +63,9 @@ class MutualInformationGuarantee(Promise):
         return delta_of_bits(self.leakage_bits)
 
     @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Self:
+    def from_dict(cls, given: Mapping[str, Any]) -> Self:
         """Rebuild a guarantee from `to_dict`, also from that of version 0.1, which called the bits epsilon."""
-        return super().from_dict({"leakage_bits" if key == "epsilon" else key: fields[key] for key in fields})
+        return super().from_dict({"leakage_bits" if key == "epsilon" else key: given[key] for key in given})
 
     def __repr__(self) -> str:
         kind = "proven" if self.proven else "UNPROVEN"

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.errors import InputError
+from dpmpc.arguments import require_finite, require_positive
 from dpmpc.mutual_information.information import additive_variance
 
 Matrix = NDArray[np.float64]
@@ -47,7 +47,7 @@ def additive_error_bound(X: Matrix, y: Matrix, leakage_bits: float, delta: float
     sizes = np.linalg.svd(X, compute_uv=False)
     shift = math.sqrt(additive_variance(leakage_bits)) * (math.sqrt(X.shape[0]) + math.sqrt(X.shape[1]))
     # kappa (Delta + delta) = (shift + sigma_max delta)/sigma_min.
-    lost = (shift + sizes[0] * _positive(delta)) / sizes[-1] if sizes[-1] > 0 else math.inf
+    lost = (shift + sizes[0] * require_positive("delta", delta)) / sizes[-1] if sizes[-1] > 0 else math.inf
     if lost >= 1:
         return math.inf
     return float((1 + lost / (1 - lost) * (sizes[0] / sizes[-1] + _fitted_ratio(X, y))) ** 2)
@@ -56,7 +56,8 @@ def additive_error_bound(X: Matrix, y: Matrix, leakage_bits: float, delta: float
 def additive_failure(X: Matrix, leakage_bits: float, delta: float) -> float:
     """Return the probability that Theorem 1 fails: 2 exp(-sigma_max(X)^2 delta^2/(2 sigma_AN^2)), at most 1."""
     largest = float(np.linalg.norm(X, 2))
-    return min(1.0, 2 * math.exp(-((largest * _positive(delta)) ** 2) / (2 * additive_variance(leakage_bits))))
+    delta = require_positive("delta", delta)
+    return min(1.0, 2 * math.exp(-((largest * delta) ** 2) / (2 * additive_variance(leakage_bits))))
 
 
 def projection_error_bound(X: Matrix, y: Matrix, variance: float, delta: float) -> float:
@@ -76,14 +77,13 @@ def projection_error_bound(X: Matrix, y: Matrix, variance: float, delta: float) 
         c_1 exp(-c_2 n' delta^2), with constants that the paper does not give.
     """
     sizes = np.linalg.svd(X, compute_uv=False)
-    if not (math.isfinite(variance) and variance >= 0):
-        raise InputError(f"variance: {variance} given, a finite number >= 0 expected")
+    variance = require_finite("variance", variance, 0)
     if sizes[-1] == 0:
         return math.inf
     ratio = _fitted_ratio(X, y) if variance > 0 else 0.0
     first = variance * float((sizes / (sizes**2 + variance)).max()) ** 2 * ratio**2
     second = variance / (sizes[-1] ** 2 + variance) * ratio
-    return float((1 + _positive(delta)) ** 2 * (1 + first) * (1 + second) ** 2)
+    return float((1 + require_positive("delta", delta)) ** 2 * (1 + first) * (1 + second) ** 2)
 
 
 def _optimum(X: Matrix, y: Matrix) -> Matrix:
@@ -99,9 +99,3 @@ def _fitted_ratio(X: Matrix, y: Matrix) -> float:
     coef = _optimum(X, y)
     residual = math.sqrt(_squared_residual(X, y, coef))
     return float(np.linalg.norm(X @ coef)) / residual if residual > 0 else math.inf
-
-
-def _positive(delta: float) -> float:
-    if not (math.isfinite(delta) and delta > 0):
-        raise InputError(f"delta: {delta} given, a positive finite number expected")
-    return float(delta)

@@ -27,7 +27,7 @@ from dpmpc.untrusted import ReadError, read_json
 
 MAX_COST = 1 << 60  # seconds or bytes that a party may claim
 MAX_PHASES = 32
-LARGEST_REPORT = 1 << 16  # bytes of JSON
+LARGEST_STATISTICS = 1 << 16  # bytes of JSON
 _PHASE_NAME = re.compile("[a-z0-9 -]{1,40}")
 
 
@@ -79,7 +79,7 @@ class RunStatistics(msgspec.Struct, frozen=True):
     peak_rss_mb: float
 
 
-def report_from(raw: bytes, party: int) -> RunStatistics:
+def statistics_from(raw: bytes, party: int) -> RunStatistics:
     """Read the statistics that a party sent of its own run; only their plausibility can be checked.
 
     Parameters
@@ -95,22 +95,22 @@ def report_from(raw: bytes, party: int) -> RunStatistics:
         If these are not such statistics, or those of another party, or hold a number below 0 or above 2^60.
     """
     try:
-        report = read_json(raw, RunStatistics, largest=LARGEST_REPORT)
+        statistics = read_json(raw, RunStatistics, largest=LARGEST_STATISTICS)
     except ReadError as error:
         raise MalformedFrame(f"party {party} sent no valid COST frame: {error}", party) from error
-    if report.server != party:
-        raise MalformedFrame(f"party {party} sent the COST frame of party {report.server}", party)
-    if len(report.phases) > MAX_PHASES or not all(_PHASE_NAME.fullmatch(name) for name in report.phases):
+    if statistics.server != party:
+        raise MalformedFrame(f"party {party} sent the COST frame of party {statistics.server}", party)
+    if len(statistics.phases) > MAX_PHASES or not all(_PHASE_NAME.fullmatch(name) for name in statistics.phases):
         raise MalformedFrame(f"party {party} sent a COST frame with other phases than up to {MAX_PHASES} words", party)
-    if not set(report.peers) <= set(range(PARTIES)):
-        raise MalformedFrame(f"party {party} sent a COST frame with peers {sorted(report.peers)[:3]}", party)
-    for name, value in _numbers(msgspec.to_builtins(report)):
+    if not set(statistics.peers) <= set(range(PARTIES)):
+        raise MalformedFrame(f"party {party} sent a COST frame with peers {sorted(statistics.peers)[:3]}", party)
+    for name, value in _numbers(msgspec.to_builtins(statistics)):
         if not 0 <= value <= MAX_COST:
             raise MalformedFrame(f"party {party} sent a COST frame with {name} = {value}, 0 to 2^60 expected", party)
-    return report
+    return statistics
 
 
-def rounded(report: RunStatistics) -> RunStatistics:
+def rounded(statistics: RunStatistics) -> RunStatistics:
     """Return statistics with seconds rounded up to the next tenth, and megabytes to the next whole one.
 
     How long the samplers take depends on what they draw, so that exact times in public would tell something of the
@@ -118,15 +118,15 @@ def rounded(report: RunStatistics) -> RunStatistics:
     """
     phases = {
         name: PhaseCost(tenths(cost.wall_s), tenths(cost.cpu_s), cost.bytes_sent)
-        for name, cost in report.phases.items()
+        for name, cost in statistics.phases.items()
     }
     return msgspec.structs.replace(
-        report,
-        setup_s=tenths(report.setup_s),
+        statistics,
+        setup_s=tenths(statistics.setup_s),
         phases=phases,
-        total_s=tenths(report.total_s),
-        cpu_s=tenths(report.cpu_s),
-        peak_rss_mb=float(math.ceil(report.peak_rss_mb)),
+        total_s=tenths(statistics.total_s),
+        cpu_s=tenths(statistics.cpu_s),
+        peak_rss_mb=float(math.ceil(statistics.peak_rss_mb)),
     )
 
 
@@ -180,7 +180,7 @@ class Meter:
             cost.cpu_s += time.process_time() - cpu
             cost.bytes_sent += self._bytes_sent() - sent
 
-    def report(self) -> RunStatistics:
+    def statistics(self) -> RunStatistics:
         """Return what the run has cost so far."""
         peers = self._traffic()
         sockets = _total([traffic.socket for traffic in peers.values()])

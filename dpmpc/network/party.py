@@ -136,7 +136,7 @@ def _run(program: Any, settings: PartySettings, folder: Path, progress: TextIO) 
         await runtime.start()
         result = await program.main(party)
         await runtime.shutdown()
-        return Outcome(party.pid, ok=True, result=result or {}, report=runtime.meter.report())
+        return Outcome(party.pid, ok=True, result=result or {}, statistics=runtime.meter.statistics())
 
     return runtime.run_program(take_part())
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from dpmpc.arguments import require_positive, require_whole
 from dpmpc.errors import InputError
 from dpmpc.network.frames import TASK_BYTES
 from dpmpc.network.identity import write_private
@@ -75,16 +76,14 @@ class PartySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         parties = len(self.addresses)
-        _require(self.servers >= 2, "servers", self.servers, "at least 2")
+        require_whole("servers", self.servers, 2)
         _require(
             parties in (self.servers, self.servers + 1), "addresses", parties, "one for each server, and the analyst's"
         )
-        _require(0 <= self.party < parties, "party", self.party, f"a number in [0, {parties})")
-        _require(0 < self.deadline < float("inf"), "deadline", self.deadline, "a positive number of seconds")
-        _require(
-            0 < self.connect_deadline < float("inf"), "connect_deadline", self.connect_deadline, "positive seconds"
-        )
-        _require(self.frame_limit > 0, "frame_limit", self.frame_limit, "a positive number of bytes")
+        require_whole("party", self.party, 0, parties - 1)
+        require_positive("deadline", self.deadline)
+        require_positive("connect_deadline", self.connect_deadline)
+        require_whole("frame_limit", self.frame_limit, 1)
         names = self.program.split(".")
         _require(all(name.isidentifier() for name in names), "program", self.program, "the dotted name of a module")
         others = set(range(self.servers)) - {self.party}
@@ -128,7 +127,7 @@ class Outcome(msgspec.Struct, frozen=True):
     party: int
     ok: bool
     result: dict[str, Any] = {}
-    report: RunStatistics | None = None
+    statistics: RunStatistics | None = msgspec.field(name="report", default=None)
     error: ErrorRecord | None = None
 
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from numbers import Rational, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from dpmpc.arguments import require_whole
 from dpmpc.errors import InputError, SimulationOnly
 from dpmpc.randomness import KEY_BYTES, Label, Stream
-from dpmpc.storage import Described
+from dpmpc.storage import Described, fields_of
 
 STEPS = 1 << 10
 """Steps per unit of a sigma or scale below 2^10; above, it is an integer."""
@@ -149,6 +150,11 @@ class Noise(Described):
     def describe(self) -> dict[str, str | int | float]:
         """Return the name and the parameters, in plain types; `noise_from` is the inverse."""
         return {"name": self.name} | {parameter: getattr(self, parameter) for parameter in self.parameters}
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any]) -> Self:
+        """Make the noise of this family with these parameters, which all have to be there."""
+        return cls(**fields_of(f"noise: {cls.name}", facts, set(cls.parameters)))
 
 
 def gaussian_tail(variance: float, log_odds: float) -> float:

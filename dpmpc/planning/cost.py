@@ -4,7 +4,7 @@ A server's work grows in proportion to the clients: it reads its share, or expan
 s rows of the sketch. `MEASURED` holds the slopes of one machine; `python -m bench scale` measures another.
 
 Promised: bytes of payload, exactly. Not promised: seconds and money beyond their order of magnitude. Set-up, framing,
-intake, the clients' own work and the noise are not counted. An addition costs less than `Slopes.add` in a sum or a
+uploads, the clients' own work and the noise are not counted. An addition costs less than `Slopes.add` in a sum or a
 Rademacher sketch, and more where the k * width sums do not fit in the cache. Keys are taken to be one for the batch, as
 `dpmpc.client.share_batch` draws them: a key for each client costs more to expand.
 """

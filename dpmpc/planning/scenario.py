@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import math
 
-from dpmpc.arguments import require_choice, require_whole
+from dpmpc.arguments import require_choice, require_fraction, require_whole
 from dpmpc.bounds import largest_squared_norm
 from dpmpc.contributions import SecondMoments, moment_sensitivity
 from dpmpc.errors import InputError
@@ -42,8 +42,7 @@ class Population:
         for name in ("spread", "target_spread"):
             if not 0 < getattr(self, name) <= 1:
                 raise InputError(f"{name}: {getattr(self, name)} given, a number in (0, 1] expected")
-        if not 0 < self.explained < 1:
-            raise InputError(f"explained: {self.explained} given, a number strictly between 0 and 1 expected")
+        require_fraction("explained", self.explained)
 
 
 @dataclasses.dataclass(frozen=True)

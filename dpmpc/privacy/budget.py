@@ -15,20 +15,21 @@ entered. What the ledger says holds under the assumptions of all its releases to
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+
+from msgspec.structs import replace
 
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.privacy.composition import Cost, composed_epsilon
 from dpmpc.privacy.gaussian import check_budget
 from dpmpc.privacy.guarantee import Guarantee
 from dpmpc.privacy.notebook import facts_html
-from dpmpc.storage import whole
-from dpmpc.untrusted import ReadError, printable, read_bytes, read_json
+from dpmpc.storage import Record, whole
+from dpmpc.untrusted import ReadError, read_bytes, read_json
 
 LARGEST_LEDGER = 1 << 24  # bytes of its file: some 100,000 releases
 _FORMAT = "dpmpc budget 2"
@@ -36,8 +37,7 @@ _FORMATS = (_FORMAT, "dpmpc budget 1")  # the first version did not ask for repo
 _UNNAMED = ""
 
 
-@dataclasses.dataclass(frozen=True)
-class Spending:
+class Spending(Record, frozen=True):
     """One release in a ledger.
 
     Parameters
@@ -58,24 +58,15 @@ class Spending:
     simulation: bool = False
     reports: str | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers and strings."""
-        return dataclasses.asdict(self)
 
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Spending:
-        """Rebuild an entry from `to_dict`."""
-        if not isinstance(fields, dict):
-            raise InputError(f"entries: {printable(repr(fields), 100)} given, tables expected")
-        reports = fields.get("reports")
-        if reports is not None and not isinstance(reports, str):
-            raise InputError(f"reports: {printable(repr(reports), 100)} given, a name expected")
-        return cls(
-            str(fields["what"]),
-            Cost(**fields["cost"]),
-            bool(fields["simulation"]),
-            reports,
-        )
+class _File(Record, frozen=True):
+    """What the file of a ledger says."""
+
+    called: ClassVar[str] = "ledger"
+    format: str
+    epsilon: float
+    delta: float
+    entries: tuple[Spending, ...]
 
 
 class BudgetLedger:
@@ -163,13 +154,8 @@ class BudgetLedger:
         InputError
             If the file is there and is not what this ledger has loaded or saved last.
         """
-        content = {
-            "format": _FORMAT,
-            "epsilon": self.limit,
-            "delta": self.delta,
-            "entries": [entry.to_dict() for entry in self.entries],
-        }
-        text = (json.dumps(content, indent=2) + "\n").encode()
+        content = _File(_FORMAT, self.limit, self.delta, tuple(self.entries))
+        text = (json.dumps(content.to_dict(), indent=2) + "\n").encode()
         target = Path(path)
         if target.exists() and target.read_bytes() != self._kept:
             raise InputError(
@@ -194,22 +180,18 @@ class BudgetLedger:
         where = f"path: {os.fspath(path)}"
         try:
             kept = read_bytes(path, largest=LARGEST_LEDGER)
-            content = read_json(kept, dict, largest=LARGEST_LEDGER)
-            if content["format"] not in _FORMATS:
-                raise InputError(f"{where} has format {content['format']!r}, {_FORMAT!r} expected")
-            ledger = cls(content["epsilon"], content["delta"])
-            if not isinstance(content["entries"], list):
-                raise InputError(f"{where} has entries {content['entries']!r}, a list expected")
-            ledger.entries = [Spending.from_dict(fields) for fields in content["entries"]]
-            if content["format"] != _FORMAT:  # nobody asked for reports: any of them may be opened here
-                ledger.entries = [dataclasses.replace(entry, reports=_UNNAMED) for entry in ledger.entries]
+            content = _File.from_dict(read_json(kept, dict, largest=LARGEST_LEDGER))
+            if content.format not in _FORMATS:
+                raise InputError(f"format: {content.format!r} given, {_FORMAT!r} expected")
+            ledger = cls(content.epsilon, content.delta)
+            ledger.entries = list(content.entries)
+            if content.format != _FORMAT:  # nobody asked for reports: any of them may be opened here
+                ledger.entries = [replace(entry, reports=_UNNAMED) for entry in ledger.entries]
             ledger._kept = kept
         except OSError as error:
             raise InputError(f"{where} cannot be read: {error.strerror}") from error
-        except InputError:
-            raise
-        except (KeyError, TypeError, OverflowError, ReadError) as error:
-            raise InputError(f"{where} is not a ledger ({printable(repr(error))})") from error
+        except (InputError, ReadError) as error:
+            raise InputError(f"{where} is not a ledger ({error})") from error
         if not ledger.epsilon <= ledger.limit:
             raise GuaranteeError(
                 f"{where} holds releases that cost {ledger.epsilon:.6g} at delta = {ledger.delta:g}, at most "

@@ -14,25 +14,26 @@ Gaussian (Smith and Thakurta 2022) or all are zCDP (Feldman and Zrnic 2021).
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from msgspec.structs import force_setattr
 from numpy.typing import NDArray
 
+from dpmpc.arguments import require_finite
 from dpmpc.errors import InputError
 from dpmpc.privacy.gaussian import epsilon_of_mu
 from dpmpc.privacy.guarantee import REPLACE_ONE, Promise
+from dpmpc.storage import Record
 
 _GRID = 2**15  # steps that the sum of the pure epsilons is divided into; each epsilon is rounded up to whole steps
 _LEAST_PURE = 1e-300  # sums of pure epsilons below it are added as they are: floats have no grid there
 _TOLERANCE = 1e-9  # relative, of the search for epsilon; its upper end is returned
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Cost:
+class Cost(Record, frozen=True, kw_only=True):
     """What is known of one release: it composes no worse than all of these together.
 
     Parameters
@@ -59,11 +60,8 @@ class Cost:
     slack: float = 0.0
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, bool) or not (math.isfinite(value) and value >= 0):
-                raise InputError(f"{field.name}: {value!r} given, a finite number >= 0 expected")
-            object.__setattr__(self, field.name, float(value))
+        for name in self.__struct_fields__:
+            force_setattr(self, name, require_finite(name, getattr(self, name), 0))
         if self.delta >= 1:
             raise InputError(f"delta: {self.delta:g} given, less than 1 expected")
         if not (self.mu or self.rho or self.epsilon or self.delta):

@@ -6,22 +6,22 @@ public, of how many clients in all anything may be missing, whose noise is count
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
-from typing import Any, Self
+from typing import ClassVar
 
 from dpmpc.arguments import require_choice, require_whole
 from dpmpc.errors import GuaranteeError
 from dpmpc.privacy.notebook import statement_html
 from dpmpc.specification import MATRICES, STATIC_FAILURE
+from dpmpc.storage import Record
 
 REPLACE_ONE = "replace-one"
 REPEATABLE = "the randomness can be repeated from a seed, so nobody is protected by it."
 
 
 class Promise:
-    """Base of every guarantee: a data class of plain facts that can put itself into words."""
+    """Base of every guarantee: a record of plain facts that can put itself into words."""
 
+    __slots__ = ()
     assumptions: tuple[str, ...]
     sources: tuple[str, ...]
     simulation: bool
@@ -31,15 +31,6 @@ class Promise:
     def composition(self) -> dict[str, float] | None:
         """The fields of the `dpmpc.privacy.Cost` by which it composes with others; None if it does not."""
         return None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain numbers, strings and lists."""
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in vars(self).items()}
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Self:
-        """Rebuild a guarantee from `to_dict`."""
-        return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()})
 
     def _repr_html_(self) -> str:
         return statement_html(str(self))
@@ -57,8 +48,7 @@ FRESH_EACH_TIME = frozenset({"servers", "a curator"})  # these draw noise for ea
 CHECKERS = ("each honest client", "each honest server", "whoever computes this guarantee")
 
 
-@dataclasses.dataclass(frozen=True)
-class Preconditions:
+class Preconditions(Record, frozen=True):
     """What a guarantee takes as given, checked.
 
     Parameters
@@ -111,11 +101,6 @@ class Preconditions:
                 "has verified promises nothing"
             )
 
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Rebuild from the fields as plain data."""
-        return cls(**{**fields, "verified_by": tuple(fields["verified_by"])})
-
     def __str__(self) -> str:
         return (
             f"n = {self.clients:,} is public whatever the data; what the task promises is recomputed by "
@@ -123,8 +108,7 @@ class Preconditions:
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class Guarantee(Promise):
+class Guarantee(Promise, Record, frozen=True, kw_only=True):
     """An (epsilon, delta) promise with its neighbouring relation, its trust assumptions and its sources.
 
     Parameters
@@ -172,6 +156,7 @@ class Guarantee(Promise):
         If the preconditions are missing, or are those of something else.
     """
 
+    called: ClassVar[str] = "guarantee"
     epsilon: float
     delta: float
     achieved_epsilon: float
@@ -192,7 +177,7 @@ class Guarantee(Promise):
     assumptions: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     simulation: bool = False
-    preconditions: Preconditions = dataclasses.field(kw_only=True)
+    preconditions: Preconditions
 
     def __post_init__(self) -> None:
         given = self.preconditions
@@ -203,16 +188,6 @@ class Guarantee(Promise):
                 f"preconditions: of {given.clients} clients and {given.missing} missing ones given, of {self.clients} "
                 f"and {self.dropouts} expected"
             )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain numbers, strings, lists and a dict."""
-        given = dataclasses.asdict(self.preconditions)
-        return {**super().to_dict(), "preconditions": {**given, "verified_by": list(given["verified_by"])}}
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Self:
-        """Rebuild a guarantee from `to_dict`."""
-        return super().from_dict({**fields, "preconditions": Preconditions.from_dict(fields["preconditions"])})
 
     @property
     def noise_by(self) -> str:

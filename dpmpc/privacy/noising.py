@@ -13,8 +13,7 @@ has to add its noise.
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,8 +25,7 @@ from dpmpc.sketching import PublicMatrix
 from dpmpc.specification import NOISED_BY, TrustModel
 
 
-@dataclasses.dataclass(frozen=True)
-class NoisePlacement:
+class NoisePlacement(msgspec.Struct, frozen=True):
     """Who adds noise, and where.
 
     Parameters

@@ -53,7 +53,7 @@ from dpmpc.errors import InputError
 from dpmpc.sketching.dense import BernoulliMixing, GaussianProjection, Rademacher
 from dpmpc.sketching.public_matrix import PIECE, PublicMatrix
 from dpmpc.sketching.sparse import OSNAP, CountSketch, Sum
-from dpmpc.storage import malformed
+from dpmpc.storage import malformed, rebuilt
 
 __all__ = [
     "FAMILIES",
@@ -82,13 +82,7 @@ def sketch_from(description: Mapping[str, Any]) -> PublicMatrix:
         If the description is not one that `describe` can give.
     """
     with malformed("sketch"):
-        family = description.get("family")
-        if family not in FAMILIES:
-            raise InputError(f"family: {family!r} given, one of {', '.join(FAMILIES)} expected")
-        try:
-            sketch = FAMILIES[family].from_description(description)
-        except KeyError as missing:
-            raise InputError(f"description: {missing} of family {family!r} expected") from None
+        sketch = rebuilt("sketch", FAMILIES, description, "family")
         if sketch.describe() != dict(description):
             raise InputError(f"description: {dict(description)} given, {sketch.describe()} expected")
         return sketch

@@ -14,7 +14,7 @@ product; memory of a block of rows. Not promised: what the other matrices can do
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -29,7 +29,6 @@ from dpmpc.noise import Gaussian
 from dpmpc.randomness import Label, Stream, derive, seed_bytes
 from dpmpc.sketching.overlaps import check_rows
 from dpmpc.sketching.public_matrix import MOST_COLUMNS, MOST_ROWS, Kind, PublicMatrix, Reals, weights_from
-from dpmpc.sketching.sparse import seed_from_hex
 
 BLOCK_CELLS = 1 << 22  # entries of S that are drawn and held at once; part of what a seed draws
 
@@ -117,11 +116,6 @@ class Rademacher(PublicMatrix):
     def describe(self) -> dict[str, Any]:
         """Return the public facts, the seed among them; see `PublicMatrix.describe`."""
         return {**super().describe(), "seed": self.seed.hex()}
-
-    @classmethod
-    def from_description(cls, description: Mapping[str, Any]) -> Rademacher:
-        """Make the matrix that was described; see `PublicMatrix.from_description`."""
-        return cls(description["rows"], description["columns"], seed_from_hex(description["seed"]))
 
     def entries(self, first: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
         """Return the public draw of some clients, (count, k); see `PublicMatrix.entries`."""

@@ -6,12 +6,13 @@ Subclasses say how S is added up (`PublicMatrix._add`) and which of its entries 
 from __future__ import annotations
 
 import abc
+import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,14 +74,26 @@ class PublicMatrix(Described):
         return 1.0 / math.sqrt(self.sparsity)
 
     def describe(self) -> dict[str, Any]:
-        """Return the public facts, fit for JSON; `from_description` makes the same matrix from them."""
+        """Return the public facts, fit for JSON; `from_facts` makes the same matrix from them."""
         names = ("family", "rows", "columns", "sparsity", "balanced")
         return {name: getattr(self, name) for name in names}
 
     @classmethod
-    @abc.abstractmethod
-    def from_description(cls, description: Mapping[str, Any]) -> PublicMatrix:
-        """Make the matrix of this family that `describe` described; KeyError names a fact that is missing."""
+    def from_facts(cls, facts: Mapping[str, Any]) -> Self:
+        """Make the matrix of this family that has these facts; those that the constructor does not take are left.
+
+        Raises
+        ------
+        InputError
+            If an argument of the constructor is missing, or is not what it has to be.
+        """
+        for name in inspect.signature(cls).parameters:
+            if name not in facts:
+                raise InputError(f"sketch: {name} is missing")
+        given = {name: facts[name] for name in inspect.signature(cls).parameters}
+        if "seed" in given:
+            given["seed"] = _seed_from_hex(given["seed"])
+        return cls(**given)
 
     @abc.abstractmethod
     def entries(self, first: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
@@ -347,7 +360,14 @@ class PublicMatrix(Described):
         return out
 
     def __reduce__(self) -> tuple[Callable[[Mapping[str, Any]], PublicMatrix], tuple[dict[str, Any]]]:
-        return type(self).from_description, (self.describe(),)
+        return type(self).from_facts, (self.describe(),)
+
+
+def _seed_from_hex(seed: object) -> bytes:
+    try:
+        return bytes.fromhex(str(seed))
+    except ValueError:
+        raise InputError(f"seed: {seed!r} given, 64 hexadecimal digits expected") from None
 
 
 def _aligned_zeros(shape: tuple[int, ...]) -> Words:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -64,12 +63,6 @@ class OSNAP(SparseMatrix):
         """Return the public facts, the seed among them; see `PublicMatrix.describe`."""
         return {**super().describe(), "seed": self.seed.hex()}
 
-    @classmethod
-    def from_description(cls, description: Mapping[str, Any]) -> OSNAP:
-        """Make the matrix that was described; see `PublicMatrix.from_description`."""
-        d = description
-        return cls(d["rows"], d["columns"], d["sparsity"], seed_from_hex(d["seed"]), d["balanced"])
-
 
 class CountSketch(OSNAP):
     """OSNAP with one entry in every column; parameters as there."""
@@ -78,12 +71,6 @@ class CountSketch(OSNAP):
 
     def __init__(self, rows: int, columns: int, seed: bytes | int, balanced: bool = False):
         super().__init__(rows, columns, 1, seed, balanced)
-
-    @classmethod
-    def from_description(cls, description: Mapping[str, Any]) -> CountSketch:
-        """Make the matrix that was described; see `PublicMatrix.from_description`."""
-        d = description
-        return cls(d["rows"], d["columns"], seed_from_hex(d["seed"]), d["balanced"])
 
 
 class Sum(SparseMatrix):
@@ -101,11 +88,6 @@ class Sum(SparseMatrix):
         super().__init__(1, columns, 1, balanced=True)
         self._matrix = Matrix("ones", (0, 0, 0, 0), 1, 1)
 
-    @classmethod
-    def from_description(cls, description: Mapping[str, Any]) -> Sum:
-        """Make the matrix that was described; see `PublicMatrix.from_description`."""
-        return cls(description["columns"])
-
     def heaviest_client(self, weights: Reals) -> float:
         """Return the one weight; see `PublicMatrix.heaviest_client`."""
         return float(weights_from(weights, 1)[0])
@@ -113,11 +95,3 @@ class Sum(SparseMatrix):
     @cached_property
     def _tally(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         return np.array([self.columns]), np.array([0])
-
-
-def seed_from_hex(seed: object) -> bytes:
-    """Read a seed from a description."""
-    try:
-        return bytes.fromhex(str(seed))
-    except ValueError:
-        raise InputError(f"seed: {seed!r} given, 64 hexadecimal digits expected") from None

@@ -67,7 +67,7 @@ def test_the_closed_form_is_just_below_what_enumeration_gives(sigma, draws):
         law = np.convolve(law, gaussian(sigma, reach))
     padding = np.zeros(moved)
     truth = true_epsilon(np.concatenate([law, padding]), np.concatenate([padding, law]), 1e-5)
-    guarantee = dataclasses.replace(task_of().guarantee, slack=1e-12)
+    guarantee = msgspec.structs.replace(task_of().guarantee, slack=1e-12)
     found = View(np.ones((1, 1)), np.ones((1, draws))).least_epsilon(moved, sigma, guarantee)
     assert 0.96 * truth < found < truth
 
@@ -78,7 +78,7 @@ def test_views_of_a_matrix_are_what_each_way_of_noising_leaves():
 
     def covariance(corrupt_servers=2, **choices):
         task = task_of(clients=12, **choices)
-        task = dataclasses.replace(task, trust=msgspec.structs.replace(task.trust, corrupt_servers=corrupt_servers))
+        task = msgspec.structs.replace(task, trust=msgspec.structs.replace(task.trust, corrupt_servers=corrupt_servers))
         view = view_of(task, np.array([0, 2]), [np.hstack([signs, np.zeros((2, 9))])])
         return view.draws @ view.draws.T
 

@@ -24,7 +24,7 @@ from dpmpc.network import announcing
 from dpmpc.network.frames import Frame, Kind, encode
 from dpmpc.network.identity import listening_context, public_context, sign
 from dpmpc.network.links import FRAME_LABELS, MOST_UNREAD, Link
-from dpmpc.network.meter import Meter, PhaseCost, report_from, rounded
+from dpmpc.network.meter import Meter, PhaseCost, rounded, statistics_from
 from dpmpc.network.settings import read_outcome, read_settings
 from support.hostile.servers import meddle, say, tell_other_words, words_of
 from support.release_processes import DAY, filled
@@ -276,7 +276,7 @@ def fields_of():
     now = datetime.datetime.now(datetime.UTC).timestamp()
     return {
         "STANDING": msgspec.json.encode(Standing(["ab" * 32], [], now)),
-        "COST": msgspec.json.encode(meter.report()),
+        "COST": msgspec.json.encode(meter.statistics()),
         "VERDICT": msgspec.json.encode({"type": "GuaranteeError", "message": "no", "party": None}),
         "STATEMENT": msgspec.json.encode(
             {
@@ -304,7 +304,7 @@ def fields_of():
 def readers_of(original):
     return {
         "STANDING": lambda raw: read_standing(raw, 1, original.collection),
-        "COST": lambda raw: report_from(raw, 1),
+        "COST": lambda raw: statistics_from(raw, 1),
         "VERDICT": lambda raw: agreement._read_refusal(1, raw),
         "STATEMENT": lambda raw: read_statement(raw, 1),
     }
@@ -382,7 +382,7 @@ def test_a_clock_lies_between_opening_and_expiry(original, edge):
 
 def cost(**changed):
     meter = Meter(1, dict)
-    return msgspec.json.encode(msgspec.to_builtins(meter.report()) | changed)
+    return msgspec.json.encode(msgspec.to_builtins(meter.statistics()) | changed)
 
 
 NEGATIVE = {"sent": -1, "received": 0}
@@ -409,13 +409,13 @@ FINE = {"sent": 1, "received": 0}
 )
 def test_no_count_is_negative_wherever_it_stands(raw, remark):
     with pytest.raises(MalformedFrame, match="party 1") as refused:
-        report_from(raw, 1)
+        statistics_from(raw, 1)
     assert remark in str(refused.value)
 
 
 def test_public_times_are_rounded_up_to_tenths():
     report = msgspec.structs.replace(
-        Meter(0, dict).report(),
+        Meter(0, dict).statistics(),
         setup_s=0.01,
         phases={"open": PhaseCost(0.11, 0.2, 77)},
         total_s=1.23456,
@@ -435,7 +435,7 @@ def test_only_rounded_times_are_told_and_shown(deployment):
         meddle(lambda sender, receiver, frame: told.append(frame) or frame, runtime)
 
     results = converse(deployment, {1: watch})
-    sent = [report_from(words_of(frame), 1) for frame in told if frame.kind is Kind.COST]
+    sent = [statistics_from(words_of(frame), 1) for frame in told if frame.kind is Kind.COST]
     assert sent
     assert all(report == rounded(report) for report in sent)
     for released in results:

@@ -3,7 +3,6 @@ synthetic population.
 """
 
 import contextlib
-import dataclasses
 import json
 import math
 import subprocess
@@ -11,6 +10,7 @@ import sys
 from pathlib import Path
 
 import dp_accounting
+import msgspec
 import numpy as np
 import pytest
 from dp_accounting.pld import PLDAccountant
@@ -158,7 +158,7 @@ def test_paper_calibration_is_refused_beyond_epsilon_one():
 
 def test_a_task_with_less_noise_is_refused():
     task = small_task()
-    weaker = dataclasses.replace(task, noise=DiscreteGaussian(task.noise.sigma * 0.99))
+    weaker = msgspec.structs.replace(task, noise=DiscreteGaussian(task.noise.sigma * 0.99))
     with pytest.raises(GuaranteeError, match="1 promised for each party, but discrete-gaussian noise"):
         DataOwner(weaker, 0, mixing_of(task, 1))
 
@@ -175,7 +175,7 @@ def test_only_noise_with_a_gaussian_curve_is_accounted_for():
 @pytest.mark.parametrize("protects", ["party", "subject"])
 def test_a_budget_is_checked_for_those_it_is_promised_to(protects):
     enough = small_task(protects=protects)
-    weaker = dataclasses.replace(enough, noise=DiscreteGaussian(enough.noise.sigma * 0.99))
+    weaker = msgspec.structs.replace(enough, noise=DiscreteGaussian(enough.noise.sigma * 0.99))
     with pytest.raises(GuaranteeError, match=f"1 promised for each {protects}, but discrete-gaussian noise"):
         DataOwner(weaker, 0, mixing_of(enough, 1))
 
@@ -494,4 +494,4 @@ def test_parties_refuse_what_the_task_does_not_say():
     with pytest.raises(InputError, match="occurs twice"):
         design([["a", "b"], ["b"]], 40, 1.0, 1e-5)
     with pytest.raises(InputError, match="rows: 3 given"):
-        dataclasses.replace(task, rows=3)
+        msgspec.structs.replace(task, rows=3)

@@ -283,11 +283,11 @@ def test_the_ball_of_the_population_costs_next_to_nothing():
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
-        ({"clients": 0}, ["clients", "0 given", "at least 1"]),
-        ({"clients": 1.5}, ["clients", "1.5 given", "integer"]),
-        ({"clients": True}, ["clients", "True given", "integer"]),
-        ({"seed": -1}, ["seed", "-1 given", "at least 0"]),
-        ({"seed": None}, ["seed", "None given", "integer"]),
+        ({"clients": 0}, ["clients", "0 given", "whole number >= 1"]),
+        ({"clients": 1.5}, ["clients", "1.5 given", "whole number"]),
+        ({"clients": True}, ["clients", "True given", "whole number"]),
+        ({"seed": -1}, ["seed", "-1 given", "whole number >= 0"]),
+        ({"seed": None}, ["seed", "None given", "whole number"]),
     ],
 )
 def test_bad_arguments_are_refused_and_named(arguments, parts):

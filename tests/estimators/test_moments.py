@@ -1,7 +1,6 @@
 """Frequency moments: what a client sends, how far it can move, and unbiased estimates with their variance."""
 
-import dataclasses
-
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -116,7 +115,7 @@ def item_runs():
     task, items, stream = item_task(), held()[:, None].astype(float), Stream.from_seed(4)
     estimates, biased = [], []
     for run in range(RUNS):
-        fresh = dataclasses.replace(task, statistic=ItemSketch(ITEMS, ROWS, run))
+        fresh = msgspec.structs.replace(task, statistic=ItemSketch(ITEMS, ROWS, run))
         release = model.run(fresh, items, stream=stream)
         estimates.append(FrequencyMoment(of="items").fit_release(release).moment_)
         biased.append(float(np.sum(release.sketch**2)))

@@ -283,9 +283,9 @@ def test_floors():
         ({"leakage_bits": 0.0}, r"leakage_bits: 0\.0 given, a number of bits in \(0, 500\]"),
         ({"leakage_bits": math.nan}, "leakage_bits: nan given"),
         ({"leakage_bits": 1000.0}, r"leakage_bits: 1000\.0 given"),
-        ({"rows": 0}, "rows: 0 given, a positive integer"),
-        ({"rows": 2.5}, r"rows: 2\.5 given, a positive integer"),
-        ({"rows": True}, "rows: True given, a positive integer"),
+        ({"rows": 0}, "rows: 0 given, a whole number >= 1"),
+        ({"rows": 2.5}, r"rows: 2\.5 given, a whole number >= 1"),
+        ({"rows": True}, "rows: True given, a whole number >= 1"),
         ({"rows": 2}, "rows: 2 given, at least 3 expected"),
         ({"calibration": "loose"}, "calibration: 'loose' given, one of sound, paper"),
         ({"floor": -1.0}, r"floor: -1\.0 given, a finite number >= 0"),
@@ -372,7 +372,7 @@ def test_theorem_2_as_its_proof_has_it():
     assert projection_error_bound(X, y, 3.0, 0.1) == pytest.approx(expected)
     assert projection_error_bound(X, y, 0.0, 0.1) == pytest.approx(1.21)
     assert projection_error_bound(np.column_stack([X, 0 * X]), y, 3.0, 0.1) == math.inf
-    with pytest.raises(InputError, match="delta: 0 given, a positive finite number"):
+    with pytest.raises(InputError, match="delta: 0 given, a finite number above 0"):
         projection_error_bound(X, y, 3.0, 0)
     with pytest.raises(InputError, match="variance: -1 given"):
         projection_error_bound(X, y, -1, 0.1)

@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 from dpmpc import errors
 from dpmpc.errors import InputError, MalformedFrame, ProtocolFailure
 from dpmpc.network.frames import Content, ContentType, Expectation, Frame, Kind, decode, encode
-from dpmpc.network.meter import Meter, report_from
+from dpmpc.network.meter import Meter, statistics_from
 from references import frames as reference_frames
 
 TASK = reference_frames.TASK
@@ -143,11 +143,11 @@ def cost(**changed):
     meter = Meter(1, dict)
     with meter.phase("open"):
         pass
-    return msgspec.json.encode(msgspec.to_builtins(meter.report()) | changed)
+    return msgspec.json.encode(msgspec.to_builtins(meter.statistics()) | changed)
 
 
 def test_a_cost_is_read_as_it_was_told():
-    told = report_from(cost(cpu_s=2.5), 1)
+    told = statistics_from(cost(cpu_s=2.5), 1)
     assert (told.server, told.cpu_s, told.phases["open"].bytes_sent) == (1, 2.5, 0)
 
 
@@ -166,5 +166,5 @@ def test_a_cost_is_read_as_it_was_told():
 )
 def test_a_cost_that_cannot_be_is_refused(raw, remark):
     with pytest.raises(MalformedFrame, match="party 1") as refused:
-        report_from(raw, 1)
+        statistics_from(raw, 1)
     assert remark in str(refused.value)

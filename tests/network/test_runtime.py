@@ -96,7 +96,7 @@ def test_shares_are_summed_at_the_analyst(servers, caplog):
     assert set(witness.reports) >= {(server, 1.0) for server in range(servers)} | {(servers, "started")}
     assert caplog.text == "", "a party printed or warned"
     for outcome in outcomes:
-        check_report(outcome.report, outcome.party, servers)
+        check_report(outcome.statistics, outcome.party, servers)
 
 
 def check_report(report, party, servers):
@@ -225,7 +225,7 @@ def test_servers_go_on_without_one_that_is_left_out(servers, threshold, without)
     assert len(bytes.fromhex(toss)) == 32
     assert all(outcome.result == {"present": present, "wrong": [], "right": True} for outcome in outcomes)
     for outcome in outcomes:
-        assert set(outcome.report.peers) == set(present) - {outcome.party}
+        assert set(outcome.statistics.peers) == set(present) - {outcome.party}
 
 
 def test_a_server_is_left_out_and_another_lies():

@@ -21,6 +21,7 @@ import dpmpc.noise.floating
 import dpmpc.noise.integer
 import dpmpc.noise.poisson
 from dpmpc._kernels import samplers
+from dpmpc.arguments import NOISES
 from dpmpc.errors import InputError, SimulationOnly
 from dpmpc.noise import (
     BLOCK_DRAWS,
@@ -36,7 +37,7 @@ from dpmpc.noise import (
 from dpmpc.noise.integer import WordBuffer
 from dpmpc.noise.poisson import SERIES_FROM, PoissonPlan
 from dpmpc.randomness import Label, Stream
-from dpmpc.specification import NOISES
+from dpmpc.specification import flat_choices
 from references import samplers as reference
 
 VECTORS = json.loads(reference.VECTORS.read_text())
@@ -343,4 +344,6 @@ def test_descriptions_survive_json_and_tell_noises_apart(noise: Noise) -> None:
 
 
 def test_users_may_choose_every_integer_noise():
-    assert tuple(name for name, family in FAMILIES.items() if family.integer and not family.simulation_only) == NOISES
+    assert [name for name, family in FAMILIES.items() if family.integer and not family.simulation_only] == list(NOISES)
+    assert all(family.name == name for name, family in FAMILIES.items())
+    assert flat_choices()["noise"][1].extra["options"] == tuple(NOISES)

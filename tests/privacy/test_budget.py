@@ -1,6 +1,5 @@
 """Composition of releases against privacy loss distributions and brute force; the ledger and its file."""
 
-import dataclasses
 import errno
 import functools
 import itertools
@@ -10,6 +9,7 @@ import os
 import stat
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
@@ -219,7 +219,7 @@ def test_slack_and_static_coalitions_are_part_of_the_cost(population):
 def test_promises_about_other_neighbours_do_not_add_up(population):
     guarantee = RidgeRegression(simulation_seed=1, sketch="sum").fit(*population).release_.guarantee
     with pytest.raises(InputError, match=r"release: neighbouring 'add-remove' given, 'replace-one' expected"):
-        Cost.of(dataclasses.replace(guarantee, neighbouring="add-remove"))
+        Cost.of(msgspec.structs.replace(guarantee, neighbouring="add-remove"))
 
 
 def test_other_releases_have_costs(population):

@@ -1,9 +1,9 @@
 """dpmpc.privacy: one joint mechanism for all columns and copies, whom it trusts, and what it says."""
 
-import dataclasses
 import itertools
 import math
 
+import msgspec
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
@@ -283,7 +283,7 @@ def test_guarantee_survives_its_dictionary_and_speaks_plainly():
         assert words in text
     assert promise.mu is None
     assert isinstance(noise, Skellam)
-    assert "SIMULATION" not in str(dataclasses.replace(promise, simulation=False))
+    assert "SIMULATION" not in str(msgspec.structs.replace(promise, simulation=False))
 
 
 def test_a_guarantee_names_the_zero_out_relation():

@@ -1,6 +1,5 @@
 """What a guarantee says is what is proven: who may be missing, who is counted on, what it rests on, and who checked."""
 
-import dataclasses
 import datetime
 import itertools
 import json
@@ -8,6 +7,7 @@ import math
 import zipfile
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -150,13 +150,14 @@ def test_preconditions_that_no_proof_covers_are_refused(changes, error, message)
 
 def test_a_guarantee_needs_preconditions_of_its_own():
     promise = task_of(dropouts=2).guarantee
+    facts = {name: getattr(promise, name) for name in Guarantee.__struct_fields__ if name != "preconditions"}
     with pytest.raises(TypeError, match="preconditions"):
-        Guarantee(1.0, 1e-6, 1.0, "noise", 10, 3, 2, 0, 0)
+        Guarantee(**facts)
     with pytest.raises(GuaranteeError, match="preconditions: None given"):
-        dataclasses.replace(promise, preconditions=None)
+        msgspec.structs.replace(promise, preconditions=None)
     for changes in ({"clients": 119}, {"missing": 1}):
         with pytest.raises(GuaranteeError, match="preconditions: of "):
-            dataclasses.replace(promise, preconditions=preconditions(**{"clients": 120, "missing": 2} | changes))
+            msgspec.structs.replace(promise, preconditions=preconditions(**{"clients": 120, "missing": 2} | changes))
     assert Guarantee.from_dict(json.loads(json.dumps(promise.to_dict()))) == promise
 
 
@@ -279,7 +280,7 @@ def test_a_victim_among_strangers(entries, noise_by, held):
 def test_the_ledger_refuses_a_second_opening_of_reports_with_the_clients_noise():
     rows = np.random.default_rng(0).uniform(-1, 1, (400, 2))
     tasks = [task_of(400, sketch="countsketch", sparsity=None) for _ in range(2)]
-    tasks[1] = dataclasses.replace(tasks[1], noise=tasks[0].noise).verify()
+    tasks[1] = msgspec.structs.replace(tasks[1], noise=tasks[0].noise).verify()
     shares = share_batch(tasks[0], rows)
     first, second = (open_sums(task, [transform(task, share) for share in shares]) for task in tasks)
     ledger = BudgetLedger(3.0, 1e-5)

@@ -4,7 +4,6 @@ Randomness has a fixed seed wherever an answer is judged, so that nothing here f
 """
 
 import asyncio
-import dataclasses
 import importlib
 import json
 import math
@@ -12,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -224,7 +224,7 @@ def test_the_products_never_wrap_around(clients):
     task = unopened_ridge.task_for(Schema.unit(["a", "y"]), clients, 1.0, 1e-7, rows=40, simulation_seed=1)
     fullest = task.sketch.occupancy() * 2**task.encoding.fractional_bits + int(task.modulus_plan.tail) + 1
     assert sum(int(entry) ** 2 for entry in fullest) < 2**60
-    finer = dataclasses.replace(task, encoding=FixedPoint(task.encoding.fractional_bits + 12, "mersenne61"))
+    finer = msgspec.structs.replace(task, encoding=FixedPoint(task.encoding.fractional_bits + 12, "mersenne61"))
     with pytest.raises(OverflowRisk, match="fewer fractional bits"):
         unopened_ridge.check(finer)
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import dataclasses
 import importlib
 from types import SimpleNamespace
 
@@ -48,7 +47,7 @@ def task_for(program):
 
 def weakened(task):
     """The same promise, and a thousandth of the noise."""
-    return dataclasses.replace(task, noise=DiscreteGaussian(task.noise.sigma / 1000))
+    return msgspec.structs.replace(task, noise=DiscreteGaussian(task.noise.sigma / 1000))
 
 
 class Runtime:
@@ -140,9 +139,9 @@ def test_a_task_for_other_servers_is_refused(tmp_path):
 
 def test_a_task_whose_sums_may_wrap_around_is_refused(tmp_path):
     task = task_of(fractional_bits=20)
-    wide = dataclasses.replace(task, encoding=FixedPoint(20), noise=DiscreteGaussian(2.0**40), sketch=Sum(1 << 34))
+    wide = msgspec.structs.replace(task, encoding=FixedPoint(20), noise=DiscreteGaussian(2.0**40), sketch=Sum(1 << 34))
     assert wide.verify() is wide
-    wide = dataclasses.replace(task, encoding=FixedPoint(29), noise=DiscreteGaussian(2.0**40), sketch=Sum(1 << 34))
+    wide = msgspec.structs.replace(task, encoding=FixedPoint(29), noise=DiscreteGaussian(2.0**40), sketch=Sum(1 << 34))
     with pytest.raises(OverflowRisk):
         linear_transform.verified_task(party_of(wide, tmp_path))
 

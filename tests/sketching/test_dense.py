@@ -1,12 +1,12 @@
 """Dense public matrices: the kernel on every instruction set against integers, and what is public about them."""
 
-import dataclasses
 import itertools
 import json
 import math
 import tracemalloc
 from fractions import Fraction
 
+import msgspec
 import numpy as np
 import pytest
 import scipy.stats
@@ -275,7 +275,7 @@ def test_noise_is_that_of_the_corollary_for_all_rows(lost):
     assert (task.guarantee.delta, task.copies) == (0, 24)
     for change in ({"scale": task.noise.scale - 1}, {"shares": task.noise.shares + 1}):
         with pytest.raises(GuaranteeError):
-            dataclasses.replace(task, noise=noise_from({**task.noise.describe(), **change})).verify()
+            msgspec.structs.replace(task, noise=noise_from({**task.noise.describe(), **change})).verify()
 
 
 @pytest.mark.statistical

@@ -268,7 +268,7 @@ def tell_time(value):
 
 def tell_costs(kind):
     """Tell impossible or absurd costs."""
-    measured = meter.Meter.report
+    measured = meter.Meter.statistics
     negative = ByteCount(-(2**40), 1)
     changes = {
         "negative peers": {"peers": {0: Traffic(negative, negative, None)}},
@@ -281,7 +281,7 @@ def tell_costs(kind):
     def other(self):
         return msgspec.structs.replace(measured(self), **changes[kind])
 
-    meter.Meter.report = other
+    meter.Meter.statistics = other
 
 
 def flood(victim, count):
