@@ -1,12 +1,12 @@
 """Whether noise gives what is promised, without the search for the least epsilon and without SciPy."""
 
-import dataclasses
 import decimal
 import json
 import math
 import subprocess
 import sys
 
+import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -105,7 +105,7 @@ def test_a_task_is_refused_just_when_its_guarantee_is(choices):
     assert task.verify() is task
     achieved = task.guarantee.achieved_epsilon
     for factor, refused in ((1.0000001, False), (0.9999999, True), (0.5, True)):
-        promised = dataclasses.replace(task, epsilon=achieved * factor)
+        promised = msgspec.structs.replace(task, epsilon=achieved * factor)
         for check in (promised.verify, lambda promised=promised: promised.guarantee):
             if refused:
                 with pytest.raises(GuaranteeError, match=f"epsilon: {promised.epsilon:g} promised, but"):
@@ -123,13 +123,13 @@ def test_what_a_static_coalition_takes_of_delta_is_not_spent_again():
     least = privacy.accountant_of(task.noise.name).least(exposure, task.sensitivity, task.epsilon, delta)
     assert least.variance < task.noise.variance
     with pytest.raises(GuaranteeError):
-        dataclasses.replace(task, noise=least).verify()
+        msgspec.structs.replace(task, noise=least).verify()
 
 
 def test_noise_so_narrow_that_nothing_is_proven_is_refused():
     task = task_of(noise_by="servers")
     with pytest.raises(GuaranteeError, match="gives epsilon = inf"):
-        dataclasses.replace(task, noise=DiscreteGaussian(0.3)).verify()
+        msgspec.structs.replace(task, noise=DiscreteGaussian(0.3)).verify()
 
 
 def test_the_public_matrix_is_measured_once(monkeypatch):
