@@ -45,6 +45,6 @@ def fit(arguments: Mapping[str, Any], release: Release) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    from dpmpc.cli.main import main as command
+    from dpmpc.cli.demonstrations import demonstrate_model
 
-    sys.exit(command(["demo", "--model", "low-rank", "--clients", "100000", *sys.argv[1:]]))
+    sys.exit(demonstrate_model("low-rank", sys.argv[1:]))

@@ -55,6 +55,6 @@ def answer_of(fitted: RidgeRegression) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    from dpmpc.cli.main import main as command
+    from dpmpc.cli.demonstrations import demonstrate_model
 
-    sys.exit(command(["demo", "--model", "ridge", "--clients", "100000", *sys.argv[1:]]))
+    sys.exit(demonstrate_model("ridge", sys.argv[1:]))

@@ -6,7 +6,7 @@ Wanted: F_2 = sum_v f_v^2, while each client has (epsilon, delta)-differential p
 1. Each client sends its item's column of a public CountSketch S and its share of the noise, as Shamir shares.
 2. Each server adds up its shares, alone: a share of z = S f + noise, k numbers.
 3. The servers hand their shares over to MPyC, multiply z z^T there, and check the product before anybody opens it
-   (`dpmpc.mpyc.checked`): six rounds, 2 k + 6 words and two coins to each other server.
+   (`dpmpc.mpyc.checked`): six rounds; 2 k + 3 words, a commitment and a coin to each.
 4. Each server sends its share of that one number to the analyst, who opens ||z||^2 and subtracts k times the noise
    variance, which is public (docs/mathematics.md, sections 5.2 and 5.3).
 

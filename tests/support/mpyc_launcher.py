@@ -30,7 +30,7 @@ def free_ports(count):
 def by_launcher(program, *arguments, parties=3, cwd=None):
     """Run all parties with -M; return what party 0, which starts the others, has printed and how it ended."""
     command = [sys.executable, str(program), *map(str, arguments), f"-M{parties}", "-B", str(free_ports(parties))]
-    [done] = _finished([_start(command, cwd)])
+    [done] = finish([start(command, cwd)])
     return done
 
 
@@ -41,10 +41,11 @@ def by_hand(program, *arguments, parties=3, cwd=None):
     commands = [
         [sys.executable, str(program), *map(str, arguments), *addresses, f"-I{party}"] for party in range(parties)
     ]
-    return _finished([_start(command, cwd) for command in commands])
+    return finish([start(command, cwd) for command in commands])
 
 
-def _start(command, cwd):
+def start(command, cwd):
+    """Start one process, in a group of its own."""
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     return subprocess.Popen(
         command,
@@ -58,7 +59,8 @@ def _start(command, cwd):
     )
 
 
-def _finished(processes):
+def finish(processes):
+    """Return how processes ended; end what they have left behind."""
     try:
         outputs = [process.communicate(timeout=SECONDS) for process in processes]
         return [
