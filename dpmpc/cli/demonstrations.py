@@ -190,14 +190,6 @@ def refuse_options_of_mpyc(arguments: Sequence[str]) -> None:
             )
 
 
-def demonstrate_model(model: str, arguments: Sequence[str]) -> int:
-    """Run `dpmpc demo` for a program that is started by hand; return the exit status."""
-    from dpmpc.cli.main import exit_status, main
-
-    status = exit_status(lambda: refuse_options_of_mpyc(arguments))
-    return status or main(["demo", "--model", model, "--clients", "100000", *arguments])
-
-
 def demonstration_options(doc: str, arguments: Sequence[str]) -> argparse.Namespace:
     """Read the arguments of a program that is started by hand; `doc` is its module's docstring."""
     refuse_options_of_mpyc(arguments)
