@@ -71,6 +71,7 @@ class Label(bytes, enum.Enum):
     ANNOUNCEMENT = b"dpmpc v1 announcement"
     TRANSCRIPT = b"dpmpc v1 transcript"
     OPENING_COMMITMENT = b"dpmpc v1 opening commitment"
+    PRODUCT_CHECK = b"dpmpc v1 product check"
 
 
 def derive(key: bytes, label: Label, index: int = 0, length: int = KEY_BYTES) -> bytes:

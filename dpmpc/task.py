@@ -195,16 +195,31 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
 
     @functools.cached_property
     def unopened_guarantee(self) -> Guarantee:
-        """The guarantee where servers multiply Shamir shares of the sketch inside MPyC, which takes more of them.
+        """The guarantee where servers open products of the sketch that `dpmpc.mpyc.checked_products` has checked.
 
         Raises
         ------
         InputError
             If the shares are additive: MPyC cannot multiply those.
         """
+        return self._guarantee(self._shamir.unopened_conduct)
+
+    @functools.cached_property
+    def passive_guarantee(self) -> Guarantee:
+        """The guarantee where MPyC computes on the sketch and nothing is checked, which takes honest servers.
+
+        Raises
+        ------
+        InputError
+            If the shares are additive.
+        """
+        return self._guarantee(self._shamir.passive_conduct)
+
+    @property
+    def _shamir(self) -> ShamirSharing:
         if not isinstance(self.scheme, ShamirSharing):
             raise InputError(f"sharing: {self.sharing!r} given, 'shamir' expected: MPyC computes on Shamir shares")
-        return self._guarantee(self.scheme.unopened_conduct)
+        return self.scheme
 
     def _guarantee(self, conduct: str) -> Guarantee:
         """Recompute the guarantee under what is assumed of the servers' conduct."""

@@ -2,19 +2,20 @@
 
 1. Each client sends Shamir shares of (sqrt(2) u, u^2) with its share of the noise, u in [-1, 1] being its number.
 2. Each server adds up its shares, alone: z = 2^f (sqrt(2) sum u, sum u^2) + noise, which nobody sees.
-3. The servers compute 2 n 2^f z_1 - z_0^2 = 2 4^f (n sum u^2 - (sum u)^2) + noise: one secure product inside MPyC.
+3. The servers compute 2 n 2^f z_1 - z_0^2 = 2 4^f (n sum u^2 - (sum u)^2) + noise: one secure product, checked.
 4. The analyst opens that number: post-processing of z, so the guarantee of z holds for it.
 
 ``python examples/private_variance.py`` starts three servers and an analyst, each a process of this machine.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from dpmpc.bounds import Column, Schema
 from dpmpc.client import share_batch
-from dpmpc.mpyc import open_to_analyst, opened, require_room, secure_array, with_room
+from dpmpc.mpyc import checked_products, open_to_analyst, opened, require_room, secure_array, with_room
 from dpmpc.network.party import Party
 from dpmpc.networked import run_parties
 from dpmpc.planning import ReleaseSpec, design
@@ -28,8 +29,9 @@ async def main(party: Party) -> dict[str, Any]:
     require_room(task, bits(task))
     n, unit = task.clients, 2**task.encoding.fractional_bits
     if party.pid != party.analyst:
-        z = secure_array(party, task, await sketch_alone(party, task))
-        await open_to_analyst(party, z[:, 1:] * (2 * n * unit) - z[:, :1] * z[:, :1])
+        z = await sketch_alone(party, task)
+        square = await checked_products(party, task, z[:, :1])
+        await open_to_analyst(party, secure_array(party, task, z)[:, 1:] * (2 * n * unit) - square)
         return {}
     number = int(task.encoding.ring.lift(await opened(party, task, (1, 1)))[0, 0])
     bias = int(task.noise_terms[0]) * task.noise.variance  # the noise's share of z_0^2
@@ -38,12 +40,8 @@ async def main(party: Party) -> dict[str, Any]:
 
 def task_for(column: Column, clients: int, epsilon: float, delta: float) -> Task:
     """Design the release with about the most fractional bits with which the product cannot wrap around."""
-
-    def task_with(f: int) -> Task:
-        choices = {"sketch": "sum", "sharing": "shamir", "fractional_bits": f}
-        return design(ReleaseSpec.of(Schema((column,)), clients, epsilon, delta, **choices))
-
-    return with_room(task_with, bits, most=16)
+    spec = partial(ReleaseSpec.of, Schema((column,)), clients, epsilon, delta, sketch="sum", sharing="shamir")
+    return with_room(lambda f: design(spec(fractional_bits=f)), bits, most=16)
 
 
 def bits(task: Task) -> int:
@@ -56,4 +54,5 @@ if __name__ == "__main__":
     ages = np.random.default_rng(0).normal(40, 12, (20_000, 1)).clip(18, 90).round()
     task = task_for(Column("age", 18, 90), len(ages), 1.0, 1e-6)
     done = run_parties("private_variance", task, share_batch(task, ages))
-    print(f"variance of age: private {done.answer['variance']:.2f}, not private {ages.var():.2f}\n{task.guarantee}")
+    print(f"variance of age: private {done.answer['variance']:.2f}, not private {ages.var():.2f}")
+    print(task.unopened_guarantee)

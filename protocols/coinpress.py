@@ -101,6 +101,9 @@ def demonstrate(arguments: Sequence[str]) -> None:
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    from dpmpc.cli.demonstrations import refuse_options_of_mpyc
+
+    refuse_options_of_mpyc(arguments)
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-M", "--servers", type=int, default=3, metavar="M")
     parser.add_argument("--model", choices=MODELS, default="mean")

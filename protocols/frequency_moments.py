@@ -48,6 +48,9 @@ def fit(arguments: Mapping[str, Any], release: Release) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    from dpmpc.cli.demonstrations import refuse_options_of_mpyc
+    from dpmpc.cli.main import exit_status
     from dpmpc.cli.main import main as command
 
-    sys.exit(command(["demo", "--model", "moment", "--clients", "100000", *sys.argv[1:]]))
+    refused = exit_status(lambda: refuse_options_of_mpyc(sys.argv[1:]))
+    sys.exit(refused or command(["demo", "--model", "moment", "--clients", "100000", *sys.argv[1:]]))

@@ -5,13 +5,14 @@ Wanted: F_2 = sum_v f_v^2, while each client has (epsilon, delta)-differential p
 
 1. Each client sends its item's column of a public CountSketch S and its share of the noise, as Shamir shares.
 2. Each server adds up its shares, alone: a share of z = S f + noise, k numbers.
-3. The servers hand their shares over to MPyC and multiply z z^T there: one round, one field element to each other
-   server (`dpmpc.mpyc`).
+3. The servers hand their shares over to MPyC, multiply z z^T there, and check the product before anybody opens it
+   (`dpmpc.mpyc.checked`): six rounds; 2 k + 3 words, a commitment and a coin to each.
 4. Each server sends its share of that one number to the analyst, who opens ||z||^2 and subtracts k times the noise
    variance, which is public (docs/mathematics.md, sections 5.2 and 5.3).
 
 The guarantee is that of the opened sketch, since ||z||^2 is computed from it; the analyst learns one number in place
 of k, and a server sends it 8 bytes in place of 8 k. The price is trust: an honest majority of servers, not one of them.
+Wrong shares are noticed, those of a server that multiplies other numbers included, and end the run.
 
 Five servers and an analyst, each a process of this machine, and generated people::
 
@@ -31,7 +32,7 @@ from numpy.typing import NDArray
 from dpmpc.bounds import Column, Schema
 from dpmpc.contributions import ItemSketch
 from dpmpc.errors import InputError
-from dpmpc.mpyc import open_to_analyst, opened, require_room, require_shamir, secure_array, with_room
+from dpmpc.mpyc import checked_products, open_to_analyst, opened, require_room, require_shamir, with_room
 from dpmpc.network.party import Party
 from dpmpc.networked import Run, clients, run_parties
 from dpmpc.planning import ReleaseSpec, design
@@ -60,9 +61,7 @@ async def server(party: Party, task: Task) -> None:
     """Steps 2 to 4 of a server."""
     sums = await sketch_alone(party, task)
     with party.meter.phase("multiply"):
-        z = secure_array(party, task, sums)
-        square = z @ z.T
-        await party.runtime.gather([square])
+        square = await checked_products(party, task, sums.T.copy())  # of the column z^T
     with party.meter.phase("open"):
         await open_to_analyst(party, square)
 

@@ -6,13 +6,14 @@ privacy.
 
 1. Each client sends its row z = (x, y) and its share of the noise, as Shamir shares.
 2. Each server sketches its shares, alone: a share of S Z + noise, k x p numbers.
-3. The servers put the public column S 1 beside it, hand [S 1, S Z + noise] = A over to MPyC and multiply A^T A there:
-   one round (`dpmpc.mpyc`).
+3. The servers put the public column S 1 beside it, hand [S 1, S Z + noise] = A over to MPyC, multiply A^T A there, and
+   check the products before anybody opens them (`dpmpc.mpyc.checked`): six rounds.
 4. The analyst opens A^T A, (p + 1) x (p + 1) numbers, and solves the normal equations (`dpmpc.RidgeRegression`;
    docs/mathematics.md, section 5.3).
 
 The guarantee is that of the opened sketch, since A^T A is computed from it. The price is trust: an honest majority of
-servers, not one of them.
+servers, not one of them. Wrong shares are noticed, those of a server that multiplies other numbers included, and end
+the run.
 
 Three servers and an analyst, each a process of this machine, and generated people::
 
@@ -31,7 +32,7 @@ from numpy.typing import NDArray
 from dpmpc.bounds import Schema
 from dpmpc.contributions import Rows
 from dpmpc.errors import InputError
-from dpmpc.mpyc import open_to_analyst, opened, require_room, require_shamir, secure_array, with_room
+from dpmpc.mpyc import checked_products, open_to_analyst, opened, require_room, require_shamir, with_room
 from dpmpc.network.party import Party
 from dpmpc.networked import Run, clients, run_parties
 from dpmpc.planning import ReleaseSpec, design
@@ -61,9 +62,8 @@ async def server(party: Party, task: Task) -> None:
     """Steps 2 to 4 of a server."""
     sums = await sketch_alone(party, task)
     with party.meter.phase("multiply"):
-        A = secure_array(party, task, np.column_stack([public_ones(task), sums]))  # a public number is its own share
-        products = A.T @ A
-        await party.runtime.gather([products])
+        A = np.column_stack([public_ones(task), sums])  # a public number is its own share
+        products = await checked_products(party, task, A)
     with party.meter.phase("open"):
         await open_to_analyst(party, products)
 

@@ -4,7 +4,8 @@ The job is the paper's: n clients' noisy shares of d = 10 columns lie on the ser
 sketch with k = 1000 rows and sparsity s to them, the sum is opened. Each figure is the mean and standard deviation
 over repeated runs of real processes over TLS on loopback. In the same interleaved runs two peers do the same
 arithmetic in this process: `scipy.sparse` (CSC and CSR) on the same uint64 data; and once per table the natural
-plain-MPyC program.
+plain-MPyC program. `paths` sets side by side how the same sketch comes about: additive and Shamir shares on our
+runtime, Shamir shares on plain MPyC with our kernel and without, and MP-SPDZ's figures from their file.
 
 The report has the shape of MP-SPDZ's: connection set-up apart, total time, one timer per phase with its megabytes, data
 sent by each party, global data sent; MB = 10^6 bytes.
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -25,9 +27,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from bench.harness import cpu_seconds, machine, markdown, plus_minus, summary, write
+from bench.harness import RESULTS, cpu_seconds, machine, markdown, plus_minus, summary, write
 from dpmpc.bounds import Schema
 from dpmpc.client import share_batch
+from dpmpc.network.launch import ONE_THREAD
 from dpmpc.networked import NetworkedRun, run_servers
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.randomness import Stream
@@ -37,6 +40,8 @@ COLUMNS, ROWS = 10, 1000
 CLIENTS = (100_000, 200_000, 500_000, 1_000_000)
 PEER_SPARSITY, PEER_SERVERS = 4, 3
 MPYC_CLIENTS = 100_000
+SHORT_PATHS = 10_000
+MP_SPDZ = RESULTS / "mp_spdz.json"
 RUNS = 10
 
 
@@ -49,8 +54,8 @@ class Setting:
     servers: int
 
 
-def task_of(setting: Setting) -> Task:
-    """Design the job of one row, under (1, 1e-7)-differential privacy."""
+def task_of(setting: Setting, **choices: Any) -> Task:
+    """Design the job of one row, under (1, 1e-7)-differential privacy; `choices` are others of `ReleaseSpec.of`."""
     return design(
         ReleaseSpec.of(
             Schema.unit([f"x{column}" for column in range(COLUMNS)]),
@@ -64,6 +69,7 @@ def task_of(setting: Setting) -> Task:
             copies="each",
             fractional_bits=20,
             simulation_seed=1,
+            **choices,
         )
     )
 
@@ -132,15 +138,16 @@ def scipy_products(task: Task, rng: np.random.Generator) -> dict[str, Any]:
 
 
 def plain_mpyc(
-    clients: int = MPYC_CLIENTS, sparsity: int = PEER_SPARSITY, servers: int = PEER_SERVERS
+    clients: int = MPYC_CLIENTS, sparsity: int = PEER_SPARSITY, servers: int = PEER_SERVERS, method: str = "sums"
 ) -> dict[str, Any]:
-    """Run the natural MPyC program in its own processes and read what party 0 prints."""
+    """Run the job in plain MPyC, by its own launcher, and read what party 0 prints; `method` as in `plain_mpyc.py`."""
     program = Path(__file__).with_name("plain_mpyc.py")
     numbers = [str(number) for number in (clients, COLUMNS, ROWS, sparsity)]
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
-            [sys.executable, str(program), f"-M{servers}", *numbers],
+            [sys.executable, str(program), f"-M{servers}", *numbers, method],
             cwd=folder,
+            env=ONE_THREAD | os.environ,
             capture_output=True,
             text=True,
             timeout=600,
@@ -200,7 +207,75 @@ def render(title: str, content: dict[str, Any]) -> str:
         "",
         markdown(["ratio", "value"], [[name, f"{value:.2f}"] for name, value in content["ratios"].items()]),
     ]
-    return "\n".join(lines)
+    return "\n".join([*lines, *render_paths(content.get("paths", []))])
+
+
+def paths(settings: Sequence[Setting], clients: int, runs: int) -> list[dict[str, Any]]:
+    """Measure each way to the same sketch: on our runtime, with either sharing; on plain MPyC, with our kernel or not.
+
+    CPU seconds of a server, medians: of what brings its shares in, and of the transform. `runs` are those of our own
+    programs and of the kernel; the natural MPyC program runs once.
+    """
+    found = []
+    for sparsity, servers in sorted({(setting.sparsity, setting.servers) for setting in settings}):
+        setting = Setting(clients, sparsity, servers)
+        for name, choices in (("additive, our runtime", {}), ("Shamir, our runtime", {"sharing": "shamir"})):
+            if servers < 3 and choices:
+                continue  # fewer keep no secret: a majority of two is two
+            print(f"paths: {name}: {setting}", file=sys.stderr)
+            task = task_of(setting, **choices)
+            rows = np.random.default_rng(clients).uniform(-1, 1, (clients, COLUMNS))
+            shares = share_batch(task, rows, stream=Stream.from_seed(clients))
+            entry = figures([run_servers(task, shares) for _ in range(runs)])
+            cpu = {phase: entry["phases"][phase]["cpu_s"]["median"] for phase in ("read", "transform")}
+            found.append(_path(setting, name, cpu["read"], cpu["transform"], entry["sent_mb"]["mean"]))
+        for name, method, times in (("Shamir, plain MPyC, our kernel", "kernel", runs), ("plain MPyC", "sums", 1)):
+            print(f"paths: {name}: {setting}", file=sys.stderr)
+            done = [plain_mpyc(clients, sparsity, servers, method) for _ in range(times)]
+            cpu = {step: float(np.median([one[f"{step}_cpu_s"] for one in done])) for step in ("input", "transform")}
+            sharing = "Shamir, " if servers > 2 else "no secrecy, "
+            found.append(
+                _path(
+                    setting, sharing + name.removeprefix("Shamir, "), cpu["input"], cpu["transform"], done[0]["sent_mb"]
+                )
+            )
+        found += [
+            _path(setting, "additive, MP-SPDZ semi2k (transcribed)", peer["read"], peer["transform"], None)
+            for peer in json.loads(MP_SPDZ.read_text())["measured"]
+            if (peer["clients"], peer["sparsity"], PEER_SERVERS) == (clients, sparsity, servers)
+        ]
+    return found
+
+
+def _path(setting: Setting, name: str, input_s: float, transform_s: float, sent_mb: float | None) -> dict[str, Any]:
+    costs = {"path": name, "input_cpu_s": input_s, "transform_cpu_s": transform_s, "sent_mb": sent_mb}
+    return {**dataclasses.asdict(setting), **costs}
+
+
+def render_paths(measured: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the lines that compare the ways to the same sketch; none where they were not measured."""
+    if not measured:
+        return []
+    rows = [
+        [
+            f"{entry['clients']:,}",
+            str(entry["sparsity"]),
+            str(entry["servers"]),
+            entry["path"],
+            *(f"{entry[step]:.4f}" for step in ("input_cpu_s", "transform_cpu_s")),
+            "" if entry["sent_mb"] is None else f"{entry['sent_mb']:.3f}",
+        ]
+        for entry in measured
+    ]
+    return [
+        "",
+        "Ways to the same sketch, CPU seconds of one server. Input: our servers and those of MP-SPDZ read shares from "
+        "their disk; in plain MPyC party 0 deals all rows, and its figures are shown, the bytes of that included. "
+        "With two parties MPyC's threshold is 0: each sees everything. MP-SPDZ: mp_spdz.json, measured apart, of three "
+        "servers.",
+        "",
+        markdown(["n", "s", "servers", "path", "input (CPU s)", "transform (CPU s)", "sends (MB)"], rows),
+    ]
 
 
 def main(name: str, title: str, settings: Sequence[Setting], arguments: Sequence[str]) -> None:
@@ -218,6 +293,11 @@ def main(name: str, title: str, settings: Sequence[Setting], arguments: Sequence
         print(f"{name}: {setting}", file=sys.stderr)
         measured.append(measure(setting, runs, peers=setting == with_peers))
     mpyc = plain_mpyc()
+    ways = paths(
+        [setting for setting in picked if not chosen.short or setting.sparsity == PEER_SPARSITY],
+        SHORT_PATHS if chosen.short else MPYC_CLIENTS,
+        runs,
+    )
     content = {
         "title": title,
         "machine": machine(),
@@ -227,6 +307,7 @@ def main(name: str, title: str, settings: Sequence[Setting], arguments: Sequence
         "measured": measured,
         "plain_mpyc": mpyc,
         "ratios": ratios(measured, mpyc),
+        "paths": ways,
     }
     text = render(title, content)
     print(text)

@@ -2,8 +2,9 @@
 
 The same Shamir shares go through both programs, in turn, among real processes over TLS on loopback. Opened
 (`linear_transform`): each server sends its share of the k numbers to the analyst, who computes ||z||^2. Unopened
-(`unopened_moment`): MPyC multiplies first, and each server sends its share of one number. Both have to find the same
-integer. Rounds are messages that wait for another message: one to the analyst, and one before it for the product.
+(`unopened_moment`): MPyC multiplies first, the servers check the product (`dpmpc.mpyc.checked`), and each sends its
+share of one number. Both have to find the same integer. Rounds are messages that wait for another message: one to the
+analyst, and before it one to deal the mask, one for the product, two for the coin and two for the check.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from dpmpc.protocols import unopened_moment
 from dpmpc.randomness import Stream
 
 CLIENTS, ITEMS, RUNS = 100_000, 1000, 5
-ROUNDS = {"opened": 1, "unopened": 2}
+ROUNDS = {"opened": 1, "unopened": 7}
 PHASES = ("read", "transform", "multiply", "open")
 
 

@@ -14,6 +14,7 @@ from dpmpc.bounds import Schema
 from dpmpc.cli.fit_models import FitModel, LowRankFitModel, MomentFitModel, RidgeFitModel
 from dpmpc.cli.output import print_result
 from dpmpc.datasets import DEMO_BOUNDS, DEMO_RADIUS, DEMO_TARGET, demo_population
+from dpmpc.errors import InputError
 from dpmpc.estimators import FrequencyMoment, LowRankApproximation, RidgeRegression
 from dpmpc.networked import NetworkedRun, Run
 from dpmpc.planning import ReleaseSpec, design
@@ -166,8 +167,32 @@ def _ridge(run: DemonstratedRelease) -> RidgeFitModel:
     return run.shown.analysis
 
 
+_BY_HAND = ("-I", "--index", "-P", "-C", "--config", "-T", "--threshold", "-B", "--base-port", "--ssl")
+
+
+def refuse_options_of_mpyc(arguments: Sequence[str]) -> None:
+    """Say how parties are started by hand, where an option of MPyC's launcher asks for it.
+
+    ``-M`` means here what it means there; the other options belong to a launcher that these programs do not use.
+
+    Raises
+    ------
+    InputError
+        With the first such option.
+    """
+    for argument in arguments:
+        name = argument.partition("=")[0]
+        if name in _BY_HAND or (argument[:2] in ("-I", "-P", "-T", "-B") and argument[2:3].isalnum()):
+            raise InputError(
+                f"{name}: given, -M and the options of --help expected: this program starts its parties itself. "
+                "'dpmpc parties' writes the files of parties that are started by hand, each on a host of its own "
+                "(docs/how-to/parties-by-hand.md); protocols/native_transform.py takes all options of MPyC"
+            )
+
+
 def demonstration_options(doc: str, arguments: Sequence[str]) -> argparse.Namespace:
     """Read the arguments of a program that is started by hand; `doc` is its module's docstring."""
+    refuse_options_of_mpyc(arguments)
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("-M", "--servers", type=int, default=3, metavar="M")
     parser.add_argument("--clients", type=int, default=100_000)

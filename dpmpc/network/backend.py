@@ -1,36 +1,60 @@
-"""Import MPyC once and without side effects.
+"""Import a copy of MPyC of our own, without side effects, and make one party's runtime the one that it computes on.
 
-At its first import MPyC parses `sys.argv`, sets up logging on standard output, makes a default runtime and may
-replace the event loop by uvloop. Here it sees an argument list that turns all of this off, so that a party's command
-line is never read as MPyC's. The loop has to be asyncio's own: uvloop would pass the bytes by itself, uncounted.
+At its first import MPyC parses `sys.argv` and takes its options out of it, sets up logging on standard output, sets
+environment variables, may replace the event loop by uvloop, makes a default runtime, and starts the other parties where
+it finds -M. None of this may happen because somebody imports dpmpc, and all of it has to happen as ever where a program
+imports ``mpyc.runtime`` itself, before or after. So MPyC is loaded here under the switch that it has for builders of
+documentation, which leaves all of it out, and is taken out of `sys.modules` again: a program that imports MPyC gets its
+own copy, as if dpmpc were not there.
+
+The process of a party is ours. There `become_the_runtime` puts our copy back under its name, so that ``from
+mpyc.runtime import mpc`` in a party's program is that party's runtime. The loop is asyncio's own: uvloop would pass the
+bytes by itself, uncounted.
 """
 
 from __future__ import annotations
 
-import asyncio
 import importlib
+import logging
+import os
 import sys
 import warnings
+from types import ModuleType
 from typing import Any
 
-_QUIET = ["--no-log", "--no-prss", "--no-uvloop"]
+_IMPORT_ONLY = "READTHEDOCS"  # MPyC parses, sets up and starts nothing where this variable is "True"
+_USERS = ("sectypes", "asyncoro", "mpctools", "seclists", "secpols", "secgroups", "random", "statistics")
 
 
-def _import_quietly() -> Any:
-    arguments, sys.argv = sys.argv, ["dpmpc", *_QUIET]
+def _withdrawn() -> dict[str, ModuleType]:
+    """Take MPyC's modules out of `sys.modules` and return them by name."""
+    names = [name for name in sys.modules if name.partition(".")[0] == "mpyc"]
+    return {name: sys.modules.pop(name) for name in names}
+
+
+def _load_own_copy() -> dict[str, ModuleType]:
+    """Import MPyC anew, and leave modules, environment and logging as they were."""
+    programs, switch = _withdrawn(), os.environ.get(_IMPORT_ONLY)
+    os.environ[_IMPORT_ONLY] = "True"
+    silent = logging.NullHandler()
+    logging.getLogger().addHandler(silent)  # a message of MPyC's would else set up logging, before the program does
     try:
-        if "mpyc.runtime" not in sys.modules:
-            asyncio.set_event_loop(asyncio.SelectorEventLoop())
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)  # MPyC 0.11 imports numpy.core
-                importlib.import_module("mpyc.runtime")
-        return sys.modules["mpyc"]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # MPyC 0.11 imports numpy.core
+            importlib.import_module("mpyc.runtime")
     finally:
-        sys.argv = arguments
+        logging.getLogger().removeHandler(silent)
+        ours = _withdrawn()
+        sys.modules.update(programs)
+        del os.environ[_IMPORT_ONLY]
+        if switch is not None:
+            os.environ[_IMPORT_ONLY] = switch
+    return ours
 
 
-_mpyc = _import_quietly()
-mpyc_runtime, asyncoro = _mpyc.runtime, _mpyc.asyncoro
+_modules = _load_own_copy()
+mpyc_runtime: Any = _modules["mpyc.runtime"]
+asyncoro: Any = _modules["mpyc.asyncoro"]
 
 
 def default_options(servers: int) -> Any:
@@ -39,7 +63,8 @@ def default_options(servers: int) -> Any:
     Without pseudorandom secret sharing no keys are exchanged at set-up. `mix32_64bit` makes MPyC send field elements as
     fixed-width bytes where it would otherwise send pickles. The threshold is the largest with an honest majority.
     """
-    options = _mpyc._get_arg_parser().parse_known_args(_QUIET)[0]
+    parser: Any = vars(_modules["mpyc"])["_get_arg_parser"]()
+    options = parser.parse_args(["--no-log", "--no-prss", "--no-uvloop"])
     options.no_async = False
     options.mix32_64bit = True
     options.threshold = (servers - 1) // 2
@@ -47,10 +72,12 @@ def default_options(servers: int) -> Any:
 
 
 def become_the_runtime(runtime: object, pickle: object) -> None:
-    """Make `runtime` the one that MPyC's secure types compute on, and `pickle` what MPyC takes for that module."""
-    default = mpyc_runtime.mpc
-    users = ("sectypes", "asyncoro", "mpctools", "seclists", "secpols", "secgroups", "random", "statistics")
-    for name in users:
-        getattr(_mpyc, name).runtime = runtime
+    """Make `runtime` the one that secure types of this process compute on; MPyC takes `pickle` for that module.
+
+    From here on ``from mpyc.runtime import mpc`` gives `runtime`.
+    """
+    for name in _USERS:
+        vars(_modules[f"mpyc.{name}"])["runtime"] = runtime
     mpyc_runtime.mpc, mpyc_runtime.pickle = runtime, pickle
-    default._loop.close()
+    os.environ.setdefault("MPYC_MAXWORKERS", "0")  # read where MPyC takes square roots of arrays
+    sys.modules.update(_modules)

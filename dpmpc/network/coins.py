@@ -15,6 +15,7 @@ Not promised: that the toss comes to an end. The last party to open knows it bef
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import hmac
 from collections.abc import Awaitable, Callable, Sequence
@@ -29,25 +30,39 @@ COIN_BYTES = 32
 Exchange = Callable[[Party, Kind, bytes, int], Awaitable[list[bytes]]]
 
 
-async def toss_coins(party: Party, coin: bytes) -> bytes:
-    """Take part in a toss among all parties with a coin of one's own; return the 32 bytes of the toss.
+async def toss_coins(party: Party, coin: bytes, members: Sequence[int] | None = None) -> bytes:
+    """Take part in a toss with a coin of one's own; return the 32 bytes of the toss.
+
+    Parameters
+    ----------
+    party : Party
+        One of the members.
+    coin : bytes
+        32 random bytes.
+    members : sequence of int, optional
+        Who tosses, in order; all parties by default.
 
     Raises
     ------
     MalformedFrame
         If a party opens another coin than it has committed to, or did so among other parties.
     """
-    return toss_of(party, *await exchange_coins(party, coin, exchange_bytes))
+    exchange = functools.partial(exchange_bytes, members=members)
+    return toss_of(party, *await exchange_coins(party, coin, exchange, members), members)
 
 
-async def exchange_coins(party: Party, coin: bytes, exchange: Exchange) -> tuple[list[bytes], list[bytes]]:
+async def exchange_coins(
+    party: Party, coin: bytes, exchange: Exchange, members: Sequence[int] | None = None
+) -> tuple[list[bytes], list[bytes]]:
     """Commit to a coin, then open it; return everybody's commitments and coins, unchecked, in party order."""
-    task, members = party.runtime.settings.task_digest, party.runtime.settings.members
+    task, members = party.runtime.settings.task_digest, _tossing(party, members)
     commitments = await exchange(party, Kind.COMMITMENT, commitment(party.pid, members, task, coin), COIN_BYTES)
     return commitments, await exchange(party, Kind.OPENING, coin, COIN_BYTES)
 
 
-def toss_of(party: Party, commitments: Sequence[bytes], coins: Sequence[bytes]) -> bytes:
+def toss_of(
+    party: Party, commitments: Sequence[bytes], coins: Sequence[bytes], members: Sequence[int] | None = None
+) -> bytes:
     """Return the toss of these coins, if each is the one that its party has committed to.
 
     Raises
@@ -55,7 +70,7 @@ def toss_of(party: Party, commitments: Sequence[bytes], coins: Sequence[bytes]) 
     MalformedFrame
         With the first party whose coin is another one.
     """
-    task, members = party.runtime.settings.task_digest, party.runtime.settings.members
+    task, members = party.runtime.settings.task_digest, _tossing(party, members)
     for number, committed, opened in zip(members, commitments, coins, strict=True):
         if not hmac.compare_digest(committed, commitment(number, members, task, opened)):
             raise MalformedFrame(
@@ -72,12 +87,19 @@ def commitment(party: int, members: Sequence[int], task: bytes, coin: bytes) -> 
     return hashlib.sha256(Label.COMMITMENT.value + numbers + task + coin).digest()
 
 
-async def exchange_bytes(party: Party, kind: Kind, own: bytes, length: int) -> list[bytes]:
-    """Send the same bytes to all other parties and return everybody's, in the order of `PartySettings.members`."""
-    for peer in party.runtime.peers:
+async def exchange_bytes(
+    party: Party, kind: Kind, own: bytes, length: int, members: Sequence[int] | None = None
+) -> list[bytes]:
+    """Send the same bytes to all other members, all parties by default, and return everybody's in party order."""
+    peers = [peer for peer in _tossing(party, members) if peer != party.pid]
+    for peer in peers:
         await party.runtime.send_frame(peer, party.runtime.frame(kind, own))
     received = {party.pid: own}
-    for peer in party.runtime.peers:
+    for peer in peers:
         frame = await party.runtime.receive_frame(peer, kind, ContentType.BYTES, (length,))
         received[peer] = frame.raw
     return [received[number] for number in sorted(received)]
+
+
+def _tossing(party: Party, members: Sequence[int] | None) -> Sequence[int]:
+    return party.runtime.settings.members if members is None else members

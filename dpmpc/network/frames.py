@@ -71,6 +71,9 @@ class Kind(enum.IntEnum):
     LEFT_OUT = 40
     SEED = 41
     CHECK = 42
+    MASK = 43
+    MASKED = 44
+    DIFFERENCE = 45
 
 
 class ContentType(enum.IntEnum):

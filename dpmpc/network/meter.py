@@ -163,6 +163,10 @@ class Meter:
         self._cpu_at_connection = time.process_time()
         self._setup_bytes_sent = 0
 
+    def begin(self) -> None:
+        """Start the clock of the set-up."""
+        self._began = time.perf_counter()
+
     def connected(self) -> None:
         """End the set-up and start the clock of the run."""
         self._connected_at, self._cpu_at_connection = time.perf_counter(), time.process_time()

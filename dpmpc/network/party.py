@@ -100,10 +100,11 @@ def run_party(settings: PartySettings, folder: Path, progress: TextIO, launched:
         What to wait for before anybody else is contacted.
     """
     try:
+        runtime = PartyRuntime(settings, folder)  # first: a program that imports MPyC's `mpc` gets this runtime
         program = _program(settings)
         if launched is not None:
             launched.wait()
-        write_outcome(folder, _run(program, settings, folder, progress))
+        write_outcome(folder, _run(program, Party(runtime, folder, progress)))
         return 0
     except DpmpcError as error:
         _logger.exception("the run failed")
@@ -128,9 +129,8 @@ def _program(settings: PartySettings) -> Any:
     return program
 
 
-def _run(program: Any, settings: PartySettings, folder: Path, progress: TextIO) -> Outcome:
-    runtime = PartyRuntime(settings, folder)
-    party = Party(runtime, folder, progress)
+def _run(program: Any, party: Party) -> Outcome:
+    runtime = party.runtime
 
     async def take_part() -> Outcome:
         await runtime.start()

@@ -9,7 +9,8 @@ does; the first failure ends the run as one typed error that names a party. Not 
 party fails, or that MPyC's own protocols, which are passively secure, notice a wrong share. A run without some of the
 servers (`PartySettings.without`) exchanges frames; MPyC's protocols need them all.
 
-There is one runtime in a process, because MPyC's secure types compute on a global one.
+There is one runtime in a process, because MPyC's secure types compute on a global one: ``from mpyc.runtime import mpc``
+in the program of a party gives this runtime.
 """
 
 from __future__ import annotations
@@ -211,6 +212,7 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
         BatchMismatch
             If somebody is there for another task.
         """
+        self.meter.begin()
         await self._connector.connect()
         await self._meet(Kind.HELLO)
         self._patience = self.settings.deadline

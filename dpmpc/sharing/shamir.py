@@ -167,7 +167,16 @@ class ShamirSharing:
 
     @property
     def unopened_conduct(self) -> str:
-        """What is assumed of the servers' conduct where they multiply shares inside MPyC, in words."""
+        """What is assumed of the servers' conduct where products of shares are checked before they are opened."""
+        return (
+            f"all {self.servers} servers are present, and at most {self.threshold} of them depart from the protocol: "
+            "products are checked before they are opened, so a wrong share is noticed, in a product too (but for a "
+            "probability of 2^-59), and ends the run; it is not corrected"
+        )
+
+    @property
+    def passive_conduct(self) -> str:
+        """What is assumed of the servers' conduct where MPyC multiplies shares and nothing is checked, in words."""
         return (
             f"all {self.servers} servers are present and follow the protocol (semi-honest): MPyC multiplies with "
             f"passive security, so an altered share goes unnoticed; at most {self.threshold} of them pool what they see"

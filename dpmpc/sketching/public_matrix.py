@@ -175,6 +175,7 @@ class PublicMatrix(Described):
 
     def __matmul__(self, X: Any) -> Reals:
         """Return S X, scaled, for real X of shape (n,), (n, p) or (n, s, p): float64 (k,) or (k, p)."""
+        _refuse_secure(X)
         given = np.asarray(X)
         if given.dtype.kind not in "biuf":
             raise InputError(f"X: {given.dtype} given, real numbers expected")
@@ -386,7 +387,17 @@ def _accumulate(kind: Kind, totals: Words, part: Words) -> None:
         ring_named(kind).add(totals, part, out=totals)
 
 
+def _refuse_secure(X: object) -> None:
+    """Say what to call with a secure array of MPyC, of which nothing is imported here."""
+    if any(kind.__module__.partition(".")[0] == "mpyc" for kind in type(X).__mro__):
+        raise InputError(
+            f"X: {type(X).__name__}, a secure object of MPyC, given, numbers expected: for a secure array over "
+            "SecFld(2^61 - 1) call 'await dpmpc.mpyc.sketch(S, x)'"
+        )
+
+
 def _kind(X: object, ring: str | Ring) -> Kind:
+    _refuse_secure(X)
     dtype = X.dtype if isinstance(X, np.ndarray) else type(X).__name__
     if dtype not in (np.uint64, np.float64):
         raise InputError(f"X: {dtype} given, an array of uint64 or float64 expected")

@@ -59,9 +59,30 @@ def test_a_closed_sketch_is_compared_with_an_opened_one():
     measured = unopened.measure(unopened.Setting(16, 3), clients=2000, runs=1)
     opened, closed = ({entry["program"]: entry for entry in measured}[name] for name in ("opened", "unopened"))
     assert (opened["payload_to_analyst"], opened["payload_to_servers"]) == (8 * 16, 0)
-    assert (closed["payload_to_analyst"], closed["payload_to_servers"]) == (8, 8 * 2)
+    mask, product, coins, check = 8 * 16, 8 * 2, 2 * 32, 8 * 17
+    assert (closed["payload_to_analyst"], closed["payload_to_servers"]) == (8, 2 * (mask + product + coins + check))
     content = {"machine": harness.machine(), "clients": 2000, "runs": 1, "measured": measured}
-    assert "| 3 | 16 | unopened | 2 |" in unopened.render(content)
+    assert "| 3 | 16 | unopened | 7 |" in unopened.render(content)
+
+
+def test_every_way_to_the_sketch_has_its_row():
+    """Plain MPyC opens the right sums with our kernel and without, or `plain_mpyc` raises."""
+    found = runtime_tables.paths([Setting(1_000_000, 2, 3)], clients=1500, runs=1)
+    names = [entry["path"] for entry in found]
+    assert names == [
+        *("additive, our runtime", "Shamir, our runtime"),
+        *("Shamir, plain MPyC, our kernel", "Shamir, plain MPyC"),
+    ]
+    assert found[2]["transform_cpu_s"] < found[3]["transform_cpu_s"]
+    assert found[2]["sent_mb"] > 2 * 8 * 1500 * runtime_tables.COLUMNS / 1e6
+    text = "\n".join(runtime_tables.render_paths(found))
+    assert all(f"| 1,500 | 2 | 3 | {name} |" in text for name in names)
+    assert runtime_tables.render_paths([]) == []
+
+
+def test_two_parties_of_mpyc_are_said_to_keep_no_secret():
+    done = runtime_tables.plain_mpyc(1500, 1, 2, "kernel")
+    assert (done["parties"], done["correct"]) == (2, True)
 
 
 def test_settings_are_the_papers():

@@ -139,7 +139,7 @@ def test_half_a_surrogate_pair_is_refused_in_every_text_and_key(sketched):
         with pytest.raises(InputError):
             Collection.from_dict(fields)
     for fields in (json.loads(plain) | {"\ud800": 1}, json.loads(plain) | {"task": {"\udfff": 1}}):
-        with pytest.raises(InputError, match=r"surrogate|unknown key '\\\\ud800"):
+        with pytest.raises(InputError, match=r"surrogate|unknown key .\\ud800"):
             Collection.from_dict(fields)
 
 

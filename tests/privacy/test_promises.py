@@ -202,16 +202,21 @@ def test_a_static_coalition_pays_for_sixteen_matrices_and_names_philox():
 # Programs whose sketch stays closed
 
 
-def test_a_closed_sketch_is_promised_for_servers_that_follow_the_protocol():
+def test_a_closed_sketch_is_promised_for_as_many_servers_as_a_check_finds_out():
     task = design(ReleaseSpec.of(SCHEMA, 1000, 1.0, 1e-6, sketch="countsketch", rows=20, sharing="shamir", servers=5))
     promise = GramRelease(task, np.zeros((3, 3), np.int64)).guarantee
-    assert "all 5 servers are present and follow the protocol (semi-honest)" in str(promise)
-    assert "wrong shares are noticed" not in str(promise)
+    assert "all 5 servers are present, and at most 2 of them depart from the protocol" in str(promise)
+    assert "a wrong share is noticed, in a product too" in str(promise)
+    assert "servers may be missing" not in str(promise)
     assert "wrong shares are noticed" in str(task.guarantee)
+    passive = task.passive_guarantee
+    assert "all 5 servers are present and follow the protocol (semi-honest)" in str(passive)
+    assert "an altered share goes unnoticed" in str(passive)
     numbers = ("epsilon", "delta", "achieved_epsilon", "mu", "corrupt_servers", "preconditions")
     assert [getattr(promise, name) for name in numbers] == [getattr(task.guarantee, name) for name in numbers]
-    with pytest.raises(InputError, match="sharing: 'additive' given, 'shamir' expected"):
-        _ = task_of().unopened_guarantee
+    for name in ("unopened_guarantee", "passive_guarantee"):
+        with pytest.raises(InputError, match="sharing: 'additive' given, 'shamir' expected"):
+            getattr(task_of(), name)
 
 
 # A server that denies reports

@@ -7,10 +7,10 @@ no party of MPyC's protocols, and to nobody else.
 
 Promised: any t servers that pool what they see learn nothing, and the analyst learns what is opened and no more. The
 clients' noise is in the shares, so what is opened is a function of the noisy sketch, and the guarantee of the task
-holds for it as for the sketch itself (post-processing; Dwork and Roth 2014, Proposition 2.1). All of it takes that all
-servers are present and follow MPyC's protocols, which are passively secure (`Task.unopened_guarantee`). Not promised:
-secrecy against more than t servers; a right answer, or an error, where a server alters its share; that no number wraps
-around modulo p is for the program to prove.
+holds for it as for the sketch itself (post-processing; Dwork and Roth 2014, Proposition 2.1). All servers have to be
+present. A linear function of the sketch, or products of `dpmpc.mpyc.checked`, are right if they are opened at all:
+wrong shares of up to t servers are noticed. **What MPyC multiplies otherwise is not checked**: such a program prints
+`Task.passive_guarantee`. That no number wraps around modulo p is for the program to prove (`require_room`).
 """
 
 from __future__ import annotations

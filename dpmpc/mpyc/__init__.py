@@ -1,0 +1,26 @@
+"""Between the linear sketches of dpmpc and the secure computation of MPyC, in both directions.
+
+`native`    a program of MPyC's own, started by MPyC's launcher, sketches its secure arrays by our kernel
+`unopened`  a program of ours hands a server's share of a sketch over to MPyC, which goes on computing on it
+`checked`   products of such a sketch that are checked before anybody opens them
+
+The two ways differ in what protects the parties. A program of ours has the links of `dpmpc.network`. A native program
+has MPyC's, and `dpmpc.mpyc.native` says what they lack.
+"""
+
+from dpmpc.mpyc.checked import checked_products
+from dpmpc.mpyc.native import open_sketch, shared, sketch
+from dpmpc.mpyc.unopened import open_to_analyst, opened, require_room, require_shamir, secure_array, with_room
+
+__all__ = [
+    "checked_products",
+    "open_sketch",
+    "open_to_analyst",
+    "opened",
+    "require_room",
+    "require_shamir",
+    "secure_array",
+    "shared",
+    "sketch",
+    "with_room",
+]

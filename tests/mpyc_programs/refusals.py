@@ -1,0 +1,47 @@
+"""What is refused, with the words that say so; one party, which needs no other."""
+
+import json
+
+import numpy as np
+from mpyc.runtime import mpc
+
+from dpmpc.encoding import FixedPoint
+from dpmpc.errors import InputError
+from dpmpc.mpyc import shared, sketch
+from dpmpc.sketching import CountSketch
+
+S = CountSketch(4, 8, bytes(32))
+P = 2**61 - 1
+
+
+async def words_of(refused):
+    try:
+        outcome = refused()
+        if hasattr(outcome, "__await__"):
+            await outcome
+    except InputError as error:
+        return str(error)
+    return None
+
+
+async def main():
+    small, field = mpc.SecFld(101), mpc.SecFld(P)
+    x = field.array(field.field.array(np.zeros((8, 2), object)))
+    other = small.array(small.field.array(np.zeros((8, 2), object)))
+    cases = {
+        "at": lambda: S @ x,
+        "apply": lambda: S.apply(x),
+        "plain": lambda: sketch(S, np.zeros((8, 2), np.uint64)),
+        "field": lambda: sketch(S, other),
+        "shape": lambda: sketch(S, x[:, 0]),
+        "clients": lambda: sketch(S, x, first=1),
+        "floats": lambda: shared(np.zeros((8, 2))),
+        "ring": lambda: shared(np.zeros((8, 2)), encoding=FixedPoint(8)),
+        "words": lambda: shared(np.full((8, 2), P, np.uint64)),
+        "both": lambda: shared(np.zeros((8, 2), np.uint64), encoding=FixedPoint(8, "mersenne61")),
+    }
+    print(json.dumps({name: await words_of(case) for name, case in cases.items()}))
+
+
+if __name__ == "__main__":
+    mpc.run(main())

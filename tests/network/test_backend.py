@@ -1,0 +1,29 @@
+"""Importing dpmpc and importing MPyC do not disturb each other, in either order; in a party's process they are one."""
+
+import json
+
+import pytest
+
+from dpmpc.network.launch import launch
+from support.mpyc_launcher import MPYC_PROGRAMS, by_launcher
+
+PARTS = (
+    "dpmpc.network.party",
+    "dpmpc.mpyc,dpmpc.networked,dpmpc.collection.conversation",
+    "dpmpc,dpmpc.cli.main,dpmpc.cli.demonstrations,dpmpc.protocols.unopened_ridge",
+)
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+@pytest.mark.parametrize("modules", PARTS)
+def test_a_program_of_mpyc_has_three_parties_whatever_is_imported_first(tmp_path, modules, order):
+    found = tmp_path / "found"
+    done = by_launcher(MPYC_PROGRAMS / "orders.py", modules, order, found, "--no-log", "-W2")
+    assert done.returncode == 0, done.stderr
+    parties = sorted((json.loads(line) for line in found.read_text().splitlines()), key=lambda line: line["party"])
+    assert parties == [{"party": party, "parties": 3, "total": 6, "left": []} for party in range(3)]
+
+
+def test_mpc_is_the_runtime_of_the_party_in_a_program_of_ours():
+    outcomes = launch("network_programs.imports_mpyc", 3)
+    assert [outcome.result for outcome in outcomes[:3]] == [{"sum": 6, "same": True}] * 3

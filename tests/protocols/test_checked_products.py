@@ -1,0 +1,98 @@
+"""Products of a closed sketch are right, or nothing is opened: servers that lie in every step of the multiplication."""
+
+import numpy as np
+import pytest
+
+from dpmpc import networked
+from dpmpc.bounds import Column, Schema
+from dpmpc.client import share_batch
+from dpmpc.errors import InconsistentShares
+from dpmpc.mpyc.checked import _times
+from dpmpc.protocols import unopened_moment, unopened_ridge
+from dpmpc.randomness import Stream
+
+CLIENTS, ITEMS, ROWS = 400, 5, 12
+MOMENT, RIDGE, LYING = unopened_moment.PROGRAM, unopened_ridge.PROGRAM, "network_programs.lying_products"
+P = 2**61 - 1
+
+
+def moment_run(tmp_path, deed, liars, servers=3):
+    task = unopened_moment.task_for(
+        Column("item", 0, ITEMS - 1), CLIENTS, 1.0, 1e-6, rows=ROWS, servers=servers, simulation_seed=5
+    )
+    items = np.random.default_rng(2).integers(0, ITEMS, (CLIENTS, 1)).astype(float)
+    shares = share_batch(task, items, stream=Stream.from_seed(1))
+    arguments = {"program": MOMENT, "deed": deed, "liars": liars, "marks": str(tmp_path)}
+    return networked.run_parties(LYING, task, shares, arguments=arguments)
+
+
+def opened_by(tmp_path, liars):
+    """Honest servers that have shown their share of the product."""
+    return {mark.name for mark in tmp_path.iterdir()} - {f"server-{liar}" for liar in liars}
+
+
+@pytest.mark.parametrize(
+    ("deed", "servers", "liars"),
+    [
+        ("alter the share", 3, [1]),
+        ("multiply another share", 3, [1]),
+        ("multiply another mask", 3, [2]),
+        ("deal another product", 3, [0]),
+        ("deal another product", 5, [1, 3]),
+        ("deal no shares", 4, [1]),
+        ("open another mask", 3, [1]),
+        ("open another difference", 3, [2]),
+        ("tell one server another mask", 3, [2]),
+    ],
+)
+def test_a_server_that_lies_ends_the_run_and_nothing_is_opened(tmp_path, deed, servers, liars):
+    with pytest.raises(InconsistentShares):
+        moment_run(tmp_path, deed, liars, servers)
+    assert not opened_by(tmp_path, liars)
+
+
+def test_of_five_servers_the_one_that_shows_another_mask_is_named(tmp_path):
+    with pytest.raises(InconsistentShares, match="party 3 is wrong") as failure:
+        moment_run(tmp_path, "open another mask", [3], servers=5)
+    assert failure.value.party == 3
+
+
+@pytest.mark.parametrize("servers", [3, 4])
+def test_honest_servers_open_the_product(tmp_path, servers):
+    moment_run(tmp_path, "nothing", [], servers)
+    assert opened_by(tmp_path, []) == {f"server-{server}" for server in range(servers)}
+
+
+@pytest.mark.parametrize("deed", ["multiply another share", "deal another product"])
+def test_one_wrong_product_of_many_is_noticed(tmp_path, deed):
+    task = unopened_ridge.task_for(Schema.unit(["a", "b", "y"]), CLIENTS, 1.0, 1e-6, rows=20, simulation_seed=6)
+    rows = np.random.default_rng(4).uniform(-1, 1, (CLIENTS, 3))
+    shares = share_batch(task, rows, stream=Stream.from_seed(9))
+    arguments = {"program": RIDGE, "deed": deed, "liars": [1], "marks": str(tmp_path)}
+    arguments |= {"target": "y", "model": {"alpha": 1.0}}
+    with pytest.raises(InconsistentShares):
+        networked.run_parties(LYING, task, shares, arguments=arguments)
+    assert not opened_by(tmp_path, [1])
+
+
+def test_the_difference_is_that_of_the_errors_alone():
+    """Steps 2 to 5 in the clear: a u^T E v + e v whatever A and r are, zero without errors, and s hides A."""
+    rng = np.random.default_rng(3)
+
+    def draw(*shape):
+        return rng.integers(0, P, shape, dtype=np.uint64)
+
+    def product(left, right):
+        return np.array([_times(left, column) for column in right.T]).T
+
+    for E, e in ((np.zeros((3, 3), np.uint64), np.zeros((1, 3), np.uint64)), (draw(3, 3), draw(1, 3))):
+        u, v, a = draw(3), draw(3), int(draw(1)[0])
+        expected = (a * int(_times(_times(E.T.copy(), u)[None], v)[0]) + int(_times(e, v)[0])) % P
+        for _ in range(3):
+            A, r = draw(7, 3), draw(7)
+            C = (product(A.T, A).astype(object) + E) % P
+            c = (product(r[None], A).astype(object) + e) % P
+            s = (a * _times(A, u).astype(object) + r) % P
+            found = a * int(u.astype(object) @ C @ v.astype(object)) + int((c @ v.astype(object))[0])
+            assert (found - int(s @ _times(A, v).astype(object))) % P == expected
+        assert (expected == 0) == (not E.any())

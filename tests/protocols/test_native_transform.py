@@ -1,0 +1,81 @@
+"""The native path: `dpmpc.mpyc.sketch` in programs of MPyC's own, started as MPyC's users start them."""
+
+import json
+import re
+
+import pytest
+
+from dpmpc.datasets import DEMO_FEATURES
+from support.mpyc_launcher import MPYC_PROGRAMS, PROTOCOLS, by_hand, by_launcher
+
+PROGRAM = PROTOCOLS / "native_transform.py"
+SMALL = ("--clients", 20_000, "--epsilon", 4, "--rows", 16)
+
+
+@pytest.mark.parametrize(("parties", "options", "threshold"), [(3, ["--no-log"], 1), (5, ["-T2", "--no-log"], 2)])
+def test_secure_sketches_are_those_of_apply(parties, options, threshold):
+    """Every family, whole and in parts, words and floats, copies, and arrays that MPyC's own input has made."""
+    done = by_launcher(MPYC_PROGRAMS / "known_answers.py", *options, parties=parties)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["parties"], found["threshold"], len(found["answers"])) == (parties, threshold, parties)
+    for answers in found["answers"]:
+        assert len(answers) == 22
+        assert all(answers.values()), [name for name, right in answers.items() if not right]
+
+
+def test_what_cannot_be_sketched_is_refused_and_says_what_to_call():
+    done = by_launcher(MPYC_PROGRAMS / "refusals.py", "--no-log", parties=1)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    for name in ("at", "apply"):
+        assert "a secure object of MPyC, given" in found[name]
+        assert "call 'await dpmpc.mpyc.sketch(S, x)'" in found[name]
+    assert found["plain"] == "x: ndarray given, a secure array of MPyC's SecFld(2^61 - 1) expected"
+    assert found["field"].startswith("x: a secure array over a field of 101 elements given")
+    assert found["shape"].startswith("X: shape (8,) given")
+    assert "clients below 8 expected" in found["clients"]
+    assert "encoding: None given" in found["floats"]
+    assert "FixedPoint(f, 'mersenne61') expected" in found["ring"]
+    assert "a number below 2305843009213693951 expected" in found["words"]
+    assert found["both"] == "values: uint64 given, float64 expected"
+
+
+def read(text):
+    """Coefficients by name, the bytes that each party sent, and the rest."""
+    coefficients = {name: float(value) for name, value in re.findall(r"^  (\w+) +(-?[\d.]+)", text, re.MULTILINE)}
+    rows = re.findall(r"^ +(\d+) +(?:[\d.]+ +){5}([\d,]+)$", text, re.MULTILINE)
+    return coefficients, {int(party): int(sent.replace(",", "")) for party, sent in rows}
+
+
+@pytest.mark.parametrize(
+    ("parties", "options"), [(3, []), (3, ["--closed"]), (5, ["-T2", "--no-prss"])], ids=["opened", "closed", "five"]
+)
+def test_the_program_runs_by_the_launcher_of_mpyc(parties, options):
+    done = by_launcher(PROGRAM, *SMALL, "--no-log", *options, parties=parties)
+    assert done.returncode == 0, done.stderr
+    coefficients, sent = read(done.stdout)
+    assert tuple(coefficients) == (*DEMO_FEATURES, "intercept")
+    assert coefficients["schooling_years"] == pytest.approx(3.0, abs=2.0)  # of 16 noisy rows
+    assert sorted(sent) == list(range(parties))
+    assert min(sent.values()) > 8 * (parties - 1) * 6 * (20_000 // parties)  # its input, to each of the others
+    for words in (
+        "(4, 1e-07)-differential privacy",
+        "follow the protocol (semi-honest)",
+        "an altered share goes unnoticed",
+    ):
+        assert words in done.stdout
+
+
+def test_parties_are_started_by_hand():
+    """In shells of their own, with everybody's address: all see the same answer and each other's bytes."""
+    ended = by_hand(PROGRAM, *SMALL, "--no-log")
+    assert [done.returncode for done in ended] == [0, 0, 0], [done.stderr for done in ended]
+    assert len({done.stdout for done in ended}) == 1
+
+
+@pytest.mark.parametrize("options", [[], ["-T0"]])
+def test_too_few_parties_keep_no_secret(options):
+    done = by_launcher(PROGRAM, *SMALL, "--no-log", *options, parties=3 if options else 2)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "at least 3 and 1 expected" in done.stderr
