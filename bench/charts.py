@@ -155,7 +155,8 @@ class Chart:
             above = [entry["sd"] for entry in values]
             style = self.styles.get(name) or _style(name, central)
             axis.errorbar(panel.x, means, (below, above), label=name, capsize=2, markersize=4, **style)
-        axis.set(xscale="log", yscale="log", xlabel=self.x_label, ylabel=self.y_label, title=panel.title)
+        axis.set(xscale="log", yscale="log", xlabel=self.x_label, ylabel=self.y_label)
+        axis.set_title(panel.title.replace(": ", ":\n") if self.across else panel.title, fontsize="medium")
         axis.grid(which="major", color="gainsboro", linewidth=0.6)
 
     def write(self, folder: Path) -> None:

@@ -1,7 +1,7 @@
 """Section 4.1 among real servers: power sums and item F_2, their error against n, k and epsilon.
 
 Every figure is of runs of three servers and an analyst that are processes over TLS on loopback. One of n, k and epsilon
-varies at a time. For power sums k is the order: sum_i x_i^k, x_i uniform on [0, 1]. For items k is the number of rows
+varies at a time. For power sums k is the order: sum_i x_i^k, x_i uniform on [0, 2]. For items k is the number of rows
 of the items' sketch: F_2 = sum_v f_v^2 of geometric items. Each run has fresh noise and, for items, a fresh public
 matrix. The paper claims an error that depends on k, epsilon and delta and not on n, where the local model's grows with
 sqrt(n): its standard deviation, that of n rows with noise of their own, is computed beside it.
@@ -30,7 +30,8 @@ from dpmpc.randomness import Stream
 
 DELTA, ITEMS, RUNS, SERVERS = 1e-7, 1000, 5, 3
 VALUES, ITEM_COUNTS = "values", "items"
-BOUNDS = {VALUES: (0.0, 1.0), ITEM_COUNTS: (0.0, ITEMS - 1.0)}
+LARGEST = 2.0  # of a number: the noise of sum_i x_i^k is in proportion to its k-th power
+BOUNDS = {VALUES: (0.0, LARGEST), ITEM_COUNTS: (0.0, ITEMS - 1.0)}
 NAMES = {VALUES: "power sum, k = order", ITEM_COUNTS: "item F_2, k = rows of the sketch"}
 
 
@@ -65,7 +66,7 @@ class Setting:
         """Draw the clients' numbers or items (n, 1)."""
         rng = np.random.default_rng(self.clients)
         if self.of == VALUES:
-            return rng.uniform(0, 1, (self.clients, 1))
+            return rng.uniform(0, LARGEST, (self.clients, 1))
         return np.minimum(rng.geometric(0.01, (self.clients, 1)), ITEMS) - 1.0
 
 
@@ -88,14 +89,14 @@ SETTINGS = (
 SHORT = SETTINGS[:1]
 
 
-def measure(setting: Setting, runs: int) -> dict[str, Any]:
-    """Run a setting among real servers; compare what they opened with the exact moment."""
+def measure(setting: Setting, runs: int, first: int = 0) -> dict[str, Any]:
+    """Run a setting among real servers, with seeds from `first` on; compare what they opened with the exact moment."""
     people = setting.population()
     errors: list[float] = []
     stated: list[float] = []
     reports: list[RunStatistics] = []
     exact = setting.model(0).exact_moment(people)
-    for seed in range(runs):
+    for seed in range(first, first + runs):
         model = setting.model(seed)
         task = design(model.specification(Schema.from_pair(["x"], BOUNDS[setting.of]), setting.clients))
         done = run(task, people, stream=Stream.from_seed(seed))
@@ -116,8 +117,10 @@ def measure(setting: Setting, runs: int) -> dict[str, Any]:
 
 
 def local_sd(setting: Setting) -> float | None:
-    """Return the standard deviation of a power sum of n locally private powers in [0, 1]: sqrt(n)/mu."""
-    return math.sqrt(setting.clients) / mu_of_budget(setting.epsilon, DELTA) if setting.of == VALUES else None
+    """Return the standard deviation of a power sum of n locally private powers in [0, B^k]: sqrt(n) B^k/mu."""
+    if setting.of != VALUES:
+        return None
+    return math.sqrt(setting.clients) * LARGEST**setting.k / mu_of_budget(setting.epsilon, DELTA)
 
 
 def render(content: dict[str, Any]) -> str:
@@ -164,9 +167,9 @@ def main(arguments: Sequence[str]) -> None:
     chosen = parser.parse_args(arguments)
     runs, settings = (1, SHORT) if chosen.short else (chosen.runs, SETTINGS)
     measured = []
-    for setting in settings:
+    for number, setting in enumerate(settings):
         print(f"frequency_moments: {setting}", file=sys.stderr)
-        measured.append(measure(setting, runs))
+        measured.append(measure(setting, runs, number * runs))  # no two runs of the page share a seed
     content = {"machine": machine(), "runs": runs, "measured": measured}
     text = render(content)
     print(text)
