@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.harness import RESULTS, machine, markdown, summary, write
+from bench.harness import RESULTS, machine, markdown, summary, today, write
+from bench.secure_sketching.printed import LAPLACE_ENTRIES, entries_name
 from bench.secure_sketching.utility import (
     DENSE,
     EXPONENTS,
-    GAUSS,
     LAPLACE,
     LOCAL,
     NOISELESS,
@@ -28,9 +28,12 @@ from bench.secure_sketching.utility import (
 from dpmpc.errors import InputError
 
 _MARKERS = "osv^D<>"
-_INTERPOLATED = [exponent_name(exponent) for exponent in EXPONENTS]
+_INTERPOLATED = {name(exponent): at for name in (exponent_name, entries_name) for at, exponent in enumerate(EXPONENTS)}
 # Colours that the eye, colour-blind or not, tells apart; the interpolation runs from grey to red.
-_COLOURS = {LAPLACE: "#cc79a7", DENSE: "#e69f00", PRINTED: "#882255", SUM: "#009e73", LOCAL: "#8c510a"}
+_COLOURS = {
+    **{LAPLACE: "#cc79a7", LAPLACE_ENTRIES: "#cc79a7", DENSE: "#e69f00"},
+    **{PRINTED: "#882255", SUM: "#009e73", LOCAL: "#8c510a"},
+}
 _GREYS = {NOISELESS: ("black", ":"), TRIVIAL: ("dimgrey", "--")}
 _CENTRAL = ("#0072b2", "#56b4e9")
 
@@ -47,11 +50,14 @@ class Panel:
         Where was measured.
     series : dict of list of dict
         Competitor -> one summary (mean, sd, runs, ...) for each x.
+    date : str
+        Of the measurement.
     """
 
     title: str
     x: list[float] = dataclasses.field(default_factory=list)
     series: dict[str, list[dict[str, float]]] = dataclasses.field(default_factory=dict)
+    date: str = dataclasses.field(default_factory=today)
 
     def add(self, x: float, measured: dict[str, list[float]]) -> None:
         """Add what was measured at one x."""
@@ -79,6 +85,8 @@ class Chart:
         Sentences that follow from the numbers.
     styles : dict
         Competitor -> arguments of ``errorbar``, where it is none of `bench.secure_sketching.utility`.
+    across : int, optional
+        Panels in a line, which then share their y axis; by default two or three with axes of their own.
     """
 
     name: str
@@ -89,6 +97,7 @@ class Chart:
     panels: list[Panel]
     findings: list[str] = dataclasses.field(default_factory=list)
     styles: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+    across: int | None = None
 
     def markdown(self) -> str:
         """Return the Markdown page: one table for each panel."""
@@ -103,7 +112,7 @@ class Chart:
             parts += [
                 f"## {panel.title}",
                 "",
-                f"{self.y_label}, mean ± sd of {counted} runs; the trivial predictor is computed.",
+                f"{self.y_label}, mean ± sd of {counted} runs, {panel.date}; the trivial predictor is computed.",
                 "",
                 markdown([self.x_label, *panel.series], rows),
                 "",
@@ -116,11 +125,11 @@ class Chart:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
-        columns = 2 if len(self.panels) in (2, 4) else min(len(self.panels), 3)
+        columns = self.across or (2 if len(self.panels) in (2, 4) else min(len(self.panels), 3))
         lines = -(-len(self.panels) // columns)
         figure = Figure(figsize=(1 + 5.2 * columns, 1.4 + 4.4 * lines), layout="constrained")
         FigureCanvasAgg(figure)
-        axes = figure.subplots(lines, columns, squeeze=False).ravel()
+        axes = figure.subplots(lines, columns, squeeze=False, sharey="row" if self.across else False).ravel()
         for axis, panel in zip(axes, self.panels, strict=False):
             self._draw_panel(axis, panel)
         for axis in axes[len(self.panels) :]:
@@ -146,7 +155,8 @@ class Chart:
             above = [entry["sd"] for entry in values]
             style = self.styles.get(name) or _style(name, central)
             axis.errorbar(panel.x, means, (below, above), label=name, capsize=2, markersize=4, **style)
-        axis.set(xscale="log", yscale="log", xlabel=self.x_label, ylabel=self.y_label, title=panel.title)
+        axis.set(xscale="log", yscale="log", xlabel=self.x_label, ylabel=self.y_label)
+        axis.set_title(panel.title.replace(": ", ":\n") if self.across else panel.title, fontsize="medium")
         axis.grid(which="major", color="gainsboro", linewidth=0.6)
 
     def write(self, folder: Path) -> None:
@@ -170,12 +180,20 @@ def require_plots() -> None:
         raise InputError("bench: figures need matplotlib: pip install 'dpmpc[plots]'") from error
 
 
-def options_of(name: str, title: str, arguments: Sequence[str], runs: int) -> argparse.Namespace:
-    """Read the options that all figures have; `out` is None where nothing is to be written."""
+def options_of(
+    name: str, title: str, arguments: Sequence[str], runs: int, parts: Sequence[str] = ()
+) -> argparse.Namespace:
+    """Read the options that all figures have; `out` is None where nothing is to be written.
+
+    With `parts` there is ``--only``: the part to measure, the others are kept as the results have them.
+    """
     parser = argparse.ArgumentParser(prog=f"python -m bench {name}", description=title)
     parser.add_argument("--runs", type=int, default=runs, help="runs of each (default %(default)s)")
     parser.add_argument("--quick", action="store_true", help="two runs of small sizes; written only if --out is given")
     parser.add_argument("--out", type=Path, metavar="DIR", help=f"where results are written (default {RESULTS})")
+    if parts:
+        told = "measure one of the two families; panels of the other are kept from the results"
+        parser.add_argument("--only", choices=parts, help=told)
     options = parser.parse_args(arguments)
     if options.runs < 1:
         raise InputError(f"runs: {options.runs} given, at least 1 expected")
@@ -202,10 +220,10 @@ def _style(name: str, central: Sequence[str]) -> dict[str, Any]:
         return {"color": _COLOURS[name], "marker": "X", "linewidth": 1.6}
     if name not in _INTERPOLATED:
         return {"marker": "o", "linewidth": 1.4}
-    at = _INTERPOLATED.index(name)
-    red = at / (len(_INTERPOLATED) - 1)
+    at = _INTERPOLATED[name]
+    red = at / (len(EXPONENTS) - 1)
     colour = (0.75 + 0.1 * red, 0.75 * (1 - red), 0.75 * (1 - red))
-    return {"color": colour, "marker": _MARKERS[at], "linewidth": 2.2 if name == GAUSS else 1.0}
+    return {"color": colour, "marker": _MARKERS[at], "linewidth": 2.2 if at == len(EXPONENTS) - 1 else 1.0}
 
 
 def _cell(entry: dict[str, float]) -> str:

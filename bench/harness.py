@@ -28,13 +28,18 @@ def machine() -> dict[str, Any]:
     except OSError:
         model += " (no /proc/cpuinfo)"
     return {
-        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+        "date": today(),
         "cpu": model,
         "cores": os.cpu_count(),
         "system": platform.system(),
         "python": platform.python_version(),
         "versions": {package: metadata.version(package) for package in PACKAGES},
     }
+
+
+def today() -> str:
+    """Return the date, by universal time."""
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d")
 
 
 def summary(values: Sequence[float]) -> dict[str, float]:

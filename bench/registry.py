@@ -63,6 +63,9 @@ BENCHES = {
     "secure_sketching.unopened": Bench(
         "F_2 of a sketch that stays closed", "the opened sketch", ("--short",), brief=True
     ),
+    "secure_sketching.frequency_moments": Bench(
+        "section 4.1: power sums and item F_2 against n, k and ε", "the local model's error", ("--short",)
+    ),
     "system.scale": Bench("one server, 10^6 to 10^8 clients", "itself at other n", ("--short",), brief=True),
     "system.end_to_end": Bench(
         "stages of `dpmpc fit`", "pyarrow and scikit-learn's Ridge", ("--runs", "1", *_SAMPLE), brief=True

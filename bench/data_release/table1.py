@@ -79,6 +79,8 @@ class RealData:
         m; columns are spread evenly.
     printed : dict
         Of the paper: the loss of OLS under `OLS`, and budget -> losses of DGM, RMGM and BGM.
+    file : str, optional
+        UCI's own, without which the data set is left out.
     """
 
     name: str
@@ -86,6 +88,12 @@ class RealData:
     bounds: Schema
     parties: int
     printed: Mapping[Any, Any]
+    file: str | None = None
+
+    @property
+    def at_hand(self) -> bool:
+        """Whether the data folder holds the file that is needed."""
+        return self.file is None or (datasets.data_folder() / self.file).exists()
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -99,6 +107,12 @@ def gpu() -> Table:
     return Table(GPU_BOUNDS.names, np.column_stack([values[:, :-1], np.exp(values[:, -1])]))
 
 
+def songs() -> Table:
+    """Read the songs, with the label, the year, last."""
+    return datasets.load_songs().select(SONGS_BOUNDS.names)
+
+
+SONGS_BOUNDS = datasets.SONGS_BOUNDS.select((*datasets.SONGS_NAMES[1:], datasets.SONGS_TARGET))
 GPU_BOUNDS = Schema((*datasets.SGEMM_BOUNDS.columns[:-1], Column("run_ms", 10, 10_000)))
 MEASURED = (
     RealData(
@@ -129,6 +143,14 @@ MEASURED = (
         5,
         {OLS: 0.007, 1.0: (0.6953, 0.0137, 0.0158), 0.3: (0.7843, 0.0160, 0.0160), 0.1: (0.7822, 0.0165, 0.0160)},
     ),
+    RealData(
+        "Music Song",
+        songs,
+        SONGS_BOUNDS,
+        10,
+        {OLS: 0.011, 1.0: (1.0167, 0.0202, 0.7194), 0.3: (1.6462, 0.1039, 0.7479), 0.1: (1.5583, 0.5654, 0.7508)},
+        datasets.SONGS_FILE,
+    ),
 )
 _PRINTED_ORDER = (DGM, RMGM, BGM)
 
@@ -137,7 +159,7 @@ def main(arguments: Sequence[str]) -> None:
     """Measure, print and write the table."""
     options = options_of(NAME, TITLE, arguments, RUNS)
     content: dict[str, Any] = {"machine": machine(), "delta": DELTA, "runs": options.runs, "data_sets": []}
-    for data in MEASURED[:1] if options.quick else MEASURED:
+    for data in MEASURED[:1] if options.quick else [one for one in MEASURED if one.at_hand]:
         print(data.name, file=sys.stderr)
         choices = (QUICK_SUBJECTS, QUICK_ROWS) if options.quick else (None, ROWS)
         content["data_sets"].append(measure(data, options.runs, *choices))
@@ -284,7 +306,8 @@ def page(content: dict[str, Any]) -> str:
             )
     note = (
         f"Losses on held-out rows, the paper's in brackets; delta = {content['delta']:g}, {content['runs']} splits. "
-        "The last three columns have public bounds, the others those of the data. Music Song is not at hand."
+        "The last three columns have public bounds, the others those of the data. "
+        f"Music Song is measured where the data folder holds {datasets.SONGS_FILE}."
     )
     ends = (f"{RMGM} on [-1, 1], public bounds, theory k", f"{RMGM} on [0, 1], the same", f"{SUM}, public bounds")
     return "\n".join([f"# {TITLE}", "", note, "", markdown((*headings, *ends), rows), "", *findings(content)])

@@ -17,4 +17,4 @@ NOTE = (
 def main(arguments: Sequence[str]) -> None:
     """Measure, print and write the figure."""
     curves = {f"ε = {epsilon:g}": (synthetic.low_rank_problem, epsilon) for epsilon in synthetic.REGIMES}
-    synthetic.figure("figure2", TITLE, NOTE, LowRankProblem.measure, curves, arguments)
+    synthetic.figure("figure2", TITLE, NOTE, LowRankProblem.measure, synthetic.gapped, curves, arguments)

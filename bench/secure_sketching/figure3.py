@@ -17,4 +17,4 @@ NOTE = (
 def main(arguments: Sequence[str]) -> None:
     """Measure, print and write the figure."""
     curves = {f"ε = {epsilon:g}": (synthetic.ridge_problem, epsilon) for epsilon in synthetic.REGIMES}
-    synthetic.figure("figure3", TITLE, NOTE, RidgeProblem.measure, curves, arguments)
+    synthetic.figure("figure3", TITLE, NOTE, RidgeProblem.measure, synthetic.regression, curves, arguments)

@@ -21,4 +21,6 @@ def main(arguments: Sequence[str]) -> None:
     """Measure, print and write the figure."""
     curves = {f"λ = {alpha:g}": (functools.partial(synthetic.ridge_problem, alpha=alpha), EPSILON) for alpha in ALPHAS}
     sizes = synthetic.SIZES[::2]
-    synthetic.figure("figure4", TITLE, NOTE, RidgeProblem.measure, curves, arguments, sizes=sizes, runs=RUNS)
+    synthetic.figure(
+        "figure4", TITLE, NOTE, RidgeProblem.measure, synthetic.regression, curves, arguments, sizes=sizes, runs=RUNS
+    )

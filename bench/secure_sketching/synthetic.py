@@ -12,9 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from bench import charts
-from bench.charts import Panel
-from bench.secure_sketching.utility import EXPONENTS, RUNS, LowRankProblem, Problem, RidgeProblem, compare
+from bench.secure_sketching.families import Families
+from bench.secure_sketching.utility import EXPONENTS, RUNS, LowRankProblem, Problem, RidgeProblem
 
 ROWS, SPARSITY = 64, 4  # k and s of every sketch
 RADIUS = 2.2
@@ -44,14 +43,14 @@ def gapped(clients: int, columns: int = COLUMNS, components: int = COMPONENTS, s
     return np.asarray(np.clip(left * values @ right, -1, 1))
 
 
-def ridge_problem(clients: int, alpha: float = ALPHA) -> RidgeProblem:
-    """Return the population of Figures 3 and 4."""
-    return RidgeProblem(regression(clients), alpha, radius=RADIUS)
+def ridge_problem(rows: NDArray[np.float64], alpha: float = ALPHA) -> RidgeProblem:
+    """Return the problem of Figures 3 and 4."""
+    return RidgeProblem(rows, alpha, radius=RADIUS)
 
 
-def low_rank_problem(clients: int) -> LowRankProblem:
-    """Return the population of Figure 2."""
-    return LowRankProblem(gapped(clients), COMPONENTS, radius=RADIUS)
+def low_rank_problem(rows: NDArray[np.float64]) -> LowRankProblem:
+    """Return the problem of Figure 2."""
+    return LowRankProblem(rows, COMPONENTS, radius=RADIUS)
 
 
 def figure(
@@ -59,20 +58,24 @@ def figure(
     title: str,
     note: str,
     measure: str,
-    curves: Mapping[str, tuple[Callable[[int], Problem], float]],
+    population: Callable[[int], NDArray[np.float64]],
+    curves: Mapping[str, tuple[Callable[[NDArray[np.float64]], Problem], float]],
     arguments: Sequence[str],
     *,
     sizes: Sequence[int] = SIZES,
     runs: int = RUNS,
 ) -> None:
-    """Measure, print and write a figure against n.
+    """Measure, print and write a figure against n: for each title a panel of both families.
 
     Parameters
     ----------
     name, title, note, measure : str
         What it is called, and what is on its y axis.
+    population : callable
+        Draws the rows of n clients.
     curves : mapping
-        The title of each panel -> what makes a population of n clients, and epsilon.
+        Title -> the problem that rows pose, and epsilon. All have the same rows and public bounds, hence the same
+        noise in the printed family, up to its scale.
     arguments : sequence of str
         Of the command line.
     sizes : sequence of int
@@ -80,18 +83,11 @@ def figure(
     runs : int
         Releases at each, unless the command line says otherwise.
     """
-    options = charts.options_of(name, title, arguments, runs)
-    tried = QUICK_SIZES if options.quick else sizes
-    panels = [sweep(panel, problem, epsilon, options.runs, tried) for panel, (problem, epsilon) in curves.items()]
-    charts.finish(charts.Chart(name, title, note, "clients n", measure, panels), options.out)
-
-
-def sweep(
-    title: str, problem: Callable[[int], Problem], epsilon: float, runs: int, sizes: Sequence[int] = SIZES
-) -> Panel:
-    """Measure all competitors at all sizes."""
-    panel = Panel(title)
-    for size in sizes:
-        found = compare(problem(size), epsilon, runs, rows=ROWS, sparsity=SPARSITY, exponents=EXPONENTS)
-        panel.add(size, found)
-    return panel
+    families = Families(name, title, arguments, runs)
+    for size in QUICK_SIZES if families.options.quick else sizes:
+        rows = population(size)
+        draws = families.draws(next(iter(curves.values()))[0](rows))
+        for panel, (problem, epsilon) in curves.items():
+            choices = {"rows": ROWS, "sparsity": SPARSITY, "exponents": EXPONENTS}
+            families.measure(panel, size, problem(rows), epsilon, draws, **choices)
+    families.finish(note, "clients n", measure)

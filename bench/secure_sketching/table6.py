@@ -22,7 +22,7 @@ PAPER = {
 def main(arguments: Sequence[str]) -> None:
     """Count, print and write the table; it has no plot."""
     options = options_of("table6", TITLE, arguments, 1)
-    sizes = {data.name: (*data.rows().shape, data.components) for data in MEASURED}
+    sizes = {data.name: (*data.rows().shape, data.components) for data in MEASURED if data.at_hand}
     entries: list[dict[str, Any]] = []
     for name in dict.fromkeys((*PAPER, *sizes)):
         clients, columns, components = sizes.get(name, (None, None, None))

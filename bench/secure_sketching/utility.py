@@ -1,4 +1,4 @@
-"""How good a release is, beside everything that it competes with, on one table of rows.
+"""How good a release of k rows is, beside everything that it competes with, on one table of rows.
 
 A `Problem` holds normalised rows and judges answers by the paper's measures (Burkhardt et al. 2025, section 6.2): phi
 for ridge regression without intercept, psi for low-rank approximation. `compare` repeats every competitor with fresh
@@ -21,7 +21,7 @@ from bench.secure_sketching.simulation import exact_sums, interpolated, noiseles
 from dpmpc.baselines import SSP, AnalyzeGauss, LocalGaussian, ModSulq
 from dpmpc.bounds import Schema
 from dpmpc.estimators import LowRankApproximation, RidgeRegression
-from dpmpc.linear_algebra import random_excess_risk, solve_ridge
+from dpmpc.linear_algebra import random_excess_risk, solve_ridge, top_components
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.release import Release
 from dpmpc.task import Task
@@ -29,7 +29,7 @@ from dpmpc.task import Task
 EXPONENTS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # p of the paper's interpolation
 DELTA = 1e-7  # the paper's is lost; below 1/n for every n here
 GAUSS, LAPLACE, SUM = "LTM Gauss", "LTM Laplace", "Sum release"
-DENSE, PRINTED = "LTM Laplace, dense", "LTM Laplace as printed"
+DENSE, PRINTED = "LTM Laplace, dense", "LTM Laplace, Corollary 4.10"
 DENSE_CHOICES: dict[str, Any] = {"sketch": "rademacher", "share_limit": math.inf}  # shares are never made
 DENSE_ROWS = 64  # at most: work, noise and upload of a dense matrix grow with its rows
 LAPLACE_BITS = 10  # of the encoding: the noise of small budgets has to stay within the sampler's range
@@ -70,6 +70,10 @@ class Problem(abc.ABC):
         """Return the measure of what is read from a release."""
 
     @abc.abstractmethod
+    def judge_moments(self, moments: NDArray[np.float64]) -> float:
+        """Return the measure of what is read from the second moments (p, p) of noisy rows, uncorrected."""
+
+    @abc.abstractmethod
     def curators(self, epsilon: float, delta: float, seed: int) -> dict[str, float]:
         """Return the measures of the trusted curator's mechanisms."""
 
@@ -101,10 +105,13 @@ class RidgeProblem(Problem):
     def __init__(self, rows: NDArray[np.float64], alpha: float, *, radius: float | None = None):
         super().__init__(rows, radius=radius)
         self.alpha = alpha
-        gram = np.zeros((len(self.moments) + 1, len(self.moments) + 1))
-        gram[1:, 1:] = self.moments
-        best = solve_ridge(gram, len(self.moments) - 1, alpha, fit_intercept=False).weights
-        self.least = self._cost(best)
+        self.least = self._cost(self._solve(self.moments))
+
+    def _solve(self, moments: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the weights that are best for rows of these second moments."""
+        gram = np.zeros((len(moments) + 1, len(moments) + 1))
+        gram[1:, 1:] = moments
+        return solve_ridge(gram, len(moments) - 1, self.alpha, fit_intercept=False).weights
 
     def _cost(self, weights: NDArray[np.float64]) -> float:
         """Return ||X w - y||^2 + lambda ||w||^2, from the second moments of (X, y)."""
@@ -118,6 +125,10 @@ class RidgeProblem(Problem):
         """Return phi - 1 of the paper's estimator: the noise's bias is left in, as it is printed."""
         model = RidgeRegression(self.alpha, fit_intercept=False, debias="never")
         return self._excess(model.fit_release(release).model_.weights)
+
+    def judge_moments(self, moments: NDArray[np.float64]) -> float:
+        """Return phi - 1 of ridge regression on noisy rows: the noise's bias is left in, as it is printed."""
+        return self._excess(self._solve(moments))
 
     def curators(self, epsilon: float, delta: float, seed: int) -> dict[str, float]:
         """Return phi - 1 of SSP, the paper's central baseline."""
@@ -163,6 +174,10 @@ class LowRankProblem(Problem):
     def judge(self, release: Release) -> float:
         """Return psi of the sketch's top right singular vectors, or of the top eigenvectors of a sum."""
         return self._risk(LowRankApproximation(self.components).fit_release(release).components_)
+
+    def judge_moments(self, moments: NDArray[np.float64]) -> float:
+        """Return psi of the top right singular vectors of noisy rows."""
+        return self._risk(top_components(moments, self.components))
 
     def curators(self, epsilon: float, delta: float, seed: int) -> dict[str, float]:
         """Return psi of MOD-SULQ, the paper's central baseline, and of Analyze Gauss, which spends the whole budget."""
@@ -222,7 +237,7 @@ def compare(
     found: dict[str, list[float]] = {}
     total = problem.design(epsilon, delta, sketch="sum")
     moments = exact_sums(total, problem.rows)
-    for seed in range(min(runs, LARGE_RUNS) if len(problem.rows) > LARGE else runs):
+    for seed in range(runs_at(len(problem.rows), runs)):
         sparse = problem.design(
             epsilon, delta, sketch="osnap", rows=rows, sparsity=sparsity, copies="each", simulation_seed=seed
         )
@@ -251,6 +266,11 @@ def compare(
         for name, value in measured.items():
             found.setdefault(name, []).append(value)
     return found
+
+
+def runs_at(clients: int, runs: int) -> int:
+    """Return how often is repeated at a number of clients: at most `LARGE_RUNS` times beyond `LARGE`."""
+    return min(runs, LARGE_RUNS) if clients > LARGE else runs
 
 
 def exponent_name(exponent: float) -> str:

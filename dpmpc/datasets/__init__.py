@@ -1,10 +1,10 @@
 """Data to try things on: public data sets of the papers and a generated population.
 
-Bounds, where a data set has them here, follow from devices, contracts and definitions, never from the rows. Real data
-sets are not part of the package. `data_folder` says where Power, Bike, SGEMM, Insurance and Superconduct are looked
-for; the others are read from the path of UCI's own file. Songs and Ethylene come without bounds: nobody publishes the
-range of a timbre or of a sensor's conductance, so their owner has to choose bounds without looking at the rows. The
-generated population describes nobody: for one version of NumPy it depends on its seed and on nothing else.
+Bounds are public constants: most follow from devices, contracts and definitions; those of Songs and Ethylene are column
+ranges that others have published (MPyC's demonstration of ridge regression). None is computed from rows here. Real
+data sets are not part of the package. `data_folder` says where they are looked for: the prepared files of Power, Bike,
+SGEMM, Insurance and Superconduct, or UCI's own; Elevation, Songs and Ethylene as UCI has them, there or at a path of
+yours. The generated population describes nobody: for one version of NumPy it depends on its seed and on nothing else.
 """
 
 from dpmpc.datasets.data_release import (
@@ -26,11 +26,17 @@ from dpmpc.datasets.demo import DEMO_BOUNDS, DEMO_FEATURES, DEMO_RADIUS, DEMO_TA
 from dpmpc.datasets.files import FOLDER_VARIABLE, data_folder
 from dpmpc.datasets.secure_sketching import (
     ELEVATION_BOUNDS,
+    ELEVATION_FILE,
     ELEVATION_TARGET,
+    ETHYLENE_CO_BOUNDS,
+    ETHYLENE_FILE,
+    ETHYLENE_METHANE_BOUNDS,
     ETHYLENE_NAMES,
     ETHYLENE_TARGET,
     POWER_BOUNDS,
     POWER_TARGET,
+    SONGS_BOUNDS,
+    SONGS_FILE,
     SONGS_NAMES,
     SONGS_TARGET,
     load_elevation,
@@ -48,7 +54,11 @@ __all__ = [
     "DEMO_RADIUS",
     "DEMO_TARGET",
     "ELEVATION_BOUNDS",
+    "ELEVATION_FILE",
     "ELEVATION_TARGET",
+    "ETHYLENE_CO_BOUNDS",
+    "ETHYLENE_FILE",
+    "ETHYLENE_METHANE_BOUNDS",
     "ETHYLENE_NAMES",
     "ETHYLENE_TARGET",
     "FOLDER_VARIABLE",
@@ -59,6 +69,8 @@ __all__ = [
     "POWER_TARGET",
     "SGEMM_BOUNDS",
     "SGEMM_TARGET",
+    "SONGS_BOUNDS",
+    "SONGS_FILE",
     "SONGS_NAMES",
     "SONGS_TARGET",
     "SUPERCONDUCT_BOUNDS",

@@ -41,6 +41,7 @@ from dpmpc.specification import CALIBRATIONS, MATRICES, TrustModel
 
 SEMI_HONEST = "the servers follow the protocol (semi-honest)"
 # Where clients noise what they send.
+TRUSTED_COMPUTATION = "Burkhardt et al. 2025, Definition 4.1, Lemma 4.3 and Algorithm 1 (linear-transformation model)"
 ONE_RELEASE = (
     "each report enters one release only: its noise was drawn once, and two openings of the same reports do not compose"
 )
@@ -216,7 +217,7 @@ def account(
             *([PUBLIC_DRAW] if by_clients and trust.failure else []),
             *accountant.assumptions,
         ),
-        sources=("Burkhardt et al. 2025, Lemma 4.1 and Algorithm 1 (linear-transformation model)", *accountant.sources),
+        sources=(TRUSTED_COMPUTATION, *accountant.sources),
         simulation=simulation or noise.simulation_only,
         preconditions=_preconditions(sketch, trust, noising),
     )

@@ -2,13 +2,24 @@
 
 import dataclasses
 import json
+import shutil
 
 import numpy as np
 import pytest
 
 from bench import harness
 from bench.coinpress import figures as coinpress_figures
-from bench.secure_sketching import coverage, noising, runtime_tables, sum_ssp, table3, table4, table5, unopened
+from bench.secure_sketching import (
+    coverage,
+    frequency_moments,
+    noising,
+    runtime_tables,
+    sum_ssp,
+    table3,
+    table4,
+    table5,
+    unopened,
+)
 from bench.secure_sketching.runtime_tables import Setting
 from bench.system import clients, dense, end_to_end, kernels, projections, scale
 from dpmpc.errors import InputError
@@ -90,6 +101,47 @@ def test_settings_are_the_papers():
     assert Setting(1_000_000, 4, 3) in table3.SETTINGS
     assert {setting.servers for setting in table4.SETTINGS} == {2}
     assert {setting.servers for setting in table5.SETTINGS} == {2, 3, 5}
+
+
+def test_table_5_has_two_readings(tmp_path, monkeypatch, capsys):
+    told = []
+    monkeypatch.setattr(runtime_tables, "main", lambda *given: told.append(given))
+    monkeypatch.setattr(table5, "RESULTS", tmp_path)
+    written = {}
+    monkeypatch.setattr(table5, "write", lambda name, content, text: written.update({name: text}))
+    with pytest.raises(InputError, match=r"vary: sparsity given, but there is no .*table3\.json"):
+        table5.main(["--vary", "sparsity"])
+    shutil.copy(harness.RESULTS / "table3.json", tmp_path)
+    table5.main(["--runs", "2"])
+    ((name, title, settings, arguments),) = told
+    assert (name, settings, arguments) == ("table5", table5.SETTINGS, ["--runs", "2"])
+    (page,) = written.values()
+    assert all("our choice" in one for one in (title, page.splitlines()[0]))
+    assert "| 1,000,000 | 8 | 3 |" in page
+    table5.main(["--vary", "servers"])
+    assert list(written) == ["table5_sparsity"]
+    assert len(told) == 2
+
+
+def test_frequency_moments_among_servers_have_the_stated_error():
+    """One run of each kind, fixed seed: the error is within 5 stated standard errors (6e-7 for a fresh seed)."""
+    settings = [frequency_moments.Setting("values", 400, 2, 1.0), frequency_moments.Setting("items", 400, 64, 1.0)]
+    measured = [frequency_moments.measure(setting, 1) for setting in settings]
+    for entry in measured:
+        assert 0 < abs(entry["standardised"][0]) < 5
+        assert entry["time_s"]["runs"] == 3
+    assert measured[0]["local_sd"] == pytest.approx(20 * measured[0]["standard_error"]["mean"], rel=1e-3)
+    page = frequency_moments.render({"machine": harness.machine(), "runs": 1, "measured": measured})
+    assert "| 400 | 2 | 1 |" in page
+    assert "| 400 | 64 | 1 |" in page
+
+
+def test_one_quantity_varies_at_a_time():
+    settings = frequency_moments.one_at_a_time("values", (1, 2, 3), (4, 5, 6), (0.7, 0.8, 0.9))
+    assert len(settings) == 7
+    middle = frequency_moments.Setting("values", 2, 5, 0.8)
+    for one in settings:
+        assert sum(getattr(one, name) != getattr(middle, name) for name in ("clients", "k", "epsilon")) <= 1
 
 
 def test_summaries():

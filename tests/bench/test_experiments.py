@@ -7,17 +7,31 @@ import sys
 import numpy as np
 import pytest
 import scipy.stats
+from sklearn.linear_model import Ridge
 
 from bench import charts
 from bench.registry import BENCHES
-from bench.secure_sketching import figure2, figure3, figure4, real_data, synthetic, table6, table7, table8, utility
+from bench.secure_sketching import (
+    families,
+    figure2,
+    figure3,
+    figure4,
+    printed,
+    real_data,
+    synthetic,
+    table6,
+    table7,
+    table8,
+    utility,
+)
+from bench.secure_sketching.printed import Draws, NoiseProducts, entries_name
 from bench.secure_sketching.real_data import DataSet, findings
 from bench.secure_sketching.simulation import exact_sums, interpolated, noiseless, opened, total_noise
 from bench.secure_sketching.utility import LowRankProblem, RidgeProblem
 from dpmpc import LowRankApproximation, RidgeRegression
 from dpmpc import simulation as model
 from dpmpc.baselines import optimal_ridge
-from dpmpc.bounds import Schema
+from dpmpc.bounds import Schema, clip_ball
 from dpmpc.errors import InputError
 from dpmpc.linear_algebra import excess_risk, ridge_cost
 from dpmpc.noise import Skellam
@@ -147,6 +161,74 @@ def test_psi_is_the_excess_risk():
     assert values[2] > 10 * values[3]
 
 
+# The printed experiment: noise on every entry, no sketch
+
+
+@pytest.mark.parametrize("draw", [printed.standard_normal, printed.laplace_share(40)])
+def test_moments_are_those_of_the_noisy_matrix(draw, monkeypatch):
+    """One draw, scaled: the same second moments as from the noisy n x d matrix, whatever the size of a chunk."""
+    rows, scale = rows_of(300), 1.7
+    noise = draw(np.random.default_rng(5), rows.shape)
+    noisy = rows + scale * noise
+    products = NoiseProducts.draw(rows, draw, 5)
+    np.testing.assert_allclose(products.moments(rows.T @ rows, scale), noisy.T @ noisy, rtol=1e-10, atol=1e-9)
+    if draw is printed.standard_normal:  # drawn value by value, row by row
+        monkeypatch.setattr(printed, "CHUNK", 7)
+        np.testing.assert_allclose(NoiseProducts.draw(rows, draw, 5).square, products.square)
+
+
+@pytest.mark.parametrize(
+    "problem", [RidgeProblem(synthetic.regression(2000), 10.0, radius=1.5), LowRankProblem(synthetic.gapped(2000), 3)]
+)
+def test_the_printed_measure_is_the_estimators_on_noisy_rows(problem):
+    """p = 1 from the noisy matrix itself: clipped rows, noise on every entry, scikit-learn's Ridge or an SVD."""
+    found = printed.measure(problem, 1.0, Draws.of(problem, 1))
+    rows = problem.rows if problem.radius is None else clip_ball(problem.rows, problem.radius)
+    noise = np.random.default_rng(0).standard_normal(rows.shape)
+    noisy = rows + printed.gauss_scale(problem, 1.0, 1.0) * noise
+    if isinstance(problem, RidgeProblem):
+        X, y = problem.rows[:, :-1], problem.rows[:, -1]
+        weights = Ridge(10.0, fit_intercept=False).fit(noisy[:, :-1], noisy[:, -1]).coef_
+        least = ridge_cost(optimal_ridge(X, y, 10.0, fit_intercept=False), X, y, 10.0)
+        expected = float(((X @ weights - y) ** 2).sum() + 10.0 * weights @ weights) / least - 1
+    else:
+        expected = excess_risk(np.linalg.svd(noisy, full_matrices=False)[2][:3], problem.rows)
+    assert found[entries_name(1.0)] == pytest.approx([expected], rel=1e-6)
+
+
+@pytest.mark.statistical
+def test_the_printed_noise_has_the_stated_variance():
+    """p = 0 is the local model's noise, p = 1 has n times less variance; n Laplace shares add up to one variable.
+
+    Fixed seed. 4000 sums of 50 shares: Kolmogorov-Smirnov at level 1e-3.
+    """
+    problem = RidgeProblem(synthetic.regression(900), 10.0, radius=2.0)
+    local = 4.0 / mu_of_budget(0.5, 1e-6)
+    assert printed.gauss_scale(problem, 0.5, 0.0, 1e-6) == pytest.approx(local)
+    assert printed.gauss_scale(problem, 0.5, 1.0, 1e-6) == pytest.approx(local / 30)
+    assert printed.gauss_scale(problem, 0.5, 0.5, 1e-6) == pytest.approx(local / 900**0.25)
+    assert printed.laplace_scale(problem, 0.5) == pytest.approx(4 * np.sqrt(11) / 0.5)
+    sums = printed.laplace_share(50)(np.random.default_rng(1), (50, 4000)).sum(axis=0)
+    assert scipy.stats.kstest(sums, "laplace").pvalue > 1e-3
+
+
+@pytest.mark.parametrize("exponent", [-0.1, 1.1, float("nan")])
+def test_exponents_of_the_printed_noise_are_checked(exponent):
+    with pytest.raises(InputError, match=f"exponent: {exponent} given, a number from 0"):
+        printed.gauss_scale(RidgeProblem(rows_of(), 1.0), 1.0, exponent)
+
+
+def test_the_printed_experiment_approaches_the_central_model_and_a_release_does_not():
+    """n = 30,000, eps = .5, fixed seed: each step is by a factor of five or more."""
+    problem = RidgeProblem(synthetic.regression(30_000), 10.0, radius=2.2)
+    entries = printed.measure(problem, 0.5, Draws.of(problem, 3))
+    sketch = utility.compare(problem, 0.5, 3, rows=64)
+    steps = [entries["central SSP"], entries[entries_name(1.0)], entries[entries_name(0.0)]]
+    assert all(5 * np.mean(better) < np.mean(worse) for better, worse in itertools.pairwise(steps))
+    assert np.mean(sketch[utility.GAUSS]) > np.mean(sketch[utility.TRIVIAL])
+    assert entries["central SSP"] == sketch["central SSP"]
+
+
 @pytest.mark.statistical
 def test_the_competitors_are_in_order_where_the_budget_is_large():
     """Fixed seed, eps = 5: each step is by a factor of three or more, over six standard errors of its three runs."""
@@ -180,10 +262,18 @@ def test_a_quick_run_writes_three_files(name, tmp_path, monkeypatch, capsys):
     assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     assert capsys.readouterr().out == page
     assert content["machine"]["versions"]["dpmpc"]
-    for panel in content["panels"]:
-        assert {utility.GAUSS, utility.LAPLACE, utility.DENSE, utility.PRINTED, utility.SUM, utility.LOCAL} < set(
-            panel["series"]
-        )
+    expected = {
+        families.PRINTED: {*map(entries_name, utility.EXPONENTS), printed.LAPLACE_ENTRIES, utility.TRIVIAL},
+        families.SKETCH: {
+            *(utility.GAUSS, utility.LAPLACE, utility.DENSE, utility.PRINTED, utility.SUM, utility.LOCAL),
+            utility.TRIVIAL,
+        },
+    }
+    labels = itertools.cycle(families.LABELS.items())  # the two families stand side by side
+    assert len(content["panels"]) % 2 == 0
+    for panel, (family, label) in zip(content["panels"], labels, strict=False):
+        assert panel["title"].endswith(f": {label}")
+        assert expected[family] < set(panel["series"])
         assert any(series.startswith("central") for series in panel["series"])
         for series in panel["series"].values():
             assert [entry["runs"] for entry in series] == [2] * len(panel["x"])
@@ -195,6 +285,48 @@ def test_the_data_sets_are_listed(tmp_path, monkeypatch, capsys):
     table6.main(["--out", str(tmp_path)])
     assert "| Small |  |  | 2,500 | 3 | 2 |  |" in (tmp_path / "table6.md").read_text()
     assert "| Songs | 515,345 | 89 |" in capsys.readouterr().out
+
+
+def test_one_family_is_measured_and_the_other_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(synthetic, "QUICK_SIZES", (1024,))
+    out = ["--quick", "--out", str(tmp_path)]
+    figure3.main(out)
+    first = json.loads((tmp_path / "figure3.json").read_text())["panels"]
+    monkeypatch.setattr(utility, "compare", None)  # is not called
+    figure3.main([*out, "--only", "printed"])
+    again = json.loads((tmp_path / "figure3.json").read_text())["panels"]
+    assert again == first
+    monkeypatch.setattr(synthetic, "QUICK_SIZES", (2048,))
+    figure3.main([*out, "--only", "printed"])
+    other = json.loads((tmp_path / "figure3.json").read_text())["panels"]
+    assert [panel["x"] for panel in other] == [[2048], [2048]]  # nothing kept that has other sizes
+
+
+def test_data_sets_without_their_file_are_left_out(tmp_path, monkeypatch):
+    monkeypatch.setenv("DPMPC_DATA", str(tmp_path))
+    by_name = {data.name: data for data in real_data.MEASURED}
+    assert [data.name for data in real_data.MEASURED if not data.at_hand] == ["Songs", "Ethylene"]
+    rng = np.random.default_rng(0)
+    bounds = by_name["Songs"].bounds
+    lower = np.array([column.lower for column in bounds.columns])
+    upper = np.array([column.upper for column in bounds.columns])
+    np.savetxt(tmp_path / "YearPredictionMSD.txt", rng.uniform(lower, upper, (40, 91)), delimiter=",", fmt="%.5f")
+    header = "Time (seconds), Methane conc (ppm), Ethylene conc (ppm), sensor readings (16 channels)"
+    readings = rng.uniform(0, 20, (30, 19))
+    np.savetxt(tmp_path / "ethylene_methane.txt", readings, fmt="%.2f", header=header, comments="")
+    roads = np.column_stack(
+        [np.full(20, 144552912), rng.uniform(8, 11, 20), rng.uniform(57, 57.5, 20), rng.uniform(0, 90, 20)]
+    )
+    np.savetxt(tmp_path / "3D_spatial_network.txt", roads, delimiter=",", fmt=["%d", "%.7f", "%.7f", "%.10f"])
+    shapes = {name: by_name[name].rows().shape for name in ("Songs", "Ethylene", "Elevation")}
+    assert all(by_name[name].at_hand for name in shapes)
+    assert shapes == {"Songs": (40, 91), "Ethylene": (30, 19), "Elevation": (20, 3)}
+    for name in shapes:
+        assert np.abs(by_name[name].rows()).max() <= 1
+    assert real_data.DataSet.rows(by_name["Songs"])[:, -1].std() > 0.1  # the year, last
+    monkeypatch.setattr(table6, "MEASURED", tuple(by_name[name] for name in shapes))
+    table6.main(["--out", str(tmp_path)])
+    assert "| Ethylene | 4,178,504 | 18 | 30 | 18 |" in (tmp_path / "table6.md").read_text()
 
 
 def test_a_quick_run_leaves_the_results_alone(tmp_path, monkeypatch):

@@ -13,12 +13,16 @@ from dpmpc.datasets import (
     DEMO_RADIUS,
     DEMO_TARGET,
     ELEVATION_BOUNDS,
+    ETHYLENE_CO_BOUNDS,
+    ETHYLENE_METHANE_BOUNDS,
+    ETHYLENE_NAMES,
     ETHYLENE_TARGET,
     INSURANCE_BOUNDS,
     POWER_BOUNDS,
     POWER_TARGET,
     SGEMM_BOUNDS,
     SGEMM_TARGET,
+    SONGS_BOUNDS,
     SONGS_NAMES,
     SUPERCONDUCT_BOUNDS,
     demo_population,
@@ -200,6 +204,37 @@ def test_ethylene_as_it_comes_from_uci_is_read(tmp_path):
     assert table.values.shape == (1, 19)
     assert table.column("ethylene_ppm")[0] == 1.5
     assert table.column(ETHYLENE_TARGET)[0] == 15.25
+
+
+@pytest.mark.parametrize(
+    ("load", "file", "line"),
+    [
+        (load_songs, "YearPredictionMSD.txt", ",".join(["2001", *(["1.5"] * 90)])),
+        (load_elevation, "3D_spatial_network.txt", "144552912,9.3498486,56.7408757,17.0527"),
+        (load_ethylene, "ethylene_methane.txt", "header\n" + " ".join(["1.5"] * 19)),
+    ],
+)
+def test_a_download_in_the_folder_is_found(load, file, line, tmp_path, monkeypatch):
+    monkeypatch.setenv("DPMPC_DATA", str(tmp_path))
+    with pytest.raises(InputError, match=f"path: .*{file} given, an existing file expected.*uci.edu"):
+        load()
+    (tmp_path / file).write_text(line + "\n")
+    assert len(load()) == 1
+
+
+def test_published_ranges_belong_to_their_columns():
+    """Spot checks of what MPyC's demonstration publishes, by the names of UCI's columns."""
+    songs = dict(zip(SONGS_BOUNDS.names, SONGS_BOUNDS.columns, strict=True))
+    assert SONGS_BOUNDS.names == SONGS_NAMES
+    ends = {name: (songs[name].lower, songs[name].upper) for name in ("year", "timbre_mean_1", "timbre_covariance_78")}
+    assert ends == {"year": (1922, 2011), "timbre_mean_1": (1, 62), "timbre_covariance_78": (-382, 678)}
+    for bounds, first, last in (
+        (ETHYLENE_METHANE_BOUNDS, (-57, 3403), (590, 3765)),
+        (ETHYLENE_CO_BOUNDS, (-53, 3554), (488, 7875)),
+    ):
+        assert bounds.names == ETHYLENE_NAMES
+        assert (bounds.columns[3].lower, bounds.columns[3].upper) == first
+        assert (bounds.columns[18].lower, bounds.columns[18].upper) == last
 
 
 @pytest.mark.parametrize(("load", "number"), [(load_songs, 203), (load_elevation, 246), (load_ethylene, 322)])

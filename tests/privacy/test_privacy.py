@@ -286,6 +286,15 @@ def test_guarantee_survives_its_dictionary_and_speaks_plainly():
     assert "SIMULATION" not in str(msgspec.structs.replace(promise, simulation=False))
 
 
+def test_a_guarantee_cites_what_the_paper_has():
+    """Corruption is Definition 4.1, servers in place of the trusted computation Lemma 4.3; there is no Lemma 4.1."""
+    sketch = Sum(columns=1000)
+    promise = privacy.account(privacy.calibrate(sketch, box(2), 1, 1e-6), sketch, box(2), 1, 1e-6)
+    assert promise.sources[0].startswith("Burkhardt et al. 2025, Definition 4.1, Lemma 4.3 and Algorithm 1")
+    older = dataclasses.replace(promise, sources=("Burkhardt et al. 2025, Lemma 4.1",))  # the words of version 0.1
+    assert Guarantee.from_dict(older.to_dict()) == older
+
+
 def test_a_guarantee_names_the_zero_out_relation():
     sketch, sensitivity = Sum(columns=1000), FixedPoint(16).sensitivity(2, neighbouring="zero-out")
     noise = privacy.calibrate(sketch, sensitivity, 1, 1e-6)
