@@ -18,6 +18,7 @@ LAYERS = (
     ("encoding", "datasets", "scikit"),
     ("sketching", "sharing"),
     ("contributions",),
+    ("proving",),
     ("specification",),
     ("privacy",),
     ("task",),
