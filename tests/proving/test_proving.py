@@ -604,6 +604,10 @@ def test_statements_that_hold_modulo_p_alone_cannot_be_made():
         RowCircuit(2, -31, 31, 1000, moments=True, matrix=matrix)
     with pytest.raises(OverflowRisk, match="range: "):
         RowCircuit(1, 0, 1 << 60)
+    with pytest.raises(OverflowRisk, match="places: "):
+        ItemCircuit(1 << 60)
+    assert CIRCUITS["whitened"].largest == 32 * 7
+    assert CIRCUITS["sum, ball"].largest == 512
 
 
 @pytest.mark.parametrize(
@@ -693,6 +697,31 @@ def test_the_bound_on_false_reports():
     assert four == pytest.approx(4 * one, rel=1e-9)
     with pytest.raises(InputError, match="false_reports: -1"):
         soundness_error(circuit, scheme, -1)
+
+
+@pytest.mark.parametrize("word", [P - 1, P - 2, 1])
+def test_the_largest_words_do_not_overflow(word, instruction_set):
+    """Sums are reduced lazily: with a hundred columns of p - 1 a sum that is reduced too late is wrong."""
+    circuit = RowCircuit(100, -3, 3, 900, moments=True)
+    twin = reference.Circuit(100, -3, 3, 900, True, circuit.rows)
+    joint, record = (np.full((1, count), word, np.uint64) for count in (circuit.joint_words, circuit.words))
+    point = QueryPoint(circuit, P - 1, (word, word, word))
+    ours = ProofServer(circuit, TWO, COLLECTION, 0).query(point, joint, record)
+    pair = [(word, word)] * circuit.wires, [[word] * 100] * 2
+    theirs = reference.query(twin, [word] * circuit.words, 1, pair, (P - 1, [word] * 3))
+    assert ours[0].tolist() == theirs
+    proof = np.empty((1, circuit.words - circuit.witness_words), np.uint64)
+    circuit.proofs.prove(record[:, : circuit.witness_words], joint, record[:, : circuit.wires], proof)
+    whole = [word] * circuit.witness_words
+    assert proof[0].tolist() == reference.prove(twin, whole, pair, [word] * circuit.wires)
+
+
+def test_keys_and_blinds_are_fresh_for_each_server_and_report():
+    for scheme in SCHEMES.values():
+        circuit = CIRCUITS["rows, box"]
+        shares = Exchange(circuit, scheme, circuit.witness(np.repeat([[1] * 6], 4, axis=0))).shares
+        secret = [share.blinds if share.keys is None else share.keys for share in shares]
+        assert len({row.tobytes() for block in secret for row in block}) == 4 * scheme.servers
 
 
 def test_records_add_up_to_the_witness_and_its_proof():

@@ -71,7 +71,6 @@ def test_no_two_points_of_the_proved_set_are_farther_apart(name):
         points = np.concatenate([points, ends[squared <= (math.inf if limit is None else limit)]])
     outputs = FIELD.lift(statement.outputs(statement.witness(points), 1)).astype(float)
     found, bound = distances(outputs), statement.sensitivity()
-    assert found <= (bound.l1, bound.l2, bound.linf)
     assert all(a <= b for a, b in zip(found, (bound.l1, bound.l2, bound.linf), strict=True))
     assert bound.columns == statement.width
 
@@ -92,7 +91,7 @@ def test_the_sensitivity_of_moments_over_the_whole_proved_set(bits, columns):
     bound = statement.sensitivity()
     assert l1 <= bound.l1
     assert 0.7 * bound.l2 <= l2 <= bound.l2
-    assert 0.9 * bound.linf <= linf <= bound.linf
+    assert 0.7 * bound.linf <= linf <= bound.linf
     first, second = np.triu_indices(columns)
     z = points.astype(float)
     expected = [41 * statement.scale * z, np.where(first == second, 29, 41) * z[:, first] * z[:, second]]
@@ -164,16 +163,16 @@ def test_both_ends_of_the_box_are_exact():
 
 
 def test_the_sums_must_not_wrap_around():
-    """2.3: without noise 1.6e9 clients at f = 11 and 6.5e6 at f = 16, and one in a million more is refused."""
-    for bits, most in ((11, 1.6e9), (12, 1.6e9), (16, 6.5e6)):
+    """Without noise 6.7e9 clients at f = 11 and 6.5e6 at f = 16, and not one more."""
+    for bits, most in ((9, 1.07e11), (11, 6.7e9), (12, 1.68e9), (16, 6.5e6)):
         statement = proved(SecondMoments(), 10, bits)
         fits = ((1 << 60) - 1) // statement.largest_entry
         statement.plan_sums(fits, lambda odds: 0.0, 65)
         with pytest.raises(OverflowRisk, match="62 bits needed, 61 available"):
             statement.plan_sums(fits + 1, lambda odds: 0.0, 65)
         with pytest.raises(OverflowRisk):
-            statement.plan_sums(fits, lambda odds: 2.0 * statement.largest_entry, 65)
-        assert fits == pytest.approx(most if bits != 11 else 4 * most, rel=0.05)
+            statement.plan_sums(fits, lambda odds: 1e12, 65)
+        assert fits == pytest.approx(most, rel=0.01)
     with pytest.raises(OverflowRisk, match="range: "):
         proved(WhitenedProducts(np.eye(2) * 1000), 2, 20)
 
@@ -192,7 +191,7 @@ def test_what_cannot_be_proved_is_refused():
     for bits in (0, 29, 1.5):
         with pytest.raises(InputError, match=f"fractional_bits: {bits} given"):
             proved(Rows(), 2, bits)
-    with pytest.raises(InputError, match="matrix: largest entry 0.001 given"):
+    with pytest.raises(InputError, match=r"matrix: largest entry 0\.001 given"):
         proved(WhitenedProducts(np.eye(2) / 1000), 2, 5)
     with pytest.raises(InputError, match=r"rows: row 1 is not finite"):
         proved(Rows(), 2, 5).encode(np.array([[0.0, 1.0], [np.nan, 1.0]]))
