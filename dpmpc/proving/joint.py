@@ -62,7 +62,7 @@ class Binding:
     def parts_of_keys(self, server: int, ids: Bytes, keys: Bytes) -> Bytes:
         """Return part_j (n, 32) of reports whose share is a key; `ids` and `keys` are (n, 16)."""
         keys = require_bytes_block("keys", keys, (len(ids), KEY_BYTES))
-        return self._parts(server, ids, np.empty((len(ids), 0), np.uint8), keys)
+        return _hashed(np.concatenate([*self._part_heads(server, ids, keys[:, :0], KEY_BYTES), keys], axis=1))
 
     def parts_of_words(self, server: int, ids: Bytes, blinds: Bytes, witnesses: Words) -> Bytes:
         """Return part_j (n, 32) of reports whose share is words (n, witness words), with blinds (n, 16)."""
@@ -70,7 +70,9 @@ class Binding:
         if witnesses.dtype != np.uint64 or witnesses.ndim != 2 or len(witnesses) != len(ids):
             found = f"{witnesses.dtype} of shape {witnesses.shape}"
             raise InputError(f"witnesses: {found} given, uint64 with a row for each of {len(ids)} ids expected")
-        return self._parts(server, ids, blinds, witnesses.astype("<u8", copy=False))
+        length = WORD_BYTES * witnesses.shape[1]
+        head = np.concatenate(self._part_heads(server, ids, blinds, length), axis=1)
+        return _hashed_with(head, witnesses.astype("<u8", copy=False))
 
     def seeds(self, ids: Bytes, parts: Bytes) -> Bytes:
         """Return the seeds (n, 32) of the joint randomness from the lists of parts (n, M, 32) of all servers."""
@@ -80,15 +82,14 @@ class Binding:
         frame = (len(ids), parts.shape[1], WORD_BYTES)
         lengths = np.broadcast_to(np.frombuffer(PART_BYTES.to_bytes(8, "little"), np.uint8), frame)
         listed = np.concatenate([lengths, parts], axis=2).reshape(len(ids), -1)
-        return _hashed(self._heads(Label.PROOF_SEED, ids), listed)
+        return _hashed(np.concatenate([self._heads(Label.PROOF_SEED, ids), listed], axis=1))
 
-    def _parts(self, server: int, ids: Bytes, blinds: Bytes, body: NDArray[Any]) -> Bytes:
+    def _part_heads(self, server: int, ids: Bytes, blinds: Bytes, length: int) -> tuple[Bytes, ...]:
+        """Return what is hashed before a share of `length` bytes, in columns."""
         require_whole("server", server, 0, MOST_SERVERS - 1)
-        heads = self._heads(Label.PROOF_PART, ids)
         middle = (1).to_bytes(8, "little") + bytes([server]) + blinds.shape[1].to_bytes(8, "little")
-        length = (body.itemsize * body.shape[1]).to_bytes(8, "little")
-        columns = (heads, _repeated(middle, len(ids)), blinds, _repeated(length, len(ids)))
-        return _hashed(np.concatenate(columns, axis=1), body)
+        body = _repeated(length.to_bytes(8, "little"), len(ids))
+        return self._heads(Label.PROOF_PART, ids), _repeated(middle, len(ids)), blinds, body
 
     def _heads(self, label: Label, ids: Bytes) -> Bytes:
         ids = require_bytes_block("ids", ids, (len(ids), ID_BYTES))
@@ -133,14 +134,24 @@ def _repeated(text: bytes, count: int) -> Bytes:
     return np.broadcast_to(np.frombuffer(text, np.uint8), (count, len(text)))
 
 
-def _hashed(heads: Bytes, bodies: NDArray[Any]) -> Bytes:
-    """Return SHA-256 (n, 32) of each head with its body."""
+def _hashed(texts: Bytes) -> Bytes:
+    """Return SHA-256 (n, 32) of each row."""
+    length, packed = texts.shape[1], texts.tobytes()
+    return _as_digests([hashlib.sha256(packed[at : at + length]).digest() for at in range(0, len(packed), length)])
+
+
+def _hashed_with(heads: Bytes, bodies: NDArray[Any]) -> Bytes:
+    """Return SHA-256 (n, 32) of each head and its body, which may be long and is not copied."""
     digests = []
     for head, body in zip(heads, bodies, strict=True):
         digest = hashlib.sha256(head)
         digest.update(np.ascontiguousarray(body).data)
         digests.append(digest.digest())
-    return np.frombuffer(b"".join(digests), np.uint8).reshape(len(heads), PART_BYTES)
+    return _as_digests(digests)
+
+
+def _as_digests(digests: Sequence[bytes]) -> Bytes:
+    return np.frombuffer(b"".join(digests), np.uint8).reshape(len(digests), PART_BYTES)
 
 
 def as_block(texts: Sequence[bytes], length: int, name: str) -> Bytes:
