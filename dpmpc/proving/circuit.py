@@ -375,7 +375,8 @@ class RowCircuit(Circuit):
         if outside.any():
             row = int(outside.argmax())
             raise InputError(f"z: row {row} is {z[row].tolist()}, numbers from {self.low} to {self.high} expected")
-        parts = [digits_of(z - self.low, self.weights).reshape(len(z), -1)]
+        digits = digits_of(z - self.low, self.weights)
+        parts = [digits.reshape(len(z), self.columns * len(self.weights))]
         w = self.transformed(z)
         if self.squared_radius is not None:
             slack = self.squared_radius - np.einsum("ij,ij->i", w, w)

@@ -81,7 +81,7 @@ class Binding:
         parts = require_bytes_block("parts", parts, (len(ids), parts.shape[1], PART_BYTES))
         frame = (len(ids), parts.shape[1], WORD_BYTES)
         lengths = np.broadcast_to(np.frombuffer(PART_BYTES.to_bytes(8, "little"), np.uint8), frame)
-        listed = np.concatenate([lengths, parts], axis=2).reshape(len(ids), -1)
+        listed = np.concatenate([lengths, parts], axis=2).reshape(len(ids), parts.shape[1] * (WORD_BYTES + PART_BYTES))
         return _hashed(np.concatenate([self._heads(Label.PROOF_SEED, ids), listed], axis=1))
 
     def _part_heads(self, server: int, ids: Bytes, blinds: Bytes, length: int) -> tuple[Bytes, ...]:

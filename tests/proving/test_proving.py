@@ -146,6 +146,14 @@ def test_honest_reports_are_accepted_and_their_sums_are_right(name, scheme):
         assert np.array_equal(FIELD.lift(products), expected[:, upper[0]] * expected[:, upper[1]])
 
 
+@pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES)
+def test_a_block_may_be_empty(scheme):
+    for circuit in CIRCUITS.values():
+        exchange = Exchange(circuit, scheme, circuit.witness(points_of(circuit, 1)[:0]))
+        assert all(taken.shape == (0,) for taken in exchange.at_the_door())
+        assert exchange.verdicts().accepted.shape == (0,)
+
+
 def test_every_point_accepts_an_honest_report(instruction_set):
     """Completeness holds at every point, for blocks of one report and of many."""
     circuit = CIRCUITS["sum, ball"]
