@@ -2,9 +2,9 @@
 
 Additive shares among three servers. A *client* clips nothing: from integers to all records, hashes and masks included.
 A *server* does all that it does for a report: its own part, the seed, the expansion of a key where it holds one, the
-joint randomness, its message, and the verdict from three messages. Beside them the unproved path, a client's words
-shared as keys and one server's words added up, and the bytes of Prio3's SumVec in Field64 with three proofs, which are
-computed from the draft's formulas and not run (draft-irtf-cfrg-vdaf; it proves ranges of all entries, not W = z z^T).
+joint randomness, its message, and the verdict from three messages. Beside them the unproved path, sharing a client's
+words as keys and expanding the key of one server, and the bytes of Prio3's SumVec in Field64 with three proofs, which
+are computed from the draft's formulas and not run (draft-irtf-cfrg-vdaf; it proves ranges of entries, not W = z z^T).
 
 One thread, process CPU time, interleaved runs, medians.
 """
@@ -25,14 +25,14 @@ from dpmpc.collection.reports import HEADER_BYTES
 from dpmpc.proving import Circuit, ProofServer, Prover, QueryPoint, RowCircuit, decide, joint_randomness
 from dpmpc.proving.joint import BLIND_BYTES, PART_BYTES
 from dpmpc.randomness import KEY_BYTES, Stream
-from dpmpc.sharing import AdditiveSharing
+from dpmpc.sharing import AdditiveSharing, expand_many
 
 COLUMNS, BITS, SERVERS, RUNS = (5, 10, 20, 50, 100), (8, 11, 16), 3, 7
 WORDS = 1 << 19  # of all records of a block
 WORD_BYTES = 8
 ASKED = {10: 100_000, 100: 10_000}  # reports a second of one thread, by columns
 CLIENT, BY_KEY, BY_WORDS = "client", "server with a key", "server with words"
-PLAIN_CLIENT, PLAIN_SERVER = "client, unproved", "server, unproved"
+PLAIN_CLIENT, PLAIN_SERVER = "client, unproved", "server with a key, unproved"
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -130,16 +130,17 @@ def jobs_of(circuit: RowCircuit, count: int) -> dict[str, Callable[[], object]]:
             raise RuntimeError(f"server {number}: honest reports given, and refused")
 
     def plain_client() -> None:
-        stream = Stream.from_os()
-        for row in plain:
-            scheme.split_seeded(row, stream)
+        drawn = [Stream.from_os().bytes(KEY_BYTES * count) for _ in range(SERVERS - 1)]
+        keys = [np.frombuffer(text, np.uint8).reshape(count, KEY_BYTES) for text in drawn]
+        masks = scheme.ring.sum_of([expand_many(key, plain.shape[1], scheme.ring) for key in keys])
+        scheme.ring.subtract(plain, masks)
 
     return {
         CLIENT: lambda: prover.reports(circuit.witness(z), ids),
         BY_KEY: functools.partial(serve, 0),
         BY_WORDS: functools.partial(serve, SERVERS - 1),
         PLAIN_CLIENT: plain_client,
-        PLAIN_SERVER: lambda: scheme.ring.sum_of(list(plain)),
+        PLAIN_SERVER: lambda: expand_many(ids, plain.shape[1], scheme.ring),
     }
 
 

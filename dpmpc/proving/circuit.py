@@ -253,7 +253,7 @@ class RowCircuit(Circuit):
     least, high : int
         The range that is asked for. `low` is up to two units below `least`.
     squared_radius : int, optional
-        C^2: |z|^2 <= C^2, of z M where there is a matrix.
+        C^2, which the squared norm of z is at most; of z M where there is a matrix.
     moments : bool
         Whether W = z z^T is shared, its upper triangle.
     matrix : tuple of tuples of int
@@ -319,7 +319,7 @@ class RowCircuit(Circuit):
 
     @functools.cached_property
     def slack_digits(self) -> int:
-        """Digits of C^2 - |z|^2: the least number that can write C^2."""
+        """Digits of C^2 less the squared norm: the least number that can write C^2."""
         count = 0
         while self.squared_radius is not None and BASE**count <= self.squared_radius:
             count += 1
