@@ -51,6 +51,12 @@ BENCHES = {
         ("--runs", "2"),
         brief=True,
     ),
+    "system.proving": Bench(
+        "proved reports: a client, both kinds of server, bytes",
+        "unproved reports, the bytes of Prio3's SumVec",
+        ("--runs", "1", "--columns", "5", "10"),
+        brief=True,
+    ),
     "system.dense": Bench("the dense sketch", "BLAS through NumPy", ("--runs", "2"), brief=True),
     "secure_sketching.table3": Bench(
         "Table 3: run time and bytes, three servers", "scipy.sparse, plain MPyC", ("--short",), brief=True

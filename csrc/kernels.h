@@ -157,6 +157,87 @@ struct fixed_kernel {
     void (*second_moments)(const double *z, size_t rows, size_t columns, double weight, double *out);
 };
 
+/* ---- proofs that contributions are well formed: proof.c ---- */
+
+/* Which values are claimed to be squares. */
+enum proof_squares {
+    PROOF_NO_SQUARES,
+    PROOF_SQUARED_COLUMNS, /* y_j = z_j^2 */
+    PROOF_PRODUCTS         /* W = z z^T, by (v z)^2 = v^T W v for two random v */
+};
+
+/* The statement, and how it is laid out (dpmpc/proving/circuit.py). Field elements below p, here and below. */
+struct proof_circuit {
+    enum proof_squares squares;
+    size_t columns, column_digits;    /* d, and how many digits each z_j has */
+    size_t digits, products, rows;    /* words of the witness: digits, then products; N */
+    uint64_t low;                     /* z_j = low + sum_k weights_k digit_jk */
+    const uint64_t *weights;          /* [column_digits] */
+    const uint64_t *matrix;           /* [column][column], z M takes the place of z; NULL for none */
+    size_t terms;                     /* of the linear form that has to vanish, if there is one: */
+    const uint64_t *places, *factors; /* sum_i factors_i x_places_i + constant */
+    uint64_t constant;
+};
+
+/* Weights of interpolation at one point from the values at 0..N, at 1..N and, of the quotient, at 0, N+1..4N. */
+struct proof_point {
+    const uint64_t *wires, *outputs, *quotient; /* [N + 1], [N], and [3N + 1] times Z(r) */
+    uint64_t kappa[3];
+};
+
+/* Weights at each of the 3N + 1 points of the quotient, and 1 / Z there. */
+struct proof_tables {
+    const uint64_t *wires, *outputs, *inverses;
+};
+
+static inline size_t proof_square_count(const struct proof_circuit *C)
+{
+    return C->squares == PROOF_NO_SQUARES ? 0 : C->squares == PROOF_PRODUCTS ? 2 : C->products;
+}
+
+static inline size_t proof_digit_wires(const struct proof_circuit *C)
+{
+    return (C->digits + C->rows - 1) / C->rows;
+}
+
+static inline size_t proof_wires(const struct proof_circuit *C)
+{
+    return proof_digit_wires(C) + (proof_square_count(C) + C->rows - 1) / C->rows;
+}
+
+/* Words of a record: witness, blinds, quotient in pairs. */
+static inline size_t proof_words(const struct proof_circuit *C)
+{
+    return C->digits + C->products + proof_wires(C) + 2 * (3 * C->rows + 1);
+}
+
+static inline size_t proof_joint_words(const struct proof_circuit *C)
+{
+    return 2 * proof_wires(C) + 2 * C->columns;
+}
+
+static inline size_t proof_scratch_words(const struct proof_circuit *C)
+{
+    return 2 * C->columns + 2 * proof_square_count(C);
+}
+
+/* Each handles `count` reports in turn. `joint` is [report][joint words]: sigma in pairs, then v and v'. `one`
+ * is the share of the constant 1. */
+struct proof_kernel {
+    /* z, or z M, from `words` words a report, of which the first are digits. */
+    void (*columns)(const struct proof_circuit *C, uint64_t one, size_t count, size_t words, const uint64_t *x,
+                    uint64_t *z, uint64_t *scratch);
+    /* Blinds and quotient: [report][wires + 2 (3N + 1)]. */
+    void (*prove)(const struct proof_circuit *C, const struct proof_tables *tables, size_t count, const uint64_t *x,
+                  const uint64_t *joint, const uint64_t *blinds, uint64_t *proof, uint64_t *scratch);
+    /* A server's messages: [report][wires + 1]. */
+    void (*query)(const struct proof_circuit *C, const struct proof_point *point, uint64_t one, size_t count,
+                  const uint64_t *records, const uint64_t *joint, uint64_t *messages, uint64_t *scratch);
+    /* Whether opened messages are those of well-formed reports: 1 or 0 for each. */
+    void (*decide)(const struct proof_circuit *C, const uint64_t kappa[3], size_t count, const uint64_t *opened,
+                   const uint64_t *joint, uint8_t *accepted);
+};
+
 /* ---- the table ---- */
 
 struct kernels {
@@ -167,6 +248,7 @@ struct kernels {
     const struct dense_sum_kernel *dense_sum;
     const struct field_kernel *field;
     const struct fixed_kernel *fixed;
+    const struct proof_kernel *proof;
 };
 
 /* Rows for the instruction sets that this processor can run, the fastest last; return how many. */

@@ -18,6 +18,7 @@ LAYERS = (
     ("encoding", "datasets"),
     ("sketching", "sharing"),
     ("contributions",),
+    ("proving",),
     ("specification",),
     ("privacy",),
     ("task",),

@@ -1,6 +1,6 @@
 """The table of csrc/kernels.h, and the row of it that the process uses."""
 
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 
 cdef extern from "kernels.h" nogil:
@@ -36,10 +36,52 @@ cdef extern from "kernels.h" nogil:
                             int64_t *q) noexcept nogil
         void (*second_moments)(const double *z, size_t rows, size_t columns, double weight, double *out) noexcept nogil
 
+    enum proof_squares:
+        pass
+
+    struct proof_circuit:
+        proof_squares squares
+        size_t columns
+        size_t column_digits
+        size_t digits
+        size_t products
+        size_t rows
+        uint64_t low
+        const uint64_t *weights
+        const uint64_t *matrix
+        size_t terms
+        const uint64_t *places
+        const uint64_t *factors
+        uint64_t constant
+
+    struct proof_point:
+        const uint64_t *wires
+        const uint64_t *outputs
+        const uint64_t *quotient
+        uint64_t kappa[3]
+
+    struct proof_tables:
+        const uint64_t *wires
+        const uint64_t *outputs
+        const uint64_t *inverses
+
+    struct proof_kernel:
+        void (*columns)(const proof_circuit *C, uint64_t one, size_t count, size_t words, const uint64_t *x,
+                        uint64_t *z, uint64_t *scratch) noexcept nogil
+        void (*prove)(const proof_circuit *C, const proof_tables *tables, size_t count, const uint64_t *x,
+                      const uint64_t *joint, const uint64_t *blinds, uint64_t *proof,
+                      uint64_t *scratch) noexcept nogil
+        void (*query)(const proof_circuit *C, const proof_point *point, uint64_t one, size_t count,
+                      const uint64_t *records, const uint64_t *joint, uint64_t *messages,
+                      uint64_t *scratch) noexcept nogil
+        void (*decide)(const proof_circuit *C, const uint64_t *kappa, size_t count, const uint64_t *opened,
+                       const uint64_t *joint, uint8_t *accepted) noexcept nogil
+
     struct kernels:
         const char *name
         const field_kernel *field
         const fixed_kernel *fixed
+        const proof_kernel *proof
 
 
 cdef const kernels *chosen

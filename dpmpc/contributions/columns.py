@@ -56,8 +56,12 @@ class PowerSum(Contribution):
 
     def encode(self, rows: NDArray[np.float64], encoding: FixedPoint) -> NDArray[np.int64]:
         """Encode the power, clipped to what the bounds allow."""
-        lower, upper = self._range()
-        return encoding.encode(self._unit(rows) ** self.order, lower, upper)
+        lower, upper = self.limits
+        return encoding.encode(self.powers(rows), lower, upper)
+
+    def powers(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return u^k of normalised numbers."""
+        return np.asarray(self._unit(rows) ** self.order)
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
         """Width of the range of u^k: at most 1 for an even power or bounds on one side of 0, otherwise at most 2."""
@@ -77,7 +81,8 @@ class PowerSum(Contribution):
     def _unit(self, z: Any) -> Any:
         return (z - self.zero) / (1 + abs(self.zero))
 
-    def _range(self) -> tuple[float, float]:
+    @property
+    def limits(self) -> tuple[float, float]:
         """Least and greatest u^k over the box."""
         ends = [float(self._unit(end) ** self.order) for end in (-1.0, 1.0)]
         crosses = abs(self.zero) < 1 and self.order % 2 == 0
@@ -85,7 +90,7 @@ class PowerSum(Contribution):
 
     def _encoded_range(self, encoding: FixedPoint) -> tuple[int, int]:
         """What `FixedPoint.encode` clips to."""
-        lower, upper = (round(end * 2.0**encoding.fractional_bits) for end in self._range())
+        lower, upper = (round(end * 2.0**encoding.fractional_bits) for end in self.limits)
         return lower, upper
 
 
@@ -135,11 +140,15 @@ class ItemSketch(Contribution):
 
     def encode(self, rows: NDArray[np.float64], encoding: FixedPoint) -> NDArray[np.int64]:
         """Encode the matrix's column of the nearest item."""
+        return self.signs(rows) << encoding.fractional_bits
+
+    def signs(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the matrix's column (m, k) of the nearest item: one entry +-1, and zeros."""
         items = np.rint((rows[:, 0] + 1) / 2 * (self.items - 1)).astype(np.int64)
         places, signs = self._table
-        encoded = np.zeros((len(rows), self.rows), np.int64)
-        encoded[np.arange(len(rows)), places[items]] = signs[items].astype(np.int64) << encoding.fractional_bits
-        return encoded
+        columns = np.zeros((len(rows), self.rows), np.int64)
+        columns[np.arange(len(rows)), places[items]] = signs[items]
+        return columns
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
         """||s_v - s_w||: 2 in every norm where two items share a place with opposite signs; l2 and linf less else."""

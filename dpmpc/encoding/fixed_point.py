@@ -237,7 +237,7 @@ class FixedPoint(Described):
                     f"eta: {eta!r} given, at least 2^-{self.fractional_bits} expected: smaller encodes as 0"
                 )
             sides = [moves * int(side) for side in reach]
-            return Sensitivity(sum(sides), _root_up(sum(side**2 for side in sides)), max(sides), columns, neighbouring)
+            return Sensitivity(sum(sides), root_up(sum(side**2 for side in sides)), max(sides), columns, neighbouring)
         if clip == "ball":
             diameter = moves * self._radius(eta)
             return Sensitivity(math.isqrt(columns * diameter**2), diameter, diameter, columns, neighbouring)
@@ -286,7 +286,7 @@ def _not_finite(reals: Reals) -> InputError:
     return InputError(f"z: {reals[index]} at index {index}, a finite number expected")
 
 
-def _root_up(square: int) -> float:
+def root_up(square: int) -> float:
     """Return the least float found whose square is not below an integer."""
     root = math.sqrt(square)
     while Fraction(root) ** 2 < square:

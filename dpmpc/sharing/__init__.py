@@ -10,7 +10,17 @@ code that protects real people refuses it (`dpmpc.randomness.require_secret`).
 """
 
 from dpmpc.sharing.additive import AdditiveSharing, Masks
-from dpmpc.sharing.batch import ArrayShare, FileShare, SeededShare, Share, expand, in_parallel, open_share, save_share
+from dpmpc.sharing.batch import (
+    ArrayShare,
+    FileShare,
+    SeededShare,
+    Share,
+    expand,
+    expand_many,
+    in_parallel,
+    open_share,
+    save_share,
+)
 from dpmpc.sharing.shamir import Corrected, ShamirSharing
 
 __all__ = [
@@ -23,6 +33,7 @@ __all__ = [
     "ShamirSharing",
     "Share",
     "expand",
+    "expand_many",
     "in_parallel",
     "open_share",
     "save_share",

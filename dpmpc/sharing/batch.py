@@ -25,11 +25,12 @@ from typing import IO, Annotated, Any, Literal
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from dpmpc.arguments import require_bytes, require_whole
 from dpmpc.encoding.ring import Ring, Words, elements, output, ring_named
 from dpmpc.errors import InputError
-from dpmpc.randomness import KEY_BYTES, Label, Stream
+from dpmpc.randomness import KEY_BYTES, Label, Stream, fill_key_streams
 from dpmpc.storage import MAGIC, MOST_AXES
 from dpmpc.system import drop_from_cache, reserve
 from dpmpc.untrusted import ReadError, read_json
@@ -128,6 +129,22 @@ def expand(key: bytes, shape: tuple[int, ...], ring: Ring | type[Ring] | str = "
     out = np.empty(shape, np.uint64)
     Expansion(Stream(key), ring_named(ring), first * math.prod(shape[1:])).read(out.reshape(-1))
     return out
+
+
+def expand_many(keys: NDArray[np.uint8], count: int, ring: Ring | type[Ring] | str = "ring64") -> Words:
+    """Return the first `count` elements (n, count) that each of n keys (n, 16) stands for, as `expand` does."""
+    ring = ring_named(ring)
+    words = np.empty((len(keys), count), "<u8")
+    fill_key_streams(keys, words)
+    words = words.astype(np.uint64, copy=False)
+
+    def redraw(index: int) -> Stream:
+        row, element = divmod(index, count)
+        return Stream(keys[row].tobytes()).substream(element, Label.SHARE_REDRAW)
+
+    if words.size:
+        ring.from_words(words.reshape(-1), redraw)
+    return words
 
 
 class Share(abc.ABC):

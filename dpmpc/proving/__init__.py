@@ -1,0 +1,54 @@
+"""Proofs that what a client shares is well formed, which servers check on their shares (docs/proved-reports.md).
+
+    Proved         what is proved of a contribution: encoding, circuit, sensitivity     (statements)
+    Circuit        the statement in integers, and its layout                             (circuit)
+    Prover         a client: share, hash, prove, share the proof                         (prove, joint)
+    ProofServer    a server: check its own part at the door, answer at the one point     (query)
+    decide         from all messages to verdicts, and their error                        (decide)
+
+Promised: if all servers follow the protocol (additive shares), or all but t of at least 2t + 1 present (Shamir's), an
+accepted report is a point of the proved set, but for `soundness_error`; the checks tell nothing about an honest row, if
+each server answers at one point only. Not promised: that the row is true, that one person sends one report, or anything
+about noise that clients add.
+"""
+
+from dpmpc.proving.circuit import Circuit, ItemCircuit, RowCircuit
+from dpmpc.proving.decide import Verdicts, decide, fewest_present, require_present, soundness_error
+from dpmpc.proving.joint import Binding, joint_randomness
+from dpmpc.proving.prove import ProvedShares, Prover
+from dpmpc.proving.query import ProofServer, QueryPoint
+from dpmpc.proving.statements import (
+    Proved,
+    ProvedItem,
+    ProvedMoments,
+    ProvedPower,
+    ProvedRows,
+    ProvedWhitened,
+    proved,
+    widened_ball,
+)
+
+__all__ = [
+    "Binding",
+    "Circuit",
+    "ItemCircuit",
+    "ProofServer",
+    "Proved",
+    "ProvedItem",
+    "ProvedMoments",
+    "ProvedPower",
+    "ProvedRows",
+    "ProvedShares",
+    "ProvedWhitened",
+    "Prover",
+    "QueryPoint",
+    "RowCircuit",
+    "Verdicts",
+    "decide",
+    "fewest_present",
+    "joint_randomness",
+    "proved",
+    "require_present",
+    "soundness_error",
+    "widened_ball",
+]

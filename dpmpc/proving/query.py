@@ -1,0 +1,144 @@
+"""A server's part: check what arrives, and answer once, at the point that all servers tossed after closing.
+
+A server computes from its record alone, for h_k linear in the witness and A = Z(r) Q(r) + H(r) = A_0 + A_1 i,
+
+    w_1(r), ..., w_c(r)      y = kappa_0 A_0 + kappa_1 A_1 + kappa_2 (T)
+
+and sends these c + 1 words to all others. Everything is linear in the record.
+
+Promised: the answers of one server at one point r > 4N, together with the shares of fewer others than the scheme needs,
+tell nothing about an honest row but that it is well formed. Not promised, and for the caller to see to: that a server
+never answers for a report at a second point, which gives the row away; that it stores nothing once it knows r, since a
+word written then makes any report pass.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.arguments import require_whole
+from dpmpc.encoding.ring import Words
+from dpmpc.errors import InputError
+from dpmpc.proving.circuit import Circuit, P, elements, require_block
+from dpmpc.proving.joint import Binding, Bytes, as_block, expand_seeds, framed
+from dpmpc.proving.prove import ProvedShares, Scheme
+from dpmpc.randomness import SEED_BYTES, Label
+from dpmpc.sharing import ShamirSharing
+from dpmpc.sharing.shamir import lagrange
+
+_KAPPA = 3
+_TOSSED = 100  # elements that are drawn: the first that is no node of the interpolation is r
+
+
+class QueryPoint:
+    """The one point of a collection, and the weights of interpolation there.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        What is proved.
+    r : int
+        Beyond 4N: at 1, ..., N the wires are the digits themselves.
+    kappa : sequence of 3 int
+        Weights of the two coordinates of A, and of (T).
+    """
+
+    def __init__(self, circuit: Circuit, r: int, kappa: tuple[int, int, int]):
+        self.circuit = circuit
+        self.r = require_whole("r", r, circuit.degree + 1, P - 1)
+        self.kappa = elements(tuple(require_whole("kappa", entry, 0, P - 1) for entry in kappa))
+        if len(self.kappa) != _KAPPA:
+            raise InputError(f"kappa: {len(self.kappa)} numbers given, {_KAPPA} expected")
+        rows, vanishing = circuit.rows, circuit.vanishing(self.r)
+        self.wires = elements(lagrange(range(rows + 1), self.r, P))
+        self.outputs = elements(lagrange(range(1, rows + 1), self.r, P))
+        self.quotient = elements([vanishing * weight for weight in lagrange(circuit.quotient_points, self.r, P)])
+
+    @classmethod
+    def of_toss(cls, circuit: Circuit, toss: bytes) -> QueryPoint:
+        """Return the point that 32 bytes stand for, which all servers have tossed together after closing.
+
+        The expansion of H("toss", toss) gives kappa, then r: the first element beyond 4N.
+        """
+        if len(toss) != SEED_BYTES:
+            raise InputError(f"toss: {len(toss)} bytes given, {SEED_BYTES} expected")
+        seed = hashlib.sha256(framed(Label.PROOF_TOSS, toss)).digest()
+        first, second, third, *others = (int(e) for e in expand_seeds(as_block([seed], SEED_BYTES, "seed"), _TOSSED)[0])
+        return cls(circuit, next(e for e in others if e > circuit.degree), (first, second, third))
+
+
+class ProofServer:
+    """One server's checks and messages.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        What is proved.
+    scheme : AdditiveSharing or ShamirSharing
+        As clients have it.
+    collection : bytes
+        The collection's digest, 32 bytes.
+    server : int
+        Its number.
+    """
+
+    def __init__(self, circuit: Circuit, scheme: Scheme, collection: bytes, server: int):
+        self.circuit, self.scheme, self.binding = circuit, scheme, Binding(collection)
+        self.server = require_whole("server", server, 0, scheme.servers - 1)
+
+    @property
+    def one(self) -> int:
+        """Share of the constant 1: (1, 0, ..., 0) where shares add up, 1 at all servers where they are interpolated."""
+        return int(isinstance(self.scheme, ShamirSharing) or self.server == 0)
+
+    def own_parts_match(self, shares: ProvedShares) -> NDArray[np.bool_]:
+        """Tell which reports list the part that this server's own share gives: what is checked at the door.
+
+        Raises
+        ------
+        InputError
+            If the shares are not of the form that the circuit and the scheme ask for, or another server's.
+        """
+        shares.require_form(self.circuit, self.scheme)
+        if shares.server != self.server:
+            raise InputError(f"shares: those of server {shares.server} given, of server {self.server} expected")
+        own = shares.own_parts(self.circuit, self.binding)
+        matching: NDArray[np.bool_] = (own == shares.parts[:, self.server]).all(axis=1)
+        return matching
+
+    def seeds(self, shares: ProvedShares) -> Bytes:
+        """Return the seeds (n, 32) of the joint randomness: servers compare them, and go on where they agree."""
+        return self.binding.seeds(shares.ids, shares.parts)
+
+    def query(self, point: QueryPoint, joint: Words, records: Words) -> Words:
+        """Return the messages (n, c + 1) of a block of reports.
+
+        Parameters
+        ----------
+        point : QueryPoint
+            The one point of the collection.
+        joint : ndarray of uint64, shape (n, joint words)
+            `joint_randomness` of the seeds.
+        records : ndarray of uint64, shape (n, words of a record)
+            `ProvedShares.records`, whose own parts matched.
+        """
+        circuit = self.circuit
+        if point.circuit != circuit:
+            raise InputError("point: one of another circuit given, one of this server's circuit expected")
+        records = require_block("records", records, len(records), circuit.words)
+        joint = require_block("joint", joint, len(records), circuit.joint_words)
+        messages = np.empty((len(records), circuit.wires + 1), np.uint64)
+        circuit.proofs.query(
+            point.wires,
+            point.outputs,
+            point.quotient,
+            point.kappa,
+            self.one,
+            records,
+            joint,
+            messages,
+        )
+        return messages
