@@ -12,7 +12,7 @@ from bench.data_release import figure3 as mpr_figure3
 from bench.data_release import population as mpr_population
 from bench.data_release import table1 as mpr_table1
 from bench.data_release.common import BGM, DGM, OLS, RMGM, SUM, THEORY, ZERO
-from bench.data_release.table1 import HALF, MEAN, RealData, findings
+from bench.data_release.table1 import CLIPPED, HALF, MEAN, RealData, findings
 from bench.registry import BENCHES
 from dpmpc import data_release as mixing
 from dpmpc.bounds import Schema
@@ -187,6 +187,7 @@ def test_losses_are_in_units_of_the_labels_range():
     assert losses[OLS] < 0.2 * spread
     assert losses[SUM] < 2 * losses[MEAN]
     assert {THEORY, HALF, ZERO, DGM, BGM, f"{RMGM}, k = 50"} < set(losses)
+    assert losses[CLIPPED] == min(losses[CLIPPED], 4.0) <= losses[DGM]  # labels lie in [0, 1], predictions in [-1, 1]
 
 
 def test_parties_have_the_columns_evenly():
@@ -198,12 +199,13 @@ def test_parties_have_the_columns_evenly():
 
 def test_findings_compare_with_the_mean_predictor():
     losses = {name: {"mean": value, "median": 9.0} for name, value in ((DGM, 1.0), (RMGM, 1.0), (BGM, 3.0), (SUM, 0.5))}
-    losses |= {THEORY: {"mean": 2.0}, HALF: {"mean": 1.0}, MEAN: {"mean": 2.0}}
+    losses |= {CLIPPED: {"mean": 0.7}, THEORY: {"mean": 2.0}, HALF: {"mean": 1.0}, MEAN: {"mean": 2.0}}
     budget = {"epsilon": 0.3, "losses": losses, "printed": {DGM: 1.0, RMGM: 3.0, BGM: 1.0}}
-    dgm, rmgm, bgm, theory, half, total = findings({"data_sets": [{"name": "D", "budgets": [budget]}]})
+    dgm, rmgm, bgm, clipped, theory, half, total = findings({"data_sets": [{"name": "D", "budgets": [budget]}]})
     assert dgm.endswith("predictor at ε = none; in the paper at ε = 0.3.")
     assert rmgm.endswith("predictor at ε = 0.3; in the paper at ε = none.")
     assert bgm.endswith("predictor at ε = none; in the paper at ε = 0.3.")
+    assert clipped.endswith("predictor at ε = 0.3.")
     assert (theory[-7:], half[-6:], total[-6:]) == ("= none.", "= 0.3.", "= 0.3.")
 
 
