@@ -121,7 +121,6 @@ def measure(home: Path, setting: Setting, runs: int) -> dict[str, Any]:
         "pinned": cores_for(setting.servers) is not None,
         **{phase: statistics.median(party.wall_s[phase] for party in theirs) for phase in PHASES},
         "sent_mb": summary([party.sent_mb for party in theirs]),
-        "global_sent_mb": theirs[0].global_sent_mb,
         "peak_rss_mb": max(party.peak_rss_mb for party in theirs),
         "ours": figures(ours),
     }
@@ -183,7 +182,7 @@ def render(content: Mapping[str, Any]) -> str:
                 f"{entry['open']:.4f} ({entry['open'] / ours['open']:.1f})",
                 *(f"{ours[phase]:.4f}" for phase in ("read", "transform", "open")),
                 f"{entry['sent_mb']['mean']:.4f}",
-                f"{entry['ours']['sent_mb']['mean']:.4f}",
+                f"{entry['ours']['phases']['open']['sent_mb']['mean']:.4f}",
                 f"{entry['peak_rss_mb']:.0f}",
                 f"{entry['ours']['peak_rss_mb']:.0f}",
                 f"{entry['compile_s']:.1f}",
@@ -192,7 +191,7 @@ def render(content: Mapping[str, Any]) -> str:
         )
     headings = (
         *("n", "s", "servers", "read (s)", "transform (s)", "plain loop (s)", "open (s)"),
-        *("ours: read (s)", "ours: transform (s)", "ours: open (s)", "sent (MB)", "ours: sent (MB)"),
+        *("ours: read (s)", "ours: transform (s)", "ours: open (s)", "open sends (MB)", "ours: open sends (MB)"),
         *("peak RSS (MB)", "ours: peak RSS (MB)", "compile (s)", "a core each"),
     )
     where = content["machine"]

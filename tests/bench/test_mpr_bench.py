@@ -178,6 +178,17 @@ def test_a_quick_run_writes_three_files(bench, tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out == page
 
 
+def test_figure_3_a_needs_no_data_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("DPMPC_DATA", raising=False)
+    mpr_figure3.main(["--quick", "--out", str(tmp_path)])
+    told = capsys.readouterr()
+    assert "## (a) synthetic, n = 10,000" in told.out
+    assert "## (b)" not in told.out
+    assert "Panel (b), Insurance, is missing: DPMPC_DATA is not set" in told.out
+    assert "Panel (b), Insurance, is missing" in told.err
+    assert (tmp_path / "mpr_figure3.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_losses_are_in_units_of_the_labels_range():
     data = small_data()
     losses = mpr_table1.one_split(data, data.load().values, (50,), 0)[1.0]
