@@ -33,8 +33,8 @@ from dpmpc.sharing import Share
 REPOSITORY = "https://github.com/data61/MP-SPDZ"
 PARTY, COMPILER, CERTIFICATES = "semi2k-party.x", "compile.py", "Scripts/setup-ssl.sh"
 HOW = (
-    f"Get MP-SPDZ from {REPOSITORY} (a release for Linux holds it compiled; from the sources: 'make setup && make -j8 "
-    f"{PARTY}') and give its folder: python -m bench mp_spdz --home DIR"
+    f"Get MP-SPDZ from {REPOSITORY} (a release holds it compiled: run Scripts/tldr.sh there; from the sources: 'make "
+    f"setup && make -j8 {PARTY}') and give its folder: python -m bench mp_spdz --home DIR"
 )
 PROGRAM = "sketch"
 PHASES = {"read": 1, "transform": 2, "loop": 3, "open": 4}  # the program's timers

@@ -227,6 +227,10 @@ def test_points_are_described():
     assert (found["small"], found["large"], found["large_if_small"]) == (1 / 3, 1 / 3, 1.0)
 
 
+def test_betas_are_said_to_be_a_choice():
+    assert "Ours, because its axes are lost from the text that we have: β = 0.1, 0.2, 0.5, 1." in mpr_figure2.NOTE
+
+
 def test_no_runs_are_refused(tmp_path):
     with pytest.raises(InputError, match="runs: 0 given, at least 1 expected"):
         mpr_figure2.main(["--runs", "0", "--out", str(tmp_path)])
