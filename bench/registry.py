@@ -63,6 +63,9 @@ BENCHES = {
     ),
     "secure_sketching.table4": Bench("Table 4: two servers", "scipy.sparse, plain MPyC", ("--short",)),
     "secure_sketching.table5": Bench("Table 5: two, three and five servers", "scipy.sparse, plain MPyC", ("--short",)),
+    "secure_sketching.mp_spdz": Bench(
+        "Tables 3 and 4 on your own MP-SPDZ (--home DIR)", "our servers, the same shares", ("--short",)
+    ),
     "secure_sketching.noising": Bench(
         "who adds the noise, and to what", "the paper's s copies", ("--runs", "1"), brief=True
     ),

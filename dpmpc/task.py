@@ -242,7 +242,7 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
         return self.noising.exposure(self.sketch, self.trust)
 
     @functools.cached_property
-    def _has_enough_noise(self) -> bool:
+    def has_enough_noise(self) -> bool:
         """True; an error if the noise does not give what is promised."""
         privacy.require_enough(
             self.noise,
@@ -273,7 +273,7 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
         )
 
     def _require_promise(self) -> None:
-        _ = self._has_enough_noise  # without the words of a guarantee, which a server that verifies does not print
+        _ = self.has_enough_noise  # without the words of a guarantee, which a server that verifies does not print
 
     @property
     def check_seconds(self) -> float:

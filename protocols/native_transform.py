@@ -25,7 +25,6 @@ three on hosts of their own, each started by hand::
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import hashlib
 import secrets
 import sys
@@ -34,6 +33,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+import msgspec
 import numpy as np
 from mpyc.runtime import mpc
 from numpy.typing import NDArray
@@ -135,7 +135,7 @@ def plan(clients: int, arguments: argparse.Namespace) -> Task:
 def with_seed(task: Task, seed: bytes) -> Task:
     """Step 1: the same release with the matrix that the parties have tossed for."""
     S = task.sketch
-    return dataclasses.replace(task, sketch=CountSketch(S.rows, S.columns, seed, balanced=S.balanced)).verify()
+    return msgspec.structs.replace(task, sketch=CountSketch(S.rows, S.columns, seed, balanced=S.balanced)).verify()
 
 
 async def sketch_of(task: Task, parts: Sequence[Any]) -> Any:

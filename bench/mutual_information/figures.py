@@ -1,37 +1,55 @@
 """Figures 1 to 3 of Showkatbakhsh, Karakus and Diggavi (ISIT 2018): additive noise and random projections.
 
-Figures 1 and 2 are scaled: d = 80 and n = 100 k where the paper has d = 800 and n = 1000 k, with the same ratios. A
-projection's release is drawn by its law: given X and y its rows are independent with covariance G = [X, y]^T [X, y] +
-diag(sigma^2, .., sigma^2, 0), and least squares needs only the triangular factor of the release, which is a triangle of
-normal and chi variables (Bartlett) times that of G.
+Figures 1 and 2 have the paper's size, d = 800 and n up to 20,000, because rows are touched once a trial. Let M = [X, y]
+and R be the Cholesky factor of its Gram matrix, M^T M = R^T R. Least squares and eta depend on rows only through their
+Gram matrix, and a release's Gram matrix can be drawn, exactly in law, from R:
+
+- Additive noise. With Q orthogonal and Q^T M = R above n - d - 1 rows of zeros, Q^T (M + sigma [N, 0]) has the Gram
+  matrix of the release, and Q^T N the law of N. So (R + sigma [N_1, 0]) stands above sigma [N_2, 0], and N_2 enters
+  through its own Gram matrix, a Wishart matrix.
+- Projection. Given M, the n' rows of the release are independent N(0, G), G = M^T M + diag(sigma^2, .., sigma^2, 0):
+  they are Z L with G = L^T L and Z (n', d + 1) of N(0, 1) entries. Z enters through Z^T Z, a Wishart matrix.
+
+A Wishart matrix is T^T T with T a triangle of normal and chi variables (Bartlett's decomposition), which costs
+(d + 1)^2 draws whatever n and n' are.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
+from scipy.linalg import cholesky, solve_triangular
 
 from bench.charts import Chart, Panel, finish, options_of
 from bench.secure_sketching.utility import TRIVIAL
 from dpmpc.datasets import load_mnist_4_9
-from dpmpc.mutual_information import additive_variance, paper_variance, relative_error, smallest_spread, sound_variance
+from dpmpc.mutual_information import additive_variance, hidden_variance, paper_variance, smallest_spread
 
 Matrix = NDArray[np.float64]
 Measure = Callable[[Matrix], float]
 
-UNIT, FEATURES, RESIDUAL = 100, 80, 0.5
-STEPS = (1, 2, 3, 5, 7, 10, 14, 20)
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    """How large the random data are: n = unit k rows of d features."""
+
+    features: int
+    unit: int
+
+
+PAPER, SMALL = Size(800, 1000), Size(80, 100)  # the second, of the same ratios, for tests and quick runs
+RESIDUAL = 0.5
+STEPS = tuple(range(1, 21))
 EPSILON, MNIST_EPSILON = 0.5, 0.2
 EPSILONS = (0.05, 0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0)
 STEP_OF_EPSILONS = 10
 PIXELS, TRAINING, MNIST_UNIT = 300, 0.8, 1000
 MNIST_STEPS = (1, 2, 3, 5, 7, 9)
-RUNS = 20
+RUNS, MNIST_RUNS_EACH = 5, 2  # the paper has 5 trials of random data, and 10 of the digits
 
 ADDITIVE, REPAIRED_ON_DATA = "additive noise", "log, repaired on the data (unproven)"
 _COLOURS = {"log": "#0072b2", "linear": "#e69f00", "full": "#cc79a7"}
@@ -40,16 +58,30 @@ STYLES = {ADDITIVE: {"color": "#8c510a", "marker": "X"}, REPAIRED_ON_DATA: {"col
     for size, colour in _COLOURS.items()
     for form, marker, line in (("as printed", "o", "--"), ("sound", "s", "-"))
 }
-NOTE = (
-    f"X uniform on [-1, 1] with d = {FEATURES}, n = {UNIT} k, y = Xθ + {RESIDUAL:g} N(0, 1), θ of norm 1. log, linear, "
-    f"full: n' = {UNIT}(ln k + 1), {UNIT}(k + 1)/2, n. η = 1 is the optimum. *As printed* is unproven; *sound* needs "
-    "nothing of the data."
+READING = (
+    "η = 1 is the optimum. *As printed* is unproven; *sound* needs nothing of the data; *repaired on the data* has "
+    "σ² = (n'/(2^(2ε) - 1) - v)₊ with v of the repaired bound at σ = 0, which is enough because v - σ² grows with σ²."
 )
 MNIST_NOTE = (
-    f"ε = {MNIST_EPSILON:g}, the {PIXELS} pixels of most energy (chosen from the data, which is not private), pixels "
-    f"in [0, 1], labels ±1, n = {MNIST_UNIT} k images of the {TRAINING:.0%} that are for training; log, linear, full: "
-    "n' = 500(ln k + 1), 500(k + 1)/2, n."
+    f"The paper's: the digits 4 and 9, labels ±1, the {PIXELS} pixels of most energy (chosen from the data, which is "
+    f"not private), {TRAINING:.0%} of the images for training, n = {MNIST_UNIT} k of them, ε = {MNIST_EPSILON:g}; log, "
+    "linear, full: n' = 500(log k + 1), 500(k + 1)/2, n; ten trials. Ours: which k, log is the natural one, pixels in "
+    "[0, 1], and the trivial predictor is the sign of the mean label."
 )
+
+
+def random_note(size: Size) -> str:
+    """Say which parameters of Figures 1 and 2 are the paper's, and which are ours."""
+    unit = size.unit
+    scaled = (
+        "" if size == PAPER else f"**Scaled**: d = {size.features} and n = {unit} k for the paper's 800 and 1000 k. "
+    )
+    return (
+        f"{scaled}The paper's: X uniform on [-1, 1], d = {size.features}, n = {unit} k for k from 1 to 20 (Figure 1, "
+        f"ε = {EPSILON:g}) and n = {unit * STEP_OF_EPSILONS:,} (Figure 2); log, linear, full: n' = {unit}(log k + 1), "
+        f"{unit}(k + 1)/2, n; five trials. Ours, because the paper does not say: y = Xθ + {RESIDUAL:g} N(0, 1) with θ "
+        f"of norm 1 in a random direction, log is the natural one, and the ε of Figure 2. {READING}"
+    )
 
 
 def sizes_of(unit: int, k: float, n: int) -> dict[str, int]:
@@ -57,17 +89,56 @@ def sizes_of(unit: int, k: float, n: int) -> dict[str, int]:
     return {"log": int(unit * (math.log(k) + 1)), "linear": int(unit * (k + 1) / 2), "full": n}
 
 
-def problem(n: int, generator: np.random.Generator) -> tuple[Matrix, Matrix]:
+@dataclasses.dataclass(frozen=True)
+class Data:
+    """What mechanisms and errors read of the rows.
+
+    Attributes
+    ----------
+    factor : ndarray of float64, shape (d + 1, d + 1)
+        R, upper triangular, of M = [X, y]: R^T R = M^T M.
+    rows : int
+        n.
+    spread : float
+        f^2 of X.
+    hidden : float or None
+        v of the repaired bound at sigma = 0, where it was asked for.
+    """
+
+    factor: Matrix
+    rows: int
+    spread: float
+    hidden: float | None = None
+
+    def eta(self, coef: Matrix) -> float:
+        """Return ||X theta - y||^2 over its minimum (Equation 5), 1 + ||R_X (theta - theta*)||^2 / R_yy^2."""
+        off = self.factor[:-1, :-1] @ coef - self.factor[:-1, -1]
+        return 1 + float(off @ off) / float(self.factor[-1, -1]) ** 2
+
+
+def problem(size: Size, k: int, generator: np.random.Generator) -> tuple[Matrix, Matrix]:
     """Draw X and y of the random data."""
-    X = generator.uniform(-1, 1, (n, FEATURES))
-    theta = generator.standard_normal(FEATURES)
-    return X, X @ (theta / np.linalg.norm(theta)) + RESIDUAL * generator.standard_normal(n)
+    X = generator.uniform(-1, 1, (size.unit * k, size.features))
+    theta = generator.standard_normal(size.features)
+    return X, X @ (theta / np.linalg.norm(theta)) + RESIDUAL * generator.standard_normal(len(X))
 
 
-def additive(X: Matrix, y: Matrix, epsilon: float, generator: np.random.Generator) -> Matrix:
-    """Return coefficients of additive noise (Equation 10)."""
-    noisy = X + math.sqrt(additive_variance(epsilon)) * generator.standard_normal(X.shape)
-    return _solve(_factor(noisy, y))
+def data_of(X: Matrix, y: Matrix) -> Data:
+    """Read rows of full rank once: their Gram matrix, f^2 and v."""
+    columns = np.column_stack([X, y])
+    factor = np.asarray(cholesky(columns.T @ columns))
+    return Data(factor, len(X), smallest_spread(X), hidden_variance(X, y, 0.0))
+
+
+def additive(data: Data, epsilon: float, generator: np.random.Generator) -> Matrix:
+    """Return coefficients of additive noise (Equation 10), drawn by the law of its release."""
+    columns = len(data.factor)
+    features = columns - 1
+    sigma = math.sqrt(additive_variance(epsilon))
+    top = data.factor.copy()
+    top[:, :-1] += sigma * generator.standard_normal((columns, features))
+    rest = sigma * wishart_factor(data.rows - columns, features, generator)
+    return _solve(_triangle(top, np.pad(rest, ((0, 0), (0, 1)))))
 
 
 def projected(factor: Matrix, rows: int, variance: float, generator: np.random.Generator) -> Matrix:
@@ -76,7 +147,7 @@ def projected(factor: Matrix, rows: int, variance: float, generator: np.random.G
     Parameters
     ----------
     factor : ndarray of float64, shape (d + 1, d + 1)
-        R of [X, y] = QR.
+        R of the data.
     rows : int
         n', more than d.
     variance : float
@@ -86,36 +157,54 @@ def projected(factor: Matrix, rows: int, variance: float, generator: np.random.G
     """
     columns = len(factor)
     ridge = np.eye(columns - 1, columns) * math.sqrt(variance)
+    return _solve(wishart_factor(rows, columns, generator) @ _triangle(factor, ridge))
+
+
+def wishart_factor(rows: int, columns: int, generator: np.random.Generator) -> Matrix:
+    """Draw T for which T^T T has the law of Z^T Z, Z of `rows` x `columns` independent N(0, 1) entries.
+
+    Bartlett's triangle, or Z itself where it has fewer rows than columns.
+    """
+    if rows < columns:
+        return generator.standard_normal((rows, columns))
     triangle = np.triu(generator.standard_normal((columns, columns)), 1)
     np.fill_diagonal(triangle, np.sqrt(generator.chisquare(rows - np.arange(columns))))
-    return _solve(triangle @ np.asarray(np.linalg.qr(np.vstack([factor, ridge]), mode="r")))
+    return triangle
 
 
 def competitors(
-    X: Matrix, y: Matrix, sizes: dict[str, int], epsilon: float, measure: Measure, generator: np.random.Generator
+    data: Data, sizes: dict[str, int], epsilon: float, measure: Measure, generator: np.random.Generator
 ) -> dict[str, float]:
     """Measure one fit of each mechanism, and the zero predictor."""
-    factor = _factor(X, y)
-    found = {ADDITIVE: measure(additive(X, y, epsilon, generator))}
+    found = {}
+    if data.hidden is not None:
+        repaired = paper_variance(sizes["log"], epsilon, data.hidden)
+        found[REPAIRED_ON_DATA] = measure(projected(data.factor, sizes["log"], repaired, generator))
+    found[ADDITIVE] = measure(additive(data, epsilon, generator))
     for name, rows in sizes.items():
-        printed = paper_variance(rows, epsilon, smallest_spread(X))
-        found[f"{name}, as printed"] = measure(projected(factor, rows, printed, generator))
-        found[f"{name}, sound"] = measure(projected(factor, rows, paper_variance(rows, epsilon), generator))
-    return found | {TRIVIAL: measure(np.zeros(X.shape[1]))}
+        printed = paper_variance(rows, epsilon, data.spread)
+        found[f"{name}, as printed"] = measure(projected(data.factor, rows, printed, generator))
+        found[f"{name}, sound"] = measure(projected(data.factor, rows, paper_variance(rows, epsilon), generator))
+    return found | {TRIVIAL: measure(np.zeros(len(data.factor) - 1))}
 
 
-def random_data(k: int, epsilon: float, generator: np.random.Generator) -> dict[str, float]:
-    """Measure eta of every mechanism on one draw of the random data."""
-    X, y = problem(UNIT * k, generator)
-    sizes = sizes_of(UNIT, k, len(X))
+def random_data(size: Size, k: int, epsilons: Sequence[float], runs: int) -> dict[float, dict[str, list[float]]]:
+    """Measure eta of every mechanism on so many draws of the random data.
 
-    def eta(coef: Matrix) -> float:
-        return relative_error(X, y, coef)
-
-    found = competitors(X, y, sizes, epsilon, eta, generator)
-    factor = _factor(X, y)
-    repaired = sound_variance(X, y, sizes["log"], epsilon)
-    return {REPAIRED_ON_DATA: eta(projected(factor, sizes["log"], repaired, generator))} | found
+    Returns
+    -------
+    dict of dict of list
+        Budget -> mechanism -> eta, one for each draw. All budgets see the same data.
+    """
+    found: dict[float, dict[str, list[float]]] = {epsilon: {} for epsilon in epsilons}
+    sizes = sizes_of(size.unit, k, size.unit * k)
+    for run in range(runs):
+        generator = np.random.default_rng([run, k])
+        data = data_of(*problem(size, k, generator))
+        for epsilon in epsilons:
+            for name, eta in competitors(data, sizes, epsilon, data.eta, generator).items():
+                found[epsilon].setdefault(name, []).append(eta)
+    return found
 
 
 def digits(images: Matrix, labels: Matrix, k: int, generator: np.random.Generator) -> dict[str, float]:
@@ -128,8 +217,11 @@ def digits(images: Matrix, labels: Matrix, k: int, generator: np.random.Generato
         scores = images[test] @ coef if coef.any() else np.full(len(test), labels[train].mean())
         return float((np.where(scores >= 0, 1.0, -1.0) != labels[test]).mean())
 
+    # Pixels may be dependent: the factor comes from the rows, not from a Cholesky decomposition.
+    factor = np.asarray(np.linalg.qr(np.column_stack([images[train], labels[train]]), mode="r"))
+    data = Data(factor, len(train), smallest_spread(images[train]))
     sizes = sizes_of(MNIST_UNIT // 2, k, len(train))
-    return competitors(images[train], labels[train], sizes, MNIST_EPSILON, error, generator)
+    return competitors(data, sizes, MNIST_EPSILON, error, generator)
 
 
 def brightest(images: Matrix) -> Matrix:
@@ -141,23 +233,30 @@ def brightest(images: Matrix) -> Matrix:
 def main(arguments: Sequence[str]) -> None:
     """Measure, print and write the three figures."""
     options = options_of("midp_figures", "Figures 1 to 3 of the paper on mutual information", arguments, RUNS)
+    size = SMALL if options.quick else PAPER
+    steps, epsilons = (STEPS[:2], EPSILONS[3:5]) if options.quick else (STEPS, EPSILONS)
+    first, second, third = (
+        *(Panel(f"ε = {EPSILON:g} bits"), Panel(f"n = {size.unit * STEP_OF_EPSILONS:,}")),
+        Panel("4 against 9"),
+    )
+    for k in steps:
+        first.add(size.unit * k, random_data(size, k, (EPSILON,), options.runs)[EPSILON])
+    for epsilon, measured in random_data(size, STEP_OF_EPSILONS, epsilons, options.runs).items():
+        second.add(epsilon, measured)
+    note = random_note(size)
+    for name, title, x_label, panel in (
+        ("midp_figure1", "Mutual information, Figure 1: relative error against n", "n", first),
+        ("midp_figure2", "Mutual information, Figure 2: relative error against ε", "ε, bits", second),
+    ):
+        finish(Chart(name, title, note, x_label, "relative error η", [panel], findings(panel), STYLES), options.out)
     images, labels = load_mnist_4_9()
     images = brightest(images)
-    steps, epsilons = (STEPS[:2], EPSILONS[3:5]) if options.quick else (STEPS, EPSILONS)
-    first, second, third = Panel(f"ε = {EPSILON:g} bits"), Panel(f"n = {UNIT * STEP_OF_EPSILONS}"), Panel("4 against 9")
-    for k in steps:
-        first.add(UNIT * k, _repeat(options.runs, partial(random_data, k, EPSILON)))
-    for epsilon in epsilons:
-        second.add(epsilon, _repeat(options.runs, partial(random_data, STEP_OF_EPSILONS, epsilon)))
     for k in MNIST_STEPS[:1] if options.quick else MNIST_STEPS:
-        third.add(MNIST_UNIT * k, _repeat(options.runs, partial(digits, images, labels, k)))
-    charts = (
-        ("midp_figure1", "Relative error against n", NOTE, "n", "relative error η", first),
-        ("midp_figure2", "Relative error against ε", NOTE, "ε, bits", "relative error η", second),
-        ("midp_figure3", "MNIST, 4 against 9: test error", MNIST_NOTE, "n", "test error", third),
-    )
-    for name, title, note, x_label, y_label, panel in charts:
-        finish(Chart(name, title, note, x_label, y_label, [panel], findings(panel), STYLES), options.out)
+        runs = range(MNIST_RUNS_EACH * options.runs)
+        found = [digits(images, labels, k, np.random.default_rng(run)) for run in runs]
+        third.add(MNIST_UNIT * k, {name: [one[name] for one in found] for name in found[0]})
+    title = "Mutual information, Figure 3: test error, 4 against 9"
+    finish(Chart("midp_figure3", title, MNIST_NOTE, "n", "test error", [third], findings(third), STYLES), options.out)
 
 
 def findings(panel: Panel) -> list[str]:
@@ -173,15 +272,9 @@ def findings(panel: Panel) -> list[str]:
     return sentences
 
 
-def _repeat(runs: int, measured: Callable[[np.random.Generator], dict[str, float]]) -> dict[str, list[float]]:
-    """Collect what so many runs measure, each with its own seed."""
-    found = [measured(np.random.default_rng(run)) for run in range(runs)]
-    return {name: [one[name] for one in found] for name in found[0]}
-
-
-def _factor(X: Matrix, y: Matrix) -> Matrix:
-    """Return R of [X, y] = QR."""
-    return np.asarray(np.linalg.qr(np.column_stack([X, y]), mode="r"))
+def _triangle(top: Matrix, bottom: Matrix) -> Matrix:
+    """Return R of QR, of one matrix above another."""
+    return np.asarray(np.linalg.qr(np.vstack([top, bottom]), mode="r"))
 
 
 def _solve(factor: Matrix) -> Matrix:

@@ -15,7 +15,7 @@ from typing import Any
 
 from bench.charts import require_plots
 from bench.harness import RESULTS, markdown, plus_minus
-from bench.secure_sketching import runtime_tables
+from bench.secure_sketching import mp_spdz, runtime_tables
 from bench.system import kernels, projections, scale
 from bench.system.performance_goals import Goal, Results, all_goals, client_goals, fit_goals, kernel_goals, read_results
 from bench.system.performance_plots import draw
@@ -195,20 +195,35 @@ def _servers(results: Results) -> str:
 def _mp_spdz(results: Results) -> str:
     peers = results["mp_spdz"]
     rows = []
-    for peer in peers["measured"]:
-        shape = {"clients": peer["clients"], "sparsity": peer["sparsity"], "servers": peers["servers"]}
-        entry = next(entry for entry in results["table3"]["measured"] if shape.items() <= entry.items())
-        read, transform = (_median(entry["phases"][phase]["cpu_s"]) for phase in ("read", "transform"))
-        cells = [f"{read:.4f}", f"{peer['read']:g}", f"{peer['read'] / read:.0f}"]
-        cells += [f"{transform:.4f}", f"{peer['transform']:g}", f"{peer['transform'] / transform:.0f}"]
-        rows.append([f"{peer['clients']:,}", str(peer["sparsity"]), *cells, f"{peer['loop'] / transform:.0f}"])
-    headings = ("n", "s", "read, ours (CPU s)", "MP-SPDZ", "ratio", "transform, ours (CPU s)", "MP-SPDZ", "ratio")
+    for pair in mp_spdz.pairs(peers, results["table3"]):
+        cells = [f"{pair.clients:,}", str(pair.sparsity)]
+        for phase in ("read", "transform"):
+            ours, theirs = pair.ours[phase], pair.theirs[phase]
+            cells += [f"{ours:.4f}", f"{theirs:g}", f"{theirs / ours:.0f}"]
+        rows.append([*cells, f"{pair.theirs['loop'] / pair.ours['transform']:.0f}"])
+    unit = "CPU s" if mp_spdz.clock(peers) == "cpu" else "s"
+    headings = ("n", "s", f"read, ours ({unit})", "MP-SPDZ", "ratio", f"transform, ours ({unit})", "MP-SPDZ", "ratio")
+    return f"{_table([*headings, 'its plain loop / ours'], rows)}\n\n{_mp_spdz_origin(results)}"
+
+
+def _mp_spdz_origin(results: Results) -> str:
+    """Say how MP-SPDZ was measured, and what memory both take."""
+    peers = results["mp_spdz"]
+    if not peers["transcribed"]:
+        last = max(peers["measured"], key=lambda entry: (entry["clients"], entry["sparsity"]))
+        return (
+            f"MP-SPDZ {peers['version']}, in the same run and from the same shares. Peak memory at n = "
+            f"{last['clients']:,} and s = {last['sparsity']}: {last['ours']['peak_rss_mb']:.0f} MB, MP-SPDZ "
+            f"{last['peak_rss_mb']:.0f} MB. {_origin(peers, 'mp_spdz')}"
+        )
     memory = peers["peak_rss_mb"]
     shape = {"clients": memory["clients"], "sparsity": memory["sparsity"]}
     ours = next(entry for entry in results["table3"]["measured"] if shape.items() <= entry.items())
     return (
-        f"{_table([*headings, 'its plain loop / ours'], rows)}\n\nPeak memory at n = {memory['clients']:,} and "
-        f"s = {memory['sparsity']}: {ours['peak_rss_mb']:.0f} MB, MP-SPDZ {memory['value']} MB."
+        "Transcribed by hand from one measurement, on the same kind of machine but not in the same run: a ratio is "
+        "good for its magnitude ([figures](../bench/results/mp_spdz.json)). Peak memory at n = "
+        f"{memory['clients']:,} and s = {memory['sparsity']}: {ours['peak_rss_mb']:.0f} MB, MP-SPDZ "
+        f"{memory['value']} MB."
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.secure_sketching import runtime_tables
+from bench.secure_sketching import mp_spdz, runtime_tables
 from bench.system import kernels, projections, scale
 from bench.system.performance_goals import Results, all_goals
 
@@ -71,7 +71,7 @@ def _bars(axis: Any, names: list[str], values: list[Any], labels: list[str]) -> 
 
 
 def peer_ratios(results: Results) -> dict[str, float]:
-    """Return the peer's median time over ours, by peer and job; MP-SPDZ's is not of the same run."""
+    """Return the peer's median time over ours, by peer and job; MP-SPDZ's name says where its run is another."""
     at = kernels.HEADLINE
     shape = {"clients": at.clients, "columns": at.columns, "rows": at.rows, "sparsity": at.sparsity}
     seconds = next(entry["seconds"] for entry in results["kernels"]["measured"] if shape.items() <= entry.items())
@@ -92,14 +92,11 @@ def peer_ratios(results: Results) -> dict[str, float]:
     for ratio, value in runtime_tables.ratios(table["measured"], table["plain_mpyc"]).items():
         if ratio.startswith(("plain MPyC", "scipy")):
             found[f"server: {ratio}"] = value
-    job = {"clients": at.clients, "sparsity": at.sparsity}
-    own, peer = (
-        next(entry for entry in results[name]["measured"] if job.items() <= entry.items())
-        for name in ("table3", "mp_spdz")
-    )
-    seconds = own["phases"]["transform"]["cpu_s"]
-    for way, kind in (("transform", "vectorised"), ("loop", "plain loop")):
-        found[f"server: MP-SPDZ, {kind} (another run)"] = peer[way] / seconds["median"]
+    label = mp_spdz_label(results)
+    for pair in mp_spdz.pairs(results["mp_spdz"], table):
+        if (pair.clients, pair.sparsity) == (at.clients, at.sparsity):
+            for way, kind in (("transform", "vectorised"), ("loop", "plain loop")):
+                found[f"server: {label}, {kind}"] = pair.theirs[way] / pair.ours["transform"]
     for entry in results["clients"]["noise"]:
         if entry["peer"] is not None:
             found[f"{entry['name']}: {entry['peer']}"] = entry["speed_over_peer"]
@@ -134,6 +131,15 @@ def _ours_and_mp_spdz(axis: Any, results: Results, sparsity: int, colour: str) -
     seconds = [entry["phases"]["transform"]["cpu_s"]["median"] for entry in ours]
     slope = np.polyfit(np.log(clients), np.log(seconds), 1)[0]
     axis.plot(clients, seconds, "o-", color=colour, label=f"s = {sparsity}: slope {slope:.2f}", markersize=4)
-    peers = [entry for entry in results["mp_spdz"]["measured"] if entry["sparsity"] == sparsity]
-    name = f"s = {sparsity}, MP-SPDZ (another run)"
-    axis.plot([p["clients"] for p in peers], [p["transform"] for p in peers], "x--", color=colour, label=name)
+    theirs = {
+        pair.clients: pair.theirs["transform"]
+        for pair in mp_spdz.pairs(results["mp_spdz"], results["table3"])
+        if pair.sparsity == sparsity
+    }
+    label = f"s = {sparsity}, {mp_spdz_label(results)}"
+    axis.plot(list(theirs), list(theirs.values()), "x--", color=colour, label=label)
+
+
+def mp_spdz_label(results: Results) -> str:
+    """Name MP-SPDZ, and say where its figures are not of the same run or clock as ours."""
+    return "MP-SPDZ (another run)" if results["mp_spdz"]["transcribed"] else "MP-SPDZ (on the clock)"

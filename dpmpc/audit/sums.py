@@ -116,7 +116,9 @@ class Sums(AuditedMechanism):
         task = self._task
         times = block_of(releases, BLOCK_WORDS // (task.clients * task.copies * task.width))
         wide = msgspec.structs.replace(task, statistic=Replicated(task.statistic, times), simulation=True)
-        vars(wide)["guarantee"] = task.guarantee  # that of one release: of many side by side nothing is promised
+        vars(wide).update(
+            guarantee=task.guarantee, has_enough_noise=True
+        )  # that of one release: of many side by side nothing is promised
         blocks = [self._releases(wide, rows, stream) for _ in range(-(-releases // times))]
         return np.concatenate(blocks)[:releases]
 

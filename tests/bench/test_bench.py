@@ -258,6 +258,10 @@ def test_coinpress_is_compared_at_one_guarantee(tmp_path):
     }
     charts = coinpress_figures.charts([300], [0.5], 1)
     assert [len(chart.panels) for chart in charts] == [3, 3, 2, 4, 2]
+    assert all(
+        "The paper's: " in chart.note and "Ours, because the axes are lost" in chart.note for chart in charts[:4]
+    )
+    assert "everything is ours. Sigma has drawn axes" in charts[4].note
     charts[-1].write(tmp_path)
     assert (tmp_path / "coinpress_extension.png").stat().st_size > 10_000
 

@@ -15,6 +15,7 @@ from dpmpc.errors import BenchFailed
 #: Modules of bench/ that are parts of benches.
 PARTS = {
     *("data_release.common", "data_release.population"),
+    "secure_sketching.mp_spdz_home",
     *("secure_sketching.plain_mpyc", "secure_sketching.real_data", "secure_sketching.runtime_tables"),
     *("secure_sketching.families", "secure_sketching.printed"),
     *("secure_sketching.simulation", "secure_sketching.synthetic", "secure_sketching.utility"),

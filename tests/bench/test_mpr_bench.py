@@ -12,7 +12,7 @@ from bench.data_release import figure3 as mpr_figure3
 from bench.data_release import population as mpr_population
 from bench.data_release import table1 as mpr_table1
 from bench.data_release.common import BGM, DGM, OLS, RMGM, SUM, THEORY, ZERO
-from bench.data_release.table1 import HALF, MEAN, RealData, findings
+from bench.data_release.table1 import CLIPPED, HALF, MEAN, RealData, findings
 from bench.registry import BENCHES
 from dpmpc import data_release as mixing
 from dpmpc.bounds import Schema
@@ -178,6 +178,17 @@ def test_a_quick_run_writes_three_files(bench, tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out == page
 
 
+def test_figure_3_a_needs_no_data_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("DPMPC_DATA", raising=False)
+    mpr_figure3.main(["--quick", "--out", str(tmp_path)])
+    told = capsys.readouterr()
+    assert "## (a) synthetic, n = 10,000" in told.out
+    assert "## (b)" not in told.out
+    assert "Panel (b), Insurance, is missing: DPMPC_DATA is not set" in told.out
+    assert "Panel (b), Insurance, is missing" in told.err
+    assert (tmp_path / "mpr_figure3.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_losses_are_in_units_of_the_labels_range():
     data = small_data()
     losses = mpr_table1.one_split(data, data.load().values, (50,), 0)[1.0]
@@ -187,6 +198,7 @@ def test_losses_are_in_units_of_the_labels_range():
     assert losses[OLS] < 0.2 * spread
     assert losses[SUM] < 2 * losses[MEAN]
     assert {THEORY, HALF, ZERO, DGM, BGM, f"{RMGM}, k = 50"} < set(losses)
+    assert losses[CLIPPED] == min(losses[CLIPPED], 4.0) <= losses[DGM]  # labels lie in [0, 1], predictions in [-1, 1]
 
 
 def test_parties_have_the_columns_evenly():
@@ -198,12 +210,13 @@ def test_parties_have_the_columns_evenly():
 
 def test_findings_compare_with_the_mean_predictor():
     losses = {name: {"mean": value, "median": 9.0} for name, value in ((DGM, 1.0), (RMGM, 1.0), (BGM, 3.0), (SUM, 0.5))}
-    losses |= {THEORY: {"mean": 2.0}, HALF: {"mean": 1.0}, MEAN: {"mean": 2.0}}
+    losses |= {CLIPPED: {"mean": 0.7}, THEORY: {"mean": 2.0}, HALF: {"mean": 1.0}, MEAN: {"mean": 2.0}}
     budget = {"epsilon": 0.3, "losses": losses, "printed": {DGM: 1.0, RMGM: 3.0, BGM: 1.0}}
-    dgm, rmgm, bgm, theory, half, total = findings({"data_sets": [{"name": "D", "budgets": [budget]}]})
+    dgm, rmgm, bgm, clipped, theory, half, total = findings({"data_sets": [{"name": "D", "budgets": [budget]}]})
     assert dgm.endswith("predictor at ε = none; in the paper at ε = 0.3.")
     assert rmgm.endswith("predictor at ε = 0.3; in the paper at ε = none.")
     assert bgm.endswith("predictor at ε = none; in the paper at ε = 0.3.")
+    assert clipped.endswith("predictor at ε = 0.3.")
     assert (theory[-7:], half[-6:], total[-6:]) == ("= none.", "= 0.3.", "= 0.3.")
 
 
@@ -212,6 +225,10 @@ def test_points_are_described():
     found = mpr_figure3.described(points)["described"]["x"]
     assert found["correlation"] == pytest.approx(-1)
     assert (found["small"], found["large"], found["large_if_small"]) == (1 / 3, 1 / 3, 1.0)
+
+
+def test_betas_are_said_to_be_a_choice():
+    assert "Ours, because its axes are lost from the text that we have: β = 0.1, 0.2, 0.5, 1." in mpr_figure2.NOTE
 
 
 def test_no_runs_are_refused(tmp_path):
