@@ -318,8 +318,8 @@ def page(content: dict[str, Any]) -> str:
     note = (
         f"Losses on held-out rows, the paper's in brackets; delta = {content['delta']:g}, {content['runs']} splits. "
         "The last three columns have public bounds, the others those of the data. "
-        f"Music Song is measured where the data folder holds {datasets.SONGS_FILE}. DGM with clipped predictions is our "
-        "reading of the paper's column, which does not say that it clips."
+        f"Music Song is measured where the data folder holds {datasets.SONGS_FILE}. DGM with clipped predictions is "
+        "our reading of the paper's column, which does not say that it clips."
     )
     ends = (f"{RMGM} on [-1, 1], public bounds, theory k", f"{RMGM} on [0, 1], the same", f"{SUM}, public bounds")
     return "\n".join([f"# {TITLE}", "", note, "", markdown((*headings, *ends), rows), "", *findings(content)])

@@ -111,7 +111,7 @@ def _filling(options: argparse.Namespace, given: Schema | None) -> float | dict[
     if options.drop_missing and options.fill_missing:
         raise InputError("drop_missing, fill_missing: both given, one of them expected")
     if options.public_count is not None and not options.drop_missing:
-        raise InputError(f"public_count: {options.public_count} given, but that is for --drop-missing")
+        raise InputError(f"public_count: {options.public_count} given, but it belongs with --drop-missing")
     if options.drop_missing and options.public_count is None:
         raise InputError(
             "drop_missing: the number of complete rows depends on the data, and a release publishes it exactly. "

@@ -276,7 +276,7 @@ def test_a_broken_calibration_is_caught(monkeypatch, what):
 
 
 def test_too_few_releases_and_impossible_failures_are_refused():
-    with pytest.raises(InputError, match="releases: 10 given, at least 1000 expected"):
+    with pytest.raises(InputError, match="releases: 10 given, a whole number >= 1000 expected"):
         audited("dgm", made("dgm"), 10)
     with pytest.raises(InputError, match="failure: 1 given"):
         audited("dgm", made("dgm"), 1000, failure=1)

@@ -176,7 +176,7 @@ def test_statistics_survive_their_description(statistic):
 @pytest.mark.parametrize(
     ("description", "message"),
     [
-        ({"name": "median"}, "statistic: 'median'"),
+        ({"name": "median"}, "statistic: name: 'median' given"),
         ({"name": "power-sum", "order": 2}, None),
         ({"name": "power-sum", "order": 2, "size": 1}, "statistic: fields of other types .* given"),
         ({"name": "power-sum", "order": 33, "zero": 0.0}, "order: 33"),
