@@ -2,6 +2,7 @@
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
+WORKERS = $(shell expr 2 \* $$(nproc))  # many tests wait for servers, so two share a core
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CORE := dpmpc/privacy/*,dpmpc/noise/*,dpmpc/sharing/*,dpmpc/encoding/*
 SOURCES := setup.py pyproject.toml $(wildcard csrc/*)
@@ -27,15 +28,15 @@ format: .venv/tested
 types: .venv/tested
 	$(BIN)/mypy
 
-unit: .venv/tested  ## on all cores; the tests of a file stay together
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+unit: .venv/tested  ## two workers a core; the tests of a file stay together
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
 
 long: .venv/tested  ## what takes longer than `make test`: the studies among the tests, then every fault
 	$(BIN)/python -m pytest --numprocesses auto --dist load --timeout 1800 -m long
 	$(MAKE) mutations
 
 coverage: .venv/tested  ## tests with the processes they start; under 95 %, or a branch of CORE left out, is a failure
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --timeout 600 --cov --cov-report=
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --timeout 600 --cov --cov-report=
 	$(BIN)/coverage report --fail-under=95
 	$(BIN)/coverage report --fail-under=100 --include='$(CORE)'
 
