@@ -31,6 +31,7 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from multiprocessing.pool import AsyncResult
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,15 @@ def require_sound(suite: Sequence[str], slow: Sequence[str]) -> None:
         raise RuntimeError(f"{failed} fails without any fault")
 
 
+def failure_of(check: AsyncResult[None]) -> str:
+    """Wait for a suite that runs without any fault; return why it fails, or nothing."""
+    try:
+        check.get(LONGEST)
+    except RuntimeError as error:
+        return str(error)
+    return ""
+
+
 def judge(mutation: Mutation, suite: Sequence[str], slow: Sequence[str]) -> dict[str, Any]:
     """Make one fault and say what became of it."""
     began = time.perf_counter()
@@ -235,13 +245,17 @@ def main() -> int:
         importlib.import_module(module)
     with multiprocessing.get_context("fork").Pool(options.jobs, maxtasksperchild=1) as pool:
         suites = sorted({faults.suite_of(mutation.file) for mutation in chosen})
-        sound = [pool.apply_async(require_sound, (suite, faults.slow)) for suite in suites]
+        sound = {suite: pool.apply_async(require_sound, (suite, faults.slow)) for suite in suites}
         tasks = [pool.apply_async(judge, (one, faults.suite_of(one.file), faults.slow)) for one in chosen]
-        for suite in sound:
-            suite.get(LONGEST)
-        print(f"{len(suites)} suites pass without faults", flush=True)
+        unsound = {suite: reason for suite, check in sound.items() if (reason := failure_of(check))}
+        print(
+            f"{len(suites) - len(unsound)} of {len(suites)} suites pass without faults", *unsound.values(), flush=True
+        )
         for mutation, task in zip(chosen, tasks, strict=True):
-            results[mutation] = result = task.get(LONGEST)
+            result = task.get(LONGEST)
+            if reason := unsound.get(faults.suite_of(mutation.file)):
+                result |= {"outcome": UNCLEAR, "by": reason}
+            results[mutation] = result
             write(faults, results)
             told = f"{result['outcome']:<10} {mutation.file}: {mutation.new.strip()!r}"
             print(f"{told}  [{result['by']}, {result['seconds']:.0f} s]", flush=True)
