@@ -38,6 +38,10 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))  # before this folder, whose own `bench` holds tests
+
+from bench import harness  # noqa: E402
+
 LISTS = Path(__file__).with_name("mutations")
 COPIED = ("dpmpc", "bench", "csrc", "tests", "docs", "examples", "setup.py", "pyproject.toml", "README.md")
 INSTALLED = {"protocols": "dpmpc/protocols"}  # a link in a checkout, which the copy follows
@@ -216,8 +220,6 @@ def page(results: Sequence[dict[str, Any]], markdown: Callable[..., str]) -> str
 
 def write(faults: Faults, results: Mapping[Mutation, dict[str, Any]]) -> str:
     """Write all outcomes that are known, so that a run that is broken off loses none; return the page."""
-    from bench import harness
-
     ordered = [results[mutation] for mutation in faults.mutations if mutation in results]
     text = page(ordered, harness.markdown)
     if len(ordered) < len(faults.mutations):
