@@ -159,3 +159,13 @@ def test_a_threshold_that_shamir_shares_do_not_have_is_refused():
     unshared = msgspec.structs.replace(task, trust=msgspec.structs.replace(task.trust, corrupt_servers=0))
     with pytest.raises(InputError, match="threshold: 0 given"):
         unshared.verify()
+
+
+@pytest.mark.parametrize("epsilon", [1e13, 1e16, 1e20, 1e100, 1e300])
+def test_at_an_epsilon_without_digits_delta_is_bounded_from_above(epsilon):
+    """At epsilon = mu^2 / 2 delta is 1/2, and the difference of two logarithms is all rounding."""
+    mu = math.sqrt(2 * epsilon)
+    assert gaussian.delta_of_mu(mu, epsilon) > 0.499
+    assert gaussian.delta_of_mu(mu * 1.001, epsilon) == 1.0
+    assert gaussian.delta_of_mu(mu * 0.999, epsilon) == 0.0
+    assert gaussian.delta_of_mu(1e-3, 1e308) == 0.0
