@@ -291,7 +291,7 @@ _LARGEST_DIRECTORY = 1 << 14  # bytes of the zip's table of contents
 _ZIP_ERRORS = (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError, OverflowError, struct.error)
 
 
-class Header(msgspec.Struct, frozen=True, omit_defaults=True):
+class Header(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """What a release file says beside its sums.
 
     Parameters

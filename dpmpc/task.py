@@ -273,6 +273,7 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
         )
 
     def _require_promise(self) -> None:
+        _ = self.scheme  # which refuses a threshold that it does not have
         _ = self.has_enough_noise  # without the words of a guarantee, which a server that verifies does not print
 
     @property

@@ -204,3 +204,12 @@ def test_whoever_trusts_a_file_may_take_longer(sound, tmp_path, capsys):
         Release.load(path, longest=60)
     assert main(["verify", str(path), "--longest", "60"]) == 2
     assert "without certificate" in capsys.readouterr().err
+
+
+def test_what_a_release_does_not_have_is_not_passed_over(sound, tmp_path):
+    members = files.members_of(sound)
+    public = {**json.loads(members[files.PUBLIC]), "approved_by": "the regulator"}
+    path = tmp_path / "release.dpmpc"
+    path.write_bytes(files.zip_of({**members, files.PUBLIC: json.dumps(public).encode()}))
+    with pytest.raises(InputError, match="unknown field `approved_by`"):
+        Release.load(path)

@@ -20,7 +20,8 @@ of at most 1/p over u; else a E^T u + e is zero for at most one a; else its prod
 who chose E and e know already. *Steps 4 and 5 cannot be cheated*: all M shares of what is opened have to lie on one
 polynomial of degree t, and the M - t > t honest ones fix which. A server that hears anything else ends the run and
 never shows its share of C. Shares of A that fit no secret, which clients may have dealt where M > 2 t + 1, end the run
-in step 4 likewise.
+in step 4 likewise. *Nobody is named*: who shows a share that does not fit may have been dealt it, by the client of a
+row, in step 1 or in step 2.
 
 Trust: up to t < M/2 servers may deviate in any way. All have to be present, and a wrong share ends the run; it is not
 corrected. Sources: Freivalds 1977 for u and v; the sacrifice of a second, random product is that of Damgård, Pastro,
@@ -67,8 +68,7 @@ async def checked_products(party: Party, task: Task, A: Words) -> Any:
     Raises
     ------
     InconsistentShares
-        If a server has altered a share, of A or of a product; nothing was opened. The error names the server where the
-        shares show which it was.
+        If a server has altered a share, of A or of a product; nothing was opened, and nobody is named.
     """
     ring = Mersenne61()
     columns = A.shape[1]
@@ -127,4 +127,10 @@ async def _open_among_servers(party: Party, task: Task, kind: Kind, share: Words
     shares = {party.pid: share}
     for peer in others:
         shares[peer] = (await party.runtime.receive_frame(peer, kind, ContentType.WORDS, share.shape)).words
-    return task.scheme.combine([shares[server] for server in range(party.servers)])
+    try:
+        return task.scheme.combine([shares[server] for server in range(party.servers)])
+    except InconsistentShares:
+        raise InconsistentShares(
+            f"products: the servers' shares of the {kind.name} do not lie on one polynomial; nothing was opened, and "
+            "nobody is named, because a share that does not fit may have been dealt so"
+        ) from None

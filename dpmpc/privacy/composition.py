@@ -160,6 +160,8 @@ def _total(numbers: Iterable[float]) -> float:
 def _least_epsilon(mu: float, pure: Sequence[float], delta: float, highest: float) -> float:
     """Halve the bracket of the epsilon at which delta is what is left (docs/mathematics.md, section 11)."""
     losses, chances = _pure_losses(pure)
+    if chances @ _delta_of_mu(mu, -losses) <= delta:  # or the bracket would shrink until floats have no smaller number
+        return 0.0
     low, high = 0.0, highest
     while high - low > _TOLERANCE * high:
         middle = (low + high) / 2

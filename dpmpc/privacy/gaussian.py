@@ -19,6 +19,9 @@ _LARGEST_MU = 1e3
 _SMALLEST_MU = 1e-9  # below, the tolerance of the search for mu takes more than 1e-5 of it
 _TAYLOR_MU = 1e-6  # below, the first term of a series has 12 digits, which a difference of tails has not
 _NO_DENSITY = 39.0  # where phi is 0 in floats
+_NO_SECOND = (
+    1e12  # epsilon above which e^epsilon Phi is less than 1e-5 of the first term, and its logarithm loses digits
+)
 _ROUNDING = 2.0**-53
 _ERFC_ERROR = 2.0**-46  # 128 roundings: of erfc and exp in C libraries (a few), of the products and the difference
 _LEAST_TAIL = 1e-290  # below, erfc has lost digits
@@ -73,6 +76,10 @@ def delta_of_mu(mu: float, epsilon: float) -> float:
         return _delta_of_small_mu(mu, epsilon / mu)
 
     from scipy.special import log_ndtr  # a server that only sketches starts without SciPy
+
+    if epsilon > _NO_SECOND:  # the first term alone, from above: a bound
+        half, ratio = mu / 2, epsilon / mu
+        return 0.0 if ratio == math.inf else math.exp(log_ndtr(half - ratio + 8 * _ROUNDING * (half + ratio)))
 
     log_first = float(log_ndtr(mu / 2 - epsilon / mu))
     log_second = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))

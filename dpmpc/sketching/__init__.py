@@ -53,7 +53,7 @@ from dpmpc.errors import InputError
 from dpmpc.sketching.dense import BernoulliMixing, GaussianProjection, Rademacher
 from dpmpc.sketching.public_matrix import PIECE, PublicMatrix
 from dpmpc.sketching.sparse import OSNAP, CountSketch, Sum
-from dpmpc.storage import malformed, rebuilt
+from dpmpc.storage import canonical, malformed, rebuilt
 
 __all__ = [
     "FAMILIES",
@@ -83,6 +83,6 @@ def sketch_from(description: Mapping[str, Any]) -> PublicMatrix:
     """
     with malformed("sketch"):
         sketch = rebuilt("sketch", FAMILIES, description, "family")
-        if sketch.describe() != dict(description):
+        if canonical(sketch.describe()) != canonical(description):  # where 1, 1.0 and true are three values
             raise InputError(f"description: {dict(description)} given, {sketch.describe()} expected")
         return sketch

@@ -88,6 +88,18 @@ def tell_one_server_another_mask(party, program):
     party.runtime.send_frame = send
 
 
+def deal_one_server_another_mask(party, program):
+    """Deal server 0 a share of the mask that does not fit those of the others."""
+    honest = party.runtime.send_frame
+
+    async def send(receiver, frame):
+        if frame.kind is Kind.MASK and receiver == 0:
+            frame = party.runtime.frame(Kind.MASK, other(frame.words))
+        await honest(receiver, frame)
+
+    party.runtime.send_frame = send
+
+
 DEEDS = {
     "alter the share": alter_the_share,
     "multiply another share": multiply_another_share,
@@ -97,6 +109,7 @@ DEEDS = {
     "open another mask": show_another(Kind.MASKED),
     "open another difference": show_another(Kind.DIFFERENCE),
     "tell one server another mask": tell_one_server_another_mask,
+    "deal one server another mask": deal_one_server_another_mask,
     "nothing": lambda party, program: None,
 }
 

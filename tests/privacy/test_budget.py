@@ -7,6 +7,7 @@ import json
 import math
 import os
 import stat
+import time
 from pathlib import Path
 
 import msgspec
@@ -380,3 +381,14 @@ def test_files_that_are_no_ledger_are_refused(tmp_path):
 def test_bad_limits(epsilon, delta):
     with pytest.raises(InputError, match=r"epsilon|delta"):
         BudgetLedger(epsilon, delta)
+
+
+def test_an_epsilon_of_zero_is_found_at_once_and_only_where_it_is_one():
+    """A bracket that shrinks towards 0 takes a thousand halvings, each of the whole grid of losses."""
+    costs, began = [Cost(mu=0.3), Cost(epsilon=0.5, delta=1e-7)], time.process_time()
+    assert composed_epsilon(costs, 0.5) == 0.0
+    assert time.process_time() - began < 5
+    pair = [Cost(epsilon=0.1), Cost(epsilon=0.1)]
+    nothing = math.tanh(0.05) / 2 + math.tanh(0.05) / 2  # at epsilon = 0: P[both +] - P[both -] of randomised response
+    assert composed_epsilon(pair, nothing * (1 + 1e-9)) == 0.0
+    assert composed_epsilon(pair, nothing * (1 - 1e-6)) > 0.0

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dpmpc import privacy
 from dpmpc.bounds import Schema
-from dpmpc.errors import GuaranteeError
+from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import DiscreteGaussian
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.privacy import gaussian
@@ -151,3 +151,21 @@ def test_a_server_verifies_an_honest_task_without_scipy(choices):
     )
     description = json.dumps(task_of(**choices).to_dict())
     subprocess.run([sys.executable, "-c", code, description], check=True, timeout=60)
+
+
+def test_a_threshold_that_shamir_shares_do_not_have_is_refused():
+    """Also by a server that prints no guarantee: noise alone says nothing of the shares."""
+    task = task_of(sharing="shamir")
+    unshared = msgspec.structs.replace(task, trust=msgspec.structs.replace(task.trust, corrupt_servers=0))
+    with pytest.raises(InputError, match="threshold: 0 given"):
+        unshared.verify()
+
+
+@pytest.mark.parametrize("epsilon", [1e13, 1e16, 1e20, 1e100, 1e300])
+def test_at_an_epsilon_without_digits_delta_is_bounded_from_above(epsilon):
+    """At epsilon = mu^2 / 2 delta is 1/2, and the difference of two logarithms is all rounding."""
+    mu = math.sqrt(2 * epsilon)
+    assert gaussian.delta_of_mu(mu, epsilon) > 0.499
+    assert gaussian.delta_of_mu(mu * 1.001, epsilon) == 1.0
+    assert gaussian.delta_of_mu(mu * 0.999, epsilon) == 0.0
+    assert gaussian.delta_of_mu(1e-3, 1e308) == 0.0

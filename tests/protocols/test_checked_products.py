@@ -51,10 +51,13 @@ def test_a_server_that_lies_ends_the_run_and_nothing_is_opened(tmp_path, deed, s
     assert not opened_by(tmp_path, liars)
 
 
-def test_of_five_servers_the_one_that_shows_another_mask_is_named(tmp_path):
-    with pytest.raises(InconsistentShares, match="party 3 is wrong") as failure:
-        moment_run(tmp_path, "open another mask", [3], servers=5)
-    assert failure.value.party == 3
+@pytest.mark.parametrize("deed", ["deal one server another mask", "deal no shares", "open another mask"])
+def test_of_five_servers_none_is_named_for_a_share_that_it_was_dealt(tmp_path, deed):
+    """A liar that deals server 0 what does not fit would otherwise have it blamed; so nobody is named at all."""
+    with pytest.raises(InconsistentShares, match="nobody is named") as failure:
+        moment_run(tmp_path, deed, [4 if deed == "deal no shares" else 1], servers=5)
+    assert failure.value.party is None
+    assert not opened_by(tmp_path, [1, 4])
 
 
 @pytest.mark.parametrize("servers", [3, 4])

@@ -489,3 +489,10 @@ def test_the_kernel_checks_its_buffers():
         matrix.entries(0, np.zeros((3, 4), np.uint32))
     with pytest.raises(ValueError, match="copies <= rows"):
         kernel.Matrix("independent", (1, 2, 3, 4), 2, 3)
+
+
+@pytest.mark.parametrize("changed", [{"rows": True}, {"sparsity": 1.0}, {"balanced": 1}])
+def test_a_description_with_numbers_of_another_kind_is_refused(changed):
+    """1, 1.0 and true are equal in Python and three values in JSON, of which digests are made."""
+    with pytest.raises(InputError, match="expected"):
+        sketch_from({**Sum(5).describe(), **changed})
