@@ -260,7 +260,7 @@ class ReleaseSpec(msgspec.Struct, frozen=True, kw_only=True):
             As in the class.
         **choices
             The fields of `TrustModel`, `Mechanism` and `Sketch` by their names, with ``sketch`` for the kind of
-            sketch, and the remaining fields of this class.
+            sketch, and the remaining fields of this class: ``servers=5, noise_by="servers", sketch="osnap"``.
 
         Raises
         ------
