@@ -67,7 +67,7 @@ wheel: .venv/tested  ## build sdist and wheel, then install the wheel in a new e
 	cd build/wheel-check && bin/dpmpc doctor --network && bin/dpmpc demo --clients 20000 --delta 1e-6
 
 .venv/installed: $(SOURCES) | .venv/bin/python
-	@echo "compiling the kernels and installing what dpmpc needs in .venv: a minute or two"
+	@echo "compiling the kernels and installing what dpmpc needs in .venv: two to five minutes"
 	$(PIP) install --editable '.[parquet]'
 	touch $@
 

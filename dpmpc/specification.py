@@ -40,7 +40,7 @@ FRACTIONAL_BITS = 16
 STATIC_FAILURE = 2.0**-60  # chance that more of a static coalition meet in some row of a matrix than accounted for
 MATRICES = 16  # that the servers of a collection may draw from one toss; any of them may be the one that is taken
 SHARE_LIMIT = 4e9
-RADIUS = choice("Clip rows, scaled by their bounds, to this L2 norm; None for no such limit.", symbol="C")
+RADIUS = choice("Clip rows, scaled by their bounds, to this L2 norm; no such limit by default.", symbol="C")
 
 
 class Budget(msgspec.Struct, frozen=True):
@@ -74,7 +74,7 @@ class TrustModel(msgspec.Struct, frozen=True):
     corrupt_servers: Annotated[
         int | None,
         choice(
-            "Servers that may pool their shares; None for as many as the shares allow: all but one with additive "
+            "Servers that may pool their shares; by default as many as the shares allow: all but one with additive "
             "shares, fewer than half with Shamir's.",
             command=False,
         ),
@@ -181,9 +181,9 @@ class Mechanism(msgspec.Struct, frozen=True):
             *SHARINGS,
         ),
     ] = "additive"
-    ring: Annotated[str | None, choice("Integers that shares are made of; None for what `sharing` needs.", *RINGS)] = (
-        None
-    )
+    ring: Annotated[
+        str | None, choice("Integers that shares are made of; by default what `sharing` needs.", *RINGS)
+    ] = None
     fractional_bits: Annotated[int, choice("Bits behind the point of the fixed-point encoding.", command=False)] = (
         FRACTIONAL_BITS
     )
@@ -200,9 +200,9 @@ class Sketch(msgspec.Struct, frozen=True):
             *SKETCHES,
         ),
     ] = "auto"
-    rows: Annotated[int | None, choice("Rows k of the sketch; None for what suits the purpose.", symbol="K")] = None
+    rows: Annotated[int | None, choice("Rows k of the sketch; by default what suits the purpose.", symbol="K")] = None
     sparsity: Annotated[
-        int | None, choice("Rows s of the sketch that each client hits, with 'osnap'; None for 4.", symbol="S")
+        int | None, choice("Rows s of the sketch that each client hits, with 'osnap'; 4 by default.", symbol="S")
     ] = None
     balanced: Annotated[
         bool, choice("Whether every copy hits every row of the sketch equally often.", command=False)
@@ -260,7 +260,7 @@ class ReleaseSpec(msgspec.Struct, frozen=True, kw_only=True):
             As in the class.
         **choices
             The fields of `TrustModel`, `Mechanism` and `Sketch` by their names, with ``sketch`` for the kind of
-            sketch, and the remaining fields of this class.
+            sketch, and the remaining fields of this class: ``servers=5, noise_by="servers", sketch="osnap"``.
 
         Raises
         ------

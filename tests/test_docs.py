@@ -1,5 +1,7 @@
 """What the pages show is what runs; the notebooks run, and are those of their programs."""
 
+import doctest
+import importlib
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -37,6 +39,15 @@ def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])  # a page may add to it
     run_page(page, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "module", ["estimators.ridge", "estimators.low_rank", "estimators.moments", "planning.designing"]
+)
+def test_the_examples_of_docstrings_run(module):
+    outcome = doctest.testmod(importlib.import_module(f"dpmpc.{module}"))
+    assert outcome.attempted > 0
+    assert outcome.failed == 0
 
 
 def test_a_wrong_block_is_noticed(tmp_path):

@@ -155,7 +155,8 @@ def _identity(options: argparse.Namespace) -> None:
         shutil.rmtree(folder)
         raise
     print(f"{folder / CERTIFICATE_FILE}: the certificate, public: give it to whoever writes the task file")
-    print(f"SHA-256 {fingerprint(certificate)}: read this out to them, by another channel")
+    print("its SHA-256 fingerprint, to be read out to them by another channel:")
+    print(fingerprint(certificate))
 
 
 def _collection(options: argparse.Namespace) -> None:

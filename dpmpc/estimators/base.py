@@ -39,7 +39,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     epsilon, delta : float
         Budget of the release that `fit` makes; delta = 0 with ``noise="discrete-laplace"``.
     bounds : Schema, pair, dict, path or None
-        Public bounds of the columns, target included; None where the data is already in [-1, 1].
+        Public bounds of the columns, target included; None where the data is already in [-1, 1]. A dict has a pair
+        (lower, upper) for each name: a data frame's columns keep their names, an array's are called "x0", "x1", ...,
+        and the target "y". A path is that of a bounds file (docs/how-to/own-csv.md).
     threads : int
         Threads of the kernels.
     simulation_seed : int, optional

@@ -54,6 +54,16 @@ class LowRankApproximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Pr
         The same names, where the columns of X or of the release had names of their own.
     release_ : Release or GramRelease
         What the servers opened; any other rank can be had from it at no cost.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpmpc import LowRankApproximation
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.outer(rng.uniform(-1, 1, 50_000), [1.0, 0.5, -0.2])  # all rows lie on one line
+    >>> fit = LowRankApproximation(n_components=1, epsilon=1.0, delta=1e-6, bounds=(-1, 1)).fit(X)
+    >>> np.abs(fit.components_).round(1)
+    array([[0.9, 0.4, 0.2]])
     """
 
     n_components: int = 3

@@ -61,6 +61,15 @@ class FrequencyMoment(PrivateEstimator):
         What was measured.
     release_ : Release
         What the servers opened.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpmpc import FrequencyMoment
+    >>> ages = np.random.default_rng(0).integers(18, 80, 50_000)
+    >>> fit = FrequencyMoment(order=1, epsilon=1.0, delta=1e-6, bounds=(18, 80)).fit(ages)
+    >>> bool(abs(fit.moment_ / len(ages) - ages.mean()) < 0.1)  # the mean age, to a tenth of a year
+    True
     """
 
     order: int = 2

@@ -153,6 +153,18 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         safe inverse.
     model_ : LinearModel
         The fit in normalised units.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpmpc import RidgeRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 10, (50_000, 2))
+    >>> y = 3 * X[:, 0] - X[:, 1] + rng.standard_normal(50_000)
+    >>> bounds = {"x0": (0, 10), "x1": (0, 10), "y": (-15, 35)}  # publicly known, not read off the data
+    >>> model = RidgeRegression(epsilon=1.0, delta=1e-6, bounds=bounds).fit(X, y)
+    >>> model.coef_.round(0)
+    array([ 3., -1.])
     """
 
     alpha: float | str = 1.0

@@ -62,6 +62,9 @@ def _require_array(x: Any) -> Any:
 async def sketch(S: PublicMatrix, x: Any, *, first: int = 0, threads: int = 1) -> Any:
     """Return the secure array of ``S.apply(x)``: unscaled, exact, and computed without a message.
 
+    It adds no noise and promises no privacy: rows have to be noised before, as in ``protocols/native_transform.py``.
+    `shared` makes the secure array of words or floats, `open_sketch` opens and scales the result.
+
     Parameters
     ----------
     S : PublicMatrix

@@ -178,6 +178,11 @@ class Link(asyncoro.MessageExchanger):  # type: ignore[misc]
             self._resumed.set_result(None)
         self._resumed = None
 
+    def close_connection(self) -> None:
+        """Close the link, unless it is closing: Python 3.11.2 cannot abort a TLS transport that was closed twice."""
+        if not self.transport.is_closing():
+            super().close_connection()
+
     def connection_lost(self, error: Exception | None) -> None:
         """The link is gone: fine after a farewell on both sides, the end of the run otherwise."""
         self.closed.set_result(None)

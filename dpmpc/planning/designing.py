@@ -30,17 +30,19 @@ DEFAULT_SPARSITY = 4
 
 
 def design(spec: ReleaseSpec) -> Task:
-    """Make the task of one release.
+    """Make the task of one release: choose the public matrix and the noise that give the budget.
+
+    No data is needed, and none is read.
 
     Parameters
     ----------
     spec : ReleaseSpec
-        What is wanted of it.
+        What is wanted of it. `ReleaseSpec.of` builds one from keywords.
 
     Returns
     -------
     Task
-        Verified.
+        Everything public about the release, verified: its noise gives the budget, and no sum wraps around.
 
     Raises
     ------
@@ -48,6 +50,14 @@ def design(spec: ReleaseSpec) -> Task:
         If a choice is not possible, alone or together with another.
     GuaranteeError, OverflowRisk
         If no noise gives the budget, or sums might wrap around.
+
+    Examples
+    --------
+    >>> from dpmpc import ReleaseSpec, Schema, design
+    >>> schema = Schema.unit(["age", "hours", "income"])
+    >>> task = design(ReleaseSpec.of(schema, clients=20_000, epsilon=1.0, delta=1e-6, servers=2))
+    >>> print(str(task.guarantee).splitlines()[0])
+    (1, 1e-06)-differential privacy for each of 20,000 clients
     """
     schema, clients, mechanism = spec.schema, spec.clients, spec.mechanism
     epsilon, delta, noise = spec.budget.epsilon, spec.budget.delta, mechanism.noise

@@ -463,6 +463,32 @@ def message(label, payload=b""):
     return label.to_bytes(8, "little", signed=True) + len(payload).to_bytes(4, "little") + payload
 
 
+def test_a_link_is_closed_once_and_can_be_aborted_after():
+    class OldTLSTransport:
+        """Python 3.11.2's: a second `close` forgets the connection, and `abort` then ends in an AttributeError."""
+
+        def __init__(self):
+            self.deeds = []
+
+        def is_closing(self):
+            return bool(self.deeds)
+
+        def close(self):
+            assert not self.deeds
+            self.deeds.append("close")
+
+        def abort(self):
+            self.deeds.append("abort")
+
+    one, _ = link()
+    one.transport = OldTLSTransport()
+    one.close_connection()
+    one.close_connection()
+    one.transport.abort()
+    one.close_connection()
+    assert one.transport.deeds == ["close", "abort"]
+
+
 def test_unread_messages_are_bounded_in_number():
     one, failures = link()
     one.data_received(b"".join(message(label) for label in range(1, MOST_UNREAD + 1)))
