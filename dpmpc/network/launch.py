@@ -51,7 +51,7 @@ from dpmpc.network.settings import (
 )
 
 _EVIDENCE = ("PartyImpersonated", "MalformedFrame", "BatchMismatch", "Equivocation", "InconsistentShares")
-_BY_WEIGHT = (_EVIDENCE, ("PartyMissing",), ("PartyLost",))
+_BY_WEIGHT = (_EVIDENCE, ("PartyMissing",), ("ProtocolFailure",), ("PartyLost",))  # last what follows from others
 
 
 @dataclasses.dataclass(frozen=True)

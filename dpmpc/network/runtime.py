@@ -318,7 +318,8 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
             self.fail(error)
         elif isinstance(error, Exception) and not self._failed.done():
             _logger.error("%s", context["message"], exc_info=error)
-            self.fail(ProtocolFailure(f"party {self.pid} failed: {type(error).__name__}: {error}", self.pid))
+            # Whoever dealt this party what does not fit may be to blame, so that nobody is named.
+            self.fail(ProtocolFailure(f"a computation of party {self.pid} broke off: {type(error).__name__}: {error}"))
         else:
             _logger.debug("while ending: %s", context["message"], exc_info=error)
 

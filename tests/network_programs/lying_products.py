@@ -68,6 +68,23 @@ def deal_no_shares(party, program):
     thresha.random_split = split
 
 
+def deal_another_number(change):
+    """Deal server 0 a share of a product with another number of elements."""
+
+    def deed(party, program):
+        thresha = backend.mpyc_runtime.thresha
+        honest = thresha.random_split
+
+        def split(field, s, t, m):
+            shares = honest(field, s, t, m)
+            shares[0] = change(shares[0])
+            return shares
+
+        thresha.random_split = split
+
+    return deed
+
+
 def show_another(kind):
     def deed(party, program):
         honest = party.runtime.frame
@@ -106,6 +123,8 @@ DEEDS = {
     "multiply another mask": multiply_another_mask,
     "deal another product": deal_another_product,
     "deal no shares": deal_no_shares,
+    "deal too few": deal_another_number(lambda share: share[:-1]),
+    "deal too many": deal_another_number(lambda share: [*share, 5]),
     "open another mask": show_another(Kind.MASKED),
     "open another difference": show_another(Kind.DIFFERENCE),
     "tell one server another mask": tell_one_server_another_mask,

@@ -6,7 +6,7 @@ import pytest
 from dpmpc import networked
 from dpmpc.bounds import Column, Schema
 from dpmpc.client import share_batch
-from dpmpc.errors import InconsistentShares
+from dpmpc.errors import InconsistentShares, ProtocolFailure
 from dpmpc.mpyc.checked import _times
 from dpmpc.protocols import unopened_moment, unopened_ridge
 from dpmpc.randomness import Stream
@@ -58,6 +58,15 @@ def test_of_five_servers_none_is_named_for_a_share_that_it_was_dealt(tmp_path, d
         moment_run(tmp_path, deed, [4 if deed == "deal no shares" else 1], servers=5)
     assert failure.value.party is None
     assert not opened_by(tmp_path, [1, 4])
+
+
+@pytest.mark.parametrize("deed", ["deal too few", "deal too many"])
+def test_a_share_of_another_length_has_nobody_named(tmp_path, deed):
+    """MPyC breaks off at the server that was dealt it, which is not to blame."""
+    with pytest.raises(ProtocolFailure) as failure:
+        moment_run(tmp_path, deed, [1], servers=3)
+    assert failure.value.party is None
+    assert not opened_by(tmp_path, [1])
 
 
 @pytest.mark.parametrize("servers", [3, 4])
