@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
 
 import dpmpc
-from dpmpc.cli import audit, bounds, collection, demo, doctor, fit, mix, parties, plan, release
+from dpmpc.cli import audit, bounds, collection, demo, doctor, fit, mix, parties, plan, read, release
 from dpmpc.errors import DpmpcError, InputError
 from dpmpc.untrusted import harmless
 
@@ -103,6 +103,6 @@ def parser() -> argparse.ArgumentParser:
     top = Parser(prog="dpmpc", description="Differentially private models; no server sees a row.")
     top.add_argument("--version", action="version", version=f"dpmpc {dpmpc.__version__}")
     commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for group in (demo, fit, plan, bounds, mix, parties, collection, release, audit, doctor):
+    for group in (demo, fit, plan, bounds, mix, parties, collection, release, read, audit, doctor):
         group.add_commands(commands)
     return top

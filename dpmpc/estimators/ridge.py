@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpmpc.arguments import documented
 from dpmpc.contributions import SecondMoments
 from dpmpc.errors import InputError
-from dpmpc.estimators.base import LinearPredictor, PrivateLinearModel, column_index, in_units, table_of
+from dpmpc.estimators.base import LinearPredictor, PrivateLinearModel, chosen_columns, column_index, in_units, table_of
 from dpmpc.estimators.inference import Inference, infer
 from dpmpc.estimators.scikit import name_features, remember_features
 from dpmpc.estimators.summary import Summary
@@ -205,8 +205,9 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
             The columns to predict it from, in the order of `coef_`; by default all others.
         """
         self.check_parameters()
-        self.selected_ = selected = _selected(release, release.columns[column_index(release.columns, target)], features)
-        position = column_index(selected.columns, target if features is None else -1)
+        name = release.columns[column_index(release.columns, target)]
+        self.selected_ = selected = release.select(chosen_columns(release.columns, name, features))
+        position = selected.columns.index(name)
         noisy = selected.gram()
         gram = noisy if self.debias == "never" else noisy.debiased(position, fit_intercept=self.fit_intercept)
         self.debiased_ = gram is not noisy
@@ -360,21 +361,6 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
             return 0.0
         lowest = gram.smallest_eigenvalue(target, fit_intercept=self.fit_intercept)
         return max(0.0, margin * gram.fluctuation - lowest)
-
-
-def _selected(release: Release | GramRelease, target: str, features: Sequence[str] | None) -> GramSource:
-    """Return the columns that a fit uses, or refuse features that are unknown, repeated or the target."""
-    if features is None:
-        return release
-    if isinstance(features, str):
-        raise InputError(f"features: {features!r} given, a list of names expected")
-    for name in features:
-        if name == target or name not in release.columns:
-            others = ", ".join(each for each in release.columns if each != target)
-            raise InputError(f"features: {name!r} given, some of {others} expected")
-    if len(set(features)) < len(features) or not features:
-        raise InputError(f"features: {', '.join(features) or 'none'} given, at least one, each once, expected")
-    return release.select((*features, target))
 
 
 def _opened(release: GramSource, what: str) -> Release | SelectedColumns:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -159,11 +159,18 @@ def reading(file: str) -> str:
     )
 
 
-def recipe(file: str, model: str, parameters: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+def recipe(
+    file: str,
+    model: str,
+    parameters: Mapping[str, Any],
+    result: Mapping[str, Any],
+    features: Sequence[str] | None = None,
+) -> str:
     """Return the lines of Python that compute the result from the release's file."""
     name = _CLASSES[model]
     given = ", ".join(f"{key}={value!r}" for key, value in parameters.items())
     target = f", target={result['target']!r}" if model == "ridge" else ""
+    target += f", features={list(features)!r}" if features is not None else ""
     return "\n".join(
         [
             f"from dpmpc import {name}",
