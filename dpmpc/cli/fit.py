@@ -42,6 +42,11 @@ def add_commands(commands: Any) -> None:
     fit.add_argument(
         "--public-count", type=int, metavar="N", help="with --drop-missing: how many are left, if that is public anyway"
     )
+    fit.add_argument(
+        "--compare",
+        action="store_true",
+        help="show how the result compares with what the data itself gives: not private, for whoever owns the data",
+    )
     fit.add_argument("--out", metavar="DIR", help="write release, result and report to a new directory")
     _add_model_options(fit)
     add_task_options(fit)
@@ -95,7 +100,7 @@ def _fit(options: argparse.Namespace) -> None:
     public = schema(given, table.names)
     choices = analysis.choices(task_choices(options), public)
     task = design(ReleaseSpec.of(public, len(table), options.epsilon, options.delta, **choices))
-    networked, fields, parts = run_and_fit(task, table, options, analysis, began=began)
+    networked, fields, parts = run_and_fit(task, table, options, analysis, began=began, compare=options.compare)
     if out is not None:
         write_outputs(out, fields, parts, networked.release, _page(networked, fields, analysis, options))
     print_result(fields if options.json else parts)
@@ -137,9 +142,9 @@ def _page(networked: Any, fields: dict[str, Any], analysis: Any, options: argpar
 
 
 def run_and_fit(
-    task: Any, table: Any, options: argparse.Namespace, analysis: Any, *, began: float
+    task: Any, table: Any, options: argparse.Namespace, analysis: Any, *, began: float, compare: bool
 ) -> tuple[Any, dict[str, Any], list[Any]]:
-    """Run the model's program, and say how its answer compares with what the data at hand would give."""
+    """Run the model's program, and say what it found; with `compare` also beside what the data at hand would give."""
     from dpmpc.networked import run
     from dpmpc.randomness import stream_for
     from dpmpc.render import fit as report
@@ -161,8 +166,12 @@ def run_and_fit(
     fields = report.fit_fields(
         networked,
         analysis.name,
-        findings.result,
+        {**findings.result, "not_private": findings.not_private},
         features=analysis.features(table),
         wall_s=wall_s,
     )
-    return networked, fields, report.fit_parts(networked, findings.parts, wall_s=wall_s)
+    return (
+        networked,
+        fields,
+        report.fit_parts(networked, [*findings.parts, *(findings.compared if compare else [])], wall_s=wall_s),
+    )
