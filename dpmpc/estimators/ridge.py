@@ -9,6 +9,7 @@ penalty. The estimate is itself noisy, and unbiased only for Gaussian noise.
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -17,11 +18,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpmpc.arguments import documented
 from dpmpc.contributions import SecondMoments
-from dpmpc.errors import InputError
+from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.estimators.base import LinearPredictor, PrivateLinearModel, chosen_columns, column_index, in_units, table_of
 from dpmpc.estimators.inference import Inference, infer
 from dpmpc.estimators.scikit import name_features, remember_features
 from dpmpc.estimators.summary import Summary
+from dpmpc.estimators.usefulness import why_not_useful
 from dpmpc.linear_algebra import LinearModel, exact_gram, solve_ridge
 from dpmpc.release import GramRelease, GramSource, NoisyGram, Release, SelectedColumns
 from dpmpc.specification import describe
@@ -218,7 +220,18 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         self.feature_names_ = tuple(name for name in selected.columns if name != self.target_)
         name_features(self, self.feature_names_)
         self.coef_, self.intercept_ = self.in_units(self.model_)
+        for text in self.why_not_useful():
+            warnings.warn(text, UtilityWarning, stacklevel=2)
         return self
+
+    def why_not_useful(self) -> list[str]:
+        """Return what `fit_release` has warned of, from the release alone: numbers and remedies."""
+        return why_not_useful(
+            self.selected_,
+            None if isinstance(self.release_, GramRelease) else self.inference(),
+            asked=None if isinstance(self.alpha, str) else float(self.alpha),
+            used=self.alpha_,
+        )
 
     def inference(self, level: float = 0.95, *, target: str = "population", errors: str = "homoscedastic") -> Inference:
         """Compute standard errors and confidence intervals of the unpenalised coefficients, from the release alone.

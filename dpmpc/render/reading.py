@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -21,9 +22,8 @@ from dpmpc.contributions import ItemSketch, PowerSum, Rows, SecondMoments
 from dpmpc.data_release import BGM, DGM, RMGM, MixedRelease
 from dpmpc.data_release.estimators import MixingRegression
 from dpmpc.data_release.outlook import Outlook
-from dpmpc.errors import InputError
+from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.estimators import FrequencyMoment, RidgeRegression
-from dpmpc.estimators.summary import HOPELESS
 from dpmpc.number_tables import NumberTable
 from dpmpc.release import Release
 from dpmpc.render.about import About
@@ -172,7 +172,7 @@ def _of_sums(release: Release, about: About, file: str, wish: Wish) -> Reading:
         f"{release_text(release.task)}.",
         tables,
         notes,
-        [HOPELESS] if analysed is not None and analysed.hopeless else [],
+        fields.get("warnings", []),
         str(release.guarantee),
         {
             **_about_fields(about),
@@ -190,7 +190,9 @@ _Parts: TypeAlias = "tuple[list[NumberTable], list[str], dict[str, Any], Analyse
 def _regression(release: Release, wish: Wish) -> _Parts:
     """Regress a column on others."""
     assert wish.target is not None
-    model = RidgeRegression().fit_release(release, wish.target, features=wish.features)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UtilityWarning)  # they are told with the reading
+        model = RidgeRegression().fit_release(release, wish.target, features=wish.features)
     summary = model.summary(wish.level, groups=wish.groups)
     result = {
         "target": model.target_,
@@ -202,7 +204,8 @@ def _regression(release: Release, wish: Wish) -> _Parts:
     ridge = {name: result[name] for name in ("alpha", "coefficients", "intercept")}
     parameters = {"alpha": model.alpha, "fit_intercept": model.fit_intercept}
     analysed = Analysed("ridge", parameters, result, wish.features)
-    return [summary.coefficients], [], {**summary.to_dict(), "ridge": ridge}, analysed
+    fields = {**summary.to_dict(), "ridge": ridge, "warnings": model.why_not_useful()}
+    return [summary.coefficients], [], fields, analysed
 
 
 def _measures(release: Release) -> _Parts:
@@ -245,7 +248,7 @@ def _of_mixed(release: MixedRelease, file: str, wish: Wish) -> Reading:
     }
     tables: list[NumberTable] = []
     notes: list[str] = []
-    warnings: list[str] = []
+    told: list[str] = []
     if wish.target is None:
         notes.append(_hint(release.columns))
     else:
@@ -256,7 +259,7 @@ def _of_mixed(release: MixedRelease, file: str, wish: Wish) -> Reading:
         ridge = _MIXED_RIDGE if wish.ridge is None else wish.ridge
         fitted = REGRESSIONS[method](ridge=ridge).fit_release(release, wish.target, features=wish.features)
         outlook = Outlook.of(method, release, fitted.target_, fitted.feature_names_)
-        warnings += [_too_noisy(release, outlook)] if outlook.too_noisy else []
+        told += [_too_noisy(release, outlook)] if outlook.too_noisy else []
         coefficients = dict(zip(fitted.feature_names_, map(float, fitted.coef_), strict=True))
         names, values = [*coefficients, "intercept"], [*coefficients.values(), float(fitted.intercept_)]
         title = f"{fitted.target_}, by {method}, in the columns' units"
@@ -278,10 +281,10 @@ def _of_mixed(release: MixedRelease, file: str, wish: Wish) -> Reading:
         released,
         tables,
         notes,
-        warnings,
+        told,
         str(promised),
         fields,
-        lambda: mixed_page(release, file=file, fitted=tables, warnings=warnings),
+        lambda: mixed_page(release, file=file, fitted=tables, warnings=told),
     )
 
 
