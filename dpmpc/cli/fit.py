@@ -82,7 +82,7 @@ def _penalty(text: str) -> float | str:
 
 
 def _fit(options: argparse.Namespace) -> None:
-    from dpmpc.bounds import Schema, schema
+    from dpmpc.bounds import Schema, schema, warn_of_bounds
     from dpmpc.cli.fit_models import fit_model_of
     from dpmpc.planning import ReleaseSpec, design
     from dpmpc.tables import read_table
@@ -98,6 +98,7 @@ def _fit(options: argparse.Namespace) -> None:
         table = table.with_public_count(options.public_count)
     analysis.check(table)
     public = schema(given, table.names)
+    warn_of_bounds(public, table.values)
     choices = analysis.choices(task_choices(options), public)
     task = design(ReleaseSpec.of(public, len(table), options.epsilon, options.delta, **choices))
     networked, fields, parts = run_and_fit(task, table, options, analysis, began=began, compare=options.compare)

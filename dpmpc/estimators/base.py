@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 from dpmpc import simulation
 from dpmpc.arguments import documented
-from dpmpc.bounds import Bounds, Schema, check_table, schema
+from dpmpc.bounds import Bounds, Schema, check_table, schema, warn_of_bounds
 from dpmpc.errors import InputError
 from dpmpc.estimators.scikit import rows_like_fitted, target_of, warn_in_selection
 from dpmpc.linear_algebra import LinearModel
@@ -100,7 +100,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Simulate the clients who own the table's rows and the servers, in this process; return what they release."""
         warn_in_selection()
         table.require_public_count()
-        spec = self.specification(schema(self.bounds, table.names), len(table))
+        public = schema(self.bounds, table.names)
+        warn_of_bounds(public, table.values, self.bounds, stacklevel=3)
+        spec = self.specification(public, len(table))
         return simulation.run(design(spec), table.values, stream=stream_for(spec.simulation_seed), threads=self.threads)
 
 

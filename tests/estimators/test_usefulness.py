@@ -61,3 +61,15 @@ def test_fit_prints_each_in_a_line(tmp_path, capsys):
     told = capsys.readouterr().err.splitlines()
     assert any(line.startswith("dpmpc: warning: epsilon = 20 given") for line in told)
     assert not any("ridge.py" in line for line in told)
+
+
+def test_bounds_that_clip_and_one_pair_for_all_are_said():
+    rng = np.random.default_rng(2)
+    X, y = rng.uniform(-1, 1, (2_000, 2)) * [1, 0.5], rng.uniform(-0.5, 0.5, 2_000)
+    with pytest.warns(UtilityWarning) as caught:
+        RidgeRegression(bounds=(-0.8, 0.8), simulation_seed=0).fit(X, y)
+    said = [str(each.message) for each in caught]
+    assert "bounds: one pair (-0.8, 0.8) for 3 columns" in said[0]
+    share = np.mean(np.abs(X[:, 0]) > 0.8)
+    assert said[1].startswith(f"bounds of 'x0' clip {share:.1%} of its cells")
+    assert not any("'x1'" in text or "'y'" in text for text in said)
