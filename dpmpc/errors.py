@@ -14,6 +14,10 @@ class PrivacyWarning(UserWarning):
     """What is being done is allowed, and costs more privacy than it may seem to."""
 
 
+class UtilityWarning(UserWarning):
+    """What was asked is done, and its result may be worth little; the message holds the number and the remedy."""
+
+
 class DpmpcError(Exception):
     """Root of the errors below."""
 

@@ -13,13 +13,15 @@ import functools
 import math
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc import storage as release_file
+from dpmpc.bounds import Schema
 from dpmpc.contributions import Rows, SecondMoments
+from dpmpc.description import Description, describe_moments
 from dpmpc.errors import InputError, PrivacyWarning
 from dpmpc.privacy import Guarantee
 from dpmpc.privacy.notebook import facts_html
@@ -40,13 +42,36 @@ class GramSource(abc.ABC):
         return self.task.guarantee
 
     @property
+    def schema(self) -> Schema:
+        """Public bounds of the columns."""
+        return self.task.schema
+
+    @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the clients' columns."""
-        return self.task.schema.names
+        """Names of the columns."""
+        return self.schema.names
+
+    @property
+    def clients(self) -> int:
+        """Number of clients."""
+        return self.task.clients
+
+    @property
+    def noise_variance(self) -> NDArray[np.float64]:
+        """Variance of the noise in each row's entries, float64 (k,), in the units of the scaled, normalised sketch."""
+        return self.task.noise_variance
 
     @abc.abstractmethod
     def gram(self) -> NoisyGram:
         """Return the noisy Gram matrix of (1, z), in normalised units."""
+
+    @abc.abstractmethod
+    def noisy(self, matrix: NDArray[np.float64], columns: tuple[str, ...]) -> NoisyGram:
+        """Say how noisy a part of the Gram matrix is that belongs to (1, some columns)."""
+
+    def select(self, columns: Sequence[str]) -> GramSource:
+        """Return some of the columns, in the order given, as estimators read them: post-processing."""
+        return self if tuple(columns) == self.columns else SelectedColumns(self, self.schema.select(columns))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -70,11 +95,6 @@ class Release(GramSource):
             raise InputError(f"sums: {self.sums.dtype} {self.sums.shape} given, int64 {expected} expected")
 
     @property
-    def clients(self) -> int:
-        """Number of clients."""
-        return self.task.clients
-
-    @property
     def unit(self) -> float:
         """Value of one integer unit of `sums` in the scaled, normalised sketch: scale / 2^f."""
         return self.task.unit
@@ -83,11 +103,6 @@ class Release(GramSource):
     def sketch(self) -> NDArray[np.float64]:
         """S Z + noise, float64 (k, width), scaled by 1/sqrt(s), in normalised units (columns mapped to [-1, 1])."""
         return np.asarray(self.sums * self.unit, dtype=np.float64)
-
-    @property
-    def noise_variance(self) -> NDArray[np.float64]:
-        """Variance of the noise in each row's entries, float64 (k,), in the units of `sketch`."""
-        return self.task.noise_variance
 
     @functools.cached_property
     def ones(self) -> NDArray[np.float64]:
@@ -105,12 +120,35 @@ class Release(GramSource):
         if not isinstance(self.task.statistic, Rows | SecondMoments):
             raise InputError(f"release: of a {self.task.statistic.name} given, of rows or second moments expected")
         if isinstance(self.task.statistic, SecondMoments):
-            moments = self.sketch[0]
-            matrix = SecondMoments.matrix(moments, len(self.columns), self.clients)
-            # A symmetric matrix whose off-diagonal entries have variance v/2 has norm near sqrt(v/2) 2 sqrt(p).
-            spread = math.sqrt(float(self.noise_variance[0]) / 2) * 2 * math.sqrt(len(self.columns) + 1)
-            return NoisyGram(matrix, self.columns, bias=0.0, fluctuation=spread)
+            matrix = SecondMoments.matrix(self.sketch[0], len(self.columns), self.clients)
+            return self.noisy(matrix, self.columns)
         return NoisyGram.of_rows(self.ones, self.sketch, self.noise_variance, self.columns)
+
+    def noisy(self, matrix: NDArray[np.float64], columns: tuple[str, ...]) -> NoisyGram:
+        """Say how noisy a part of the Gram matrix is that belongs to (1, some columns)."""
+        if isinstance(self.task.statistic, SecondMoments):
+            # A symmetric matrix whose off-diagonal entries have variance v/2 has norm near sqrt(v/2) 2 sqrt(p).
+            spread = math.sqrt(float(self.noise_variance[0]) / 2) * 2 * math.sqrt(len(columns) + 1)
+            return NoisyGram(matrix, columns, bias=0.0, fluctuation=spread)
+        return NoisyGram.of_product(matrix, self.noise_variance, columns)
+
+    def describe(self, *, of: str = "population") -> Description:
+        """Return means, standard deviations and correlations with standard errors; costs no privacy.
+
+        Parameters
+        ----------
+        of : {"population", "sample"}
+            What standard errors cover: sampling and noise, or the noise alone.
+
+        Raises
+        ------
+        InputError
+            If something else than second moments was released.
+        """
+        if not isinstance(self.task.statistic, SecondMoments):
+            raise InputError(f"release: of {self.task.statistic.name} given, of second moments expected (sketch='sum')")
+        variance = float(self.noise_variance[0])
+        return describe_moments(self.gram().matrix, variance, self.schema, self.clients, of)
 
     def save(self, path: str | os.PathLike[str], beside: Mapping[str, bytes] | None = None) -> None:
         """Write the release to a file, whole or not at all; `beside` are further members of the zip, by name."""
@@ -213,8 +251,72 @@ class GramRelease(GramSource):
     def gram(self) -> NoisyGram:
         """Return the noisy Gram matrix of (1, z), in normalised units."""
         units = np.array([self.task.sketch.scale, *[self.task.unit] * len(self.columns)])
-        matrix = self.products.astype(np.float64) * np.outer(units, units)
-        return NoisyGram.of_product(matrix, self.task.noise_variance, self.columns)
+        return self.noisy(self.products.astype(np.float64) * np.outer(units, units), self.columns)
+
+    def noisy(self, matrix: NDArray[np.float64], columns: tuple[str, ...]) -> NoisyGram:
+        """Say how noisy a part of the Gram matrix is that belongs to (1, some columns)."""
+        return NoisyGram.of_product(matrix, self.noise_variance, columns)
+
+
+class SelectedColumns(GramSource):
+    """Some columns of a release, as estimators read them.
+
+    Parameters
+    ----------
+    source : GramSource
+        The whole release, whose task and guarantee hold.
+    chosen : Schema
+        The bounds of the chosen columns.
+    """
+
+    def __init__(self, source: GramSource, chosen: Schema):
+        self.task = source.task
+        self.source = source
+        self._chosen = chosen
+
+    @property
+    def schema(self) -> Schema:
+        """Public bounds of the chosen columns."""
+        return self._chosen
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised to each client, by the whole release."""
+        return self.source.guarantee
+
+    @property
+    def ones(self) -> NDArray[np.float64]:
+        """S applied to the all-ones column; of opened rows."""
+        return self._opened.ones
+
+    @property
+    def sketch(self) -> NDArray[np.float64]:
+        """The chosen columns of the noisy sketch; of opened rows."""
+        return self._opened.sketch[:, self._places]
+
+    def gram(self) -> NoisyGram:
+        """Return the part of the noisy Gram matrix that belongs to (1, the chosen columns)."""
+        used = [0, *(place + 1 for place in self._places)]
+        return self.noisy(self.source.gram().matrix[np.ix_(used, used)], self.columns)
+
+    def noisy(self, matrix: NDArray[np.float64], columns: tuple[str, ...]) -> NoisyGram:
+        """Say how noisy a part of the Gram matrix is."""
+        return self.source.noisy(matrix, columns)
+
+    @property
+    def opened(self) -> bool:
+        """Whether the servers opened what is read."""
+        return isinstance(self.source, Release)
+
+    @property
+    def _opened(self) -> Release:
+        if not isinstance(self.source, Release) or not isinstance(self.source.task.statistic, Rows):
+            raise InputError(f"release: {self.source!r} given, opened rows expected")
+        return self.source
+
+    @property
+    def _places(self) -> list[int]:
+        return [self.source.schema.index(name) for name in self.columns]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -162,7 +162,7 @@ def test_hostile_files_can_be_made_by_hand(sound, tmp_path):
 FORGED = "\x1b[2Jok\nrelease of 999999 reports, signed by all\u202e"
 
 
-def test_learn_prints_no_text_of_a_file_raw(tmp_path, capsys):
+def test_read_prints_no_text_of_a_file_raw(tmp_path, capsys):
     """Names of columns have to be printable; what else a file says stands escaped in the error."""
     task = mixing_design([["a"], ["b"]], 400, 1.0, 1e-5, rows=10)
     release = MixedRelease(task, np.zeros((10, 2), np.int64), {"method": FORGED, "names": [FORGED]})

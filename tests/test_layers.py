@@ -12,10 +12,10 @@ ROOT = Path(__file__).parents[1]
 # From the ground up. Rooms of one line do not use each other.
 LAYERS = (
     ("errors", "system", "untrusted", "_kernels"),
-    ("arguments", "randomness", "storage"),
+    ("arguments", "randomness", "storage", "number_tables"),
     ("tables",),
     ("bounds", "noise"),
-    ("encoding", "datasets"),
+    ("encoding", "datasets", "description"),
     ("sketching", "sharing"),
     ("contributions",),
     ("proving",),

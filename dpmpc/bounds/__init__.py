@@ -8,6 +8,7 @@ Source: the local clipping of Burkhardt, Keller, Orlandi and Schwiegelshohn (ICM
 """
 
 from dpmpc.bounds.ball import clip_ball, largest_squared_norm
+from dpmpc.bounds.fitness import warn_of_bounds
 from dpmpc.bounds.schemas import Bounds, Column, Schema, check_table, schema, suggest
 
 __all__ = [
@@ -19,4 +20,5 @@ __all__ = [
     "largest_squared_norm",
     "schema",
     "suggest",
+    "warn_of_bounds",
 ]

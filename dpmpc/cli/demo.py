@@ -35,7 +35,7 @@ def _demo(options: argparse.Namespace) -> None:
         started = time.perf_counter()
         shown = demonstrations.demonstration(options.model, options.clients, options.simulation_seed)
         task = shown.task(options.epsilon, options.delta, sketch, options.servers, options.simulation_seed)
-        networked, fields, parts = run_and_fit(task, shown.table, options, shown.analysis, began=started)
+        networked, fields, parts = run_and_fit(task, shown.table, options, shown.analysis, began=started, compare=True)
         runs[name] = demonstrations.DemonstratedRelease(networked, fields, parts, shown)
     print_result(
         demonstrations.fields(runs) if options.json else demonstrations.parts(runs, wall_s=time.perf_counter() - began)

@@ -42,6 +42,11 @@ def add_commands(commands: Any) -> None:
     fit.add_argument(
         "--public-count", type=int, metavar="N", help="with --drop-missing: how many are left, if that is public anyway"
     )
+    fit.add_argument(
+        "--compare",
+        action="store_true",
+        help="show how the result compares with what the data itself gives: not private, for whoever owns the data",
+    )
     fit.add_argument("--out", metavar="DIR", help="write release, result and report to a new directory")
     _add_model_options(fit)
     add_task_options(fit)
@@ -77,7 +82,7 @@ def _penalty(text: str) -> float | str:
 
 
 def _fit(options: argparse.Namespace) -> None:
-    from dpmpc.bounds import Schema, schema
+    from dpmpc.bounds import Schema, schema, warn_of_bounds
     from dpmpc.cli.fit_models import fit_model_of
     from dpmpc.planning import ReleaseSpec, design
     from dpmpc.tables import read_table
@@ -93,9 +98,10 @@ def _fit(options: argparse.Namespace) -> None:
         table = table.with_public_count(options.public_count)
     analysis.check(table)
     public = schema(given, table.names)
+    warn_of_bounds(public, table.values)
     choices = analysis.choices(task_choices(options), public)
     task = design(ReleaseSpec.of(public, len(table), options.epsilon, options.delta, **choices))
-    networked, fields, parts = run_and_fit(task, table, options, analysis, began=began)
+    networked, fields, parts = run_and_fit(task, table, options, analysis, began=began, compare=options.compare)
     if out is not None:
         write_outputs(out, fields, parts, networked.release, _page(networked, fields, analysis, options))
     print_result(fields if options.json else parts)
@@ -137,9 +143,9 @@ def _page(networked: Any, fields: dict[str, Any], analysis: Any, options: argpar
 
 
 def run_and_fit(
-    task: Any, table: Any, options: argparse.Namespace, analysis: Any, *, began: float
+    task: Any, table: Any, options: argparse.Namespace, analysis: Any, *, began: float, compare: bool
 ) -> tuple[Any, dict[str, Any], list[Any]]:
-    """Run the model's program, and say how its answer compares with what the data at hand would give."""
+    """Run the model's program, and say what it found; with `compare` also beside what the data at hand would give."""
     from dpmpc.networked import run
     from dpmpc.randomness import stream_for
     from dpmpc.render import fit as report
@@ -161,8 +167,12 @@ def run_and_fit(
     fields = report.fit_fields(
         networked,
         analysis.name,
-        findings.result,
+        {**findings.result, "not_private": findings.not_private},
         features=analysis.features(table),
         wall_s=wall_s,
     )
-    return networked, fields, report.fit_parts(networked, findings.parts, wall_s=wall_s)
+    return (
+        networked,
+        fields,
+        report.fit_parts(networked, [*findings.parts, *(findings.compared if compare else [])], wall_s=wall_s),
+    )

@@ -15,10 +15,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import RenderableType
+from rich.markup import escape
 
 from dpmpc.bounds import Schema, check_table
 from dpmpc.errors import InputError
 from dpmpc.estimators import FrequencyMoment, LowRankApproximation, PrivateEstimator, RidgeRegression
+from dpmpc.estimators.summary import Summary
 from dpmpc.release import GramRelease, Release
 from dpmpc.render.fit import inference_fields, inference_table, values_table
 from dpmpc.tables import Table
@@ -33,13 +35,19 @@ class Findings:
     Attributes
     ----------
     result : dict
-        The "result" of the JSON contract.
+        The "result" of the JSON contract, but for "not_private".
     parts : list
+        The same for a person.
+    not_private : dict
+        Comparisons with what the data itself gives, for whoever owns the data.
+    compared : list
         The same for a person.
     """
 
     result: dict[str, Any]
     parts: list[RenderableType]
+    not_private: dict[str, Any]
+    compared: list[RenderableType]
 
 
 class FitModel(abc.ABC):
@@ -145,28 +153,37 @@ class RidgeFitModel(FitModel):
         fitted = self.estimator
         compared = fitted.compare(table.values)
         found = None if isinstance(fitted.release_, GramRelease) else fitted.inference(LEVEL)
-        result = {
-            **answer,
-            **({} if found is None else inference_fields(found)),
+        result = {**answer, **({} if found is None else inference_fields(found))}
+        not_private = {
             "approximation_factor": compared.approximation_factor,
             "trivial_factor": compared.trivial_factor,
-            "largest_clipped_fraction": _clipped(fitted.release_.task.schema, table),
+            **_clipped(fitted.release_.task.schema, table),
         }
+        private = list(answer["coefficients"].values())
         columns: dict[str, Sequence[float]] = {} if self.truth is None else {"truth": list(self.truth)}
         columns |= {
-            "private": list(answer["coefficients"].values()),
+            "private": private,
             "not private": list(fitted.in_units(compared.best)[0]),
             "trivial": [0.0] * len(fitted.coef_),
         }
         lines = [
-            f"target {fitted.target_}, intercept {fitted.intercept_:.5g}, penalty {fitted.alpha_:g}",
-            f"cost / optimal cost (phi): private {result['approximation_factor']:.4g}, "
-            f"trivial predictor {result['trivial_factor']:.4g}",
+            f"cost / optimal cost (phi): private {compared.approximation_factor:.4g}, "
+            f"trivial predictor {compared.trivial_factor:.4g}"
         ]
         if self.truth is not None:
             lines.append(f"private coefficients are within {self.error():.1%} of the truth in L2 norm")
-        tables = [values_table("Coefficients", fitted.feature_names_, columns)]
-        return _findings(result, lines, *tables, *([] if found is None else [inference_table(found)]))
+        told = f"target {fitted.target_}, intercept {fitted.intercept_:.5g}, penalty {fitted.alpha_:g}"
+        return Findings(
+            result,
+            [
+                values_table("Coefficients", fitted.feature_names_, {"private": private}),
+                *([] if found is None else [inference_table(found)]),
+                escape(told),
+                *([] if found is None else map(escape, Summary.of(self.target, found).notes)),
+            ],
+            not_private,
+            _compared([values_table("Comparison with the data", fitted.feature_names_, columns)], lines, not_private),
+        )
 
 
 class LowRankFitModel(FitModel):
@@ -201,20 +218,20 @@ class LowRankFitModel(FitModel):
     def judge(self, table: Table, answer: dict[str, Any]) -> Findings:
         """Compare psi with that of a random projection."""
         fitted = self.estimator
-        result = {
-            **answer,
+        not_private = {
             "psi": fitted.excess_risk(table.values),
             "random_psi": fitted.random_excess_risk(table.values),
-            "largest_clipped_fraction": _clipped(fitted.release_.task.schema, table),
+            **_clipped(fitted.release_.task.schema, table),
         }
         columns: dict[str, Sequence[float]] = {
             f"component {number}": list(row.values()) for number, row in enumerate(answer["components"], 1)
         }
         lines = [
-            f"excess risk (psi, 0 = optimal): private {result['psi']:.4g}, "
-            f"a random projection {result['random_psi']:.4g}; in normalised units, as the components are"
+            f"excess risk (psi, 0 = optimal): private {not_private['psi']:.4g}, "
+            f"a random projection {not_private['random_psi']:.4g}; in normalised units, as the components are"
         ]
-        return _findings(result, lines, values_table("Components", fitted.feature_names_, columns))
+        parts = [values_table("Components", fitted.feature_names_, columns)]
+        return Findings(dict(answer), list(parts), not_private, _compared([], lines, not_private))
 
 
 class MomentFitModel(FitModel):
@@ -262,17 +279,17 @@ class MomentFitModel(FitModel):
     def judge(self, table: Table, answer: dict[str, Any]) -> Findings:
         """Compare with the moment of the column as it is, not clipped."""
         fitted = self.estimator
-        result = {
-            **answer,
+        not_private = {
             "exact_moment": fitted.exact_moment(table.values),
-            "largest_clipped_fraction": _clipped(fitted.release_.task.schema, table),
+            **_clipped(fitted.release_.task.schema, table),
         }
         what = "sum of f^2 over the items' counts f" if fitted.of == "items" else f"sum of x^{fitted.order}"
-        lines = [
+        told = (
             f"{fitted.column_}, {what}: private {answer['moment']:.6g} +- {answer['standard_error']:.3g} "
-            f"(standard error), not private {result['exact_moment']:.6g}"
-        ]
-        return _findings(result, lines)
+            "(standard error)"
+        )
+        lines = [f"not private: {not_private['exact_moment']:.6g}"]
+        return Findings(dict(answer), [escape(told)], not_private, _compared([], lines, not_private))
 
 
 _ANALYSES = {kind.name: kind for kind in (RidgeFitModel, LowRankFitModel, MomentFitModel)}
@@ -289,13 +306,15 @@ def fit_model_of(options: argparse.Namespace) -> FitModel:
     return chosen.of(options)
 
 
-def _findings(result: dict[str, Any], lines: list[str], *tables: RenderableType) -> Findings:
-    clipped = result["largest_clipped_fraction"]
-    if clipped > 0:
-        lines = [*lines, f"the public bounds clipped up to {clipped:.2%} of a column's values"]
-    return Findings(result, [*tables, "\n".join(lines)])
+def _compared(
+    tables: Sequence[RenderableType], lines: Sequence[str], not_private: dict[str, Any]
+) -> list[RenderableType]:
+    """Return what a person reads of a comparison with the data, which is not private."""
+    clipped = not_private["largest_clipped_fraction"]
+    said = [*lines, f"the public bounds clipped up to {clipped:.2%} of a column's values"] if clipped > 0 else lines
+    return ["Not private, for whoever owns the data:", *tables, "\n".join(said)]
 
 
-def _clipped(public: Schema, table: Table) -> float:
-    """Largest share of a column's values that the public bounds clipped."""
-    return float(np.max(public.clipped_fraction(table.values)))
+def _clipped(public: Schema, table: Table) -> dict[str, float]:
+    """Return the largest share of a column's values that the public bounds clipped."""
+    return {"largest_clipped_fraction": float(np.max(public.clipped_fraction(table.values)))}

@@ -15,12 +15,13 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 import dpmpc
-from dpmpc.cli import audit, bounds, collection, demo, doctor, fit, mix, parties, plan, release
-from dpmpc.errors import DpmpcError, InputError
+from dpmpc.cli import audit, bounds, collection, demo, doctor, fit, mix, parties, plan, read, release
+from dpmpc.errors import DpmpcError, InputError, UtilityWarning
 from dpmpc.untrusted import harmless
 
 
@@ -29,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     _prepare_streams()
     arguments = sys.argv[1:] if argv is None else list(argv)
     options = parser().parse_args(arguments, argparse.Namespace(arguments=arguments))
-    with _ended_in_order():
+    with _ended_in_order(), _warnings_in_a_line():
         return exit_status(lambda: options.run(options))
 
 
@@ -53,6 +54,29 @@ def exit_status(job: Callable[[], None]) -> int:
         print("dpmpc: interrupted", file=sys.stderr)
         return 130
     return 0
+
+
+@contextlib.contextmanager
+def _warnings_in_a_line() -> Iterator[None]:
+    """Print warnings about usefulness as one line each, without the place in the code."""
+    with warnings.catch_warnings():
+        shown = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if issubclass(category, UtilityWarning):
+                print(f"dpmpc: warning: {harmless(str(message))}", file=sys.stderr)
+            else:
+                shown(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = show
+        yield
 
 
 @contextlib.contextmanager
@@ -103,6 +127,6 @@ def parser() -> argparse.ArgumentParser:
     top = Parser(prog="dpmpc", description="Differentially private models; no server sees a row.")
     top.add_argument("--version", action="version", version=f"dpmpc {dpmpc.__version__}")
     commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for group in (demo, fit, plan, bounds, mix, parties, collection, release, audit, doctor):
+    for group in (demo, fit, plan, bounds, mix, parties, collection, release, read, audit, doctor):
         group.add_commands(commands)
     return top

@@ -1,4 +1,4 @@
-"""`dpmpc mix` and `dpmpc learn`: parties with different columns publish one file; anybody reads it.
+"""`dpmpc mix`: parties with different columns publish one file; `dpmpc read` reads it.
 
 `mix` has three forms: all parties as processes of this machine (``--simulate``); the settings of parties that run on
 machines of their own (``--prepare``); one of these (``--party``). What a form does not use is refused, so that nobody
@@ -11,7 +11,6 @@ that mind put those of their own authority in their place.
 from __future__ import annotations
 
 import argparse
-import math
 import signal
 import subprocess
 import sys
@@ -22,12 +21,11 @@ from typing import IO, TYPE_CHECKING, Any
 
 from dpmpc.cli.options import seconds
 from dpmpc.errors import InputError
-from dpmpc.untrusted import harmless, printable
+from dpmpc.untrusted import printable
 
 if TYPE_CHECKING:
     from dpmpc.bounds import Schema
     from dpmpc.data_release import MixedRelease, MixingTask
-    from dpmpc.data_release.outlook import Outlook
 
 METHODS = ("rmgm", "dgm", "bgm")
 KEPT = (
@@ -46,7 +44,7 @@ DEFAULTS = {"method": "rmgm", "guarantee": "party", "calibration": "analytic", "
 
 
 def add_commands(commands: Any) -> None:
-    """Add both commands to the parser's."""
+    """Add the command to the parser's."""
     mix = commands.add_parser("mix", help="one public file from parties with different columns of the same people")
     form = mix.add_mutually_exclusive_group(required=True)
     form.add_argument("--simulate", nargs="+", metavar="DATA", help="all parties on this machine, a file for each")
@@ -77,14 +75,6 @@ def add_commands(commands: Any) -> None:
     plan.add_argument("--deadline", type=seconds, help="seconds that a party may keep others waiting (default 30)")
     plan.add_argument("--simulation-seed", type=int, metavar="SEED", help="repeatable randomness: protects nobody")
     mix.set_defaults(run=_mix)
-
-    learn = commands.add_parser("learn", help="regress any column of a public file of `mix` on the others")
-    learn.add_argument("file", metavar="FILE", help="the public file of `dpmpc mix`")
-    learn.add_argument("--target", required=True, metavar="COL", help="the column to predict")
-    learn.add_argument("--method", choices=METHODS, help="default: what the release is meant for")
-    learn.add_argument("--ridge", type=float, default=1e-5, help="added to the Hessian (default %(default)g)")
-    learn.add_argument("--json", action="store_true", help="print one JSON object")
-    learn.set_defaults(run=_learn)
 
 
 def _rows(text: str) -> int | str:
@@ -314,57 +304,3 @@ def _tell(options: argparse.Namespace, release: MixedRelease) -> None:
         return
     print(f"{options.out}: {release!r}")
     print(release.guarantee)
-
-
-def _learn(options: argparse.Namespace) -> None:
-    import json
-
-    from dpmpc.data_release import BGM, DGM, RMGM, MixedRelease
-    from dpmpc.data_release.outlook import Outlook
-
-    release = MixedRelease.load(options.file)
-    method = options.method or release.provenance.get("method")
-    regressions = {"rmgm": RMGM, "dgm": DGM, "bgm": BGM}
-    if not isinstance(method, str) or method not in regressions:
-        given = printable(str(method), 60)
-        raise InputError(f"method: {given!r} given by the file, one of {', '.join(METHODS)} expected")
-    fitted = regressions[method](ridge=options.ridge).fit_release(release, options.target)
-    coefficients = dict(zip(fitted.feature_names_, map(float, fitted.coef_), strict=True))
-    outlook = Outlook.of(method, release, options.target)
-    if outlook.too_noisy:
-        print(f"dpmpc learn: {harmless(_warning(release, outlook))}", file=sys.stderr)
-    if options.json:
-        fields = {
-            "method": method,
-            "target": fitted.target_,
-            "coefficients": coefficients,
-            "intercept": float(fitted.intercept_),
-            "smallest_eigenvalue": fitted.smallest_eigenvalue_,
-            "second_moments": {"noise": outlook.noise, "data": outlook.data},
-            "expected_error": outlook.error if math.isfinite(outlook.error) else None,
-            "privacy": release.guarantee.to_dict(),
-        }
-        print(json.dumps(fields, allow_nan=False))
-        return
-    print(f"{harmless(fitted.target_)}, by {method}, in the columns' units:")
-    for name, value in {**coefficients, "intercept": float(fitted.intercept_)}.items():
-        print(f"  {harmless(name)}: {value:.6g}")
-    data = ", ".join(f"{name} {size:.3g}" for name, size in outlook.data.items())
-    print("mean squares, columns mapped to [-1, 1]; evenly spread data has 0.333:")
-    print(f"  of the data, estimated: {harmless(data)}")
-    print(f"  of the noise beside each: {outlook.noise:.3g}")
-    print(f"  least of the features, in any direction, with the noise: {fitted.smallest_eigenvalue_:.3g}")
-    print("    (smallest eigenvalue of the Hessian over n; near 0, chance decides the coefficients)")
-    print(release.guarantee)
-
-
-def _warning(release: MixedRelease, outlook: Outlook) -> str:
-    """Say, with numbers, that there are too few people."""
-    sizes = ", ".join(f"{name} {size:.3g}" for name, size in outlook.data.items())
-    found = "nothing of the features or of the target stands out of the noise"
-    if math.isfinite(outlook.error):
-        found = f"the expected squared error is {outlook.error:.2g}, and predicting the middle of the bounds has 1"
-    return (
-        f"do not rely on these coefficients: {release.task.subjects:,} people are too few at epsilon = "
-        f"{release.task.epsilon:g}: {found}; mean squares: noise {outlook.noise:.3g}, data {sizes}"
-    )

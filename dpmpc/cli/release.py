@@ -63,11 +63,12 @@ def _release(options: argparse.Namespace) -> None:
     from dpmpc.collection.release_process import CONNECT_SECONDS, run_release
     from dpmpc.collection.task_file import Collection
     from dpmpc.release import Release
-    from dpmpc.render import write_report
+    from dpmpc.render import About, write_report
     from dpmpc.render.fit import server_fields
 
+    collection = Collection.load(options.collection)
     released = run_release(
-        Collection.load(options.collection),
+        collection,
         options.server,
         options.folder,
         options.out,
@@ -81,7 +82,9 @@ def _release(options: argparse.Namespace) -> None:
     )
     report = Path(f"{options.out}.html")
     timing = {"per_server": [server_fields(cost) for cost in released.costs]}
-    write_report(report, Release.load(options.out, longest=math.inf), timing=timing, file=Path(options.out).name)
+    about = About.of_collection(collection, released.certificate)
+    opened = Release.load(options.out, longest=math.inf)
+    write_report(report, opened, timing=timing, about=about, file=Path(options.out).name)
     print(f"{report}: what was released, for people", file=sys.stderr)
     clients = released.certificate.statement.manifest.clients
     print(f"{options.out}: release of {clients} reports, signed by all that took part")

@@ -23,7 +23,7 @@ from dpmpc.data_release.owner import DataOwner, mixing_of
 from dpmpc.data_release.release import MixedRelease
 from dpmpc.data_release.task import MixingTask, design
 from dpmpc.errors import InputError
-from dpmpc.estimators.base import LinearPredictor, column_index, in_units
+from dpmpc.estimators.base import LinearPredictor, chosen_columns, column_index, in_units
 from dpmpc.estimators.scikit import name_features
 from dpmpc.linear_algebra import solve_ridge
 from dpmpc.planning.designing import public_seed
@@ -138,7 +138,9 @@ class MixingRegression(LinearPredictor, BaseEstimator, abc.ABC):  # type: ignore
             simulation=self.seed is not None,
         )
 
-    def fit_release(self, release: MixedRelease, target: str | int = -1) -> Self:
+    def fit_release(
+        self, release: MixedRelease, target: str | int = -1, *, features: Sequence[str] | None = None
+    ) -> Self:
         """Fit a release: pure post-processing.
 
         Parameters
@@ -146,21 +148,24 @@ class MixingRegression(LinearPredictor, BaseEstimator, abc.ABC):  # type: ignore
         release : MixedRelease
             With mixed rows for `RMGM`, with each subject's row for the others.
         target : str or int
-            The column to predict, the last by default; all others are features.
+            The column to predict, the last by default.
+        features : sequence of str, optional
+            The columns to predict it from, in the order of `coef_`; by default all others.
         """
         self.check_parameters()
         self.check_release(release)
-        position = column_index(release.columns, target)
-        hessian = self.hessian(release)
+        self.target_ = release.columns[column_index(release.columns, target)]
+        names = chosen_columns(release.columns, self.target_, features)
+        position, places = names.index(self.target_), [release.columns.index(name) for name in names]
+        hessian = self.hessian(release)[np.ix_(places, places)]
         gram = np.pad(hessian, ((1, 0), (1, 0)))  # row and column 0 would belong to an intercept
         self.model_ = solve_ridge(gram, position, self.ridge, fit_intercept=False)
-        features = np.delete(np.delete(hessian, position, 0), position, 1) + self.ridge * np.eye(len(hessian) - 1)
-        self.smallest_eigenvalue_ = float(np.abs(np.linalg.eigvalsh(features)).min())
+        penalised = np.delete(np.delete(hessian, position, 0), position, 1) + self.ridge * np.eye(len(hessian) - 1)
+        self.smallest_eigenvalue_ = float(np.abs(np.linalg.eigvalsh(penalised)).min())
         self.release_ = release
-        self.target_ = release.columns[position]
-        self.feature_names_ = tuple(name for name in release.columns if name != self.target_)
+        self.feature_names_ = tuple(name for name in names if name != self.target_)
         name_features(self, self.feature_names_)
-        self.coef_, self.intercept_ = in_units(self.model_, release.task.schema, position)
+        self.coef_, self.intercept_ = in_units(self.model_, release.task.schema.select(names), position)
         return self
 
     def check_parameters(self) -> None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from dpmpc.data_release.release import MixedRelease
 from dpmpc.data_release.rows import EXPLAINED, expected_error
-from dpmpc.estimators.base import column_index
+from dpmpc.estimators.base import chosen_columns, column_index
 
 TOLERABLE_ERROR = 0.5
 
@@ -39,15 +40,19 @@ class Outlook:
     error: float
 
     @classmethod
-    def of(cls, method: str, release: MixedRelease, target: str | int) -> Outlook:
-        """Estimate the outlook for a column, as "rmgm", "dgm" or "bgm" would fit it."""
-        task, position = release.task, column_index(release.columns, target)
-        features = len(release.columns) - 1
+    def of(
+        cls, method: str, release: MixedRelease, target: str | int, features: Sequence[str] | None = None
+    ) -> Outlook:
+        """Estimate the outlook for a column, as "rmgm", "dgm" or "bgm" would fit it to some features, or to all."""
+        task, name = release.task, release.columns[column_index(release.columns, target)]
+        names = chosen_columns(release.columns, name, features)
+        position, count = names.index(name), len(names) - 1
         added = task.noise_variance * task.released_rows / task.subjects
-        moments = np.maximum(np.diag(release.moments()) - added, 0.0)
+        places = [release.columns.index(each) for each in names]
+        moments = np.maximum(np.diag(release.moments())[places] - added, 0.0)
         label, own = float(moments[position]), float(np.delete(moments, position).mean())
-        noise = 2 * added * math.sqrt(features / task.subjects) if method == "dgm" else added
-        data = dict(zip(release.columns, moments.tolist(), strict=True))
+        noise = 2 * added * math.sqrt(count / task.subjects) if method == "dgm" else added
+        data = dict(zip(names, moments.tolist(), strict=True))
         if own == 0 or label == 0:
             return cls(noise, data, math.inf)
         if method == "dgm":
@@ -58,7 +63,7 @@ class Outlook:
         error = expected_error(
             task.released_rows,
             task.subjects,
-            features,
+            count,
             task.noise_variance,
             second_moment=own,
             signal=weights,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 from dpmpc import simulation
 from dpmpc.arguments import documented
-from dpmpc.bounds import Bounds, Schema, check_table, schema
+from dpmpc.bounds import Bounds, Schema, check_table, schema, warn_of_bounds
 from dpmpc.errors import InputError
 from dpmpc.estimators.scikit import rows_like_fitted, target_of, warn_in_selection
 from dpmpc.linear_algebra import LinearModel
@@ -101,7 +102,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Simulate the clients who own the table's rows and the servers, in this process; return what they release."""
         warn_in_selection()
         table.require_public_count()
-        spec = self.specification(schema(self.bounds, table.names), len(table))
+        public = schema(self.bounds, table.names)
+        warn_of_bounds(public, table.values, self.bounds, stacklevel=3)
+        spec = self.specification(public, len(table))
         return simulation.run(design(spec), table.values, stream=stream_for(spec.simulation_seed), threads=self.threads)
 
 
@@ -170,6 +173,27 @@ def column_index(columns: tuple[str, ...], target: str | int) -> int:
     if not -len(columns) <= target < len(columns):
         raise InputError(f"target: {target} given, a column number below {len(columns)} expected")
     return target % len(columns)
+
+
+def chosen_columns(columns: tuple[str, ...], target: str, features: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the columns that a fit uses: all, or the features in the order given and then the target.
+
+    Raises
+    ------
+    InputError
+        If a feature is unknown, repeated or the target.
+    """
+    if features is None:
+        return columns
+    others = ", ".join(each for each in columns if each != target)
+    if isinstance(features, str):
+        raise InputError(f"features: {features!r} given, a list of some of {others} expected")
+    for name in features:
+        if name == target or name not in columns:
+            raise InputError(f"features: {name!r} given, some of {others} expected")
+    if len(set(features)) < len(features) or not features:
+        raise InputError(f"features: {', '.join(features) or 'none'} given, at least one, each once, expected")
+    return (*features, target)
 
 
 def unit_map(public: Schema, position: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

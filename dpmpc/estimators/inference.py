@@ -27,7 +27,7 @@ from dpmpc.bounds import largest_squared_norm
 from dpmpc.contributions import SecondMoments
 from dpmpc.errors import InputError
 from dpmpc.estimators.base import unit_map
-from dpmpc.release import NoisyGram, Release
+from dpmpc.release import NoisyGram, Release, SelectedColumns
 
 Matrix = NDArray[np.float64]
 
@@ -36,6 +36,7 @@ Matrix = NDArray[np.float64]
 TARGETS = ("population", "sample")
 #: What is assumed of the residuals: that their variance does not depend on the features, or nothing.
 ERRORS = ("homoscedastic", "any")
+_CLEARLY = 2.0  # a target's variance below so many of its standard errors is not told apart from 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +61,14 @@ class Inference:
         Nominal probability that an interval covers.
     degrees : float
         Degrees of freedom of the t distribution behind the intervals; infinite for second moments.
+    covariance : ndarray of float64, shape (1 + d, 1 + d)
+        Of the errors of (intercept, coefficients).
+    clients : int
+        n, public and exact.
+    r_squared, r_squared_standard_error : float
+        Share of the target's variance that the features explain, corrected for noise and for the fit's following it,
+        and its standard error (docs/mathematics.md, section 6.5); NaN where the release is not informative, or the
+        target's variance does not stand out of the noise.
     """
 
     feature_names: tuple[str, ...]
@@ -71,6 +80,10 @@ class Inference:
     intercept_confidence_interval: Matrix
     level: float
     degrees: float
+    covariance: Matrix
+    clients: int
+    r_squared: float
+    r_squared_standard_error: float
 
     def __str__(self) -> str:
         """Return a table: each coefficient, its standard error and its interval."""
@@ -124,7 +137,9 @@ class _Equation:
         return cls(gram, used, inverse, contrast)
 
 
-def infer(release: Release, position: int, *, fit_intercept: bool, level: float, target: str, errors: str) -> Inference:
+def infer(
+    release: Release | SelectedColumns, position: int, *, fit_intercept: bool, level: float, target: str, errors: str
+) -> Inference:
     """Estimate the unpenalised coefficients of a column on all others, with confidence intervals.
 
     Parameters
@@ -150,6 +165,9 @@ def infer(release: Release, position: int, *, fit_intercept: bool, level: float,
         return _uninformative(release, position, level)
     equation = _Equation.solve(gram, position, fit_intercept=fit_intercept)
     noise, residual, share = _of_second_moments(release, equation) if summed else _of_rows(release, equation)
+    explained = _explained(
+        release, equation, position, residual, summed=summed, share=share if target == "population" else 0.0
+    )
     if target == "population":
         noise = noise + share * _sampling(release, equation, residual, errors)
     # theta^ - theta = H^-1 (M_u c), and M_u c has covariance `noise`.
@@ -157,7 +175,7 @@ def infer(release: Release, position: int, *, fit_intercept: bool, level: float,
     kept = np.arange(len(release.columns))[not fit_intercept :]
     covariance[np.ix_(kept, kept)] = equation.inverse @ noise @ equation.inverse
     degrees = math.inf if summed else float(release.task.sketch.rows - len(equation.used))
-    return _in_units(release, position, equation, covariance, level=level, degrees=degrees)
+    return _in_units(release, position, equation, covariance, explained, level=level, degrees=degrees)
 
 
 def _check(level: float, target: str, errors: str) -> None:
@@ -176,7 +194,7 @@ def _invertible(gram: NoisyGram, position: int, *, summed: bool, fit_intercept: 
     return debiased if debiased.bias == 0 else None
 
 
-def _of_second_moments(release: Release, equation: _Equation) -> tuple[Matrix, float, float]:
+def _of_second_moments(release: Release | SelectedColumns, equation: _Equation) -> tuple[Matrix, float, float]:
     """Return the covariance of M_u c without sampling, the residual variance, and the share of sampling to add."""
     c, used, matrix = equation.contrast, equation.used, equation.gram.matrix
     variance = float(release.noise_variance[0])
@@ -189,7 +207,7 @@ def _of_second_moments(release: Release, equation: _Equation) -> tuple[Matrix, f
     return noise, max(0.0, float(residual)), 1.0
 
 
-def _of_rows(release: Release, equation: _Equation) -> tuple[Matrix, float, float]:
+def _of_rows(release: Release | SelectedColumns, equation: _Equation) -> tuple[Matrix, float, float]:
     """Do the same for rows a_r = (o_r, S z) + noise, which are nearly Gaussian because they add up many clients."""
     c, used = equation.contrast, equation.used
     rows, clients, copies = release.task.sketch.rows, release.clients, release.task.sketch.sparsity
@@ -206,7 +224,7 @@ def _of_rows(release: Release, equation: _Equation) -> tuple[Matrix, float, floa
     return noise, residual, 1 - 1 / copies
 
 
-def _sampling(release: Release, equation: _Equation, residual: float, errors: str) -> Matrix:
+def _sampling(release: Release | SelectedColumns, equation: _Equation, residual: float, errors: str) -> Matrix:
     """Return the covariance of the sum of u_i e_i over the clients; under "any", an upper bound of it."""
     used = equation.used
     if errors == "homoscedastic":
@@ -216,24 +234,88 @@ def _sampling(release: Release, equation: _Equation, residual: float, errors: st
     return release.clients * norm * residual * np.eye(len(used))
 
 
+def _explained(
+    release: Release | SelectedColumns,
+    equation: _Equation,
+    position: int,
+    residual: float,
+    *,
+    summed: bool,
+    share: float,
+) -> tuple[float, float]:
+    """Return R^2 and its standard error (docs/mathematics.md, section 6.5); `share` is the sampling to add."""
+    c, matrix, n = equation.contrast, equation.gram.matrix, release.clients
+    centred = equation.used[0] == 0
+    b = np.zeros(len(c))  # y minus its mean
+    b[position + 1] = 1.0
+    b[0] = -matrix[0, position + 1] / matrix[0, 0] if centred else 0.0
+    if summed:
+        variance = float(release.noise_variance[0])
+        # E (M_0y + N_0y)^2 / n = M_0y^2 / n + v / 2n.
+        total = float(b @ matrix @ b) + (variance / (2 * n) if centred else 0.0)
+        floor = _CLEARLY * math.sqrt(variance)
+    else:
+        extended = np.column_stack([release.ones, release.sketch])
+        rows, deviations = len(extended), extended @ np.column_stack([c, b])
+        second = deviations.T @ deviations / rows
+        total = float(b @ matrix @ b)  # without the noise's expectation: the matrix is debiased
+        floor = _CLEARLY * math.sqrt(2 * rows) * second[1, 1]
+    if total <= floor:
+        return math.nan, math.nan
+    unexplained = residual * max(n - centred, 1) / total
+    if summed:
+        # d RSS = <c c^T, N>, d TSS = <b b^T, N>, and E <A, N> <B, N> = v tr(A B) without the corner.
+        G = np.outer(c, c) - unexplained * np.outer(b, b)
+        noise = variance * (float(np.sum(G * G)) - float(G[0, 0]) ** 2)
+    else:
+        u, uw, w = second[0, 0], second[0, 1], second[1, 1]
+        noise = 2 * rows * (u**2 - 2 * unexplained * uw**2 + unexplained**2 * w**2)
+    explained = 1 - unexplained
+    sampling = share * 4 * max(explained, 0.0) * unexplained**2 / n
+    return explained, math.sqrt(max(noise, 0.0) / total**2 + sampling)
+
+
 def _in_units(
-    release: Release, position: int, equation: _Equation, covariance: Matrix, *, level: float, degrees: float
+    release: Release | SelectedColumns,
+    position: int,
+    equation: _Equation,
+    covariance: Matrix,
+    explained: tuple[float, float],
+    *,
+    level: float,
+    degrees: float,
 ) -> Inference:
-    linear, shift = unit_map(release.task.schema, position)
+    linear, shift = unit_map(release.schema, position)
     weights = np.delete(-equation.contrast, position + 1)
     estimates = linear @ weights + shift
-    deviations = np.sqrt(np.diag(linear @ covariance @ linear.T))
+    in_units = linear @ covariance @ linear.T
+    deviations = np.sqrt(np.diag(in_units))
     reach = float(scipy.stats.t.ppf((1 + level) / 2, degrees)) * deviations
-    return _inference(release, position, estimates, deviations, reach, level=level, degrees=degrees)
+    facts: dict[str, Any] = {"level": level, "degrees": degrees, "covariance": in_units, "explained": explained}
+    return _inference(release, position, estimates, deviations, reach, **facts)
 
 
-def _uninformative(release: Release, position: int, level: float) -> Inference:
+def _uninformative(release: Release | SelectedColumns, position: int, level: float) -> Inference:
     infinite = np.full(len(release.columns), math.inf)
-    return _inference(release, position, infinite * math.nan, infinite, infinite, level=level, degrees=math.inf)
+    unknown = np.full((len(infinite), len(infinite)), math.inf)
+    facts: dict[str, Any] = {
+        "level": level,
+        "degrees": math.inf,
+        "covariance": unknown,
+        "explained": (math.nan, math.nan),
+    }
+    return _inference(release, position, infinite * math.nan, infinite, infinite, **facts)
 
 
 def _inference(
-    release: Release, position: int, estimates: Matrix, deviations: Matrix, reach: Matrix, **facts: Any
+    release: Release | SelectedColumns,
+    position: int,
+    estimates: Matrix,
+    deviations: Matrix,
+    reach: Matrix,
+    *,
+    explained: tuple[float, float],
+    **facts: Any,
 ) -> Inference:
     """Assemble the result from arrays whose entry 0 belongs to the intercept; an infinite reach covers everything."""
     finite = np.isfinite(reach)
@@ -247,5 +329,8 @@ def _inference(
         intercept=float(estimates[0]),
         intercept_standard_error=float(deviations[0]),
         intercept_confidence_interval=intervals[0],
+        clients=release.clients,
+        r_squared=explained[0],
+        r_squared_standard_error=explained[1],
         **facts,
     )

@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike
 from sklearn.utils import Tags
 
 from dpmpc.arguments import documented
-from dpmpc.bounds import Schema
-from dpmpc.contributions import Contribution, ItemSketch, PowerSum
+from dpmpc.bounds import Column, Schema
+from dpmpc.contributions import Contribution, ItemSketch, PowerSum, SecondMoments
 from dpmpc.errors import InputError
-from dpmpc.estimators.base import PrivateEstimator
+from dpmpc.estimators.base import PrivateEstimator, column_index
 from dpmpc.planning.designing import public_seed
 from dpmpc.release import Release
 from dpmpc.specification import describe
@@ -92,14 +92,25 @@ class FrequencyMoment(PrivateEstimator):
         self.check_table(table)
         return self.fit_release(self.release(table))
 
-    def fit_release(self, release: Release) -> FrequencyMoment:
-        """Fit a release of the same order and kind: pure post-processing."""
+    def fit_release(self, release: Release, column: str | int = -1) -> FrequencyMoment:
+        """Fit a release of the same order and kind, or for order 1 and 2 of second moments: pure post-processing.
+
+        Parameters
+        ----------
+        release : Release
+            Of a power of one number, of items, or of second moments.
+        column : str or int
+            What to measure, of a release of second moments; the last column by default.
+        """
         self.check_parameters()
         statistic = release.task.statistic
         noise_variance = float(release.noise_variance[0])
-        column = release.task.schema.columns[0]
-        if self.of == "values" and isinstance(statistic, PowerSum) and statistic.order == self.order:
-            unit = max(abs(column.lower), abs(column.upper)) ** self.order
+        measured = release.schema.columns[column_index(release.columns, column)]
+        if self.of == "values" and isinstance(statistic, SecondMoments) and self.order <= 2:
+            self.moment_, self.noise_sd_ = _of_second_moments(release, measured, self.order)
+            self.standard_error_ = self.noise_sd_
+        elif self.of == "values" and isinstance(statistic, PowerSum) and statistic.order == self.order:
+            unit = max(abs(measured.lower), abs(measured.upper)) ** self.order
             self.moment_ = unit * float(release.sketch[0, 0])
             self.noise_sd_ = unit * math.sqrt(noise_variance)
             self.standard_error_ = self.noise_sd_
@@ -108,8 +119,10 @@ class FrequencyMoment(PrivateEstimator):
             self.moment_, self.standard_error_ = item_moment(float(sketch @ sketch), len(sketch), noise_variance)
             self.noise_sd_ = math.sqrt(noise_variance)
         else:
-            raise InputError(f"release: of {statistic!r} given, of {self.of} and order {self.order} expected")
-        self.column_ = column.name
+            expected = f"of {self.of} and order {self.order}"
+            more = " (second moments would do too)" if self.of == "values" and self.order <= 2 else ""
+            raise InputError(f"release: of {statistic!r} given, {expected} expected{more}")
+        self.column_ = measured.name
         self.release_ = release
         return self
 
@@ -157,6 +170,21 @@ class FrequencyMoment(PrivateEstimator):
             raise InputError(f"rows: {self.rows!r} given, none expected for values: their powers are summed")
         if self.of == "values":
             PowerSum(self.order)
+
+
+def _of_second_moments(release: Release, column: Column, order: int) -> tuple[float, float]:
+    """Return the sum of x or x^2, x = offset + slope z, and the standard deviation of its noise.
+
+    Of M_0j, with noise of variance v/2, and M_jj, with v (`SecondMoments`); n is exact.
+    """
+    place = release.columns.index(column.name) + 1
+    matrix, v, n = release.gram().matrix, float(release.noise_variance[0]), release.clients
+    offset, slope = column.middle, column.half_width
+    if order == 1:
+        return n * offset + slope * float(matrix[0, place]), slope * math.sqrt(v / 2)
+    linear = 2 * offset * slope
+    moment = n * offset**2 + linear * float(matrix[0, place]) + slope**2 * float(matrix[place, place])
+    return moment, math.sqrt(linear**2 * v / 2 + slope**4 * v)
 
 
 def item_moment(squared_norm: float, rows: int, noise_variance: float) -> tuple[float, float]:

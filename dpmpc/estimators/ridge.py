@@ -9,19 +9,23 @@ penalty. The estimate is itself noisy, and unbiased only for Gaussian noise.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from dpmpc.arguments import documented
 from dpmpc.contributions import SecondMoments
-from dpmpc.errors import InputError
-from dpmpc.estimators.base import LinearPredictor, PrivateLinearModel, column_index, in_units, table_of
+from dpmpc.errors import InputError, UtilityWarning
+from dpmpc.estimators.base import LinearPredictor, PrivateLinearModel, chosen_columns, column_index, in_units, table_of
 from dpmpc.estimators.inference import Inference, infer
 from dpmpc.estimators.scikit import name_features, remember_features
+from dpmpc.estimators.summary import Summary
+from dpmpc.estimators.usefulness import why_not_useful
 from dpmpc.linear_algebra import LinearModel, exact_gram, solve_ridge
-from dpmpc.release import GramRelease, NoisyGram, Release
+from dpmpc.release import GramRelease, GramSource, NoisyGram, Release, SelectedColumns
 from dpmpc.specification import describe
 
 Matrix = NDArray[np.float64]
@@ -29,7 +33,9 @@ Matrix = NDArray[np.float64]
 _CANDIDATES = np.concatenate([[0.0], np.geomspace(1e-5, 1e2, 57)])  # in units of the features' mean squared norm
 
 
-def choose_alpha(release: Release, gram: NoisyGram, position: int, *, fit_intercept: bool, least: float) -> float:
+def choose_alpha(
+    release: Release | SelectedColumns, gram: NoisyGram, position: int, *, fit_intercept: bool, least: float
+) -> float:
     """Return the penalty with the least estimated risk.
 
     Parameters
@@ -53,7 +59,7 @@ def choose_alpha(release: Release, gram: NoisyGram, position: int, *, fit_interc
 
 
 def _risk_of_second_moments(
-    release: Release, gram: NoisyGram, position: int, alpha: float, fit_intercept: bool
+    release: Release | SelectedColumns, gram: NoisyGram, position: int, alpha: float, fit_intercept: bool
 ) -> float:
     """Return c^T M c - E[c^T N c].
 
@@ -65,7 +71,9 @@ def _risk_of_second_moments(
     return float(c @ gram.matrix @ c + variance * follows)
 
 
-def _risk_of_rows(release: Release, gram: NoisyGram, position: int, alpha: float, fit_intercept: bool) -> float:
+def _risk_of_rows(
+    release: Release | SelectedColumns, gram: NoisyGram, position: int, alpha: float, fit_intercept: bool
+) -> float:
     """Sum over the rows of (a_r . c)^2 - v_r |c_x|^2, with the c that is fitted without row r (Sherman, Morrison)."""
     c, Q = _contrast_and_inverse(gram, position, alpha, fit_intercept)
     rows = np.column_stack([release.ones, release.sketch])
@@ -145,7 +153,9 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
     feature_names_in_ : ndarray of str, shape (d,)
         The same names, where the columns of X or of the release had names of their own.
     release_ : Release or GramRelease
-        What the servers opened; any other target can be fitted from it at no cost.
+        What the servers opened; any other target and features can be fitted from it at no cost.
+    selected_ : GramSource
+        Its columns that were used: all, or the features in the order given and then the target.
     debiased_ : bool
         Whether B was taken off.
     alpha_ : float
@@ -194,7 +204,9 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         remember_features(self, X)
         return self
 
-    def fit_release(self, release: Release | GramRelease, target: str | int = -1) -> RidgeRegression:
+    def fit_release(
+        self, release: Release | GramRelease, target: str | int = -1, *, features: Sequence[str] | None = None
+    ) -> RidgeRegression:
         """Fit a release: pure post-processing.
 
         Parameters
@@ -202,21 +214,36 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         release : Release or GramRelease
             Of rows or of second moments.
         target : str or int
-            The column to predict, the last by default; all others are features.
+            The column to predict, the last by default.
+        features : sequence of str, optional
+            The columns to predict it from, in the order of `coef_`; by default all others.
         """
         self.check_parameters()
-        position = column_index(release.columns, target)
-        noisy = release.gram()
+        name = release.columns[column_index(release.columns, target)]
+        self.selected_ = selected = release.select(chosen_columns(release.columns, name, features))
+        position = selected.columns.index(name)
+        noisy = selected.gram()
         gram = noisy if self.debias == "never" else noisy.debiased(position, fit_intercept=self.fit_intercept)
         self.debiased_ = gram is not noisy
-        self.alpha_ = self._penalty(release, gram, position)
+        self.alpha_ = self._penalty(selected, gram, position)
         self.model_ = solve_ridge(gram.matrix, position, self.alpha_, fit_intercept=self.fit_intercept)
         self.release_ = release
-        self.target_ = release.columns[position]
-        self.feature_names_ = tuple(name for name in release.columns if name != self.target_)
+        self.target_ = selected.columns[position]
+        self.feature_names_ = tuple(name for name in selected.columns if name != self.target_)
         name_features(self, self.feature_names_)
         self.coef_, self.intercept_ = self.in_units(self.model_)
+        for text in self.why_not_useful():
+            warnings.warn(text, UtilityWarning, stacklevel=2)
         return self
+
+    def why_not_useful(self) -> list[str]:
+        """Return what `fit_release` has warned of, from the release alone: numbers and remedies."""
+        return why_not_useful(
+            self.selected_,
+            None if isinstance(self.release_, GramRelease) else self.inference(),
+            asked=None if isinstance(self.alpha, str) else float(self.alpha),
+            used=self.alpha_,
+        )
 
     def inference(self, level: float = 0.95, *, target: str = "population", errors: str = "homoscedastic") -> Inference:
         """Compute standard errors and confidence intervals of the unpenalised coefficients, from the release alone.
@@ -235,14 +262,39 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
             For a release of second moments: whether the residuals' variance is assumed not to depend on the features.
             A sketch of rows needs no such assumption (docs/mathematics.md, section 6).
         """
+        check_is_fitted(self)
         return infer(
-            _opened(self.release_, "inference"),
-            self.release_.columns.index(self.target_),
+            _opened(self.selected_, "inference"),
+            self.selected_.columns.index(self.target_),
             fit_intercept=self.fit_intercept,
             level=level,
             target=target,
             errors=errors,
         )
+
+    def summary(
+        self,
+        level: float = 0.95,
+        *,
+        groups: Mapping[str, Sequence[str]] | None = None,
+        target: str = "population",
+        errors: str = "homoscedastic",
+    ) -> Summary:
+        """Return the table of the regression: estimates, standard errors, tests, intervals, R^2; from the release.
+
+        Its coefficients are those of `inference`, without penalty.
+
+        Parameters
+        ----------
+        level : float
+            Nominal coverage of each interval, strictly between 0 and 1.
+        groups : mapping, optional
+            Name -> features whose coefficients are tested together; all features always are.
+        target, errors : str
+            As in `inference`.
+        """
+        check_is_fitted(self)
+        return Summary.of(self.target_, self.inference(level, target=target, errors=errors), groups)
 
     def approximation_factor(self, X: ArrayLike, y: ArrayLike, model: LinearModel | None = None) -> float:
         """Return phi = cost of this fit / least cost on data at hand (not private; Burkhardt et al. 2025, section 6.2).
@@ -266,7 +318,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         Parameters
         ----------
         rows : ndarray of float64, shape (n, p)
-            All columns of the release in their order, in their units. They are normalised twice, a block at a time,
+            All columns of `selected_` in their order, in their units. They are normalised twice, a block at a time,
             which is quicker than to keep what they become.
         model : LinearModel, optional
             Another model to judge, in normalised units.
@@ -276,11 +328,11 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         InputError
             If the best fit is exact, so that phi is undefined.
         """
-        target = self.release_.columns.index(self.target_)
+        target = self.selected_.columns.index(self.target_)
 
         def blocks() -> Iterator[NDArray[np.float64]]:
             for first in range(0, len(rows), _BLOCK):
-                yield self.release_.task.schema.normalise(rows[first : first + _BLOCK], first=first)
+                yield self.selected_.schema.normalise(rows[first : first + _BLOCK], first=first)
 
         gram = np.sum([exact_gram(Z) for Z in blocks()], axis=0)
         best = solve_ridge(gram, target, self.cost_alpha, fit_intercept=self.fit_intercept)
@@ -303,7 +355,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
 
     def in_units(self, model: LinearModel) -> tuple[NDArray[np.float64], float]:
         """Convert a normalised model to coefficients (d,) and intercept in the columns' units."""
-        return in_units(model, self.release_.task.schema, self.release_.columns.index(self.target_))
+        return in_units(model, self.selected_.schema, self.selected_.columns.index(self.target_))
 
     def check_parameters(self) -> None:
         """Refuse parameters that no fit can use, before any data is read."""
@@ -313,11 +365,11 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
             raise InputError(f"debias: {self.debias!r} given, one of {', '.join(DEBIAS)} expected")
 
     def _rows(self, X: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
-        """Join features and target in the release's order of columns."""
-        target = self.release_.columns.index(self.target_)
+        """Join features and target in the order of `selected_`."""
+        target = self.selected_.columns.index(self.target_)
         return np.insert(np.asarray(X, dtype=np.float64), target, np.asarray(y, dtype=np.float64), axis=1)
 
-    def _penalty(self, release: Release | GramRelease, gram: NoisyGram, target: int) -> float:
+    def _penalty(self, release: GramSource, gram: NoisyGram, target: int) -> float:
         """Return the penalty asked for, or the chosen one, and no less than is safe."""
         if isinstance(self.alpha, str):
             least = self._safe_alpha(gram, target, margin=_CHOSEN_MARGIN)
@@ -336,8 +388,8 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         return max(0.0, margin * gram.fluctuation - lowest)
 
 
-def _opened(release: Release | GramRelease, what: str) -> Release:
+def _opened(release: GramSource, what: str) -> Release | SelectedColumns:
     """Return a release whose rows can be read, or refuse the products of a closed sketch."""
-    if isinstance(release, GramRelease):
-        raise InputError(f"release: products of a closed sketch given, an opened release expected for {what}")
-    return release
+    if isinstance(release, Release) or (isinstance(release, SelectedColumns) and release.opened):
+        return release
+    raise InputError(f"release: products of a closed sketch given, an opened release expected for {what}")

@@ -7,7 +7,8 @@ Not promised: plots where matplotlib is not installed; the page then names what 
 measured, and are not part of the guarantee.
 """
 
+from dpmpc.render.about import About
 from dpmpc.render.mixed import mixed_page, write_mixed_report
 from dpmpc.render.page import Analysed, command_line, page, write_report
 
-__all__ = ["Analysed", "command_line", "mixed_page", "page", "write_mixed_report", "write_report"]
+__all__ = ["About", "Analysed", "command_line", "mixed_page", "page", "write_mixed_report", "write_report"]

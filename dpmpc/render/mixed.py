@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from dpmpc.data_release import MixedRelease
 from dpmpc.data_release.guarantee import MixingGuarantee
+from dpmpc.number_tables import NumberTable
 from dpmpc.render import plots
+from dpmpc.render.about import About
 from dpmpc.render.drawing import INSTALL, available, figures
-from dpmpc.render.page import Fact, Number, noise_table, template, versions
+from dpmpc.render.page import Fact, Number, noise_table, page_table, template, versions
 from dpmpc.render.words import Signal, sentence
 from dpmpc.storage import whole
 
@@ -23,14 +25,32 @@ def write_mixed_report(path: Path, release: MixedRelease, *, file: str) -> None:
         partial.write_text(mixed_page(release, file=file), encoding="utf-8")
 
 
-def mixed_page(release: MixedRelease, *, file: str) -> str:
-    """Return the page, HTML in one piece; `file` is the name of the release's file."""
-    task, promised, found = release.task, release.guarantee, _signal(release)
-    wanted: dict[str, Callable[[], plots.Plot]] = {"noise against signal": lambda: plots.noise(found)}
+def mixed_page(
+    release: MixedRelease, *, file: str, fitted: Sequence[NumberTable] = (), warnings: Sequence[str] = ()
+) -> str:
+    """Return the page, HTML in one piece.
+
+    Parameters
+    ----------
+    release : MixedRelease
+        What was published.
+    file : str
+        Name of the release's file.
+    fitted : sequence of NumberTable
+        Coefficients that were read from it.
+    warnings : sequence of str
+        Why not to rely on them; a plot of noise is left out then.
+    """
+    task, promised, found, about = release.task, release.guarantee, _signal(release), About.of_mixed(release)
+    wanted: dict[str, Callable[[], plots.Plot]] = (
+        {} if warnings else {"noise against signal": lambda: plots.noise(found)}
+    )
     drawing = available()
     kind = "mixed rows" if task.rows is not None else "noisy rows, one for each of them"
     return template().render(
-        title="Release of parties with different columns",
+        title=about.title,
+        about=about.facts,
+        verdict=". ".join(sentence(text).rstrip(".") for text in warnings) + "." if warnings else None,
         released=f"{task.subjects:,} people, {len(release.columns)} columns at {len(task.parties)} parties. Released: "
         f"{task.released_rows:,} {kind}.",
         guarantee=promised,
@@ -40,7 +60,7 @@ def mixed_page(release: MixedRelease, *, file: str) -> str:
             Fact("ε of a whole row", Number.of(promised.subject_epsilon), "at most"),
             Fact("δ", Number.of(promised.delta), "at most"),
         ],
-        tables=[],
+        tables=[page_table(table) for table in fitted],
         notes=[],
         drawn={"result": [], "noise": [draw() for draw in wanted.values()] if drawing else [], "servers": []},
         missing=[] if drawing else list(wanted),

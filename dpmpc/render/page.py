@@ -20,9 +20,12 @@ import jinja2
 from markupsafe import Markup
 
 import dpmpc
+from dpmpc.estimators.summary import HOPELESS
+from dpmpc.number_tables import NumberTable
 from dpmpc.privacy import Guarantee
 from dpmpc.release import Release
 from dpmpc.render import plots, words
+from dpmpc.render.about import About
 from dpmpc.render.drawing import INSTALL, available, figures
 from dpmpc.render.fit import MEGABYTE, byte_fields, release_text
 from dpmpc.render.words import Signal
@@ -78,11 +81,19 @@ class Analysed:
         What the estimator was told.
     result : mapping
         The "result" of the JSON contract; comparisons with the data itself, which are not private, are ignored.
+    features : sequence of str, optional
+        Those of the regression, where not all columns were used.
     """
 
     model: str
     parameters: Mapping[str, Any]
     result: Mapping[str, Any]
+    features: Sequence[str] | None = None
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether the release says nothing about this model."""
+        return self.result.get("intercept_standard_error", 0.0) is None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,10 +131,17 @@ class _Table:
     rows: Sequence[_Row]
 
 
-def write_report(path: Path, release: Release, *, file: str, timing: Mapping[str, Any] | None = None) -> None:
+def write_report(
+    path: Path,
+    release: Release,
+    *,
+    file: str,
+    timing: Mapping[str, Any] | None = None,
+    about: About | None = None,
+) -> None:
     """Write the `page` of a release alone to a file, whole or not at all; one that is there is replaced."""
     with whole(path) as partial:
-        partial.write_text(page(release, timing=timing, file=file), encoding="utf-8")
+        partial.write_text(page(release, timing=timing, about=about, file=file), encoding="utf-8")
 
 
 def page(
@@ -133,6 +151,8 @@ def page(
     analysed: Analysed | None = None,
     timing: Mapping[str, Any] | None = None,
     command: str | None = None,
+    about: About | None = None,
+    tables: Sequence[NumberTable] = (),
     file: str = "release.dpmpc",
 ) -> str:
     """Return the page, HTML in one piece.
@@ -150,6 +170,10 @@ def page(
         seconds by name. What is missing is not shown.
     command : str, optional
         The command that makes such a release again (`dpmpc.render.command_line`).
+    about : About, optional
+        Title, dates and operators.
+    tables : sequence of NumberTable
+        Further numbers that were computed from the release.
     file : str
         Name of the release's file.
     """
@@ -157,17 +181,19 @@ def page(
     promised = guarantee or release.guarantee
     found, servers = Signal.of(release), spent.get("per_server", [])
     wanted: dict[str, dict[str, Callable[[], plots.Plot]]] = {
-        "result": {} if analysed is None else _result_plot(analysed, release),
-        "noise": {"noise against signal": lambda: plots.noise(found)},
+        "result": {} if analysed is None or analysed.hopeless else _result_plot(analysed, release),
+        "noise": {} if analysed and analysed.hopeless else {"noise against signal": lambda: plots.noise(found)},
         "servers": {"timeline of the servers": lambda: plots.timeline(servers)} if servers else {},
     }
     drawing = available()
     return template().render(
-        title="Release" if analysed is None else _title(analysed),
+        title=_title(analysed) if analysed else about.title if about else "Release",
+        about=_about(about, titled=analysed is None),
+        verdict=HOPELESS if analysed and analysed.hopeless else None,
         released=release_text(task) + ".",
         guarantee=promised,
         facts=_facts(release, promised, spent),
-        tables=[] if analysed is None else [_result_table(analysed)],
+        tables=[*([] if analysed is None else [_result_table(analysed)]), *map(page_table, tables)],
         notes=[] if analysed is None else _notes(analysed),
         drawn={place: [draw() for draw in named.values()] if drawing else [] for place, named in wanted.items()},
         missing=[] if drawing else [title for named in wanted.values() for title in named],
@@ -180,7 +206,7 @@ def page(
         costly=words.costly(task),
         recipe=words.reading(file)
         if analysed is None
-        else words.recipe(file, analysed.model, analysed.parameters, analysed.result),
+        else words.recipe(file, analysed.model, analysed.parameters, analysed.result, analysed.features),
         command=command,
         digest=task.digest.hex(),
         versions=versions(),
@@ -217,6 +243,13 @@ def _title(analysed: Analysed) -> str:
     return f"Sum of {result['column']}" + ("" if result["order"] == 1 else f" to the power {result['order']}")
 
 
+def _about(about: About | None, *, titled: bool) -> list[tuple[str, list[str]]]:
+    """Return what stands under the title, which names the release where the title does not."""
+    if about is None:
+        return []
+    return about.facts if titled else [("Release", [about.title]), *about.facts]
+
+
 def _facts(release: Release, promised: Guarantee, spent: Mapping[str, Any]) -> list[Fact]:
     facts = [
         Fact("Clients", Number.of(release.clients), "people"),
@@ -240,12 +273,7 @@ def _notes(analysed: Analysed) -> list[str]:
     if analysed.model != "ridge":
         return []
     result = analysed.result
-    notes = [f"Fitted with penalty {result['alpha']:g} in normalised units."]
-    if result.get("intercept_standard_error", 0.0) is None:
-        notes.append(
-            "The noise is too strong for any finite confidence interval: more clients or a larger ε are needed."
-        )
-    return notes
+    return [f"Fitted with penalty {result['alpha']:g} in normalised units."]
 
 
 def _result_table(analysed: Analysed) -> _Table:
@@ -305,6 +333,12 @@ def _estimate(
         (Number.of(value), Number.of(error, 3, "± ")),
         (Number.of(low), Number.of(high, before="to ")),
     ]
+
+
+def page_table(table: NumberTable) -> _Table:
+    """Return a table of numbers as the page lays it out."""
+    rows: list[_Row] = [(name, [(Number.of(value),) for value in values]) for name, values in table.rows()]
+    return _Table(table.title, " ".join(table.notes), [table.label, *table.columns], rows)
 
 
 def noise_table(found: Signal) -> _Table:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -127,8 +127,8 @@ def free(task: Task, *, compared: bool) -> list[str]:
         said.append("Predict another column, change the penalty or the rank: one release serves them all.")
     if compared:
         said.append(
-            "Not for publication: result.json and report.txt also hold comparisons with what the data itself gives. "
-            "Those are for whoever owns the data, have no privacy, and are left out here."
+            "Not for publication: result.json, under not_private, and report.txt after --compare hold comparisons with "
+            "what the data itself gives. Those are for whoever owns the data, have no privacy, and are left out here."
         )
     return said
 
@@ -159,11 +159,18 @@ def reading(file: str) -> str:
     )
 
 
-def recipe(file: str, model: str, parameters: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+def recipe(
+    file: str,
+    model: str,
+    parameters: Mapping[str, Any],
+    result: Mapping[str, Any],
+    features: Sequence[str] | None = None,
+) -> str:
     """Return the lines of Python that compute the result from the release's file."""
     name = _CLASSES[model]
     given = ", ".join(f"{key}={value!r}" for key, value in parameters.items())
     target = f", target={result['target']!r}" if model == "ridge" else ""
+    target += f", features={list(features)!r}" if features is not None else ""
     return "\n".join(
         [
             f"from dpmpc import {name}",

@@ -56,7 +56,9 @@ def test_fit_prints_one_json_object_and_writes_everything(data, tmp_path, capsys
     assert all(wanted <= set(entry) for entry in servers)
     assert all(fields["timing"][name] >= 0 for name in ("clients_s", "analysis_s", "wall_s"))
     assert set(fields["result"]["coefficients"]) == {"height", "weight"}
-    assert 1 <= fields["result"]["approximation_factor"] < fields["result"]["trivial_factor"]
+    assert (
+        1 <= fields["result"]["not_private"]["approximation_factor"] < fields["result"]["not_private"]["trivial_factor"]
+    )
     assert json.loads((out / "result.json").read_text()) == fields
     assert "differential privacy for each of 3,000 clients" in (out / "report.txt").read_text()
     assert Release.load(out / "release.dpmpc").clients == 3000
@@ -94,6 +96,7 @@ def test_fit_tells_a_person_what_happened(data, tmp_path, capsys):
         capsys,
         *("fit", data, "--target", "score", "--bounds", tmp_path / "bounds.toml", *BUDGET),
         *("--sketch", "countsketch", "--rows", "20", "--simulation-seed", "3", "--servers", "2"),
+        "--compare",
     )
     assert status == 0
     for words in ("SIMULATION", "trivial", "transform", "What is promised", "replaced by any other row"):
@@ -116,12 +119,12 @@ def test_networked_fit_agrees_with_the_in_process_run_of_the_same_seed(data, tmp
 def test_networked_low_rank_agrees_with_the_in_process_run_of_the_same_seed(data, tmp_path, capsys):
     out = tmp_path / "result"
     arguments = ["fit", data, "--model", "low-rank", "--components", "2", "--bounds", tmp_path / "bounds.toml", *BUDGET]
-    status, printed, _ = run(capsys, *arguments, "--simulation-seed", "3", "--json", "--out", out)
+    status, printed, _ = run(capsys, *arguments, "--simulation-seed", "3", "--json", "--compare", "--out", out)
     assert status == 0
     fields = json.loads(printed)
     assert (fields["model"], fields["features"], len(fields["timing"]["per_server"])) == ("low-rank", 3, 3)
     result = fields["result"]
-    assert 0 <= result["psi"] < result["random_psi"]
+    assert 0 <= result["not_private"]["psi"] < result["not_private"]["random_psi"]
     local = dpmpc.LowRankApproximation(2, simulation_seed=3, bounds=(-2, 2)).fit(table().values)
     assert [list(component) for component in result["components"]] == [list(NAMES)] * 2
     assert np.array([list(component.values()) for component in result["components"]]) == pytest.approx(
@@ -147,12 +150,15 @@ def test_networked_moments_agree_with_the_in_process_run_of_the_same_seed(option
     local = dpmpc.FrequencyMoment(order, of=of, bounds=(0, 11), simulation_seed=3).fit(values)
     assert (result["moment"], result["standard_error"]) == (local.moment_, local.standard_error_)
     exact = np.sum(values**4.0) if of == "values" else np.sum(np.bincount(values) ** 2)
-    assert result["exact_moment"] == exact
+    assert result["not_private"]["exact_moment"] == exact
     assert abs(result["moment"] - exact) < 5 * result["standard_error"]
-    status, printed, _ = run(capsys, *arguments, *options, "--servers", "2", "--sharing", "additive")
-    assert status == 0
-    for words in ("standard error", "not private", "What is promised"):
-        assert words in printed
+    for compared in ([], ["--compare"]):
+        status, printed, _ = run(capsys, *arguments, *options, *compared, "--servers", "2", "--sharing", "additive")
+        assert status == 0
+        for words in ("standard error", "What is promised"):
+            assert words in printed
+        assert ("not private" in printed) == bool(compared)
+        assert (f"{exact:.6g}" in printed) == bool(compared)
 
 
 def test_fit_and_plan_of_pure_epsilon(data, tmp_path, capsys):
@@ -208,7 +214,10 @@ def test_demo_shows_a_sketch_and_a_sum(capsys):
         assert len(release["timing"]["per_server"]) == 2
         assert len(release["result"]["coefficients"]) == 5
         assert (release["privacy"]["epsilon"], release["privacy"]["delta"]) == (1, 1e-6)
-    assert summed["result"]["approximation_factor"] < fields["result"]["approximation_factor"]
+    assert (
+        summed["result"]["not_private"]["approximation_factor"]
+        < fields["result"]["not_private"]["approximation_factor"]
+    )
 
 
 def test_demo_tells_a_person_what_it_costs_to_publish_both(capsys):
@@ -398,7 +407,11 @@ def test_fit_on_household_power(capsys):
     assert status == 0
     fields = json.loads(printed)
     assert fields["clients"] == 2_049_280
-    assert fields["result"]["approximation_factor"] < 1.2 < fields["result"]["trivial_factor"]
+    assert (
+        fields["result"]["not_private"]["approximation_factor"]
+        < 1.2
+        < fields["result"]["not_private"]["trivial_factor"]
+    )
 
 
 def command(arguments, environment=None, **streams):

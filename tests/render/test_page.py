@@ -194,9 +194,12 @@ def test_times_on_a_page_that_may_be_published_are_rounded_up(report):
 def test_what_is_not_private_is_left_out(report):
     folder, _, found = report
     result = json.loads((folder / "result.json").read_text())["result"]
-    secret = {"approximation_factor", "trivial_factor", "psi", "random_psi", "exact_moment"} & set(result)
-    assert secret
-    assert not {result[name] for name in secret} & set(found.numbers)
+    secret = result["not_private"]
+    assert {"approximation_factor", "psi", "exact_moment"} & set(secret)
+    assert not {value for name, value in secret.items() if value} & set(found.numbers)
+    text = (folder / "report.txt").read_text()
+    assert "Not private" not in text
+    assert "trivial" not in text
     if folder.name != "ridge":  # which is a simulation
         assert "have no privacy, and are left out here" in found.text
 
@@ -258,7 +261,8 @@ def test_a_guarantee_may_be_given():
 def test_intervals_that_are_not_finite_are_said_to_be_none():
     release, _ = release_of()
     found = Page(page(release, analysed=Analysed("ridge", {}, ridge_result(intervals=False))))
-    assert "too strong for any finite confidence interval" in found.text
+    assert "Verdict. Nothing can be learned from this release about this model" in found.text
+    assert "<svg" not in page(release, analysed=Analysed("ridge", {}, ridge_result(intervals=False)))
     assert 0.25 in found.numbers
 
 

@@ -1,0 +1,103 @@
+"""`dpmpc read`: what any release file holds, and regressions of its columns; reading costs no privacy."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from dpmpc.cli.options import seconds
+from dpmpc.errors import InputError
+from dpmpc.untrusted import harmless
+
+FORMS = ("csv", "latex", "json", "html")
+
+
+def add_commands(commands: Any) -> None:
+    """Add the command to the parser's, under its old name too."""
+    read = commands.add_parser(
+        "read",
+        aliases=["learn"],
+        help="what a release file holds: facts, tables, and a regression of any column on others",
+        description="A release of fit, of a collection or of mix, told apart by its content. Costs no privacy.",
+    )
+    read.add_argument("file", metavar="FILE", help="the release")
+    read.add_argument("--target", metavar="COL", help="regress this column on the others")
+    read.add_argument("--features", metavar="A,B", help="on these alone")
+    read.add_argument(
+        "--group",
+        action="append",
+        default=[],
+        metavar="NAME=A,B",
+        help="test the coefficients of these features together; may be repeated",
+    )
+    read.add_argument("--level", type=float, default=0.95, help="of confidence intervals (default %(default)g)")
+    mixed = read.add_argument_group("files of mix")
+    mixed.add_argument("--method", choices=("rmgm", "dgm", "bgm"), help="default: what the release is meant for")
+    mixed.add_argument("--ridge", type=float, help="added to the Hessian (default 1e-05)")
+    read.add_argument(
+        "--longest",
+        type=seconds,
+        metavar="S",
+        help="seconds that drawing the matrix again may take, by the size that the file claims (default a minute)",
+    )
+    forms = read.add_mutually_exclusive_group()
+    forms.add_argument("--csv", action="store_true", help="print the tables as comma-separated values")
+    forms.add_argument("--latex", action="store_true", help="print the tables for LaTeX with booktabs")
+    forms.add_argument("--json", action="store_true", help="print one JSON object")
+    forms.add_argument("--html", action="store_true", help="print a page")
+    read.set_defaults(run=_read)
+
+
+def _read(options: argparse.Namespace) -> None:
+    import json
+
+    from dpmpc.render.reading import Wish, read
+    from dpmpc.task import LONGEST_CHECK
+
+    reading = read(
+        options.file,
+        Wish(
+            target=options.target,
+            features=None if options.features is None else _listed("features", options.features),
+            groups=_groups(options.group),
+            method=options.method,
+            ridge=options.ridge,
+            level=options.level,
+            longest=LONGEST_CHECK if options.longest is None else options.longest,
+        ),
+    )
+    for warning in reading.warnings:
+        print(f"dpmpc read: {harmless(warning)}", file=sys.stderr)
+    if (options.csv or options.latex) and not reading.tables:
+        form = "csv" if options.csv else "latex"
+        raise InputError(f"{form}: given, but this release has no table without --target")
+    if options.csv:
+        print(reading.to_csv(), end="")
+    elif options.latex:
+        print(reading.to_latex(), end="")
+    elif options.json:
+        print(json.dumps(reading.fields, allow_nan=False))
+    elif options.html:
+        print(reading.page())
+    else:
+        print("\n".join(harmless(line) for line in str(reading).split("\n")))
+
+
+def _listed(name: str, text: str) -> list[str]:
+    """Read names between commas."""
+    names = [part.strip() for part in text.split(",")]
+    if not all(names):
+        raise InputError(f"{name}: {text!r} given, names between commas expected")
+    return names
+
+
+def _groups(texts: list[str]) -> dict[str, list[str]]:
+    """Read NAME=A,B of each group."""
+    groups: dict[str, list[str]] = {}
+    for text in texts:
+        name, _, features = text.partition("=")
+        if not name.strip() or not features or name.strip() in groups:
+            raise InputError(f"group: {text!r} given, NAME=A,B expected, each name once")
+        groups[name.strip()] = _listed("group", features)
+    return groups

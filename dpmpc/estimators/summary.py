@@ -1,0 +1,231 @@
+"""The table of a regression that a statistician expects, from the release alone.
+
+Coefficients without penalty with standard errors, tests and intervals; how much of the target's variance is explained;
+joint tests of groups of coefficients. Tests read the covariance that `dpmpc.estimators.inference` computes, which
+covers sampling, sketch and noise; they are as exact as its intervals.
+
+Promised: a function of the release and the arguments. Where the release is not informative the summary says so first
+and shows no number of it. Not promised: that many tests at once hold their level each on its own, which is why every
+summary says how many there are and holds p-values after Holm (1979).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.stats
+from numpy.typing import NDArray
+
+from dpmpc.errors import InputError
+from dpmpc.estimators.inference import Inference
+from dpmpc.number_tables import NumberTable, number_text
+
+HOPELESS = (
+    "Nothing can be learned from this release about this model: the noise leaves no finite confidence interval. More "
+    "clients, a larger epsilon, tighter public bounds or fewer features are needed."
+)
+ALL_FEATURES = "all features"
+_SMALLEST_P = 1e-16
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupTest:
+    """A Wald test that all coefficients of a group are 0.
+
+    Attributes
+    ----------
+    features : tuple of str
+        The group.
+    statistic : float
+        F = b^T V^-1 b / q, for q coefficients b with covariance V.
+    degrees : tuple of float
+        Of F: q, and the degrees of freedom of the standard errors; infinite, so that q F is chi-squared, for second
+        moments.
+    p_value : float
+        Probability of a larger F if all are 0.
+    """
+
+    features: tuple[str, ...]
+    statistic: float
+    degrees: tuple[float, float]
+    p_value: float
+
+    @classmethod
+    def of(cls, found: Inference, features: Sequence[str]) -> GroupTest:
+        """Test the coefficients of these features."""
+        places = [1 + found.feature_names.index(name) for name in features]
+        estimates = np.array([found.coef[place - 1] for place in places])
+        covariance = found.covariance[np.ix_(places, places)]
+        statistic = float(estimates @ np.linalg.solve(covariance, estimates)) / len(places)
+        if math.isinf(found.degrees):
+            p_value = float(scipy.stats.chi2.sf(len(places) * statistic, len(places)))
+        else:
+            p_value = float(scipy.stats.f.sf(statistic, len(places), found.degrees))
+        return cls(tuple(features), statistic, (float(len(places)), found.degrees), p_value)
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """What `RidgeRegression.summary` returns; it prints as a table.
+
+    Attributes
+    ----------
+    target : str
+        The column that is predicted.
+    inference : Inference
+        The estimates, their standard errors and intervals.
+    tests : dict of GroupTest
+        By the group's name; "all features" is always there. Empty where the release is not informative.
+    """
+
+    target: str
+    inference: Inference
+    tests: dict[str, GroupTest]
+
+    @classmethod
+    def of(cls, target: str, found: Inference, groups: Mapping[str, Sequence[str]] | None = None) -> Summary:
+        """Test all features together, and each group."""
+        asked = {ALL_FEATURES: found.feature_names, **_checked(groups or {}, found.feature_names)}
+        tests = {name: GroupTest.of(found, features) for name, features in asked.items()} if found.informative else {}
+        return cls(target, found, tests)
+
+    @property
+    def informative(self) -> bool:
+        """Whether the release says anything about this model."""
+        return self.inference.informative
+
+    @property
+    def statistics(self) -> NDArray[np.float64]:
+        """Coefficients over their standard errors, the intercept first: z, or t with finite degrees of freedom."""
+        found = self.inference
+        errors = np.array([found.intercept_standard_error, *found.standard_errors])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(np.array([found.intercept, *found.coef]) / errors)
+
+    @property
+    def p_values(self) -> NDArray[np.float64]:
+        """Two-sided p-values of the coefficients, the intercept first."""
+        return np.asarray(2 * scipy.stats.t.sf(np.abs(self.statistics), self.inference.degrees))
+
+    @property
+    def adjusted(self) -> NDArray[np.float64]:
+        """P-values of the features' coefficients after Holm: what is below .05 is so jointly with probability .95."""
+        p = self.p_values[1:]
+        order = np.argsort(p)
+        steps = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+        adjusted = np.empty(len(p))
+        adjusted[order] = np.minimum(steps, 1.0)
+        return adjusted
+
+    @property
+    def coefficients(self) -> NumberTable:
+        """The coefficients, a row for each feature and one for the intercept where it has been estimated."""
+        found = self.inference
+        if not self.informative:
+            return NumberTable(f"Regression of {self.target}", {}, (), notes=[HOPELESS])
+        rows = [*range(1, len(found.coef) + 1), *([0] if found.intercept_standard_error > 0 else [])]
+        intervals = np.vstack([found.intercept_confidence_interval, found.confidence_intervals])
+        lists = {
+            "coefficient": np.array([found.intercept, *found.coef]),
+            "std. error": np.array([found.intercept_standard_error, *found.standard_errors]),
+            "z" if math.isinf(found.degrees) else "t": self.statistics,
+            "p": self.p_values,
+            "p (Holm)": np.array([math.nan, *self.adjusted]),
+            f"{found.level:.0%} from": intervals[:, 0],
+            "to": intervals[:, 1],
+        }
+        names = ("intercept", *found.feature_names)
+        return NumberTable(
+            f"Regression of {self.target}",
+            {heading: values[rows].tolist() for heading, values in lists.items()},
+            [names[row] for row in rows],
+            notes=self.notes,
+        )
+
+    @property
+    def notes(self) -> list[str]:
+        """What belongs under the table, in sentences."""
+        found = self.inference
+        if not self.informative:
+            return [HOPELESS]
+        count, chance = len(found.coef), 1 - found.level
+        notes = [f"n = {found.clients:,}. Estimates without penalty; errors cover sampling, sketch and noise."]
+        if math.isfinite(found.r_squared):
+            error = number_text(found.r_squared_standard_error)
+            notes.append(f"R^2 = {number_text(found.r_squared)}, standard error {error}.")
+        else:
+            notes.append("R^2: the target's variance does not stand out of the noise.")
+        for name, test in self.tests.items():
+            q, degrees = test.degrees
+            told = f"F({q:g}, {degrees:g})" if math.isfinite(degrees) else f"F({q:g}, infinity)"
+            notes.append(f"{name}: {told} = {number_text(test.statistic)}, {_p_text(test.p_value)}.")
+        if count > 1:
+            notes.append(
+                f"{count} coefficients are tested: if all were 0, {number_text(count * chance)} of {count} p-values "
+                f"would be below {chance:.2g} by chance. p (Holm) accounts for that; intervals hold one at a time."
+            )
+        return notes
+
+    def __str__(self) -> str:
+        """Return the table as text; a verdict instead where the release says nothing."""
+        return str(self.coefficients) if self.informative else f"Regression of {self.target}\n{HOPELESS}"
+
+    def to_frame(self) -> Any:
+        """Return the coefficients as a data frame of pandas."""
+        return self.coefficients.to_frame()
+
+    def to_latex(self) -> str:
+        """Return the coefficients as a `tabular` of LaTeX's booktabs."""
+        return self.coefficients.to_latex()
+
+    def to_csv(self) -> str:
+        """Return the coefficients as comma-separated values."""
+        return self.coefficients.to_csv()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data for JSON; null where there is no number."""
+        found = self.inference
+        return {
+            "target": self.target,
+            "clients": found.clients,
+            "informative": self.informative,
+            "coefficients": self.coefficients.to_dict(),
+            "r_squared": _or_none(found.r_squared),
+            "r_squared_standard_error": _or_none(found.r_squared_standard_error),
+            "tests": {
+                name: {
+                    "features": list(test.features),
+                    "F": test.statistic,
+                    "degrees": [_or_none(number) for number in test.degrees],
+                    "p": test.p_value,
+                }
+                for name, test in self.tests.items()
+            },
+            "notes": self.notes,
+        }
+
+    def _repr_html_(self) -> str:
+        return self.coefficients.to_html()
+
+
+def _checked(groups: Mapping[str, Sequence[str]], features: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """Return groups of features, each known and once."""
+    for name, group in groups.items():
+        unknown = [feature for feature in group if feature not in features]
+        if isinstance(group, str) or unknown or not group or len(set(group)) < len(group) or name == ALL_FEATURES:
+            raise InputError(
+                f"groups: {name!r} with {group!r} given, a list of different features of {', '.join(features)} expected"
+            )
+    return {name: tuple(group) for name, group in groups.items()}
+
+
+def _p_text(p_value: float) -> str:
+    return f"p < {_SMALLEST_P:g}" if p_value < _SMALLEST_P else f"p = {number_text(p_value)}"
+
+
+def _or_none(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,155 @@
+"""Tables of numbers that a person reads: as text, CSV, LaTeX, HTML, plain data, or a data frame.
+
+Promised: names are escaped for the form that they are written in, because a file of somebody else may hold any text;
+the CSV and the data frame hold all digits, the other forms as many as a person reads.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import html
+import importlib
+import io
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dpmpc.errors import InputError
+from dpmpc.untrusted import harmless
+
+_DIGITS = 5
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+}
+_SPREADSHEET_FORMULA = re.compile(r"^[=+\-@\t\r]")
+
+
+@dataclasses.dataclass(frozen=True)
+class NumberTable:
+    """A row of numbers for each name.
+
+    Attributes
+    ----------
+    title : str
+        What the table shows.
+    columns : mapping
+        Heading -> a number for each name; NaN or infinite where there is none.
+    names : sequence of str
+        What the rows belong to.
+    label : str
+        The heading over the names.
+    notes : sequence of str
+        Sentences that belong under the table.
+    """
+
+    title: str
+    columns: Mapping[str, Sequence[float]]
+    names: Sequence[str]
+    label: str = "column"
+    notes: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        for heading, values in self.columns.items():
+            if len(values) != len(self.names):
+                raise InputError(f"columns: {len(values)} numbers of {heading!r} given, {len(self.names)} expected")
+
+    def rows(self) -> list[tuple[str, list[float]]]:
+        """Return each name with its numbers."""
+        lists = list(self.columns.values())
+        return [(name, [float(values[row]) for values in lists]) for row, name in enumerate(self.names)]
+
+    def __str__(self) -> str:
+        """Return the table as text of fixed width, its notes below."""
+        cells = [[self.label, *self.columns]]
+        cells += [[harmless(name), *map(number_text, values)] for name, values in self.rows()]
+        widths = [max(len(row[place]) for row in cells) for place in range(len(cells[0]))]
+        lines = [self.title]
+        for row in cells:
+            entries = [
+                f"{row[0]:{widths[0]}}",
+                *(f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True)),
+            ]
+            lines.append("  ".join(entries).rstrip())
+        return "\n".join([*lines, *self.notes])
+
+    def to_csv(self) -> str:
+        """Return comma-separated values with all digits; a name that a spreadsheet would compute is quoted by '."""
+        file = io.StringIO()
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([self.label, *self.columns])
+        for name, values in self.rows():
+            text = f"'{name}" if _SPREADSHEET_FORMULA.match(name) else name
+            writer.writerow([text, *(repr(value) if math.isfinite(value) else "" for value in values)])
+        return file.getvalue()
+
+    def to_latex(self) -> str:
+        """Return a `tabular` of LaTeX's booktabs, title and notes as comments and text around it."""
+        lines = [f"% {_one_line(self.title)}", rf"\begin{{tabular}}{{l{'r' * len(self.columns)}}}", r"\toprule"]
+        lines += [rf"{' & '.join(map(latex_text, [self.label, *self.columns]))} \\", r"\midrule"]
+        for name, values in self.rows():
+            lines.append(rf"{' & '.join([latex_text(name), *map(_latex_number, values)])} \\")
+        lines += [r"\bottomrule", r"\end{tabular}", *(rf"\par {latex_text(note)}" for note in self.notes)]
+        return "\n".join(lines) + "\n"
+
+    def to_html(self) -> str:
+        """Return a table of HTML."""
+        heads = "".join(f'<th scope="col">{html.escape(text)}</th>' for text in (self.label, *self.columns))
+        rows = "".join(
+            f'<tr><th scope="row">{html.escape(name)}</th>'
+            + "".join(f"<td>{html.escape(number_text(value))}</td>" for value in values)
+            + "</tr>"
+            for name, values in self.rows()
+        )
+        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
+        caption = f"<caption>{html.escape(self.title)}</caption>"
+        return f"<table>{caption}<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>{notes}"
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def to_dict(self) -> dict[str, dict[str, float | None]]:
+        """Return name -> heading -> number as plain data for JSON; null where there is none."""
+        return {
+            name: {
+                heading: value if math.isfinite(value) else None
+                for heading, value in zip(self.columns, values, strict=True)
+            }
+            for name, values in self.rows()
+        }
+
+    def to_frame(self) -> Any:
+        """Return a data frame of pandas, which has to be installed, with the names as its index."""
+        try:
+            pandas: Any = importlib.import_module("pandas")
+        except ImportError as error:
+            raise InputError("to_frame: pandas is not installed; pip install pandas, or use to_csv()") from error
+        index = pandas.Index(list(self.names), name=self.label)
+        return pandas.DataFrame({heading: list(values) for heading, values in self.columns.items()}, index=index)
+
+
+def number_text(value: float) -> str:
+    """Return a number with the digits that a person reads, or a dash where there is none."""
+    return f"{value:.{_DIGITS}g}" if math.isfinite(value) else "-"
+
+
+def latex_text(text: str) -> str:
+    """Escape a text for LaTeX, on one line."""
+    return "".join(_LATEX.get(character, character) for character in _one_line(text))
+
+
+def _latex_number(value: float) -> str:
+    mantissa, exponent, power = number_text(value).partition("e")
+    if not math.isfinite(value):
+        return "--"
+    return rf"${mantissa} \cdot 10^{{{int(power)}}}$" if exponent else f"${mantissa}$"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(harmless(text).split())

@@ -1,0 +1,320 @@
+"""Read any release file that dpmpc writes, and say what is in it: as text, JSON, CSV, LaTeX, or a page.
+
+What a file is follows from its content: its public facts and whether it holds a certificate. Everything is computed
+from the file, so that reading costs no privacy.
+
+Promised: the guarantee is recomputed, and of a collection's release everything that `dpmpc verify` checks without a
+task file. Not promised: that a collection's keys are those of whom you trust: `dpmpc verify --collection` checks that.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from dpmpc.collection.certificate import CERTIFICATE_MEMBER, verify
+from dpmpc.contributions import ItemSketch, PowerSum, Rows, SecondMoments
+from dpmpc.data_release import BGM, DGM, RMGM, MixedRelease
+from dpmpc.data_release.estimators import MixingRegression
+from dpmpc.data_release.outlook import Outlook
+from dpmpc.errors import InputError, UtilityWarning
+from dpmpc.estimators import FrequencyMoment, RidgeRegression
+from dpmpc.number_tables import NumberTable
+from dpmpc.release import Release
+from dpmpc.render.about import About
+from dpmpc.render.fit import inference_fields, release_text, task_fields
+from dpmpc.render.mixed import mixed_page
+from dpmpc.render.page import Analysed, page
+from dpmpc.storage import LARGEST_PUBLIC, MALFORMED, PUBLIC_MEMBER, open_members
+from dpmpc.task import LONGEST_CHECK
+from dpmpc.untrusted import printable, read_json
+
+_MIXED_RIDGE = 1e-5
+REGRESSIONS: dict[str, type[MixingRegression]] = {"rmgm": RMGM, "dgm": DGM, "bgm": BGM}
+
+
+@dataclasses.dataclass(frozen=True)
+class Wish:
+    """What a reader asks for.
+
+    Attributes
+    ----------
+    target : str, optional
+        A column to regress on others.
+    features : sequence of str, optional
+        Those others; by default all.
+    groups : mapping
+        Name -> features that are tested together.
+    method : str, optional
+        Of a mixed file: how its rows are read, by default as the file says.
+    ridge : float, optional
+        Of a mixed file: what is added to the Hessian.
+    level : float
+        Nominal coverage of intervals.
+    longest : float
+        Seconds that drawing a public matrix again may take.
+    """
+
+    target: str | None = None
+    features: Sequence[str] | None = None
+    groups: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    method: str | None = None
+    ridge: float | None = None
+    level: float = 0.95
+    longest: float = LONGEST_CHECK
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """What a file says.
+
+    Attributes
+    ----------
+    about : About
+        Title, dates, operators.
+    released : str
+        What was released, in a sentence.
+    tables : sequence of NumberTable
+        The numbers.
+    notes : sequence of str
+        What else there is to say.
+    warnings : sequence of str
+        Why not to rely on the numbers.
+    guarantee : str
+        What is promised.
+    fields : dict
+        The same for programs.
+    page : callable
+        Returns the same as a page of HTML.
+    """
+
+    about: About
+    released: str
+    tables: Sequence[NumberTable]
+    notes: Sequence[str]
+    warnings: Sequence[str]
+    guarantee: str
+    fields: dict[str, Any]
+    page: Callable[[], str]
+
+    def __str__(self) -> str:
+        """Return the text that a person reads, which holds no control character of the file."""
+        lines = [self.about.title, self.released]
+        for name, texts in self.about.facts:
+            lines += [f"{name}: {texts[0]}"] if len(texts) == 1 else [f"{name}:", *(f"  {text}" for text in texts)]
+        parts = ["\n".join(lines), *map(str, self.tables), *(["\n".join(self.notes)] if self.notes else [])]
+        return "\n\n".join([*parts, self.guarantee])
+
+    def to_csv(self) -> str:
+        """Return the tables as comma-separated values, an empty line between them."""
+        return "\n".join(table.to_csv() for table in self.tables)
+
+    def to_latex(self) -> str:
+        """Return the tables for LaTeX."""
+        return "\n".join(table.to_latex() for table in self.tables)
+
+
+def read(path: str | os.PathLike[str], wish: Wish | None = None) -> Reading:
+    """Read a file.
+
+    Raises
+    ------
+    InputError
+        If it is not a release that dpmpc wrote, claims what does not hold, or cannot give what is asked for.
+    """
+    asked, file = wish or Wish(), Path(path).name
+    if asked.target is None and (asked.features or asked.groups):
+        raise InputError("target: none given, the column to predict expected beside features and groups")
+    kind = _kind(path)
+    if kind == "mixed":
+        if asked.groups:
+            raise InputError("group: given, but fits of a mixed file have no standard errors to test with")
+        return _of_mixed(MixedRelease.load(path), file, asked)
+    for name in ("method", "ridge"):
+        if getattr(asked, name) is not None:
+            raise InputError(f"{name}: {getattr(asked, name)!r} given, but that is for the public files of dpmpc mix")
+    if kind == "collection":
+        verified = verify(path, longest=asked.longest)
+        about = About.of_collection(verified.collection, verified.certificate)
+        return _of_sums(verified.release, about, file, asked)
+    release = Release.load(path, longest=asked.longest)
+    return _of_sums(release, About.of_release(release), file, asked)
+
+
+def _kind(path: str | os.PathLike[str]) -> str:
+    """Tell the kind of a release by its members and by the fields of its task."""
+    try:
+        with open_members(path) as members:
+            if CERTIFICATE_MEMBER in members.names:
+                return "collection"
+            header = read_json(members.read(PUBLIC_MEMBER, LARGEST_PUBLIC), dict, largest=LARGEST_PUBLIC)
+    except (OSError, *MALFORMED) as error:
+        raise InputError(
+            f"file: {os.fspath(path)!r} given, a release of dpmpc fit, release or mix expected "
+            f"({printable(str(error))}); dpmpc inspect reads the task file of a collection"
+        ) from error
+    task = header.get("task")
+    return "mixed" if isinstance(task, dict) and "parties" in task else "release"
+
+
+def _of_sums(release: Release, about: About, file: str, wish: Wish) -> Reading:
+    """Read what servers opened."""
+    tables, notes, fields, analysed = _regression(release, wish) if wish.target else _measures(release)
+    if about.kind == "collection":
+        notes = [*notes, f"dpmpc verify {file} --collection TASKFILE checks whose keys these are."]
+    return Reading(
+        about,
+        f"{release_text(release.task)}.",
+        tables,
+        notes,
+        fields.get("warnings", []),
+        str(release.guarantee),
+        {
+            **_about_fields(about),
+            **task_fields(release.task, len(wish.features or release.columns[wish.target is not None :])),
+            "columns": list(release.columns),
+            **fields,
+        },
+        lambda: page(release, analysed=analysed, about=about, tables=[] if analysed else tables, file=file),
+    )
+
+
+_Parts: TypeAlias = "tuple[list[NumberTable], list[str], dict[str, Any], Analysed | None]"
+
+
+def _regression(release: Release, wish: Wish) -> _Parts:
+    """Regress a column on others."""
+    assert wish.target is not None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UtilityWarning)  # they are told with the reading
+        model = RidgeRegression().fit_release(release, wish.target, features=wish.features)
+    summary = model.summary(wish.level, groups=wish.groups)
+    result = {
+        "target": model.target_,
+        "alpha": model.alpha_,
+        "coefficients": dict(zip(model.feature_names_, model.coef_.tolist(), strict=True)),
+        "intercept": model.intercept_,
+        **inference_fields(summary.inference),
+    }
+    ridge = {name: result[name] for name in ("alpha", "coefficients", "intercept")}
+    parameters = {"alpha": model.alpha, "fit_intercept": model.fit_intercept}
+    analysed = Analysed("ridge", parameters, result, wish.features)
+    fields = {**summary.to_dict(), "ridge": ridge, "warnings": model.why_not_useful()}
+    return [summary.coefficients], [], fields, analysed
+
+
+def _measures(release: Release) -> _Parts:
+    """Say what a release shows without a model."""
+    statistic = release.task.statistic
+    if isinstance(statistic, SecondMoments):
+        found = release.describe()
+        fields = {"description": found.columns.to_dict(), "correlations": found.pairs.to_dict()}
+        return (
+            list(found.tables),
+            [f"--target {release.columns[-1]} regresses that column on the others."],
+            fields,
+            None,
+        )
+    if isinstance(statistic, PowerSum | ItemSketch):
+        of, order = ("values", statistic.order) if isinstance(statistic, PowerSum) else ("items", 2)
+        model = FrequencyMoment(order, of=of).fit_release(release)
+        what = f"sum of x^{order}" if of == "values" else "sum of squared counts of the items"
+        result = {"column": model.column_, "of": of, "order": order}
+        result |= {"moment": model.moment_, "standard_error": model.standard_error_}
+        values = {"estimate": [model.moment_], "standard error": [model.standard_error_]}
+        table = NumberTable(f"{model.column_}: {what}", values, [model.column_])
+        return [table], [], {"moment": result}, Analysed("moment", {"order": order, "of": of}, result)
+    if isinstance(statistic, Rows):
+        return [], [f"A sketch of rows. {_hint(release.columns)}"], {}, None
+    return [], [f"The sums are those of {statistic.name}; models in rounds read them."], {}, None
+
+
+def _of_mixed(release: MixedRelease, file: str, wish: Wish) -> Reading:
+    """Read what parties with different columns published."""
+    about, promised = About.of_mixed(release), release.guarantee
+    kind = "mixed rows" if release.task.rows is not None else "noisy rows, one for each person"
+    fields: dict[str, Any] = {
+        **_about_fields(about),
+        "columns": list(release.columns),
+        "rows": len(release.sums),
+        "subjects": release.task.subjects,
+        "provenance": release.provenance,
+        "privacy": promised.to_dict(),
+    }
+    tables: list[NumberTable] = []
+    notes: list[str] = []
+    told: list[str] = []
+    if wish.target is None:
+        notes.append(_hint(release.columns))
+    else:
+        method = wish.method or release.provenance.get("method")
+        if not isinstance(method, str) or method not in REGRESSIONS:
+            given = printable(str(method), 60)
+            raise InputError(f"method: {given!r} given by the file, one of {', '.join(REGRESSIONS)} expected")
+        ridge = _MIXED_RIDGE if wish.ridge is None else wish.ridge
+        fitted = REGRESSIONS[method](ridge=ridge).fit_release(release, wish.target, features=wish.features)
+        outlook = Outlook.of(method, release, fitted.target_, fitted.feature_names_)
+        told += [_too_noisy(release, outlook)] if outlook.too_noisy else []
+        coefficients = dict(zip(fitted.feature_names_, map(float, fitted.coef_), strict=True))
+        names, values = [*coefficients, "intercept"], [*coefficients.values(), float(fitted.intercept_)]
+        title = f"{fitted.target_}, by {method}, in the columns' units"
+        tables.append(NumberTable(title, {"coefficient": values}, names, notes=_mean_squares(outlook, fitted)))
+        fields |= {
+            "method": method,
+            "target": fitted.target_,
+            "coefficients": coefficients,
+            "intercept": float(fitted.intercept_),
+            "smallest_eigenvalue": fitted.smallest_eigenvalue_,
+            "second_moments": {"noise": outlook.noise, "data": outlook.data},
+            "expected_error": outlook.error if math.isfinite(outlook.error) else None,
+        }
+    released = (
+        f"{release.task.subjects:,} people, {len(release.columns)} columns. Released: {len(release.sums):,} {kind}."
+    )
+    return Reading(
+        about,
+        released,
+        tables,
+        notes,
+        told,
+        str(promised),
+        fields,
+        lambda: mixed_page(release, file=file, fitted=tables, warnings=told),
+    )
+
+
+def _hint(columns: Sequence[str]) -> str:
+    return f"--target {columns[-1]} regresses that column on the others."
+
+
+def _mean_squares(outlook: Outlook, fitted: MixingRegression) -> list[str]:
+    """Say how large data and noise are."""
+    data = ", ".join(f"{name} {size:.3g}" for name, size in outlook.data.items())
+    return [
+        "Mean squares, columns mapped to [-1, 1]; evenly spread data has 0.333:",
+        f"  of the data, estimated: {data}",
+        f"  of the noise beside each: {outlook.noise:.3g}",
+        f"  least of the features, in any direction, with the noise: {fitted.smallest_eigenvalue_:.3g}",
+        "    (smallest eigenvalue of the Hessian over n; near 0, chance decides the coefficients)",
+    ]
+
+
+def _too_noisy(release: MixedRelease, outlook: Outlook) -> str:
+    """Say, with numbers, that there are too few people."""
+    sizes = ", ".join(f"{name} {size:.3g}" for name, size in outlook.data.items())
+    found = "nothing of the features or of the target stands out of the noise"
+    if math.isfinite(outlook.error):
+        found = f"the expected squared error is {outlook.error:.2g}, and predicting the middle of the bounds has 1"
+    return (
+        f"do not rely on these coefficients: {release.task.subjects:,} people are too few at epsilon = "
+        f"{release.task.epsilon:g}: {found}; mean squares: noise {outlook.noise:.3g}, data {sizes}"
+    )
+
+
+def _about_fields(about: About) -> dict[str, Any]:
+    return {"kind": about.kind, "title": about.title, "about": {name.lower(): texts for name, texts in about.facts}}

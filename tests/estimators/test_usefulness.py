@@ -1,0 +1,75 @@
+"""What a fit warns of, from the release alone."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from bench.secure_sketching.coverage import release_of_law
+from dpmpc import RidgeRegression
+from dpmpc.bounds import Schema
+from dpmpc.cli.main import main
+from dpmpc.errors import UtilityWarning
+from dpmpc.estimators.summary import HOPELESS
+from dpmpc.planning import ReleaseSpec, design
+
+pytestmark = pytest.mark.filterwarnings("always::dpmpc.errors.UtilityWarning")
+
+
+def released(clients=20_000, epsilon=1.0):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (clients, 2))
+    data = np.column_stack([X, 0.5 * X[:, 0] + rng.uniform(-0.3, 0.3, clients)])
+    spec = ReleaseSpec.of(Schema.unit(["a", "b", "y"]), clients, epsilon, 1e-6, sketch="sum", simulation_seed=0)
+    return release_of_law(design(spec), data, rng)
+
+
+def test_a_good_fit_warns_of_nothing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        RidgeRegression().fit_release(released(), "y")
+
+
+def test_a_hopeless_fit_and_a_raised_penalty_are_said_with_number_and_remedy():
+    with pytest.warns(UtilityWarning) as caught:
+        model = RidgeRegression().fit_release(released(200, 0.01), "y")
+    said = [str(each.message) for each in caught]
+    assert said == model.why_not_useful()
+    assert said[0] == HOPELESS
+    assert f"the noise raised the penalty from 1 to {model.alpha_:.3g}" in said[1]
+    assert "more clients" in said[1]
+
+
+def test_a_large_epsilon_is_said():
+    with pytest.warns(UtilityWarning, match=r"epsilon = 50 given: .* at most 10, and better 1, is usual"):
+        RidgeRegression().fit_release(released(epsilon=50.0), "y")
+
+
+def test_read_prints_each_once_in_a_line(tmp_path, capsys):
+    released(200, 0.01).save(tmp_path / "release")
+    assert main(["read", str(tmp_path / "release"), "--target", "y"]) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert told[0] == f"dpmpc read: {HOPELESS}"
+    assert told[1].startswith("dpmpc read: the noise raised the penalty from 1 to ")
+    assert len(told) == 2
+
+
+def test_fit_prints_each_in_a_line(tmp_path, capsys):
+    rows = np.random.default_rng(1).uniform(-1, 1, (400, 2)).round(3)
+    (tmp_path / "data.csv").write_text("a,y\n" + "".join(f"{a},{y}\n" for a, y in rows))
+    assert main(["fit", str(tmp_path / "data.csv"), "--target", "y", "--epsilon", "20", "--delta", "1e-6"]) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert any(line.startswith("dpmpc: warning: epsilon = 20 given") for line in told)
+    assert not any("ridge.py" in line for line in told)
+
+
+def test_bounds_that_clip_and_one_pair_for_all_are_said():
+    rng = np.random.default_rng(2)
+    X, y = rng.uniform(-1, 1, (2_000, 2)) * [1, 0.5], rng.uniform(-0.5, 0.5, 2_000)
+    with pytest.warns(UtilityWarning) as caught:
+        RidgeRegression(bounds=(-0.8, 0.8), simulation_seed=0).fit(X, y)
+    said = [str(each.message) for each in caught]
+    assert "bounds: one pair (-0.8, 0.8) for 3 columns" in said[0]
+    share = np.mean(np.abs(X[:, 0]) > 0.8)
+    assert said[1].startswith(f"bounds of 'x0' clip {share:.1%} of its cells")
+    assert not any("'x1'" in text or "'y'" in text for text in said)
