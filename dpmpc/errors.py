@@ -14,6 +14,10 @@ class PrivacyWarning(UserWarning):
     """What is being done is allowed, and costs more privacy than it may seem to."""
 
 
+class UtilityWarning(UserWarning):
+    """What came out is private, and of no use; the message holds the number and what would help."""
+
+
 class DpmpcError(Exception):
     """Root of the errors below."""
 

@@ -50,6 +50,8 @@ class RoundsFit:
         Intercept and weights of the normalised features; NaN where nothing can be learned.
     covariance : ndarray of float64, shape (p, p), or None
         Theirs, over sampling and noise; None where it is not known.
+    curvature : ndarray of float64, shape (p, p), or None
+        Of the last round, for those coefficients; None where nothing can be learned.
     verdict : str or None
         Why nothing can be learned.
     mean : float
@@ -64,6 +66,7 @@ class RoundsFit:
 
     coefficients: Reals
     covariance: Reals | None
+    curvature: Reals | None
     verdict: str | None
     mean: float
     rounds: int
@@ -135,6 +138,7 @@ def fit_in_rounds(model: RoundModel, releases: Releases, rounds: int | str = AUT
     return RoundsFit(
         coefficients=back @ theta,
         covariance=known,
+        curvature=back @ np.linalg.inv(step.inverse) @ back.T,
         verdict=None,
         mean=whitened.mean,
         rounds=len(releases.made) - 1,
@@ -187,7 +191,8 @@ def _mixed(sums: ScoreSums, theta: Reals, link: Link, clients: int) -> tuple[Rea
 def _leaves_much(step: _Step, factor: float) -> bool:
     """Whether Newton's method is not yet where noise and sampling would be the larger error in the end."""
     expected = math.hypot(step.noise_error(factor), math.sqrt(float(np.trace(step.inverse))))
-    return _LEFT_BY_NEWTON * float(step.change @ step.change) > _WORTH_A_ROUND * expected
+    squared = float(step.change @ step.change) - step.noise_error() ** 2
+    return _LEFT_BY_NEWTON * squared > _WORTH_A_ROUND * expected
 
 
 def _covariance(step: _Step, clients: int) -> Reals:
@@ -216,6 +221,7 @@ def _nothing(whitened: Whitened, releases: Releases, why: str) -> RoundsFit:
     return RoundsFit(
         coefficients=np.full(len(whitened.matrix), math.nan),
         covariance=None,
+        curvature=None,
         verdict=why,
         mean=min(max(whitened.mean, -1.0), 1.0),
         rounds=len(releases.made) - 1,

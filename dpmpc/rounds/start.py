@@ -85,12 +85,12 @@ class Whitened:
     @property
     def few(self) -> float:
         """Deviation of a mean of t from an end of [-1, 1] below which noise alone might have made it."""
-        return _FEW * (self.noise / math.sqrt(2) + 1 / self.clients)
+        return _FEW * self.noise / math.sqrt(2)
 
 
 def logistic_start(whitened: Whitened) -> Reals:
     """Return the scaled least-squares fit: b E sigma'(a + b N) = |Cov(v, y)| and E sigma(a + b N) = mean of y."""
-    end = min(whitened.few / 2, 0.25)
+    end = min(whitened.few / 2 + 1 / whitened.clients, 0.25)
     mean = min(max((1 + whitened.mean) / 2, end), 1 - end)
     covariance = whitened.covariance / 2
     norm = float(np.linalg.norm(covariance))
