@@ -1,4 +1,4 @@
-"""Logistic and Poisson regression in rounds: against the maximum likelihood fit of the same rows, and their words.
+"""Regressions in rounds: against the best fit of the same rows without noise, and their words.
 
 The oracle is scikit-learn's own fit without a penalty, and the textbook's sandwich for its errors. Seeds are fixed.
 """
@@ -11,7 +11,7 @@ import pytest
 import sklearn.linear_model
 from sklearn.exceptions import NotFittedError
 
-from dpmpc import LogisticRegression, PoissonRegression
+from dpmpc import LogisticRegression, PoissonRegression, RidgeRegression
 from dpmpc.errors import InputError, UtilityWarning
 
 EPSILON = {"epsilon": 1.0, "simulation_seed": 3}
@@ -166,3 +166,71 @@ def test_noise_by_servers_is_counted_for_all_rounds(cases):
     assert model.guarantee_.noise_by == "servers"
     assert model.guarantee_.achieved_epsilon <= 1.0
     assert model.coef_ == pytest.approx([0.05, 0.8, -0.6], abs=0.4)
+
+
+# Linear regression
+
+
+@pytest.fixture(scope="module")
+def loosely_bounded():
+    """Two features that nearly agree, in bounds twice too wide; errors that grow with the first."""
+    rng = np.random.default_rng(8)
+    first = rng.normal(0, 1, 40_000)
+    X = np.column_stack([first, first + 0.2 * rng.normal(size=40_000)])
+    y = 1 + X @ [2.0, -1.0] + (0.3 + 0.3 * np.abs(first)) * rng.normal(size=40_000)
+    return X, y
+
+
+LOOSE = {"x0": (-8, 8), "x1": (-8, 8), "y": (-16, 16)}
+
+
+def test_a_second_round_of_least_squares_takes_the_noise_off(loosely_bounded):
+    X, y = loosely_bounded
+    one, two = (RidgeRegression(1e-3, bounds=LOOSE, rounds=rounds, **EPSILON).fit(X, y) for rounds in (1, 2))
+    assert two.approximation_factor(X, y) < 1.03 < one.approximation_factor(X, y)
+    assert two.guarantee_.achieved_epsilon <= 1.0
+    assert two.guarantee_.mu == pytest.approx(one.release_.guarantee.mu, rel=1e-3)
+    assert two.release_.guarantee.mu == pytest.approx(math.sqrt(0.3) * two.guarantee_.mu, rel=1e-3)
+    found = two.inference()
+    rows = np.column_stack([np.ones(len(X)), X])
+    inverse = np.linalg.inv(rows.T @ rows)
+    residual = y - rows @ (inverse @ rows.T @ y)
+    sandwich = np.sqrt(np.diag(inverse @ (rows * residual[:, None] ** 2).T @ rows @ inverse))[1:]
+    assert (found.standard_errors > 0.9 * sandwich).all()
+    assert (np.abs(found.coef - [2, -1]) < 4 * found.standard_errors).all()
+    assert two.predict(X) == pytest.approx(X @ two.coef_ + two.intercept_)
+    # What reads one release afterwards is as if there had been no second round.
+    two.fit_release(one.release_)
+    assert two.coef_ == pytest.approx(one.coef_)
+    assert two.inference().coef == pytest.approx(one.inference().coef, nan_ok=True)
+
+
+def test_a_penalty_shrinks_a_fit_in_two_rounds(loosely_bounded):
+    fits = [RidgeRegression(a, bounds=LOOSE, rounds=2, **EPSILON).fit(*loosely_bounded) for a in (0.0, 10.0, 1e9)]
+    norms = [np.linalg.norm(fit.coef_) for fit in fits]
+    assert norms[0] > norms[1] > 100 * norms[2]
+    assert fits[0].inference().coef == pytest.approx(fits[2].inference().coef)  # no penalty there
+
+
+def test_a_second_round_that_adds_nothing_says_so(loosely_bounded):
+    X, y = loosely_bounded
+    model = RidgeRegression(epsilon=0.1, bounds=LOOSE, rounds=2, simulation_seed=1)
+    with pytest.warns(UtilityWarning, match=r"the second round adds nothing: noise .* take rounds=1"):
+        model.fit(X[:500], y[:500])
+    assert np.isfinite(model.coef_).all()
+    assert model.guarantee_.achieved_epsilon <= 0.1
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ({"rounds": 3}, "rounds: 3 given, a whole number from 1 to 2"),
+        ({"rounds": 2, "sketch": "osnap"}, "sketch: 'osnap' given, 'auto' expected with rounds=2"),
+        ({"rounds": 2, "radius": 1.0}, "radius: 1.0 given, None expected with rounds=2"),
+        ({"rounds": 2, "fit_intercept": False}, "fit_intercept: False given"),
+        ({"rounds": 2, "alpha": "auto"}, "alpha: 'auto' given, a number expected with rounds=2"),
+    ],
+)
+def test_two_rounds_refuse_what_they_do_not_do(loosely_bounded, choice, message):
+    with pytest.raises(InputError, match=message):
+        RidgeRegression(bounds=LOOSE, **choice).fit(*loosely_bounded)
