@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 
 from bench.secure_sketching.simulation import exact_sums, opened
+from dpmpc import networked, simulation
 from dpmpc.bounds import Schema
 from dpmpc.contributions import Logistic, Scores
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.planning import ReleaseSpec
 from dpmpc.privacy import composed_epsilon
 from dpmpc.privacy.composition import Cost
+from dpmpc.randomness import stream_for
 from dpmpc.release import Release
 from dpmpc.rounds import LeastSquares, LogisticModel, PoissonModel, Releases, fit_in_rounds
 from dpmpc.rounds.start import Whitened, gaussian_curvature
@@ -147,3 +149,17 @@ def test_a_round_is_a_sum_of_scores_at_released_coefficients():
     assert np.array_equal(first.matrix, second.matrix)
     assert not np.array_equal(first.theta, second.theta)
     assert first.ball == second.ball >= math.sqrt(3)
+
+
+def test_three_server_processes_find_what_one_process_finds():
+    """Real servers over TLS on loopback answer each round; with the same seed, the same integers."""
+    rows = cases(2000)
+    spec = ReleaseSpec.of(SCHEMA, len(rows), 3.0, 1e-6, simulation_seed=4)
+    here, there = stream_for(4), stream_for(4)
+    alone = fit_in_rounds(LogisticModel(), Releases(spec, lambda task: simulation.run(task, rows, stream=here)), 2)
+    apart = fit_in_rounds(
+        LogisticModel(), Releases(spec, lambda task: networked.run(task, rows, stream=there, deadline=60).release), 2
+    )
+    for ours, theirs in zip(alone.releases, apart.releases, strict=True):
+        assert np.array_equal(ours.sums, theirs.sums)
+    assert np.array_equal(alone.coefficients, apart.coefficients)
