@@ -80,6 +80,9 @@ BENCHES = {
         "stages of `dpmpc fit`", "pyarrow and scikit-learn's Ridge", ("--runs", "1", *_SAMPLE), brief=True
     ),
     "system.intake": Bench("uploads to one server of a collection", "a bare aiohttp handler", ("--short",), brief=True),
+    "system.glm": Bench(
+        "regressions in rounds: logistic, and linear on the household set", "the best fit; one release", ("--short",)
+    ),
     "system.crash": Bench("servers killed while clients upload", "what the clients remember", ("--short",)),
     "system.namespaces": Bench(
         "three hosts, a bad network, one cut off; root only", "the sums of uploads", ("--short",)

@@ -44,9 +44,17 @@ if TYPE_CHECKING:
         SimulationOnly,
         SpoolError,
         TooFewClients,
+        UtilityWarning,
         VerificationFailed,
     )
-    from dpmpc.estimators import FrequencyMoment, LowRankApproximation, PrivateLinearModel, RidgeRegression
+    from dpmpc.estimators import (
+        FrequencyMoment,
+        LogisticRegression,
+        LowRankApproximation,
+        PoissonRegression,
+        PrivateLinearModel,
+        RidgeRegression,
+    )
     from dpmpc.planning import design
     from dpmpc.release import Release
     from dpmpc.simulation import run as simulate
@@ -66,6 +74,7 @@ __all__ = [
     "GuaranteeError",
     "InconsistentShares",
     "InputError",
+    "LogisticRegression",
     "LowRankApproximation",
     "MachineUnfit",
     "MalformedFrame",
@@ -74,6 +83,7 @@ __all__ = [
     "PartyImpersonated",
     "PartyLost",
     "PartyMissing",
+    "PoissonRegression",
     "PrivacyWarning",
     "PrivateLinearModel",
     "ProtocolFailure",
@@ -88,6 +98,7 @@ __all__ = [
     "SpoolError",
     "TooFewClients",
     "TrustModel",
+    "UtilityWarning",
     "VerificationFailed",
     "__version__",
     "design",
@@ -98,8 +109,10 @@ __all__ = [
 _SOURCES = {
     "Budget": "dpmpc.specification",
     "FrequencyMoment": "dpmpc.estimators",
+    "LogisticRegression": "dpmpc.estimators",
     "LowRankApproximation": "dpmpc.estimators",
     "Mechanism": "dpmpc.specification",
+    "PoissonRegression": "dpmpc.estimators",
     "PrivateLinearModel": "dpmpc.estimators",
     "Release": "dpmpc.release",
     "ReleaseSpec": "dpmpc.specification",

@@ -26,6 +26,7 @@ LAYERS = (
     ("analyst", "cluster"),
     ("simulation",),
     ("planning",),
+    ("rounds",),
     ("linear_algebra",),
     ("estimators",),
     ("baselines",),

@@ -39,13 +39,12 @@ from dpmpc.privacy.calibration import ONE_RELEASE
 from dpmpc.privacy.guarantee import CHECKERS
 from dpmpc.randomness import stream_for
 from dpmpc.release import Release
+from dpmpc.rounds import CORRUPT, FRESH
 from dpmpc.sketching import Sum
 from dpmpc.task import Task
 
 FRACTIONAL_BITS = 24
 ROUNDING = 1e-9  # relative part of a round's share that is left for the rounding of epsilon's search
-FRESH = "every round draws fresh noise; n, and who takes part, are the same in all rounds"
-CORRUPT = "corrupt clients are counted over all rounds together"
 SOURCES = (
     "Biswas, Dong, Kamath and Ullman 2020 (CoinPress: clipping to a ball that earlier rounds have found)",
     "Bun and Steinke 2016, Lemma 2.3; Dong, Roth and Su 2022, Corollary 3.3 (adaptive composition)",

@@ -1,4 +1,4 @@
-"""What one client contributes: its row, the second moments of its row, a power of one number, or an item.
+"""What one client contributes: its row, second moments of it, its score in a regression, a power of a number, an item.
 
 Either way a release is a public linear map of the contributions plus noise. `Rows` is what the paper sketches. With
 `SecondMoments` the public matrix is the all-ones row: the release is the noisy Gram matrix of (1, z), so that
@@ -12,16 +12,25 @@ schema that the row came through; only accuracy depends on the two belonging tog
 from dpmpc.contributions.base import Contribution
 from dpmpc.contributions.columns import ItemSketch, PowerSum
 from dpmpc.contributions.families import CONTRIBUTIONS, contribution_from
+from dpmpc.contributions.links import Identity, Link, Logistic, Poisson, sigmoid
 from dpmpc.contributions.rows import Rows, SecondMoments, WhitenedProducts, moment_sensitivity
+from dpmpc.contributions.scores import Scores, ScoreSums
 
 __all__ = [
     "CONTRIBUTIONS",
     "Contribution",
+    "Identity",
     "ItemSketch",
+    "Link",
+    "Logistic",
+    "Poisson",
     "PowerSum",
     "Rows",
+    "ScoreSums",
+    "Scores",
     "SecondMoments",
     "WhitenedProducts",
     "contribution_from",
     "moment_sensitivity",
+    "sigmoid",
 ]

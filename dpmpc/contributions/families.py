@@ -8,10 +8,11 @@ from typing import Any
 from dpmpc.contributions.base import Contribution
 from dpmpc.contributions.columns import ItemSketch, PowerSum
 from dpmpc.contributions.rows import Rows, SecondMoments, WhitenedProducts
+from dpmpc.contributions.scores import Scores
 from dpmpc.storage import rebuilt
 
 CONTRIBUTIONS: dict[str, type[Contribution]] = {
-    kind.name: kind for kind in (Rows, SecondMoments, WhitenedProducts, PowerSum, ItemSketch)
+    kind.name: kind for kind in (Rows, SecondMoments, WhitenedProducts, PowerSum, ItemSketch, Scores)
 }
 """What a saved task may name; whoever adds a statistic adds it here."""
 

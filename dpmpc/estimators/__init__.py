@@ -1,6 +1,7 @@
 """scikit-learn estimators that read a release, or make one from data at hand."""
 
 from dpmpc.estimators.base import PrivateEstimator, PrivateLinearModel
+from dpmpc.estimators.in_rounds import LogisticRegression, PoissonRegression
 from dpmpc.estimators.inference import Inference
 from dpmpc.estimators.low_rank import LowRankApproximation
 from dpmpc.estimators.moments import FrequencyMoment
@@ -9,7 +10,9 @@ from dpmpc.estimators.ridge import RidgeRegression
 __all__ = [
     "FrequencyMoment",
     "Inference",
+    "LogisticRegression",
     "LowRankApproximation",
+    "PoissonRegression",
     "PrivateEstimator",
     "PrivateLinearModel",
     "RidgeRegression",

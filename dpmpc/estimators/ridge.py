@@ -16,17 +16,29 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpmpc.arguments import documented
+from dpmpc.arguments import documented, require_fraction, require_whole
+from dpmpc.bounds import check_table, schema
 from dpmpc.contributions import SecondMoments
 from dpmpc.errors import InputError, UtilityWarning
-from dpmpc.estimators.base import LinearPredictor, PrivateLinearModel, chosen_columns, column_index, in_units, table_of
+from dpmpc.estimators.base import (
+    LinearPredictor,
+    PrivateLinearModel,
+    chosen_columns,
+    column_index,
+    in_units,
+    table_of,
+    unit_map,
+)
+from dpmpc.estimators.in_rounds import Fitted, inference_of, releases_of, take
 from dpmpc.estimators.inference import Inference, infer
-from dpmpc.estimators.scikit import name_features, remember_features
+from dpmpc.estimators.scikit import name_features, remember_features, warn_in_selection
 from dpmpc.estimators.summary import Summary
 from dpmpc.estimators.usefulness import why_not_useful
 from dpmpc.linear_algebra import LinearModel, exact_gram, solve_ridge
 from dpmpc.release import GramRelease, GramSource, NoisyGram, Release, SelectedColumns
+from dpmpc.rounds import LeastSquares, fit_in_rounds
 from dpmpc.specification import describe
+from dpmpc.tables import Table
 
 Matrix = NDArray[np.float64]
 
@@ -137,6 +149,10 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         Clients' noise adds B = sum of the rows' noise variances to the Gram diagonal, in expectation, and shrinks the
         fit. "guarded" takes B off where the smallest eigenvalue clearly exceeds the noise's fluctuation, and never
         elsewhere: an unguarded correction explodes (docs/mathematics.md, section 4).
+    rounds : {1, 2}
+        With 2, `fit` spends 30 % of the budget on second moments and the rest on one round of scores, in coordinates
+        that the first have shown: much less noise where the public bounds are loose (docs/mathematics.md, section 12).
+        For a sum with an intercept and a penalty that is given; intervals are then robust (HC0).
     **options
         The parameters of `PrivateLinearModel`.
 
@@ -163,6 +179,8 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         safe inverse.
     model_ : LinearModel
         The fit in normalised units.
+    guarantee_ : Guarantee
+        After a fit in two rounds: of both together, where `release_` is the first of them.
 
     Examples
     --------
@@ -181,6 +199,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
     _: dataclasses.KW_ONLY
     fit_intercept: bool = True
     debias: str = "guarded"
+    rounds: int = 1
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> RidgeRegression:
         """Make a release of (X, y) under the estimator's budget and fit it.
@@ -200,7 +219,10 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         """
         self.check_parameters()
         table = table_of(self, X, y)
-        self.fit_release(self.release(table), target=table.names[-1])
+        if self.rounds == 1:
+            self.fit_release(self.release(table), target=table.names[-1])
+        else:
+            self._fit_two_rounds(table)
         remember_features(self, X)
         return self
 
@@ -228,6 +250,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         self.alpha_ = self._penalty(selected, gram, position)
         self.model_ = solve_ridge(gram.matrix, position, self.alpha_, fit_intercept=self.fit_intercept)
         self.release_ = release
+        self._second_round: Fitted | None = None
         self.target_ = selected.columns[position]
         self.feature_names_ = tuple(name for name in selected.columns if name != self.target_)
         name_features(self, self.feature_names_)
@@ -260,9 +283,12 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
             themselves; of rows as they are encoded, clipped to the bounds, in either case.
         errors : {"homoscedastic", "any"}
             For a release of second moments: whether the residuals' variance is assumed not to depend on the features.
-            A sketch of rows needs no such assumption (docs/mathematics.md, section 6).
+            A sketch of rows needs no such assumption (docs/mathematics.md, section 6), and neither do two rounds, whose
+            intervals are those of the population.
         """
         check_is_fitted(self)
+        if self._second_round is not None:
+            return inference_of(self._second_round, require_fraction("level", level))
         return infer(
             _opened(self.selected_, "inference"),
             self.selected_.columns.index(self.target_),
@@ -363,6 +389,49 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
             raise InputError(f"alpha: {self.alpha} given, a finite number >= 0 or {AUTO!r} expected")
         if self.debias not in DEBIAS:
             raise InputError(f"debias: {self.debias!r} given, one of {', '.join(DEBIAS)} expected")
+        if require_whole("rounds", self.rounds, 1, 2) == 2:
+            self._expect_two_rounds()
+
+    def _expect_two_rounds(self) -> None:
+        """Refuse what two rounds do not do."""
+        for argument, allowed in (
+            ("sketch", ("auto", "sum")),
+            ("rows", (None, 1)),
+            ("sparsity", (None, 1)),
+            ("radius", (None,)),
+            ("fit_intercept", (True,)),
+        ):
+            if getattr(self, argument) not in allowed:
+                given = getattr(self, argument)
+                raise InputError(f"{argument}: {given!r} given, {allowed[0]!r} expected with rounds=2")
+        if isinstance(self.alpha, str):
+            raise InputError(f"alpha: {self.alpha!r} given, a number expected with rounds=2")
+
+    def _fit_two_rounds(self, table: Table) -> None:
+        """Fit second moments and then, if that adds anything, one round of scores; set what both promise."""
+        check_table(table)
+        warn_in_selection()
+        public = schema(self.bounds, table.names)
+        releases = releases_of(self.specification(public, len(table.require_public_count())), table, self.threads)
+        fit = fit_in_rounds(LeastSquares(), releases)
+        self.fit_release(fit.releases[0])
+        self.guarantee_ = fit.guarantee
+        if fit.verdict is not None or fit.curvature is None:
+            warnings.warn(
+                f"the second round adds nothing: {fit.verdict}. The coefficients are those of the first, which had 30 "
+                "% of the budget; take rounds=1 for such data",
+                UtilityWarning,
+                stacklevel=3,
+            )
+            return
+        self.alpha_ = float(self.alpha)
+        penalty = self.alpha_ * np.diag(np.append(0.0, np.ones(len(fit.coefficients) - 1)))
+        intercept, *weights = np.linalg.solve(fit.curvature + penalty, fit.curvature @ fit.coefficients)
+        self.model_ = LinearModel(np.array(weights), float(intercept))
+        self.coef_, self.intercept_ = self.in_units(self.model_)
+        found = Fitted()
+        take(found, fit, public, *unit_map(public, len(weights)))
+        self._second_round = found
 
     def _rows(self, X: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
         """Join features and target in the order of `selected_`."""

@@ -25,6 +25,7 @@ _RELEASED = {
     "rows": "a sketch of their rows",
     "second-moments": "the sum of their second moments",
     "whitened-products": "the sum of their whitened products",
+    "scores": "the sum of their scores",
     "power-sum": "the sum of a power of their numbers",
     "item-sketch": "a sketch of how many hold each item",
 }

@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 
-from dpmpc import FrequencyMoment, LowRankApproximation, RidgeRegression
+from dpmpc import FrequencyMoment, LogisticRegression, LowRankApproximation, PoissonRegression, RidgeRegression
 from dpmpc.baselines import SSP, AdaSSP, AnalyzeGauss, LocalGaussian, ModSulq, linear, local, low_rank
 from dpmpc.baselines.common import normalised_rows
 from dpmpc.coinpress import CoinPressRegression, PrivateCovariance, PrivateMean
@@ -40,6 +40,8 @@ EXPECTED = {
     [
         RidgeRegression(1e-6, **OPTIONS),
         LowRankApproximation(1, **OPTIONS),
+        LogisticRegression(**OPTIONS),
+        PoissonRegression(**OPTIONS),
         PrivateMean(**ROUNDS),
         PrivateCovariance(**ROUNDS),
         CoinPressRegression(**ROUNDS),
@@ -48,6 +50,7 @@ EXPECTED = {
     ],
     expected_failed_checks=lambda estimator: EXPECTED,
 )
+@pytest.mark.filterwarnings("ignore:nothing can be learned from")  # of twenty rows, or where features decide the class
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

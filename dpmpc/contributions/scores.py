@@ -1,0 +1,176 @@
+"""The score of a regression at public coefficients, beside its outer product and its curvature.
+
+One sum of these is a round of `dpmpc.rounds`: a Newton step with what its standard errors need. A client whitens its
+row by a public matrix, v = T (1, z), and sends
+
+    g = a (y - m(eta)) v / |v|,     g g^T / sqrt(2),     b curvature(eta) v v^T / |v|^2,      eta = theta . v,
+
+with a, b in [0, 1] that depend on the features only. The two matrices cost no privacy beside a logistic score, and 3 %
+of noise beside others: the three theorems are proved in docs/mathematics.md, section 12.
+
+Promised: the sensitivity holds for every row, every matrix and all coefficients, since directions, residuals and
+curvatures are bounded after they are computed. Not promised: a good fit from coefficients that are far off.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpmpc.arguments import require_positive
+from dpmpc.bounds import clip_ball
+from dpmpc.contributions.base import Contribution
+from dpmpc.contributions.links import Link, link_from
+from dpmpc.encoding import FixedPoint, Sensitivity
+from dpmpc.errors import InputError
+
+Reals = NDArray[np.float64]
+
+OUTER_WEIGHT = math.sqrt(0.5)  # Theorem 1: outer products of vectors of norm 1 are free at this weight
+CURVATURE_RADIUS = 2.0  # kappa: rows count in full in the curvature up to a squared norm of kappa R^2
+MOST_FRACTIONAL_BITS = 40  # up to here, the errors of floats are below one unit, which the sensitivity counts
+_LARGEST_WEIGHT = 1e8
+_LARGEST_COEFFICIENT = 1e6
+
+
+class ScoreSums(NamedTuple):
+    """What a release of scores says, in units of the whitened rows.
+
+    Attributes
+    ----------
+    score : ndarray of float64, shape (p,)
+        Sum of w (y - m) v.
+    outer : ndarray of float64, shape (p, p)
+        Sum of the outer products of those.
+    curvature : ndarray of float64, shape (p, p)
+        Sum of w m' v v^T.
+    score_sd, outer_sd, curvature_sd : float
+        Standard deviations of the noise in a score, and on the diagonals; off them it has half the variance.
+    """
+
+    score: Reals
+    outer: Reals
+    curvature: Reals
+    score_sd: float
+    outer_sd: float
+    curvature_sd: float
+
+
+class Scores(Contribution):
+    """Score, outer product and curvature of a regression of the last column on the others.
+
+    Entries off the diagonals are multiplied by sqrt(2), so that L2 norms are Frobenius norms. With x = |v| / R, a row
+    has the weight a = min(x, 1, kappa / x) in scores, of Mallows' type (Kuensch, Stefanski and Carroll 1989).
+
+    Parameters
+    ----------
+    matrix : array_like of float, shape (p, p)
+        T, public, for p - 1 features; its first row is (1, 0, ..., 0).
+    theta : array_like of float, shape (p,)
+        The public coefficients of v.
+    radius : float
+        R, at least 1: rows of norm up to R count in full.
+    link : Link or mapping
+        The model, or what `Link.describe` says of it.
+    """
+
+    name = "scores"
+
+    def __init__(self, matrix: ArrayLike, theta: ArrayLike, radius: float, link: Link | Mapping[str, Any]):
+        self.matrix = np.array(matrix, dtype=np.float64)
+        if self.matrix.ndim != 2 or self.matrix.shape[0] != self.matrix.shape[1] or not len(self.matrix):
+            raise InputError(f"matrix: shape {self.matrix.shape} given, a square matrix expected")
+        side = len(self.matrix)
+        if not np.array_equal(self.matrix[0], np.eye(side)[0]):
+            raise InputError("matrix: first row (1, 0, ..., 0) expected: the intercept is not whitened away")
+        if not np.all(np.abs(self.matrix) <= _LARGEST_WEIGHT):  # a NaN fails too
+            raise InputError(f"matrix: entries of magnitude at most {_LARGEST_WEIGHT:g} expected")
+        self.theta = np.array(theta, dtype=np.float64)
+        if self.theta.shape != (side,) or not np.all(np.abs(self.theta) <= _LARGEST_COEFFICIENT):
+            raise InputError(f"theta: {side} numbers of magnitude at most {_LARGEST_COEFFICIENT:g} expected")
+        self.ball = require_positive("radius", radius, _LARGEST_WEIGHT)
+        if self.ball < 1:
+            raise InputError(f"radius: {radius} given, at least 1 expected: no whitened row is shorter")
+        self.link = link if isinstance(link, Link) else link_from(link)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return matrix and coefficients as lists, the radius and what the link is."""
+        return {
+            "matrix": self.matrix.tolist(),
+            "theta": self.theta.tolist(),
+            "radius": self.ball,
+            "link": self.link.describe(),
+        }
+
+    def width(self, columns: int) -> int:
+        """Return p + p (p + 1)."""
+        if columns != len(self.matrix):
+            raise InputError(f"columns: {columns} given, {len(self.matrix)} expected by the whitening matrix")
+        return columns + columns * (columns + 1)
+
+    def encode(self, rows: NDArray[np.float64], encoding: FixedPoint) -> NDArray[np.int64]:
+        """Encode the three parts, one after the other."""
+        direction, score, curvature = self._amplitudes(rows)
+        first, second = np.triu_indices(len(self.matrix))
+        products = direction[:, first] * direction[:, second] * np.where(first == second, 1.0, math.sqrt(2))
+        parts = (
+            direction * score[:, None],
+            products * (OUTER_WEIGHT * score**2)[:, None],
+            products * (self.link.curvature_weight * curvature)[:, None],
+        )
+        limit = self._largest()
+        return encoding.encode(np.concatenate(parts, axis=1), -limit, limit)
+
+    def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
+        """Theorem 2 or 3 in units of 2^-f, plus what rounding each entry to the nearest integer can add."""
+        if encoding.fractional_bits > MOST_FRACTIONAL_BITS:
+            raise InputError(
+                f"fractional_bits: {encoding.fractional_bits} given, at most {MOST_FRACTIONAL_BITS} expected of scores"
+            )
+        width = self.width(columns)
+        l2 = math.sqrt(self.link.squared_sensitivity) * 2.0**encoding.fractional_bits + math.sqrt(width) + 1
+        linf = min(l2, 2.0 * self.largest_entry(encoding))
+        return Sensitivity(l1=math.sqrt(width) * l2, l2=l2, linf=linf, columns=width)
+
+    def largest_entry(self, encoding: FixedPoint) -> int:
+        """Encoding of 1, or of the largest weighted curvature where that is more, rounded up."""
+        return math.ceil(self._largest() * 2.0**encoding.fractional_bits)
+
+    def read(self, entries: Reals, deviation: float) -> ScoreSums:
+        """Put released sums (width,) back into score and matrices, whose noise has this deviation in each entry."""
+        side, reach = len(self.matrix), self.ball * self.link.reach
+        outer_unit = reach**2 / OUTER_WEIGHT
+        curvature_unit = CURVATURE_RADIUS * self.ball**2 * self.link.slope / self.link.curvature_weight
+        outer, curvature = np.split(entries[side:], 2)
+        return ScoreSums(
+            score=entries[:side] * reach,
+            outer=_symmetric(outer, side) * outer_unit,
+            curvature=_symmetric(curvature, side) * curvature_unit,
+            score_sd=deviation * reach,
+            outer_sd=deviation * outer_unit,
+            curvature_sd=deviation * curvature_unit,
+        )
+
+    def _amplitudes(self, rows: Reals) -> tuple[Reals, Reals, Reals]:
+        """Return directions (m, p) of norm at most 1, and what scores and curvatures multiply them by, both (m,)."""
+        whitened = self.matrix[:, 0] + rows[:, :-1] @ self.matrix[:, 1:].T
+        residual, curvature = self.link.residual_and_curvature(rows[:, -1], whitened @ self.theta)
+        length = np.sqrt(np.einsum("ij,ij->i", whitened, whitened)) / self.ball
+        weight = np.minimum(np.minimum(length, 1.0), CURVATURE_RADIUS / length)
+        squared = np.minimum(np.minimum(length**2, length) / CURVATURE_RADIUS, 1.0)
+        return clip_ball(whitened, 1.0), weight * residual, squared * curvature
+
+    def _largest(self) -> float:
+        return max(1.0, self.link.curvature_weight * self.link.steepest)
+
+
+def _symmetric(entries: Reals, side: int) -> Reals:
+    """Return the symmetric matrix whose upper triangle is given, off-diagonal entries times sqrt(2)."""
+    upper = np.zeros((side, side))
+    first, second = np.triu_indices(side)
+    upper[first, second] = entries / np.where(first == second, 1.0, math.sqrt(2))
+    return np.asarray(upper + np.triu(upper, 1).T)

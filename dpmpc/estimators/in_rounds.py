@@ -1,0 +1,365 @@
+"""Logistic and Poisson regression from rounds of noisy sums (docs/mathematics.md, section 12).
+
+`fit` simulates clients and servers in this process, who answer every round with fresh noise; the analyst's part, and
+all that the result is read from, is `dpmpc.rounds`.
+
+Promised: all rounds together cost the budget that is given, replacing one row in all of them alike (`guarantee_`).
+Not promised: a fit where there are too few people. Then the releases say so: `verdict_` has the reason, `coef_` is NaN,
+predictions are the released mean, and a `UtilityWarning` is raised.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.stats
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.multiclass import type_of_target
+
+from dpmpc import simulation
+from dpmpc.arguments import documented, require_fraction
+from dpmpc.bounds import Column, Schema, check_table, schema
+from dpmpc.contributions import sigmoid
+from dpmpc.errors import InputError, UtilityWarning
+from dpmpc.estimators.base import PrivateEstimator, table_of
+from dpmpc.estimators.inference import Inference
+from dpmpc.estimators.scikit import remember_features, rows_like_fitted, warn_in_selection
+from dpmpc.privacy import Guarantee
+from dpmpc.randomness import stream_for
+from dpmpc.release import Release
+from dpmpc.rounds import LogisticModel, PoissonModel, Releases, RoundModel, RoundsFit, fit_in_rounds
+from dpmpc.specification import ReleaseSpec, describe
+from dpmpc.tables import Table
+
+Reals = NDArray[np.float64]
+
+TARGET = "y"
+
+
+class Fitted:
+    """What `take` sets; beside the data classes, whose fields are parameters."""
+
+    coef_: Reals
+    intercept_: float
+    covariance_: Reals | None
+    verdict_: str | None
+    guarantee_: Guarantee
+    releases_: tuple[Release, ...]
+    rounds_: int
+    feature_names_: tuple[str, ...]
+
+
+@documented(describe)
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class EstimatorInRounds(Fitted, PrivateEstimator):
+    """Base of the regressions that take several sums.
+
+    Parameters
+    ----------
+    rounds : int or "auto"
+        Rounds of scores, 1 to 4, after the second moments that give the start. "auto" takes two, and a third where the
+        first step was long; three for counts. All of them are paid from one budget.
+    **options
+        The parameters of `PrivateEstimator`. The noise is discrete Gaussian.
+    """
+
+    rounds: int | str = "auto"
+
+    def inference(self, level: float = 0.95) -> Inference:
+        """Compute standard errors and confidence intervals, of sampling and noise together, from the releases alone.
+
+        They do not assume that the model is right (HC0). Where they are not known they are infinite.
+
+        Parameters
+        ----------
+        level : float
+            Nominal coverage of each interval, strictly between 0 and 1.
+        """
+        return inference_of(self, require_fraction("level", level))
+
+    def _fit(self, X: Any, table: Table, public: Schema, model: RoundModel) -> None:
+        """Have the rounds made of the table's rows, and take the result."""
+        check_table(table)
+        warn_in_selection()
+        table.require_public_count()
+        releases = releases_of(self.specification(public, len(table)), table, self.threads)
+        fit = fit_in_rounds(model, releases, self.rounds)
+        take(self, fit, public, features_in_units(public))
+        if fit.verdict is not None:
+            self.intercept_ = self._intercept_of_mean(fit.mean)
+        remember_features(self, X)
+
+    def _intercept_of_mean(self, mean: float) -> float:
+        """Return the linear predictor at which the model's mean is the released one, within what the data can have."""
+        raise NotImplementedError
+
+    def _predictor(self, X: ArrayLike) -> Reals:
+        """Return the linear predictor of rows (m, d); that of the mean where nothing was learned."""
+        rows = rows_like_fitted(self, X)
+        if self.verdict_ is not None:
+            return np.full(len(rows), self.intercept_)
+        return np.asarray(rows @ self.coef_ + self.intercept_)
+
+
+@documented(describe)
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class LogisticRegression(ClassifierMixin, EstimatorInRounds):  # type: ignore[misc]
+    """Differentially private logistic regression from rounds of noisy sums.
+
+    Parameters
+    ----------
+    classes : pair, optional
+        The two labels; probabilities are those of the second. They are public. None takes those that occur, and then
+        that both occur is taken to be public too.
+    **options
+        The parameters of `EstimatorInRounds`. `bounds` are those of the features.
+
+    Attributes
+    ----------
+    coef_ : ndarray of float64, shape (d,)
+        Log odds ratios of the second class, by unit of each column; NaN where nothing was learned.
+    intercept_ : float
+        Log odds where all features are 0.
+    classes_ : ndarray, shape (2,)
+        The labels.
+    verdict_ : str or None
+        Why nothing was learned.
+    guarantee_ : Guarantee
+        Of all rounds together.
+    rounds_ : int
+        Rounds of scores that were made.
+    releases_ : tuple of Release
+        The second moments, and the rounds. The guarantee of each is that of a part.
+    feature_names_ : tuple of str
+        The columns that `coef_` belongs to.
+    n_features_in_ : int
+        Their number.
+    feature_names_in_ : ndarray of str, shape (d,)
+        The same names, where the columns of X had names of their own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpmpc import LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (20_000, 2))
+    >>> y = (rng.random(20_000) < 1 / (1 + np.exp(0.5 - X @ [2, -1]))).astype(int)
+    >>> model = LogisticRegression(epsilon=1.0, bounds=(-1, 1), simulation_seed=1).fit(X, y)
+    >>> bool(abs(model.coef_ - [2, -1]).max() < 0.3)
+    True
+    """
+
+    classes: Sequence[Any] | None = None
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> LogisticRegression:
+        """Have the rounds made of (X, y) under the estimator's budget, and fit them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), or a data frame
+            One row per client.
+        y : array-like of shape (n,)
+            The labels.
+        """
+        codes = self._codes(y)
+        table = table_of(self, X, codes, TARGET)
+        features = schema(self.bounds, table.names[:-1])
+        public = Schema((*features.columns, Column(TARGET, 0.0, 1.0)), features.outside)
+        self._fit(X, table, public, LogisticModel())
+        return self
+
+    def decision_function(self, X: ArrayLike) -> Reals:
+        """Return the log odds (m,) of the second class, for rows (m, d) of the features."""
+        return self._predictor(X)
+
+    def predict_proba(self, X: ArrayLike) -> Reals:
+        """Return the probabilities (m, 2) of the classes."""
+        second = sigmoid(self._predictor(X))
+        return np.column_stack([1 - second, second])
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the likelier class of each row."""
+        likelier = (self._predictor(X) > 0).astype(int)
+        return np.asarray(self.classes_[likelier])
+
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn's checks may expect."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def _intercept_of_mean(self, mean: float) -> float:
+        rare = 1 / self.releases_[0].clients
+        odds = min(max((1 + mean) / 2, rare), 1 - rare)
+        return math.log(odds / (1 - odds))
+
+    def _codes(self, y: Any) -> Any:
+        """Return the target as 0 and 1, and remember what these stand for."""
+        if y is None:
+            return None  # refused with the words of the other estimators
+        labels = np.asarray(y)
+        if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+            raise InputError("y: NaN or infinity given, labels expected")
+        try:
+            kind = type_of_target(y, input_name="y", raise_unknown=True)
+        except ValueError as error:
+            raise InputError(f"y: {error}") from error
+        if kind != "binary":
+            raise InputError(f"y: Only binary classification is supported. The type of the target is {kind}.")
+        found = np.unique(labels) if self.classes is None else np.asarray(self.classes)
+        if found.shape != (2,) or found[0] == found[1]:
+            raise InputError(f"classes: {found.tolist()} given, not one class but two expected")
+        strange = ~np.isin(labels, found)
+        if strange.any():
+            raise InputError(f"y: {labels[strange].tolist()[0]!r} given, one of the classes {found.tolist()} expected")
+        self.classes_ = found
+        return (labels == found[1]).astype(np.float64)
+
+
+@documented(describe)
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class PoissonRegression(RegressorMixin, EstimatorInRounds):  # type: ignore[misc]
+    """Differentially private Poisson regression of counts, with a logarithmic link, from rounds of noisy sums.
+
+    Residuals are clipped about the mean and centred, so that they are bounded and without bias where the model holds.
+
+    Parameters
+    ----------
+    most : int
+        Public upper bound of the counts; larger ones count as so many, and none below 0.
+    **options
+        The parameters of `EstimatorInRounds`. `bounds` are those of the features.
+
+    Attributes
+    ----------
+    coef_ : ndarray of float64, shape (d,)
+        Log rate ratios by unit of each column; NaN where nothing was learned.
+    intercept_ : float
+        Log rate where all features are 0.
+    verdict_ : str or None
+        Why nothing was learned.
+    guarantee_ : Guarantee
+        Of all rounds together.
+    rounds_ : int
+        Rounds of scores that were made.
+    releases_ : tuple of Release
+        The second moments, and the rounds. The guarantee of each is that of a part.
+    feature_names_ : tuple of str
+        The columns that `coef_` belongs to.
+    n_features_in_ : int
+        Their number.
+    feature_names_in_ : ndarray of str, shape (d,)
+        The same names, where the columns of X had names of their own.
+    """
+
+    most: int = 100
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> PoissonRegression:
+        """Have the rounds made of (X, y) under the estimator's budget, and fit them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), or a data frame
+            One row per client.
+        y : array-like of shape (n,)
+            The counts.
+        """
+        model = PoissonModel(self.most)
+        table = table_of(self, X, y, TARGET)
+        features = schema(self.bounds, table.names[:-1])
+        public = Schema((*features.columns, Column(TARGET, 0.0, float(self.most))), features.outside)
+        self._fit(X, table, public, model)
+        return self
+
+    def predict(self, X: ArrayLike) -> Reals:
+        """Return the expected counts (m,) for rows (m, d) of the features, at most `most`."""
+        return np.exp(np.minimum(self._predictor(X), math.log(self.most)))
+
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn's checks may expect."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        tags.regressor_tags.poor_score = True  # the checks' targets are no counts
+        return tags
+
+    def _intercept_of_mean(self, mean: float) -> float:
+        return math.log(max(self.most * (1 + mean) / 2, 1 / self.releases_[0].clients))
+
+
+def releases_of(spec: ReleaseSpec, table: Table, threads: int) -> Releases:
+    """Return releases that clients who own the table's rows, and servers, make in this process."""
+    stream = stream_for(spec.simulation_seed)
+    return Releases(spec, lambda task: simulation.run(task, table.values, stream=stream, threads=threads))
+
+
+def features_in_units(public: Schema) -> Reals:
+    """Return the map (p, p) of (intercept, weights), normalised, to the features' units, where the target has none."""
+    offset, slope = public.offset[:-1], public.slope[:-1]
+    linear = np.diag(1 / np.append(1.0, slope))
+    linear[0, 1:] = -offset / slope
+    return linear
+
+
+def take(estimator: Fitted, fit: RoundsFit, public: Schema, linear: Reals, shift: Reals | float = 0.0) -> None:
+    """Set what a fit in rounds found, and warn where it found nothing.
+
+    Parameters
+    ----------
+    estimator : Fitted
+        Whose attributes are set.
+    fit : RoundsFit
+        On the normalised scale.
+    public : Schema
+        Features and, last, the target.
+    linear, shift : ndarray
+        From normalised coefficients to those in the columns' units.
+    """
+    units = linear @ fit.coefficients + shift
+    estimator.coef_, estimator.intercept_ = units[1:], float(units[0])
+    estimator.covariance_ = None if fit.covariance is None else linear @ fit.covariance @ linear.T
+    estimator.feature_names_ = public.names[:-1]
+    estimator.verdict_, estimator.rounds_ = fit.verdict, fit.rounds
+    estimator.guarantee_, estimator.releases_ = fit.guarantee, fit.releases
+    if fit.verdict is not None:
+        clients, epsilon = fit.guarantee.clients, fit.guarantee.epsilon
+        warnings.warn(
+            f"nothing can be learned from {clients:,} rows at epsilon = {epsilon:g}: {fit.verdict}. There are no "
+            "coefficients. More people, a larger epsilon or fewer features would help",
+            UtilityWarning,
+            stacklevel=4,
+        )
+
+
+def inference_of(estimator: Fitted, level: float) -> Inference:
+    """Return normal intervals around the coefficients of a fit in rounds."""
+    side = len(estimator.coef_) + 1
+    covariance = estimator.covariance_
+    known = covariance is not None
+    deviations = np.full(side, math.inf) if covariance is None else np.sqrt(np.diag(covariance))
+    estimates = np.array([estimator.intercept_, *estimator.coef_])
+    if estimator.verdict_ is not None:
+        estimates[:] = math.nan
+    reach = float(scipy.stats.norm.ppf((1 + level) / 2)) * deviations
+    low, high = (estimates - reach, estimates + reach) if known else (-deviations, deviations)
+    intervals = np.column_stack([low, high])
+    return Inference(
+        feature_names=estimator.feature_names_,
+        coef=estimates[1:],
+        standard_errors=deviations[1:],
+        confidence_intervals=intervals[1:],
+        intercept=float(estimates[0]),
+        intercept_standard_error=float(deviations[0]),
+        intercept_confidence_interval=intervals[0],
+        level=level,
+        degrees=math.inf,
+        covariance=np.full((side, side), math.nan) if covariance is None else covariance,
+        clients=estimator.guarantee_.clients,
+        r_squared=math.nan,  # rounds release no spread of the target
+        r_squared_standard_error=math.nan,
+    )

@@ -1,0 +1,26 @@
+"""Regressions that take several sums: a start from second moments, then Newton steps from clients' scores.
+
+`releases` divides one budget among the sums, `start` reads a start and a whitening from second moments, `models` says
+what a logistic, a Poisson and a linear regression differ in, `newton` iterates and says how far off the result may be
+(docs/mathematics.md, section 12).
+
+Everybody who takes part is asked in every round, with fresh noise and fresh shares. Who answers is an argument: clients
+simulated in this process, or servers that are processes.
+"""
+
+from dpmpc.rounds.models import LeastSquares, LogisticModel, PoissonModel, RoundModel
+from dpmpc.rounds.newton import RoundsFit, fit_in_rounds
+from dpmpc.rounds.releases import CORRUPT, FRESH, Ask, Releases
+
+__all__ = [
+    "CORRUPT",
+    "FRESH",
+    "Ask",
+    "LeastSquares",
+    "LogisticModel",
+    "PoissonModel",
+    "Releases",
+    "RoundModel",
+    "RoundsFit",
+    "fit_in_rounds",
+]

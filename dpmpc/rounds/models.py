@@ -1,0 +1,146 @@
+"""What logistic, Poisson and linear regressions in rounds differ in: link, start, shares of the budget, radius."""
+
+from __future__ import annotations
+
+import abc
+import math
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.contributions import Identity, Link, Logistic, Poisson
+from dpmpc.errors import InputError
+from dpmpc.rounds.start import Whitened, gaussian_curvature, linear_start, logistic_start, poisson_start
+
+Reals = NDArray[np.float64]
+
+_CHEAP = 0.05  # a larger ball is taken where noise adds at most so much to the variance of sampling
+_CHEAP_RISK = 1e-4  # the same of a linear regression, as a part of its risk
+_CLIPPED_AT = 4.0  # standard deviations of the residuals: linear regressions clip there
+
+
+class RoundModel(abc.ABC):
+    """A regression in rounds.
+
+    Attributes
+    ----------
+    shares : dict of int to tuple of float
+        Of mu^2: for the start and for each round, by the number of rounds.
+    relies_on_features : bool
+        Whether the curvature that Gaussian features would have is mixed in where the released one is noisy.
+    """
+
+    shares: ClassVar[dict[int, tuple[float, ...]]]
+    relies_on_features: ClassVar[bool] = True
+
+    def shares_of(self, rounds: int) -> tuple[float, ...]:
+        """Return the shares of the start and of the rounds."""
+        if isinstance(rounds, bool) or rounds not in self.shares:
+            raise InputError(f"rounds: {rounds!r} given, 'auto' or one of {', '.join(map(str, self.shares))} expected")
+        return self.shares[rounds]
+
+    @property
+    @abc.abstractmethod
+    def usual(self) -> int:
+        """Number of rounds that "auto" begins with."""
+
+    @abc.abstractmethod
+    def begin(self, whitened: Whitened) -> tuple[Reals, Link]:
+        """Return coefficients of the whitened rows to start from, and the link of all rounds."""
+
+    def refuse(self, whitened: Whitened) -> str | None:
+        """Return why nothing can be learned from these moments; None where something may."""
+        return None
+
+    def radius_factor(self, whitened: Whitened, theta: Reals, link: Link, mu: float) -> float:
+        """Return R / sqrt(p): 2 or 1.5 where noise is negligible in a last round of parameter mu, else 1."""
+        side = len(theta)
+        sampling = whitened.clients * float(gaussian_curvature(theta, link.expected_curvature)[0, 0])
+        return next(
+            (k for k in (2.0, 1.5) if link.squared_sensitivity * _squared(link, k, side, mu) <= _CHEAP * sampling), 1.0
+        )
+
+    def unit(self, whitened: Whitened) -> float:
+        """Return an error of the linear predictor that is large."""
+        return 1.0
+
+
+class LogisticModel(RoundModel):
+    """The chance of a 1 among 0 and 1."""
+
+    shares: ClassVar = {1: (0.3, 0.7), 2: (0.25, 0.15, 0.6), 3: (0.2, 0.1, 0.1, 0.6), 4: (0.2, 0.08, 0.08, 0.1, 0.54)}
+    usual = 2
+
+    def begin(self, whitened: Whitened) -> tuple[Reals, Link]:
+        """Return the scaled least-squares fit."""
+        return logistic_start(whitened), Logistic()
+
+    def refuse(self, whitened: Whitened) -> str | None:
+        """Refuse where ones, or zeros, cannot be told from none."""
+        rarer = 1 - abs(whitened.mean)
+        if rarer > whitened.few:
+            return None
+        return (
+            f"about {max(0.0, whitened.clients * rarer / 2):,.0f} of {whitened.clients:,} rows belong to the rarer "
+            f"class, and noise hides up to {whitened.clients * whitened.few / 2:,.0f}"
+        )
+
+
+class PoissonModel(RoundModel):
+    """The mean of a count.
+
+    Parameters
+    ----------
+    top : int
+        Public upper bound of the counts.
+    """
+
+    shares: ClassVar = LogisticModel.shares
+    usual = 3
+
+    def __init__(self, top: int):
+        self.top = Poisson(top, 1.0).top
+
+    def begin(self, whitened: Whitened) -> tuple[Reals, Link]:
+        """Return the fit to Gaussian features; residuals are clipped at three standard deviations and one count."""
+        mean = max(self.top * (1 + whitened.mean) / 2, 0.05)
+        limit = min(max(3 * math.sqrt(mean) + 1, 2.0), max(2.0, float(self.top)))
+        return poisson_start(whitened, self.top), Poisson(self.top, limit)
+
+    def refuse(self, whitened: Whitened) -> str | None:
+        """Refuse where counts cannot be told from zeros."""
+        if 1 + whitened.mean > whitened.few:
+            return None
+        return f"the mean count is about {max(0.0, self.top * (1 + whitened.mean) / 2):.3g}, which noise may have made"
+
+
+class LeastSquares(RoundModel):
+    """The mean of a number: one round beyond the second moments."""
+
+    shares: ClassVar = {1: (0.3, 0.7)}
+    relies_on_features = False
+    usual = 1
+
+    def begin(self, whitened: Whitened) -> tuple[Reals, Link]:
+        """Return lifted least squares; residuals are clipped at four standard deviations."""
+        theta, deviation = linear_start(whitened)
+        return theta, Identity(_CLIPPED_AT * deviation)
+
+    def radius_factor(self, whitened: Whitened, theta: Reals, link: Link, mu: float) -> float:
+        """Return the largest of 3, 2, 1.5 at which noise is negligible beside the risk, else 1."""
+        side, allowed = len(theta), _CHEAP_RISK * (whitened.clients * link.reach / _CLIPPED_AT) ** 2
+
+        def excess(k: float) -> float:
+            return link.squared_sensitivity * _squared(link, k, side, mu) * side
+
+        return next((k for k in (3.0, 2.0, 1.5) if excess(k) <= allowed), 1.0)
+
+    def unit(self, whitened: Whitened) -> float:
+        """Return the target's standard deviation."""
+        return math.sqrt(max(whitened.variance, 1e-12))
+
+
+def _squared(link: Link, k: float, side: int, mu: float) -> float:
+    """Return the variance of the noise in a score with R = k sqrt(p), at a sensitivity of 1."""
+    return (k * link.reach / mu) ** 2 * side

@@ -1,0 +1,230 @@
+"""Newton's method on noisy sums, and how far off its result may be.
+
+A round releases, at public coefficients theta, the score s, its outer products J and its curvature H. The step is
+H^-1 s, with eigenvalues of H raised to the norm of its noise and its length cut. The last round's sums also give
+
+    Cov(theta) = H^-1 (J - s s^T / n + sd^2 I + N) H^-1,     N = sd_H^2 (|d|^2 I + d d^T) / 2 for the last step d,
+
+sampling and noise together, without assuming that the model holds (docs/mathematics.md, section 12.4).
+
+Promised: everything is computed from releases. Where they show that nothing can be learned there are no coefficients
+and the reason is given; where an eigenvalue was raised or a step was cut in the last round there are no errors.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.arguments import require_whole
+from dpmpc.contributions import Link, Scores, ScoreSums
+from dpmpc.errors import InputError
+from dpmpc.privacy import Guarantee
+from dpmpc.release import Release
+from dpmpc.rounds.models import RoundModel
+from dpmpc.rounds.releases import Releases
+from dpmpc.rounds.start import Whitened, gaussian_curvature
+
+Reals = NDArray[np.float64]
+
+AUTO = "auto"
+LONGEST_STEP = 1.5  # in units in which 1 is the effect of a standard deviation of the linear predictor
+MOST_WORDS = 8192  # that a client sends in a round
+HOPELESS = 0.5  # noise that alone moves the linear predictor by more than so many units leaves nothing to learn
+_MODEL_ERROR = 0.15  # relative error of the curvature of Gaussian features
+_LEFT_BY_NEWTON = 0.5  # a step of length L leaves about this times L^2
+_WORTH_A_ROUND = 0.3  # part of the expected error that a step may leave before one more round is made
+_REST_OF_AUTO = (0.2, 0.4)  # shares that take the place of the last one then
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RoundsFit:
+    """A regression of the last column on the others, on the normalised scale.
+
+    Attributes
+    ----------
+    coefficients : ndarray of float64, shape (p,)
+        Intercept and weights of the normalised features; NaN where nothing can be learned.
+    covariance : ndarray of float64, shape (p, p), or None
+        Theirs, over sampling and noise; None where it is not known.
+    curvature : ndarray of float64, shape (p, p), or None
+        Of the last round, for those coefficients; None where nothing can be learned.
+    verdict : str or None
+        Why nothing can be learned.
+    mean : float
+        The released mean of the target, on the normalised scale.
+    rounds : int
+        Rounds of scores.
+    guarantee : Guarantee
+        Of all releases together.
+    releases : tuple of Release
+        The start and the rounds.
+    """
+
+    coefficients: Reals
+    covariance: Reals | None
+    curvature: Reals | None
+    verdict: str | None
+    mean: float
+    rounds: int
+    guarantee: Guarantee
+    releases: tuple[Release, ...]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Step:
+    """One step: what it adds to theta, the inverse curvature, and what was forced on it.
+
+    Attributes
+    ----------
+    raised : int
+        Number of eigenvalues of the curvature that were raised.
+    """
+
+    change: Reals
+    inverse: Reals
+    curvature_sd: float
+    raised: int
+    cut: bool
+    sums: ScoreSums
+
+    def noise_error(self, factor: float = 1.0) -> float:
+        """Return sqrt(tr H^-2) sd: by how much noise alone moves the linear predictor."""
+        return float(np.linalg.norm(self.inverse)) * self.sums.score_sd * factor
+
+
+def fit_in_rounds(model: RoundModel, releases: Releases, rounds: int | str = AUTO) -> RoundsFit:
+    """Fit a regression of the last column on the others.
+
+    Parameters
+    ----------
+    model : RoundModel
+        Which regression.
+    releases : Releases
+        Within whose budget, and who answers.
+    rounds : int or "auto"
+        Rounds of scores after the start; "auto" adds one where the first step was long.
+    """
+    planned = model.usual if rounds == AUTO else rounds
+    if isinstance(planned, str):
+        raise InputError(f"rounds: {rounds!r} given, 'auto' or a number expected")
+    require_words(releases.columns)
+    first, *shares = model.shares_of(require_whole("rounds", planned))
+    whitened = Whitened.of(releases.make(first))
+    if refused := model.refuse(whitened):
+        return _nothing(whitened, releases, refused)
+    theta, link = model.begin(whitened)
+    side, unit = len(theta), model.unit(whitened)
+    factor = model.radius_factor(whitened, theta, link, releases.mu_of(shares[-1]))
+    radius = max(1.0, min(factor * math.sqrt(side), whitened.longest()))
+    adaptive = rounds == AUTO and len(shares) == 2
+    step = None
+    while shares:
+        share = shares.pop(0)
+        scores = Scores(whitened.matrix, theta, radius, link)
+        step = _step(model, releases.make(share, scores), scores, unit)
+        theta = theta + step.change
+        if adaptive and len(releases.made) == 2 and _leaves_much(step, math.sqrt(share / shares[-1])):
+            shares = list(_REST_OF_AUTO)
+    assert step is not None
+    error = step.noise_error() / unit
+    if error > HOPELESS or 2 * step.raised > side or step.cut:
+        return _nothing(whitened, releases, _why(error, step, side))
+    back = whitened.matrix.T
+    known = None if step.raised else back @ _covariance(step, releases.clients) @ back.T
+    return RoundsFit(
+        coefficients=back @ theta,
+        covariance=known,
+        curvature=back @ np.linalg.inv(step.inverse) @ back.T,
+        verdict=None,
+        mean=whitened.mean,
+        rounds=len(releases.made) - 1,
+        guarantee=releases.guarantee,
+        releases=tuple(releases.made),
+    )
+
+
+def require_words(columns: int) -> None:
+    """Refuse so many columns, target included, that clients would have to send too much in a round."""
+    words = columns + columns * (columns + 1)
+    if words > MOST_WORDS:
+        raise InputError(
+            f"columns: {columns} given, fewer expected: a client would send {words:,} numbers in a round, at most "
+            f"{MOST_WORDS:,}"
+        )
+
+
+def _step(model: RoundModel, release: Release, scores: Scores, unit: float) -> _Step:
+    """Read a round and make the step."""
+    sums = scores.read(release.sketch[0], math.sqrt(float(release.noise_variance[0])))
+    curvature, deviation = sums.curvature, sums.curvature_sd
+    if model.relies_on_features:
+        curvature, deviation = _mixed(sums, scores.theta, scores.link, release.clients)
+    eigenvalues, vectors = np.linalg.eigh(curvature)
+    # A symmetric matrix whose off-diagonal entries have variance v/2 has norm near sqrt(v/2) 2 sqrt(p).
+    least = max(deviation * math.sqrt(2 * len(eigenvalues)), 1e-12)
+    inverse = (vectors / np.maximum(eigenvalues, least)) @ vectors.T
+    change = inverse @ sums.score
+    longest = LONGEST_STEP * unit
+    length = float(np.linalg.norm(change))
+    return _Step(
+        change=change * min(1.0, longest / max(length, longest)),
+        inverse=inverse,
+        curvature_sd=deviation,
+        raised=int(np.count_nonzero(eigenvalues < least)),
+        cut=length > longest,
+        sums=sums,
+    )
+
+
+def _mixed(sums: ScoreSums, theta: Reals, link: Link, clients: int) -> tuple[Reals, float]:
+    """Return the precision-weighted mean of the released curvature and of that of Gaussian features, and its noise."""
+    expected = clients * gaussian_curvature(theta, link.expected_curvature)
+    noise, error = sums.curvature_sd**2 / 2, (_MODEL_ERROR * float(np.trace(expected)) / len(theta)) ** 2
+    trusted = error / (error + noise)
+    return trusted * sums.curvature + (1 - trusted) * expected, trusted * sums.curvature_sd
+
+
+def _leaves_much(step: _Step, factor: float) -> bool:
+    """Whether Newton's method is not yet where noise and sampling would be the larger error in the end."""
+    expected = math.hypot(step.noise_error(factor), math.sqrt(float(np.trace(step.inverse))))
+    squared = float(step.change @ step.change) - step.noise_error() ** 2
+    return _LEFT_BY_NEWTON * squared > _WORTH_A_ROUND * expected
+
+
+def _covariance(step: _Step, clients: int) -> Reals:
+    """Return the covariance of theta after its last step."""
+    sums, change = step.sums, step.change
+    eigenvalues, vectors = np.linalg.eigh(sums.outer - np.outer(sums.score, sums.score) / clients)
+    sampling = (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T
+    identity = np.eye(len(change))
+    second = step.curvature_sd**2 / 2 * (float(change @ change) * identity + np.outer(change, change))
+    return np.asarray(step.inverse @ (sampling + sums.score_sd**2 * identity + second) @ step.inverse)
+
+
+def _why(error: float, step: _Step, side: int) -> str:
+    """Say why the last round leaves nothing to learn."""
+    if error > HOPELESS:
+        return (
+            f"noise alone moves the linear predictor of a typical row by {error:.2g} standard units, at most "
+            f"{HOPELESS} expected"
+        )
+    if 2 * step.raised > side:
+        return f"noise hides the curvature in {step.raised} of {side} directions"
+    return "the last step was not the end: the features all but determine the target, or noise sent it astray"
+
+
+def _nothing(whitened: Whitened, releases: Releases, why: str) -> RoundsFit:
+    return RoundsFit(
+        coefficients=np.full(len(whitened.matrix), math.nan),
+        covariance=None,
+        curvature=None,
+        verdict=why,
+        mean=min(max(whitened.mean, -1.0), 1.0),
+        rounds=len(releases.made) - 1,
+        guarantee=releases.guarantee,
+        releases=tuple(releases.made),
+    )

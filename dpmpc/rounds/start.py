@@ -1,0 +1,144 @@
+"""Where Newton's method starts, and in which coordinates: both are read from one release of second moments.
+
+Rows u = (1, z) are whitened to v = T u = (1, S^(-1/2)(z - m)), so that E|v|^2 = p and the noise of a round depends on p
+and no longer on how loose the bounds are (docs/mathematics.md, section 12.3). Eigenvalues of S that the noise may have
+made are raised to its operator norm.
+
+The start of a logistic or Poisson model takes the features for Gaussian ones (Stein's lemma; Brillinger 1982): then the
+coefficients have the direction of least squares, and their length solves one equation. Elsewhere that is biased, by a
+few hundredths to half of the effects; the rounds that follow take the bias off.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.polynomial.hermite_e import hermegauss
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from dpmpc.contributions import SecondMoments, sigmoid
+from dpmpc.release import Release
+
+Reals = NDArray[np.float64]
+
+_NODES, _RAW = hermegauss(60)
+_WEIGHTS = _RAW / _RAW.sum()
+_LEAST_EIGENVALUE = 1e-9
+LARGEST_SLOPE = 4.0  # a start has a linear predictor of at most this standard deviation
+_LARGEST_LOG_SLOPE = 2.0  # the same of a Poisson model
+_MOST_EXPLAINED = 0.9  # of the variance of a 0/1 target: more is noise, or separation
+_FEW = 3.0  # so many standard deviations of its noise a count has to be above 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Whitened:
+    """What the second moments of features and target say, in whitened coordinates.
+
+    Attributes
+    ----------
+    matrix : ndarray of float64, shape (p, p)
+        T, for p - 1 features.
+    covariance : ndarray of float64, shape (p - 1,)
+        Of the whitened features and the target t, normalised to [-1, 1].
+    mean, variance : float
+        Of t.
+    noise : float
+        Standard deviation of the noise in a diagonal entry of the Gram matrix, over n; off it, over sqrt(2) too.
+    clients : int
+        n.
+    """
+
+    matrix: Reals
+    covariance: Reals
+    mean: float
+    variance: float
+    noise: float
+    clients: int
+
+    @classmethod
+    def of(cls, release: Release) -> Whitened:
+        """Read a release of second moments whose last column is the target."""
+        clients, columns = release.clients, len(release.columns)
+        gram = SecondMoments.matrix(release.sketch[0], columns, clients) / clients
+        noise = math.sqrt(float(release.noise_variance[0])) / clients
+        mean, features = gram[0, 1:columns], gram[1:columns, 1:columns]
+        eigenvalues, vectors = np.linalg.eigh(features - np.outer(mean, mean))
+        raised = np.maximum(eigenvalues, max(math.sqrt(2 * (columns - 1)) * noise, _LEAST_EIGENVALUE))
+        root = (vectors / np.sqrt(raised)) @ vectors.T
+        matrix = np.eye(columns)
+        matrix[1:, 1:] = root
+        matrix[1:, 0] = -root @ mean
+        target = float(gram[0, columns])
+        covariance = root @ (gram[1:columns, columns] - mean * target)
+        variance = float(gram[columns, columns]) - target**2
+        return cls(matrix, covariance, target, variance, noise, clients)
+
+    def longest(self) -> float:
+        """Return an upper bound of |v| over the box, which is public."""
+        reach = np.abs(self.matrix[:, 0]) + np.abs(self.matrix[:, 1:]).sum(axis=1)
+        return float(np.linalg.norm(reach))
+
+    @property
+    def few(self) -> float:
+        """Deviation of a mean of t from an end of [-1, 1] below which noise alone might have made it."""
+        return _FEW * self.noise / math.sqrt(2)
+
+
+def logistic_start(whitened: Whitened) -> Reals:
+    """Return the scaled least-squares fit: b E sigma'(a + b N) = |Cov(v, y)| and E sigma(a + b N) = mean of y."""
+    end = min(whitened.few / 2 + 1 / whitened.clients, 0.25)
+    mean = min(max((1 + whitened.mean) / 2, end), 1 - end)
+    covariance = whitened.covariance / 2
+    norm = float(np.linalg.norm(covariance))
+    # James-Stein: the noise's share is taken off the squared length.
+    excess = whitened.noise**2 / 8 * float(np.sum(whitened.matrix[1:, 1:] ** 2))
+    norm = max(0.0, norm - excess / norm) if norm > 0 else 0.0
+    norm = min(norm, math.sqrt(_MOST_EXPLAINED * mean * (1 - mean)))
+
+    def intercept(slope: float) -> float:
+        return float(brentq(lambda a: _WEIGHTS @ sigmoid(a + slope * _NODES) - mean, -60, 60))
+
+    def gap(slope: float) -> float:
+        q = sigmoid(intercept(slope) + slope * _NODES)
+        return float(slope * (_WEIGHTS @ (q * (1 - q)))) - norm
+
+    slope = LARGEST_SLOPE if gap(LARGEST_SLOPE) < 0 else float(brentq(gap, 0, LARGEST_SLOPE))
+    return np.array([intercept(slope), *(slope * _direction(whitened.covariance))])
+
+
+def poisson_start(whitened: Whitened, top: int) -> Reals:
+    """Return the fit of a Poisson model to Gaussian features: Cov(v, y) / E y, and log E y = a + |b|^2 / 2."""
+    mean = max(top * (1 + whitened.mean) / 2, 1e-3 * top)
+    slopes = whitened.covariance * (top / 2 / mean)
+    slopes *= min(1.0, _LARGEST_LOG_SLOPE / max(float(np.linalg.norm(slopes)), _LARGEST_LOG_SLOPE))
+    return np.array([math.log(mean) - float(slopes @ slopes) / 2, *slopes])
+
+
+def linear_start(whitened: Whitened) -> tuple[Reals, float]:
+    """Return least squares with raised eigenvalues, and a standard deviation of residuals that is not below theirs."""
+    total = max(whitened.variance, 1e-6)
+    explained = min(1.0, float(whitened.covariance @ whitened.covariance) / total)
+    least = max(2 * whitened.noise, 1e-8)
+    variance = min(max((1 - explained) * total, least), max(total, least))
+    return np.array([whitened.mean, *whitened.covariance]), math.sqrt(variance)
+
+
+def gaussian_curvature(theta: Reals, curvature: Callable[[Reals], Reals]) -> Reals:
+    """Return E[curvature(theta . v) v v^T] for v = (1, N(0, I)): what a model expects, without a release."""
+    slopes = theta[1:]
+    slope, direction = float(np.linalg.norm(slopes)), _direction(slopes)
+    at = curvature(theta[0] + slope * _NODES)
+    zeroth, first, second = (float(_WEIGHTS @ (at * _NODES**power)) for power in range(3))
+    expected = zeroth * np.eye(len(theta))
+    expected[0, 1:] = expected[1:, 0] = first * direction
+    expected[1:, 1:] += (second - zeroth) * np.outer(direction, direction)
+    return expected
+
+
+def _direction(vector: Reals) -> Reals:
+    length = float(np.linalg.norm(vector))
+    return vector / length if length > 0 else np.zeros_like(vector)

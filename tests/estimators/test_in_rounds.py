@@ -1,0 +1,236 @@
+"""Regressions in rounds: against the best fit of the same rows without noise, and their words.
+
+The oracle is scikit-learn's own fit without a penalty, and the textbook's sandwich for its errors. Seeds are fixed.
+"""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn.linear_model
+from sklearn.exceptions import NotFittedError
+
+from dpmpc import LogisticRegression, PoissonRegression, RidgeRegression
+from dpmpc.errors import InputError, UtilityWarning
+
+EPSILON = {"epsilon": 1.0, "simulation_seed": 3}
+
+
+def sigmoid(eta):
+    return 1 / (1 + np.exp(-eta))
+
+
+@pytest.fixture(scope="module")
+def cases():
+    """Features in units of their own, one of them a rare 0/1, and labels that are texts."""
+    rng = np.random.default_rng(11)
+    X = np.column_stack([rng.normal(50, 12, 30_000).clip(18, 95), rng.random(30_000) < 0.2, rng.uniform(0, 3, 30_000)])
+    eta = -3 + 0.05 * X[:, 0] + 0.8 * X[:, 1] - 0.6 * X[:, 2]
+    return pd.DataFrame(X, columns=["age", "smoker", "dose"]), np.where(
+        rng.random(30_000) < sigmoid(eta), "ill", "healthy"
+    )
+
+
+BOUNDS = {"age": (18, 95), "smoker": (0, 1), "dose": (0, 3)}
+
+
+@pytest.fixture(scope="module")
+def fitted(cases):
+    return LogisticRegression(bounds=BOUNDS, classes=["healthy", "ill"], **EPSILON).fit(*cases)
+
+
+def test_logistic_is_near_the_maximum_likelihood(cases, fitted):
+    X, y = cases
+    best = sklearn.linear_model.LogisticRegression(C=np.inf, tol=1e-8, max_iter=1000).fit(X, y)
+    found = fitted.inference()
+    # The sandwich of the best fit, without noise: errors of ours are larger, but not by much here.
+    rows = np.column_stack([np.ones(len(X)), X])
+    q = best.predict_proba(X)[:, 1]
+    inverse = np.linalg.inv((rows * (q * (1 - q))[:, None]).T @ rows)
+    scores = rows * ((y == "ill") - q)[:, None]
+    sandwich = np.sqrt(np.diag(inverse @ scores.T @ scores @ inverse))[1:]
+    assert (found.standard_errors > 0.95 * sandwich).all()
+    assert (found.standard_errors < 1.6 * sandwich).all()
+    # What separates the two is noise and weights, and not the sampling that both share.
+    assert (np.abs(fitted.coef_ - best.coef_[0]) < 2 * found.standard_errors).all()
+    odds = np.array([0.05, 0.8, -0.6])
+    assert ((found.confidence_intervals[:, 0] < odds) & (odds < found.confidence_intervals[:, 1])).all()
+    agree = fitted.predict(X) == best.predict(X)
+    assert agree.mean() > 0.97
+    assert fitted.predict_proba(X).sum(axis=1) == pytest.approx(1)
+    assert fitted.classes_.tolist() == ["healthy", "ill"]
+
+
+def test_the_guarantee_is_that_of_all_rounds(fitted):
+    promised = fitted.guarantee_
+    assert (promised.epsilon, promised.delta) == (1.0, 1e-6)
+    assert 0.99 < promised.achieved_epsilon <= 1.0
+    assert promised.mu == pytest.approx(0.236704, rel=1e-3)
+    assert promised.mu == pytest.approx(math.sqrt(sum(r.guarantee.mu**2 for r in fitted.releases_)))
+    assert len(fitted.releases_) == fitted.rounds_ + 1
+    assert [release.task.statistic.name for release in fitted.releases_] == [
+        "second-moments",
+        *["scores"] * fitted.rounds_,
+    ]
+    assert all(release.guarantee.achieved_epsilon < 0.8 for release in fitted.releases_)
+    assert "every round draws fresh noise" in str(promised)
+    assert "each report enters one release only" not in str(promised)
+    assert promised.simulation
+    assert promised.neighbouring == "replace-one"
+
+
+def test_rounds_draw_fresh_noise(cases):
+    """Two rounds of one seed have different noise: were it the same, their difference would show the rows."""
+    X, y = cases
+    model = LogisticRegression(bounds=BOUNDS, rounds=2, **EPSILON).fit(X[:2000], y[:2000])
+    rows = np.column_stack([X[:2000], (y[:2000] == "ill").astype(float)])
+    noises = []
+    for release in model.releases_[1:]:
+        task = release.task
+        exact = task.statistic.encode(task.schema.normalise(rows), task.encoding).sum(axis=0)
+        noises.append((release.sums[0] - exact) / 2.0**24)
+    assert np.abs(noises[0] / noises[0].std() - noises[1] / noises[1].std()).min() > 1e-6
+    assert abs(np.corrcoef(noises)[0, 1]) < 0.8  # 24 entries: chance below 1e-5
+
+
+def test_poisson_is_near_the_maximum_likelihood():
+    rng = np.random.default_rng(4)
+    X = rng.uniform(-1, 1, (40_000, 3))
+    truth = np.array([0.5, -0.3, 0.2])
+    y = rng.poisson(np.exp(0.4 + X @ truth))
+    model = PoissonRegression(bounds=(-1, 1), most=20, **EPSILON).fit(X, y)
+    best = sklearn.linear_model.PoissonRegressor(alpha=0, max_iter=1000, tol=1e-8).fit(X, y)
+    assert model.rounds_ == 3
+    assert model.coef_ == pytest.approx(best.coef_, abs=0.05)
+    assert model.intercept_ == pytest.approx(best.intercept_, abs=0.05)
+    found = model.inference()
+    assert (np.abs(model.coef_ - truth) < 3.5 * found.standard_errors).all()
+    assert (found.standard_errors < 0.05).all()
+    assert model.predict(X).mean() == pytest.approx(y.mean(), rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("clients", "epsilon", "odds", "why"),
+    [
+        (2000, 0.3, 0.0, "noise alone moves the linear predictor"),
+        (3000, 0.3, -6.0, "rows belong to the rarer class, and noise hides up to"),
+    ],
+)
+def test_where_nothing_can_be_learned_it_says_so(clients, epsilon, odds, why):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (clients, 8))
+    y = (rng.random(clients) < sigmoid(odds + X[:, 0])).astype(int)
+    y[:2] = 0, 1
+    model = LogisticRegression(epsilon=epsilon, bounds=(-1, 1), simulation_seed=1)
+    with pytest.warns(
+        UtilityWarning, match=f"nothing can be learned from {clients:,} rows at epsilon = {epsilon}: .*{why}"
+    ):
+        model.fit(X, y)
+    assert np.isnan(model.coef_).all()
+    assert why in model.verdict_
+    chances = model.predict_proba(X)[:, 1]
+    assert chances.min() == chances.max()  # that of the released mean
+    assert abs(chances[0] - y.mean()) < 0.3
+    found = model.inference()
+    assert np.isnan(found.coef).all()
+    assert np.isinf(found.standard_errors).all()
+    assert model.guarantee_.achieved_epsilon <= epsilon
+
+
+def test_bad_input_is_named(cases):
+    X, y = cases
+    with pytest.raises(InputError, match=r"rounds: 7 given, 'auto' or one of 1, 2, 3, 4 expected"):
+        LogisticRegression(bounds=BOUNDS, rounds=7, **EPSILON).fit(X, y)
+    with pytest.raises(InputError, match=r"rounds: 'many' given, 'auto' or a number expected"):
+        LogisticRegression(bounds=BOUNDS, rounds="many", **EPSILON).fit(X, y)
+    with pytest.raises(InputError, match=r"noise: 'skellam' given, 'discrete-gaussian' expected of a model in rounds"):
+        LogisticRegression(bounds=BOUNDS, noise="skellam", **EPSILON).fit(X, y)
+    with pytest.raises(InputError, match=r"coalition: 'static' given"):
+        LogisticRegression(bounds=BOUNDS, coalition="static", **EPSILON).fit(X, y)
+    with pytest.raises(InputError, match=r"y: 'healthy' given, one of the classes \['a', 'b'\] expected"):
+        LogisticRegression(bounds=BOUNDS, classes=["a", "b"], **EPSILON).fit(X, y)
+    with pytest.raises(InputError, match=r"Only binary classification is supported"):
+        LogisticRegression(bounds=BOUNDS, **EPSILON).fit(X, np.arange(len(X)) % 3)
+    with pytest.raises(InputError, match=r"columns: 91 given, fewer expected: a client would send 8,463 numbers"):
+        LogisticRegression(**EPSILON).fit(np.random.default_rng(0).uniform(-1, 1, (200, 90)), np.arange(200) % 2)
+    with pytest.raises(InputError, match=r"top: 0 given"):
+        PoissonRegression(bounds=BOUNDS, most=0, **EPSILON).fit(X, np.ones(len(X)))
+    with pytest.raises(NotFittedError):
+        LogisticRegression().predict(X)
+
+
+def test_noise_by_servers_is_counted_for_all_rounds(cases):
+    X, y = cases
+    model = LogisticRegression(bounds=BOUNDS, noise_by="servers", **EPSILON).fit(X, y)
+    assert model.guarantee_.noise_by == "servers"
+    assert model.guarantee_.achieved_epsilon <= 1.0
+    assert model.coef_ == pytest.approx([0.05, 0.8, -0.6], abs=0.4)
+
+
+# Linear regression
+
+
+@pytest.fixture(scope="module")
+def loosely_bounded():
+    """Two features that nearly agree, in bounds twice too wide; errors that grow with the first."""
+    rng = np.random.default_rng(8)
+    first = rng.normal(0, 1, 40_000)
+    X = np.column_stack([first, first + 0.2 * rng.normal(size=40_000)])
+    y = 1 + X @ [2.0, -1.0] + (0.3 + 0.3 * np.abs(first)) * rng.normal(size=40_000)
+    return X, y
+
+
+LOOSE = {"x0": (-8, 8), "x1": (-8, 8), "y": (-16, 16)}
+
+
+def test_a_second_round_of_least_squares_takes_the_noise_off(loosely_bounded):
+    X, y = loosely_bounded
+    one, two = (RidgeRegression(1e-3, bounds=LOOSE, rounds=rounds, **EPSILON).fit(X, y) for rounds in (1, 2))
+    assert two.approximation_factor(X, y) < 1.03 < one.approximation_factor(X, y)
+    assert two.guarantee_.achieved_epsilon <= 1.0
+    assert two.guarantee_.mu == pytest.approx(one.release_.guarantee.mu, rel=1e-3)
+    assert two.release_.guarantee.mu == pytest.approx(math.sqrt(0.3) * two.guarantee_.mu, rel=1e-3)
+    found = two.inference()
+    rows = np.column_stack([np.ones(len(X)), X])
+    inverse = np.linalg.inv(rows.T @ rows)
+    residual = y - rows @ (inverse @ rows.T @ y)
+    sandwich = np.sqrt(np.diag(inverse @ (rows * residual[:, None] ** 2).T @ rows @ inverse))[1:]
+    assert (found.standard_errors > 0.9 * sandwich).all()
+    assert (np.abs(found.coef - [2, -1]) < 4 * found.standard_errors).all()
+    assert two.predict(X) == pytest.approx(X @ two.coef_ + two.intercept_)
+    # What reads one release afterwards is as if there had been no second round.
+    two.fit_release(one.release_)
+    assert two.coef_ == pytest.approx(one.coef_)
+    assert two.inference().coef == pytest.approx(one.inference().coef, nan_ok=True)
+
+
+def test_a_penalty_shrinks_a_fit_in_two_rounds(loosely_bounded):
+    fits = [RidgeRegression(a, bounds=LOOSE, rounds=2, **EPSILON).fit(*loosely_bounded) for a in (0.0, 10.0, 1e9)]
+    norms = [np.linalg.norm(fit.coef_) for fit in fits]
+    assert norms[0] > norms[1] > 100 * norms[2]
+    assert fits[0].inference().coef == pytest.approx(fits[2].inference().coef)  # no penalty there
+
+
+def test_a_second_round_that_adds_nothing_says_so(loosely_bounded):
+    X, y = loosely_bounded
+    model = RidgeRegression(epsilon=0.1, bounds=LOOSE, rounds=2, simulation_seed=1)
+    with pytest.warns(UtilityWarning, match=r"the second round adds nothing: noise .* take rounds=1"):
+        model.fit(X[:500], y[:500])
+    assert np.isfinite(model.coef_).all()
+    assert model.guarantee_.achieved_epsilon <= 0.1
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ({"rounds": 3}, "rounds: 3 given, a whole number from 1 to 2"),
+        ({"rounds": 2, "sketch": "osnap"}, "sketch: 'osnap' given, 'auto' expected with rounds=2"),
+        ({"rounds": 2, "radius": 1.0}, "radius: 1.0 given, None expected with rounds=2"),
+        ({"rounds": 2, "fit_intercept": False}, "fit_intercept: False given"),
+        ({"rounds": 2, "alpha": "auto"}, "alpha: 'auto' given, a number expected with rounds=2"),
+    ],
+)
+def test_two_rounds_refuse_what_they_do_not_do(loosely_bounded, choice, message):
+    with pytest.raises(InputError, match=message):
+        RidgeRegression(bounds=LOOSE, **choice).fit(*loosely_bounded)
