@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpmpc.client import Client
-from dpmpc.collection import conversation, verification
+from dpmpc.collection import conversation, serving, verification
 from dpmpc.collection.certificate import DIFFERENT_LISTS, FALSE_PROOF, REFUSED, Manifest, check_refused, verify
 from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.query_points import PointStanding
@@ -589,3 +589,24 @@ def test_one_false_hash_among_many_reports_is_refused(original):
     body = b"".join(original.records[0][:5]) + DEEDS["replayed"](original.collection, os.urandom(16))[0]
     with pytest.raises(ReportRejected, match="record 5 lists another hash"):
         form.decode(body)
+
+
+def test_an_intake_whose_spool_was_put_back_takes_nothing(deployment, monkeypatch):
+    """`dpmpc serve` on a spool from before the closing: the ledger knows of it."""
+    folder = deployment.folder(1)
+    shutil.copytree(folder / "spool", folder / "old", copy_function=copied_or_linked)
+    released(deployment, rows_of_clients(), converse(deployment))
+    shutil.rmtree(folder / "spool")
+    shutil.copytree(folder / "old", folder / "spool", copy_function=copied_or_linked)
+    with ServerFolder(folder).open_spool(deployment.collection, 1, writer=False) as spool:
+        assert not spool.closed
+
+    async def nobody(*arguments):
+        """Take no connection."""
+
+    monkeypatch.setattr(serving, "_listen", nobody)
+    serving.serve(deployment.collection, 1, ServerFolder(folder), "127.0.0.1", 0)
+    with pytest.raises(CollectionClosed):
+        join(deployment, honest(deployment.collection, os.urandom(16)))
+    with ServerFolder(folder).open_spool(deployment.collection, 1, writer=False) as spool:
+        assert spool.closed
