@@ -30,6 +30,7 @@ from dpmpc.errors import (
     VerificationFailed,
 )
 from dpmpc.network.frames import Kind
+from support import release_processes
 from support.hostile.provers import AT_THE_DOOR, DEEDS, OF_LISTS, honest
 from support.hostile.servers import meddle, tell_other_words
 from support.release_processes import COUNT, MINIMUM, copied_or_linked, deploy, filled, run
@@ -610,3 +611,31 @@ def test_an_intake_whose_spool_was_put_back_takes_nothing(deployment, monkeypatc
         join(deployment, honest(deployment.collection, os.urandom(16)))
     with ServerFolder(folder).open_spool(deployment.collection, 1, writer=False) as spool:
         assert spool.closed
+
+
+@pytest.mark.long(
+    "100,000 reports at three processes, one of which is killed twice; the parts are in the ordinary suite"
+)
+def test_a_hundred_thousand_reports_with_a_thousand_liars(tmp_path, monkeypatch):
+    """The release of the honest rows, with real noise, and the signed counts of what was refused."""
+    people, liars = 100_000, 1000
+    monkeypatch.setattr(release_processes, "PATIENCE", 300)
+    deployment = deploy(tmp_path / "trial", 3, count=people, **{**PROVED, "largest_batch": 200_000})
+    lies = [DEEDS[LATER[index % len(LATER)]](deployment.collection, os.urandom(16)) for index in range(liars)]
+    for server, own in enumerate(deployment.records):
+        form = ReportFormat(deployment.collection, server)
+        with ServerFolder(deployment.folder(server)).open_spool(deployment.collection, server, writer=True) as spool:
+            for first in range(0, people, 10_000):
+                spool.add(*form.decode(b"".join(own[first : first + 10_000])))
+            spool.add(*form.decode(b"".join(lie[server] for lie in lies)))
+    for step in (("after", "ledger", "use_point"), ("after", "verification", "exchange_block")):
+        assert run(deployment, deeds={1: ("die", *step)})[1].status == -9
+    ended = run(deployment)
+    assert {one.status for one in ended.values()} == {0}, ended[0].told
+    verified = verify(deployment.out(0), deployment.collection)
+    lists = sum(LATER[index % len(LATER)] in OF_LISTS for index in range(liars))
+    manifest = verified.certificate.statement.manifest
+    assert manifest.clients == people
+    assert manifest.refused == {DIFFERENT_LISTS: lists, FALSE_PROOF: liars - lists}
+    away = (verified.release.sums[0] - honest_sums(deployment, rows_of_clients(people))) * verified.release.task.units
+    assert np.abs(away).max() < 7 * verified.release.noise_variance[0] ** 0.5
