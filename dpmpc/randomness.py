@@ -66,6 +66,7 @@ class Label(bytes, enum.Enum):
     CERTIFICATE = b"dpmpc v1 release certificate"
     LEDGER = b"dpmpc v2 ledger"
     SPOOL = b"dpmpc v2 spool"
+    QUERY_POINT = b"dpmpc v1 query point"
     DEALING_SEED = b"dpmpc v1 dealing check seed"
     DEALING = b"dpmpc v1 dealing check"
     SESSION = b"dpmpc v1 session"

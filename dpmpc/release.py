@@ -102,7 +102,7 @@ class Release(GramSource):
     @functools.cached_property
     def sketch(self) -> NDArray[np.float64]:
         """S Z + noise, float64 (k, width), scaled by 1/sqrt(s), in normalised units (columns mapped to [-1, 1])."""
-        return np.asarray(self.sums * self.unit, dtype=np.float64)
+        return np.asarray(self.sums * self.task.units, dtype=np.float64)
 
     @functools.cached_property
     def ones(self) -> NDArray[np.float64]:

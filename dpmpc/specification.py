@@ -184,9 +184,20 @@ class Mechanism(msgspec.Struct, frozen=True):
     ring: Annotated[
         str | None, choice("Integers that shares are made of; by default what `sharing` needs.", *RINGS)
     ] = None
-    fractional_bits: Annotated[int, choice("Bits behind the point of the fixed-point encoding.", command=False)] = (
-        FRACTIONAL_BITS
-    )
+    fractional_bits: Annotated[
+        int | None,
+        choice(
+            "Bits behind the point of the fixed-point encoding; by default 16, and 9 to 11 with proofs.",
+            command=False,
+        ),
+    ] = None
+    proved: Annotated[
+        bool,
+        choice(
+            "Whether clients prove that what they share is well formed; needs additive shares and noise by servers.",
+            command=False,
+        ),
+    ] = False
 
 
 class Sketch(msgspec.Struct, frozen=True):

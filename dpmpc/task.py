@@ -26,6 +26,7 @@ from dpmpc.errors import InputError
 from dpmpc.noise import Noise, noise_from
 from dpmpc.privacy import EffectiveNoise, Guarantee, NoisePlacement
 from dpmpc.privacy.guarantee import Promise
+from dpmpc.proving import Proved, ProvedContribution
 from dpmpc.sharing import AdditiveSharing, ShamirSharing
 from dpmpc.sketching import PublicMatrix, sketch_from
 from dpmpc.specification import CALIBRATIONS, SHARINGS, TrustModel
@@ -142,6 +143,23 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
             raise InputError(
                 "sharing: 'shamir' given, 'additive' expected where servers add noise: a server's own noise is no share"
             )
+        if isinstance(self.statistic, ProvedContribution):
+            self._require_provable()
+
+    def _require_provable(self) -> None:
+        """Refuse what no proof can be about: shares in another ring, and noise that clients add."""
+        if self.sharing != "additive":
+            raise InputError(
+                f"proved: true given with {self.sharing} shares, additive ones expected: proofs wait for noise by "
+                "servers, which Shamir shares do not have yet"
+            )
+        if self.encoding.ring.name != "mersenne61":
+            raise InputError(f"ring: {self.encoding.ring.name!r} given, 'mersenne61' expected where clients prove")
+        if self.noising.by != "servers":
+            raise InputError(
+                f"noise_by: {self.noising.by!r} given, 'servers' expected where clients prove what they share: nobody "
+                "can prove noise, and a report that is dropped would take its noise along"
+            )
 
     @property
     def clients(self) -> int:
@@ -178,10 +196,25 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
         """By how much one client moves its encoded contribution."""
         return self.statistic.sensitivity(len(self.schema), self.encoding)
 
-    @property
+    @functools.cached_property
+    def units(self) -> NDArray[np.float64]:
+        """Value of one integer in each entry (width,) of the sums, in the scaled, normalised sketch: scale / 2^f.
+
+        Where contributions are proved, entries have units of their own, which differ by 0.03 %.
+        """
+        return self.sketch.scale * self.statistic.units(len(self.schema), self.encoding)
+
+    @functools.cached_property
     def unit(self) -> float:
-        """Value of one integer unit of the sums in the scaled, normalised sketch: scale / 2^f."""
-        return self.sketch.scale / 2.0**self.encoding.fractional_bits
+        """The largest of the `units`; of all entries the same unless contributions are proved."""
+        return float(self.units.max())
+
+    @property
+    def proofs(self) -> Proved | None:
+        """What clients prove of their contributions; None where they prove nothing."""
+        if not isinstance(self.statistic, ProvedContribution):
+            return None
+        return self.statistic.statement(len(self.schema), self.encoding)
 
     @functools.cached_property
     def noise_variance(self) -> NDArray[np.float64]:

@@ -66,6 +66,12 @@ def add_commands(commands: Any) -> None:
         metavar="N",
         help="most reports that may be opened; no sum of them wraps around",
     )
+    collection.add_argument(
+        "--proved",
+        action="store_true",
+        help="clients prove that what they share is well formed, and servers leave out what is not; needs additive "
+        "shares and noise by servers",
+    )
     collection.add_argument("--authenticated", action="store_true", help="only clients of a roster, each once")
     add_release_options(collection, collected=True)
     collection.set_defaults(run=_collection)
@@ -178,6 +184,7 @@ def _collection(options: argparse.Namespace) -> None:
         minimum_batch=options.minimum_batch,
         largest_batch=options.largest_batch,
         authenticated=options.authenticated,
+        proved=options.proved,
         **release_choices(options),
     )
     collection.save(options.file)
@@ -216,7 +223,7 @@ def _inspect(options: argparse.Namespace) -> None:
 
 def _described(collection: Any, path: str) -> Iterator[str]:
     """Yield what a task file holds, line by line."""
-    from dpmpc.collection.designing import omission
+    from dpmpc.collection.designing import omission, soundness
     from dpmpc.network.identity import fingerprint, valid_until
 
     yield f"{path}: collection {collection.digest.hex()}, '{collection.name}'"
@@ -240,6 +247,10 @@ def _described(collection: Any, path: str) -> Iterator[str]:
         yield f"  certificate {fingerprint(certificate)}, until {valid_until(certificate).isoformat()}"
     yield from str(collection.plan.guarantee).split("\n")
     yield f"omission: {omission(collection)}"
+    if collection.proved:
+        yield f"proofs: clients prove that a report is well formed; {soundness(collection, collection.largest_batch)}"
+    else:
+        yield "proofs: none; one client that shares arbitrary words can spoil the release (docs/security.md, threat 14)"
 
 
 def _roster(options: argparse.Namespace) -> None:

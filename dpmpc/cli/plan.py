@@ -52,6 +52,11 @@ def add_commands(commands: Any) -> None:
     plan.add_argument("--days", type=float, default=30.0, help="how long shares are stored (default %(default)g)")
     plan.add_argument("--plot", metavar="FILE", help="draw the expected error over n and epsilon: .svg or .png")
     plan.add_argument("--json", action="store_true", help="print one JSON object")
+    plan.add_argument(
+        "--proved",
+        action="store_true",
+        help="clients prove what they share, as in `dpmpc collection --proved`; needs --noise-by servers",
+    )
     add_task_options(plan)
     plan.set_defaults(run=_plan)
 
@@ -74,11 +79,8 @@ def _plan(options: argparse.Namespace) -> None:
     metric, explained = _metric(options, len(schema))
     population = Population(options.spread, options.spread, explained)
     plot = None if options.plot is None else _plot_file(options.plot)
-    task = design(
-        ReleaseSpec.of(
-            schema, options.clients, options.epsilon, options.delta, purpose=metric.purpose, **task_choices(options)
-        )
-    )
+    choices = {**task_choices(options), "purpose": metric.purpose, "proved": options.proved}
+    task = design(ReleaseSpec.of(schema, options.clients, options.epsilon, options.delta, **choices))
     fields = plan_report.plan_fields(task, metric, population, prices=_prices(options), days=options.days)
     if plot is not None:
         _draw_plan(plot, task, metric, population)

@@ -136,7 +136,7 @@ class Admission:
         self._form, self._limits, self._now = form, limits, now
         self._buckets = Buckets(limits.rate)
         self.waiting = 0
-        copies, width = form.collection.record_shape
+        copies, width = form.stored_shape
         records = min(limits.body_bytes // form.record_bytes, limits.share_bytes // (8 * copies * width))
         self.longest = max(1, records) * form.record_bytes
 

@@ -24,11 +24,12 @@ from numpy.typing import NDArray
 
 from dpmpc import errors
 from dpmpc.collection.report_ids import ID_BYTES, as_strings
-from dpmpc.errors import BatchMismatch, DpmpcError, MalformedFrame, ProtocolFailure
+from dpmpc.errors import BatchMismatch, DpmpcError, InconsistentShares, MalformedFrame, ProtocolFailure
 from dpmpc.network.announcing import announce, announce_bytes, settle
+from dpmpc.network.coins import COIN_BYTES, exchange_bytes, exchange_coins, toss_of
 from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.party import Party
-from dpmpc.randomness import Label
+from dpmpc.randomness import Label, Stream
 from dpmpc.untrusted import ReadError, printable, read_json
 
 Result = TypeVar("Result")
@@ -108,6 +109,31 @@ async def confirm(party: Party, digest: bytes, what: str) -> None:
     for server, other in zip(party.present, digests, strict=True):
         if other != digest:
             raise BatchMismatch(f"{what}: server {server} has {other.hex()}, we have {digest.hex()}", server)
+
+
+async def toss_coins(party: Party) -> bytes:
+    """Toss with all others; check the coins once all are known to have heard the same."""
+    commitments, coins = await exchange_coins(party, Stream.from_os().bytes(COIN_BYTES), announce_bytes)
+    return await unless_refused(party, lambda: toss_of(party, commitments, coins))
+
+
+async def compare_told(party: Party, digests: Mapping[int, bytes], what: str) -> None:
+    """Return when all servers were told the same by each server, as these SHA-256 digests say.
+
+    Raises
+    ------
+    InconsistentShares
+        If not: a server told different servers different things, or one lies about what it was told. Nobody is blamed,
+        since nobody can know.
+    """
+    own = b"".join(digests[server] for server in party.present)
+    for witness, told in zip(party.present, await exchange_bytes(party, Kind.DIGEST, own, len(own)), strict=True):
+        for at, server in enumerate(party.present):
+            if told[32 * at : 32 * at + 32] != own[32 * at : 32 * at + 32]:
+                raise InconsistentShares(
+                    f"{what}: server {witness} says that server {server} told it others than server {party.pid} "
+                    f"was told; server {server} or {witness} lies. Nothing was bound; the run can be repeated"
+                )
 
 
 def batch_digest(ids: NDArray[np.uint8]) -> bytes:

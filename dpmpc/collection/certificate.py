@@ -28,7 +28,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from dpmpc.collection.designing import omission
+from dpmpc.collection.designing import omission, soundness
 from dpmpc.collection.task_file import ATTEMPTS, Collection
 from dpmpc.errors import GuaranteeError, InputError, VerificationFailed
 from dpmpc.network.identity import sign, verify_signature
@@ -42,6 +42,8 @@ from dpmpc.untrusted import ReadError, printable, read_json
 CERTIFICATE_MEMBER = "certificate.json"
 LARGEST_CERTIFICATE = 2 * LARGEST_PUBLIC  # bytes: it repeats what is public, and has the variance of every row
 RELEASED_BEFORE, DAMAGED, DEALT_WRONGLY = "released before", "damaged", "dealt wrongly"
+DIFFERENT_LISTS, FALSE_PROOF = "different lists", "false proof"
+REFUSED = (DIFFERENT_LISTS, FALSE_PROOF)  # why all servers together leave out reports that all of them hold
 LEFT_OUT = (RELEASED_BEFORE, DAMAGED, DEALT_WRONGLY)  # why a server leaves out reports that it holds
 
 
@@ -68,6 +70,8 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
         When it was agreed, UTC: the middle one of the servers' clocks.
     left_out : dict
         How many reports each server has left out, by reason, as it says itself, where there are any (`LEFT_OUT`).
+    refused : dict
+        How many reports that all servers hold were refused because of their proofs, by cause (`REFUSED`).
     """
 
     format: Literal[1]
@@ -79,6 +83,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     task: str
     time: str
     left_out: dict[str, dict[str, int]] = {}
+    refused: dict[str, int] = {}
 
     @property
     def digest(self) -> bytes:
@@ -165,6 +170,7 @@ def manifest_of(
     toss: bytes,
     time: datetime.datetime,
     left_out: dict[str, dict[str, int]] | None = None,
+    refused: dict[str, int] | None = None,
 ) -> Manifest:
     """Return the manifest of what is about to be opened; `task` is `Collection.task` of the batch and the toss."""
     return Manifest(
@@ -177,6 +183,7 @@ def manifest_of(
         task=task.digest.hex(),
         time=time.astimezone(datetime.UTC).isoformat(timespec="seconds"),
         left_out=left_out or {},
+        refused=refused or {},
     )
 
 
@@ -336,6 +343,10 @@ def verify(
     _require(task.digest.hex(), manifest.task, "task", "the one that follows from collection, clients and toss")
     _bytes("batch", manifest.batch)
     _check_left_out(pinned, manifest)
+    if pinned.proved:
+        checks.append(check_refused(pinned, manifest))
+    elif manifest.refused:
+        raise VerificationFailed(f"refused: {manifest.refused} claimed of a collection without proofs, none expected")
     checks.append(f"task: {manifest.task}, of {manifest.clients} clients, matrix {manifest.attempt} of the toss")
     release = _claim("release", lambda: Release.load(path, longest=longest))
     _require(release.task.digest.hex(), manifest.task, "release", "of the task that the servers agreed on")
@@ -385,6 +396,25 @@ def _check_left_out(collection: Collection, manifest: Manifest) -> None:
             raise VerificationFailed(f"left_out: {counts} claimed of server {server!r}, positive numbers expected")
         if not set(counts) <= set(LEFT_OUT):
             raise VerificationFailed(f"left_out: {sorted(counts)} claimed, some of {list(LEFT_OUT)} expected")
+
+
+def check_refused(collection: Collection, manifest: Manifest) -> str:
+    """Check the counts of refused reports; return a line that says what the proofs promise, and on what condition.
+
+    Raises
+    ------
+    VerificationFailed
+        If they are not counts of reports that there can be, by cause.
+    """
+    refused = manifest.refused
+    if not set(refused) <= set(REFUSED) or not all(count > 0 for count in refused.values()):
+        raise VerificationFailed(f"refused: {refused} claimed, positive numbers of {list(REFUSED)} expected")
+    total = sum(refused.values())
+    if manifest.clients + total > collection.most_stored:
+        raise VerificationFailed(f"refused: {total} claimed, at most {collection.most_stored} in all expected")
+    counts = ", ".join(f"{count} refused ({cause})" for cause, count in refused.items()) or "none refused"
+    stored = collection.most_stored if manifest.clients == collection.largest_batch else manifest.clients + total
+    return f"proofs: {manifest.clients} reports accepted, {counts}; {soundness(collection, stored)}"
 
 
 def check_time(collection: Collection, manifest: Manifest) -> str:

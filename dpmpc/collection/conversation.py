@@ -8,7 +8,8 @@ and a signing key that the collection pins. What is opened is the release, which
    has begun anything they agree on a batch, the reports that all of them hold (`dpmpc.collection.agreement`). Each has
    left out the reports that are damaged, or that its ledger has opened, and tells how many.
 2. Every server checks the batch by itself: its size. With Shamir shares they leave out the reports that were not dealt
-   as they should be (`dpmpc.collection.dealing`).
+   as they should be (`dpmpc.collection.dealing`), and where clients prove what they share those whose proofs do not
+   hold (`dpmpc.collection.verification`).
 3. They toss a coin for the public matrix (`dpmpc.network.coins`); it also chooses among the reports, should these be
    more than the largest batch (`Collection.chosen`). Each recomputes the guarantee for this batch and this matrix.
 4. They seal the manifest: collection, batch, toss, task. When all have, each transforms its share. When all have done
@@ -55,7 +56,14 @@ from collections.abc import Mapping
 import msgspec
 
 from dpmpc.analyst import open_robustly
-from dpmpc.collection.agreement import Batch, agree_on_batch, batch_digest, confirm, unless_refused
+from dpmpc.collection.agreement import (
+    Batch,
+    agree_on_batch,
+    batch_digest,
+    confirm,
+    toss_coins,
+    unless_refused,
+)
 from dpmpc.collection.certificate import (
     DAMAGED,
     DEALT_WRONGLY,
@@ -74,6 +82,7 @@ from dpmpc.collection.dealing import check_dealing
 from dpmpc.collection.openings import COMMITMENT_BYTES, SALT_BYTES, commitment, require_committed
 from dpmpc.collection.releasing import Released, ReleasingServer, Standing
 from dpmpc.collection.task_file import Collection
+from dpmpc.collection.verification import check_proofs
 from dpmpc.encoding.ring import Words
 from dpmpc.errors import (
     AlreadyReleased,
@@ -81,13 +90,11 @@ from dpmpc.errors import (
     MalformedFrame,
     VerificationFailed,
 )
-from dpmpc.network.announcing import announce, announce_bytes, explained, settle
-from dpmpc.network.coins import COIN_BYTES, exchange_coins, toss_of
+from dpmpc.network.announcing import announce, explained, settle
 from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.identity import verify_signature
 from dpmpc.network.meter import RunStatistics, rounded, statistics_from
 from dpmpc.network.party import Party
-from dpmpc.randomness import Stream
 from dpmpc.release import Release
 from dpmpc.sharing import ShamirSharing
 from dpmpc.task import Task
@@ -199,6 +206,9 @@ async def agree(party: Party, server: ReleasingServer, standings: dict[int, Stan
     batch = await agree_on_batch(party, own.ids, server.collection.most_stored)
     server.tell(f"batch: {len(batch.ids)} reports held by all; lacked by {_by_server(batch.lacked)}")
     await unless_refused(party, lambda: server.require_batch(batch))
+    refused: dict[str, int] = {}
+    if server.collection.proved:
+        batch, refused = await leave_out_unproved(party, server, batch)
     if server.collection.checked_dealing:
         batch = await leave_out_bad_dealings(party, server, batch, left_out)
     toss = await toss_coins(party)
@@ -215,6 +225,7 @@ async def agree(party: Party, server: ReleasingServer, standings: dict[int, Stan
         toss=toss,
         time=middle_time(standings),
         left_out={str(number): counts for number, counts in sorted(left_out.items()) if counts},
+        refused=refused,
     )
     await confirm(party, manifest.digest, "manifest")
     await unless_refused(party, lambda: server.seal(manifest, chosen))
@@ -274,18 +285,21 @@ async def leave_out_bad_dealings(
     return kept
 
 
+async def leave_out_unproved(party: Party, server: ReleasingServer, batch: Batch) -> tuple[Batch, dict[str, int]]:
+    """Step 2: leave out of the batch, and count, the reports whose proofs do not hold."""
+    checked = await check_proofs(party, server, batch.ids)
+    server.tell(f"{len(checked.ids)} of {len(batch.ids)} reports are proved")
+    kept = Batch(checked.ids, batch.lacked)
+    await unless_refused(party, lambda: server.require_batch(kept, checked.refused))
+    return kept, checked.refused
+
+
 async def resume(party: Party, server: ReleasingServer, digest: bytes) -> tuple[Manifest, Task]:
     """Continue the release that an earlier run has begun."""
     server.tell(f"manifest {digest.hex()} was begun in an earlier run, which goes on")
     manifest = await unless_refused(party, lambda: server.sealed_manifest(digest))
     task = await unless_refused(party, lambda: server.collection.task(manifest.clients, bytes.fromhex(manifest.toss)))
     return manifest, task
-
-
-async def toss_coins(party: Party) -> bytes:
-    """Step 3: toss with all others; check the coins once all are known to have heard the same."""
-    commitments, coins = await exchange_coins(party, Stream.from_os().bytes(COIN_BYTES), announce_bytes)
-    return await unless_refused(party, lambda: toss_of(party, commitments, coins))
 
 
 def middle_time(standings: dict[int, Standing]) -> datetime.datetime:

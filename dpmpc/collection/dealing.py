@@ -46,12 +46,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.collection.agreement import unless_refused
+from dpmpc.collection.agreement import compare_told, unless_refused
 from dpmpc.collection.certificate import require_quorum
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.collection.task_file import Collection
 from dpmpc.encoding.ring import Mersenne61, Words
-from dpmpc.errors import BatchMismatch, DpmpcError, InconsistentShares, MalformedFrame, VerificationFailed
+from dpmpc.errors import BatchMismatch, DpmpcError, MalformedFrame, VerificationFailed
 from dpmpc.network.coins import COIN_BYTES, exchange_bytes, toss_coins
 from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.identity import sign, verify_signature
@@ -254,13 +254,7 @@ async def compare_values(party: Party, values: Mapping[int, Words]) -> None:
         If not: a server told different servers different ones, or one lies about what it was told. Nobody is blamed,
         since nobody can know.
     """
-    own = b"".join(
-        hashlib.sha256(np.ascontiguousarray(values[server], "<u8").data).digest() for server in party.present
-    )
-    for witness, told in zip(party.present, await exchange_bytes(party, Kind.DIGEST, own, len(own)), strict=True):
-        for at, server in enumerate(party.present):
-            if told[32 * at : 32 * at + 32] != own[32 * at : 32 * at + 32]:
-                raise InconsistentShares(
-                    f"check values: server {witness} says that server {server} told it others than server {party.pid} "
-                    f"was told; server {server} or {witness} lies. Nothing was bound; the run can be repeated"
-                )
+    digests = {
+        server: hashlib.sha256(np.ascontiguousarray(words, "<u8").data).digest() for server, words in values.items()
+    }
+    await compare_told(party, digests, "check values")

@@ -13,10 +13,12 @@ import math
 from typing import Any
 
 from dpmpc.bounds import Schema
+from dpmpc.collection.proved_reports import circuit_of, scheme_of
 from dpmpc.collection.task_file import Collection, ServerEntry
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import noise_from
 from dpmpc.planning import ReleaseSpec, design
+from dpmpc.proving import bits_for, soundness_error
 from dpmpc.sharing import ShamirSharing
 from dpmpc.task import Task
 
@@ -75,6 +77,8 @@ def design_collection(
     """
     noise_by, corrupt_clients = _noise_of(noise_by, corrupt_clients, options.get("sharing", "additive"), minimum_batch)
     options |= {"noise_by": noise_by, "corrupt_clients": corrupt_clients}
+    if options.get("proved") and options.get("fractional_bits") is None:
+        options["fractional_bits"] = bits_for(largest_batch)
     task = design(ReleaseSpec.of(schema, minimum_batch, epsilon, delta, servers=len(servers), **options))
     fields = _without_none(task.to_dict())
     for derived in ("columns", "seed"):
@@ -130,6 +134,16 @@ def omission(collection: Collection, task: Task | None = None) -> str:
     more = sorted(count for count in {n // 10, n // 2, most} if count > t)
     told = ", ".join(f"with {count:,} {_epsilon(task.epsilon_against(count))}" for count in more)
     return f"{said}. If there were more of them: {told}" if told else said
+
+
+def soundness(collection: Collection, reports: int) -> str:
+    """Say what the proofs of so many reports promise, and on what condition (docs/proved-reports.md, Theorem 1)."""
+    error = soundness_error(circuit_of(collection.plan), scheme_of(collection.plan), reports)
+    return (
+        f"if all {len(collection.servers)} servers followed the protocol each is a point of the proved set, whatever "
+        f"its client did: the chance that any of {reports:,} false ones passes is at most 2^{math.log2(error):.1f}. "
+        "Not proved: that a row is true, that one person sent one report, and anything if a server helped a client"
+    )
 
 
 def _noise_of(noise_by: str | None, corrupt_clients: int | None, sharing: str, minimum_batch: int) -> tuple[str, int]:

@@ -67,7 +67,7 @@ class GroupCommit:
         self.stored = len(spool)
         self._stored_of: collections.OrderedDict[str, int] = collections.OrderedDict()  # by what stands for an address
         self.failing = False  # whether the last group found the disk full or failing
-        self._row_bytes = 8 * math.prod(form.collection.record_shape)
+        self._row_bytes = 8 * math.prod(form.stored_shape)
         self._waiting: collections.deque[_Request] = collections.deque()
         self._wake = threading.Condition()
         self._ending = False

@@ -7,7 +7,8 @@ subtract to nearly raw data, whatever the seed. So a release passes through thre
 - *opening*: this server is about to send its share of the sums, or has. Its reports belong to this release for good;
 - *opened*: the release exists.
 
-Beside releases it remembers the one *dealing seed* of each collection (`dpmpc.collection.dealing`).
+Beside releases it remembers the one *dealing seed* of each collection (`dpmpc.collection.dealing`), and of one with
+proofs that it is closed, and the one *query point* that was used (`dpmpc.collection.query_points`).
 
 Promised:
 
@@ -15,7 +16,7 @@ Promised:
   collection, under whatever seed. That holds across restarts and for a copied spool, because ids are remembered here.
 - `begin_opening` has recorded all reports durably before it returns, through a crash or a loss of power, and returns
   the same sums whenever it is repeated: no second draw of this server's noise ever leaves.
-- `keep_seed` never returns two different seeds for one collection.
+- `keep_seed` never returns two different seeds for one collection, and `point` never two different points.
 - Of several processes that open a ledger, one acts at a time.
 - A bit that has changed on the disk is noticed before anything is said or sent: releases and seeds are chained by
   hashes (`dpmpc.collection.ledger_tables`), which every call checks; the ids of each release have a digest, which
@@ -47,7 +48,7 @@ from dpmpc.collection.ledger_tables import LEDGER_FILE, LedgerTables, ReleaseRow
 from dpmpc.collection.report_ids import ID_BYTES, sorted_ids
 from dpmpc.collection.spool_index import INDEX_FILE
 from dpmpc.encoding.ring import Words, elements
-from dpmpc.errors import AlreadyReleased, InputError, SpoolError
+from dpmpc.errors import AlreadyReleased, GuaranteeError, InputError, SpoolError
 
 _OVERLAPS = (
     "SELECT number, digest, state, since, count(*) FROM temp.batch CROSS JOIN reports USING (id) "
@@ -227,6 +228,46 @@ class ReleaseLedger(Store):
         """Return what `keep_seed` has recorded for a collection, or None."""
         with self._turns, typed_errors(self.folder):
             return self._tables.seeds().get(collection)
+
+    def close_collection(self, collection: bytes) -> None:
+        """Record for good that a collection with proofs takes no more reports here."""
+        with self._turns, typed_errors(self.folder), transaction(self._database):
+            if collection not in self._tables.points():
+                self._tables.keep_point(collection, None)
+
+    def closed(self, collection: bytes) -> bool:
+        """Whether `close_collection` was called."""
+        with self._turns, typed_errors(self.folder):
+            return collection in self._tables.points()
+
+    def use_point(self, collection: bytes, point: bytes) -> None:
+        """Record for good the query point of a collection that is closed.
+
+        Raises
+        ------
+        GuaranteeError
+            If another one is recorded, or the collection is not closed here.
+        """
+        require_bytes("point", point, 32)
+        with self._turns, typed_errors(self.folder), transaction(self._database):
+            closed = self._tables.points()
+            if collection not in closed:
+                raise GuaranteeError(f"point: given for {collection.hex()}, a collection that is closed here expected")
+            kept = closed[collection]
+            if kept not in (None, point):
+                raise GuaranteeError(f"point: {point.hex()} given, {kept.hex() if kept else kept} expected, for good")
+            if kept is None:
+                self._tables.keep_point(collection, point)
+
+    def forbid_points(self, collection: bytes, mark: bytes) -> None:
+        """Record a mark in place of the point of a collection that is closed, whatever was recorded before."""
+        with self._turns, typed_errors(self.folder), transaction(self._database):
+            self._tables.keep_point(collection, mark)
+
+    def point(self, collection: bytes) -> bytes | None:
+        """Return what `use_point` has recorded for a collection, or None."""
+        with self._turns, typed_errors(self.folder):
+            return self._tables.points().get(collection)
 
     def find(self, manifest_digest: bytes) -> LedgerEntry | None:
         """Return a release, or None if the ledger does not know it (or has forgotten it, sealed)."""

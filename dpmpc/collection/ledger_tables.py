@@ -1,8 +1,8 @@
 """Keep the tables of a release ledger, and the chains that show whether they are as they were written.
 
-Releases and dealing seeds are chained by hashes (`dpmpc.collection.database`), with the head of each chain in a table
-of its own, and every read checks the chain. The ids of the reports are too many for that: each release has a digest of
-its own ids, which `LedgerTables.scrub` checks.
+Releases, dealing seeds and query points are chained by hashes (`dpmpc.collection.database`), with the head of each
+chain in a table of its own, and every read checks the chain. The ids of the reports are too many for that: each release
+has a digest of its own ids, which `LedgerTables.scrub` checks.
 
 A ledger of version 0.1 is given its chains when it is opened first. What changed in it before that is noticed only
 where the digest of the ids of a release tells.
@@ -31,15 +31,19 @@ _NEW_IN_2 = (
     "CREATE TABLE seeds (number INTEGER PRIMARY KEY, collection BLOB, content BLOB, link BLOB)",
     "CREATE TABLE heads (name TEXT PRIMARY KEY, length INTEGER, head BLOB) WITHOUT ROWID",
 )
+_POINTS = "CREATE TABLE IF NOT EXISTS points (number INTEGER PRIMARY KEY, collection BLOB, point BLOB, link BLOB)"
 _ROWS = {
+    "points": "SELECT number, collection, point FROM points ORDER BY number",
     "releases": "SELECT number, digest, manifest, state, since, ids_digest, shape, sums FROM releases ORDER BY number",
     "seeds": "SELECT number, collection, content FROM seeds ORDER BY number",
 }
 _LINKS = {
+    "points": "SELECT link FROM points ORDER BY number",
     "releases": "SELECT link FROM releases ORDER BY number",
     "seeds": "SELECT link FROM seeds ORDER BY number",
 }
 _SET_LINK = {
+    "points": "UPDATE points SET link = ? WHERE number = ?",
     "releases": "UPDATE releases SET link = ? WHERE number = ?",
     "seeds": "UPDATE seeds SET link = ? WHERE number = ?",
 }
@@ -111,6 +115,28 @@ class LedgerTables:
         """Return the dealing seeds by collection, checked as `releases` does."""
         return {collection: content for _, collection, content in self._checked("seeds")}
 
+    def points(self) -> dict[bytes, bytes | None]:
+        """Return the query point of each collection with proofs that was closed here, checked as `releases` does.
+
+        Their table is made with the first of them, so that the ledger of a server without such collections stays as it
+        was.
+        """
+        tables = self._database.execute("SELECT count(*) FROM sqlite_master WHERE name = 'points'").fetchone()
+        heads = self._database.execute("SELECT count(*) FROM heads WHERE name = 'points'").fetchone()
+        if tables != heads:
+            raise self.damaged("the table of its query points")
+        return {collection: point for _, collection, point in self._checked("points")} if tables == (1,) else {}
+
+    def keep_point(self, collection: bytes, point: bytes | None) -> None:
+        """Record that a collection is closed, and its point where it has one, in place of what was recorded of it."""
+        known = self.points()
+        if collection in known:
+            self._database.execute("UPDATE points SET point = ? WHERE collection = ?", (point, collection))
+        else:
+            self._database.execute(_POINTS)
+            self._database.execute("INSERT INTO points VALUES (?, ?, ?, NULL)", (len(known) + 1, collection, point))
+        self.chain("points")
+
     def chain(self, table: str) -> None:
         """Compute the links of a table anew, after a change to rows that were checked."""
         rows = self._rows(table)
@@ -126,6 +152,7 @@ class LedgerTables:
     def scrub(self) -> None:
         """Read everything, and refuse tables of which a bit has changed since they were written."""
         self.seeds()
+        self.points()
         self._require_ids(self.releases())
 
     def damaged(self, what: str) -> SpoolError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Annotated
 
@@ -21,6 +21,8 @@ from dpmpc.collection.agreement import Batch
 from dpmpc.collection.certificate import DAMAGED, RELEASED_BEFORE, Certificate, Manifest
 from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.openings import Openings
+from dpmpc.collection.proved_reports import share_of_one, shares_of
+from dpmpc.collection.query_points import PointKeeper
 from dpmpc.collection.segments import npy_header
 from dpmpc.collection.spool import Spool
 from dpmpc.collection.task_file import Collection
@@ -114,6 +116,11 @@ class ReleasingServer:
         """What it keeps of commitments."""
         return Openings(self.ledger.folder)
 
+    @property
+    def points(self) -> PointKeeper:
+        """Where it keeps the query point of a collection with proofs."""
+        return PointKeeper(self.collection.digest, self.spool, self.ledger)
+
     def require_due(self) -> None:
         """Refuse: too early, or too late for any release."""
         now = datetime.datetime.now(datetime.UTC)
@@ -129,6 +136,8 @@ class ReleasingServer:
         self.require_due()
         self.ledger.scrub()
         self.spool.close_for_good()
+        if self.collection.proved:
+            self.points.close()
 
     def available(self) -> Available:
         """Find the reports that are as they were added and belong to no release that is opening or opened.
@@ -164,13 +173,14 @@ class ReleasingServer:
             raise AlreadyReleased(f"manifest: {digest.hex()} is not among those that this server has sealed")
         return Manifest.from_json(entry.manifest)
 
-    def require_batch(self, batch: Batch) -> None:
-        """Refuse a batch that is too small, or holds a report of an earlier release."""
+    def require_batch(self, batch: Batch, refused: Mapping[str, int] | None = None) -> None:
+        """Refuse a batch that is too small, or holds a report of an earlier release; `refused` were left out of it."""
         try:
             self.collection.require_size(min(len(batch.ids), self.collection.largest_batch))
         except TooFewClients as error:
             lacked = ", ".join(f"server {server} lacks {number}" for server, number in batch.lacked.items())
-            raise TooFewClients(f"{error}; of the reports that any server holds {lacked}") from error
+            counts = "".join(f"; {count} refused: {cause}" for cause, count in (refused or {}).items())
+            raise TooFewClients(f"{error}; of the reports that any server holds {lacked}{counts}") from error
         self.ledger.require_unreleased(batch.ids)
 
     def seal(self, manifest: Manifest, ids: NDArray[np.uint8]) -> None:
@@ -204,6 +214,8 @@ class ReleasingServer:
         share = self.spool.share(self.ledger.batch(manifest.digest))
         if self.collection.checked_dealing:
             share = WithoutMask(share, task.share_shape)
+        if self.collection.proved:
+            share = ProvedOutputs(share, self.ledger.batch(manifest.digest), task, self.number)
         return transform(task, share, threads=self.threads, phase=meter.phase)
 
     def bound_share(self, manifest: Manifest, sums: Words) -> Words:
@@ -233,6 +245,41 @@ class WithoutMask(Share):
     def _rows(self, first: int, count: int) -> Words:
         rows = self._share.rows(first, count).reshape(count, -1)
         return np.ascontiguousarray(rows[:, :-1]).reshape(count, *self.shape[1:])
+
+    def write(self, file: IO[bytes]) -> None:
+        """Write the rows as ``.npy``."""
+        file.write(npy_header(self.shape))
+        step = max(1, _CHECKED_AT_ONCE // (8 * math.prod(self.shape[1:])))
+        for first in range(0, self.shape[0], step):
+            file.write(self.rows(first, min(step, self.shape[0] - first)).data)
+
+
+class ProvedOutputs(Share):
+    """A share of what proved reports add to the sums: linear in their records, which are expanded as they are read.
+
+    Parameters
+    ----------
+    share : Share
+        The reports as the spool keeps them.
+    ids : ndarray of uint8, shape (n, 16)
+        Theirs.
+    task : Task
+        What is summed.
+    number : int
+        This server's.
+    """
+
+    def __init__(self, share: Share, ids: NDArray[np.uint8], task: Task, number: int):
+        self.shape, self.ring = task.share_shape, task.encoding.ring
+        self._share, self._ids, self._task, self._number = share, ids, task, number
+
+    def _rows(self, first: int, count: int) -> Words:
+        proofs = self._task.proofs
+        assert proofs is not None
+        kept = shares_of(self._task, self._number, self._ids[first : first + count], self._share.rows(first, count))
+        one = share_of_one(self._task, self._number)
+        outputs = proofs.outputs(kept.records(proofs.circuit), one)
+        return np.ascontiguousarray(outputs).reshape(count, *self.shape[1:])
 
     def write(self, file: IO[bytes]) -> None:
         """Write the rows as ``.npy``."""

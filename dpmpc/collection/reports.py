@@ -17,6 +17,9 @@ for the share that ``derive_share_key(key, collection, server)`` expands to (`dp
 secret: it lets a server check on arrival that the record is whole and meant for it and this collection, and proves
 nothing else.
 
+Where clients prove what they share, a payload holds the hashes of all shares too, a key stands for the record that
+`dpmpc.sharing.expand_many` gives, and `decode` compares this server's own hash (`dpmpc.collection.proved_reports`).
+
 `decode` trusts nothing: whatever the bytes are, it returns canonical words or raises `ReportRejected`.
 """
 
@@ -35,9 +38,12 @@ from numpy.typing import NDArray
 
 from dpmpc.arguments import require_whole
 from dpmpc.client import Client
+from dpmpc.collection.proved_reports import circuit_of, payloads, row_words, scheme_of, shares_of
 from dpmpc.collection.report_ids import ID_BYTES
 from dpmpc.collection.task_file import Collection
+from dpmpc.encoding.ring import Ring, Ring64
 from dpmpc.errors import InputError, ReportRejected
+from dpmpc.proving import ProofServer, ProvedShares, Prover
 from dpmpc.randomness import KEY_BYTES, Label, Stream
 from dpmpc.sharing import AdditiveSharing
 from dpmpc.sharing.batch import Expansion
@@ -74,8 +80,27 @@ class ReportFormat:
     @functools.cached_property
     def record_bytes(self) -> int:
         """Length of a record."""
-        copies, width = self.collection.record_shape
-        return HEADER_BYTES + (KEY_BYTES if self.by_key else WORD.itemsize * copies * width)
+        copies, width = self.stored_shape
+        keyed = self.by_key and not self.collection.proved
+        return HEADER_BYTES + (KEY_BYTES if keyed else WORD.itemsize * copies * width)
+
+    @functools.cached_property
+    def stored_shape(self) -> tuple[int, int]:
+        """Shape of what this server keeps of a report: a proved one as it came, others as words."""
+        if self.collection.proved:
+            return (1, row_words(self.collection.plan, by_key=self.by_key))
+        return self.collection.record_shape
+
+    @property
+    def stored_ring(self) -> Ring:
+        """Ring of the words that are kept: of a proved report, any 64 bits."""
+        return Ring64() if self.collection.proved else self.collection.plan.encoding.ring
+
+    @functools.cached_property
+    def proofs(self) -> ProofServer:
+        """What checks proved reports at this server's door."""
+        plan = self.collection.plan
+        return ProofServer(circuit_of(plan), scheme_of(plan), self.collection.digest, self.server)
 
     def encode(self, report_id: bytes, payload: bytes) -> bytes:
         """Return the record of a report."""
@@ -94,7 +119,7 @@ class ReportFormat:
         list of bytes
             m ids, 16 bytes each, in the order of the upload.
         ndarray of uint64, shape (m, copies, entries)
-            Canonical.
+            Canonical; what is to be kept (`stored_shape`).
 
         Raises
         ------
@@ -105,9 +130,10 @@ class ReportFormat:
         size = self.record_bytes
         if not body or len(body) % size:
             raise ReportRejected(f"body: {len(body)} bytes given, a positive multiple of {size} expected")
-        ring = self.collection.plan.encoding.ring
+        ring = self.stored_ring
+        keyed = self.by_key and not self.collection.proved
         ids = []
-        words = np.empty((len(body) // size, *self.collection.record_shape), np.uint64)
+        words = np.empty((len(body) // size, *self.stored_shape), np.uint64)
         for index, record in enumerate(_cut(body, size)):
             report_id, tag, payload = record[:ID_BYTES], record[ID_BYTES:HEADER_BYTES], record[HEADER_BYTES:]
             if not hmac.compare_digest(tag, self._tag(report_id, payload)):
@@ -115,14 +141,31 @@ class ReportFormat:
                     f"body: record {index} has another tag than its content, server {self.server} and the collection "
                     f"{self.collection.digest.hex()[:16]}... give: it is damaged or not meant for this server"
                 )
-            if self.by_key:
+            if keyed:
                 self.expand(payload, words[index].reshape(-1))
             else:
                 words[index] = np.frombuffer(payload, WORD).reshape(words.shape[1:])
             ids.append(report_id)
-        if not self.by_key and not ring.is_canonical(words):
+        if not keyed and not ring.is_canonical(words):
             raise ReportRejected(f"body: an element that is not canonical given, elements of {ring.name} expected")
+        if self.collection.proved:
+            self._require_own_parts(ids, words)
         return ids, words
+
+    def _require_own_parts(self, ids: Sequence[bytes], words: NDArray[np.uint64]) -> None:
+        """Refuse proved reports whose list of hashes does not hold that of this server's share."""
+        shares = shares_of(
+            self.collection.plan, self.server, np.frombuffer(b"".join(ids), np.uint8).reshape(-1, ID_BYTES), words
+        )
+        try:
+            matching = self.proofs.own_parts_match(shares)
+        except InputError as error:
+            raise ReportRejected(f"body: {error}") from error
+        if not matching.all():
+            raise ReportRejected(
+                f"body: record {int(matching.argmin())} lists another hash of the share of server {self.server} than "
+                "the share gives, with this id and collection"
+            )
 
     def expand(self, key: bytes, out: NDArray[np.uint64]) -> None:
         """Overwrite `out`, flat, with the share that the key of a report stands for."""
@@ -170,6 +213,8 @@ def make_reports(
     if len(report_ids) != len(rows) or any(len(report_id) != ID_BYTES for report_id in report_ids):
         raise InputError(f"report_ids: {len(report_ids)} given, one of {ID_BYTES} bytes for each of {len(rows)} rows")
     task = collection.plan
+    if collection.proved:
+        return _make_proved(client, collection, rows, report_ids)
     noisy = client.randomize(rows)
     formats = [ReportFormat(collection, server) for server in range(task.trust.servers)]
     if not isinstance(task.scheme, AdditiveSharing):
@@ -187,6 +232,26 @@ def make_reports(
         task.encoding.ring.subtract(noisy, mask, out=noisy)
     records = [_records(form, report_ids, own) for form, own in zip(by_key, keys, strict=True)]
     return [*records, _records(last, report_ids, _payloads(noisy))]
+
+
+def _make_proved(
+    client: Client, collection: Collection, rows: NDArray[np.float64], report_ids: Sequence[bytes]
+) -> list[list[bytes]]:
+    """Share rows, prove what is shared, and write the records."""
+    plan = collection.plan
+    assert plan.proofs is not None
+    witnesses = plan.proofs.witness(plan.proofs.encode(plan.schema.normalise(rows)))
+    ids = np.frombuffer(b"".join(report_ids), np.uint8).reshape(-1, ID_BYTES)
+    prover = Prover(plan.proofs.circuit, scheme_of(plan), collection.digest)
+    return records_of(collection, prover.reports(witnesses, ids, client.stream))
+
+
+def records_of(collection: Collection, shares: Sequence[ProvedShares]) -> list[list[bytes]]:
+    """Return for each server the records of proved shares."""
+    return [
+        _records(ReportFormat(collection, one.server), [own.tobytes() for own in one.ids], payloads(one))
+        for one in shares
+    ]
 
 
 def _records(form: ReportFormat, report_ids: Sequence[bytes], payloads: Sequence[bytes]) -> list[bytes]:

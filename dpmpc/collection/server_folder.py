@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dpmpc.arguments import require_whole
+from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.spool import Spool
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError
@@ -100,5 +101,5 @@ class ServerFolder:
 
     def open_spool(self, collection: Collection, server: int, *, writer: bool) -> Spool:
         """Open the shares, which must be of this collection and server."""
-        ring = collection.plan.encoding.ring
-        return Spool(self.spool, collection.digest, server, collection.record_shape, ring, writer=writer)
+        form = ReportFormat(collection, server)
+        return Spool(self.spool, collection.digest, server, form.stored_shape, form.stored_ring, writer=writer)

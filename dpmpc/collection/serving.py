@@ -18,6 +18,8 @@ from typing import Any
 
 from dpmpc.collection.admission import Limits
 from dpmpc.collection.connections import LINGER_SECONDS, Door, Guard, connections_allowed, listen
+from dpmpc.collection.ledger import ReleaseLedger
+from dpmpc.collection.query_points import PointKeeper
 from dpmpc.collection.roster import Roster
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.service import LOGGER, Service
@@ -77,6 +79,9 @@ def serve(
     context = public_context(folder.identity)
     roster = Roster(folder.roster, collection, server) if collection.authenticated else None
     with folder.open_spool(collection, server, writer=True) as spool:
+        if collection.proved:  # a spool that was put back may not know that it was closed
+            with ReleaseLedger(folder.ledger) as ledger:
+                PointKeeper(collection.digest, spool, ledger).heal()
 
         async def run() -> None:
             service = Service(collection, server, spool, roster=roster, limits=limits, metrics_for_all=metrics_for_all)

@@ -37,9 +37,9 @@ from dpmpc.arguments import require_bytes
 from dpmpc.collection.database import Store, connect, private_folder, transaction, typed_errors
 from dpmpc.collection.report_ids import ID_BYTES, sorted_ids
 from dpmpc.collection.segments import CHECKSUM_BYTES, Checksum, Segments, SpoolShare
-from dpmpc.collection.spool_index import ADVICE, INDEX_FILE, SpoolIndex, chained, hold_lock
+from dpmpc.collection.spool_index import ADVICE, INDEX_FILE, SealedPoint, SpoolIndex, chained, hold_lock
 from dpmpc.encoding.ring import Ring, Words, ring_named
-from dpmpc.errors import CollectionClosed, InputError, ReportConflict, SpoolError
+from dpmpc.errors import CollectionClosed, GuaranteeError, InputError, ReportConflict, SpoolError
 from dpmpc.sharing.batch import Share
 
 _SEGMENT_BYTES = 1 << 28
@@ -189,6 +189,32 @@ class Spool(Store):
         """Refuse all further reports, for good; a writer in another process is refused at its next `add`."""
         with self._turns, typed_errors(self.folder), transaction(self._database):
             self._index.describe(self._index.description()._replace(closed=1))
+
+    def keep_point(self, toss: bytes, *, used: bool) -> None:
+        """Record the query point durably, in place of the one that is there; `dpmpc.collection.query_points` says when.
+
+        Raises
+        ------
+        GuaranteeError
+            If another one is there that is used, or the spool is not closed.
+        """
+        with self._turns, typed_errors(self.folder), transaction(self._database):
+            known = self._index.point()
+            if known is not None and known.used and (known.toss != toss or not used):
+                raise GuaranteeError(f"toss: {toss.hex()} given, {known.toss.hex()} expected, which is used, for good")
+            if not self._closed():
+                raise GuaranteeError(f"toss: given for the spool {self.folder}, one that is closed for good expected")
+            self._index.keep_point(SealedPoint(toss, used))
+
+    def forbid_points(self, mark: bytes) -> None:
+        """Record a mark as the used point, whatever was recorded before."""
+        with self._turns, typed_errors(self.folder), transaction(self._database):
+            self._index.keep_point(SealedPoint(mark, True))
+
+    def point(self) -> SealedPoint | None:
+        """Return the query point that `keep_point` has recorded, or None."""
+        with self._turns, typed_errors(self.folder):
+            return self._index.point()
 
     @property
     def closed(self) -> bool:

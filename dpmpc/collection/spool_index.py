@@ -61,6 +61,7 @@ _READABLE_ROWS = (
     "SELECT id, position, checksum FROM reports WHERE typeof(id) = 'blob' AND length(id) = 16 "
     "AND typeof(position) = 'integer' AND position >= 0 AND typeof(checksum) = 'blob' AND length(checksum) = 8"
 )
+_POINTS = "CREATE TABLE IF NOT EXISTS points (point BLOB, used INTEGER, seal BLOB)"
 _ROW = np.dtype([("id", ID_TYPE), ("position", "<i8"), ("checksum", f"S{CHECKSUM_BYTES}")])
 
 Row = tuple[bytes, int, bytes]  # a report's id, and position and checksum of its words
@@ -85,6 +86,18 @@ class Description(NamedTuple):
     def seal(self) -> bytes:
         """A hash of all fields, kept beside them."""
         return link(Label.SPOOL, CHAIN_START, self)
+
+
+class SealedPoint(NamedTuple):
+    """The query point of a collection with proofs, and whether it is used: see `dpmpc.collection.query_points`."""
+
+    toss: bytes
+    used: bool
+
+    @property
+    def seal(self) -> bytes:
+        """A hash of both, kept beside them."""
+        return link(Label.SPOOL, CHAIN_START, (self.toss, int(self.used)))
 
 
 class SpoolIndex:
@@ -140,6 +153,22 @@ class SpoolIndex:
     def describe(self, description: Description) -> None:
         """Write a description in place of the one that is there."""
         self._database.execute(_SET_DESCRIPTION, (*description, description.seal))
+
+    def point(self) -> SealedPoint | None:
+        """Return the query point, or None; refuse one that is not as it was written."""
+        if not self._database.execute("SELECT count(*) FROM sqlite_master WHERE name = 'points'").fetchone()[0]:
+            return None
+        rows = self._database.execute("SELECT point, used, seal FROM points").fetchall()
+        found = SealedPoint(rows[0][0], bool(rows[0][1])) if len(rows) == 1 else None
+        if found is None or rows[0][2] != found.seal:
+            raise SpoolError(f"{self._folder}: the spool is damaged: its query point changed; {ADVICE}")
+        return found
+
+    def keep_point(self, point: SealedPoint) -> None:
+        """Write a query point in place of the one that is there."""
+        self._database.execute(_POINTS)
+        self._database.execute("DELETE FROM points")
+        self._database.execute("INSERT INTO points VALUES (?, ?, ?)", (point.toss, int(point.used), point.seal))
 
     def append(self, rows: list[Row]) -> None:
         """Add new reports, whose words are in the segments already, and extend the chain."""

@@ -26,6 +26,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.collection.proved_reports import row_words
 from dpmpc.encoding import plan_modulus
 from dpmpc.errors import CollectionClosed, GuaranteeError, InputError, TooFewClients
 from dpmpc.network.identity import check_certificate
@@ -166,10 +167,20 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True, tag=1, t
 
     @property
     def record_shape(self) -> tuple[int, int]:
-        """Shape of what a server keeps of a report: copies, entries; or all of them and the mask in one row."""
+        """Shape of what the last server keeps of a report: copies, entries.
+
+        Where dealing is checked all of them and the mask are one row, and of a proved report all that came.
+        """
+        if self.proved:
+            return (1, row_words(self.plan, by_key=False))
         if self.checked_dealing:
             return (1, self.plan.copies * self.plan.width + 1)
         return (self.plan.copies, self.plan.width)
+
+    @property
+    def proved(self) -> bool:
+        """Whether clients prove that what they share is well formed (`dpmpc.collection.verification`)."""
+        return self.plan.proofs is not None
 
     @property
     def most_stored(self) -> int:

@@ -71,6 +71,10 @@ class Contribution(Described):
     def largest_entry(self, encoding: FixedPoint) -> int:
         """Largest magnitude of an encoded entry."""
 
+    def units(self, columns: int, encoding: FixedPoint) -> NDArray[np.float64]:
+        """Value of one integer in each entry (width,) of the encoded contribution: 2^-f."""
+        return np.full(self.width(columns), 2.0**-encoding.fractional_bits)
+
     @abc.abstractmethod
     def parameters(self) -> dict[str, Any]:
         """Return the arguments that make an equal statistic, fit for JSON."""

@@ -54,7 +54,7 @@ class Rows(_RowStatistic):
             return encoding.encode(rows)
         return encoding.encode_ball(rows, self.radius)
 
-    def one_pass(self, encoding: FixedPoint) -> OnePass:
+    def one_pass(self, encoding: FixedPoint) -> OnePass | None:
         """Return the encoding of rows; see `Contribution.one_pass`."""
         return functools.partial(encoding.encode_within, radius=self.radius)
 

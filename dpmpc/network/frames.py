@@ -74,6 +74,9 @@ class Kind(enum.IntEnum):
     MASK = 43
     MASKED = 44
     DIFFERENCE = 45
+    POINT = 46
+    SEEDS = 47
+    PROOF = 48
 
 
 class ContentType(enum.IntEnum):

@@ -7,6 +7,7 @@ Promised: bytes of payload, exactly. Not promised: seconds and money beyond thei
 uploads, the clients' own work and the noise are not counted. An addition costs less than `Slopes.add` in a sum or a
 Rademacher sketch, and more where the k * width sums do not fit in the cache. Keys are taken to be one for the batch, as
 `dpmpc.client.share_batch` draws them: a key for each client costs more to expand.
+The seconds that it takes to check proofs are not counted (docs/proved-reports.md).
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import math
 
 from dpmpc.arguments import require_finite
 from dpmpc.errors import InputError
+from dpmpc.proving import Circuit
+from dpmpc.proving.joint import BLIND_BYTES, PART_BYTES
 from dpmpc.randomness import KEY_BYTES
 from dpmpc.task import Task
 
@@ -87,6 +90,8 @@ class Workload:
         M.
     seeded : bool
         Whether all servers but one get 16-byte keys for shares.
+    proof : Circuit, optional
+        What clients prove; each server then gets the hashes of all shares, too, and the last one the proof.
     """
 
     clients: int
@@ -96,6 +101,7 @@ class Workload:
     sparsity: int
     servers: int
     seeded: bool = True
+    proof: Circuit | None = None
 
     @classmethod
     def of(cls, task: Task) -> Workload:
@@ -106,17 +112,29 @@ class Workload:
             sparsity=task.sketch.sparsity,
             servers=task.trust.servers,
             seeded=task.sharing == "additive",
+            proof=None if task.proofs is None else task.proofs.circuit,
         )
 
     @property
     def share_bytes(self) -> int:
         """Bytes of a client's share that is not a key."""
+        if self.proof is not None:
+            return BLIND_BYTES + PART_BYTES * self.servers + WORD_BYTES * self.proof.words
         return WORD_BYTES * self.copies * self.width
 
     @property
     def other_bytes(self) -> int:
         """Bytes of a client's share at each of the servers but the last."""
+        if self.proof is not None:
+            return KEY_BYTES + PART_BYTES * self.servers
         return KEY_BYTES if self.seeded else self.share_bytes
+
+    @property
+    def verification_bytes(self) -> int:
+        """Bytes that all servers send one another to check the proofs of all reports."""
+        if self.proof is None:
+            return 0
+        return self.clients * self.servers * (self.servers - 1) * self.proof.message_bytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,7 +146,7 @@ class ReleaseCost:
     uploaded_bytes : int
         From all clients to all servers; as much is stored until the release.
     sent_bytes : int
-        From all servers to the analyst.
+        From all servers to the analyst; with proofs, what they send one another to check them as well.
     last_core_s, other_core_s, core_s : float
         Core-seconds of the server that reads its share, of each other one, and of all.
     compute, storage, transfer, total : float
@@ -165,7 +183,7 @@ def estimate(
     require_finite("days", days, 0)
     prices = prices or Prices()
     uploaded = work.clients * (work.share_bytes + (work.servers - 1) * work.other_bytes)
-    sent = work.servers * WORD_BYTES * work.rows * work.width
+    sent = work.servers * WORD_BYTES * work.rows * work.width + work.verification_bytes
     adding = slopes.add * work.clients * work.sparsity * work.width
     last = slopes.read * work.clients * work.share_bytes + adding
     other = slopes.expand * work.clients * work.share_bytes + adding if work.seeded else last

@@ -16,9 +16,10 @@ from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.planning.prediction import LowRank, Regression, UtilityMetric
 from dpmpc.planning.scenario import Scenario
 from dpmpc.privacy import NoisePlacement, calibrate, check_budget, is_pure
+from dpmpc.proving import bits_for, with_proofs
 from dpmpc.randomness import SEED_BYTES, Label, Stream, derive, seed_bytes
 from dpmpc.sketching import OSNAP, CountSketch, PublicMatrix, Rademacher, Sum
-from dpmpc.specification import COPIES, SKETCHES, Mechanism, ReleaseSpec, TrustModel
+from dpmpc.specification import COPIES, FRACTIONAL_BITS, SKETCHES, Mechanism, ReleaseSpec, TrustModel
 from dpmpc.task import Task
 
 PURPOSES: dict[str, UtilityMetric] = {metric.purpose: metric for metric in (Regression(), LowRank())}
@@ -68,11 +69,14 @@ def design(spec: ReleaseSpec) -> Task:
         raise InputError(f"delta: {delta:g} given for {clients} clients, less than 1/n = {1 / clients:g} expected")
     trust = _trust(spec)
     statistic, matrix = _summed(spec, trust)
+    if mechanism.proved:
+        statistic = _proved(statistic, mechanism)
     if clients < matrix.rows:
         raise InputError(f"clients: {clients} given, at least {matrix.rows} expected: as many as the sketch has rows")
     shamir = mechanism.sharing == "shamir"
+    field = shamir or mechanism.proved
     encoding = FixedPoint(
-        mechanism.fractional_bits, ring=ring_named(mechanism.ring or ("mersenne61" if shamir else "ring64"))
+        _bits(mechanism, clients), ring=ring_named(mechanism.ring or ("mersenne61" if field else "ring64"))
     )
     noising = _noising(mechanism, matrix, trust)
     chosen = calibrate(
@@ -109,6 +113,33 @@ def public_seed(seed: int | None = None) -> bytes:
     if seed is None:
         return Stream.from_os().bytes(SEED_BYTES)
     return derive(seed_bytes(seed), Label.SKETCH_SEED, length=SEED_BYTES)
+
+
+def _bits(mechanism: Mechanism, clients: int) -> int:
+    """Return the fractional bits: those that are given, or the usual ones."""
+    if mechanism.fractional_bits is not None:
+        return mechanism.fractional_bits
+    return bits_for(clients) if mechanism.proved else FRACTIONAL_BITS
+
+
+def _proved(statistic: Contribution, mechanism: Mechanism) -> Contribution:
+    """Return the contribution with proofs, or say why there can be none."""
+    if mechanism.sharing != "additive":
+        raise InputError(
+            f"proved: true given with {mechanism.sharing} shares, 'additive' expected: proofs need noise by servers, "
+            "and Shamir shares wait for it"
+        )
+    if mechanism.noise_by != "servers":
+        raise InputError(
+            f"proved: true given with noise by {mechanism.noise_by}, 'servers' expected: noise that a client adds "
+            "cannot be proved, and would leave with a report that is dropped"
+        )
+    if mechanism.ring not in (None, "mersenne61"):
+        raise InputError(f"ring: {mechanism.ring!r} given, 'mersenne61' expected with proofs, or none")
+    found = with_proofs(statistic)
+    if found is None:
+        raise InputError(f"proved: true given with a {statistic.name}, rows or second moments expected")
+    return found
 
 
 def _trust(spec: ReleaseSpec) -> TrustModel:

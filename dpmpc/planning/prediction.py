@@ -215,8 +215,7 @@ def predict(scenario: Scenario, metric: UtilityMetric, rows: int | None = None) 
 def expected_of(task: Task, metric: UtilityMetric, population: Population | None = None) -> float:
     """Predict phi or psi of a task's release, from the noise that it has."""
     scenario = Scenario.of(task, population)
-    unit = task.sketch.scale / 2.0**task.encoding.fractional_bits
-    variance = float(task.noise_terms.mean()) * task.noise.variance * unit**2
+    variance = float(task.noise_terms.mean()) * task.noise.variance * task.unit**2
     if isinstance(task.statistic, SecondMoments):
         return metric.of_moments(scenario, variance)
     return metric.of_rows(scenario, task.sketch.rows, variance)

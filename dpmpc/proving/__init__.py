@@ -1,5 +1,6 @@
 """Proofs that what a client shares is well formed, which servers check on their shares (docs/proved-reports.md).
 
+    with_proofs    a contribution in the integers that are proved, which a task may name  (contributions)
     Proved         what is proved of a contribution: encoding, circuit, sensitivity     (statements)
     Circuit        the statement in integers, and its layout                             (circuit)
     Prover         a client: share, hash, prove, share the proof                         (prove, joint)
@@ -13,6 +14,7 @@ about noise that clients add.
 """
 
 from dpmpc.proving.circuit import Circuit, ItemCircuit, RowCircuit
+from dpmpc.proving.contributions import ProvedContribution, bits_for, with_proofs
 from dpmpc.proving.decide import Verdicts, decide, fewest_present, require_present, soundness_error
 from dpmpc.proving.joint import Binding, joint_randomness
 from dpmpc.proving.prove import ProvedShares, Prover
@@ -34,6 +36,7 @@ __all__ = [
     "ItemCircuit",
     "ProofServer",
     "Proved",
+    "ProvedContribution",
     "ProvedItem",
     "ProvedMoments",
     "ProvedPower",
@@ -44,6 +47,7 @@ __all__ = [
     "QueryPoint",
     "RowCircuit",
     "Verdicts",
+    "bits_for",
     "decide",
     "fewest_present",
     "joint_randomness",
@@ -51,4 +55,5 @@ __all__ = [
     "require_present",
     "soundness_error",
     "widened_ball",
+    "with_proofs",
 ]

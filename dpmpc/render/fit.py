@@ -12,18 +12,19 @@ from rich.table import Table as Grid
 
 from dpmpc.network.meter import PhaseCost, RunStatistics, rounded, tenths
 from dpmpc.networked import NetworkedRun
+from dpmpc.planning.cost import WORD_BYTES, Workload
 from dpmpc.privacy import Guarantee
-from dpmpc.randomness import KEY_BYTES
 from dpmpc.task import Task
 
 if TYPE_CHECKING:
     from dpmpc.estimators import Inference
 
 MEGABYTE = 1e6
-_WORD = 8
 _RELEASED = {
     "rows": "a sketch of their rows",
     "second-moments": "the sum of their second moments",
+    "proved-rows": "a sketch of their proved rows",
+    "proved-second-moments": "the sum of their proved second moments",
     "whitened-products": "the sum of their whitened products",
     "scores": "the sum of their scores",
     "power-sum": "the sum of a power of their numbers",
@@ -89,16 +90,18 @@ def task_fields(task: Task, features: int) -> dict[str, Any]:
 
 def byte_fields(task: Task) -> dict[str, int]:
     """Return bytes of payload, without framing; of additive shares all but the last are keys."""
-    share = _WORD * task.copies * task.width
-    other = KEY_BYTES if task.sharing == "additive" else share
+    work = Workload.of(task)
+    share, other = work.share_bytes, work.other_bytes
+    checked = {} if work.proof is None else {"server_to_other_server": work.proof.message_bytes * task.clients}
     return {
         "copies": task.copies,
         "client_to_last_server": share,
         "client_to_other_servers": other,
         "client_to_all_servers": share + (task.trust.servers - 1) * other,
-        "server_to_analyst": _WORD * task.sketch.rows * task.width,
+        "server_to_analyst": WORD_BYTES * task.sketch.rows * task.width,
         "spool_of_last_server": share * task.clients,
         "spool_of_other_servers": other * task.clients,
+        **checked,
     }
 
 

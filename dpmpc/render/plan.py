@@ -79,7 +79,7 @@ def plan_parts(
 def _noise(task: Task) -> dict[str, Any]:
     """Describe one draw of the noise, who adds such draws, and what they amount to in the release."""
     drawn = math.sqrt(task.noise.variance)
-    sd = drawn / 2**task.encoding.fractional_bits
+    sd = drawn * (task.unit / task.sketch.scale)
     return {
         "family": task.noise.name,
         "sd_integer": drawn,
@@ -121,7 +121,9 @@ def _finite(value: float) -> float | None:
 def _release_grid(fields: dict[str, Any]) -> Grid:
     """Return the facts of the release as it would be run."""
     noise, size, modulus, sketch = fields["noise"], fields["bytes"], fields["modulus"], fields["sketch"]
-    other = "a 16-byte key" if size["client_to_other_servers"] == KEY_BYTES else "as much"
+    other, share = size["client_to_other_servers"], size["client_to_last_server"]
+    told = "a 16-byte key" if other == KEY_BYTES else "as much" if other == share else f"{other:,} bytes"
+    checked = size.get("server_to_other_server")
     copies = "1 copy" if size["copies"] == 1 else f"{size['copies']} copies"
     stored = [f"{size[name] / MEGABYTE:,.6g} MB" for name in ("spool_of_last_server", "spool_of_other_servers")]
     rows = {
@@ -131,9 +133,10 @@ def _release_grid(fields: dict[str, Any]) -> Grid:
         "noise in the release": f"sd {noise['released_sd']:.4g} in every entry",
         "coalition": _coalition(fields),
         "modulus": f"{modulus['bits_needed']} bits needed, {modulus['bits_available']} in {modulus['ring']}",
-        "client sends": f"{copies}: {size['client_to_last_server']:,} bytes to one server, {other} to each other",
+        "client sends": f"{copies}: {size['client_to_last_server']:,} bytes to one server, {told} to each other",
         "servers store": f"{stored[0]} at that server, {stored[1]} at each other",
-        "server sends": f"{size['server_to_analyst']:,} bytes to the analyst",
+        "server sends": f"{size['server_to_analyst']:,} bytes to the analyst"
+        + ("" if checked is None else f", {checked / MEGABYTE:,.6g} MB to each other server to check proofs"),
         "servers cost": _money(fields["cost"]),
     }
     grid = Grid(title="Plan", **TABLE_STYLE, show_header=False)

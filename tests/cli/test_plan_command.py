@@ -166,3 +166,17 @@ def test_plan_needs_columns_or_bounds(capsys):
     )
     assert status == 2
     assert "columns: 1" in complaint
+
+
+def test_a_plan_with_proofs_knows_its_bytes(capsys):
+    argv = ["plan", "--clients", "100000", "--columns", "10", "--epsilon", "1", "--delta", "1e-6", "--proved"]
+    status, printed, _ = run(capsys, *argv, "--noise-by", "servers", "--json")
+    assert status == 0
+    size = json.loads(printed)["bytes"]
+    assert size["client_to_other_servers"] == 16 + 3 * 32
+    assert size["server_to_other_server"] == 100_000 * 120
+    _, printed, _ = run(capsys, *argv, "--noise-by", "servers")
+    assert "MB to each other server to check proofs" in " ".join(printed.split())
+    status, _, told = run(capsys, *argv)
+    assert status == 2
+    assert "cannot be proved" in told

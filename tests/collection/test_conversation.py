@@ -3,7 +3,6 @@
 import dataclasses
 import datetime
 import functools
-import os
 import shutil
 import types
 
@@ -27,7 +26,7 @@ from dpmpc.network.links import FRAME_LABELS, MOST_UNREAD, Link
 from dpmpc.network.meter import Meter, PhaseCost, rounded, statistics_from
 from dpmpc.network.settings import read_outcome, read_settings
 from support.hostile.servers import meddle, say, tell_other_words, words_of
-from support.release_processes import DAY, filled
+from support.release_processes import DAY, copied_or_linked, filled
 from support.talk import talk
 
 
@@ -41,11 +40,6 @@ def deployment(original, tmp_path):
     copy = tmp_path / "trial"
     shutil.copytree(original.root, copy, copy_function=copied_or_linked)
     return dataclasses.replace(original, root=copy)
-
-
-def copied_or_linked(source, target):
-    """Link the long files, which hold the shares and are only read, and copy the others."""
-    (os.link if os.path.getsize(source) > 1 << 20 else shutil.copy2)(source, target)
 
 
 def converse(deployment, meddlers=None, kinds=None):

@@ -21,10 +21,11 @@ import numpy as np
 from dpmpc.bounds import Schema
 from dpmpc.cli import main as cli
 from dpmpc.client import Client
-from dpmpc.collection import agreement, conversation, dealing, releasing
+from dpmpc.collection import agreement, conversation, dealing, releasing, verification
 from dpmpc.collection.certificate import verify
 from dpmpc.collection.designing import design_collection
 from dpmpc.collection.ledger import ReleaseLedger, State
+from dpmpc.collection.query_points import PointKeeper
 from dpmpc.collection.reports import ReportFormat, make_reports
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.task_file import Collection, ServerEntry
@@ -130,6 +131,11 @@ def filled(root, servers=3, **options):
     return deployment
 
 
+def copied_or_linked(source, target):
+    """Link the long files, which hold the shares and are appended to by one test at a time, and copy the others."""
+    (os.link if os.path.getsize(source) > 1 << 20 else shutil.copy2)(source, target)
+
+
 def free_ports(count):
     """Return ports of this machine that nobody listens on."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
@@ -198,6 +204,8 @@ HOLDERS = {
     "dealing": dealing,
     "server": releasing.ReleasingServer,
     "ledger": ReleaseLedger,
+    "points": PointKeeper,
+    "verification": verification,
 }
 
 

@@ -1,0 +1,92 @@
+"""Lay out what a server keeps of a proved report: its share, and the hashes of the shares of all servers.
+
+==========================  ================================================================
+a server with keys          key 16 | parts 32 M
+the server with words       blind 16 | parts 32 M | words of the record, 64 bits LE each
+==========================  ================================================================
+
+M is the number of servers. These bytes are the payload of an upload (`dpmpc.collection.reports`), and a row of the
+spool: 64-bit words of them as they are, so that a key stays a key, 16 bytes in place of the 1.4 kB that it stands for.
+What the fields mean is `dpmpc.proving.prove`.
+
+Promised: `shares_of` gives back what `payloads` was given. Not promised: anything about the fields; the door checks
+them (`ProofServer.own_parts_match`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.encoding.ring import Words
+from dpmpc.errors import InputError
+from dpmpc.proving import Circuit, ProofServer, ProvedShares
+from dpmpc.proving.circuit import WORD_BYTES
+from dpmpc.proving.joint import BLIND_BYTES, PART_BYTES
+from dpmpc.randomness import KEY_BYTES
+from dpmpc.sharing import AdditiveSharing
+from dpmpc.task import Task
+
+_HEAD_BYTES = KEY_BYTES
+assert _HEAD_BYTES == BLIND_BYTES, "a key and a blind take the same place"
+
+
+def row_words(plan: Task, *, by_key: bool) -> int:
+    """Return how many 64-bit words a server keeps of a report."""
+    circuit = circuit_of(plan)
+    return (_HEAD_BYTES + PART_BYTES * plan.trust.servers) // WORD_BYTES + (0 if by_key else circuit.words)
+
+
+def circuit_of(plan: Task) -> Circuit:
+    """Return what clients prove."""
+    if plan.proofs is None:
+        raise InputError(f"task: of a {plan.statistic.name} given, a proved contribution expected")
+    return plan.proofs.circuit
+
+
+def scheme_of(plan: Task) -> AdditiveSharing:
+    """Return how proved reports are shared."""
+    if not isinstance(plan.scheme, AdditiveSharing):
+        raise InputError(f"sharing: {plan.sharing!r} given, 'additive' expected with proofs")
+    return plan.scheme
+
+
+def share_of_one(plan: Task, server: int) -> int:
+    """Return a server's share of the constant 1."""
+    return ProofServer(circuit_of(plan), scheme_of(plan), bytes(PART_BYTES), server).one
+
+
+def payloads(shares: ProvedShares) -> list[bytes]:
+    """Return the payload of each report of a block, as one server gets it."""
+    count = len(shares.ids)
+    head = shares.keys if shares.keys is not None else shares.blinds
+    assert head is not None
+    fields = [head, shares.parts.reshape(count, -1)]
+    if shares.words is not None:
+        fields.append(np.ascontiguousarray(shares.words, "<u8").view(np.uint8))
+    return [row.tobytes() for row in np.concatenate(fields, axis=1)]
+
+
+def shares_of(plan: Task, server: int, ids: NDArray[np.uint8], rows: Words) -> ProvedShares:
+    """Return a block of reports as a server keeps them.
+
+    Parameters
+    ----------
+    plan : Task
+        That of the collection.
+    server : int
+        Its number.
+    ids : ndarray of uint8, shape (n, 16)
+        Of the reports.
+    rows : ndarray of uint64, shape (n, 1, words)
+        As they lie in the spool.
+    """
+    servers, count = plan.trust.servers, len(ids)
+    content = np.ascontiguousarray(rows.reshape(count, rows.shape[-1]), "<u8").view(np.uint8)
+    body = _HEAD_BYTES + PART_BYTES * servers
+    head = np.ascontiguousarray(content[:, :_HEAD_BYTES])
+    parts = np.ascontiguousarray(content[:, _HEAD_BYTES:body]).reshape(count, servers, PART_BYTES)
+    if content.shape[1] == body:
+        return ProvedShares(server, ids, parts, keys=head)
+    words = np.ascontiguousarray(rows.reshape(count, rows.shape[-1])[:, body // WORD_BYTES :])
+    return ProvedShares(server, ids, parts, blinds=head, words=words)

@@ -1,0 +1,256 @@
+"""How the servers of a collection check the proofs of all reports, after closing and before anything is bound.
+
+1. *Point.* They tell one another which query point is sealed or used (`dpmpc.collection.query_points`). If nobody has
+   used one they toss; each seals the toss; all confirm it. Each marks it as used; **all confirm again; only then does
+   anybody send.** If one is used, all present must have sealed it, and they go on with it.
+2. *Lists.* They compare a hash over the seeds of all reports, which the lists of parts determine. Only if these differ
+   do they send the seeds, 32 bytes for each report. A report whose seeds differ is left out.
+3. *Messages.* Each sends c + 1 words for each report to every other server, in blocks, ids ascending.
+4. *Verdicts.* Each decides alone. They compare hashes of all that was told, then confirm the ids that are accepted.
+
+Promised, if all servers follow the protocol: an accepted report is a point of the proved set, but for the probability
+that `soundness` states, and all servers accept the same ones. Whatever servers do, as long as one of them is honest: no
+honest server answers for a report at two points, in whatever runs, which break wherever they like; so checks tell
+nothing of an honest row. A repetition answers at the same point, with the same bytes, and comes to the same verdicts.
+Not promised: that a lying server accepts no false report of a client that it works with, or drops no report; it could
+always shift the sums, or claim not to have a report. All see how many were refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.collection.agreement import batch_digest, compare_told, confirm, toss_coins, unless_refused
+from dpmpc.collection.certificate import DIFFERENT_LISTS, FALSE_PROOF
+from dpmpc.collection.proved_reports import circuit_of, scheme_of, shares_of
+from dpmpc.collection.query_points import PointStanding, point_to_go_on_with
+from dpmpc.collection.releasing import ReleasingServer
+from dpmpc.encoding.ring import Words
+from dpmpc.errors import MalformedFrame
+from dpmpc.network.announcing import announce, announce_bytes, settle
+from dpmpc.network.frames import ContentType, Kind
+from dpmpc.network.party import Party
+from dpmpc.proving import ProofServer, ProvedShares, QueryPoint, decide, joint_randomness
+from dpmpc.proving.circuit import FIELD
+from dpmpc.proving.joint import PART_BYTES
+from dpmpc.randomness import Label
+from dpmpc.untrusted import ReadError, read_json
+
+Seeds = NDArray[np.uint8]
+
+WORDS_IN_A_FRAME = 1 << 20
+_BLOCK_BYTES = 1 << 26  # of the records that are expanded at once
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Accepted:
+    """The reports of a batch whose proofs hold.
+
+    Attributes
+    ----------
+    ids : ndarray of uint8, shape (n, 16)
+        Ascending.
+    refused : dict
+        How many others there are, by cause: see `dpmpc.collection.certificate.REFUSED`.
+    """
+
+    ids: NDArray[np.uint8]
+    refused: dict[str, int]
+
+
+class _Block(NamedTuple):
+    """Some of the reports: their rows in the batch, and what this server says of them."""
+
+    rows: slice
+    joint: Words
+    messages: Words
+
+
+class Verifier:
+    """What one server computes by itself.
+
+    Parameters
+    ----------
+    server : ReleasingServer
+        What it has.
+    ids : ndarray of uint8, shape (n, 16)
+        The batch that all servers hold, ascending.
+    """
+
+    def __init__(self, server: ReleasingServer, ids: NDArray[np.uint8]):
+        self._plan = server.collection.plan
+        self.circuit, self.scheme = circuit_of(self._plan), scheme_of(self._plan)
+        self._own = ProofServer(self.circuit, self.scheme, server.collection.digest, server.number)
+        self._ids, self._spool = ids, server.spool
+        width = max(self.circuit.words, self.circuit.joint_words)
+        self._step = max(1, min(_BLOCK_BYTES // (8 * width), WORDS_IN_A_FRAME // (self.circuit.wires + 1)))
+
+    def blocks(self, count: int) -> Iterator[slice]:
+        """Cut so many reports into blocks."""
+        for first in range(0, count, self._step):
+            yield slice(first, min(first + self._step, count))
+
+    def _shares(self, ids: NDArray[np.uint8]) -> Iterator[tuple[slice, ProvedShares]]:
+        share = self._spool.share(ids)
+        for rows in self.blocks(len(ids)):
+            kept = share.rows(rows.start, rows.stop - rows.start)
+            yield rows, shares_of(self._plan, self._own.server, np.ascontiguousarray(ids[rows]), kept)
+
+    def seeds(self) -> Seeds:
+        """Return the seeds (n, 32) of the joint randomness."""
+        parts = [self._own.seeds(shares) for _, shares in self._shares(self._ids)]
+        return np.concatenate([np.empty((0, PART_BYTES), np.uint8), *parts])
+
+    def answers(self, ids: NDArray[np.uint8], seeds: Seeds, point: QueryPoint) -> Iterator[_Block]:
+        """Yield the messages of reports, block by block."""
+        for rows, shares in self._shares(ids):
+            joint = joint_randomness(self.circuit, np.ascontiguousarray(seeds[rows]))
+            yield _Block(rows, joint, self._own.query(point, joint, shares.records(self.circuit)))
+
+
+async def check_proofs(party: Party, server: ReleasingServer, ids: NDArray[np.uint8]) -> Accepted:
+    """Find the reports of a batch whose proofs hold, together with all other servers.
+
+    Parameters
+    ----------
+    party : Party
+        This server.
+    server : ReleasingServer
+        What it has.
+    ids : ndarray of uint8, shape (n, 16)
+        The batch, which all servers have agreed on.
+
+    Raises
+    ------
+    GuaranteeError
+        If servers have used different points, or one has not sealed the one that is used.
+    BatchMismatch
+        If servers come to different lists or verdicts.
+    InconsistentShares
+        If a server has told different servers different messages.
+    """
+    toss = await agree_on_point(party, server)
+    verifier = Verifier(server, ids)
+    point = QueryPoint.of_toss(verifier.circuit, toss)
+    seeds = await unless_refused(party, verifier.seeds)
+    alike = await compare_lists(party, seeds)
+    listed, seeds = np.ascontiguousarray(ids[alike]), np.ascontiguousarray(seeds[alike])
+    await confirm(party, batch_digest(listed), "batch: the reports whose lists agree")
+    with party.meter.phase("verify"):
+        proved = await exchange_messages(party, verifier, listed, seeds, point)
+    accepted = np.ascontiguousarray(listed[proved])
+    await confirm(party, batch_digest(accepted), "batch: the reports whose proofs hold")
+    counts = {DIFFERENT_LISTS: int((~alike).sum()), FALSE_PROOF: int((~proved).sum())}
+    tell_refused(server, {DIFFERENT_LISTS: ids[~alike], FALSE_PROOF: listed[~proved]})
+    return Accepted(accepted, {cause: count for cause, count in counts.items() if count})
+
+
+async def agree_on_point(party: Party, server: ReleasingServer) -> bytes:
+    """Step 1: return the toss of the query point, once all servers have marked it as used."""
+    own = await unless_refused(party, server.points.standing)
+    told = await announce(party, Kind.POINT, msgspec.json.encode(own))
+    toss = await unless_refused(
+        party, lambda: point_to_go_on_with({number: read_point(raw, number) for number, raw in told.items()})
+    )
+    if toss is None:
+        tossed = toss = await toss_coins(party)
+        await unless_refused(party, lambda: server.points.seal(tossed))
+    await confirm(party, point_digest(toss), "query point that is sealed")
+    used = toss
+    await unless_refused(party, lambda: server.points.use(used))
+    await confirm(party, point_digest(toss), "query point that is used")
+    server.tell("all servers have closed and use one query point; each checks the proofs")
+    return toss
+
+
+def read_point(raw: bytes, server: int) -> PointStanding:
+    """Step 1: read what a server says of its point.
+
+    Raises
+    ------
+    MalformedFrame
+        With the server's number.
+    """
+    try:
+        standing = read_json(raw, PointStanding)
+        if standing.used and not standing.point:
+            raise ReadError("a point that is used, and none")
+    except ReadError as error:
+        raise MalformedFrame(f"party {server} sent no valid POINT frame: {error}", server) from error
+    return standing
+
+
+def point_digest(toss: bytes) -> bytes:
+    """SHA-256(label || toss)."""
+    return hashlib.sha256(Label.QUERY_POINT.value + toss).digest()
+
+
+async def compare_lists(party: Party, seeds: Seeds) -> NDArray[np.bool_]:
+    """Step 2: return of which reports all servers have the same seeds."""
+    own = hashlib.sha256(seeds.data).digest()
+    if set(await announce_bytes(party, Kind.DIGEST, own, len(own))) == {own}:
+        await settle(party)
+        return np.ones(len(seeds), np.bool_)
+    await settle(party)  # from here on seeds are sent by all or by none
+    words = np.ascontiguousarray(seeds).view("<u8")
+    alike = np.ones(len(seeds), np.bool_)
+    step = WORDS_IN_A_FRAME // words.shape[1]
+    for first in range(0, len(seeds), step):
+        part = words[first : first + step]
+        for theirs in (await exchange_block(party, Kind.SEEDS, part)).values():
+            alike[first : first + step] &= (theirs == part).all(axis=1)
+    return alike
+
+
+async def exchange_messages(
+    party: Party, verifier: Verifier, ids: NDArray[np.uint8], seeds: Seeds, point: QueryPoint
+) -> NDArray[np.bool_]:
+    """Steps 3 and 4: send and receive all messages, and return which reports are proved."""
+    accepted = np.zeros(len(ids), np.bool_)
+    told = {number: hashlib.sha256() for number in party.present}
+    answers = verifier.answers(ids, seeds, point)
+    for _ in verifier.blocks(len(ids)):
+        block = await unless_refused(party, lambda: next(answers))
+        await settle(party)  # messages are sent by all or by none
+        messages = await exchange_block(party, Kind.PROOF, block.messages)
+        for number, words in messages.items():
+            told[number].update(np.ascontiguousarray(words, "<u8").data)
+        verdicts = await asyncio.to_thread(
+            decide, verifier.circuit, verifier.scheme, point, block.joint, dict(messages)
+        )
+        accepted[block.rows] = verdicts.accepted
+    await compare_told(party, {number: digest.digest() for number, digest in told.items()}, "messages about proofs")
+    return accepted
+
+
+async def exchange_block(party: Party, kind: Kind, own: Words) -> Mapping[int, Words]:
+    """Send a block of words to all, and return everybody's; those about proofs are elements of the field."""
+    for peer in party.runtime.peers:
+        await party.runtime.send_frame(peer, party.runtime.frame(kind, own))
+    told = {party.pid: own}
+    for peer in party.runtime.peers:
+        told[peer] = (await party.runtime.receive_frame(peer, kind, ContentType.WORDS, own.shape)).words
+        if kind is Kind.PROOF and not FIELD.is_canonical(told[peer]):
+            raise MalformedFrame(f"party {peer} sent no valid PROOF frame: an element that is not canonical", peer)
+    return dict(sorted(told.items()))
+
+
+MOST_TOLD = 100  # ids of refused reports that an operator is shown
+
+
+def tell_refused(server: ReleasingServer, refused: Mapping[str, NDArray[np.uint8]]) -> None:
+    """Tell this server's operator which reports are left out, and why; with a roster an id is a person's."""
+    for cause, ids in refused.items():
+        if not len(ids):
+            continue
+        shown = ", ".join(one.tobytes().hex() for one in ids[:MOST_TOLD])
+        more = f" and {len(ids) - MOST_TOLD} more" if len(ids) > MOST_TOLD else ""
+        server.tell(f"refused, {cause}: {len(ids)} reports, {shown}{more}")

@@ -1,0 +1,115 @@
+"""Contributions whose every word is proved: rows and second moments in the exact integers of their circuits.
+
+A task names one of these where clients prove what they share. It then has the encoding of the proofs, R - 1 in place of
+2^f, the sensitivity of the whole proved set, and no rounding of products (`dpmpc.proving.statements`).
+
+Promised: `sensitivity` and `largest_entry` hold for whatever a circuit lets pass, not for honest rows alone. Not
+promised: that anybody checks a proof. A collection does (`dpmpc.collection.verification`); a run whose clients are
+simulated adds up what the proofs are of, and makes none.
+"""
+
+from __future__ import annotations
+
+import abc
+import functools
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.contributions import CONTRIBUTIONS, Contribution, Rows, SecondMoments
+from dpmpc.contributions.base import OnePass
+from dpmpc.encoding import FixedPoint, Sensitivity
+from dpmpc.proving.circuit import FIELD
+from dpmpc.proving.statements import OFF_DIAGONAL, Proved, proved
+
+USUAL_BITS, BITS_OF_MANY, MANY = 9, 11, 10**6
+"""f up to a million clients, and for more: rounding adds less than half a percent of the noise (mathematics.md)."""
+
+
+class ProvedContribution(Contribution):
+    """What is summed where clients prove it."""
+
+    @property
+    @abc.abstractmethod
+    def plain(self) -> Contribution:
+        """The contribution that it takes the place of."""
+
+    def statement(self, columns: int, encoding: FixedPoint) -> Proved:
+        """Return what is proved.
+
+        Raises
+        ------
+        OverflowRisk
+            If the statement would hold modulo p and not over the integers.
+        """
+        return _statement(self.plain, columns, encoding.fractional_bits)
+
+    def encode(self, rows: NDArray[np.float64], encoding: FixedPoint) -> NDArray[np.int64]:
+        """Return what servers add up of normalised rows: the outputs of their witnesses."""
+        statement = self.statement(rows.shape[1], encoding)
+        return FIELD.lift(statement.outputs(statement.witness(statement.encode(rows)), 1))
+
+    def one_pass(self, encoding: FixedPoint) -> OnePass | None:
+        """Return None: the kernels of plain contributions round differently."""
+        return None
+
+    def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
+        """By how much one point of the proved set differs from another."""
+        return self.statement(columns, encoding).sensitivity()
+
+    def units(self, columns: int, encoding: FixedPoint) -> NDArray[np.float64]:
+        """Value of one integer in each entry, in the plain contribution's units."""
+        return self.statement(columns, encoding).units
+
+
+class RowsWithProof(ProvedContribution, Rows):
+    """Rows whose clients prove that they are in the box, and in the ball where there is a radius."""
+
+    name = "proved-rows"
+
+    @property
+    def plain(self) -> Rows:
+        """Rows of the same radius."""
+        return Rows(self.radius)
+
+    def largest_entry(self, encoding: FixedPoint) -> int:
+        """R = 2^f, which digits reach."""
+        return 1 << encoding.fractional_bits
+
+
+class MomentsWithProof(ProvedContribution, SecondMoments):
+    """Second moments whose clients prove that W = z z^T, and that z is in the box, and the ball."""
+
+    name = "proved-second-moments"
+
+    @property
+    def plain(self) -> SecondMoments:
+        """Second moments of the same radius."""
+        return SecondMoments(self.radius)
+
+    def largest_entry(self, encoding: FixedPoint) -> int:
+        """41 R^2."""
+        return OFF_DIAGONAL << 2 * encoding.fractional_bits
+
+
+_KINDS: dict[type[Contribution], type[RowsWithProof] | type[MomentsWithProof]] = {
+    Rows: RowsWithProof,
+    SecondMoments: MomentsWithProof,
+}
+CONTRIBUTIONS |= {kind.name: kind for kind in _KINDS.values()}
+
+
+def with_proofs(contribution: Contribution) -> ProvedContribution | None:
+    """Return a contribution whose clients prove it, or None where no collection can have such a one."""
+    kind = _KINDS.get(type(contribution))
+    return None if kind is None else kind(contribution.radius)
+
+
+def bits_for(clients: int) -> int:
+    """Return the fractional bits that so many clients need."""
+    return USUAL_BITS if clients <= MANY else BITS_OF_MANY
+
+
+@functools.lru_cache(maxsize=64)
+def _statement(plain: Contribution, columns: int, fractional_bits: int) -> Proved:
+    return proved(plain, columns, fractional_bits)

@@ -1,0 +1,153 @@
+"""The commands of a collection with proofs: what `collection`, `inspect` and `verify` say, and all of them together."""
+
+import datetime
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from dpmpc.cli.main import main
+from dpmpc.collection.task_file import Collection
+from support.release_processes import free_ports
+
+HOUR = datetime.timedelta(hours=1)
+PEOPLE, LEAST = 300, 200
+
+
+def write_task_file(root, *options, servers=3, made=None):
+    """Run `dpmpc identity` and `dpmpc collection`; return the exit status of the latter."""
+    uploads, releases = free_ports(servers), free_ports(servers)
+    (root / "bounds.toml").write_text(
+        "".join(f"[columns.{name}]\nlower = 0.0\nupper = 10.0\n" for name in ("a", "b", "y"))
+    )
+    places = []
+    for server in range(servers):
+        folder = root / f"server-{server}"
+        folder.mkdir(mode=0o700)
+        assert main(["identity", str(folder / "identity"), "--server", str(server), "--days", "2"]) == 0
+        certificate = folder / "identity" / "party.crt"
+        urls = (f"https://127.0.0.1:{uploads[server]}", f"127.0.0.1:{releases[server]}")
+        places += ["--server", *urls, str(certificate)]
+    now = datetime.datetime.now(datetime.UTC)
+    times = {"opens": now - HOUR, "closes": now + HOUR, "expires": now + 2 * HOUR}
+    argv = ["collection", str(root / "task.toml"), "--name", "trial", "--bounds", str(root / "bounds.toml"), *places]
+    for name, value in times.items():
+        argv += [f"--{name}", value.isoformat()]
+    argv += ["--minimum-batch", str(LEAST), "--largest-batch", "5000", "--epsilon", "1", "--delta", "1e-6"]
+    return main([*argv, *options])
+
+
+def test_a_task_file_with_proofs_says_what_they_promise(tmp_path, capsys):
+    assert write_task_file(tmp_path, "--proved") == 0
+    collection = Collection.load(tmp_path / "task.toml")
+    assert collection.proved
+    assert collection.plan.encoding.fractional_bits == 9
+    capsys.readouterr()
+    assert main(["inspect", str(tmp_path / "task.toml")]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("proofs: ")]
+    assert "if all 3 servers followed the protocol" in line
+    assert "at most 2^-" in line
+    assert "Not proved: that a row is true" in line
+
+
+def test_without_proofs_the_task_file_is_as_it_was(tmp_path, capsys):
+    assert write_task_file(tmp_path) == 0
+    text = (tmp_path / "task.toml").read_text()
+    assert 'name = "second-moments"' in text
+    assert "prove" not in text
+    assert main(["inspect", str(tmp_path / "task.toml")]) == 0
+    assert "proofs: none; one client" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--noise-by", "clients", "--corrupt-clients", "0"], "noise that a client adds cannot be proved"),
+        (["--sharing", "shamir", "--noise-by", "clients", "--corrupt-clients", "0"], "Shamir shares wait for it"),
+        (["--ring", "ring64"], "'mersenne61' expected with proofs"),
+    ],
+)
+def test_what_cannot_be_proved_is_refused_with_the_reason(tmp_path, capsys, options, reason):
+    assert write_task_file(tmp_path, "--proved", *options) == 2
+    assert reason in capsys.readouterr().err
+    assert not (tmp_path / "task.toml").exists()
+
+
+def dpmpc(*argv, module="dpmpc", **options):
+    """Start a command as a process."""
+    command = [sys.executable, "-W", "ignore", "-m", module, *map(str, argv)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, cwd=os.path.dirname(os.path.dirname(__file__)), **pipes, **options)
+
+
+def finish(process, seconds=120):
+    out, told = process.communicate(timeout=seconds)
+    return process.returncode, out, told
+
+
+@pytest.mark.long("all commands as processes; their parts are in the ordinary suite")
+def test_all_commands_together_with_liars(tmp_path):
+    """Three servers over TLS take reports of honest people and of liars, and release those of the honest."""
+    assert write_task_file(tmp_path, "--proved") == 0
+    task = tmp_path / "task.toml"
+    collection = Collection.load(task)
+    rows = np.random.default_rng(1).uniform(0, 10, (PEOPLE, 3))
+    table = "a,b,y\n" + "".join(",".join(f"{value:.6f}" for value in row) + "\n" for row in rows)
+    (tmp_path / "people.csv").write_text(table)
+    serving = []
+    try:
+        for server, entry in enumerate(collection.servers):
+            listen = f"127.0.0.1:{entry.upload_address[1]}"
+            folder = tmp_path / f"server-{server}"
+            serving.append(dpmpc("serve", task, "--server", server, "--folder", folder, "--listen", listen))
+        for entry in collection.servers:
+            wait_for(entry.upload_address[1])
+        state = tmp_path / "people.state"
+        status, _, told = finish(dpmpc("submit", task, tmp_path / "people.csv", "--batch", 50, "--state", state))
+        assert status == 0, told
+        deeds = {"wrong products": "200", "different lists": "200", "replayed": "400"}
+        for deed, expected in deeds.items():
+            argv = [task, "--deed", deed, "--count", 2]
+            status, out, told = finish(dpmpc(*argv, module="support.hostile.provers"))
+            assert status == 0, told
+            assert {line.split(": ")[1] for line in out.splitlines()} == {expected}
+        ended = [
+            dpmpc(
+                *("release", task, "--server", server, "--folder", tmp_path / f"server-{server}", "--close"),
+                *("--out", tmp_path / f"release-{server}.dpmpc"),
+            )
+            for server in range(3)
+        ]
+        for process in ended:
+            status, _, told = finish(process)
+            assert status == 0, told
+            assert "refused, false proof: 2 reports" in told
+            assert "refused, different lists: 2 reports" in told
+    finally:
+        for process in serving:
+            process.send_signal(signal.SIGTERM)
+        for process in serving:
+            process.communicate(timeout=30)
+    status, out, told = finish(dpmpc("verify", tmp_path / "release-0.dpmpc", "--collection", task, "--json"))
+    assert status == 0, told
+    statement = json.loads(out)["statement"]
+    assert statement["manifest"]["clients"] == PEOPLE
+    assert statement["manifest"]["refused"] == {"different lists": 2, "false proof": 2}
+
+
+def wait_for(port, seconds=60):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            time.sleep(0.2)
+        else:
+            return
+    raise AssertionError(f"nobody listens on {port}")

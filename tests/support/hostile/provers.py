@@ -1,0 +1,183 @@
+"""Clients that misbehave in a collection with proofs, each in its own way.
+
+    python -m support.hostile.provers COLLECTION.toml --deed "wrong products" --count 3
+
+uploads to servers on loopback addresses only, and says what the servers answered. A deed is a function of a collection
+and a report id that returns one record for each server. `AT_THE_DOOR` names those that a server refuses on arrival; the
+others are stored, and refused when proofs are checked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from dpmpc.client import Client
+from dpmpc.collection.proved_reports import circuit_of, scheme_of
+from dpmpc.collection.reports import HEADER_BYTES, ReportFormat, make_reports, records_of
+from dpmpc.collection.task_file import Collection
+from dpmpc.encoding.ring import Mersenne61
+from dpmpc.proving import Prover
+from dpmpc.proving.circuit import RowCircuit
+from dpmpc.randomness import Stream
+from support.hostile.dealers import MOST_REPORTS, upload
+
+P = Mersenne61.modulus
+Records = list[bytes]
+
+
+def honest(collection: Collection, report_id: bytes) -> Records:
+    """Make the records of the row in the middle of all bounds."""
+    rows = np.array([[(column.lower + column.upper) / 2 for column in collection.plan.schema.columns]])
+    return [own[0] for own in make_reports(Client(collection.plan), collection, rows, [report_id])]
+
+
+def witness_of(collection: Collection, z: Sequence[int]) -> np.ndarray:
+    """The witness (1, words) of a row of integers."""
+    circuit = circuit_of(collection.plan)
+    assert isinstance(circuit, RowCircuit)
+    return circuit.witness(np.array([z], np.int64))
+
+
+def proved_anyway(
+    collection: Collection, report_id: bytes, witness: np.ndarray, digest: bytes | None = None
+) -> Records:
+    """Share a witness, true or not, with the proof that the honest prover computes of it."""
+    plan = collection.plan
+    prover = Prover(circuit_of(plan), scheme_of(plan), collection.digest if digest is None else digest)
+    ids = np.frombuffer(report_id, np.uint8).reshape(1, -1)
+    return [own[0] for own in records_of(collection, prover.reports(witness, ids))]
+
+
+def _middle(collection: Collection) -> list[int]:
+    return [0] * len(collection.plan.schema)
+
+
+def out_of_range(collection: Collection, report_id: bytes) -> Records:
+    """A digit of 4: the row is out of its box."""
+    witness = witness_of(collection, _middle(collection))
+    witness[0, 0] = 4
+    return proved_anyway(collection, report_id, witness)
+
+
+def wrong_products(collection: Collection, report_id: bytes) -> Records:
+    """W is not z z^T: one product is a million too large."""
+    witness = witness_of(collection, _middle(collection))
+    witness[0, circuit_of(collection.plan).digits] += np.uint64(10**6)
+    return proved_anyway(collection, report_id, witness)
+
+
+def wrap_around(collection: Collection, report_id: bytes) -> Records:
+    """z_0 = 2^30 by one huge digit, with products that are right: sums would wrap around after a few of them."""
+    circuit = circuit_of(collection.plan)
+    assert isinstance(circuit, RowCircuit)
+    witness = witness_of(collection, _middle(collection))
+    digits = [int(word) for word in witness[0, : circuit.digits]]
+    per = len(circuit.weights)
+    digits[0] = (digits[0] + (1 << 30)) % P  # the first weight is 1
+    z = [
+        (circuit.low + sum(w * g for w, g in zip(circuit.weights, digits[per * j : per * (j + 1)], strict=True))) % P
+        for j in range(circuit.columns)
+    ]
+    if circuit.squared_radius is not None:  # (T) modulo p, by a slack digit that is none
+        place = per * circuit.columns
+        rest = sum(4**k * digits[place + k] for k in range(1, circuit.slack_digits))
+        digits[place] = (circuit.squared_radius - sum(e * e for e in z) - rest) % P
+    products = [z[i] * z[j] % P for i in range(circuit.columns) for j in range(i, circuit.columns)]
+    return proved_anyway(collection, report_id, np.array([[*digits, *products]], np.uint64))
+
+
+def beyond_the_ball(collection: Collection, report_id: bytes) -> Records:
+    """A corner of the box, with the slack of the edge of the ball; needs a radius."""
+    circuit = circuit_of(collection.plan)
+    assert isinstance(circuit, RowCircuit)
+    assert circuit.squared_radius is not None, "a collection with a radius expected"
+    box = RowCircuit(circuit.columns, circuit.least, circuit.high, moments=circuit.moments)
+    corner = box.witness(np.full((1, circuit.columns), circuit.high, np.int64))
+    slack = np.zeros((1, circuit.slack_digits), np.uint64)
+    return proved_anyway(
+        collection, report_id, np.concatenate([corner[:, : box.digits], slack, corner[:, box.digits :]], axis=1)
+    )
+
+
+def arbitrary_words(collection: Collection, report_id: bytes) -> Records:
+    """Words at random, with hashes that fit."""
+    words = Mersenne61().uniform(Stream.from_os(), (1, circuit_of(collection.plan).witness_words))
+    return proved_anyway(collection, report_id, words)
+
+
+def mauled_proof(collection: Collection, report_id: bytes) -> Records:
+    """A word of the proof is changed, which no hash covers."""
+    return _mauled(collection, honest(collection, report_id), -1)
+
+
+def mauled_share(collection: Collection, report_id: bytes) -> Records:
+    """A word of the witness share is changed, which its hash covers."""
+    return _mauled(collection, honest(collection, report_id), -circuit_of(collection.plan).words)
+
+
+def _mauled(collection: Collection, records: Records, word: int) -> Records:
+    last = len(records) - 1
+    content = np.frombuffer(records[last][HEADER_BYTES:], "<u8").copy()
+    content[word] = (int(content[word]) + 1) % P
+    report_id = records[last][:16]
+    return [*records[:-1], ReportFormat(collection, last).encode(report_id, content.tobytes())]
+
+
+def different_lists(collection: Collection, report_id: bytes) -> Records:
+    """Server 0 is given another hash of the last server's share than the others, and the one of its own share."""
+    records = honest(collection, report_id)
+    payload = bytearray(records[0][HEADER_BYTES:])
+    payload[-1] ^= 1  # the last byte of the last part
+    return [ReportFormat(collection, 0).encode(report_id, bytes(payload)), *records[1:]]
+
+
+def replayed(collection: Collection, report_id: bytes) -> Records:
+    """Somebody else's report under an id of one's own."""
+    victim = honest(collection, os.urandom(16))
+    return [
+        ReportFormat(collection, server).encode(report_id, record[HEADER_BYTES:])
+        for server, record in enumerate(victim)
+    ]
+
+
+def of_another_collection(collection: Collection, report_id: bytes) -> Records:
+    """A sound report, hashed for another collection."""
+    return proved_anyway(collection, report_id, witness_of(collection, _middle(collection)), bytes(32))
+
+
+DEEDS: dict[str, Callable[[Collection, bytes], Records]] = {
+    "out of range": out_of_range,
+    "wrong products": wrong_products,
+    "wrap-around": wrap_around,
+    "beyond the ball": beyond_the_ball,
+    "arbitrary words": arbitrary_words,
+    "mauled proof": mauled_proof,
+    "different lists": different_lists,
+    "mauled share": mauled_share,
+    "replayed": replayed,
+    "of another collection": of_another_collection,
+}
+AT_THE_DOOR = {"mauled share", "replayed", "of another collection"}
+OF_LISTS = {"different lists"}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run one of the clients."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("collection", type=Path)
+    parser.add_argument("--deed", choices=DEEDS, default="wrong products")
+    parser.add_argument("--count", type=int, default=1)
+    options = parser.parse_args(argv)
+    collection = Collection.load(options.collection)
+    for _ in range(min(options.count, MOST_REPORTS)):
+        for server, status in upload(collection, DEEDS[options.deed](collection, os.urandom(16))):
+            print(f"server {server}: {status}")
+
+
+if __name__ == "__main__":
+    main()
