@@ -34,6 +34,7 @@ from dpmpc.audit.system import MissingClients, RepeatedRelease, surrounded
 from dpmpc.bounds import Schema
 from dpmpc.coinpress.rounds import Round, covariance_round, mean_round
 from dpmpc.coinpress.summation import Servers
+from dpmpc.contributions import Logistic, Scores
 from dpmpc.mutual_information import AdditiveNoise, RandomProjection
 from dpmpc.noise import Gaussian
 from dpmpc.planning import ReleaseSpec, design
@@ -130,6 +131,15 @@ def second_moments(epsilon: float, delta: float, seed: int) -> AuditedMechanism:
     return Sums(task, ((1.0, 1.0, 1.0), (1.0, -1.0, -1.0)))
 
 
+def scores(epsilon: float, delta: float, seed: int) -> AuditedMechanism:
+    """Build the audit of a round of logistic scores: two cases that nobody expected, with opposite features."""
+    contribution = Scores(np.diag([1.0, 20.0]), [-60.0, 0.0], 12.0, Logistic())
+    wanted = {"contribution": contribution, "fractional_bits": 24, "simulation_seed": seed}
+    return Sums(
+        design(ReleaseSpec.of(Schema.unit(NAMES), CLIENTS, epsilon, delta, **wanted)), ((1.0, 1.0), (-1.0, 1.0))
+    )
+
+
 def mixed(epsilon: float, delta: float, seed: int, *, rows: int | None, protects: str = "party") -> AuditedMechanism:
     """Build the audit of two parties of two columns and one."""
     columns = (("a", "b"), ("c",))
@@ -201,6 +211,7 @@ MECHANISMS: Mapping[str, Factory] = {
     "rmgm-subject": functools.partial(mixed, rows=ROWS, protects="subject"),
     "coinpress-mean": coinpress_mean,
     "coinpress-covariance": coinpress_covariance,
+    "scores": scores,
     "additive-noise": lambda epsilon, delta, seed: NoisyEntry(epsilon),
     "random-projection": lambda epsilon, delta, seed: ProjectedEntry(epsilon),
 }

@@ -62,11 +62,21 @@ class EstimatorInRounds(Fitted, PrivateEstimator):
 
     Parameters
     ----------
+    epsilon, delta : float
+        Budget of all rounds together, 0 < delta < 1/n.
+    bounds : Schema, pair, dict, path or None
+        Public bounds of the features; None where they are already in [-1, 1]. The target has bounds of its own.
+    noise : {"discrete-gaussian"}
+        What rounds take: only of that is known here how rounds add up.
+    coalition : {"adaptive"}
+        Corrupt clients may be chosen at any time.
+    calibration : {"joint"}
+        Noise for a whole sum at once.
     rounds : int or "auto"
         Rounds of scores, 1 to 4, after the second moments that give the start. "auto" takes two, and a third where the
         first step was long; three for counts. All of them are paid from one budget.
     **options
-        The parameters of `PrivateEstimator`. The noise is discrete Gaussian.
+        The parameters of `PrivateEstimator`.
     """
 
     rounds: int | str = "auto"
@@ -118,7 +128,7 @@ class LogisticRegression(ClassifierMixin, EstimatorInRounds):  # type: ignore[mi
         The two labels; probabilities are those of the second. They are public. None takes those that occur, and then
         that both occur is taken to be public too.
     **options
-        The parameters of `EstimatorInRounds`. `bounds` are those of the features.
+        The parameters of `EstimatorInRounds`.
 
     Attributes
     ----------
@@ -234,7 +244,7 @@ class PoissonRegression(RegressorMixin, EstimatorInRounds):  # type: ignore[misc
     most : int
         Public upper bound of the counts; larger ones count as so many, and none below 0.
     **options
-        The parameters of `EstimatorInRounds`. `bounds` are those of the features.
+        The parameters of `EstimatorInRounds`.
 
     Attributes
     ----------
