@@ -60,7 +60,7 @@ def test_ridge_regression_among_three_servers():
     assert tuple(answer["coefficients"]) == DEMO_FEATURES
     assert list(answer["coefficients"].values()) == pytest.approx(list(fitted.coef_), rel=1e-12)
     assert answer["intercept"] == pytest.approx(fitted.intercept_, rel=1e-12)
-    assert 1 <= answer["approximation_factor"] < 0.6 * answer["trivial_factor"]
+    assert 1 <= answer["approximation_factor"] < 0.6 * answer["not_private"]["trivial_factor"]
 
 
 def test_low_rank_approximation_among_three_servers():
@@ -68,7 +68,7 @@ def test_low_rank_approximation_among_three_servers():
     fitted = LowRankApproximation(2).fit_release(release)
     found = np.array([list(component.values()) for component in answer["components"]])
     assert found == pytest.approx(fitted.components_, rel=1e-12)
-    assert 0 <= answer["psi"] < 0.01 * answer["random_psi"]
+    assert 0 <= answer["not_private"]["psi"] < 0.01 * answer["not_private"]["random_psi"]
 
 
 def test_frequency_moments_among_three_servers():
