@@ -39,7 +39,8 @@ nitpick_ignore_regex = [
     (
         "py:class",
         r"dpmpc\.(baselines\.linear\.PrivateRidge|baselines\.low_rank\.PrivateComponents|coinpress\.estimators\.CoinPress"
-        r"|privacy\.guarantee\.Promise|storage\.Described|mutual_information\.estimators\.NoisyRegression"
+        r"|privacy\.guarantee\.Promise|storage\.(Described|Record)|estimators\.in_rounds\.Fitted"
+        r"|mutual_information\.estimators\.NoisyRegression"
         r"|sketching\.sparse\.SparseMatrix"
         r"|contributions\.rows\._RowStatistic)",
     ),
