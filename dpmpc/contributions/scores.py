@@ -63,8 +63,8 @@ class ScoreSums(NamedTuple):
 class Scores(Contribution):
     """Score, outer product and curvature of a regression of the last column on the others.
 
-    Entries off the diagonals are multiplied by sqrt(2), so that L2 norms are Frobenius norms. With x = ``|v| / R``, a row
-    has the weight a = min(x, 1, kappa / x) in scores, of Mallows' type (Kuensch, Stefanski and Carroll 1989).
+    Entries off the diagonals are multiplied by sqrt(2), so that L2 norms are Frobenius norms. With x = ``|v| / R``, a
+    row has the weight a = min(x, 1, kappa / x) in scores, of Mallows' type (Kuensch, Stefanski and Carroll 1989).
 
     Parameters
     ----------
