@@ -11,13 +11,13 @@ import os
 import resource
 import shutil
 import signal
-import socket
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
 
+from bench.system.ports import free_ports
 from dpmpc.bounds import Schema
 from dpmpc.cli import main as cli
 from dpmpc.client import Client
@@ -136,15 +136,6 @@ def copied_or_linked(source, target):
     (os.link if os.path.getsize(source) > 1 << 20 else shutil.copy2)(source, target)
 
 
-def free_ports(count):
-    """Return ports of this machine that nobody listens on."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
-
-
 @dataclasses.dataclass
 class Ended:
     """How a server's process ended: exit status, negative for a signal, and what it wrote to standard error."""
@@ -153,7 +144,7 @@ class Ended:
     told: str
 
 
-def run(deployment, *, deeds=None, servers=None, options=(), only=None):
+def run(deployment, *, deeds=None, servers=None, options=(), only=None, seconds=PATIENCE):
     """Run `dpmpc release` for each server at once, with some deeds; return how they ended, by server."""
     chosen = range(len(deployment.collection.servers)) if servers is None else servers
     children = {}
@@ -165,7 +156,7 @@ def run(deployment, *, deeds=None, servers=None, options=(), only=None):
         child = PROCESSES.Process(target=_serve, args=(argv, str(log), (deeds or {}).get(server)))
         child.start()
         children[server] = child
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + seconds
     try:
         for child in children.values():
             child.join(max(0, end - time.monotonic()))
