@@ -303,12 +303,12 @@ def test_all_have_to_go_on_without_the_same_servers():
     """Party 1 has not been told, and waits for party 2 in vain."""
 
     def set_up(party, folder):
-        if party == 1:
-            settings = json.loads((folder / "party.json").read_text())
-            (folder / "party.json").write_text(json.dumps(settings | {"without": []}))
+        settings = json.loads((folder / "party.json").read_text())
+        changed = {"without": [], "connect_deadline": 1} if party == 1 else {"connect_deadline": 60}
+        (folder / "party.json").write_text(json.dumps(settings | changed))
 
     with pytest.raises(PartyMissing) as failure:
-        launch(ROBUST, 3, analyst=False, arguments={"threshold": 1}, without=[2], set_up=set_up, connect_deadline=1)
+        launch(ROBUST, 3, analyst=False, arguments={"threshold": 1}, without=[2], set_up=set_up)
     assert failure.value.party == 2
 
 

@@ -1,12 +1,8 @@
-"""The servers of a collection as processes of this machine, some of which do what they should not.
-
-A child of the fork server has everything imported already, so that a run takes a second and not ten.
-"""
+"""The servers of a collection as processes of this machine, some of which do what they should not."""
 
 import dataclasses
 import datetime
 import hashlib
-import multiprocessing
 import os
 import resource
 import shutil
@@ -35,9 +31,8 @@ from dpmpc.network.identity import write_identity
 from dpmpc.network.runtime import PartyRuntime
 from dpmpc.randomness import Stream
 from support.hostile import servers as servers_that_misbehave
+from support.processes import begin
 
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["dpmpc.collection.release_process", "dpmpc.specification", "dpmpc.cli.main"])
 HOUR, DAY = datetime.timedelta(hours=1), datetime.timedelta(days=1)
 MINIMUM, COUNT = 200, 210
 PATIENCE = 60
@@ -153,9 +148,7 @@ def run(deployment, *, deeds=None, servers=None, options=(), only=None, seconds=
         argv += ["--folder", str(deployment.folder(server)), "--out", str(deployment.out(server))]
         argv += ["--connect-deadline", "20", "--deadline", "20", *options, *(only or {}).get(server, ())]
         log = deployment.root / f"log-{server}"
-        child = PROCESSES.Process(target=_serve, args=(argv, str(log), (deeds or {}).get(server)))
-        child.start()
-        children[server] = child
+        children[server] = begin(_serve, argv, str(log), (deeds or {}).get(server))
     end = time.monotonic() + seconds
     try:
         for child in children.values():
