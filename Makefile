@@ -28,6 +28,9 @@ format: .venv/tested
 types: .venv/tested
 	$(BIN)/mypy
 
+# Tests start hundreds of processes, which would each compile the package again where the environment forbids to keep it.
+unit long coverage: export PYTHONDONTWRITEBYTECODE =
+
 unit: .venv/tested  ## two workers a core; the tests of a file stay together
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
 
