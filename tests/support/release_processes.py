@@ -35,7 +35,7 @@ from support.processes import begin
 
 HOUR, DAY = datetime.timedelta(hours=1), datetime.timedelta(days=1)
 MINIMUM, COUNT = 200, 210
-PATIENCE = 60
+PATIENCE = 120
 
 
 @dataclasses.dataclass

@@ -20,7 +20,7 @@ from dpmpc.network.party import Party
 from dpmpc.network.runtime import PartyRuntime
 from dpmpc.network.settings import PartySettings
 
-PATIENCE = 8
+PATIENCE = 60
 TASK = bytes(range(32))
 
 
@@ -140,6 +140,6 @@ def talk(folders, program, meddlers=None):
                 for link in links.values():
                     link.hang_up()
 
-        return await asyncio.wait_for(asyncio.gather(*map(one_party, folders)), 4 * PATIENCE)
+        return await asyncio.wait_for(asyncio.gather(*map(one_party, folders)), 2 * PATIENCE)
 
     return asyncio.run(everybody())
