@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rich.console import RenderableType
@@ -190,14 +190,28 @@ def refuse_options_of_mpyc(arguments: Sequence[str]) -> None:
             )
 
 
-def demonstration_options(doc: str, arguments: Sequence[str]) -> argparse.Namespace:
-    """Read the arguments of a program that is started by hand; `doc` is its module's docstring."""
+def demonstration_options(
+    doc: str, arguments: Sequence[str], more: Callable[[argparse.ArgumentParser], None] | None = None
+) -> argparse.Namespace:
+    """Read the arguments of a program that is started by hand.
+
+    Parameters
+    ----------
+    doc : str
+        Its module's docstring.
+    arguments : sequence of str
+        What was given.
+    more : callable, optional
+        Adds the program's own options to the parser.
+    """
     refuse_options_of_mpyc(arguments)
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("-M", "--servers", type=int, default=3, metavar="M")
     parser.add_argument("--clients", type=int, default=100_000)
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--delta", type=float, default=1e-7)
+    if more is not None:
+        more(parser)
     return parser.parse_args(arguments)
 
 

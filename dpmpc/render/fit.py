@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -40,11 +40,17 @@ TABLE_STYLE: dict[str, Any] = {
 
 
 def server_fields(report: RunStatistics) -> dict[str, Any]:
-    """Return one server's row of the JSON contract; a phase that it has not entered took no time."""
+    """Return one server's row of the JSON contract; a phase that it has not entered took no time.
+
+    What it spent on checking proofs is there if it checked any.
+    """
     read, transform, opening = (report.phases.get(name, PhaseCost()) for name in ("read", "transform", "open"))
+    verify = report.phases.get("verify")
+    checked = {} if verify is None else {"verify_s": verify.wall_s, "verify_bytes_sent": verify.bytes_sent}
     return {
         "server": report.server,
         "setup_s": report.setup_s,
+        **checked,
         "read_s": read.wall_s,
         "transform_s": transform.wall_s,
         "transform_cpu_s": transform.cpu_s,
@@ -112,9 +118,26 @@ def fit_fields(
     return {
         "model": model,
         **task_fields(run.release.task, features),
+        **proof_fields(run),
         "timing": _timing(run, run.servers, wall_s),
         "result": result,
     }
+
+
+def proof_fields(run: NetworkedRun) -> dict[str, Any]:
+    """Return "proofs" of the JSON object: what came of them, where clients proved what they shared."""
+    circuit = None if run.release.task.proofs is None else run.release.task.proofs.circuit
+    if circuit is None or run.refused is None:
+        return {}
+    found = {"accepted": run.release.clients, "refused": run.refused}
+    return {"proofs": {**found, "message_bytes": circuit.message_bytes, "words": circuit.words}}
+
+
+def proofs_text(accepted: int, refused: Mapping[str, int]) -> str:
+    """Say how many reports were accepted, and why others were not."""
+    total = accepted + sum(refused.values())
+    causes = ", ".join(f"{count:,} refused ({cause})" for cause, count in sorted(refused.items())) or "none refused"
+    return f"Proofs: {accepted:,} of {total:,} reports accepted, {causes}"
 
 
 def public_timing(run: NetworkedRun, *, wall_s: float) -> dict[str, Any]:
@@ -138,6 +161,7 @@ def fit_parts(run: NetworkedRun, result: Sequence[RenderableType], *, wall_s: fl
     seconds = f"clients {run.clients_s:.1f} s, servers {run.servers_s:.1f} s, everything {wall_s:.1f} s"
     return [
         release_text(run.release.task),
+        *([] if run.refused is None else [proofs_text(run.release.clients, run.refused)]),
         "",
         *result,
         "",
@@ -215,22 +239,28 @@ def values_table(title: str, names: Sequence[str], columns: dict[str, Sequence[f
 
 
 def servers_table(servers: Sequence[RunStatistics]) -> Grid:
-    """Return a table of time and bytes of each server; set-up apart, MB = 10^6 bytes at the socket, TLS included."""
+    """Return a table of time and bytes of each server; set-up apart, MB = 10^6 bytes at the socket, TLS included.
+
+    Where proofs were checked it has the seconds and the bytes sent of that, too.
+    """
     grid = Grid(
         title="Servers: seconds, set-up apart; MB = 10^6 bytes at the socket, TLS included",
         **TABLE_STYLE,
     )
-    headings = ("server", "setup", "time", "read", "transform", "open", "CPU", "sent MB", "recv MB", "RSS MB")
-    for heading in headings:
+    proved = any("verify" in report.phases for report in servers)
+    checked = ("verify",) if proved else ()
+    worked = (*checked, "read", "transform", "open")
+    traffic = ("sent MB", "recv MB", *(("verify MB",) if proved else ()))
+    for heading in ("server", "setup", "time", *worked, "CPU", *traffic, "RSS MB"):
         grid.add_column(heading, justify="right")
     for report in servers:
-        phases = (report.phases[name].wall_s for name in ("read", "transform", "open"))
+        phases = (report.phases.get(name, PhaseCost()).wall_s for name in worked)
+        verified = [report.phases.get("verify", PhaseCost()).bytes_sent] if proved else []
         seconds = (report.setup_s, report.total_s, *phases, report.cpu_s)
         grid.add_row(
             str(report.server),
             *(f"{value:.3f}" for value in seconds),
-            f"{report.bytes_sent / MEGABYTE:.4f}",
-            f"{report.bytes_received / MEGABYTE:.4f}",
+            *(f"{size / MEGABYTE:.4f}" for size in (report.bytes_sent, report.bytes_received, *verified)),
             f"{report.peak_rss_mb:.0f}",
         )
     total = sum(report.bytes_sent for report in servers)
