@@ -13,8 +13,8 @@ nothing of a row. The proofs hold if all servers follow the protocol: then one c
 5. *Lists.* They compare the lists of parts of all reports.
 6. *Messages.* Each evaluates its shares of witness and proof at r: c + 1 words for each report, to every other server.
 7. *Verdicts.* The messages add up to values that satisfy one equation if the report is well formed. If it is not, they
-   do with a probability below 2^-56. What fails is left out, counted by cause, and never opened.
-8. *Sum.* Each server adds up its shares of what the accepted reports hold, adds noise, and shows the sum to the analyst.
+   do with a probability of about 2^-56. What fails is left out, counted by cause, and never opened.
+8. *Sum.* Each server adds up its shares of what the accepted reports hold, adds noise, and sends that to the analyst.
 
 Steps 1 and 2 are `dpmpc.client`; steps 3 to 7 `dpmpc.collection.run_proofs`, on `dpmpc.collection.verification`, which
 a real collection goes through too; step 8 is `linear_transform`. This module has the liars: what they do stands in

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from dpmpc import errors
 from dpmpc.collection.report_ids import ID_BYTES, as_strings
 from dpmpc.errors import BatchMismatch, DpmpcError, InconsistentShares, MalformedFrame, ProtocolFailure
-from dpmpc.network.announcing import announce, announce_bytes, settle
+from dpmpc.network.announcing import FLUSH_SECONDS, announce, announce_bytes, settle
 from dpmpc.network.coins import COIN_BYTES, exchange_bytes, exchange_coins, toss_of
 from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.party import Party
@@ -93,8 +93,10 @@ async def unless_refused(party: Party, step: Callable[[], Result]) -> Result:
         return result
     await settle(party)  # all refuse, or somebody told different servers different things
     party.runtime.foresee(own or told[0])
-    if party.analyst is None:  # who waits for sums, not for a farewell, and notices that the links are gone
+    if party.analyst is None:
         await party.runtime.shutdown()
+    else:  # who waits for sums, not for a farewell, and notices that the links are gone
+        await asyncio.sleep(FLUSH_SECONDS)
     raise own or told[0]
 
 

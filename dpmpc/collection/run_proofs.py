@@ -10,9 +10,9 @@ query point is a file of the folder, made before anything is sent and never repl
 4. The reports that are accepted are the batch: the task of so many clients takes the place of the first one, and each
    server reads its outputs as a share of the sums.
 
-Promised: what `dpmpc.collection.verification` promises, as long as no folder is copied; a run on a folder whose point is
-written down is refused, whether or not the first one came to an end. Not promised: anything about rows that the process
-that plays all the clients leaves out or makes up.
+Promised: what `dpmpc.collection.verification` promises, as long as no folder is copied; a run on a folder whose point
+is written down is refused, whether or not the first one came to an end. Not promised: anything about rows that the
+process that plays all the clients leaves out or makes up.
 """
 
 from __future__ import annotations
@@ -168,13 +168,13 @@ def use_point(folder: Path, toss: bytes) -> None:
     GuaranteeError
         If a point is written down already: messages at two points would give rows away.
     """
-    path = folder / POINT_FILE
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        descriptor = os.open(folder / POINT_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         raise GuaranteeError(
-            f"query point: {path} is there, no such file expected: the proofs of these reports were checked in an "
-            "earlier run, and messages at a second point would give rows away. Have the clients make new reports"
+            f"query point: one given in the file {POINT_FILE!r} of this server's folder, no such file expected: the "
+            "proofs of these reports were checked in an earlier run, and messages at a second point would give rows "
+            "away. Have the clients make new reports"
         ) from None
     with open(descriptor, "wb") as file:
         file.write(toss.hex().encode() + b"\n")
