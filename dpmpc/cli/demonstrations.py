@@ -19,7 +19,15 @@ from dpmpc.estimators import FrequencyMoment, LowRankApproximation, RidgeRegress
 from dpmpc.networked import NetworkedRun, Run
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.privacy import Guarantee
-from dpmpc.render.fit import TABLE_STYLE, byte_fields, guarantee_text, release_text, servers_table, values_table
+from dpmpc.render.fit import (
+    TABLE_STYLE,
+    byte_fields,
+    guarantee_text,
+    proofs_tables,
+    release_text,
+    servers_table,
+    values_table,
+)
 from dpmpc.tables import Table
 from dpmpc.task import Task
 
@@ -217,7 +225,8 @@ def demonstration_options(
 
 def print_run(found: Sequence[RenderableType], task: Task, guarantee: Guarantee, done: Run) -> None:
     """Print what was released, what was found, what is promised, and what each server spent."""
-    print_result([release_text(task), "", *found, "", guarantee_text(guarantee), servers_table(done.servers)])
+    costs = [servers_table(done.servers), *proofs_tables(done.servers)]
+    print_result([release_text(task), "", *found, "", guarantee_text(guarantee), *costs])
 
 
 def print_unopened_run(found: Sequence[RenderableType], task: Task, done: Run) -> None:

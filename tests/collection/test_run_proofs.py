@@ -172,6 +172,14 @@ def test_a_run_that_breaks_after_the_mark_is_not_repeated(keys, tmp_path, monkey
     assert all(isinstance(one, GuaranteeError) for one in checked(folders, plan))
 
 
+def test_liars_alone_leave_too_few_and_all_say_how_many(keys, tmp_path):
+    plan = task()
+    lies = proved_reports.reports(plan, rows(), np.zeros(CLIENTS, np.intp))
+    for result in checked(folders_for(keys, tmp_path, lies, plan), plan):
+        assert isinstance(result, TooFewClients)
+        assert f"clients: 0 given, at least 1 expected by the sketch; {CLIENTS} refused: {FALSE_PROOF}" in str(result)
+
+
 def test_a_point_is_never_replaced(tmp_path):
     use_point(tmp_path, bytes(32))
     with pytest.raises(GuaranteeError, match="query point: one given in the file 'query-point'") as refused:
@@ -192,7 +200,7 @@ def test_files_that_are_not_those_of_the_task_are_refused(keys, tmp_path, damage
         FileShare.create(ids_file(folder), (CLIENTS, 2))
     else:
         ids_file(folder).unlink()
-    with pytest.raises(InputError if damage == "nothing" else BatchMismatch, match="share|ids"):
+    with pytest.raises(InputError if damage == "nothing" else BatchMismatch, match=r"share|ids"):
         RunReports(folder, plan, 0)
 
 

@@ -261,7 +261,7 @@ def test_clients_of_a_collection_prove_what_they_share_unless_that_cannot_be(ent
     assert "--no-proved" not in str(asked.value)
     with pytest.raises(InputError, match=r"'mersenne61' expected with proofs.*--no-proved\) it could be"):
         collected(entries, ring="ring64")
-    with pytest.raises(InputError, match="'mersenne61' expected with proofs, or none$"):
+    with pytest.raises(InputError, match=r"'mersenne61' expected with proofs, or none$"):
         collected(entries, ring="ring64", proved=True)
     with pytest.raises(InputError, match=r"ring: 'ring8' given(?!.*--no-proved)"):
         collected(entries, ring="ring8")

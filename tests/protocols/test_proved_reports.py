@@ -1,8 +1,10 @@
 """Runs among real processes whose clients prove what they share, and the program that shows them with liars."""
 
+import asyncio
 import re
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +12,7 @@ import pytest
 
 from dpmpc import networked, simulation
 from dpmpc.bounds import Schema
-from dpmpc.errors import InputError, TooFewClients
-from dpmpc.network.launch import launch
+from dpmpc.errors import InputError
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.protocols import linear_transform, proved_reports
 from dpmpc.randomness import Stream
@@ -30,7 +31,14 @@ def rows():
     return np.random.default_rng(1).uniform(-0.6, 0.6, (CLIENTS, 3))
 
 
-@pytest.mark.parametrize("sketch", [{}, {"sketch": "osnap", "rows": 8, "sparsity": 2}], ids=["sum", "osnap"])
+@pytest.mark.parametrize(
+    "sketch",
+    [
+        {},
+        pytest.param({"sketch": "osnap", "rows": 8, "sparsity": 2}, marks=pytest.mark.long("of sketches, too")),
+    ],
+    ids=["sum", "osnap"],
+)
 def test_a_proved_run_opens_what_the_same_run_without_proofs_opens(sketch):
     """The exact integers of the proofs, the same noise: the sums agree to the last digit."""
     plan = task(**sketch)
@@ -39,7 +47,6 @@ def test_a_proved_run_opens_what_the_same_run_without_proofs_opens(sketch):
     np.testing.assert_array_equal(done.release.sums, expected.sums)
     assert done.release.task.digest == plan.digest
     assert done.refused == {}
-    assert simulation.run(task(proved=False), rows(), stream=Stream.from_seed(6)).clients == CLIENTS
     messages = 2 * CLIENTS * plan.proofs.circuit.message_bytes
     for server in done.servers:
         assert set(server.phases) == {"verify", "read", "transform", "open"}
@@ -49,35 +56,26 @@ def test_a_proved_run_opens_what_the_same_run_without_proofs_opens(sketch):
     assert "verify" not in done.analyst.phases
 
 
-def test_a_run_without_proofs_has_no_counts():
-    done = networked.run(task(proved=False), rows(), stream=Stream.from_seed(6))
-    assert done.refused is None
-
-
-@pytest.mark.parametrize("server", [0, 2])
-def test_a_share_that_is_not_the_tasks_ends_the_run_for_all(server):
+def test_a_share_that_is_not_the_tasks_ends_the_run_for_all():
     """The analyst does not wait for a verdict that never comes."""
     plan = task()
 
     def place(folders):
         networked.clients(plan, rows())(folders)
-        FileShare.create(networked.share_file(folders[server]), (CLIENTS, 1, 3))
+        FileShare.create(networked.share_file(folders[1]), (CLIENTS, 1, 3))
 
     with pytest.raises(Exception, match=r"share: shape \(500, 1, 3\) given"):
         networked.run_servers(plan, place, deadline=60)
 
 
-def test_liars_only_leave_too_few():
-    plan = task(sketch="osnap", rows=8, sparsity=2)
-    moments = task()
+def test_liars_leave_a_ball():
     told = np.zeros(CLIENTS, np.intp)
-    with pytest.raises(InputError, match="second moments in a ball expected"):
-        next(proved_reports.reports(plan, rows(), told))
-    with pytest.raises(TooFewClients, match=r"clients: 0 given, at least 1 expected .*500 refused: false proof"):
-        networked.run_servers(moments, networked.stored_reports(moments, proved_reports.reports(moments, rows(), told)))
+    for other in ({"sketch": "osnap", "rows": 8, "sparsity": 2}, {"radius": None}):
+        with pytest.raises(InputError, match="second moments in a ball expected"):
+            next(proved_reports.reports(task(**other), rows(), told))
 
 
-@pytest.mark.parametrize("servers", [3, 5])
+@pytest.mark.parametrize("servers", [3, pytest.param(5, marks=pytest.mark.long("every number of servers"))])
 def test_the_program_leaves_the_liars_out(servers):
     argv = [sys.executable, str(PROGRAM), f"-M{servers}", "--clients", "2000", "--liars", ".035"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=SECONDS, check=False)
@@ -88,14 +86,15 @@ def test_the_program_leaves_the_liars_out(servers):
     assert f"10 refused (wrong hash, says server {servers - 1})" in said
     phi = re.search(r"honest rows: (\S+) with proofs, (\S+) without, .* trivial predictor (\S+)", said)
     with_proofs, without, trivial = map(float, phi.groups())
-    assert with_proofs < trivial < without
-    assert "verify MB" in said
+    assert with_proofs < 0.3 * trivial
+    assert without > 0.9 * trivial
+    assert "Of these to check proofs" in said
     assert "(1, 1e-07)-differential privacy for each of 1,930 clients" in said
 
 
 @pytest.mark.parametrize("share", ["-0.1", "1.5", "nan"])
 def test_a_share_of_liars_that_is_none_is_refused(share):
-    with pytest.raises(InputError, match="liars: .* given, a share of the clients from 0 to 1 expected"):
+    with pytest.raises(InputError, match=r"liars: .* given, a share of the clients from 0 to 1 expected"):
         proved_reports.liars_among(100, float(share))
 
 
@@ -107,13 +106,12 @@ def test_lies_take_turns():
 
 
 def test_a_sketch_alone_of_a_task_with_proofs_is_refused():
+    plan = task()
+    arguments = {"task": plan.to_dict(), "threads": 1}
+    settings = types.SimpleNamespace(arguments=arguments, task_digest=plan.digest, servers=3, task=plan.digest.hex())
+    party = types.SimpleNamespace(runtime=types.SimpleNamespace(settings=settings))
     with pytest.raises(InputError, match="task: one with proofs given, which servers have to check together"):
-        launch(
-            "network_programs.unchecked_transform",
-            3,
-            arguments={"task": task().to_dict(), "threads": 1},
-            task=task().digest,
-        )
+        asyncio.run(linear_transform.sketch_alone(party, plan))
 
 
 @pytest.mark.parametrize(
@@ -126,9 +124,6 @@ def test_a_sketch_alone_of_a_task_with_proofs_is_refused():
     ],
 )
 def test_an_analyst_checks_what_the_servers_tell(told, expected):
-    import asyncio
-    import types
-
     class Runtime:
         async def receive_frame(self, sender, kind, content):
             return types.SimpleNamespace(raw=told[sender])
