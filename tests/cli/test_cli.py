@@ -14,6 +14,8 @@ import pytest
 import dpmpc
 from dpmpc.bounds import Schema
 from dpmpc.cli.main import main, parser
+from dpmpc.contributions import SecondMoments
+from dpmpc.proving import proved
 from dpmpc.release import Release
 from dpmpc.tables import Table, write_csv
 from support.command_inputs import BOUNDS, BUDGET, NAMES, run
@@ -72,15 +74,17 @@ def test_fit_with_proofs_says_what_they_came_to_and_cost(data, tmp_path, capsys)
     status, printed, _ = run(capsys, *argv, "--proved", "--json", "--out", out)
     assert status == 0
     fields = json.loads(printed)
-    assert fields["proofs"] == {"accepted": 3000, "refused": {}, "message_bytes": 104, "words": 49}
+    circuit = proved(SecondMoments(), 3, 9).circuit
+    size = {"message_bytes": circuit.message_bytes, "words": circuit.words}
+    assert fields["proofs"] == {"accepted": 3000, "refused": {}, **size}
     assert fields["sketch"]["statistic"] == "proved-second-moments"
     for server in fields["timing"]["per_server"]:
         assert server["verify_s"] > 0
-        assert 2 * 3000 * 104 < server["verify_bytes_sent"] < server["bytes_sent"]
+        assert 2 * 3000 * circuit.message_bytes < server["verify_bytes_sent"] < server["bytes_sent"]
     assert "refused" not in fields["result"]
     text = (out / "report.txt").read_text()
     assert "Proofs: 3,000 of 3,000 reports accepted, none refused" in text
-    assert "verify MB" in text
+    assert "Of these to check proofs" in text
     page = (out / "report.html").read_text()
     assert "check proofs, s" in page
     assert "server to each other server, to check proofs" in page
