@@ -6,7 +6,8 @@ Paper: Burkhardt et al. 2025, Algorithm 1. A client
 2. encodes it as integers,
 3. makes one copy for each of its rows in the sketch, and adds fresh noise to each copy (or sends one noisy copy, or one
    without noise, as the task says: `dpmpc.privacy.noising`),
-4. splits the copies into shares, one per server.
+4. splits the copies into shares, one per server; where the task asks for proofs, together with one that what is shared
+   is a well-formed row (`Client.prove`).
 
 The noise of one client is too small to protect it; the noise of all that meet in a row of the sketch is what the
 guarantee counts. `Client` verifies the task before it randomizes anything: it does not trust a server
@@ -21,6 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.errors import InputError
+from dpmpc.proved_reports import circuit_of, scheme_of, statement_of
+from dpmpc.proving import ProvedShares, Prover
 from dpmpc.randomness import Stream, require_secret
 from dpmpc.sharing import AdditiveSharing, ArrayShare, FileShare, Masks, SeededShare, Share, in_parallel
 from dpmpc.task import Task
@@ -87,6 +90,45 @@ class Client:
     def report(self, rows: NDArray[np.float64]) -> list[NDArray[np.uint64]]:
         """Randomize rows and split them: one array of shares for each server."""
         return self.task.scheme.split(self.randomize(rows), stream=self.stream)
+
+    def witnesses(self, rows: NDArray[np.float64], *, first: int = 0) -> NDArray[np.uint64]:
+        """Clip, normalise and encode rows as what is proved of them (m, words), still secret.
+
+        Raises
+        ------
+        InputError
+            If the task asks for no proofs.
+        """
+        statement = statement_of(self.task)
+        return statement.witness(statement.encode(self.task.schema.normalise(rows, first=first)))
+
+    def prove(
+        self, rows: NDArray[np.float64], ids: NDArray[np.uint8], collection: bytes, *, first: int = 0
+    ) -> list[ProvedShares]:
+        """Share rows (m, p) and prove that they are well formed.
+
+        Parameters
+        ----------
+        rows : ndarray of float64, shape (m, p)
+            In the units of the schema.
+        ids : ndarray of uint8, shape (m, 16)
+            Of the reports.
+        collection : bytes
+            What the proofs are bound to, 32 bytes.
+        first : int
+            Rows that came before these, which errors count.
+
+        Returns
+        -------
+        list of ProvedShares
+            One for each server.
+        """
+        return self.share(self.witnesses(rows, first=first), ids, collection)
+
+    def share(self, witnesses: NDArray[np.uint64], ids: NDArray[np.uint8], collection: bytes) -> list[ProvedShares]:
+        """Share witnesses, true or not, with the proofs that the prover computes of them; see `prove`."""
+        prover = Prover(circuit_of(self.task), scheme_of(self.task), collection)
+        return prover.reports(witnesses, ids, self.stream)
 
 
 def share_batch(

@@ -7,6 +7,11 @@ nobody: it writes what parties on hosts of their own are started from.
 
 What the parties do is said by the program that they run. Programs are started by name: by default
 `dpmpc.protocols.linear_transform`, which opens the noisy sketch and ends there.
+
+Where the task asks for proofs, clients share proved reports, each with an id, and the servers leave out those whose
+proofs do not hold (`dpmpc.collection.run_proofs`). The process that plays all the clients could leave out rows itself;
+proofs protect the servers' sums once the clients are others. The proofs of what lies in a server's folder are checked
+once: a second run on a folder, or on a copy of it, is refused or would give rows away.
 """
 
 from __future__ import annotations
@@ -15,19 +20,22 @@ import dataclasses
 import functools
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.client import share_batch
+from dpmpc.client import Client, share_batch
 from dpmpc.errors import InputError
 from dpmpc.network.identity import Authority, pin
 from dpmpc.network.launch import FolderCallback, launch
 from dpmpc.network.meter import RunStatistics
 from dpmpc.network.settings import PartySettings, write_settings
+from dpmpc.proved_reports import circuit_of, rows_of
+from dpmpc.proving import ProvedShares
+from dpmpc.proving.joint import ID_BYTES
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
 from dpmpc.server import simulation_keys
@@ -36,6 +44,8 @@ from dpmpc.task import Task
 
 PROGRAM = "dpmpc.protocols.linear_transform"
 RELEASE_FILE = "release.dpmpc"
+REFUSED = "refused"  # what a program's answer calls the counts of reports that were left out
+_PROVED_AT_ONCE = 1 << 22  # words of the records that are proved at once
 
 Placement = Callable[[Sequence[Path]], None]
 
@@ -76,10 +86,20 @@ class NetworkedRun(Run):
 
     release: Release
 
+    @property
+    def refused(self) -> dict[str, int] | None:
+        """How many reports the servers left out because of their proofs, by cause; None where there are no proofs."""
+        return self.answer.get(REFUSED)
+
 
 def share_file(folder: Path) -> Path:
     """Where a server finds its share of the batch."""
     return folder / "share"
+
+
+def ids_file(folder: Path) -> Path:
+    """Where a server finds the ids of proved reports, two words each, in the order of its share."""
+    return folder / "ids"
 
 
 class RunOptions(TypedDict, total=False):
@@ -148,6 +168,9 @@ def clients(
     on_progress: Callable[[str, float], None] | None = None,
 ) -> Placement:
     """Return what plays all the clients and writes each server's share straight into its folder."""
+    tell = on_progress and functools.partial(on_progress, "clients")
+    if task.proofs is not None:
+        return stored_reports(task, proved_blocks(task, rows, stream=stream), progress=tell)
 
     def place(folders: Sequence[Path]) -> None:
         shares = share_batch(
@@ -156,7 +179,7 @@ def clients(
             stream=stream,
             storage=lambda server: FileShare.create(share_file(folders[server]), task.share_shape, task.encoding.ring),
             threads=threads,
-            progress=on_progress and functools.partial(on_progress, "clients"),
+            progress=tell,
         )
         for server, share in enumerate(shares):
             if not isinstance(share, FileShare):
@@ -171,6 +194,69 @@ def stored(shares: Sequence[Share]) -> Placement:
     def place(folders: Sequence[Path]) -> None:
         for server, share in enumerate(shares):
             save_share(share_file(folders[server]), share)
+
+    return place
+
+
+def proved_blocks(
+    task: Task, rows: NDArray[np.float64], *, stream: Stream | None = None
+) -> Iterator[list[ProvedShares]]:
+    """Play the clients of a task with proofs, block by block; in a block there are the shares of each server.
+
+    Parameters
+    ----------
+    task : Task
+        Whose clients prove what they share.
+    rows : ndarray of float64, shape (n, p)
+        One row per client, in the units of the schema.
+    stream : Stream, optional
+        Source of ids and shares, as in `Client`.
+    """
+    if rows.shape != (task.clients, len(task.schema)):
+        raise InputError(f"rows: shape {rows.shape} given, {(task.clients, len(task.schema))} expected by the task")
+    client = Client(task, stream)
+    step = max(1, _PROVED_AT_ONCE // circuit_of(task).words)
+    for first in range(0, task.clients, step):
+        block = rows[first : first + step]
+        ids = np.frombuffer(client.stream.bytes(ID_BYTES * len(block)), np.uint8).reshape(-1, ID_BYTES)
+        yield client.prove(block, ids, task.digest, first=first)
+
+
+def stored_reports(
+    task: Task, blocks: Iterable[Sequence[ProvedShares]], *, progress: Callable[[float], None] | None = None
+) -> Placement:
+    """Return what writes proved reports into the servers' folders, as many as the task has clients.
+
+    Parameters
+    ----------
+    task : Task
+        Whose clients prove what they share.
+    blocks : iterable
+        Of what `proved_blocks` yields, whoever made it.
+    progress : callable, optional
+        Called with the fraction done.
+    """
+
+    def place(folders: Sequence[Path]) -> None:
+        ids = [FileShare.create(ids_file(folder), (task.clients, 2)) for folder in folders[: task.trust.servers]]
+        files: list[FileShare] = []
+        done = 0
+        for shares in blocks:
+            rows = [rows_of(share) for share in shares]
+            if not files:
+                files = [
+                    FileShare.create(share_file(folder), (task.clients, *own.shape[1:]))
+                    for folder, own in zip(folders, rows, strict=False)
+                ]
+            block = slice(done, done + len(rows[0]))
+            for server, own in enumerate(rows):
+                ids[server][block] = np.ascontiguousarray(shares[server].ids).view("<u8")
+                files[server][block] = own
+            done = block.stop
+            if progress is not None:
+                progress(done / task.clients)
+        if done != task.clients:
+            raise InputError(f"blocks: {done} reports given, {task.clients} expected by the task")
 
     return place
 
@@ -318,4 +404,5 @@ def _told(task: Task, stream: Stream | None, threads: int, arguments: Mapping[st
 def transform_allowance(task: Task, slowest: float = 50e6) -> float:
     """Seconds that a server which handles only `slowest` bytes a second needs for its share."""
     clients, copies, width = task.share_shape
-    return 8 * clients * copies * width / slowest
+    words = copies * width if task.proofs is None else circuit_of(task).words
+    return 8 * clients * words / slowest

@@ -13,6 +13,9 @@ Before step 2 every party, the analyst too, compares the task with the digest in
 guarantee and the overflow proof (`verified_task`). A server that finds another task, or one whose noise does not give
 what it promises, ends with a typed error: it has read no share and sent nothing.
 
+Where the task asks for proofs, clients share proved reports. The servers then check them before step 2, leave out those
+that are not well formed, and tell the analyst how many (`dpmpc.collection.run_proofs`, `proved_reports`).
+
 `main` is what one party runs; `dpmpc.networked.run` plays all the clients and starts the parties. The other programs
 of this folder take their servers' and the analyst's steps from here, and go on with the release: `open_then` is what
 one party of theirs runs, `import_estimators` how its analyst gets ready.
@@ -36,27 +39,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.analyst import open_sums
-from dpmpc.errors import InputError, SimulationOnly
+from dpmpc.errors import BatchMismatch, InputError, MalformedFrame, SimulationOnly
 from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.party import Party
 from dpmpc.network.settings import SETTINGS_FILE, PartySettings
-from dpmpc.networked import RELEASE_FILE, run, share_file
+from dpmpc.networked import REFUSED, RELEASE_FILE, run, share_file
 from dpmpc.release import Release
 from dpmpc.server import transform
-from dpmpc.sharing import open_share
+from dpmpc.sharing import Share, open_share
 from dpmpc.task import Task
+from dpmpc.untrusted import ReadError, read_json
 
 
 def prepare(settings: PartySettings) -> None:
     """Verify the task while clients are at work, before any other party is contacted."""
-    _agreed_task(settings)
+    if _agreed_task(settings).proofs is not None:
+        importlib.import_module("dpmpc.collection.run_proofs")
 
 
 async def main(party: Party) -> dict[str, Any]:
     """Run one party: the analyst, or a server."""
-    task = verified_task(party)
-    await (analyst if party.pid == party.analyst else server)(party, task)
-    return {}
+    return await open_then(party, lambda arguments, release: {})
 
 
 async def open_then(party: Party, conclude: Callable[[Mapping[str, Any], Release], dict[str, Any]]) -> dict[str, Any]:
@@ -74,9 +77,10 @@ async def open_then(party: Party, conclude: Callable[[Mapping[str, Any], Release
     if party.pid != party.analyst:
         await server(party, task)
         return {}
-    release = await analyst(party, task)
+    release, refused = await analyst(party, task)
     with party.meter.phase("fit"):
-        return conclude(party.arguments, release)
+        answer = conclude(party.arguments, release)
+    return answer if task.proofs is None else {**answer, REFUSED: refused}
 
 
 def import_estimators(settings: PartySettings) -> None:
@@ -145,7 +149,10 @@ def _simulation_keys(settings: PartySettings) -> list[bytes | None]:
 
 async def server(party: Party, task: Task) -> None:
     """Step 2 and 3 of a server: sketch the shares alone, then send the result to the analyst."""
-    sums = await sketch_alone(party, task)
+    if task.proofs is None:
+        sums = await sketch_alone(party, task)
+    else:
+        sums = await sketch_proved(party, task)
     assert party.analyst is not None
     with party.meter.phase("open"):
         await party.runtime.send_frame(party.analyst, party.runtime.frame(Kind.SHARE, sums))
@@ -154,11 +161,33 @@ async def server(party: Party, task: Task) -> None:
 async def sketch_alone(party: Party, task: Task) -> NDArray[np.uint64]:
     """Step 2 of a server: return its share (k, width) of the noisy sketch.
 
-    A task that `verified_task` has not returned is refused before the share is read.
+    A task that `verified_task` has not returned is refused before the share is read, and one whose proofs would have to
+    be checked first.
     """
+    _require_verified(party, task)
+    if task.proofs is not None:
+        raise InputError("task: one with proofs given, which servers have to check together; one without expected")
+    return await _transformed(party, task, open_share(share_file(party.folder), task.encoding.ring))
+
+
+async def sketch_proved(party: Party, task: Task) -> NDArray[np.uint64]:
+    """Step 2 of a server where clients prove: check the proofs, tell the analyst, and sketch what is accepted."""
+    from dpmpc.collection.run_proofs import check_run  # no server of a run without proofs needs it
+
+    _require_verified(party, task)
+    checked = await check_run(party, task)
+    assert party.analyst is not None
+    told = msgspec.json.encode(Proofs(checked.task.clients, checked.refused))
+    await party.runtime.send_frame(party.analyst, party.runtime.frame(Kind.VERDICT, told))
+    return await _transformed(party, checked.task, checked.share)
+
+
+def _require_verified(party: Party, task: Task) -> None:
     if task.digest != verified_task(party).digest:
         raise InputError("task: another given than the one that this party has verified, that of its settings expected")
-    share = open_share(share_file(party.folder), task.encoding.ring)
+
+
+async def _transformed(party: Party, task: Task, share: Share) -> NDArray[np.uint64]:
     key = _simulation_keys(party.runtime.settings)[party.pid]
     return await asyncio.to_thread(  # the event loop goes on noticing when a peer is lost
         transform,
@@ -171,8 +200,34 @@ async def sketch_alone(party: Party, task: Task) -> NDArray[np.uint64]:
     )
 
 
-async def analyst(party: Party, task: Task) -> Release:
-    """Step 3 of the analyst: receive one transformed share from each server, open the sum, and keep it in a file."""
+class Proofs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the servers have found out about the proofs, as each of them tells the analyst.
+
+    Parameters
+    ----------
+    accepted : int
+        How many reports are summed.
+    refused : dict
+        How many others there are, by cause.
+    """
+
+    accepted: int
+    refused: dict[str, int]
+
+
+async def analyst(party: Party, task: Task) -> tuple[Release, dict[str, int]]:
+    """Step 3 of the analyst: receive one transformed share from each server, open the sum, and keep it in a file.
+
+    Returns
+    -------
+    Release
+        Of the clients whose reports were accepted, which without proofs are all.
+    dict
+        How many reports the servers left out because of their proofs, by cause.
+    """
+    refused: dict[str, int] = {}
+    if task.proofs is not None:
+        task, refused = await accepted_task(party, task)
     shape = (task.sketch.rows, task.width)
     with party.meter.phase("open"):
         frames = [
@@ -182,7 +237,35 @@ async def analyst(party: Party, task: Task) -> Release:
     await party.runtime.shutdown()  # no server waits for what is left to do
     release = open_sums(task, [frame.words for frame in frames])
     release.save(party.folder / RELEASE_FILE)
-    return release
+    return release, refused
+
+
+async def accepted_task(party: Party, task: Task) -> tuple[Task, dict[str, int]]:
+    """Hear from every server how many reports are accepted; return the task of so many, and the others by cause.
+
+    Raises
+    ------
+    MalformedFrame, BatchMismatch
+        If a server tells no such thing, or another thing than the first one.
+    """
+    from dpmpc.collection.run_proofs import task_of
+
+    told = []
+    for sender in range(party.servers):
+        frame = await party.runtime.receive_frame(sender, Kind.VERDICT, ContentType.BYTES)
+        try:
+            told.append(read_json(frame.raw, Proofs))
+        except ReadError as error:
+            raise MalformedFrame(f"party {sender} sent no valid VERDICT frame: {error}", sender) from error
+        if told[-1] != told[0]:
+            raise BatchMismatch(f"proofs: server {sender} found {told[-1]}, server 0 {told[0]}")
+    found = told[0]
+    if (
+        found.accepted + sum(found.refused.values()) != task.clients
+        or min((found.accepted, *found.refused.values())) < 0
+    ):
+        raise BatchMismatch(f"proofs: {found} told, numbers that make {task.clients} clients in all expected")
+    return task_of(task, found.accepted, found.refused), found.refused
 
 
 def demonstrate(arguments: Sequence[str]) -> None:

@@ -22,6 +22,7 @@ LAYERS = (
     ("specification",),
     ("privacy",),
     ("task",),
+    ("proved_reports",),
     ("client", "server", "release"),
     ("analyst", "cluster"),
     ("simulation",),

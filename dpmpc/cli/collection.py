@@ -68,9 +68,9 @@ def add_commands(commands: Any) -> None:
     )
     collection.add_argument(
         "--proved",
-        action="store_true",
-        help="clients prove that what they share is well formed, and servers leave out what is not; needs additive "
-        "shares and noise by servers",
+        action=argparse.BooleanOptionalAction,
+        help="clients prove that what they share is well formed, and servers leave out what is not; the default with "
+        "additive shares and noise by servers, and refused with others",
     )
     collection.add_argument("--authenticated", action="store_true", help="only clients of a roster, each once")
     add_release_options(collection, collected=True)
@@ -198,6 +198,12 @@ def _collection(options: argparse.Namespace) -> None:
                 f"expires: nothing is uploaded or released after that (dpmpc identity --days)",
                 file=sys.stderr,
             )
+    if not collection.proved:
+        print(
+            "dpmpc collection: no proofs, so that one client which shares arbitrary words can spoil the release "
+            "(docs/security.md, threat 15)",
+            file=sys.stderr,
+        )
     if collection.plan.noising.by == "clients":
         print(f"dpmpc collection: {_of_clients_noise(collection)}", file=sys.stderr)
 
@@ -250,7 +256,7 @@ def _described(collection: Any, path: str) -> Iterator[str]:
     if collection.proved:
         yield f"proofs: clients prove that a report is well formed; {soundness(collection, collection.largest_batch)}"
     else:
-        yield "proofs: none; one client that shares arbitrary words can spoil the release (docs/security.md, threat 14)"
+        yield "proofs: none; one client that shares arbitrary words can spoil the release (docs/security.md, threat 15)"
 
 
 def _roster(options: argparse.Namespace) -> None:

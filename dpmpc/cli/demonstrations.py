@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rich.console import RenderableType
@@ -19,7 +19,15 @@ from dpmpc.estimators import FrequencyMoment, LowRankApproximation, RidgeRegress
 from dpmpc.networked import NetworkedRun, Run
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.privacy import Guarantee
-from dpmpc.render.fit import TABLE_STYLE, byte_fields, guarantee_text, release_text, servers_table, values_table
+from dpmpc.render.fit import (
+    TABLE_STYLE,
+    byte_fields,
+    guarantee_text,
+    proofs_tables,
+    release_text,
+    servers_table,
+    values_table,
+)
 from dpmpc.tables import Table
 from dpmpc.task import Task
 
@@ -190,20 +198,35 @@ def refuse_options_of_mpyc(arguments: Sequence[str]) -> None:
             )
 
 
-def demonstration_options(doc: str, arguments: Sequence[str]) -> argparse.Namespace:
-    """Read the arguments of a program that is started by hand; `doc` is its module's docstring."""
+def demonstration_options(
+    doc: str, arguments: Sequence[str], more: Callable[[argparse.ArgumentParser], None] | None = None
+) -> argparse.Namespace:
+    """Read the arguments of a program that is started by hand.
+
+    Parameters
+    ----------
+    doc : str
+        Its module's docstring.
+    arguments : sequence of str
+        What was given.
+    more : callable, optional
+        Adds the program's own options to the parser.
+    """
     refuse_options_of_mpyc(arguments)
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("-M", "--servers", type=int, default=3, metavar="M")
     parser.add_argument("--clients", type=int, default=100_000)
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--delta", type=float, default=1e-7)
+    if more is not None:
+        more(parser)
     return parser.parse_args(arguments)
 
 
 def print_run(found: Sequence[RenderableType], task: Task, guarantee: Guarantee, done: Run) -> None:
     """Print what was released, what was found, what is promised, and what each server spent."""
-    print_result([release_text(task), "", *found, "", guarantee_text(guarantee), servers_table(done.servers)])
+    costs = [servers_table(done.servers), *proofs_tables(done.servers)]
+    print_result([release_text(task), "", *found, "", guarantee_text(guarantee), *costs])
 
 
 def print_unopened_run(found: Sequence[RenderableType], task: Task, done: Run) -> None:

@@ -7,11 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from dpmpc.cli.options import (
-    add_run_options,
-    add_task_options,
-    task_choices,
-)
+from dpmpc.cli.options import add_proved, add_run_options, add_task_options, task_choices
 from dpmpc.cli.output import OUTPUTS, new_directory, print_result, progress, write_outputs
 from dpmpc.errors import InputError
 
@@ -49,6 +45,7 @@ def add_commands(commands: Any) -> None:
     )
     fit.add_argument("--out", metavar="DIR", help="write release, result and report to a new directory")
     _add_model_options(fit)
+    add_proved(fit)
     add_task_options(fit)
     add_run_options(fit)
     fit.set_defaults(run=_fit)
@@ -99,7 +96,7 @@ def _fit(options: argparse.Namespace) -> None:
     analysis.check(table)
     public = schema(given, table.names)
     warn_of_bounds(public, table.values)
-    choices = analysis.choices(task_choices(options), public)
+    choices = analysis.choices({**task_choices(options), "proved": options.proved}, public)
     task = design(ReleaseSpec.of(public, len(table), options.epsilon, options.delta, **choices))
     networked, fields, parts = run_and_fit(task, table, options, analysis, began=began, compare=options.compare)
     if out is not None:
@@ -146,7 +143,7 @@ def run_and_fit(
     task: Any, table: Any, options: argparse.Namespace, analysis: Any, *, began: float, compare: bool
 ) -> tuple[Any, dict[str, Any], list[Any]]:
     """Run the model's program, and say what it found; with `compare` also beside what the data at hand would give."""
-    from dpmpc.networked import run
+    from dpmpc.networked import REFUSED, run
     from dpmpc.randomness import stream_for
     from dpmpc.render import fit as report
 
@@ -162,7 +159,7 @@ def run_and_fit(
             on_progress=on_progress,
         )
     analysis.fit(networked.release)
-    findings = analysis.judge(table, networked.answer)
+    findings = analysis.judge(table, {name: value for name, value in networked.answer.items() if name != REFUSED})
     wall_s = time.perf_counter() - began
     fields = report.fit_fields(
         networked,

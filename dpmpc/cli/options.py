@@ -76,6 +76,15 @@ def add_task_options(command: argparse.ArgumentParser) -> None:
     add_simulation_seed(command)
 
 
+def add_proved(command: argparse.ArgumentParser) -> None:
+    """Add the choice of proofs to a command whose servers are not those of a collection."""
+    command.add_argument(
+        "--proved",
+        action="store_true",
+        help="clients prove that what they share is well formed, as in a collection; needs --noise-by servers",
+    )
+
+
 def seconds(text: str) -> float:
     """Parse a longest time to wait, in seconds."""
     try:

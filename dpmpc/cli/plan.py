@@ -6,10 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from dpmpc.cli.options import (
-    add_task_options,
-    task_choices,
-)
+from dpmpc.cli.options import add_proved, add_task_options, task_choices
 from dpmpc.cli.output import print_result
 from dpmpc.errors import InputError
 
@@ -52,11 +49,7 @@ def add_commands(commands: Any) -> None:
     plan.add_argument("--days", type=float, default=30.0, help="how long shares are stored (default %(default)g)")
     plan.add_argument("--plot", metavar="FILE", help="draw the expected error over n and epsilon: .svg or .png")
     plan.add_argument("--json", action="store_true", help="print one JSON object")
-    plan.add_argument(
-        "--proved",
-        action="store_true",
-        help="clients prove what they share, as in `dpmpc collection --proved`; needs --noise-by servers",
-    )
+    add_proved(plan)
     add_task_options(plan)
     plan.set_defaults(run=_plan)
 

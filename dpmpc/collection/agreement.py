@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from dpmpc import errors
 from dpmpc.collection.report_ids import ID_BYTES, as_strings
 from dpmpc.errors import BatchMismatch, DpmpcError, InconsistentShares, MalformedFrame, ProtocolFailure
-from dpmpc.network.announcing import announce, announce_bytes, settle
+from dpmpc.network.announcing import FLUSH_SECONDS, announce, announce_bytes, settle
 from dpmpc.network.coins import COIN_BYTES, exchange_bytes, exchange_coins, toss_of
 from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.party import Party
@@ -93,7 +93,10 @@ async def unless_refused(party: Party, step: Callable[[], Result]) -> Result:
         return result
     await settle(party)  # all refuse, or somebody told different servers different things
     party.runtime.foresee(own or told[0])
-    await party.runtime.shutdown()
+    if party.analyst is None:
+        await party.runtime.shutdown()
+    else:  # who waits for sums, not for a farewell, and notices that the links are gone
+        await asyncio.sleep(FLUSH_SECONDS)
     raise own or told[0]
 
 
@@ -113,8 +116,9 @@ async def confirm(party: Party, digest: bytes, what: str) -> None:
 
 async def toss_coins(party: Party) -> bytes:
     """Toss with all others; check the coins once all are known to have heard the same."""
-    commitments, coins = await exchange_coins(party, Stream.from_os().bytes(COIN_BYTES), announce_bytes)
-    return await unless_refused(party, lambda: toss_of(party, commitments, coins))
+    coin, servers = Stream.from_os().bytes(COIN_BYTES), party.present
+    commitments, coins = await exchange_coins(party, coin, announce_bytes, servers)
+    return await unless_refused(party, lambda: toss_of(party, commitments, coins, servers))
 
 
 async def compare_told(party: Party, digests: Mapping[int, bytes], what: str) -> None:
@@ -127,7 +131,8 @@ async def compare_told(party: Party, digests: Mapping[int, bytes], what: str) ->
         since nobody can know.
     """
     own = b"".join(digests[server] for server in party.present)
-    for witness, told in zip(party.present, await exchange_bytes(party, Kind.DIGEST, own, len(own)), strict=True):
+    heard = await exchange_bytes(party, Kind.DIGEST, own, len(own), party.present)
+    for witness, told in zip(party.present, heard, strict=True):
         for at, server in enumerate(party.present):
             if told[32 * at : 32 * at + 32] != own[32 * at : 32 * at + 32]:
                 raise InconsistentShares(

@@ -43,8 +43,18 @@ CERTIFICATE_MEMBER = "certificate.json"
 LARGEST_CERTIFICATE = 2 * LARGEST_PUBLIC  # bytes: it repeats what is public, and has the variance of every row
 RELEASED_BEFORE, DAMAGED, DEALT_WRONGLY = "released before", "damaged", "dealt wrongly"
 DIFFERENT_LISTS, FALSE_PROOF = "different lists", "false proof"
-REFUSED = (DIFFERENT_LISTS, FALSE_PROOF)  # why all servers together leave out reports that all of them hold
+REFUSED = (DIFFERENT_LISTS, FALSE_PROOF)  # why all servers together leave out reports, beside `wrong_hash` of a server
 LEFT_OUT = (RELEASED_BEFORE, DAMAGED, DEALT_WRONGLY)  # why a server leaves out reports that it holds
+
+
+def wrong_hash(server: int) -> str:
+    """Return why reports are left out of whose share one server says that it does not fit the listed hash."""
+    return f"wrong hash, says server {server}"
+
+
+def refusal_causes(collection: Collection) -> list[str]:
+    """Return why reports that all servers hold may be refused because of their proofs."""
+    return [*REFUSED, *map(wrong_hash, range(len(collection.servers)))]
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -71,7 +81,8 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     left_out : dict
         How many reports each server has left out, by reason, as it says itself, where there are any (`LEFT_OUT`).
     refused : dict
-        How many reports that all servers hold were refused because of their proofs, by cause (`REFUSED`).
+        How many reports that all servers hold were refused because of their proofs, by cause
+        (`refusal_causes`).
     """
 
     format: Literal[1]
@@ -406,9 +417,9 @@ def check_refused(collection: Collection, manifest: Manifest) -> str:
     VerificationFailed
         If they are not counts of reports that there can be, by cause.
     """
-    refused = manifest.refused
-    if not set(refused) <= set(REFUSED) or not all(count > 0 for count in refused.values()):
-        raise VerificationFailed(f"refused: {refused} claimed, positive numbers of {list(REFUSED)} expected")
+    refused, causes = manifest.refused, refusal_causes(collection)
+    if not set(refused) <= set(causes) or not all(count > 0 for count in refused.values()):
+        raise VerificationFailed(f"refused: {refused} claimed, positive numbers of {causes} expected")
     total = sum(refused.values())
     if manifest.clients + total > collection.most_stored:
         raise VerificationFailed(f"refused: {total} claimed, at most {collection.most_stored} in all expected")

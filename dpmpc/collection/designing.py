@@ -4,6 +4,10 @@ Any server can deny reports until the minimum batch is left, and so choose who i
 the guarantee counts on the minimum batch less t clients, and t has to bound those that work with a server in
 *whichever* batch remains; so `design_collection` asks its caller for t, and has servers make the noise by default.
 `omission` puts this into words.
+
+Clients prove that what they share is well formed wherever that can be proved: with additive shares and noise by
+servers. Without proofs one client that shares arbitrary words spoils the release for everybody. `soundness` says what
+the proofs promise.
 """
 
 from __future__ import annotations
@@ -12,17 +16,19 @@ import datetime
 import math
 from typing import Any
 
+from dpmpc.arguments import require_bool
 from dpmpc.bounds import Schema
-from dpmpc.collection.proved_reports import circuit_of, scheme_of
 from dpmpc.collection.task_file import Collection, ServerEntry
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import noise_from
 from dpmpc.planning import ReleaseSpec, design
+from dpmpc.proved_reports import circuit_of, scheme_of
 from dpmpc.proving import bits_for, soundness_error
 from dpmpc.sharing import ShamirSharing
 from dpmpc.task import Task
 
 MARGINS = (1.0, 1.02, 1.05, 1.1, 1.2)  # of the noise: matrices that are drawn later may need more than the first one
+PROVED_BY_DEFAULT = ("additive", "servers")  # sharing, and who adds the noise
 MOST_COUNTED_ROWS = 256  # of one copy: an epsilon against more clients takes time k^3 for each number of them
 
 
@@ -41,6 +47,7 @@ def design_collection(
     authenticated: bool = False,
     noise_by: str | None = None,
     corrupt_clients: int | None = None,
+    proved: bool | None = None,
     **options: Any,
 ) -> Collection:
     """Make a collection whose noise protects a minimum batch.
@@ -59,6 +66,9 @@ def design_collection(
         t, needed where clients add the noise: how many reports of any batch that may remain, however a server has
         chosen it, come from people who tell the server their noise or add none. It can be 0 only if each client is
         known to be honest.
+    proved : bool, optional
+        Whether clients prove that what they share is well formed; by default wherever shares are additive and servers
+        add the noise. Nobody can prove noise, and there are no proofs of Shamir shares yet.
     **options
         Others of `ReleaseSpec.of`.
 
@@ -71,15 +81,17 @@ def design_collection(
     ------
     InputError
         If an argument is not what it has to be, the schema refuses values outside its bounds
-        (`Collection.require_clipping`), or clients are to add the noise and t is not given.
+        (`Collection.require_clipping`), clients are to add the noise and t is not given, or there are no proofs of what
+        is collected.
     GuaranteeError, OverflowRisk
         If the guarantee cannot be given.
     """
-    noise_by, corrupt_clients = _noise_of(noise_by, corrupt_clients, options.get("sharing", "additive"), minimum_batch)
+    sharing = options.get("sharing", "additive")
+    noise_by, corrupt_clients = _noise_of(noise_by, corrupt_clients, sharing, minimum_batch)
     options |= {"noise_by": noise_by, "corrupt_clients": corrupt_clients}
-    if options.get("proved") and options.get("fractional_bits") is None:
-        options["fractional_bits"] = bits_for(largest_batch)
-    task = design(ReleaseSpec.of(schema, minimum_batch, epsilon, delta, servers=len(servers), **options))
+    options["proved"] = (sharing, noise_by) == PROVED_BY_DEFAULT if proved is None else require_bool("proved", proved)
+    options |= {"clients": minimum_batch, "epsilon": epsilon, "delta": delta, "servers": len(servers)}
+    task = _designed(schema, largest_batch, by_default=proved is None, **options)
     fields = _without_none(task.to_dict())
     for derived in ("columns", "seed"):
         fields["sketch"].pop(derived, None)
@@ -144,6 +156,25 @@ def soundness(collection: Collection, reports: int) -> str:
         f"its client did: the chance that any of {reports:,} false ones passes is at most 2^{math.log2(error):.1f}. "
         "Not proved: that a row is true, that one person sent one report, and anything if a server helped a client"
     )
+
+
+def _designed(schema: Schema, largest_batch: int, *, by_default: bool, **options: Any) -> Task:
+    """Design the task of a minimum batch; if only proofs that nobody has asked for stand in its way, say so."""
+    if not options["proved"]:
+        return design(ReleaseSpec.of(schema, **options))
+    bits = bits_for(largest_batch) if options.get("fractional_bits") is None else options["fractional_bits"]
+    try:
+        return design(ReleaseSpec.of(schema, **{**options, "fractional_bits": bits}))
+    except InputError as error:
+        if not by_default:
+            raise
+        try:
+            design(ReleaseSpec.of(schema, **{**options, "proved": False}))
+        except InputError:
+            raise error from None
+        raise type(error)(
+            f"{error}; without proofs (proved=False, --no-proved) it could be, and one client could spoil the release"
+        ) from error
 
 
 def _noise_of(noise_by: str | None, corrupt_clients: int | None, sharing: str, minimum_batch: int) -> tuple[str, int]:

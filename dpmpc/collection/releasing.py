@@ -21,19 +21,22 @@ from dpmpc.collection.agreement import Batch
 from dpmpc.collection.certificate import DAMAGED, RELEASED_BEFORE, Certificate, Manifest
 from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.openings import Openings
-from dpmpc.collection.proved_reports import share_of_one, shares_of
 from dpmpc.collection.query_points import PointKeeper
 from dpmpc.collection.segments import npy_header
+from dpmpc.collection.server_folder import refused_file
 from dpmpc.collection.spool import Spool
 from dpmpc.collection.task_file import Collection
 from dpmpc.encoding.ring import Words
-from dpmpc.errors import AlreadyReleased, CollectionClosed, TooFewClients
+from dpmpc.errors import AlreadyReleased, CollectionClosed, InputError, TooFewClients
+from dpmpc.network.identity import write_private
 from dpmpc.network.meter import Meter, RunStatistics
+from dpmpc.proved_reports import share_of_one, shares_of
 from dpmpc.server import transform
 from dpmpc.sharing.batch import Share
 from dpmpc.sharing.dealing import check_values, draw_coefficients
 from dpmpc.task import Task
 
+_REFUSED_HEADING = "report,cause\n"
 _CHECKED_AT_ONCE = 1 << 24  # bytes of a batch, while it is checked
 
 
@@ -117,6 +120,11 @@ class ReleasingServer:
         return Openings(self.ledger.folder)
 
     @property
+    def refused_file(self) -> Path:
+        """Where this server's operator finds which reports were refused because of their proofs, and why."""
+        return refused_file(self.identity.parent, self.collection)
+
+    @property
     def points(self) -> PointKeeper:
         """Where it keeps the query point of a collection with proofs."""
         return PointKeeper(self.collection.digest, self.spool, self.ledger)
@@ -186,6 +194,22 @@ class ReleasingServer:
     def seal(self, manifest: Manifest, ids: NDArray[np.uint8]) -> None:
         """Record what was agreed on; see `Ledger.seal`."""
         self.ledger.seal(manifest.digest, manifest.to_json(), ids)
+
+    def keep_refused(self, refused: Mapping[str, NDArray[np.uint8]]) -> None:
+        """Write down which reports were refused, and why, for this server's operator alone; tell how many.
+
+        The file is private: with a roster an id is a person's.
+        """
+        found = {cause: ids for cause, ids in refused.items() if len(ids)}
+        for cause, ids in found.items():
+            self.tell(f"refused, {cause}: {len(ids)} reports, see {self.refused_file.name}")
+        lines = [f"{one.tobytes().hex()},{cause}\n" for cause, ids in found.items() for one in ids]
+        content = "".join([_REFUSED_HEADING, *sorted(lines)]).encode()
+        try:
+            if found or self.refused_file.exists():
+                write_private(self.refused_file, content)
+        except OSError as error:
+            raise InputError(f"folder: {self.refused_file} cannot be written: {error.strerror}") from error
 
     def check_values(self, ids: NDArray[np.uint8], seed: bytes) -> Words:
         """Return this server's check values of a batch under the seed that is recorded for the collection."""

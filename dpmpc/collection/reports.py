@@ -18,7 +18,7 @@ secret: it lets a server check on arrival that the record is whole and meant for
 nothing else.
 
 Where clients prove what they share, a payload holds the hashes of all shares too, a key stands for the record that
-`dpmpc.sharing.expand_many` gives, and `decode` compares this server's own hash (`dpmpc.collection.proved_reports`).
+`dpmpc.sharing.expand_many` gives, and `decode` compares this server's own hash (`dpmpc.proved_reports`).
 
 `decode` trusts nothing: whatever the bytes are, it returns canonical words or raises `ReportRejected`.
 """
@@ -38,12 +38,12 @@ from numpy.typing import NDArray
 
 from dpmpc.arguments import require_whole
 from dpmpc.client import Client
-from dpmpc.collection.proved_reports import circuit_of, payloads, row_words, scheme_of, shares_of
 from dpmpc.collection.report_ids import ID_BYTES
 from dpmpc.collection.task_file import Collection
 from dpmpc.encoding.ring import Ring, Ring64
 from dpmpc.errors import InputError, ReportRejected
-from dpmpc.proving import ProofServer, ProvedShares, Prover
+from dpmpc.proved_reports import circuit_of, payloads, row_words, scheme_of, shares_of
+from dpmpc.proving import ProofServer, ProvedShares
 from dpmpc.randomness import KEY_BYTES, Label, Stream
 from dpmpc.sharing import AdditiveSharing
 from dpmpc.sharing.batch import Expansion
@@ -214,7 +214,8 @@ def make_reports(
         raise InputError(f"report_ids: {len(report_ids)} given, one of {ID_BYTES} bytes for each of {len(rows)} rows")
     task = collection.plan
     if collection.proved:
-        return _make_proved(client, collection, rows, report_ids)
+        ids = np.frombuffer(b"".join(report_ids), np.uint8).reshape(-1, ID_BYTES)
+        return records_of(collection, client.prove(rows, ids, collection.digest))
     noisy = client.randomize(rows)
     formats = [ReportFormat(collection, server) for server in range(task.trust.servers)]
     if not isinstance(task.scheme, AdditiveSharing):
@@ -232,18 +233,6 @@ def make_reports(
         task.encoding.ring.subtract(noisy, mask, out=noisy)
     records = [_records(form, report_ids, own) for form, own in zip(by_key, keys, strict=True)]
     return [*records, _records(last, report_ids, _payloads(noisy))]
-
-
-def _make_proved(
-    client: Client, collection: Collection, rows: NDArray[np.float64], report_ids: Sequence[bytes]
-) -> list[list[bytes]]:
-    """Share rows, prove what is shared, and write the records."""
-    plan = collection.plan
-    assert plan.proofs is not None
-    witnesses = plan.proofs.witness(plan.proofs.encode(plan.schema.normalise(rows)))
-    ids = np.frombuffer(b"".join(report_ids), np.uint8).reshape(-1, ID_BYTES)
-    prover = Prover(plan.proofs.circuit, scheme_of(plan), collection.digest)
-    return records_of(collection, prover.reports(witnesses, ids, client.stream))
 
 
 def records_of(collection: Collection, shares: Sequence[ProvedShares]) -> list[list[bytes]]:

@@ -6,6 +6,7 @@
 ``ledger/``             what this server has ever opened; preferably on another disk
 ``roster``              who may contribute, where the collection asks for that
 ``release.lock``        the process that takes part in a release, while it does
+``refused-DIGEST.csv``  which reports of a collection were refused because of their proofs, and why
 ======================  ===============================================================
 """
 
@@ -26,6 +27,14 @@ from dpmpc.errors import InputError
 from dpmpc.network.identity import CERTIFICATE_FILE, KEY_FILE, same_certificate
 from dpmpc.storage import require_private
 from dpmpc.untrusted import printable
+
+
+def refused_file(folder: Path, collection: Collection) -> Path:
+    """Return the file of a server's folder that tells its operator whose proofs failed: lines of report id and cause.
+
+    With a roster, the file of tickets says which client an id belongs to.
+    """
+    return folder / f"refused-{collection.digest.hex()[:16]}.csv"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -26,10 +26,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.collection.proved_reports import row_words
 from dpmpc.encoding import plan_modulus
 from dpmpc.errors import CollectionClosed, GuaranteeError, InputError, TooFewClients
 from dpmpc.network.identity import check_certificate
+from dpmpc.proved_reports import row_words
 from dpmpc.randomness import SEED_BYTES, Label, derive
 from dpmpc.sharing import ShamirSharing
 from dpmpc.sketching import Sum

@@ -1,12 +1,16 @@
-"""How the servers of a collection check the proofs of all reports, after closing and before anything is bound.
+"""How servers check the proofs of all reports, after closing and before anything is bound.
 
 1. *Point.* They tell one another which query point is sealed or used (`dpmpc.collection.query_points`). If nobody has
    used one they toss; each seals the toss; all confirm it. Each marks it as used; **all confirm again; only then does
    anybody send.** If one is used, all present must have sealed it, and they go on with it.
-2. *Lists.* They compare a hash over the seeds of all reports, which the lists of parts determine. Only if these differ
+2. *Hashes.* Each hashes its own shares once more, and tells of which reports the list has another hash: of none, unless
+   what it keeps was changed since the door. They are left out, in the name of the server that says so.
+3. *Lists.* They compare a hash over the seeds of all reports, which the lists of parts determine. Only if these differ
    do they send the seeds, 32 bytes for each report. A report whose seeds differ is left out.
-3. *Messages.* Each sends c + 1 words for each report to every other server, in blocks, ids ascending.
-4. *Verdicts.* Each decides alone. They compare hashes of all that was told, then confirm the ids that are accepted.
+4. *Messages.* Each sends c + 1 words for each report to every other server, in blocks, in the order of the batch.
+5. *Verdicts.* Each decides alone. They compare hashes of all that was told, then confirm the ids that are accepted.
+
+Steps 2 to 5 are `check_at_point`, which a run without a collection takes as well (`dpmpc.collection.run_proofs`).
 
 Promised, if all servers follow the protocol: an accepted report is a point of the proved set, but for the probability
 that `soundness` states, and all servers accept the same ones. Whatever servers do, as long as one of them is honest: no
@@ -22,15 +26,14 @@ import asyncio
 import dataclasses
 import hashlib
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.collection.agreement import batch_digest, compare_told, confirm, toss_coins, unless_refused
-from dpmpc.collection.certificate import DIFFERENT_LISTS, FALSE_PROOF
-from dpmpc.collection.proved_reports import circuit_of, scheme_of, shares_of
+from dpmpc.collection.certificate import DIFFERENT_LISTS, FALSE_PROOF, wrong_hash
 from dpmpc.collection.query_points import PointStanding, point_to_go_on_with
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.encoding.ring import Words
@@ -38,10 +41,13 @@ from dpmpc.errors import MalformedFrame
 from dpmpc.network.announcing import announce, announce_bytes, settle
 from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.party import Party
+from dpmpc.proved_reports import circuit_of, scheme_of, shares_of
 from dpmpc.proving import ProofServer, ProvedShares, QueryPoint, decide, joint_randomness
 from dpmpc.proving.circuit import FIELD
 from dpmpc.proving.joint import PART_BYTES
 from dpmpc.randomness import Label
+from dpmpc.sharing import Share
+from dpmpc.task import Task
 from dpmpc.untrusted import ReadError, read_json
 
 Seeds = NDArray[np.uint8]
@@ -57,13 +63,34 @@ class Accepted:
     Attributes
     ----------
     ids : ndarray of uint8, shape (n, 16)
-        Ascending.
+        In the order of the batch.
     refused : dict
-        How many others there are, by cause: see `dpmpc.collection.certificate.REFUSED`.
+        How many others there are, by cause: see `dpmpc.collection.certificate.refusal_causes`.
     """
 
     ids: NDArray[np.uint8]
     refused: dict[str, int]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Checked:
+    """What the servers have found out about a batch.
+
+    Attributes
+    ----------
+    accepted : ndarray of uint8, shape (n, 16)
+        Ids of the reports whose proofs hold, in the order of the batch.
+    refused : dict
+        Ids of the others, by cause; those of a cause may be none.
+    """
+
+    accepted: NDArray[np.uint8]
+    refused: dict[str, NDArray[np.uint8]]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many are refused, by cause, where there are any."""
+        return {cause: len(ids) for cause, ids in self.refused.items() if len(ids)}
 
 
 class _Block(NamedTuple):
@@ -74,22 +101,35 @@ class _Block(NamedTuple):
     messages: Words
 
 
+class Reports(Protocol):
+    """Where a server keeps its reports: a spool, or the file of a run."""
+
+    def share(self, ids: NDArray[np.uint8]) -> Share:
+        """Return the rows (n, 1, words) of these reports, in their order."""
+
+
 class Verifier:
     """What one server computes by itself.
 
     Parameters
     ----------
-    server : ReleasingServer
-        What it has.
+    plan : Task
+        What clients prove, and how it is shared.
+    digest : bytes
+        What the proofs are bound to: the digest of a collection, or of a run's task.
+    number : int
+        This server's.
+    reports : Reports
+        What it keeps.
     ids : ndarray of uint8, shape (n, 16)
-        The batch that all servers hold, ascending.
+        The batch that all servers hold, in the order that all have.
     """
 
-    def __init__(self, server: ReleasingServer, ids: NDArray[np.uint8]):
-        self._plan = server.collection.plan
-        self.circuit, self.scheme = circuit_of(self._plan), scheme_of(self._plan)
-        self._own = ProofServer(self.circuit, self.scheme, server.collection.digest, server.number)
-        self._ids, self._spool = ids, server.spool
+    def __init__(self, plan: Task, digest: bytes, number: int, reports: Reports, ids: NDArray[np.uint8]):
+        self._plan = plan
+        self.circuit, self.scheme = circuit_of(plan), scheme_of(plan)
+        self._own = ProofServer(self.circuit, self.scheme, digest, number)
+        self.ids, self._reports = ids, reports
         width = max(self.circuit.words, self.circuit.joint_words)
         self._step = max(1, min(_BLOCK_BYTES // (8 * width), WORDS_IN_A_FRAME // (self.circuit.wires + 1)))
 
@@ -99,15 +139,17 @@ class Verifier:
             yield slice(first, min(first + self._step, count))
 
     def _shares(self, ids: NDArray[np.uint8]) -> Iterator[tuple[slice, ProvedShares]]:
-        share = self._spool.share(ids)
+        share = self._reports.share(ids)
         for rows in self.blocks(len(ids)):
             kept = share.rows(rows.start, rows.stop - rows.start)
             yield rows, shares_of(self._plan, self._own.server, np.ascontiguousarray(ids[rows]), kept)
 
-    def seeds(self) -> Seeds:
-        """Return the seeds (n, 32) of the joint randomness."""
-        parts = [self._own.seeds(shares) for _, shares in self._shares(self._ids)]
-        return np.concatenate([np.empty((0, PART_BYTES), np.uint8), *parts])
+    def seeds(self) -> tuple[Seeds, NDArray[np.bool_]]:
+        """Return the seeds (n, 32) of the joint randomness, and of which reports this server's own hash fits (n,)."""
+        seeds, fitting = np.empty((len(self.ids), PART_BYTES), np.uint8), np.empty(len(self.ids), np.bool_)
+        for rows, shares in self._shares(self.ids):
+            seeds[rows], fitting[rows] = self._own.seeds(shares), self._own.own_parts_match(shares)
+        return seeds, fitting
 
     def answers(self, ids: NDArray[np.uint8], seeds: Seeds, point: QueryPoint) -> Iterator[_Block]:
         """Yield the messages of reports, block by block."""
@@ -117,7 +159,7 @@ class Verifier:
 
 
 async def check_proofs(party: Party, server: ReleasingServer, ids: NDArray[np.uint8]) -> Accepted:
-    """Find the reports of a batch whose proofs hold, together with all other servers.
+    """Find the reports of a batch of a collection whose proofs hold, together with all other servers.
 
     Parameters
     ----------
@@ -137,20 +179,51 @@ async def check_proofs(party: Party, server: ReleasingServer, ids: NDArray[np.ui
     InconsistentShares
         If a server has told different servers different messages.
     """
-    toss = await agree_on_point(party, server)
-    verifier = Verifier(server, ids)
-    point = QueryPoint.of_toss(verifier.circuit, toss)
-    seeds = await unless_refused(party, verifier.seeds)
-    alike = await compare_lists(party, seeds)
-    listed, seeds = np.ascontiguousarray(ids[alike]), np.ascontiguousarray(seeds[alike])
-    await confirm(party, batch_digest(listed), "batch: the reports whose lists agree")
+    collection = server.collection
     with party.meter.phase("verify"):
-        proved = await exchange_messages(party, verifier, listed, seeds, point)
-    accepted = np.ascontiguousarray(listed[proved])
+        toss = await agree_on_point(party, server)
+        verifier = Verifier(collection.plan, collection.digest, server.number, server.spool, ids)
+        found = await check_at_point(party, verifier, toss)
+    await unless_refused(party, lambda: server.keep_refused(found.refused))
+    return Accepted(found.accepted, found.counts)
+
+
+async def check_at_point(party: Party, verifier: Verifier, toss: bytes) -> Checked:
+    """Steps 2 to 5: find out which reports of a batch are well formed, at the point that all have marked as used.
+
+    Parameters
+    ----------
+    party : Party
+        This server.
+    verifier : Verifier
+        Of the batch that all servers hold.
+    toss : bytes
+        That of the point. **The caller sees to it that this server answers for a report at one point only.**
+
+    Raises
+    ------
+    BatchMismatch
+        If servers come to different lists or verdicts.
+    InconsistentShares
+        If a server has told different servers different messages.
+    """
+    point = QueryPoint.of_toss(verifier.circuit, toss)
+    seeds, fitting = await unless_refused(party, verifier.seeds)
+    refused = {}
+    left = np.ones(len(verifier.ids), np.bool_)
+    for server, misfits in (await exchange_misfits(party, ~fitting)).items():
+        refused[wrong_hash(server)] = verifier.ids[misfits & left]
+        left &= ~misfits
+    ids, seeds = np.ascontiguousarray(verifier.ids[left]), np.ascontiguousarray(seeds[left])
+    alike = await compare_lists(party, seeds)
+    refused[DIFFERENT_LISTS] = ids[~alike]
+    ids, seeds = np.ascontiguousarray(ids[alike]), np.ascontiguousarray(seeds[alike])
+    await confirm(party, batch_digest(ids), "batch: the reports whose lists agree")
+    proved = await exchange_messages(party, verifier, ids, seeds, point)
+    refused[FALSE_PROOF] = ids[~proved]
+    accepted = np.ascontiguousarray(ids[proved])
     await confirm(party, batch_digest(accepted), "batch: the reports whose proofs hold")
-    counts = {DIFFERENT_LISTS: int((~alike).sum()), FALSE_PROOF: int((~proved).sum())}
-    tell_refused(server, {DIFFERENT_LISTS: ids[~alike], FALSE_PROOF: listed[~proved]})
-    return Accepted(accepted, {cause: count for cause, count in counts.items() if count})
+    return Checked(accepted, refused)
 
 
 async def agree_on_point(party: Party, server: ReleasingServer) -> bytes:
@@ -193,8 +266,31 @@ def point_digest(toss: bytes) -> bytes:
     return hashlib.sha256(Label.QUERY_POINT.value + toss).digest()
 
 
+async def exchange_misfits(party: Party, own: NDArray[np.bool_]) -> dict[int, NDArray[np.bool_]]:
+    """Step 2: return of which reports each server says that its own hash does not fit; a server may lie.
+
+    Raises
+    ------
+    MalformedFrame
+        With the number of the server that tells no such thing.
+    """
+    content = np.packbits(own).tobytes() if own.any() else b""
+    told = await announce(party, Kind.MISFITS, content, largest=-(-len(own) // 8))
+    misfits = {}
+    for server, raw in told.items():
+        bits = np.unpackbits(np.frombuffer(raw or bytes(-(-len(own) // 8)), np.uint8)).astype(np.bool_)
+        if len(bits) != 8 * -(-len(own) // 8) or bits[len(own) :].any():
+            raise MalformedFrame(
+                f"party {server} sent no valid MISFITS frame: {len(raw)} bytes, a bit for each of {len(own)} reports "
+                "or nothing expected",
+                server,
+            )
+        misfits[server] = bits[: len(own)]
+    return misfits
+
+
 async def compare_lists(party: Party, seeds: Seeds) -> NDArray[np.bool_]:
-    """Step 2: return of which reports all servers have the same seeds."""
+    """Step 3: return of which reports all servers have the same seeds."""
     own = hashlib.sha256(seeds.data).digest()
     if set(await announce_bytes(party, Kind.DIGEST, own, len(own))) == {own}:
         await settle(party)
@@ -213,7 +309,7 @@ async def compare_lists(party: Party, seeds: Seeds) -> NDArray[np.bool_]:
 async def exchange_messages(
     party: Party, verifier: Verifier, ids: NDArray[np.uint8], seeds: Seeds, point: QueryPoint
 ) -> NDArray[np.bool_]:
-    """Steps 3 and 4: send and receive all messages, and return which reports are proved."""
+    """Steps 4 and 5: send and receive all messages, and return which reports are proved."""
     accepted = np.zeros(len(ids), np.bool_)
     told = {number: hashlib.sha256() for number in party.present}
     answers = verifier.answers(ids, seeds, point)
@@ -233,24 +329,11 @@ async def exchange_messages(
 
 async def exchange_block(party: Party, kind: Kind, own: Words) -> Mapping[int, Words]:
     """Send a block of words to all, and return everybody's; those about proofs are elements of the field."""
-    for peer in party.runtime.peers:
+    for peer in party.runtime.other_servers:
         await party.runtime.send_frame(peer, party.runtime.frame(kind, own))
     told = {party.pid: own}
-    for peer in party.runtime.peers:
+    for peer in party.runtime.other_servers:
         told[peer] = (await party.runtime.receive_frame(peer, kind, ContentType.WORDS, own.shape)).words
         if kind is Kind.PROOF and not FIELD.is_canonical(told[peer]):
             raise MalformedFrame(f"party {peer} sent no valid PROOF frame: an element that is not canonical", peer)
     return dict(sorted(told.items()))
-
-
-MOST_TOLD = 100  # ids of refused reports that an operator is shown
-
-
-def tell_refused(server: ReleasingServer, refused: Mapping[str, NDArray[np.uint8]]) -> None:
-    """Tell this server's operator which reports are left out, and why; with a roster an id is a person's."""
-    for cause, ids in refused.items():
-        if not len(ids):
-            continue
-        shown = ", ".join(one.tobytes().hex() for one in ids[:MOST_TOLD])
-        more = f" and {len(ids) - MOST_TOLD} more" if len(ids) > MOST_TOLD else ""
-        server.tell(f"refused, {cause}: {len(ids)} reports, {shown}{more}")

@@ -1,4 +1,4 @@
-"""Announcements: what a party says to all others at once, so that one who says different things is found out.
+"""Announcements: what a server says to all others at once, so that one who says different things is found out.
 
 A link shows its two ends who speaks, but not what the speaker tells others. So every announcement is signed, and each
 one carries the hash of all announcements that its sender has heard before (the transcript). Two parties that heard
@@ -14,6 +14,8 @@ different things notice it with the next announcement of the other, before they 
 
 `settle` is an announcement without content: when it returns, all have heard the same. Call it before anything is
 sent without an announcement (lists of ids, shares, farewells), so that a dispute never meets a frame of another kind.
+
+The parties are the servers that take part; an analyst neither speaks nor listens here.
 
 Promised: two honest parties that complete a round, and the next one, have heard the same in it; an honest party is
 never named in an `Equivocation`. Who lied is named where it has signed both versions or cannot show what it heard;
@@ -150,7 +152,7 @@ class Conversation:
         if not self.is_signed(record, len(self.rounds), peer, session):
             raise _malformed(peer, frame.kind, "not signed with the key of its certificate")
         if session != self.session:
-            peers = self._party.runtime.peers
+            peers = self._party.runtime.other_servers
             raise Equivocation(
                 f"party {peer} has heard other opening words than this party: somebody told different parties "
                 "different things, and nobody can prove who",
@@ -172,7 +174,7 @@ class Conversation:
         heard = self.rounds[-1]
         parts = [
             heard[party].message(self.session, len(self.rounds) - 1, party)
-            for party in self._party.runtime.settings.members
+            for party in self._party.runtime.settings.present
         ]
         self.transcript = hashlib.sha256(Label.TRANSCRIPT.value + self.transcript + b"".join(parts)).digest()
 
@@ -188,7 +190,7 @@ class Conversation:
 
     def liar(self, peer: int, shown: list[_ShownRecord]) -> Equivocation | None:
         """Compare what a peer shows with what this party has heard; return whom that convicts, if anybody."""
-        members = self._party.runtime.settings.members
+        members = self._party.runtime.settings.present
         for one in shown:
             if one.round >= len(self.rounds) or one.party not in members:
                 continue
@@ -208,7 +210,7 @@ class Conversation:
     def bears_out(self, shown: list[_ShownRecord]) -> bool:
         """Whether these records hold the whole of the last completed round."""
         last = len(self.rounds) - 2
-        return {one.party for one in shown if one.round == last} >= set(self._party.runtime.settings.members)
+        return {one.party for one in shown if one.round == last} >= set(self._party.runtime.settings.present)
 
     def _certificate(self, party: int) -> bytes:
         """Return the certificate (PEM) that a party has shown on its link; this party's own comes from its folder."""
@@ -257,11 +259,11 @@ async def announce(
     heard: dict[int, Record] = {party.pid: record}
     words = {party.pid: own}
     frame = party.runtime.frame(kind, content)
-    for peer in party.runtime.peers:
+    for peer in party.runtime.other_servers:
         await party.runtime.send_frame(peer, frame)
     received = {
         peer: await party.runtime.receive_frame(peer, kind, ContentType.BYTES, also=_ANNOUNCED)
-        for peer in party.runtime.peers
+        for peer in party.runtime.other_servers
     }
     for peer, frame in received.items():
         heard[peer], words[peer] = conversation.listen(peer, frame)
@@ -279,7 +281,7 @@ async def announce(
 
 
 async def announce_bytes(party: Party, kind: Kind, own: bytes, length: int) -> list[bytes]:
-    """Announce bytes of one length; return everybody's in the order of `PartySettings.members`."""
+    """Announce bytes of one length; return everybody's in the order of `PartySettings.present`."""
     return list((await announce(party, kind, own, length)).values())
 
 
@@ -317,7 +319,7 @@ def _explain_the_end(party: Party) -> None:
     failure = party.runtime.failure
     if isinstance(failure, _TELLABLE):
         _show(party, str(failure))
-    for peer in party.runtime.peers:
+    for peer in party.runtime.other_servers:
         link = party.runtime.links.get(peer)
         data = None if link is None else link.unread(Kind.DISPUTE)
         if data is not None:
@@ -333,7 +335,7 @@ async def _resolve(party: Party, dispute: Disputed) -> NoReturn:
     if dispute.frame is None:
         reason = f"party {peer} has heard other announcements than party {party.pid}"
         _show(party, reason)
-        alone = party.runtime.peers == [peer]  # of two parties that heard different things the other one lied
+        alone = party.runtime.other_servers == [peer]  # of two parties that heard different things the other one lied
         nobody = Equivocation(
             f"{reason}, and did not show which" + ("" if alone else ": nobody can be named"), peer if alone else None
         )
@@ -379,7 +381,7 @@ def _show(party: Party, reason: str) -> None:
     """Send the last rounds to all other parties, without waiting for anybody."""
     conversation = _begun(party)
     content = msgspec.json.encode(_Dispute(reason, [])) if conversation is None else conversation.shown(reason)
-    for peer in party.runtime.peers:
+    for peer in party.runtime.other_servers:
         party.runtime.send_last_frame(peer, party.runtime.frame(Kind.DISPUTE, content))
 
 
@@ -402,10 +404,10 @@ async def _conversation(party: Party) -> Conversation:
     conversation = _begun(party)
     if conversation is None:
         own = Stream.from_os().bytes(NONCE_BYTES)
-        for peer in party.runtime.peers:
+        for peer in party.runtime.other_servers:
             await party.runtime.send_frame(peer, party.runtime.frame(Kind.NONCE, own))
         nonces = {party.pid: own}
-        for peer in party.runtime.peers:
+        for peer in party.runtime.other_servers:
             frame = await party.runtime.receive_frame(peer, Kind.NONCE, ContentType.BYTES, (NONCE_BYTES,))
             nonces[peer] = frame.raw
         conversation = party.runtime.conversation = Conversation(party, nonces)

@@ -77,6 +77,7 @@ class Kind(enum.IntEnum):
     POINT = 46
     SEEDS = 47
     PROOF = 48
+    MISFITS = 52
 
 
 class ContentType(enum.IntEnum):

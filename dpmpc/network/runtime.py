@@ -110,6 +110,11 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
         """The numbers of all other parties that take part."""
         return [number for number in self.settings.members if number != self.pid]
 
+    @property
+    def other_servers(self) -> list[int]:
+        """The numbers of all other servers that take part."""
+        return [number for number in self.settings.present if number != self.pid]
+
     def traffic(self) -> dict[int, Traffic]:
         """Return what has passed over the link to each peer, until the links closed."""
         return {peer: link.traffic for peer, link in sorted(self.links.items())}

@@ -6,8 +6,9 @@ s rows of the sketch. `MEASURED` holds the slopes of one machine; `python -m ben
 Promised: bytes of payload, exactly. Not promised: seconds and money beyond their order of magnitude. Set-up, framing,
 uploads, the clients' own work and the noise are not counted. An addition costs less than `Slopes.add` in a sum or a
 Rademacher sketch, and more where the k * width sums do not fit in the cache. Keys are taken to be one for the batch, as
-`dpmpc.client.share_batch` draws them: a key for each client costs more to expand.
-The seconds that it takes to check proofs are not counted (docs/proved-reports.md).
+`dpmpc.client.share_batch` draws them: a key for each client costs more to expand. Where clients prove what they share,
+a server's work on a report is taken to grow in proportion to its words, from a start that is hashing and the joint
+randomness (bench/results/proving.md).
 """
 
 from __future__ import annotations
@@ -39,14 +40,19 @@ class Slopes:
         To expand a byte of a share from a key.
     add : float
         To draw the public matrix and add a word to one row of the sketch.
+    check, check_word : float
+        To check the proof of a report, and more for each word of its record.
     """
 
     read: float
     expand: float
     add: float
+    check: float = 8.0e-6
+    check_word: float = 6.7e-9
 
 
-# `python -m bench scale` on an AMD EPYC with AES and AVX2 instructions (bench/results/scale.md).
+# `python -m bench scale` on an AMD EPYC with AES and AVX2 instructions (bench/results/scale.md), and `python -m bench
+# proving` on the same machine (bench/results/proving.md).
 MEASURED = Slopes(read=2.3e-10, expand=1.3e-10, add=3.0e-10)
 
 
@@ -185,6 +191,8 @@ def estimate(
     uploaded = work.clients * (work.share_bytes + (work.servers - 1) * work.other_bytes)
     sent = work.servers * WORD_BYTES * work.rows * work.width + work.verification_bytes
     adding = slopes.add * work.clients * work.sparsity * work.width
+    if work.proof is not None:
+        adding += work.clients * (slopes.check + slopes.check_word * work.proof.words)
     last = slopes.read * work.clients * work.share_bytes + adding
     other = slopes.expand * work.clients * work.share_bytes + adding if work.seeded else last
     core_s = last + (work.servers - 1) * other

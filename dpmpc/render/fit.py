@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -40,11 +40,17 @@ TABLE_STYLE: dict[str, Any] = {
 
 
 def server_fields(report: RunStatistics) -> dict[str, Any]:
-    """Return one server's row of the JSON contract; a phase that it has not entered took no time."""
+    """Return one server's row of the JSON contract; a phase that it has not entered took no time.
+
+    What it spent on checking proofs is there if it checked any.
+    """
     read, transform, opening = (report.phases.get(name, PhaseCost()) for name in ("read", "transform", "open"))
+    verify = report.phases.get("verify")
+    checked = {} if verify is None else {"verify_s": verify.wall_s, "verify_bytes_sent": verify.bytes_sent}
     return {
         "server": report.server,
         "setup_s": report.setup_s,
+        **checked,
         "read_s": read.wall_s,
         "transform_s": transform.wall_s,
         "transform_cpu_s": transform.cpu_s,
@@ -112,9 +118,26 @@ def fit_fields(
     return {
         "model": model,
         **task_fields(run.release.task, features),
+        **proof_fields(run),
         "timing": _timing(run, run.servers, wall_s),
         "result": result,
     }
+
+
+def proof_fields(run: NetworkedRun) -> dict[str, Any]:
+    """Return "proofs" of the JSON object: what came of them, where clients proved what they shared."""
+    circuit = None if run.release.task.proofs is None else run.release.task.proofs.circuit
+    if circuit is None or run.refused is None:
+        return {}
+    found = {"accepted": run.release.clients, "refused": run.refused}
+    return {"proofs": {**found, "message_bytes": circuit.message_bytes, "words": circuit.words}}
+
+
+def proofs_text(accepted: int, refused: Mapping[str, int]) -> str:
+    """Say how many reports were accepted, and why others were not."""
+    total = accepted + sum(refused.values())
+    causes = ", ".join(f"{count:,} refused ({cause})" for cause, count in sorted(refused.items())) or "none refused"
+    return f"Proofs: {accepted:,} of {total:,} reports accepted, {causes}"
 
 
 def public_timing(run: NetworkedRun, *, wall_s: float) -> dict[str, Any]:
@@ -138,11 +161,13 @@ def fit_parts(run: NetworkedRun, result: Sequence[RenderableType], *, wall_s: fl
     seconds = f"clients {run.clients_s:.1f} s, servers {run.servers_s:.1f} s, everything {wall_s:.1f} s"
     return [
         release_text(run.release.task),
+        *([] if run.refused is None else [proofs_text(run.release.clients, run.refused)]),
         "",
         *result,
         "",
         guarantee_text(run.release.guarantee),
         servers_table(run.servers),
+        *proofs_tables(run.servers),
         f"wall time: {seconds}",
     ]
 
@@ -236,3 +261,17 @@ def servers_table(servers: Sequence[RunStatistics]) -> Grid:
     total = sum(report.bytes_sent for report in servers)
     grid.caption = f"global data sent by servers: {total / MEGABYTE:.4f} MB"
     return grid
+
+
+def proofs_tables(servers: Sequence[RunStatistics]) -> list[Grid]:
+    """Return a table of what the check of proofs has cost each server, or none where nothing was checked."""
+    checked = {report.server: report.phases["verify"] for report in servers if "verify" in report.phases}
+    if not checked:
+        return []
+    grid = Grid(title="Of these to check proofs, waiting for the others included", **TABLE_STYLE)
+    for heading in ("server", "time", "CPU", "sent MB"):
+        grid.add_column(heading, justify="right")
+    for server, cost in checked.items():
+        seconds = (f"{cost.wall_s:.3f}", f"{cost.cpu_s:.3f}")
+        grid.add_row(str(server), *seconds, f"{cost.bytes_sent / MEGABYTE:.4f}")
+    return [grid]

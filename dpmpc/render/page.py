@@ -354,10 +354,14 @@ def noise_table(found: Signal) -> _Table:
     )
 
 
+_VERIFIED = [("check proofs, s", "verify_s", 1.0), ("sent to check proofs, MB", "verify_bytes_sent", MEGABYTE)]
+
+
 def _server_table(servers: Sequence[Mapping[str, Any]]) -> _Table:
     """Return a table with a column for each server, which fits a phone."""
     rows = [
         ("set-up, s", "setup_s", 1.0),
+        *(_VERIFIED[:1] if "verify_s" in servers[0] else ()),
         ("read, s", "read_s", 1.0),
         ("transform, s", "transform_s", 1.0),
         ("open, s", "open_s", 1.0),
@@ -365,6 +369,7 @@ def _server_table(servers: Sequence[Mapping[str, Any]]) -> _Table:
         ("CPU, s", "cpu_s", 1.0),
         ("sent, MB", "bytes_sent", MEGABYTE),
         ("received, MB", "bytes_received", MEGABYTE),
+        *(_VERIFIED[1:] if "verify_s" in servers[0] else ()),
         ("peak memory, MB", "peak_rss_mb", 1.0),
     ]
     return _Table(
@@ -383,10 +388,11 @@ def _byte_table(release: Release) -> _Table:
         "stored by that server": "spool_of_last_server",
         "stored by each other server": "spool_of_other_servers",
         "server to analyst": "server_to_analyst",
+        "server to each other server, to check proofs": "server_to_other_server",
     }
     return _Table(
         "Messages and storage",
         "Bytes of payload, without framing.",
         ["", "bytes"],
-        [(name, [(Number.of(size[field]),)]) for name, field in rows.items()],
+        [(name, [(Number.of(size[field]),)]) for name, field in rows.items() if field in size],
     )

@@ -17,8 +17,8 @@ MOST_BARS = 25  # of the columns in a plot; the tables have all
 MOST_COMPONENTS = 3
 NORMAL_95 = 1.959963984540054  # quantile of the normal distribution for 95 %
 _ROW, _MARGIN = 0.27, 0.8  # inches
-PHASES = {"set-up": "setup_s", "read": "read_s", "transform": "transform_s", "open": "open_s"}
-_PHASE_COLOURS = {"read": "sky", "transform": "blue", "open": "orange", "waiting": "line"}
+PHASES = {"set-up": "setup_s", "verify": "verify_s", "read": "read_s", "transform": "transform_s", "open": "open_s"}
+_PHASE_COLOURS = {"verify": "green", "read": "sky", "transform": "blue", "open": "orange", "waiting": "line"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,6 +176,8 @@ def timeline(servers: Sequence[Mapping[str, Any]]) -> Plot:
         set_up.barh(range(len(servers)), [entry["set-up"] for entry in lengths], height=0.6, color=COLOURS["muted"])
         begins = [0.0] * len(servers)
         for phase, colour in _PHASE_COLOURS.items():
+            if not all(phase in entry for entry in lengths):
+                continue
             values = [entry[phase] for entry in lengths]
             work.barh(range(len(servers)), values, left=begins, height=0.6, color=COLOURS[colour], label=phase)
             begins = [begin + value for begin, value in zip(begins, values, strict=True)]
@@ -201,7 +203,7 @@ def timeline(servers: Sequence[Mapping[str, Any]]) -> Plot:
 
 def phase_seconds(server: Mapping[str, Any]) -> dict[str, float]:
     """Return the seconds of each phase, set-up first, and what is left of the time after set-up."""
-    seconds = {phase: float(server[field]) for phase, field in PHASES.items()}
+    seconds = {phase: float(server[field]) for phase, field in PHASES.items() if field in server}
     worked = sum(seconds.values()) - seconds["set-up"]
     return {**seconds, "waiting": max(float(server["total_s"]) - worked, 0.0)}
 

@@ -13,6 +13,8 @@ import pytest
 import dpmpc
 from dpmpc.bounds import Schema
 from dpmpc.cli.main import main, parser
+from dpmpc.contributions import SecondMoments
+from dpmpc.proving import proved
 from dpmpc.release import Release
 from dpmpc.tables import Table, write_csv
 from support.command_inputs import BOUNDS, BUDGET, NAMES, run
@@ -63,6 +65,51 @@ def test_fit_prints_one_json_object_and_writes_everything(data, tmp_path, capsys
     assert "differential privacy for each of 3,000 clients" in (out / "report.txt").read_text()
     assert Release.load(out / "release.dpmpc").clients == 3000
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["bounds.toml", "people.csv", "result"]
+
+
+def test_fit_with_proofs_says_what_they_came_to_and_cost(data, tmp_path, capsys):
+    """The same release as without, in the exact integers of the proofs; server time and bytes of the check apart."""
+    out = tmp_path / "result"
+    argv = ["fit", data, "--target", "score", "--bounds", tmp_path / "bounds.toml", *BUDGET, "--noise-by", "servers"]
+    status, printed, _ = run(capsys, *argv, "--proved", "--json", "--out", out)
+    assert status == 0
+    fields = json.loads(printed)
+    circuit = proved(SecondMoments(), 3, 9).circuit
+    size = {"message_bytes": circuit.message_bytes, "words": circuit.words}
+    assert fields["proofs"] == {"accepted": 3000, "refused": {}, **size}
+    assert fields["sketch"]["statistic"] == "proved-second-moments"
+    for server in fields["timing"]["per_server"]:
+        assert server["verify_s"] > 0
+        assert 2 * 3000 * circuit.message_bytes < server["verify_bytes_sent"] < server["bytes_sent"]
+    assert "refused" not in fields["result"]
+    text = (out / "report.txt").read_text()
+    assert "Proofs: 3,000 of 3,000 reports accepted, none refused" in text
+    assert "Of these to check proofs" in text
+    page = (out / "report.html").read_text()
+    assert "check proofs, s" in page
+    assert "server to each other server, to check proofs" in page
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ([], "noise that a client adds cannot be proved"),
+        (["--noise-by", "servers", "--sharing", "shamir"], "Shamir shares wait for it"),
+        (["--noise-by", "servers", "--ring", "ring64"], "'mersenne61' expected with proofs"),
+    ],
+)
+def test_fit_refuses_what_cannot_be_proved_with_the_reason(data, tmp_path, capsys, options, reason):
+    argv = ["fit", data, "--target", "score", "--bounds", tmp_path / "bounds.toml", *BUDGET, "--proved"]
+    status, _, told = run(capsys, *argv, *options)
+    assert status == 2
+    assert reason in told
+
+
+def test_a_moment_has_no_proof(data, tmp_path, capsys):
+    argv = ["fit", data, "--model", "moment", "--column", "score", "--bounds", tmp_path / "bounds.toml", *BUDGET]
+    status, _, told = run(capsys, *argv, "--noise-by", "servers", "--proved")
+    assert status == 2
+    assert "proved: true given with a power-sum, rows or second moments expected" in told
 
 
 def test_fit_says_how_far_off_the_coefficients_may_be(data, tmp_path, capsys):

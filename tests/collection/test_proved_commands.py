@@ -22,6 +22,7 @@ PEOPLE, LEAST = 300, 200
 
 def write_task_file(root, *options, servers=3, made=None):
     """Run `dpmpc identity` and `dpmpc collection`; return the exit status of the latter."""
+    root.mkdir(exist_ok=True)
     uploads, releases = free_ports(servers), free_ports(servers)
     (root / "bounds.toml").write_text(
         "".join(f"[columns.{name}]\nlower = 0.0\nupper = 10.0\n" for name in ("a", "b", "y"))
@@ -44,9 +45,10 @@ def write_task_file(root, *options, servers=3, made=None):
 
 
 def test_a_task_file_with_proofs_says_what_they_promise(tmp_path, capsys):
-    assert write_task_file(tmp_path, "--proved") == 0
+    assert write_task_file(tmp_path) == 0
     collection = Collection.load(tmp_path / "task.toml")
     assert collection.proved
+    assert "no proofs" not in capsys.readouterr().err
     assert collection.plan.encoding.fractional_bits == 9
     capsys.readouterr()
     assert main(["inspect", str(tmp_path / "task.toml")]) == 0
@@ -57,7 +59,8 @@ def test_a_task_file_with_proofs_says_what_they_promise(tmp_path, capsys):
 
 
 def test_without_proofs_the_task_file_is_as_it_was(tmp_path, capsys):
-    assert write_task_file(tmp_path) == 0
+    assert write_task_file(tmp_path, "--no-proved") == 0
+    assert "dpmpc collection: no proofs, so that one client" in capsys.readouterr().err
     text = (tmp_path / "task.toml").read_text()
     assert 'name = "second-moments"' in text
     assert "prove" not in text
@@ -79,6 +82,27 @@ def test_what_cannot_be_proved_is_refused_with_the_reason(tmp_path, capsys, opti
     assert not (tmp_path / "task.toml").exists()
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--noise-by", "clients", "--corrupt-clients", "0"],
+        ["--sharing", "shamir", "--noise-by", "clients", "--corrupt-clients", "0"],
+    ],
+)
+def test_what_has_no_proofs_goes_without_them_and_says_so(tmp_path, capsys, options):
+    assert write_task_file(tmp_path, *options) == 0
+    assert not Collection.load(tmp_path / "task.toml").proved
+    assert "dpmpc collection: no proofs" in capsys.readouterr().err
+
+
+def test_what_only_proofs_forbid_is_refused_with_the_way_to_go_without(tmp_path, capsys):
+    assert write_task_file(tmp_path, "--ring", "ring64") == 2
+    told = capsys.readouterr().err
+    assert "'mersenne61' expected with proofs" in told
+    assert "without proofs (proved=False, --no-proved) it could be" in told
+    assert write_task_file(tmp_path / "again", "--ring", "ring64", "--no-proved") == 0
+
+
 def dpmpc(*argv, module="dpmpc", **options):
     """Start a command as a process."""
     command = [sys.executable, "-W", "ignore", "-m", module, *map(str, argv)]
@@ -94,7 +118,7 @@ def finish(process, seconds=120):
 @pytest.mark.long("all commands as processes; their parts are in the ordinary suite")
 def test_all_commands_together_with_liars(tmp_path):
     """Three servers over TLS take reports of honest people and of liars, and release those of the honest."""
-    assert write_task_file(tmp_path, "--proved") == 0
+    assert write_task_file(tmp_path) == 0
     task = tmp_path / "task.toml"
     collection = Collection.load(task)
     rows = np.random.default_rng(1).uniform(0, 10, (PEOPLE, 3))

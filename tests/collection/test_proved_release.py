@@ -1,5 +1,6 @@
 """Collections whose clients prove what they share: liars of every kind, servers that lie, crashes at every step."""
 
+import asyncio
 import dataclasses
 import os
 import shutil
@@ -7,15 +8,25 @@ import shutil
 import msgspec
 import numpy as np
 import pytest
+from aiohttp.test_utils import TestClient, TestServer
 
 from dpmpc.client import Client
 from dpmpc.collection import conversation, serving, verification
-from dpmpc.collection.certificate import DIFFERENT_LISTS, FALSE_PROOF, REFUSED, Manifest, check_refused, verify
+from dpmpc.collection.certificate import (
+    DIFFERENT_LISTS,
+    FALSE_PROOF,
+    REFUSED,
+    Manifest,
+    check_refused,
+    verify,
+    wrong_hash,
+)
 from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.query_points import PointStanding
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.collection.reports import HEADER_BYTES, ReportFormat
 from dpmpc.collection.server_folder import ServerFolder
+from dpmpc.collection.service import Service
 from dpmpc.errors import (
     BatchMismatch,
     CollectionClosed,
@@ -151,14 +162,65 @@ def test_the_spool_keeps_keys_as_keys(deployment):
 
 @pytest.mark.parametrize("deed", LATER)
 def test_a_liar_is_left_out_and_the_release_is_that_of_the_honest_rows(deployment, deed):
-    told = []
-    for _ in range(2):
-        join(deployment, DEEDS[deed](deployment.collection, os.urandom(16)))
+    told, lies = [], [os.urandom(16) for _ in range(2)]
+    for lie in lies:
+        join(deployment, DEEDS[deed](deployment.collection, lie))
     results = converse(deployment, told=told)
     cause = DIFFERENT_LISTS if deed in OF_LISTS else FALSE_PROOF
     verified = released(deployment, rows_of_clients(), results, {cause: 2})
     assert any(f"2 refused ({cause})" in check for check in verified.checks)
     assert any(line.startswith(f"refused, {cause}: 2 reports, ") for line in told)
+    assert refused_at(deployment) == [sorted((lie.hex(), cause) for lie in lies)] * 3
+
+
+def refused_at(deployment):
+    """What each server's operator finds in its file, which is private, of reports that were refused."""
+    found = []
+    for server in range(3):
+        (file,) = deployment.folder(server).glob("refused-*.csv")
+        assert file.stat().st_mode & 0o777 == 0o600
+        heading, *lines = file.read_text().splitlines()
+        assert heading == "report,cause"
+        found.append([tuple(line.split(",", 1)) for line in lines])
+    return found
+
+
+def test_what_was_refused_is_no_part_of_what_is_public(deployment):
+    """Ids and causes are for operators; the certificate has counts."""
+    lie = os.urandom(16)
+    join(deployment, DEEDS["wrong products"](deployment.collection, lie))
+    verified = released(deployment, rows_of_clients(), converse(deployment), {FALSE_PROOF: 1})
+    assert lie.hex() not in str(verified.certificate)
+    assert lie not in deployment.out(0).read_bytes()
+    assert not any(list(deployment.folder(server).glob("ledger/refused*")) for server in range(3))
+
+
+def test_a_release_that_refuses_nobody_leaves_no_file(deployment):
+    released(deployment, rows_of_clients(), converse(deployment))
+    assert not any(list(deployment.folder(server).glob("refused-*")) for server in range(3))
+
+
+@pytest.mark.parametrize("deed", sorted(AT_THE_DOOR))
+def test_a_refused_upload_is_answered_with_the_reason(deployment, deed):
+    """400, and words that say what is wrong; the client's command ends with them, and nothing is stored."""
+    (record,) = DEEDS[deed](deployment.collection, os.urandom(16))[2:]
+
+    async def upload():
+        folder = ServerFolder(deployment.folder(2))
+        with folder.open_spool(deployment.collection, 2, writer=True) as spool:
+            before = len(spool)
+            service = Service(deployment.collection, 2, spool, now=lambda: deployment.collection.opens)
+            try:
+                async with TestClient(TestServer(service.application())) as client:
+                    path = f"/v1/collections/{deployment.collection.digest.hex()}/reports"
+                    async with client.post(path, data=record) as response:
+                        return response.status, await response.json(), len(spool) - before
+            finally:
+                await service.close()
+
+    status, answer, stored = asyncio.run(upload())
+    assert (status, answer["error"], stored) == (400, "ReportRejected", 0)
+    assert "record 0 lists another hash of the share of server 2 than the share gives" in answer["message"]
 
 
 @pytest.mark.parametrize("deed", sorted(AT_THE_DOOR))
@@ -359,6 +421,24 @@ def test_a_lying_server_drops_a_report_and_all_count_it(deployment, monkeypatch)
     released(deployment, np.delete(rows_of_clients(), dropped, axis=0), results, {FALSE_PROOF: 1})
 
 
+def test_a_server_that_finds_another_hash_is_named_with_the_report_that_it_drops(deployment, monkeypatch):
+    """Its spool was changed by somebody who could write checksums as well, or it lies: the others cannot know."""
+    original = verification.Verifier.seeds
+
+    def claiming(self):
+        seeds, fitting = original(self)
+        assert fitting.all()
+        fitting[3] = self._own.server != 2
+        return seeds, fitting
+
+    monkeypatch.setattr(verification.Verifier, "seeds", claiming)
+    results = converse(deployment)
+    dropped = sorted(range(COUNT), key=lambda index: deployment.ids[index])[3]
+    verified = released(deployment, np.delete(rows_of_clients(), dropped, axis=0), results, {wrong_hash(2): 1})
+    assert any("1 refused (wrong hash, says server 2)" in check for check in verified.checks)
+    assert refused_at(deployment) == [[(deployment.ids[dropped].hex(), "wrong hash, says server 2")]] * 3
+
+
 def test_nothing_is_stored_once_a_server_has_closed(deployment):
     released(deployment, rows_of_clients(), converse(deployment))
     with pytest.raises(CollectionClosed):
@@ -554,7 +634,7 @@ def test_counts_that_cannot_be_do_not_verify(deployment, tmp_path):
     released(deployment, rows_of_clients(), converse(deployment))
     certificate = verify(deployment.out(0), deployment.collection).certificate
     manifest = certificate.statement.manifest
-    for refused in ({"rain": 1}, {REFUSED[0]: 0}, {REFUSED[1]: 10**6}):
+    for refused in ({"rain": 1}, {REFUSED[0]: 0}, {REFUSED[1]: 10**6}, {wrong_hash(3): 1}):
         changed = msgspec.structs.replace(manifest, refused=refused)
         assert Manifest.from_json(changed.to_json()) == changed
         with pytest.raises(VerificationFailed, match="refused: "):

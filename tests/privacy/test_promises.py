@@ -249,6 +249,26 @@ def test_servers_make_the_noise_of_a_collection_unless_told_otherwise(entries):
     assert collected(entries, noise_by="clients", corrupt_clients=0, sharing="shamir").plan.noising.by == "clients"
 
 
+def test_clients_of_a_collection_prove_what_they_share_unless_that_cannot_be(entries):
+    """One default: wherever shares are additive and servers add the noise."""
+    assert collected(entries).proved
+    assert collected(entries).plan.encoding.fractional_bits == 9
+    assert not collected(entries, proved=False).proved
+    assert not collected(entries, noise_by="clients", corrupt_clients=0).proved
+    assert not collected(entries, noise_by="clients", corrupt_clients=0, sharing="shamir").proved
+    with pytest.raises(InputError, match="noise that a client adds cannot be proved") as asked:
+        collected(entries, noise_by="clients", corrupt_clients=0, proved=True)
+    assert "--no-proved" not in str(asked.value)
+    with pytest.raises(InputError, match=r"'mersenne61' expected with proofs.*--no-proved\) it could be"):
+        collected(entries, ring="ring64")
+    with pytest.raises(InputError, match=r"'mersenne61' expected with proofs, or none$"):
+        collected(entries, ring="ring64", proved=True)
+    with pytest.raises(InputError, match=r"ring: 'ring8' given(?!.*--no-proved)"):
+        collected(entries, ring="ring8")
+    with pytest.raises(InputError, match="proved: 1 given, true or false expected"):
+        collected(entries, proved=1)
+
+
 def test_clients_noise_is_counted_on_in_the_smallest_batch_that_can_remain(entries):
     """The noise is made for the minimum batch less t; what it gives against more strangers is told."""
     collection = collected(entries, noise_by="clients", corrupt_clients=50)

@@ -97,6 +97,7 @@ def deploy(root, servers=3, *, count=COUNT, addresses=None, ids=None, identities
         "copies": "each",
         "noise_by": "clients",
         "corrupt_clients": 0,
+        "proved": False,
     } | options
     entries = []
     for server in range(servers):

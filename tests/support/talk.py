@@ -70,7 +70,8 @@ class Wire:
 class Runtime:
     """What the conversation uses of `PartyRuntime`, with wires for links."""
 
-    peers, frame, send_frame = PartyRuntime.peers, PartyRuntime.frame, PartyRuntime.send_frame
+    peers, other_servers = PartyRuntime.peers, PartyRuntime.other_servers
+    frame, send_frame = PartyRuntime.frame, PartyRuntime.send_frame
     receive_frame, dispute, send_last_frame = (
         PartyRuntime.receive_frame,
         PartyRuntime.dispute,

@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 
 from dpmpc.client import Client
-from dpmpc.collection.proved_reports import circuit_of, scheme_of
 from dpmpc.collection.reports import HEADER_BYTES, ReportFormat, make_reports, records_of
 from dpmpc.collection.task_file import Collection
 from dpmpc.encoding.ring import Mersenne61
+from dpmpc.proved_reports import circuit_of, scheme_of
 from dpmpc.proving import Prover
 from dpmpc.proving.circuit import RowCircuit
 from dpmpc.randomness import Stream

@@ -6,8 +6,8 @@ the server with words       blind 16 | parts 32 M | words of the record, 64 bits
 ==========================  ================================================================
 
 M is the number of servers. These bytes are the payload of an upload (`dpmpc.collection.reports`), and a row of the
-spool: 64-bit words of them as they are, so that a key stays a key, 16 bytes in place of the 1.4 kB that it stands for.
-What the fields mean is `dpmpc.proving.prove`.
+spool, or of the file of a run on one machine (`dpmpc.networked`): 64-bit words of them as they are, so that a key stays
+a key, 16 bytes in place of the 1.4 kB that it stands for. What the fields mean is `dpmpc.proving.prove`.
 
 Promised: `shares_of` gives back what `payloads` was given. Not promised: anything about the fields; the door checks
 them (`ProofServer.own_parts_match`).
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dpmpc.encoding.ring import Words
 from dpmpc.errors import InputError
-from dpmpc.proving import Circuit, ProofServer, ProvedShares
+from dpmpc.proving import Circuit, ProofServer, Proved, ProvedShares
 from dpmpc.proving.circuit import WORD_BYTES
 from dpmpc.proving.joint import BLIND_BYTES, PART_BYTES
 from dpmpc.randomness import KEY_BYTES
@@ -37,11 +37,16 @@ def row_words(plan: Task, *, by_key: bool) -> int:
     return (_HEAD_BYTES + PART_BYTES * plan.trust.servers) // WORD_BYTES + (0 if by_key else circuit.words)
 
 
-def circuit_of(plan: Task) -> Circuit:
-    """Return what clients prove."""
+def statement_of(plan: Task) -> Proved:
+    """Return what clients prove of their contributions; refuse a task whose clients prove nothing."""
     if plan.proofs is None:
         raise InputError(f"task: of a {plan.statistic.name} given, a proved contribution expected")
-    return plan.proofs.circuit
+    return plan.proofs
+
+
+def circuit_of(plan: Task) -> Circuit:
+    """Return the circuit of what clients prove."""
+    return statement_of(plan).circuit
 
 
 def scheme_of(plan: Task) -> AdditiveSharing:
@@ -56,15 +61,21 @@ def share_of_one(plan: Task, server: int) -> int:
     return ProofServer(circuit_of(plan), scheme_of(plan), bytes(PART_BYTES), server).one
 
 
-def payloads(shares: ProvedShares) -> list[bytes]:
-    """Return the payload of each report of a block, as one server gets it."""
+def rows_of(shares: ProvedShares) -> Words:
+    """Return a block of reports (n, 1, words) as a server keeps them: what `shares_of` reads."""
     count = len(shares.ids)
     head = shares.keys if shares.keys is not None else shares.blinds
     assert head is not None
     fields = [head, shares.parts.reshape(count, -1)]
     if shares.words is not None:
         fields.append(np.ascontiguousarray(shares.words, "<u8").view(np.uint8))
-    return [row.tobytes() for row in np.concatenate(fields, axis=1)]
+    rows = np.ascontiguousarray(np.concatenate(fields, axis=1)).view("<u8").astype(np.uint64, copy=False)
+    return rows.reshape(count, 1, -1)
+
+
+def payloads(shares: ProvedShares) -> list[bytes]:
+    """Return the payload of each report of a block, as one server gets it."""
+    return [np.ascontiguousarray(row, "<u8").tobytes() for row in rows_of(shares)]
 
 
 def shares_of(plan: Task, server: int, ids: NDArray[np.uint8], rows: Words) -> ProvedShares:

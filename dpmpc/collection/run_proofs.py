@@ -1,0 +1,200 @@
+"""Check the proofs of a run whose reports lie in the parties' folders: no spool, no ledger, and one run.
+
+A collection takes weeks and survives crashes; a run of `dpmpc.networked` ends or fails as a whole. So there is less to
+keep: the reports are what `dpmpc.networked.stored_reports` has written before any server was told to begin, and the one
+query point is a file of the folder, made before anything is sent and never replaced.
+
+1. *Batch.* Each server opens its reports; all confirm the same ids in the same order.
+2. *Point.* They toss; all confirm the toss; each writes it down. **All confirm again; only then does anybody send.**
+3. Steps 2 to 5 of `dpmpc.collection.verification`: hashes, lists, messages, verdicts.
+4. The reports that are accepted are the batch: the task of so many clients takes the place of the first one, and each
+   server reads its outputs as a share of the sums.
+
+Promised: what `dpmpc.collection.verification` promises, as long as no folder is copied; a run on a folder whose point
+is written down is refused, whether or not the first one came to an end. Not promised: anything about rows that the
+process that plays all the clients leaves out or makes up.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.collection.agreement import batch_digest, confirm, toss_coins, unless_refused
+from dpmpc.collection.releasing import ProvedOutputs
+from dpmpc.collection.report_ids import ID_BYTES, as_strings
+from dpmpc.collection.verification import Verifier, check_at_point, point_digest
+from dpmpc.encoding.ring import Words
+from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, TooFewClients
+from dpmpc.network.announcing import explained
+from dpmpc.network.party import Party
+from dpmpc.networked import ids_file, share_file
+from dpmpc.proved_reports import row_words
+from dpmpc.proving.prove import holds_key
+from dpmpc.sharing import Share, open_share
+from dpmpc.sketching import sketch_from
+from dpmpc.storage import sync
+from dpmpc.task import Task
+
+POINT_FILE = "query-point"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ProvedRun:
+    """What a server goes on with once the proofs are checked.
+
+    Attributes
+    ----------
+    task : Task
+        Of the clients whose reports are accepted; the task of the run if these are all.
+    share : Share
+        This server's share of what they contribute, of ``task.share_shape``.
+    refused : dict
+        How many reports are left out, by cause.
+    """
+
+    task: Task
+    share: Share
+    refused: dict[str, int]
+
+
+class RunReports:
+    """The reports that lie in a party's folder.
+
+    Parameters
+    ----------
+    folder : Path
+        The party's.
+    task : Task
+        Of the run, with proofs.
+    server : int
+        This party.
+
+    Raises
+    ------
+    InputError
+        If the files cannot be read.
+    BatchMismatch
+        If there are not as many reports as the task has clients, or one id occurs twice.
+    """
+
+    def __init__(self, folder: Path, task: Task, server: int):
+        self._share = open_share(share_file(folder), "ring64")
+        words = row_words(task, by_key=holds_key(task.scheme, server))
+        if self._share.shape != (task.clients, 1, words):
+            raise BatchMismatch(
+                f"share: shape {self._share.shape} given, {(task.clients, 1, words)} expected by the task"
+            )
+        ids = open_share(ids_file(folder), "ring64")
+        if ids.shape != (task.clients, ID_BYTES // 8):
+            raise BatchMismatch(f"ids: shape {ids.shape} given, {(task.clients, ID_BYTES // 8)} expected by the task")
+        self.ids = np.ascontiguousarray(ids.rows(0, task.clients), "<u8").view(np.uint8)
+        self._order = np.argsort(as_strings(self.ids), kind="stable")
+        self._sorted = as_strings(self.ids)[self._order]
+        if (self._sorted[1:] == self._sorted[:-1]).any():
+            raise BatchMismatch("ids: one given twice, a different one for each report expected")
+
+    def share(self, ids: NDArray[np.uint8]) -> Share:
+        """Return the rows of some of these reports, in the order that they are in here."""
+        return _SomeRows(self._share, self._order[np.searchsorted(self._sorted, as_strings(ids))])
+
+
+class _SomeRows(Share):
+    """Rows of a share at ascending places."""
+
+    def __init__(self, share: Share, places: NDArray[np.intp]):
+        self.shape, self.ring = (len(places), *share.shape[1:]), share.ring
+        self._share, self._places = share, places
+
+    def _rows(self, first: int, count: int) -> Words:
+        places = self._places[first : first + count]
+        if not count:
+            return np.empty((0, *self.shape[1:]), np.uint64)
+        start = int(places[0])
+        return np.ascontiguousarray(self._share.rows(start, int(places[-1]) + 1 - start)[places - start])
+
+    def write(self, file: object) -> None:
+        """Refuse: what is written is the share that these are rows of."""
+        raise InputError("share: some rows of a file given, a whole share expected")
+
+
+async def check_run(party: Party, task: Task) -> ProvedRun:
+    """Take the steps above.
+
+    Parameters
+    ----------
+    party : Party
+        A server.
+    task : Task
+        Of the run, with proofs.
+
+    Raises
+    ------
+    TooFewClients
+        If fewer reports are accepted than the sketch has rows.
+    GuaranteeError
+        If the proofs of this folder were checked before.
+    ProtocolFailure
+        As in `dpmpc.collection.verification`.
+    """
+    return await explained(party, _check_run(party, task))
+
+
+async def _check_run(party: Party, task: Task) -> ProvedRun:
+    with party.meter.phase("verify"):
+        reports = await unless_refused(party, lambda: RunReports(party.folder, task, party.pid))
+        await confirm(party, batch_digest(reports.ids), "batch: the ids of all reports")
+        toss = await toss_coins(party)
+        await confirm(party, point_digest(toss), "query point that was tossed")
+        await unless_refused(party, lambda: use_point(party.folder, toss))
+        await confirm(party, point_digest(toss), "query point that is used")
+        verifier = Verifier(task, task.digest, party.pid, reports, reports.ids)
+        found = await check_at_point(party, verifier, toss)
+    accepted = await unless_refused(party, lambda: task_of(task, len(found.accepted), found.counts))
+    share = ProvedOutputs(reports.share(found.accepted), found.accepted, accepted, party.pid)
+    return ProvedRun(accepted, share, found.counts)
+
+
+def use_point(folder: Path, toss: bytes) -> None:
+    """Write down, for good, at which point this server answers for the reports of a folder.
+
+    Raises
+    ------
+    GuaranteeError
+        If a point is written down already: messages at two points would give rows away.
+    """
+    try:
+        descriptor = os.open(folder / POINT_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise GuaranteeError(
+            f"query point: one given in the file {POINT_FILE!r} of this server's folder, no such file expected: the "
+            "proofs of these reports were checked in an earlier run, and messages at a second point would give rows "
+            "away. Have the clients make new reports"
+        ) from None
+    with open(descriptor, "wb") as file:
+        file.write(toss.hex().encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    sync(folder)
+
+
+def task_of(task: Task, clients: int, refused: dict[str, int]) -> Task:
+    """Return the verified task of the clients that are left, whose public matrix has as many columns.
+
+    Raises
+    ------
+    TooFewClients
+        With the counts, if fewer are left than the sketch has rows.
+    """
+    if clients == task.clients:
+        return task
+    if clients < task.sketch.rows:
+        counts = "".join(f"; {count} refused: {cause}" for cause, count in refused.items())
+        raise TooFewClients(f"clients: {clients} given, at least {task.sketch.rows} expected by the sketch{counts}")
+    matrix = sketch_from({**task.sketch.describe(), "columns": clients})
+    return msgspec.structs.replace(task, sketch=matrix).verify()

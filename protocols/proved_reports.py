@@ -1,0 +1,242 @@
+"""Ridge regression among clients of whom some lie, and servers that leave the lies out (docs/proved-reports.md).
+
+Parties: n clients, M servers and an analyst. With additive shares any M - 1 servers may pool what they have and learn
+nothing of a row. The proofs hold if all servers follow the protocol: then one client cannot ruin the release.
+
+1. *Share.* A client rounds its row to integers z and shares a *witness*: digits of base 4 that write z, the products
+   W = z z^T, and a slack that shows |z|^2 <= C^2. All servers but the last get a key in place of words.
+2. *Prove.* The hashes of all shares, a *part* each, are the input of a hash whose output, the joint randomness, the
+   client cannot choose (section 3). For it the client computes a proof, a short polynomial, and shares that as well.
+3. *Batch.* When all reports are there, all servers confirm the same ids. Each hashes its own shares again.
+4. *Point.* They toss a point r that nobody could know before, write it down, and confirm it twice. A server answers
+   for a report at one point, ever.
+5. *Lists.* They compare the lists of parts of all reports.
+6. *Messages.* Each evaluates its shares of witness and proof at r: c + 1 words for each report, to every other server.
+7. *Verdicts.* The messages add up to values that satisfy one equation if the report is well formed. If it is not, they
+   do with a probability of about 2^-56. What fails is left out, counted by cause, and never opened.
+8. *Sum.* Each server adds up its shares of what the accepted reports hold, adds noise, and sends that to the analyst.
+
+Steps 1 and 2 are `dpmpc.client`; steps 3 to 7 `dpmpc.collection.run_proofs`, on `dpmpc.collection.verification`, which
+a real collection goes through too; step 8 is `linear_transform`. This module has the liars: what they do stands in
+`LIES`. Beside the release with proofs it makes the one without, in which the same clients share random words.
+
+Three servers and an analyst, each a process of this machine, and generated people::
+
+    python protocols/proved_reports.py -M3 --clients 10000 --liars .01
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.client import Client
+from dpmpc.collection.certificate import DIFFERENT_LISTS, FALSE_PROOF, wrong_hash
+from dpmpc.encoding.ring import Words
+from dpmpc.errors import InputError, UtilityWarning
+from dpmpc.network.party import Party
+from dpmpc.networked import Placement, clients, run_servers, share_file, stored_reports
+from dpmpc.protocols import linear_transform
+from dpmpc.proved_reports import circuit_of
+from dpmpc.proving import ProvedShares, RowCircuit
+from dpmpc.proving.circuit import FIELD, P
+from dpmpc.proving.joint import ID_BYTES
+from dpmpc.randomness import Stream
+from dpmpc.sharing import FileShare, open_share
+from dpmpc.task import Task
+
+PROGRAM = "dpmpc.protocols.proved_reports"
+_AT_ONCE = 1 << 12  # clients that are played together
+
+prepare = linear_transform.prepare  # run in every party, while clients are at work
+
+
+async def main(party: Party) -> dict[str, Any]:
+    """Run one party: a server, which takes steps 3 to 8, or the analyst, who opens the sum and returns the counts."""
+    return await linear_transform.main(party)
+
+
+# Lies about a witness, which the client then shares and proves as if it were true
+
+
+def out_of_range(circuit: RowCircuit, witness: Words) -> None:
+    """A digit of 4, so that a column lies outside its bounds."""
+    witness[:, 0] = 4
+
+
+def wrong_products(circuit: RowCircuit, witness: Words) -> None:
+    """W is not z z^T: one product is a million too large."""
+    witness[:, circuit.digits] = (witness[:, circuit.digits] + np.uint64(10**6)) % np.uint64(P)
+
+
+def beyond_the_ball(circuit: RowCircuit, witness: Words) -> None:
+    """The upper corner of the box, with the slack of the edge of the ball."""
+    witness[:, : circuit.digits] = 3
+    witness[:, circuit.columns * len(circuit.weights) : circuit.digits] = 0
+    witness[:, circuit.digits :] = circuit.high**2
+
+
+def random_words(circuit: RowCircuit, witness: Words) -> None:
+    """Anything, with hashes that fit."""
+    witness[:] = FIELD.uniform(Stream.from_os(), witness.shape)
+
+
+# Lies about what is sent, once it is shared and proved
+
+
+def changed_proof(task: Task, shares: list[ProvedShares], rows: NDArray[np.bool_]) -> None:
+    """A word of the proof is another one, which no hash covers."""
+    _change_word(shares[-1], rows, -1)
+
+
+def changed_share(task: Task, shares: list[ProvedShares], rows: NDArray[np.bool_]) -> None:
+    """A word of the witness is another one, which the last server's own hash covers."""
+    _change_word(shares[-1], rows, 0)
+
+
+def different_lists(task: Task, shares: list[ProvedShares], rows: NDArray[np.bool_]) -> None:
+    """The first server is told another hash of the last server's share than the others."""
+    parts = shares[0].parts.copy()
+    parts[rows, -1, -1] ^= 1
+    shares[0] = ProvedShares(0, shares[0].ids, parts, keys=shares[0].keys)
+
+
+def _change_word(share: ProvedShares, rows: NDArray[np.bool_], word: int) -> None:
+    assert share.words is not None
+    share.words[rows, word] = (share.words[rows, word] + np.uint64(1)) % np.uint64(P)
+
+
+ABOUT_WITNESSES: dict[str, Callable[[RowCircuit, Words], None]] = {
+    "out of range": out_of_range,
+    "wrong products": wrong_products,
+    "beyond the ball": beyond_the_ball,
+    "random words": random_words,
+}
+ABOUT_SHARES: dict[str, Callable[[Task, list[ProvedShares], NDArray[np.bool_]], None]] = {
+    "changed proof": changed_proof,
+    "changed share": changed_share,
+    "different lists": different_lists,
+}
+LIES = (*ABOUT_WITNESSES, *ABOUT_SHARES)
+
+
+def cause_of(lie: str, servers: int) -> str:
+    """Return why servers leave a lie out."""
+    if lie == "changed share":
+        return wrong_hash(servers - 1)
+    return DIFFERENT_LISTS if lie == "different lists" else FALSE_PROOF
+
+
+def liars_among(count: int, share: float) -> NDArray[np.intp]:
+    """Return which lie each of so many clients tells: its number in `LIES`, or -1 for an honest one.
+
+    Liars lie evenly among the honest, and take turns with the lies.
+    """
+    if not 0 <= share <= 1:
+        raise InputError(f"liars: {share} given, a share of the clients from 0 to 1 expected")
+    lying = round(count * share)
+    told = np.full(count, -1, np.intp)
+    told[np.linspace(0, count, lying, endpoint=False, dtype=np.intp)] = np.arange(lying) % len(LIES)
+    return told
+
+
+def reports(task: Task, rows: NDArray[np.float64], told: NDArray[np.intp]) -> Iterator[list[ProvedShares]]:
+    """Steps 1 and 2: play clients of whom some lie; yield blocks of what the servers get.
+
+    Parameters
+    ----------
+    task : Task
+        With proofs of second moments in a ball.
+    rows : ndarray of float64, shape (n, p)
+        What an honest client shares.
+    told : ndarray of int, shape (n,)
+        See `liars_among`.
+    """
+    circuit, client = circuit_of(task), Client(task)
+    if not isinstance(circuit, RowCircuit) or not circuit.moments or circuit.squared_radius is None:
+        raise InputError(f"task: of {task.statistic.name} given, second moments in a ball expected: liars leave it")
+    for first in range(0, len(rows), _AT_ONCE):
+        block = slice(first, first + _AT_ONCE)
+        witnesses = client.witnesses(rows[block], first=first)
+        for lie, change in ABOUT_WITNESSES.items():
+            mine = told[block] == LIES.index(lie)
+            false = np.ascontiguousarray(witnesses[mine])
+            change(circuit, false)
+            witnesses[mine] = false
+        ids = np.frombuffer(client.stream.bytes(ID_BYTES * len(witnesses)), np.uint8).reshape(-1, ID_BYTES)
+        shares = client.share(witnesses, ids, task.digest)
+        for lie, alter in ABOUT_SHARES.items():
+            alter(task, shares, told[block] == LIES.index(lie))
+        yield shares
+
+
+def random_shares(task: Task, rows: NDArray[np.float64], told: NDArray[np.intp]) -> Placement:
+    """Play clients who prove nothing, of whom the liars share random words."""
+    honest = clients(task, rows)
+
+    def place(folders: Sequence[Path]) -> None:
+        honest(folders)
+        ring = task.encoding.ring
+        last = open_share(share_file(folders[task.trust.servers - 1]), ring)
+        assert isinstance(last, FileShare)
+        for client in np.flatnonzero(told >= 0):
+            last[slice(client, client + 1)] = ring.uniform(Stream.from_os(), (1, *task.share_shape[1:]))
+
+    return place
+
+
+def demonstrate(arguments: Sequence[str]) -> None:
+    """Fit incomes of the generated population with and without proofs, and print what was refused and what it cost."""
+    from dpmpc.cli.demonstrations import demonstration, demonstration_options, print_run
+    from dpmpc.cli.output import print_result
+    from dpmpc.planning import ReleaseSpec, design
+    from dpmpc.render.fit import proofs_text, servers_table
+
+    def more(parser: argparse.ArgumentParser) -> None:
+        parser.set_defaults(clients=10_000)
+        parser.add_argument("--liars", type=float, default=0.01, metavar="SHARE", help="of the clients (default .01)")
+
+    chosen = demonstration_options(__doc__, arguments, more)
+    told = liars_among(chosen.clients, chosen.liars)
+    shown = demonstration("ridge", chosen.clients)
+    choices = {"sketch": "sum", "radius": shown.choices["radius"], "noise_by": "servers", "servers": chosen.servers}
+
+    def task_of(*, proved: bool) -> Task:
+        spec = ReleaseSpec.of(shown.schema, chosen.clients, chosen.epsilon, chosen.delta, **choices, proved=proved)
+        return design(spec)
+
+    def phi(release: Any) -> tuple[float, float]:
+        shown.analysis.fit(release)
+        compared = shown.analysis.estimator.compare(shown.table.values[told < 0])
+        return compared.approximation_factor, compared.trivial_factor
+
+    rows, task, plain = shown.table.values, task_of(proved=True), task_of(proved=False)
+    done = run_servers(task, stored_reports(task, reports(task, rows, told)), program=PROGRAM)
+    spoiled = run_servers(plain, random_shares(plain, rows, told))
+    assert done.refused is not None
+    with_proofs, trivial = phi(done.release)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UtilityWarning)  # that nothing can be learned from it is what is shown
+        without, _ = phi(spoiled.release)
+    lies = ", ".join(f"{int((told == number).sum()):,} {lie}" for number, lie in enumerate(LIES))
+    found = [
+        f"{chosen.clients:,} clients, {int((told >= 0).sum()):,} of whom lie: {lies}",
+        proofs_text(done.release.clients, done.refused),
+        f"cost / optimal cost (phi) for the honest rows: {with_proofs:.5g} with proofs, {without:.4g} without, where "
+        f"each liar shares random words; trivial predictor {trivial:.4g}",
+    ]
+    print_run(found, done.release.task, done.release.guarantee, done)
+    print_result(["Without proofs:", servers_table(spoiled.servers)])
+
+
+if __name__ == "__main__":
+    from dpmpc.cli.main import exit_status
+
+    sys.exit(exit_status(lambda: demonstrate(sys.argv[1:])))

@@ -1,0 +1,133 @@
+"""Runs among real processes whose clients prove what they share, and the program that shows them with liars."""
+
+import asyncio
+import re
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpmpc import networked, simulation
+from dpmpc.bounds import Schema
+from dpmpc.errors import InputError
+from dpmpc.planning import ReleaseSpec, design
+from dpmpc.protocols import linear_transform, proved_reports
+from dpmpc.randomness import Stream
+from dpmpc.sharing import FileShare
+
+PROGRAM = Path(__file__).parents[2] / "protocols" / "proved_reports.py"
+CLIENTS, SECONDS = 500, 120
+
+
+def task(**choices):
+    fixed = {"servers": 3, "noise_by": "servers", "proved": True, "sketch": "sum", "radius": 1.0, "simulation_seed": 4}
+    return design(ReleaseSpec.of(Schema.unit(["a", "b", "y"]), CLIENTS, 1.0, 1e-6, **{**fixed, **choices}))
+
+
+def rows():
+    return np.random.default_rng(1).uniform(-0.6, 0.6, (CLIENTS, 3))
+
+
+@pytest.mark.parametrize(
+    "sketch",
+    [
+        {},
+        pytest.param({"sketch": "osnap", "rows": 8, "sparsity": 2}, marks=pytest.mark.long("of sketches, too")),
+    ],
+    ids=["sum", "osnap"],
+)
+def test_a_proved_run_opens_what_the_same_run_without_proofs_opens(sketch):
+    """The exact integers of the proofs, the same noise: the sums agree to the last digit."""
+    plan = task(**sketch)
+    done = networked.run(plan, rows(), stream=Stream.from_seed(6))
+    expected = simulation.run(plan, rows(), stream=Stream.from_seed(6))
+    np.testing.assert_array_equal(done.release.sums, expected.sums)
+    assert done.release.task.digest == plan.digest
+    assert done.refused == {}
+    messages = 2 * CLIENTS * plan.proofs.circuit.message_bytes
+    for server in done.servers:
+        assert set(server.phases) == {"verify", "read", "transform", "open"}
+        assert server.phases["verify"].wall_s > 0
+        assert messages < server.payload_sent
+        assert messages < server.phases["verify"].bytes_sent < messages + 30_000
+    assert "verify" not in done.analyst.phases
+
+
+def test_a_share_that_is_not_the_tasks_ends_the_run_for_all():
+    """The analyst does not wait for a verdict that never comes."""
+    plan = task()
+
+    def place(folders):
+        networked.clients(plan, rows())(folders)
+        FileShare.create(networked.share_file(folders[1]), (CLIENTS, 1, 3))
+
+    with pytest.raises(Exception, match=r"share: shape \(500, 1, 3\) given"):
+        networked.run_servers(plan, place, deadline=60)
+
+
+def test_liars_leave_a_ball():
+    told = np.zeros(CLIENTS, np.intp)
+    for other in ({"sketch": "osnap", "rows": 8, "sparsity": 2}, {"radius": None}):
+        with pytest.raises(InputError, match="second moments in a ball expected"):
+            next(proved_reports.reports(task(**other), rows(), told))
+
+
+@pytest.mark.parametrize("servers", [3, pytest.param(5, marks=pytest.mark.long("every number of servers"))])
+def test_the_program_leaves_the_liars_out(servers):
+    argv = [sys.executable, str(PROGRAM), f"-M{servers}", "--clients", "2000", "--liars", ".035"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stdout.split())
+    assert "2,000 clients, 70 of whom lie: 10 out of range, 10 wrong products" in said
+    assert "Proofs: 1,930 of 2,000 reports accepted, 10 refused (different lists), 50 refused (false proof)" in said
+    assert f"10 refused (wrong hash, says server {servers - 1})" in said
+    phi = re.search(r"honest rows: (\S+) with proofs, (\S+) without, .* trivial predictor (\S+)", said)
+    with_proofs, without, trivial = map(float, phi.groups())
+    assert with_proofs < 0.3 * trivial
+    assert without > 0.9 * trivial
+    assert "Of these to check proofs" in said
+    assert "(1, 1e-07)-differential privacy for each of 1,930 clients" in said
+
+
+@pytest.mark.parametrize("share", ["-0.1", "1.5", "nan"])
+def test_a_share_of_liars_that_is_none_is_refused(share):
+    with pytest.raises(InputError, match=r"liars: .* given, a share of the clients from 0 to 1 expected"):
+        proved_reports.liars_among(100, float(share))
+
+
+def test_lies_take_turns():
+    told = proved_reports.liars_among(100, 0.1)
+    assert sorted(told[told >= 0]) == sorted([*range(7), 0, 1, 2])
+    assert (proved_reports.liars_among(100, 0) == -1).all()
+    assert (proved_reports.liars_among(100, 1) >= 0).all()
+
+
+def test_a_sketch_alone_of_a_task_with_proofs_is_refused():
+    plan = task()
+    arguments = {"task": plan.to_dict(), "threads": 1}
+    settings = types.SimpleNamespace(arguments=arguments, task_digest=plan.digest, servers=3, task=plan.digest.hex())
+    party = types.SimpleNamespace(runtime=types.SimpleNamespace(settings=settings))
+    with pytest.raises(InputError, match="task: one with proofs given, which servers have to check together"):
+        asyncio.run(linear_transform.sketch_alone(party, plan))
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ([b"{}"] * 3, "party 0 sent no valid VERDICT frame"),
+        ([b'{"accepted":500,"refused":{}}', b'{"accepted":499,"refused":{}}'], "server 1 found"),
+        ([b'{"accepted":400,"refused":{}}'] * 3, "numbers that make 500 clients in all expected"),
+        ([b'{"accepted":501,"refused":{"false proof":-1}}'] * 3, "numbers that make 500 clients in all expected"),
+    ],
+)
+def test_an_analyst_checks_what_the_servers_tell(told, expected):
+    class Runtime:
+        async def receive_frame(self, sender, kind, content):
+            return types.SimpleNamespace(raw=told[sender])
+
+    party = types.SimpleNamespace(servers=3, runtime=Runtime())
+    with pytest.raises(Exception, match=expected):
+        asyncio.run(linear_transform.accepted_task(party, task()))
