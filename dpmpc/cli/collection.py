@@ -69,8 +69,8 @@ def add_commands(commands: Any) -> None:
     collection.add_argument(
         "--proved",
         action="store_true",
-        help="clients prove that what they share is well formed, and servers leave out what is not; needs additive "
-        "shares and noise by servers",
+        help="clients prove that what they share is well formed, and servers leave out what is not; needs noise by "
+        "servers, who prove the range of theirs where shares are Shamir's",
     )
     collection.add_argument("--authenticated", action="store_true", help="only clients of a roster, each once")
     add_release_options(collection, collected=True)
@@ -223,7 +223,7 @@ def _inspect(options: argparse.Namespace) -> None:
 
 def _described(collection: Any, path: str) -> Iterator[str]:
     """Yield what a task file holds, line by line."""
-    from dpmpc.collection.designing import omission, soundness
+    from dpmpc.collection.designing import noise_promise, omission, soundness
     from dpmpc.network.identity import fingerprint, valid_until
 
     yield f"{path}: collection {collection.digest.hex()}, '{collection.name}'"
@@ -249,6 +249,8 @@ def _described(collection: Any, path: str) -> Iterator[str]:
     yield f"omission: {omission(collection)}"
     if collection.proved:
         yield f"proofs: clients prove that a report is well formed; {soundness(collection, collection.largest_batch)}"
+        if collection.plan.noise_is_dealt:
+            yield f"noise: {noise_promise(collection, ())}"
     else:
         yield "proofs: none; one client that shares arbitrary words can spoil the release (docs/security.md, threat 14)"
 

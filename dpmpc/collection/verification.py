@@ -7,13 +7,16 @@
    do they send the seeds, 32 bytes for each report. A report whose seeds differ is left out.
 3. *Messages.* Each sends c + 1 words for each report to every other server, in blocks, ids ascending.
 4. *Verdicts.* Each decides alone. They compare hashes of all that was told, then confirm the ids that are accepted.
+   With Shamir shares the same messages show reports that were dealt on no polynomial: those are *inconsistent*, and the
+   server whose message is off is counted, if there is one without whom the others agree.
 
-Promised, if all servers follow the protocol: an accepted report is a point of the proved set, but for the probability
-that `soundness` states, and all servers accept the same ones. Whatever servers do, as long as one of them is honest: no
-honest server answers for a report at two points, in whatever runs, which break wherever they like; so checks tell
-nothing of an honest row. A repetition answers at the same point, with the same bytes, and comes to the same verdicts.
-Not promised: that a lying server accepts no false report of a client that it works with, or drops no report; it could
-always shift the sums, or claim not to have a report. All see how many were refused.
+Promised, if all servers follow the protocol, or with Shamir shares all but t of those present, of whom there are 2t + 1
+or more: an accepted report is a point of the proved set, but for the probability that `soundness` states, and all
+servers accept the same ones. Whatever servers do, as long as one of them is honest (additive), or no more than t lie
+(Shamir): no two answers of honest servers for a report are at different points, in whatever runs, which break wherever
+they like; so checks tell nothing of an honest row. A repetition answers at the same point, with the same bytes, and
+comes to the same verdicts. Not promised: that with additive shares a lying server accepts no false report of a client
+that it works with, since it could always shift the sums; or that it drops no report. All see how many were refused.
 """
 
 from __future__ import annotations
@@ -33,12 +36,13 @@ from dpmpc.collection.certificate import DIFFERENT_LISTS, FALSE_PROOF
 from dpmpc.collection.proved_reports import circuit_of, scheme_of, shares_of
 from dpmpc.collection.query_points import PointStanding, point_to_go_on_with
 from dpmpc.collection.releasing import ReleasingServer
+from dpmpc.collection.shamir_claims import INCONSISTENT
 from dpmpc.encoding.ring import Words
 from dpmpc.errors import MalformedFrame
 from dpmpc.network.announcing import announce, announce_bytes, settle
 from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.party import Party
-from dpmpc.proving import ProofServer, ProvedShares, QueryPoint, decide, joint_randomness
+from dpmpc.proving import ProofServer, ProvedShares, QueryPoint, Verdicts, decide, joint_randomness
 from dpmpc.proving.circuit import FIELD
 from dpmpc.proving.joint import PART_BYTES
 from dpmpc.randomness import Label
@@ -60,10 +64,14 @@ class Accepted:
         Ascending.
     refused : dict
         How many others there are, by cause: see `dpmpc.collection.certificate.REFUSED`.
+    odd : dict
+        With Shamir shares, in how many inconsistent reports a server's message was off and those of all others agreed;
+        servers for whom there is none are left out. No proof of their fault: clients may deal them other words.
     """
 
     ids: NDArray[np.uint8]
     refused: dict[str, int]
+    odd: dict[int, int]
 
 
 class _Block(NamedTuple):
@@ -145,12 +153,17 @@ async def check_proofs(party: Party, server: ReleasingServer, ids: NDArray[np.ui
     listed, seeds = np.ascontiguousarray(ids[alike]), np.ascontiguousarray(seeds[alike])
     await confirm(party, batch_digest(listed), "batch: the reports whose lists agree")
     with party.meter.phase("verify"):
-        proved = await exchange_messages(party, verifier, listed, seeds, point)
-    accepted = np.ascontiguousarray(listed[proved])
+        verdicts = await exchange_messages(party, verifier, listed, seeds, point)
+    accepted = np.ascontiguousarray(listed[verdicts.accepted])
     await confirm(party, batch_digest(accepted), "batch: the reports whose proofs hold")
-    counts = {DIFFERENT_LISTS: int((~alike).sum()), FALSE_PROOF: int((~proved).sum())}
-    tell_refused(server, {DIFFERENT_LISTS: ids[~alike], FALSE_PROOF: listed[~proved]})
-    return Accepted(accepted, {cause: count for cause, count in counts.items() if count})
+    refused = {
+        DIFFERENT_LISTS: ids[~alike],
+        FALSE_PROOF: listed[~verdicts.accepted & ~verdicts.inconsistent],
+        INCONSISTENT: listed[verdicts.inconsistent],
+    }
+    odd = {number: int(off.sum()) for number, off in verdicts.odd.items() if off.any()}
+    tell_refused(server, refused, odd)
+    return Accepted(accepted, {cause: len(those) for cause, those in refused.items() if len(those)}, odd)
 
 
 async def agree_on_point(party: Party, server: ReleasingServer) -> bytes:
@@ -212,9 +225,10 @@ async def compare_lists(party: Party, seeds: Seeds) -> NDArray[np.bool_]:
 
 async def exchange_messages(
     party: Party, verifier: Verifier, ids: NDArray[np.uint8], seeds: Seeds, point: QueryPoint
-) -> NDArray[np.bool_]:
-    """Steps 3 and 4: send and receive all messages, and return which reports are proved."""
-    accepted = np.zeros(len(ids), np.bool_)
+) -> Verdicts:
+    """Steps 3 and 4: send and receive all messages, and return the verdicts."""
+    accepted, inconsistent = np.zeros(len(ids), np.bool_), np.zeros(len(ids), np.bool_)
+    odd = {number: np.zeros(len(ids), np.bool_) for number in party.present}
     told = {number: hashlib.sha256() for number in party.present}
     answers = verifier.answers(ids, seeds, point)
     for _ in verifier.blocks(len(ids)):
@@ -227,8 +241,11 @@ async def exchange_messages(
             decide, verifier.circuit, verifier.scheme, point, block.joint, dict(messages)
         )
         accepted[block.rows] = verdicts.accepted
+        inconsistent[block.rows] = verdicts.inconsistent
+        for number, off in verdicts.odd.items():
+            odd[number][block.rows] = off
     await compare_told(party, {number: digest.digest() for number, digest in told.items()}, "messages about proofs")
-    return accepted
+    return Verdicts(accepted, inconsistent, odd)
 
 
 async def exchange_block(party: Party, kind: Kind, own: Words) -> Mapping[int, Words]:
@@ -238,16 +255,23 @@ async def exchange_block(party: Party, kind: Kind, own: Words) -> Mapping[int, W
     told = {party.pid: own}
     for peer in party.runtime.peers:
         told[peer] = (await party.runtime.receive_frame(peer, kind, ContentType.WORDS, own.shape)).words
-        if kind is Kind.PROOF and not FIELD.is_canonical(told[peer]):
-            raise MalformedFrame(f"party {peer} sent no valid PROOF frame: an element that is not canonical", peer)
+        if kind is not Kind.SEEDS and not FIELD.is_canonical(told[peer]):
+            raise MalformedFrame(
+                f"party {peer} sent no valid {kind.name} frame: an element that is not canonical", peer
+            )
     return dict(sorted(told.items()))
 
 
 MOST_TOLD = 100  # ids of refused reports that an operator is shown
 
 
-def tell_refused(server: ReleasingServer, refused: Mapping[str, NDArray[np.uint8]]) -> None:
+def tell_refused(server: ReleasingServer, refused: Mapping[str, NDArray[np.uint8]], odd: Mapping[int, int]) -> None:
     """Tell this server's operator which reports are left out, and why; with a roster an id is a person's."""
+    for number, count in odd.items():
+        server.tell(
+            f"the message of server {number} was off in {count} inconsistent reports, and those of all others agreed: "
+            "its fault, or that of the clients"
+        )
     for cause, ids in refused.items():
         if not len(ids):
             continue
