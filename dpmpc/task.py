@@ -175,8 +175,8 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
             )
         if not isinstance(dealers, int) or not fewest <= dealers <= servers:
             raise InputError(
-                f"dealers: {dealers} given, {fewest} to {servers} expected: of {servers} servers at least {fewest} are "
-                "present, and each of those deals its noise"
+                f"dealers: {dealers or 'none'} given, {fewest} to {servers} expected: at least {fewest} of {servers} "
+                "servers are present, and each of those deals its noise"
             )
 
     @property

@@ -146,8 +146,11 @@ def after(disk, stage, point, fresh):
     return stores.disk
 
 
-def runs(disks, most_points):
-    """All states after one run: what the corrupt server states, whom it tells which toss, how far each server gets."""
+def runs(disks, most_points, elsewhere=frozenset()):
+    """All states after one run: what the corrupt server states, whom it tells which toss, how far each server gets.
+
+    Points that servers have heard of that are `elsewhere` are not tossed again.
+    """
     opened, standings = [], {}
     for number, disk in enumerate(disks):
         stores = Stores(disk)
@@ -167,7 +170,7 @@ def runs(disks, most_points):
         if going_on is not None:
             yield from stages(opened, [going_on] * len(opened), fresh=False)
             continue
-        taken = {point for disk in disks for point in points_of(disk)}
+        taken = elsewhere | {point for disk in disks for point in points_of(disk)}
         free = [toss(number) for number in range(1, most_points + 1) if toss(number) not in taken][:2]
         for choice in itertools.product(free, repeat=len(opened)):
             yield from stages(opened, choice, fresh=True)
@@ -227,6 +230,50 @@ def test_no_server_answers_at_two_points_whatever_happens(honest, points):
                 following.append(new)
         layer = following
     assert any(disk.sent for disks in seen for disk in disks)
+    assert len(seen) > 20
+
+
+def runs_of_some(disks, most_points, fewest):
+    """All states after one run in which at least so many of the honest servers take part."""
+    everybody = range(len(disks))
+    for size in range(fewest, len(disks) + 1):
+        for present in itertools.combinations(everybody, size):
+            absent = frozenset().union(*(points_of(disks[at]) for at in everybody if at not in present))
+            for new in runs(tuple(disks[at] for at in present), most_points, absent):
+                changed = dict(zip(present, new, strict=True))
+                yield tuple(changed.get(at, disks[at]) for at in everybody)
+
+
+@pytest.mark.parametrize(
+    ("honest", "fewest", "points", "restores"),
+    [
+        pytest.param(2, 2, 2, 1, id="three servers"),
+        pytest.param(3, 2, 2, 0, id="four servers, one of whom may be missing"),
+        pytest.param(3, 3, 2, 0, id="five servers"),
+        pytest.param(
+            *(3, 2, 3, 0), id="four servers, three points", marks=pytest.mark.long("three honest servers, three points")
+        ),
+        pytest.param(*(3, 2, 2, 1), id="four servers, one restored", marks=pytest.mark.long("one of three restored")),
+    ],
+)
+def test_all_honest_servers_answer_at_one_point_whatever_happens(honest, fewest, points, restores):
+    """With Shamir shares: whoever is missing, crashes, equivocates, or was put back; t corrupt servers are present."""
+    start = ((Disk(),) * honest, restores)
+    seen, layer = {start}, [start]
+    while layer:
+        following = []
+        for disks, left in layer:
+            news = [(new, left) for new in runs_of_some(disks, points, fewest)]
+            news += [(new, left - 1) for new in restored(disks)] if left else []
+            for new, still in news:
+                if (new, still) in seen:
+                    continue
+                assert len(frozenset().union(*(disk.sent for disk in new))) <= 1, new
+                assert all(disk.sent <= disk.closed_for for disk in new), new
+                seen.add((new, still))
+                following.append((new, still))
+        layer = following
+    assert any(disk.sent for disks, _ in seen for disk in disks)
     assert len(seen) > 20
 
 
