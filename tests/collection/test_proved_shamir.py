@@ -18,7 +18,6 @@ from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.shamir_claims import INCONSISTENT, blame, check_dealers, check_odd
 from dpmpc.errors import (
-    AlreadyReleased,
     DpmpcError,
     GuaranteeError,
     InconsistentShares,
@@ -195,7 +194,15 @@ def test_the_noise_is_there_and_of_the_variance_that_is_stated(deployed, monkeyp
     assert 0 < away.max() < 8 * release.noise_variance[0] ** 0.5
 
 
-@pytest.mark.parametrize("deed", FALSE)
+@pytest.mark.parametrize(
+    "deed",
+    [
+        pytest.param(
+            deed, marks=() if deed == "wrap-around" else pytest.mark.long("lies of each kind; one is in the suite")
+        )
+        for deed in FALSE
+    ],
+)
 def test_a_liar_is_left_out_and_the_release_is_that_of_the_honest_rows(deployed, silent, deed):
     deployment = deployed(3)
     join(deployment, *(DEEDS[deed](deployment.collection, os.urandom(16)) for _ in range(2)))
@@ -250,7 +257,7 @@ def test_two_liars_at_five_two_with_an_honest_server_missing_are_refused(origina
     """Four are more than (M + t)/2 = 3.5, and without proofs enough; with proofs 2t + 1 = 5 have to be there."""
     with pytest.raises(GuaranteeError, match="among fewer 2 corrupt ones could have false reports accepted"):
         require_quorum(originals(5).collection, (0,))
-    unproved = deploy(tmp_path / "trial", 5, count=0, **{**SHAMIR, "proved": False, "noise_by": "clients"})
+    unproved = deploy(tmp_path / "trial", 5, count=1, **{**SHAMIR, "proved": False, "noise_by": "clients"})
     require_quorum(unproved.collection, (0,))
     ended = run(originals(5), servers=[0], options=["--without", "1"])
     assert ended[0].status == 2
@@ -529,7 +536,19 @@ STEPS = [
 ]
 
 
-@pytest.mark.parametrize("step", STEPS, ids=map("-".join, STEPS))
+OF_EACH_KIND = [
+    ("points", "use", "after"),
+    ("noise_shares", "keep", "after"),
+    ("self", "bound_share", "before"),
+    ("self", "finish", "before"),
+]
+any_step = pytest.mark.long("a crash at each of twenty places; four of them are in the ordinary suite")
+
+
+@pytest.mark.parametrize(
+    "step",
+    [pytest.param(step, id="-".join(step), marks=() if step in OF_EACH_KIND else any_step) for step in STEPS],
+)
 def test_a_crash_at_any_step_and_a_repetition(deployed, silent, step):
     """One point for all, and one release of the honest rows; nothing was sent about a report at another point."""
     deployment = deployed(3)
@@ -538,8 +557,6 @@ def test_a_crash_at_any_step_and_a_repetition(deployed, silent, step):
     assert "dead" in str(results[1])
     before = {point for point in points(deployment) if point is not None}
     results = converse(deployment)
-    if step == ("self", "finish", "after") or step[1:] == ("finish", "before"):
-        results = {server: one for server, one in results.items() if not isinstance(one, AlreadyReleased)} or results
     released(deployment, results, {FALSE_PROOF: 1})
     after = set(points(deployment))
     assert len(after) == 1
