@@ -288,6 +288,8 @@ def explored(honest, fewest, points, restores):
             news = [(new, left) for new in runs_of_some(disks, points, fewest)]
             news += [(alike(new), left - 1) for new in restored(disks)] if left else []
             for new, still in news:
+                if not still:  # nothing is put back any more
+                    new = alike(dataclasses.replace(disk, past=frozenset()) for disk in new)
                 if (new, still) in seen:
                     continue
                 assert len(frozenset().union(*(disk.sent for disk in new))) <= 1, f"answers at several points: {new}"
