@@ -141,8 +141,8 @@ def require_dealt(task: Task, dealt: Words | None) -> Words | None:
 
 def draw_dealt(task: Task, stream: Stream, *, threads: int = 1) -> NDArray[np.int64]:
     """Draw the noise (k, width) that one server deals, which ends at `Task.noise_bound`."""
-    noise = task.noise.sample((task.sketch.rows, task.width), stream=stream, threads=threads)
-    return np.clip(noise, -task.noise_bound, task.noise_bound)
+    noise: NDArray[np.int64] = task.noise.sample((task.sketch.rows, task.width), stream=stream, threads=threads)
+    return noise.clip(-task.noise_bound, task.noise_bound)
 
 
 def deal_together(task: Task, keys: Sequence[bytes | None], stream: Stream | None = None) -> list[Words | None]:

@@ -1,5 +1,7 @@
 """dpmpc/proving/noise.py: noise that servers deal lies in its range at all servers, or is refused."""
 
+import hashlib
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -76,6 +78,8 @@ def test_nobody_can_deal_again_what_another_server_has_dealt():
     witnesses = statement.witnesses(np.arange(5))
     assert not dealing(statement, scheme, witnesses, dealer=1, digest=dealing_digest(COLLECTION, 0))[1].any()
     assert not dealing(statement, scheme, witnesses, dealer=1, digest=dealing_digest(bytes(32), 1))[1].any()
+    framed = b"".join(len(part).to_bytes(8, "little") + part for part in (COLLECTION, b"\1\0\0\0"))
+    assert dealing_digest(COLLECTION, 1) == hashlib.sha256(b"dpmpc v1 dealt noise\0" + framed).digest()
     digests = {dealing_digest(collection, dealer) for collection in (COLLECTION, bytes(32)) for dealer in range(300)}
     assert len(digests) == 600
 
