@@ -1,8 +1,8 @@
 """A release: the opened noisy sums with everything public about them.
 
 What is in a `Release` may be published. Whatever is computed from it is post-processing and costs no further
-privacy. The file form (`dpmpc.storage`) holds the task and the sums, int64; loading recomputes the guarantee from
-the task, so that a file cannot claim more than its noise gives.
+privacy. The file form (`dpmpc.storage.release_file`) holds the task and the sums, int64; loading recomputes the
+guarantee from the task, so that a file cannot claim more than its noise gives.
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc import storage as release_file
 from dpmpc.bounds import Schema
 from dpmpc.contributions import Rows, SecondMoments
 from dpmpc.description import Description, describe_moments
 from dpmpc.errors import InputError, PrivacyWarning
 from dpmpc.privacy import Guarantee
 from dpmpc.privacy.notebook import facts_html
-from dpmpc.storage import whole
+from dpmpc.storage import release_file, whole
 from dpmpc.task import LONGEST_CHECK, Task
 
 _CLEARLY = 3.0  # so many fluctuations of the noise above it, the smallest eigenvalue is safe to debias

@@ -56,7 +56,7 @@ def write_parquet(task, words, folder):
 def cluster_of(workers):
     """Worker processes on loopback, a free port for everything."""
     options = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "threads_per_worker": 1}
-    with LocalCluster(n_workers=workers, memory_limit="1GiB", **options) as local, Client(local, timeout=30) as client:
+    with LocalCluster(n_workers=workers, memory_limit="1GiB", **options) as local, Client(local, timeout=120) as client:
         yield client
 
 

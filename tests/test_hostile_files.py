@@ -144,7 +144,7 @@ def test_what_cannot_be_read_is_not_written(sound, tmp_path, monkeypatch):
     path = tmp_path / "release.dpmpc"
     path.write_bytes(sound)
     release = Release.load(path)
-    monkeypatch.setattr("dpmpc.storage.LARGEST_PUBLIC", 100)
+    monkeypatch.setattr("dpmpc.storage.release_file.LARGEST_PUBLIC", 100)
     with pytest.raises(InputError, match="at most 100 expected in a file"):
         release.save(tmp_path / "other.dpmpc")
     assert not (tmp_path / "other.dpmpc").exists()

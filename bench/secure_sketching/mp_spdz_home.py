@@ -16,7 +16,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-import socket
 import struct
 import subprocess
 import sys
@@ -27,6 +26,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.system.ports import free_ports
 from dpmpc.errors import BenchFailed, InputError
 from dpmpc.sharing import Share
 
@@ -258,7 +258,7 @@ def run_parties(home: Path, folder: Path, shape: Shape, parties: int, deadline: 
     BenchFailed
         If a party ends with an error or not at all; the error has its last words.
     """
-    port, cores = _free_port(parties), cores_for(parties)
+    port, cores = free_ports(parties)[0], cores_for(parties)
     environment = {**os.environ, "LD_LIBRARY_PATH": f"{home}:{os.environ.get('LD_LIBRARY_PATH', '')}"}
     running: dict[int, subprocess.Popen[bytes]] = {}
     peaks: dict[int, float] = {}
@@ -341,16 +341,3 @@ def run_tool(command: Sequence[str], folder: Path) -> None:
 
 def _last_words(log: Path, what: str) -> str:
     return f"mp_spdz: {what}: {log.read_text(errors='replace')[-500:].strip()}"
-
-
-def _free_port(parties: int) -> int:
-    """Return the first of so many ports in a row on which nobody listens now."""
-    for first in range(15_000 + os.getpid() % 10_000, 32_000, parties):
-        try:
-            for port in range(first, first + parties):
-                with socket.socket() as probe:
-                    probe.bind(("127.0.0.1", port))
-        except OSError:
-            continue
-        return first
-    raise BenchFailed(f"mp_spdz: {parties} free ports in a row expected between 15000 and 32000")

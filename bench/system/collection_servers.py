@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.system.ports import HOST, free_ports
 from dpmpc.bounds import Schema
 from dpmpc.collection.designing import design_collection
 from dpmpc.collection.server_folder import ServerFolder
@@ -23,7 +23,6 @@ from dpmpc.collection.task_file import Collection, ServerEntry
 from dpmpc.errors import InputError
 from dpmpc.network.identity import write_identity
 
-HOST = "127.0.0.1"
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
 _DAY = datetime.timedelta(days=1)
@@ -158,12 +157,3 @@ class Servers:
         assert process.stdout is not None
         process.stdout.close()
         return status
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens on now."""
-    sockets = [socket.create_server((HOST, 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports

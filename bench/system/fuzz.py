@@ -26,8 +26,9 @@ import numpy as np
 
 from bench.harness import machine, markdown, write
 from bench.system import fuzz_parsers
-from bench.system.collection_servers import HOST, Servers
+from bench.system.collection_servers import Servers
 from bench.system.fuzz_parsers import mutate
+from bench.system.ports import HOST
 from dpmpc.client import Client
 from dpmpc.collection.report_ids import ID_BYTES
 from dpmpc.collection.reports import ReportFormat, make_reports

@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 
 from bench.harness import machine, markdown, summary, write
-from bench.system.collection_servers import HOST, Servers, free_ports
+from bench.system.collection_servers import Servers
+from bench.system.ports import HOST, free_ports
 from dpmpc.client import Client
 from dpmpc.collection.reports import make_reports
 from dpmpc.errors import InputError, ProtocolFailure

@@ -147,6 +147,11 @@ class Door:
         """Count the open connections, handshakes included."""
         return len(self._connections)
 
+    @property
+    def handshakes(self) -> int:
+        """Count the handshakes that are under way."""
+        return len(self._handshakes)
+
     async def accept(self, listeners: list[TrackedSocket]) -> None:
         """Accept connections at all listeners until cancelled; handshakes that are not done by then are dropped."""
         async with asyncio.TaskGroup() as tasks:

@@ -1,9 +1,9 @@
 """The parties' releases side by side: what anybody may read, and regress any column on the others.
 
 Whatever is computed from a `MixedRelease` is post-processing and costs no further privacy. The file form
-(`dpmpc.storage`) holds the task, its guarantee, where it comes from, and the sums; the same release gives the same
-bytes everywhere. Loading recomputes the guarantee from the task, so that a file cannot claim more than its noise gives.
-Neither the signs of B nor their seed nor anybody's id is in it.
+(`dpmpc.storage.release_file`) holds the task, its guarantee, where it comes from, and the sums; the same release gives
+the same bytes everywhere. Loading recomputes the guarantee from the task, so that a file cannot claim more than its
+noise gives. Neither the signs of B nor their seed nor anybody's id is in it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc import storage as release_file
 from dpmpc.data_release.guarantee import MixingGuarantee
 from dpmpc.data_release.task import MixingTask
 from dpmpc.errors import BatchMismatch, InputError
-from dpmpc.storage import whole
+from dpmpc.storage import release_file, whole
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -20,9 +20,9 @@ import numpy as np
 import scipy.stats
 from numpy.typing import NDArray
 
+from dpmpc.description import NumberTable, number_text
 from dpmpc.errors import InputError
 from dpmpc.estimators.inference import Inference
-from dpmpc.number_tables import NumberTable, number_text
 
 HOPELESS = (
     "Nothing can be learned from this release about this model: the noise leaves no finite confidence interval. More "

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpmpc.data_release import MixedRelease
 from dpmpc.data_release.guarantee import MixingGuarantee
-from dpmpc.number_tables import NumberTable
+from dpmpc.description import NumberTable
 from dpmpc.render import plots
 from dpmpc.render.about import About
 from dpmpc.render.drawing import INSTALL, available, figures

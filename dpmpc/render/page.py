@@ -20,8 +20,8 @@ import jinja2
 from markupsafe import Markup
 
 import dpmpc
+from dpmpc.description import NumberTable
 from dpmpc.estimators.summary import HOPELESS
-from dpmpc.number_tables import NumberTable
 from dpmpc.privacy import Guarantee
 from dpmpc.release import Release
 from dpmpc.render import plots, words

@@ -22,9 +22,9 @@ from dpmpc.contributions import ItemSketch, PowerSum, Rows, SecondMoments
 from dpmpc.data_release import BGM, DGM, RMGM, MixedRelease
 from dpmpc.data_release.estimators import MixingRegression
 from dpmpc.data_release.outlook import Outlook
+from dpmpc.description import NumberTable
 from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.estimators import FrequencyMoment, RidgeRegression
-from dpmpc.number_tables import NumberTable
 from dpmpc.release import Release
 from dpmpc.render.about import About
 from dpmpc.render.fit import inference_fields, release_text, task_fields

@@ -11,11 +11,13 @@ import sys
 import time
 from pathlib import Path
 
+from bench.system.ports import free_ports
 from dpmpc import data_release as mixing
 from dpmpc.cli.main import main
 from dpmpc.privacy import epsilon_of_mu
 from dpmpc.release import Release
 from support import aborting, release_processes
+from support.waiting import PATIENCE
 
 TESTS = Path(__file__).parents[1]
 
@@ -43,7 +45,7 @@ def test_a_server_that_breaks_off_sees_the_same_shares_in_each_repetition(tmp_pa
 
 def owners(folder, people=60):
     """Write files, bounds and a prepared release of two data owners; return what `prepare` has written."""
-    addresses = [f"127.0.0.1:{port}" for port in release_processes.free_ports(2)]
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
     for party, column in enumerate(("income", "debt")):
         (folder / f"bounds-{party}.toml").write_text(f"[columns.{column}]\nlower = -1.0\nupper = 1.0\n")
         lines = [f"id,{column}", *(f"person-{person:03d},{0.5 - party}" for person in range(people))]
@@ -73,7 +75,7 @@ def test_a_data_owner_that_breaks_off_sees_one_release_of_another(tmp_path, caps
         honest += ["--key", "id", "--folder", str(plan / "party-1"), "--out", str(tmp_path / f"out-{run}")]
         evil = subprocess.Popen([sys.executable, "-m", "support.aborting", str(own), str(kept)], env=environment)
         try:
-            done = subprocess.run(honest, capture_output=True, text=True, timeout=60, check=False)
+            done = subprocess.run(honest, capture_output=True, text=True, timeout=PATIENCE, check=False)
             end = time.monotonic() + 10
             while evil.poll() is None and done.returncode == 3 and time.monotonic() < end:
                 time.sleep(0.05)

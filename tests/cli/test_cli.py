@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ from dpmpc.cli.main import main, parser
 from dpmpc.release import Release
 from dpmpc.tables import Table, write_csv
 from support.command_inputs import BOUNDS, BUDGET, NAMES, run
+from support.waiting import wait_for
 
 
 def table(clients=3000, seed=0):
@@ -506,15 +506,6 @@ def state_of(number):
         return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
-
-
-def wait_for(condition, seconds=60):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if found := condition():
-            return found
-        time.sleep(0.02)
-    raise AssertionError("nothing came")
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(data, capsys, monkeypatch):

@@ -6,7 +6,6 @@ import logging
 import resource
 import socket
 import ssl
-import time
 from pathlib import Path
 
 import pytest
@@ -19,11 +18,12 @@ from dpmpc.collection.connections import Door, Guard, SeldomLogger, connections_
 from dpmpc.errors import InputError
 from dpmpc.network.identity import pinning_context
 from support.hostile.strangers import Silent, pipeline
+from support.waiting import PATIENCE, until, wait_for
 
 LOG = logging.getLogger("dpmpc.collection.test")
 
 
-def get(servers, path, source=None, timeout=10):
+def get(servers, path, source=None, timeout=PATIENCE):
     """Ask a server; return status and body, or the error."""
     context = pinning_context(servers.collection.servers[0].certificate.encode())
     address = source and (source, 0)
@@ -54,17 +54,20 @@ def test_one_address_leaves_connections_to_others(small, tls):
     if tls:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    with Silent(small.address(0), 200, seconds=30, context=context, again=False) as silent:
-        end = time.monotonic() + 10
-        while silent.opened < (20 if tls else 200) and time.monotonic() < end:
-            time.sleep(0.05)
+    with Silent(small.address(0), 200, seconds=2 * PATIENCE, context=context, again=False) as silent:
+        wait_for(lambda: silent.opened >= (20 if tls else 200), "connections of the silent")
         assert get(small, "/healthz", source="127.0.0.2")[0] == 200
-        _, metrics = get(small, "/metrics", source="127.0.0.2")
-    figures = dict(line.rsplit(" ", 1) for line in metrics.decode().splitlines() if not line.startswith("#"))
-    assert float(figures["dpmpc_connections"]) <= 21
-    if tls:  # silent ones made way for newcomers, none of which was refused
-        assert float(figures['dpmpc_connections_refused_total{reason="connections"}']) >= 1
+        if tls:  # they have spoken, and keep their places; without TLS silent ones make way for newcomers
+            wait_for(lambda: figures(small)['dpmpc_connections_refused_total{reason="connections"}'] >= 1, "a refusal")
+        assert figures(small)["dpmpc_connections"] <= 21
     assert len(small.log(0)) < 5000
+
+
+def figures(servers):
+    """What the server says of itself to another address."""
+    _, metrics = get(servers, "/metrics", source="127.0.0.2")
+    lines = (line.rsplit(" ", 1) for line in metrics.decode().splitlines() if not line.startswith("#"))
+    return {name: float(value) for name, value in lines}
 
 
 def test_pipelined_requests_do_not_fill_the_memory(small):
@@ -113,7 +116,7 @@ async def opened(limits, log=None):
         await runner.cleanup()
 
 
-async def is_closed(reader, seconds):
+async def is_closed(reader, seconds=PATIENCE):
     """Whether the other end closes within a time."""
     try:
         return await asyncio.wait_for(reader.read(1), seconds) == b""
@@ -132,17 +135,11 @@ def test_a_handshake_that_is_not_made_ends_and_gives_its_place_back(monkeypatch,
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(sent)
             await until(lambda: len(door) == 1)
-            assert await is_closed(reader, 5)
+            assert await is_closed(reader)
             await until(lambda: len(door) == 0)
             writer.close()
 
     asyncio.run(go())
-
-
-async def until(condition):
-    async with asyncio.timeout(5):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 async def speaking(port):
@@ -159,9 +156,9 @@ def test_silent_callers_make_way_for_newcomers():
     async def go():
         async with opened(Limits(address_connections=4)) as (port, door, refused):
             spoken = [await speaking(port) for _ in range(3)]
-            await asyncio.sleep(0.1)
+            await until(lambda: door.handshakes == 3)
             silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(10)]
-            assert [await is_closed(reader, 2) for reader, _ in silent[:9]] == [True] * 9
+            assert [await is_closed(reader) for reader, _ in silent[:9]] == [True] * 9
             assert [await is_closed(reader, 0.05) for reader, _ in spoken] == [False] * 3
             assert (len(door), refused) == (4, [])
             for _, writer in spoken + silent:
@@ -183,11 +180,10 @@ def test_one_too_many_is_closed_at_once(limits, reason):
     async def go():
         async with opened(Limits(**limits)) as (port, door, refused):
             callers = [await speaking(port) for _ in range(3)]
-            await until(lambda: len(door) == 3)
-            await asyncio.sleep(0.1)
+            await until(lambda: door.handshakes == 3)
             assert refused == []
             reader, writer = await speaking(port)
-            assert await is_closed(reader, 5)
+            assert await is_closed(reader)
             assert refused == [reason]
             assert len(door) == 3
             for _, one in [*callers, (reader, writer)]:
@@ -202,10 +198,11 @@ def test_an_old_handshake_makes_way(monkeypatch):
     async def go():
         async with opened(Limits(address_handshakes=2)) as (port, door, refused):
             callers = []
-            for _ in range(5):
+            for number in range(5):
                 callers.append(await speaking(port))
-                await asyncio.sleep(0.05)
-            assert [await is_closed(reader, 1) for reader, _ in callers[:3]] == [True] * 3
+                if number >= 2:
+                    assert await is_closed(callers[number - 2][0])
+                await until(lambda: door.handshakes == min(len(callers), 2))
             assert (len(door), refused) == (2, [])
             for _, writer in callers:
                 writer.close()

@@ -1,6 +1,5 @@
 """The ledger: a server opens anything of a report in one release only, across restarts and copies of the spool."""
 
-import multiprocessing
 import os
 import random
 import shutil
@@ -18,6 +17,7 @@ from dpmpc.collection.spool import Spool
 from dpmpc.errors import AlreadyReleased, InputError, SpoolError
 from support import collection_processes
 from support.collection_processes import SHAPE, batch, digest, open_spool, upload_of
+from support.processes import CONTEXT, begin
 from support.state_machines import run_in
 
 SUMS = np.arange(12, dtype=np.uint64).reshape(3, 4)
@@ -232,16 +232,15 @@ def test_a_full_disk_records_nothing(folder):
 def test_kill_at_any_time(folder):
     """Whatever may have been sent before a kill is still bound to its release, and comes out the same."""
     draw = random.Random(3)
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["support.collection_processes"])
     opened, sent = {}, {}
     for seed in range(10):
-        hears, tells = context.Pipe(duplex=False)
-        process = context.Process(target=collection_processes.open_releases, args=(folder, seed, tells))
-        process.start()
+        hears, tells = CONTEXT.Pipe(duplex=False)
+        process = begin(collection_processes.open_releases, folder, seed, tells)
         tells.close()
         messages = [hears.recv()]
-        process.join(draw.uniform(0, 0.3))
+        for _ in range(draw.randrange(20)):
+            messages.append(hears.recv())
+        process.join(draw.uniform(0, 0.01))
         process.kill()
         process.join()
         try:

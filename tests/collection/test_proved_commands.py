@@ -7,14 +7,14 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 
+from bench.system.ports import free_ports
 from dpmpc.cli.main import main
 from dpmpc.collection.task_file import Collection
-from support.release_processes import free_ports
+from support.waiting import wait_for
 
 HOUR = datetime.timedelta(hours=1)
 PEOPLE, LEAST = 300, 200
@@ -123,7 +123,7 @@ def test_all_commands_together_with_liars(tmp_path):
             folder = tmp_path / f"server-{server}"
             serving.append(dpmpc("serve", task, "--server", server, "--folder", folder, "--listen", listen))
         for entry in collection.servers:
-            wait_for(entry.upload_address[1])
+            wait_for(lambda port=entry.upload_address[1]: listens(port), f"a listener for {entry.url}")
         state = tmp_path / "people.state"
         status, _, told = finish(dpmpc("submit", task, tmp_path / "people.csv", "--batch", 50, "--state", state))
         assert status == 0, told
@@ -157,13 +157,9 @@ def test_all_commands_together_with_liars(tmp_path):
     assert statement["manifest"]["refused"] == {"different lists": 2, "false proof": 2}
 
 
-def wait_for(port, seconds=60):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-        except OSError:
-            time.sleep(0.2)
-        else:
-            return
-    raise AssertionError(f"nobody listens on {port}")
+def listens(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except OSError:
+        return False
+    return True

@@ -17,9 +17,10 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from bench.system.collection_servers import Servers, free_ports
+from bench.system.collection_servers import Servers
 from bench.system.crash import crash
 from bench.system.fuzz import fuzz
+from bench.system.ports import free_ports
 from dpmpc.cli.collection import address
 from dpmpc.cli.main import main
 from dpmpc.client import Client
@@ -43,6 +44,7 @@ from dpmpc.errors import (
     SpoolError,
 )
 from dpmpc.network.identity import pinning_context, write_identity
+from support.waiting import PATIENCE
 
 ROWS = np.random.default_rng(7).uniform(0, 10, (40, 3))
 MINUTE = datetime.timedelta(minutes=1)
@@ -142,7 +144,7 @@ def send_raw(collection, server, body):
 def test_the_client_ends_where_a_server_is_missing_and_goes_on_later(tmp_path):
     with Servers.make(tmp_path, minimum_batch=2000) as servers:
         servers.start(0, 1)
-        submission = Submission(collection=servers.collection, state=tmp_path / "state", seconds=1.5)
+        submission = Submission(collection=servers.collection, state=tmp_path / "state", seconds=3)
         with pytest.raises(PartyMissing, match="server 2") as caught:
             submission.run(ROWS[:3])
         assert caught.value.party == 2
@@ -155,8 +157,8 @@ def test_the_client_ends_where_a_server_is_missing_and_goes_on_later(tmp_path):
 
 @pytest.mark.parametrize("listens", [True, False], ids=["silent", "away"])
 def test_a_server_that_keeps_silent_is_told_of_within_seconds(tmp_path, monkeypatch, capsys, listens):
-    monkeypatch.setattr(submission, "SILENCE_SECONDS", 0.3)
-    monkeypatch.setattr(submission, "REMINDER_SECONDS", 0.4)
+    monkeypatch.setattr(submission, "SILENCE_SECONDS", 0.8)
+    monkeypatch.setattr(submission, "REMINDER_SECONDS", 0.8)
     monkeypatch.setattr(submission, "ATTEMPT_SECONDS", 1.5)
     for delay in ("FIRST_DELAY", "LONGEST_DELAY"):  # a long pause would be the last, before anything is told again
         monkeypatch.setattr(submission, delay, 0.1)
@@ -166,12 +168,14 @@ def test_a_server_that_keeps_silent_is_told_of_within_seconds(tmp_path, monkeypa
             quiet.bind(servers.address(2))
             quiet.listen()
         (tmp_path / "row").write_text("y=1\na=2\nb=3\n")
-        row = ["--row", str(tmp_path / "row"), "--state", str(tmp_path / "state"), "--seconds", "1.5"]
+        row = ["--row", str(tmp_path / "row"), "--state", str(tmp_path / "state"), "--seconds", "3"]
         assert main(["submit", str(tmp_path / "collection.toml"), *row]) == 3
     *told, ended = capsys.readouterr().err.splitlines()
+    start = "dpmpc submit: server {}, {}: nothing acknowledged for "
+    starts = [start.format(server, entry.url) for server, entry in enumerate(servers.collection.servers)]
+    assert all(line.startswith(tuple(starts)) for line in told)  # the others may be slow on a busy machine
+    told = [line for line in told if line.startswith(starts[2])]
     assert len(told) >= 2
-    start = f"dpmpc submit: server 2, {servers.collection.servers[2].url}: nothing acknowledged for "
-    assert {line.startswith(start) for line in told} == {True}
     assert ("no answer yet" if listens else "ClientConnectorError") in told[0]
     assert "PartyMissing: server 2" in ended
 
@@ -388,7 +392,8 @@ def test_an_address_has_its_rate(collection, tmp_path):
     requests = [post(collection, b"".join(own[:2])), post(collection, own[2])]
     found, stored = answers(collection, requests, tmp_path=tmp_path, limits=limits)
     assert [status for status, _, _ in found] == [200, 429]
-    assert (found[1][2]["Retry-After"], stored) == ("5", 2)
+    assert found[1][2]["Retry-After"] in ("5", "4")  # the latter if a second has gone by meanwhile
+    assert stored == 2
 
 
 def test_a_rate_of_nearly_nothing_says_come_back_tomorrow(collection, tmp_path):
@@ -612,7 +617,7 @@ def test_a_connection_that_says_nothing_is_closed(collection):
         for sent in (b"", b"GET / HTTP/1.1\r\nHost: x\r\n"):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(sent)
-            assert await asyncio.wait_for(reader.read(), 5) == b""
+            assert await asyncio.wait_for(reader.read(), PATIENCE) == b""
             writer.close()
         sweeping.cancel()
         listener.close()
@@ -630,7 +635,7 @@ def test_a_slow_body_is_cut_off(collection, tmp_path):
                 reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
                 head = f"POST {uploads(collection)} HTTP/1.1\r\nHost: x\r\nContent-Length: 48\r\n\r\n"
                 writer.write(head.encode() + b"x")
-                await asyncio.wait_for(reader.read(), 5)
+                await asyncio.wait_for(reader.read(), PATIENCE)
                 writer.close()
             await service.close()
             return len(spool)

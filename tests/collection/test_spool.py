@@ -1,7 +1,6 @@
 """The spool: what `add` returned for is there exactly once, through crashes, full disks and a second writer."""
 
 import io
-import multiprocessing
 import os
 import random
 import shutil
@@ -23,6 +22,7 @@ from dpmpc.errors import CollectionClosed, InputError, ReportConflict, SpoolErro
 from dpmpc.sharing.batch import open_share
 from support import collection_processes
 from support.collection_processes import DIGEST, SEGMENT_ROWS, SHAPE, open_spool, upload_of, words_of
+from support.processes import CONTEXT, begin
 from support.state_machines import run_in
 
 KILLS = 8
@@ -448,16 +448,15 @@ def test_a_copy_taken_at_any_time_is_a_spool(folder, tmp_path):
 def test_kill_at_any_time(folder, kills):
     """A writer is killed: every upload that was acknowledged is there once, and no other one in part."""
     draw = random.Random(5)
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["support.collection_processes"])
     present, uploads = set(), 0
     for seed in range(kills):
-        hears, tells = context.Pipe(duplex=False)
-        writer = context.Process(target=collection_processes.add_reports, args=(folder, seed, tells))
-        writer.start()
+        hears, tells = CONTEXT.Pipe(duplex=False)
+        writer = begin(collection_processes.add_reports, folder, seed, tells)
         tells.close()
-        sent = [hears.recv_bytes()]
-        time.sleep(draw.uniform(0, 0.2))
+        sent, least = [hears.recv_bytes()], draw.randrange(6)
+        while sent.count(b"stored") < least:
+            sent.append(hears.recv_bytes())
+        time.sleep(draw.uniform(0, 0.01))
         writer.kill()
         writer.join()
         while True:
@@ -475,6 +474,7 @@ def test_kill_at_any_time(folder, kills):
                 present.update(announced[-1])
             assert holds(store, present)
             assert store.add(*upload_of(sorted(present)[:10])).stored == 0
+        assert answered >= least
         uploads += answered
     assert uploads > kills
 

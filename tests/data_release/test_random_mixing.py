@@ -3,7 +3,6 @@
 Randomness has a fixed seed, so that nothing here fails by chance.
 """
 
-import contextlib
 import hashlib
 import hmac
 import json
@@ -18,6 +17,7 @@ import pytest
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from bench.system.ports import HOST, free_ports
 from dpmpc.bounds import Schema
 from dpmpc.cli.main import main
 from dpmpc.data_release import RMGM, DataOwner, MixedRelease, design, mixing_of, networked
@@ -29,6 +29,7 @@ from dpmpc.network.launch import launch
 from dpmpc.network.settings import digest_of
 from dpmpc.randomness import Label, Stream
 from dpmpc.tables import column_names, read_labels
+from support.waiting import wait_for
 
 WATCHED = "network_programs.watched_mixing"
 COLUMNS = (("age", "height"), ("income",), ("debt", "score"))
@@ -422,7 +423,7 @@ def test_a_party_that_is_asked_to_end_leaves_no_process(command_files, unused_po
     program = "import sys; from dpmpc.cli.main import main; sys.exit(main())"
     command = [sys.executable, "-c", program, *party_command(command_files, 1)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        await_listener(unused_ports[1])
+        wait_for(lambda: listens(unused_ports[1]), "the party's listener")
         process.terminate()
         _, told = process.communicate(timeout=60)
     assert process.returncode == 3
@@ -482,13 +483,11 @@ def connect(address):
         return True
 
 
-def await_listener(address):
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        with contextlib.suppress(ConnectionRefusedError):
-            return connect(address)
-        time.sleep(0.05)
-    raise AssertionError(f"nobody listens on {address}")
+def listens(address):
+    try:
+        return connect(address)
+    except ConnectionRefusedError:
+        return False
 
 
 def test_more_rows_than_a_message_holds_are_refused_at_once(command_files, capsys):
@@ -517,11 +516,7 @@ def party_command(folder, party, out=None):
 
 @pytest.fixture
 def unused_ports():
-    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
-    addresses = [f"127.0.0.1:{listener.getsockname()[1]}" for listener in listeners]
-    for listener in listeners:
-        listener.close()
-    return addresses
+    return [f"{HOST}:{port}" for port in free_ports(3)]
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ from support.hostile.servers import (
     words_of,
 )
 from support.talk import identities, talk
+from support.waiting import until
 
 NO_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)  # a failure may take seconds each time
 
@@ -428,7 +429,7 @@ def test_a_link_that_breaks_is_explained_by_what_was_said_before(folders):
         await settle(party)
         if party.pid == 0:
             raise MalformedFrame("party 1 sent nonsense", 1)
-        await asyncio.sleep(0.2)
+        await until(lambda: party.runtime.links[0].unread(Kind.DISPUTE) is not None, "the reason")
         party.runtime.failure = PartyLost("lost party 0", 0)
         raise asyncio.CancelledError
 

@@ -4,7 +4,6 @@ import asyncio
 import concurrent.futures
 import errno
 import socket
-import time
 
 import pytest
 
@@ -13,6 +12,9 @@ from dpmpc.network.callers import Places, accept_callers, handle
 from dpmpc.network.sockets import CountingSocket, TrackedSocket
 from support.hostile.strangers import Silent
 from support.release_processes import filled, run
+from support.waiting import PATIENCE, wait_for
+
+PATIENTLY = ["--connect-deadline", "90", "--deadline", "90"]  # the strangers are waited for meanwhile
 
 
 def test_places_are_bounded_in_all_and_for_each_address():
@@ -102,7 +104,7 @@ def test_accepting_goes_on_after_errors(monkeypatch):
             listener.setblocking(False)
             loop = asyncio.create_task(accept_callers(listener, lambda *caller: taken.put_nowait(caller), told.append))
             with socket.create_connection(listener.getsockname()):
-                connection, address = await asyncio.wait_for(taken.get(), 5)
+                connection, address = await asyncio.wait_for(taken.get(), PATIENCE)
             assert not connection.getblocking()
             connection.close()
             loop.cancel()
@@ -131,7 +133,7 @@ def test_accepting_lets_others_have_their_turn():
             loop.cancel()
             return len(accepted)
 
-    assert 0 < asyncio.run(asyncio.wait_for(go(), 5)) < 100
+    assert 0 < asyncio.run(asyncio.wait_for(go(), PATIENCE)) < 100
 
 
 @pytest.mark.parametrize("moment", ["before the task began", "before the first byte", "after it", "too late"])
@@ -146,17 +148,17 @@ def test_a_connection_is_closed_whenever_its_task_ends(moment):
         async def job():
             begun.set()
             with connection:
-                await asyncio.sleep(60)
+                await asyncio.Event().wait()
 
         task = handle(connection, asyncio.create_task, job, 0.1 if moment == "too late" else 60)
         if moment == "after it":
             caller.sendall(b"x")
-            await asyncio.wait_for(begun.wait(), 5)
+            await asyncio.wait_for(begun.wait(), PATIENCE)
         elif moment == "before the first byte":
             await asyncio.sleep(0.01)
         if moment != "too late":
             task.cancel()
-        await asyncio.wait_for(closed.wait(), 5)
+        await asyncio.wait_for(closed.wait(), PATIENCE)
         assert begun.is_set() == (moment == "after it")
         assert connection.fileno() == -1
         caller.close()
@@ -172,17 +174,12 @@ def test_silent_strangers_do_not_end_a_release(tmp_path, options):
     deployment = filled(tmp_path)
     deeds = dict.fromkeys(range(3), ("allow_few_files", 400))
     with (
-        Silent(("127.0.0.1", deployment.ports[2]), 600, seconds=60, **options) as silent,
+        Silent(("127.0.0.1", deployment.ports[2]), 600, seconds=2 * PATIENCE, **options) as silent,
         concurrent.futures.ThreadPoolExecutor() as threads,
     ):
-        called = threads.submit(run, deployment, deeds=deeds, servers=[2])
-        end = time.monotonic() + 15
-        while silent.opened < 600 and time.monotonic() < end:
-            time.sleep(0.05)
-        while silent.held > 100 and not options["again"] and time.monotonic() < end:
-            time.sleep(0.05)
-        held = silent.held
-        ended = run(deployment, deeds=deeds, servers=[0, 1]) | called.result()
+        called = threads.submit(run, deployment, deeds=deeds, servers=[2], options=PATIENTLY, seconds=PATIENCE)
+        wait_for(lambda: silent.opened >= 600, "600 connections")
+        if not options["again"]:  # 64 of one address have a place; what the stranger opens again is not counted
+            wait_for(lambda: silent.held <= 100, "the end of all but 100 connections")
+        ended = run(deployment, deeds=deeds, servers=[0, 1], options=PATIENTLY, seconds=PATIENCE) | called.result()
     assert {server: each.status for server, each in ended.items()} == {0: 0, 1: 0, 2: 0}, ended
-    assert silent.opened >= 600
-    assert held <= 100 or options["again"]  # 64 of one address; what the stranger opens again is not counted

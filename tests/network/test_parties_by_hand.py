@@ -7,10 +7,11 @@ import sys
 
 import pytest
 
+from bench.system.ports import free_ports
 from dpmpc.cli.main import main as command
 from dpmpc.network.identity import write_identity
 from dpmpc.release import Release
-from support.mpyc_launcher import PROTOCOLS, finish, free_ports, start
+from support.mpyc_launcher import PROTOCOLS, finish, start
 
 CLIENTS = 2000
 DAY = datetime.timedelta(days=1)
@@ -18,8 +19,8 @@ DAY = datetime.timedelta(days=1)
 
 def write(tmp_path, parties, *options):
     """Write the folders of parties of this machine; return where they are."""
-    first, out = free_ports(parties), tmp_path / "run"
-    addresses = [part for party in range(parties) for part in ("--party", f"127.0.0.1:{first + party}")]
+    out = tmp_path / "run"
+    addresses = [part for port in free_ports(parties) for part in ("--party", f"127.0.0.1:{port}")]
     arguments = ["parties", str(out), *addresses, *map(str, options)]
     return command(arguments), out
 
@@ -63,9 +64,8 @@ def test_one_command_writes_what_ssl_of_mpyc_reads(tmp_path, capsys):
     assert "-I 2 --ssl" in capsys.readouterr().out
     found = sorted(path.name for path in (out / ".config").iterdir())
     assert found == sorted(["mpyc_ca.crt", *(f"party_{party}.{end}" for party in range(3) for end in ("crt", "key"))])
-    first = free_ports(3)
     arguments = ["--clients", "20000", "--epsilon", "4", "--rows", "16"]
-    addresses = [f"-P127.0.0.1:{first + party}" for party in range(3)]
+    addresses = [f"-P127.0.0.1:{port}" for port in free_ports(3)]
     program = str(PROTOCOLS / "native_transform.py")
     ended = finish(
         [start([sys.executable, program, *arguments, *addresses, f"-I{party}", "--ssl"], out) for party in range(3)]

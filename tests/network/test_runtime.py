@@ -36,6 +36,7 @@ from dpmpc.network.identity import Authority, dialling_context, pin, write_ident
 from dpmpc.network.launch import launch
 from dpmpc.network.settings import PartySettings, read_outcome, read_settings, write_settings
 from dpmpc.network.sockets import ByteCount, kernel_count
+from support.waiting import PATIENCE, wait_for
 
 SUM, MISBEHAVE, INSIDE_MPYC = (f"network_programs.{name}" for name in ("sum_shares", "misbehave", "inside_mpyc"))
 ROBUST = "network_programs.robust_opening"
@@ -165,7 +166,7 @@ def test_mpyc_computes_beside_our_frames_and_the_analyst_holds_no_share():
 def test_a_misbehaving_party_is_named(deed, error, remark):
     witness = Witness()
     with pytest.raises(error, match=remark) as failure:
-        launch(MISBEHAVE, 3, arguments={"culprit": 1, "deed": deed}, on_progress=witness, deadline=10)
+        launch(MISBEHAVE, 3, arguments={"culprit": 1, "deed": deed}, on_progress=witness, deadline=40)
     assert type(failure.value) is error
     assert failure.value.party == (None if deed == "fail_in_mpyc" else 1), "another may have dealt it what does not fit"
     assert "party 1" in str(failure.value)
@@ -183,9 +184,9 @@ def test_bad_input_of_a_party_is_bad_input():
 def test_a_silent_party_is_named_when_the_deadline_ends(culprit):
     witness, began = Witness(), time.monotonic()
     with pytest.raises(PartyMissing, match=f"party {culprit} kept us waiting") as failure:
-        launch(MISBEHAVE, 3, arguments={"culprit": culprit, "deed": "fall_silent"}, on_progress=witness, deadline=1)
+        launch(MISBEHAVE, 3, arguments={"culprit": culprit, "deed": "fall_silent"}, on_progress=witness, deadline=2)
     assert failure.value.party == culprit
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 40  # it would be silent for a minute
     assert not any(is_alive(process_id) for process_id in witness.process_ids)
 
 
@@ -302,12 +303,12 @@ def test_all_have_to_go_on_without_the_same_servers():
     """Party 1 has not been told, and waits for party 2 in vain."""
 
     def set_up(party, folder):
-        if party == 1:
-            settings = json.loads((folder / "party.json").read_text())
-            (folder / "party.json").write_text(json.dumps(settings | {"without": []}))
+        settings = json.loads((folder / "party.json").read_text())
+        changed = {"without": [], "connect_deadline": 1} if party == 1 else {"connect_deadline": 60}
+        (folder / "party.json").write_text(json.dumps(settings | changed))
 
     with pytest.raises(PartyMissing) as failure:
-        launch(ROBUST, 3, analyst=False, arguments={"threshold": 1}, without=[2], set_up=set_up, connect_deadline=1)
+        launch(ROBUST, 3, analyst=False, arguments={"threshold": 1}, without=[2], set_up=set_up)
     assert failure.value.party == 2
 
 
@@ -458,17 +459,18 @@ def test_parties_end_when_their_launcher_is_killed(tmp_path):
     launcher.send_signal(signal.SIGKILL)
     launcher.wait()
     launcher.stdout.close()
-    ends_at = time.monotonic() + 10
-    while any(is_alive(int(process_id)) or Path(folder).parent.exists() for process_id, folder in words):
-        assert time.monotonic() < ends_at, "a party or its folder outlived the launcher"
-        time.sleep(0.05)
+    wait_for(
+        lambda: not any(is_alive(int(process_id)) or Path(folder).parent.exists() for process_id, folder in words),
+        "the end of the parties and their folder",
+        seconds=50,  # they would be silent for a minute
+    )
 
 
 def run_alone(folder):
     """Run one party as an operator does, and return exit status, standard output and standard error."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-m", "dpmpc.network.party", str(folder)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -489,7 +491,7 @@ def test_a_party_alone_ends_with_status_3_and_an_outcome(lone_party):
     assert (status, printed) == (3, "")
     assert outcome.error.type == "PartyMissing"
     assert outcome.error.party == 0
-    assert re.search(r"^party 0, party 2 had not come up after \d\.\d s", outcome.error.message)
+    assert re.search(r"^party 0, party 2 had not come up after \d+\.\d s", outcome.error.message)
     assert "party 2: [Errno 111]" in outcome.error.message
 
 
@@ -556,31 +558,27 @@ def test_linear_algebra_of_a_party_has_one_thread_unless_told(monkeypatch, told,
     assert [outcome.result for outcome in outcomes] == [{"threads": expected}] * 3
 
 
-def wait_for(paths):
-    """Wait until all files are there, but not for ever."""
-    ends_at = time.monotonic() + 20
-    while not all(path.exists() for path in paths):
-        assert time.monotonic() < ends_at, "not all parties got ready"
-        time.sleep(0.02)
+def wait_for_files(paths):
+    wait_for(lambda: all(path.exists() for path in paths), "parties that are ready")
 
 
 def test_files_may_come_while_the_parties_start(tmp_path):
     """The parties get ready meanwhile, and do not count the time: no deadline for set-up is running."""
 
     def meanwhile(folders):
-        wait_for([late_file.mark(tmp_path, party) for party in range(3)])
-        time.sleep(1.0)
+        wait_for_files([late_file.mark(tmp_path, party) for party in range(3)])
+        time.sleep(2.1)
         for party, folder in enumerate(folders):
             (folder / "late").write_text(f"for {party}")
 
     arguments = {"marks": str(tmp_path)}
-    outcomes = launch("network_programs.late_file", 2, arguments=arguments, meanwhile=meanwhile, connect_deadline=0.9)
+    outcomes = launch("network_programs.late_file", 2, arguments=arguments, meanwhile=meanwhile, connect_deadline=2)
     assert [outcome.result["late"] for outcome in outcomes] == ["for 0", "for 1", "for 2"]
 
 
 def test_parties_end_when_what_they_wait_for_fails(tmp_path):
     def meanwhile(folders):
-        wait_for([late_file.mark(tmp_path, party) for party in range(3)])
+        wait_for_files([late_file.mark(tmp_path, party) for party in range(3)])
         raise InputError("rows: none given, some expected")
 
     with pytest.raises(InputError, match="rows: none given"):
@@ -591,7 +589,7 @@ def test_a_party_that_fails_while_it_gets_ready_is_named(tmp_path):
     """It ends before it is told to go on."""
 
     def meanwhile(folders):
-        wait_for([folder / "outcome.json" for folder in folders])
+        wait_for_files([folder / "outcome.json" for folder in folders])
         time.sleep(0.3)
 
     with pytest.raises(ProtocolFailure, match="FileNotFoundError"):

@@ -3,10 +3,11 @@
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
+
+from bench.system.ports import free_ports
 
 TESTS = Path(__file__).parents[1]
 MPYC_PROGRAMS = TESTS / "mpyc_programs"
@@ -14,30 +15,17 @@ PROTOCOLS = TESTS.parent / "protocols"
 SECONDS = 200
 
 
-def free_ports(count):
-    """The first of `count` adjacent ports of this machine that nobody listens on now."""
-    for first in range(20000 + os.getpid() % 20000, 60000, count):
-        with contextlib.ExitStack() as stack:
-            try:
-                for port in range(first, first + count):
-                    stack.enter_context(socket.create_server(("", port)))
-            except OSError:
-                continue
-            return first
-    raise AssertionError("no free ports")
-
-
 def by_launcher(program, *arguments, parties=3, cwd=None):
     """Run all parties with -M; return what party 0, which starts the others, has printed and how it ended."""
-    command = [sys.executable, str(program), *map(str, arguments), f"-M{parties}", "-B", str(free_ports(parties))]
+    command = [sys.executable, str(program), *map(str, arguments), f"-M{parties}", "-B", str(free_ports(parties)[0])]
     [done] = finish([start(command, cwd)])
     return done
 
 
 def by_hand(program, *arguments, parties=3, cwd=None):
     """Run each party with -I and everybody's -P, as in shells of their own; return how each ended."""
-    first = free_ports(parties)
-    addresses = [f"-P127.0.0.1:{first + party}" for party in range(parties)]
+    ports = free_ports(parties)
+    addresses = [f"-P127.0.0.1:{port}" for port in ports]
     commands = [
         [sys.executable, str(program), *map(str, arguments), *addresses, f"-I{party}"] for party in range(parties)
     ]

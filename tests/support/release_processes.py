@@ -1,23 +1,19 @@
-"""The servers of a collection as processes of this machine, some of which do what they should not.
-
-A child of the fork server has everything imported already, so that a run takes a second and not ten.
-"""
+"""The servers of a collection as processes of this machine, some of which do what they should not."""
 
 import dataclasses
 import datetime
 import hashlib
-import multiprocessing
 import os
 import resource
 import shutil
 import signal
-import socket
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
 
+from bench.system.ports import free_ports
 from dpmpc.bounds import Schema
 from dpmpc.cli import main as cli
 from dpmpc.client import Client
@@ -36,9 +32,8 @@ from dpmpc.network.identity import write_identity
 from dpmpc.network.runtime import PartyRuntime
 from dpmpc.randomness import Stream
 from support.hostile import servers as servers_that_misbehave
+from support.processes import begin
 
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["dpmpc.collection.release_process", "dpmpc.specification", "dpmpc.cli.main"])
 HOUR, DAY = datetime.timedelta(hours=1), datetime.timedelta(days=1)
 MINIMUM, COUNT = 200, 210
 PATIENCE = 60
@@ -137,15 +132,6 @@ def copied_or_linked(source, target):
     (os.link if os.path.getsize(source) > 1 << 20 else shutil.copy2)(source, target)
 
 
-def free_ports(count):
-    """Return ports of this machine that nobody listens on."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
-
-
 @dataclasses.dataclass
 class Ended:
     """How a server's process ended: exit status, negative for a signal, and what it wrote to standard error."""
@@ -154,7 +140,7 @@ class Ended:
     told: str
 
 
-def run(deployment, *, deeds=None, servers=None, options=(), only=None):
+def run(deployment, *, deeds=None, servers=None, options=(), only=None, seconds=PATIENCE):
     """Run `dpmpc release` for each server at once, with some deeds; return how they ended, by server."""
     chosen = range(len(deployment.collection.servers)) if servers is None else servers
     children = {}
@@ -163,10 +149,8 @@ def run(deployment, *, deeds=None, servers=None, options=(), only=None):
         argv += ["--folder", str(deployment.folder(server)), "--out", str(deployment.out(server))]
         argv += ["--connect-deadline", "20", "--deadline", "20", *options, *(only or {}).get(server, ())]
         log = deployment.root / f"log-{server}"
-        child = PROCESSES.Process(target=_serve, args=(argv, str(log), (deeds or {}).get(server)))
-        child.start()
-        children[server] = child
-    end = time.monotonic() + PATIENCE
+        children[server] = begin(_serve, argv, str(log), (deeds or {}).get(server))
+    end = time.monotonic() + seconds
     try:
         for child in children.values():
             child.join(max(0, end - time.monotonic()))

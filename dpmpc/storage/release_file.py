@@ -1,227 +1,33 @@
-"""Files that appear whole or not at all, private files, records, arrays in files, and the file form of a release.
+"""The file form of a release: a zip of what is public about it (JSON) and of its exact sums (NumPy's own format).
 
-What is written down is a `Record`, a frozen struct of msgspec: a schema, a task, a guarantee, an entry of a ledger. Its
-fields are numbers, texts, lists, further records, and values of open families (noises, contributions, public matrices),
-which are `Described` and rebuilt by the name of their kind. `canonical` writes all of them for digests.
-
-A release file is a zip of what is public about the release (JSON) and of its exact sums (NumPy's own format).
-
-Promised: nobody finds half of what `whole` writes; a file that was there stays as it is until the new one is complete;
-what has been written outlasts a loss of power. A record with a missing, unknown or mistyped field is an `InputError`
-that names it. The same release gives the same bytes on every machine, without a date. Reading a release runs no code
-from the file (no pickles); whatever is not a release is an `InputError`, and a file that claims another guarantee than
-its own public facts give is refused.
-
-Not promised: two processes that write the same file at once; anything about the values of a record's fields, which
-the caller checks; that the facts in a release are true, which takes signatures
-(`dpmpc.collection.certificate`).
+Promised: the same release gives the same bytes on every machine, without a date. Reading a release runs no code from
+the file (no pickles), and takes no more memory than a file of its length may need. Whatever is not a release is an
+`InputError`, and a file that claims another guarantee than its own public facts give is refused. Not promised: that
+the facts in a release are true, which takes signatures (`dpmpc.collection.certificate`).
 """
 
 from __future__ import annotations
 
-import abc
 import contextlib
 import dataclasses
-import datetime
-import functools
 import io
 import json
 import math
 import os
 import re
-import stat
 import struct
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, NamedTuple, Protocol, Self, TypeAlias, TypeVar, cast, get_args, get_origin
+from typing import Any, BinaryIO, Protocol, TypeAlias, TypeVar, cast
 
 import msgspec
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from dpmpc.errors import DpmpcError, InputError
-from dpmpc.untrusted import ReadError, converted, printable, read_json
-
-#: What building a value from malformed plain data may raise: fields of another type, absent or too large.
-MALFORMED = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError)
-
-
-@contextlib.contextmanager
-def malformed(where: str) -> Iterator[None]:
-    """Turn errors that malformed plain data causes in constructors into an `InputError` that names the data."""
-    try:
-        yield
-    except DpmpcError:
-        raise
-    except MALFORMED as error:
-        found = printable(f"{type(error).__name__}: {error}")
-        raise InputError(f"{where}: fields of other types or sizes given than expected ({found})") from error
-
-
-D = TypeVar("D", bound="Described")
-
-
-class Described(abc.ABC):
-    """A value of an open family, that a few public facts say all about.
-
-    Values with equal facts are equal, and `rebuilt` from them. Families are open: whoever uses the package may add a
-    kind to their tables, while the kinds of a tagged struct are all known beforehand.
-    """
-
-    @abc.abstractmethod
-    def describe(self) -> dict[str, Any]:
-        """Return the facts, fit for JSON: first the name of the kind, then what makes an equal value."""
-
-    @classmethod
-    def from_facts(cls, facts: Mapping[str, Any]) -> Self:
-        """Make the value of this kind that has these facts, which are the constructor's arguments by default."""
-        return cls(**facts)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Described) and self.describe() == other.describe()
-
-    def __hash__(self) -> int:
-        return hash(canonical(self.describe()))
-
-    def __repr__(self) -> str:
-        facts = ", ".join(f"{name}={value!r}" for name, value in list(self.describe().items())[1:])
-        return f"{type(self).__name__}({facts})"
-
-
-def rebuilt(where: str, kinds: Mapping[str, type[D]], description: Any, key: str = "name") -> D:
-    """Make the value that `Described.describe` described, its kind found by `key`; `where` is for errors."""
-    with malformed(where):
-        if not isinstance(description, Mapping):
-            raise InputError(f"{where}: {description!r} given, a table with {key} expected")
-        facts = dict(description)
-        name = facts.pop(key, None)
-        if name not in kinds:
-            raise InputError(f"{where}: {key}: {name!r} given, one of {', '.join(kinds)} expected")
-        return kinds[name].from_facts(facts)
-
-
-def fields_of(where: str, entry: Any, required: Set[str], optional: Set[str] = frozenset()) -> Mapping[str, Any]:
-    """Return a mapping if it has all the required fields, and no others but optional ones; `where` is for errors."""
-    if not isinstance(entry, Mapping):
-        raise InputError(f"{where}: {entry!r} given, a table with {', '.join(sorted(required))} expected")
-    for key in sorted(required - entry.keys()):
-        raise InputError(f"{where}: {key} is missing, {', '.join(sorted(required))} expected")
-    for key in sorted(map(str, entry.keys() - required - optional)):
-        raise InputError(f"{where}: unknown key {key!r}, only {', '.join(sorted(required | optional))} expected")
-    return entry
-
-
-class Record(msgspec.Struct, frozen=True, dict=True):
-    """Public facts that are written down: a frozen struct with a plain form, from which an equal record is made.
-
-    All fields have to be there, most of those with a default too: nobody has agreed to what is not written. Left out
-    may be what is None by default, as TOML has no such value, what is unset, and all defaults of a struct that omits
-    them.
-
-    Attributes
-    ----------
-    called : str
-        What errors call it.
-    readers : mapping
-        For types of fields that are not plain: what makes a value from its plain form.
-    """
-
-    called: ClassVar[str] = "record"
-    readers: ClassVar[Mapping[type, Callable[[Any], Any]]] = {}
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain numbers, texts, lists and dicts; times stay times."""
-        return cast(dict[str, Any], plain(self, datetime.datetime))
-
-    @classmethod
-    def from_dict(cls, given: Mapping[str, Any]) -> Self:
-        """Rebuild a record from `to_dict`, whoever wrote it.
-
-        Raises
-        ------
-        InputError
-            If a field is missing, unknown or not what it has to be.
-        """
-
-        def read(kind: type, value: Any) -> Any:
-            return cls.readers[kind](value)
-
-        with malformed(cls.called):
-            _require_fields(cls.called, cls, given)
-            try:
-                return converted(given, cls, read)
-            except ReadError as error:
-                raise InputError(f"{cls.called}: {error}") from None
-
-
-def plain(value: Any, *kept: type) -> Any:
-    """Return records, and what they hold, as plain data; types that are `kept` stay as they are."""
-    return _listed(msgspec.to_builtins(value, builtin_types=kept or None, enc_hook=_plain))
-
-
-def _listed(value: Any) -> Any:
-    """Return plain data with lists for tuples, as it comes back from a file."""
-    if isinstance(value, dict):
-        return {name: _listed(one) for name, one in value.items()}
-    return [_listed(one) for one in value] if isinstance(value, list | tuple) else value
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Described):
-        return value.describe()
-    if isinstance(value, np.generic):
-        return value.item()
-    raise InputError(f"{type(value).__name__} given, plain data expected")
-
-
-def canonical(value: Any) -> bytes:
-    """Return the one JSON form of plain data or records, of which digests are made: keys sorted, no spaces.
-
-    Raises
-    ------
-    ValueError
-        If a number is infinite or NaN, which JSON does not have.
-    """
-    return json.dumps(plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
-
-
-def _require_fields(where: str, kind: type[msgspec.Struct], given: Any) -> None:
-    """Refuse a plain form with a missing or unknown field, of the record or of one in it; or of another format."""
-    config, parts = kind.__struct_config__, _parts_of(kind)
-    tag = set() if config.tag_field is None else {config.tag_field}
-    left_out = {part.name for part in parts if part.may_be_left_out}
-    fields = fields_of(where, given, {part.name for part in parts} - left_out | tag, left_out)
-    for name in tag:
-        if fields[name] != config.tag:
-            raise InputError(f"{where}: {name} {fields[name]!r} given, {config.tag} expected")
-    for part in parts:
-        held = fields.get(part.name, ()) if part.several else [fields.get(part.name)]
-        if part.record is not None and isinstance(held, list | tuple):
-            for one in held:
-                _require_fields(f"{where}: {part.name}", part.record, one)
-
-
-class _Part(NamedTuple):
-    """A field of a struct as it is written, and the struct that it holds, if any, or several of."""
-
-    name: str
-    may_be_left_out: bool
-    record: type[msgspec.Struct] | None
-    several: bool
-
-
-@functools.cache
-def _parts_of(kind: type[msgspec.Struct]) -> tuple[_Part, ...]:
-    found = []
-    for field in msgspec.structs.fields(kind):
-        may = field.default in (None, msgspec.UNSET) or (kind.__struct_config__.omit_defaults and not field.required)
-        several = get_origin(field.type) in (tuple, list)
-        inner = get_args(field.type)[0] if several else field.type
-        record = inner if isinstance(inner, type) and issubclass(inner, msgspec.Struct) else None
-        found.append(_Part(field.encode_name, may, record, several))
-    return tuple(found)
-
+from dpmpc.errors import InputError
+from dpmpc.storage.records import MALFORMED, plain
+from dpmpc.untrusted import ReadError, printable, read_json
 
 MAGIC = b"\x93NUMPY"
 MOST_AXES = 8
@@ -494,51 +300,3 @@ def alike(claimed: Any, found: dict[str, Any]) -> bool:
 def is_older(claimed: Any) -> bool:
     """Return whether a guarantee was written by version 0.1."""
     return isinstance(claimed, dict) and not NEWER_FACTS & claimed.keys()
-
-
-@contextlib.contextmanager
-def whole(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Write a file atomically: yield a temporary path and rename it on success; remove it after an error."""
-    target = Path(path)
-    partial = target.with_name(target.name + ".partial")
-    try:
-        yield partial
-        sync(partial)
-        partial.replace(target)
-        sync(target.absolute().parent)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
-
-
-def sync(path: Path) -> None:
-    """Force a file's content, or the names of the files in a folder, onto the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def require_private(argument: str, path: Path, error: type[DpmpcError] = InputError) -> None:
-    """Refuse a file or a folder that anybody but its owner may read or change.
-
-    Parameters
-    ----------
-    argument : str
-        What the error names.
-    path : Path
-        Must exist.
-    error : type
-        What to raise.
-
-    Raises
-    ------
-    OSError
-        If there is nothing, or it cannot be looked at.
-    """
-    status = path.stat()
-    mode = stat.S_IMODE(status.st_mode)
-    if mode & 0o077:
-        expected = "0700" if stat.S_ISDIR(status.st_mode) else "0600"
-        raise error(f"{argument}: mode {mode:04o} of {path} given, {expected} expected: for its owner alone")

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from dpmpc.arguments import require_choice
 from dpmpc.bounds import Schema
-from dpmpc.number_tables import NumberTable
+from dpmpc.description.number_tables import NumberTable
 
 Matrix = NDArray[np.float64]
 

@@ -1,0 +1,10 @@
+"""What results say in numbers: tables in the forms that people read, and the description of columns by their moments.
+
+`NumberTable` is what results are shown in, as text, CSV, LaTeX, HTML, plain data or a data frame. `describe_moments`
+gives means, standard deviations and correlations with their standard errors. Both are functions of public values.
+"""
+
+from dpmpc.description.moments import OF, Description, describe_moments
+from dpmpc.description.number_tables import NumberTable, latex_text, number_text
+
+__all__ = ["OF", "Description", "NumberTable", "describe_moments", "latex_text", "number_text"]

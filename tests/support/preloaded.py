@@ -1,0 +1,23 @@
+"""What the fork server of `support.processes` imports, so that its children need not."""
+
+import importlib
+import pkgutil
+
+import dpmpc
+
+LAZY = (
+    "jinja2.defaults",
+    "matplotlib.backends.backend_agg",
+    "matplotlib.figure",
+    "scipy.optimize",
+    "scipy.special",
+    "scipy.stats",
+    "support.collection_processes",
+    "support.release_processes",
+)
+for name in LAZY:
+    importlib.import_module(name)
+for room in ("cli", "collection", "estimators", "network", "planning", "privacy", "proving", "render", "sharing"):
+    package = importlib.import_module(f"{dpmpc.__name__}.{room}")
+    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        importlib.import_module(module.name)
