@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from dpmpc.encoding.ring import Ring
 from dpmpc.errors import BatchMismatch, InputError, ProtocolFailure
-from dpmpc.server import CHUNK_BYTES, add_noise, noise_stream
+from dpmpc.server import CHUNK_BYTES, add_noise, noise_stream, require_dealt
 from dpmpc.sharing import Share, open_share
 from dpmpc.sketching import PublicMatrix
 from dpmpc.tables.files import load_pyarrow
@@ -43,6 +43,7 @@ def transform(
     client: Any = None,
     chunk: int | None = None,
     simulation_key: bytes | None = None,
+    dealt: Words | None = None,
     deadline: float | None = None,
 ) -> Words:
     """Apply the task's public matrix to one server's share of the batch, chunk by chunk on Dask.
@@ -58,7 +59,7 @@ def transform(
         The cluster; by default whatever Dask's configuration says, which is threads of this process if it says nothing.
     chunk : int, optional
         Clients of a chunk, by default those of 128 MiB; a dask.array.Array has chunks of its own.
-    simulation_key : bytes, optional
+    simulation_key, dealt
         As in `dpmpc.server.transform`.
     deadline : float, optional
         Seconds that the client's cluster may take; by default any time, and a cluster without workers is waited for.
@@ -81,6 +82,7 @@ def transform(
     """
     dask = _dask()
     task.verify()
+    require_dealt(task, dealt)
     stream = noise_stream(task, simulation_key)
     if isinstance(share, str | os.PathLike):
         share = open_share(share, task.encoding.ring)
@@ -90,7 +92,7 @@ def transform(
     add = dask.delayed(_add)
     while len(parts) > 1:
         parts = [add(task.encoding.ring, parts[i : i + FAN_IN]) for i in range(0, len(parts), FAN_IN)]
-    return add_noise(task, np.array(_computed(dask, parts[0], client, deadline)), stream)
+    return add_noise(task, np.array(_computed(dask, parts[0], client, deadline)), stream, dealt=dealt)
 
 
 def parquet_share(task: Task, paths: Sequence[str | os.PathLike[str]]) -> Any:

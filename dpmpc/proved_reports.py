@@ -2,12 +2,13 @@
 
 ==========================  ================================================================
 a server with keys          key 16 | parts 32 M
-the server with words       blind 16 | parts 32 M | words of the record, 64 bits LE each
+a server with words         blind 16 | parts 32 M | words of the record, 64 bits LE each
 ==========================  ================================================================
 
-M is the number of servers. These bytes are the payload of an upload (`dpmpc.collection.reports`), and a row of the
-spool, or of the file of a run on one machine (`dpmpc.networked`): 64-bit words of them as they are, so that a key stays
-a key, 16 bytes in place of the 1.4 kB that it stands for. What the fields mean is `dpmpc.proving.prove`.
+M is the number of servers, all of which have words with Shamir shares. These bytes are the payload of an upload
+(`dpmpc.collection.reports`), and a row of the spool, or of the file of a run on one machine (`dpmpc.networked`): 64-bit
+words of them as they are, so that a key stays a key, 16 bytes in place of the 1.4 kB that it stands for. What the
+fields mean is `dpmpc.proving.prove`.
 
 Promised: `shares_of` gives back what `payloads` was given. Not promised: anything about the fields; the door checks
 them (`ProofServer.own_parts_match`).
@@ -24,7 +25,7 @@ from dpmpc.proving import Circuit, ProofServer, Proved, ProvedShares
 from dpmpc.proving.circuit import WORD_BYTES
 from dpmpc.proving.joint import BLIND_BYTES, PART_BYTES
 from dpmpc.randomness import KEY_BYTES
-from dpmpc.sharing import AdditiveSharing
+from dpmpc.sharing import AdditiveSharing, ShamirSharing
 from dpmpc.task import Task
 
 _HEAD_BYTES = KEY_BYTES
@@ -49,10 +50,9 @@ def circuit_of(plan: Task) -> Circuit:
     return statement_of(plan).circuit
 
 
-def scheme_of(plan: Task) -> AdditiveSharing:
-    """Return how proved reports are shared."""
-    if not isinstance(plan.scheme, AdditiveSharing):
-        raise InputError(f"sharing: {plan.sharing!r} given, 'additive' expected with proofs")
+def scheme_of(plan: Task) -> AdditiveSharing | ShamirSharing:
+    """Return how proved reports are shared; refuse a task that has none."""
+    circuit_of(plan)
     return plan.scheme
 
 
@@ -61,21 +61,29 @@ def share_of_one(plan: Task, server: int) -> int:
     return ProofServer(circuit_of(plan), scheme_of(plan), bytes(PART_BYTES), server).one
 
 
+def payloads(shares: ProvedShares) -> list[bytes]:
+    """Return the payload of each report of a block, as one server gets it."""
+    return [row.tobytes() for row in _packed(shares)]
+
+
 def rows_of(shares: ProvedShares) -> Words:
     """Return a block of reports (n, 1, words) as a server keeps them: what `shares_of` reads."""
+    return packed(shares).reshape(len(shares.ids), 1, -1)
+
+
+def packed(shares: ProvedShares) -> Words:
+    """Return a block of reports as 64-bit words (n, words), which `unpacked` reads."""
+    return _packed(shares).view("<u8").astype(np.uint64, copy=False)
+
+
+def _packed(shares: ProvedShares) -> NDArray[np.uint8]:
     count = len(shares.ids)
     head = shares.keys if shares.keys is not None else shares.blinds
     assert head is not None
     fields = [head, shares.parts.reshape(count, -1)]
     if shares.words is not None:
         fields.append(np.ascontiguousarray(shares.words, "<u8").view(np.uint8))
-    rows = np.ascontiguousarray(np.concatenate(fields, axis=1)).view("<u8").astype(np.uint64, copy=False)
-    return rows.reshape(count, 1, -1)
-
-
-def payloads(shares: ProvedShares) -> list[bytes]:
-    """Return the payload of each report of a block, as one server gets it."""
-    return [np.ascontiguousarray(row, "<u8").tobytes() for row in rows_of(shares)]
+    return np.ascontiguousarray(np.concatenate(fields, axis=1))
 
 
 def shares_of(plan: Task, server: int, ids: NDArray[np.uint8], rows: Words) -> ProvedShares:
@@ -92,12 +100,17 @@ def shares_of(plan: Task, server: int, ids: NDArray[np.uint8], rows: Words) -> P
     rows : ndarray of uint64, shape (n, 1, words)
         As they lie in the spool.
     """
-    servers, count = plan.trust.servers, len(ids)
-    content = np.ascontiguousarray(rows.reshape(count, rows.shape[-1]), "<u8").view(np.uint8)
+    return unpacked(plan.trust.servers, server, ids, rows.reshape(len(ids), rows.shape[-1]))
+
+
+def unpacked(servers: int, server: int, ids: NDArray[np.uint8], rows: Words) -> ProvedShares:
+    """Return a block of reports among so many servers, from the words (n, words) that one of them keeps or was sent."""
+    count = len(ids)
+    content = np.ascontiguousarray(rows, "<u8").view(np.uint8)
     body = _HEAD_BYTES + PART_BYTES * servers
     head = np.ascontiguousarray(content[:, :_HEAD_BYTES])
     parts = np.ascontiguousarray(content[:, _HEAD_BYTES:body]).reshape(count, servers, PART_BYTES)
     if content.shape[1] == body:
         return ProvedShares(server, ids, parts, keys=head)
-    words = np.ascontiguousarray(rows.reshape(count, rows.shape[-1])[:, body // WORD_BYTES :])
+    words = np.ascontiguousarray(rows[:, body // WORD_BYTES :])
     return ProvedShares(server, ids, parts, blinds=head, words=words)

@@ -74,6 +74,9 @@ class Label(bytes, enum.Enum):
     TRANSCRIPT = b"dpmpc v1 transcript"
     OPENING_COMMITMENT = b"dpmpc v1 opening commitment"
     PRODUCT_CHECK = b"dpmpc v1 product check"
+    NOISE_DEALING = b"dpmpc v1 dealt noise"
+    NOISE_DEALINGS = b"dpmpc v1 list of dealings"
+    NOISE_SHARE = b"dpmpc v1 kept noise"
     PROOF_PART = b"part"  # the last three are followed by a zero byte, which no other label has
     PROOF_SEED = b"seed"
     PROOF_TOSS = b"toss"

@@ -6,25 +6,27 @@ sketch and one chunk, whatever the number of clients.
 
 Where the task says so, a server also adds noise to its share of the sums, and by additivity to what is opened
 (`dpmpc.privacy.noising`). That noise is drawn here and stays secret. A server does not trust others that it suffices:
-it verifies the task before it reads a share, as each client does before it randomizes a row.
+it verifies the task before it reads a share, as each client does before it randomizes a row. With Shamir shares a
+server's own noise is no share of the sums: it deals that among all, and adds its share of all that was dealt.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.errors import BatchMismatch
+from dpmpc.errors import BatchMismatch, InputError
 from dpmpc.randomness import KEY_BYTES, Stream, require_secret
-from dpmpc.sharing import Share
+from dpmpc.sharing import ShamirSharing, Share
 from dpmpc.task import Task
 
 CHUNK_BYTES = 1 << 22  # small enough that the kernel finds a chunk in the cache, large enough that calls cost nothing
 
 Phase = Callable[[str], AbstractContextManager[object]]
+Words = NDArray[np.uint64]
 
 
 def _untimed(name: str) -> AbstractContextManager[object]:
@@ -36,6 +38,7 @@ def transform(
     share: Share,
     *,
     simulation_key: bytes | None = None,
+    dealt: Words | None = None,
     threads: int = 1,
     phase: Phase = _untimed,
     progress: Callable[[float], None] | None = None,
@@ -50,6 +53,8 @@ def transform(
         This server's share, (n, copies, width) ring or field elements.
     simulation_key : bytes, optional
         Key of this server's noise in a repeatable simulation, from `simulation_keys`; by default noise is secret.
+    dealt : ndarray of uint64, shape (k, width), optional
+        This server's share of the noise that all have dealt; needed where the task has servers deal their noise.
     threads : int
         Threads of the kernel; the result does not depend on them.
     phase : callable
@@ -68,8 +73,11 @@ def transform(
         If the task does not give what it promises.
     BatchMismatch
         If the share is not of the task's shape.
+    InputError
+        If servers deal their noise and none is given, or the other way round.
     """
     task.verify()
+    require_dealt(task, dealt)
     if share.shape != task.share_shape:
         raise BatchMismatch(f"share: shape {share.shape} given, {task.share_shape} expected by the task")
     stream = noise_stream(task, simulation_key)
@@ -86,7 +94,7 @@ def transform(
         if progress is not None:
             progress((first + count) / task.clients)
     with phase("transform"):
-        return add_noise(task, sums, stream, threads=threads)
+        return add_noise(task, sums, stream, dealt=dealt, threads=threads)
 
 
 def noise_stream(task: Task, simulation_key: bytes | None = None) -> Stream:
@@ -97,12 +105,71 @@ def noise_stream(task: Task, simulation_key: bytes | None = None) -> Stream:
     return stream
 
 
-def add_noise(task: Task, sums: NDArray[np.uint64], stream: Stream, *, threads: int = 1) -> NDArray[np.uint64]:
-    """Add this server's noise to its sums in place, if the task has servers add noise; return the sums."""
-    if task.servers_add_noise:
+def add_noise(
+    task: Task, sums: Words, stream: Stream, *, dealt: Words | None = None, threads: int = 1
+) -> NDArray[np.uint64]:
+    """Add this server's noise to its sums in place, if the task has servers add noise; return the sums.
+
+    Noise that was `dealt` is a share of the noise of all servers; other noise is drawn here.
+    """
+    dealt = require_dealt(task, dealt)
+    if dealt is not None:
+        task.encoding.ring.add(sums, dealt, out=sums)
+    elif task.servers_add_noise:
         noise = task.noise.sample(sums.shape, stream=stream, threads=threads)
         task.encoding.ring.add(sums, task.encoding.ring.embed(noise), out=sums)
     return sums
+
+
+def require_dealt(task: Task, dealt: Words | None) -> Words | None:
+    """Return a share of dealt noise, or refuse one that is missing, superfluous or of another form.
+
+    Sums of a task whose servers deal their noise are never opened without it.
+    """
+    if not task.noise_is_dealt:
+        if dealt is not None:
+            raise InputError("dealt: a share of noise given, none expected: the task has no noise that servers deal")
+        return None
+    shape = (task.sketch.rows, task.width)
+    if dealt is None or dealt.shape != shape:
+        raise InputError(
+            f"dealt: {'none' if dealt is None else dealt.shape} given, this server's share {shape} of the noise that "
+            "servers deal expected: only servers of a collection deal noise"
+        )
+    return task.encoding.ring.require_canonical(dealt, "dealt")
+
+
+def draw_dealt(task: Task, stream: Stream, *, threads: int = 1) -> NDArray[np.int64]:
+    """Draw the noise (k, width) that one server deals, which ends at `Task.noise_bound`."""
+    noise: NDArray[np.int64] = task.noise.sample((task.sketch.rows, task.width), stream=stream, threads=threads)
+    return noise.clip(-task.noise_bound, task.noise_bound)
+
+
+def deal_together(task: Task, keys: Sequence[bytes | None], stream: Stream | None = None) -> list[Words | None]:
+    """Deal the noise of all servers in one process; return each server's share of it, or None where none is dealt.
+
+    This is what a simulation has in place of messages and proofs. As many servers deal as the task says.
+
+    Parameters
+    ----------
+    task : Task
+        The public facts.
+    keys : sequence of bytes or None
+        Of each server's noise, from `simulation_keys`.
+    stream : Stream, optional
+        Source of the shares: the operating system's by default.
+    """
+    scheme, dealers = task.scheme, task.noising.dealers
+    if not isinstance(scheme, ShamirSharing) or not isinstance(dealers, int):
+        return [None] * len(keys)
+    ring = task.encoding.ring
+    shape = (task.sketch.rows, task.width)
+    shares = [np.zeros(shape, np.uint64) for _ in keys]
+    for key in keys[:dealers]:
+        noise = draw_dealt(task, noise_stream(task, key))
+        for share, part in zip(shares, scheme.split(ring.embed(noise), stream=stream), strict=True):
+            ring.add(share, part, out=share)
+    return list(shares)
 
 
 def simulation_keys(task: Task, stream: Stream | None) -> list[bytes | None]:

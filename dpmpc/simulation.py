@@ -14,7 +14,7 @@ from dpmpc.analyst import open_sums
 from dpmpc.client import share_batch
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
-from dpmpc.server import simulation_keys, transform
+from dpmpc.server import deal_together, simulation_keys, transform
 from dpmpc.task import Task
 
 
@@ -47,7 +47,9 @@ def run(
     """
     keys = simulation_keys(task, stream)
     shares = share_batch(task, rows, stream=stream, threads=threads, progress=progress)
+    dealt = deal_together(task, keys, stream)
     transformed = [
-        transform(task, share, simulation_key=key, threads=threads) for share, key in zip(shares, keys, strict=True)
+        transform(task, share, simulation_key=key, dealt=noise, threads=threads)
+        for share, key, noise in zip(shares, keys, dealt, strict=True)
     ]
     return open_sums(task, transformed)

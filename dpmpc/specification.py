@@ -194,7 +194,7 @@ class Mechanism(msgspec.Struct, frozen=True):
     proved: Annotated[
         bool,
         choice(
-            "Whether clients prove that what they share is well formed; needs additive shares and noise by servers.",
+            "Whether clients prove that what they share is well formed; needs noise by servers.",
             command=False,
         ),
     ] = False

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
@@ -24,9 +25,9 @@ from dpmpc.contributions import Contribution, contribution_from
 from dpmpc.encoding import FixedPoint, ModulusPlan, Sensitivity, plan_modulus
 from dpmpc.errors import InputError
 from dpmpc.noise import Noise, noise_from
-from dpmpc.privacy import EffectiveNoise, Guarantee, NoisePlacement
+from dpmpc.privacy import CUT_OFF, EffectiveNoise, Guarantee, NoisePlacement
 from dpmpc.privacy.guarantee import Promise
-from dpmpc.proving import Proved, ProvedContribution
+from dpmpc.proving import Proved, ProvedContribution, ProvedNoise, fewest_present
 from dpmpc.sharing import AdditiveSharing, ShamirSharing
 from dpmpc.sketching import PublicMatrix, sketch_from
 from dpmpc.specification import CALIBRATIONS, SHARINGS, TrustModel
@@ -139,26 +140,43 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
         require_choice("calibration", self.calibration, CALIBRATIONS)
         if not self.noise.integer:
             raise InputError(f"noise: {self.noise.name} given, an integer noise expected: shares are integers")
-        if self.sharing == "shamir" and self.servers_add_noise:
+        proved = isinstance(self.statistic, ProvedContribution)
+        if self.sharing == "shamir" and self.servers_add_noise and not proved:
             raise InputError(
-                "sharing: 'shamir' given, 'additive' expected where servers add noise: a server's own noise is no share"
+                "sharing: 'shamir' given, 'additive' expected where servers add noise and clients prove nothing: a "
+                "server's own noise is no share, and noise is dealt in shares only in a collection with proofs"
             )
-        if isinstance(self.statistic, ProvedContribution):
+        if proved:
             self._require_provable()
+        self._require_dealers()
 
     def _require_provable(self) -> None:
         """Refuse what no proof can be about: shares in another ring, and noise that clients add."""
-        if self.sharing != "additive":
-            raise InputError(
-                f"proved: true given with {self.sharing} shares, additive ones expected: proofs wait for noise by "
-                "servers, which Shamir shares do not have yet"
-            )
         if self.encoding.ring.name != "mersenne61":
             raise InputError(f"ring: {self.encoding.ring.name!r} given, 'mersenne61' expected where clients prove")
         if self.noising.by != "servers":
             raise InputError(
                 f"noise_by: {self.noising.by!r} given, 'servers' expected where clients prove what they share: nobody "
                 "can prove noise, and a report that is dropped would take its noise along"
+            )
+
+    def _require_dealers(self) -> None:
+        """Refuse noise that is dealt where it need not be, or by fewer servers than may be present."""
+        dealers, servers = self.noising.dealers, self.trust.servers
+        if self.sharing != "shamir" or not self.servers_add_noise:
+            if self.noising.dealt:
+                raise InputError(f"dealers: {dealers} given, none expected: only noise for Shamir shares is dealt")
+            return
+        fewest = fewest_present(self.scheme)
+        if fewest > servers:
+            raise InputError(
+                f"corrupt_servers: {self.trust.colluding_servers} of {servers} given, fewer than half expected where "
+                "servers check proofs on Shamir shares"
+            )
+        if not isinstance(dealers, int) or not fewest <= dealers <= servers:
+            raise InputError(
+                f"dealers: {dealers or 'none'} given, {fewest} to {servers} expected: at least {fewest} of {servers} "
+                "servers are present, and each of those deals its noise"
             )
 
     @property
@@ -180,6 +198,36 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
     def servers_add_noise(self) -> bool:
         """Whether every server adds noise to its share of the sums before it is opened."""
         return self.noising.by_servers(self.sketch)
+
+    @property
+    def noise_is_dealt(self) -> bool:
+        """Whether each server deals its noise in shares, as Shamir shares need; it then ends at `noise_bound`."""
+        return self.noising.dealt
+
+    @functools.cached_property
+    def noise_bound(self) -> int:
+        """What noise that a server deals stays within, in integer units: a multiple of 3, as proofs write it.
+
+        A server cuts off what lies beyond, which happens to any draw of the release with probability `CUT_OFF`.
+        """
+        draws = self.sketch.rows * self.width * self.trust.servers
+        tail = self.noise.tail(1, math.log(2 * draws) - math.log(CUT_OFF))
+        return 3 * math.ceil(tail / 3)
+
+    @property
+    def dealt_noise(self) -> ProvedNoise:
+        """What a server proves of the noise that it deals.
+
+        Raises
+        ------
+        InputError
+            If no noise is dealt.
+        OverflowRisk
+            If the range is too wide for the field.
+        """
+        if not self.noise_is_dealt:
+            raise InputError("task: one whose servers deal no noise given, one with Shamir shares and proofs expected")
+        return ProvedNoise(self.sketch.rows * self.width, self.noise_bound)
 
     @functools.cached_property
     def noise_terms(self) -> NDArray[np.int64]:
@@ -301,9 +349,17 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
             self.encoding.ring,
             int(self.sketch.occupancy().max()),
             self.statistic.largest_entry(self.encoding),
-            functools.partial(self.noise.tail, int(self.noise_terms.max())),
+            self.noise_tail(int(self.noise_terms.max())),
             self.sketch.rows * self.width,
         )
+
+    def noise_tail(self, draws: int) -> Callable[[float], float]:
+        """Return what a sum of so many draws of the noise stays below, as a function of the log-odds (`Noise.tail`).
+
+        Where servers deal noise, lying ones may choose it within its range: all of it counts.
+        """
+        chosen = self.trust.servers * self.noise_bound if self.noise_is_dealt else 0
+        return lambda log_odds: max(self.noise.tail(draws, log_odds), chosen)
 
     def _require_promise(self) -> None:
         _ = self.scheme  # which refuses a threshold that it does not have

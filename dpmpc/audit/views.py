@@ -113,7 +113,7 @@ def view_of(task: Task, honest: NDArray[np.int64], openings: Sequence[Reals] | N
             raise InputError(f"openings: {len(openings)} given, 1 expected where clients noise {task.copies} copies")
         covered.append(moved if task.copies == 1 else _apart(moved))
     if task.servers_add_noise:
-        fresh = [np.tile(np.eye(len(signs)), task.trust.honest_servers) for signs in openings]
+        fresh = [np.tile(np.eye(len(signs)), task.noising.honest_servers(task.trust)) for signs in openings]
         covered.append(np.asarray(scipy.linalg.block_diag(*fresh), np.float64))
     return View(moved, np.hstack(covered))
 

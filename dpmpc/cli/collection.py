@@ -70,7 +70,7 @@ def add_commands(commands: Any) -> None:
         "--proved",
         action=argparse.BooleanOptionalAction,
         help="clients prove that what they share is well formed, and servers leave out what is not; the default with "
-        "additive shares and noise by servers, and refused with others",
+        "additive shares and noise by servers. With Shamir shares servers prove the range of their noise, too",
     )
     collection.add_argument("--authenticated", action="store_true", help="only clients of a roster, each once")
     add_release_options(collection, collected=True)
@@ -229,7 +229,7 @@ def _inspect(options: argparse.Namespace) -> None:
 
 def _described(collection: Any, path: str) -> Iterator[str]:
     """Yield what a task file holds, line by line."""
-    from dpmpc.collection.designing import omission, soundness
+    from dpmpc.collection.designing import noise_promise, omission, soundness
     from dpmpc.network.identity import fingerprint, valid_until
 
     yield f"{path}: collection {collection.digest.hex()}, '{collection.name}'"
@@ -255,6 +255,8 @@ def _described(collection: Any, path: str) -> Iterator[str]:
     yield f"omission: {omission(collection)}"
     if collection.proved:
         yield f"proofs: clients prove that a report is well formed; {soundness(collection, collection.largest_batch)}"
+        if collection.plan.noise_is_dealt:
+            yield f"noise: {noise_promise(collection, ())}"
     else:
         yield "proofs: none; one client that shares arbitrary words can spoil the release (docs/security.md, threat 15)"
 

@@ -21,7 +21,7 @@ import datetime
 import hashlib
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,9 +29,11 @@ import msgspec
 import numpy as np
 
 from dpmpc.collection.designing import omission, soundness
+from dpmpc.collection.shamir_claims import INCONSISTENT, blame, check_dealers, check_odd
 from dpmpc.collection.task_file import ATTEMPTS, Collection
 from dpmpc.errors import GuaranteeError, InputError, VerificationFailed
 from dpmpc.network.identity import sign, verify_signature
+from dpmpc.proving import fewest_present
 from dpmpc.randomness import SEED_BYTES, Label, derive
 from dpmpc.release import Release
 from dpmpc.sharing import ShamirSharing
@@ -43,7 +45,7 @@ CERTIFICATE_MEMBER = "certificate.json"
 LARGEST_CERTIFICATE = 2 * LARGEST_PUBLIC  # bytes: it repeats what is public, and has the variance of every row
 RELEASED_BEFORE, DAMAGED, DEALT_WRONGLY = "released before", "damaged", "dealt wrongly"
 DIFFERENT_LISTS, FALSE_PROOF = "different lists", "false proof"
-REFUSED = (DIFFERENT_LISTS, FALSE_PROOF)  # why all servers together leave out reports, beside `wrong_hash` of a server
+REFUSED = (DIFFERENT_LISTS, FALSE_PROOF, INCONSISTENT)  # why all leave out reports, beside `wrong_hash` of a server
 LEFT_OUT = (RELEASED_BEFORE, DAMAGED, DEALT_WRONGLY)  # why a server leaves out reports that it holds
 
 
@@ -83,6 +85,12 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     refused : dict
         How many reports that all servers hold were refused because of their proofs, by cause
         (`refusal_causes`).
+    odd : dict
+        With Shamir shares, in how many inconsistent reports a server's message was off and those of all others agreed.
+    dealers : list of int
+        Where servers deal their noise, those whose noise is in the sums.
+    noise : str
+        The digest of what they dealt (`dpmpc.collection.noise_dealing`).
     """
 
     format: Literal[1]
@@ -95,6 +103,9 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     time: str
     left_out: dict[str, dict[str, int]] = {}
     refused: dict[str, int] = {}
+    odd: dict[str, int] = {}
+    dealers: list[int] = []
+    noise: str = ""
 
     @property
     def digest(self) -> bytes:
@@ -182,8 +193,11 @@ def manifest_of(
     time: datetime.datetime,
     left_out: dict[str, dict[str, int]] | None = None,
     refused: dict[str, int] | None = None,
+    odd: dict[str, int] | None = None,
+    dealers: Sequence[int] = (),
+    noise: bytes = b"",
 ) -> Manifest:
-    """Return the manifest of what is about to be opened; `task` is `Collection.task` of the batch and the toss."""
+    """Return the manifest of what is about to be opened; `task` is `Collection.task` of batch, toss and dealers."""
     return Manifest(
         format=1,
         collection=collection.digest.hex(),
@@ -195,6 +209,9 @@ def manifest_of(
         time=time.astimezone(datetime.UTC).isoformat(timespec="seconds"),
         left_out=left_out or {},
         refused=refused or {},
+        odd=odd or {},
+        dealers=list(dealers),
+        noise=noise.hex(),
     )
 
 
@@ -237,7 +254,8 @@ def require_quorum(collection: Collection, without: tuple[int, ...]) -> None:
 
     Of M servers t may be corrupt, and those would take part in any release. Two releases of one report are impossible
     if any two sets of servers that release something have t + 1 servers in common, one of which is honest and looks
-    into its ledger: more than (M + t) / 2 servers. Additive shares need every server in any case.
+    into its ledger: more than (M + t) / 2 servers. Additive shares need every server in any case. Where clients prove
+    what they share, 2t + 1 servers have to be present, t + 1 of whom are honest and fix each polynomial.
 
     Raises
     ------
@@ -254,6 +272,11 @@ def require_quorum(collection: Collection, without: tuple[int, ...]) -> None:
         raise GuaranteeError(
             f"without: {sorted(without)} given, at least {(servers + corrupt) // 2 + 1} of {servers} servers expected "
             f"with {collection.plan.sharing} shares and {corrupt} corrupt servers: fewer could release a report twice"
+        )
+    if collection.proved and present < fewest_present(scheme):
+        raise GuaranteeError(
+            f"without: {sorted(without)} given, at least {fewest_present(scheme)} of {servers} servers expected where "
+            f"clients prove what they share: among fewer {corrupt} corrupt ones could have false reports accepted"
         )
 
 
@@ -349,15 +372,18 @@ def verify(
     checks.append(_check_signatures(pinned, certificate))
     checks.append(check_time(pinned, manifest))
     toss = _bytes("toss", manifest.toss)
-    task = _claim("task", lambda: pinned.task(manifest.clients, toss, longest=longest))
+    task = _claim(
+        "task", lambda: pinned.task(manifest.clients, toss, dealers=len(manifest.dealers) or None, longest=longest)
+    )
     _require(_attempt(task, toss), manifest.attempt, "attempt", "that of the toss")
     _require(task.digest.hex(), manifest.task, "task", "the one that follows from collection, clients and toss")
     _bytes("batch", manifest.batch)
     _check_left_out(pinned, manifest)
     if pinned.proved:
         checks.append(check_refused(pinned, manifest))
-    elif manifest.refused:
+    elif manifest.refused or manifest.odd:
         raise VerificationFailed(f"refused: {manifest.refused} claimed of a collection without proofs, none expected")
+    checks += check_dealers(pinned, manifest.dealers, manifest.noise)
     checks.append(f"task: {manifest.task}, of {manifest.clients} clients, matrix {manifest.attempt} of the toss")
     release = _claim("release", lambda: Release.load(path, longest=longest))
     _require(release.task.digest.hex(), manifest.task, "release", "of the task that the servers agreed on")
@@ -395,9 +421,8 @@ def _check_signatures(collection: Collection, certificate: Certificate) -> str:
             verify_signature(pem, statement.message, signature)
         except VerificationFailed as error:
             raise VerificationFailed(f"signature of server {server}: {error}") from error
-    blamed = sorted({number for found in statement.wrong.values() for number in found})
     text = f"signatures: valid, of servers {', '.join(present)} under the keys that the collection pins"
-    return text + (f"; wrong shares of servers {blamed} were corrected" if blamed else "")
+    return text + blame(collection, statement.without, statement.wrong)
 
 
 def _check_left_out(collection: Collection, manifest: Manifest) -> None:
@@ -420,12 +445,13 @@ def check_refused(collection: Collection, manifest: Manifest) -> str:
     refused, causes = manifest.refused, refusal_causes(collection)
     if not set(refused) <= set(causes) or not all(count > 0 for count in refused.values()):
         raise VerificationFailed(f"refused: {refused} claimed, positive numbers of {causes} expected")
+    odd = check_odd(collection, refused, manifest.odd)
     total = sum(refused.values())
     if manifest.clients + total > collection.most_stored:
         raise VerificationFailed(f"refused: {total} claimed, at most {collection.most_stored} in all expected")
     counts = ", ".join(f"{count} refused ({cause})" for cause, count in refused.items()) or "none refused"
     stored = collection.most_stored if manifest.clients == collection.largest_batch else manifest.clients + total
-    return f"proofs: {manifest.clients} reports accepted, {counts}; {soundness(collection, stored)}"
+    return f"proofs: {manifest.clients} reports accepted, {counts}{odd}; {soundness(collection, stored)}"
 
 
 def check_time(collection: Collection, manifest: Manifest) -> str:

@@ -9,10 +9,12 @@ and a signing key that the collection pins. What is opened is the release, which
    left out the reports that are damaged, or that its ledger has opened, and tells how many.
 2. Every server checks the batch by itself: its size. With Shamir shares they leave out the reports that were not dealt
    as they should be (`dpmpc.collection.dealing`), and where clients prove what they share those whose proofs do not
-   hold (`dpmpc.collection.verification`).
+   hold (`dpmpc.collection.verification`). Where sums are in Shamir shares and servers add the noise, they deal it
+   (`dpmpc.collection.noise_dealing`).
 3. They toss a coin for the public matrix (`dpmpc.network.coins`); it also chooses among the reports, should these be
    more than the largest batch (`Collection.chosen`). Each recomputes the guarantee for this batch and this matrix.
-4. They seal the manifest: collection, batch, toss, task. When all have, each transforms its share. When all have done
+4. They seal the manifest: collection, batch, toss, task, and the digest of noise that was dealt, their shares of which
+   they keep. When all have, each transforms its share. When all have done
    that, each binds the reports to the manifest for good, in its ledger, together with the transformed share.
 5. When all have done that, each commits to its transformed share (`dpmpc.collection.openings`). When all have heard and
    stored the same commitments, each sends its share to all others with the salt of its commitment, and opens the sums:
@@ -79,6 +81,7 @@ from dpmpc.collection.certificate import (
     sums_digest,
 )
 from dpmpc.collection.dealing import check_dealing
+from dpmpc.collection.noise_dealing import deal_noise
 from dpmpc.collection.openings import COMMITMENT_BYTES, SALT_BYTES, commitment, require_committed
 from dpmpc.collection.releasing import Released, ReleasingServer, Standing
 from dpmpc.collection.task_file import Collection
@@ -207,17 +210,20 @@ async def agree(party: Party, server: ReleasingServer, standings: dict[int, Stan
     server.tell(f"batch: {len(batch.ids)} reports held by all; lacked by {_by_server(batch.lacked)}")
     await unless_refused(party, lambda: server.require_batch(batch))
     refused: dict[str, int] = {}
+    odd: dict[int, int] = {}
     if server.collection.proved:
-        batch, refused = await leave_out_unproved(party, server, batch)
+        batch, refused, odd = await leave_out_unproved(party, server, batch)
     if server.collection.checked_dealing:
         batch = await leave_out_bad_dealings(party, server, batch, left_out)
+    noise = await deal_noise(party, server) if server.collection.plan.noise_is_dealt else None
     toss = await toss_coins(party)
     chosen = await asyncio.to_thread(server.collection.chosen, batch.ids, toss)
     if len(chosen) < len(batch.ids):
         server.tell(
             f"batch: {len(chosen)} of the {len(batch.ids)} reports chosen by the toss, the most that are opened"
         )
-    task = await unless_refused(party, lambda: server.collection.task(len(chosen), toss))
+    dealers = () if noise is None else noise.dealers
+    task = await unless_refused(party, lambda: server.collection.task(len(chosen), toss, dealers=len(dealers) or None))
     manifest = manifest_of(
         server.collection,
         task,
@@ -226,9 +232,12 @@ async def agree(party: Party, server: ReleasingServer, standings: dict[int, Stan
         time=middle_time(standings),
         left_out={str(number): counts for number, counts in sorted(left_out.items()) if counts},
         refused=refused,
+        odd={str(number): count for number, count in sorted(odd.items())},
+        dealers=dealers,
+        noise=b"" if noise is None else noise.digest,
     )
     await confirm(party, manifest.digest, "manifest")
-    await unless_refused(party, lambda: server.seal(manifest, chosen))
+    await unless_refused(party, lambda: server.seal(manifest, chosen, None if noise is None else noise.share))
     return manifest, task
 
 
@@ -285,20 +294,23 @@ async def leave_out_bad_dealings(
     return kept
 
 
-async def leave_out_unproved(party: Party, server: ReleasingServer, batch: Batch) -> tuple[Batch, dict[str, int]]:
-    """Step 2: leave out of the batch, and count, the reports whose proofs do not hold."""
+async def leave_out_unproved(
+    party: Party, server: ReleasingServer, batch: Batch
+) -> tuple[Batch, dict[str, int], dict[int, int]]:
+    """Step 2: leave out of the batch, and count, the reports whose proofs do not hold, and whose messages were off."""
     checked = await check_proofs(party, server, batch.ids)
     server.tell(f"{len(checked.ids)} of {len(batch.ids)} reports are proved")
     kept = Batch(checked.ids, batch.lacked)
     await unless_refused(party, lambda: server.require_batch(kept, checked.refused))
-    return kept, checked.refused
+    return kept, checked.refused, checked.odd
 
 
 async def resume(party: Party, server: ReleasingServer, digest: bytes) -> tuple[Manifest, Task]:
     """Continue the release that an earlier run has begun."""
     server.tell(f"manifest {digest.hex()} was begun in an earlier run, which goes on")
     manifest = await unless_refused(party, lambda: server.sealed_manifest(digest))
-    task = await unless_refused(party, lambda: server.collection.task(manifest.clients, bytes.fromhex(manifest.toss)))
+    toss, dealers = bytes.fromhex(manifest.toss), len(manifest.dealers) or None
+    task = await unless_refused(party, lambda: server.collection.task(manifest.clients, toss, dealers=dealers))
     return manifest, task
 
 

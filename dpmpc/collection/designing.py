@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from dpmpc.arguments import require_bool
@@ -23,7 +24,7 @@ from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import noise_from
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.proved_reports import circuit_of, scheme_of
-from dpmpc.proving import bits_for, soundness_error
+from dpmpc.proving import bits_for, fewest_present, soundness_error
 from dpmpc.sharing import ShamirSharing
 from dpmpc.task import Task
 
@@ -61,7 +62,7 @@ def design_collection(
     epsilon, delta : float
         The budget of the one release.
     noise_by : {"servers", "clients"}, optional
-        Who adds the noise; "servers" by default. With Shamir shares "clients" has to be given explicitly.
+        Who adds the noise; "servers" by default. With Shamir shares and no proofs "clients" has to be given explicitly.
     corrupt_clients : int
         t, needed where clients add the noise: how many reports of any batch that may remain, however a server has
         chosen it, come from people who tell the server their noise or add none. It can be 0 only if each client is
@@ -87,7 +88,8 @@ def design_collection(
         If the guarantee cannot be given.
     """
     sharing = options.get("sharing", "additive")
-    noise_by, corrupt_clients = _noise_of(noise_by, corrupt_clients, sharing, minimum_batch)
+    unproved_shamir = sharing == "shamir" and not proved
+    noise_by, corrupt_clients = _noise_of(noise_by, corrupt_clients, minimum_batch, unproved_shamir=unproved_shamir)
     options |= {"noise_by": noise_by, "corrupt_clients": corrupt_clients}
     options["proved"] = (sharing, noise_by) == PROVED_BY_DEFAULT if proved is None else require_bool("proved", proved)
     options |= {"clients": minimum_batch, "epsilon": epsilon, "delta": delta, "servers": len(servers)}
@@ -107,7 +109,7 @@ def design_collection(
             authenticated=authenticated,
             template={**fields, "noise": _raised(noise, margin)},
             servers=servers,
-            checked_dealing=isinstance(task.scheme, ShamirSharing),
+            checked_dealing=isinstance(task.scheme, ShamirSharing) and task.proofs is None,
         )
         collection.require_clipping()
         try:
@@ -132,7 +134,8 @@ def omission(collection: Collection, task: Task | None = None) -> str:
     if task.noising.by == "servers":
         return (
             "a server that denies reports chooses whose reports are summed, which biases the result; it costs "
-            "nobody's privacy, since each server's noise suffices alone"
+            "nobody's privacy, since "
+            + ("the noise of honest servers suffices" if task.noise_is_dealt else "each server's noise suffices alone")
         )
     n, t = task.clients, task.trust.corrupt_clients
     said = (
@@ -150,11 +153,18 @@ def omission(collection: Collection, task: Task | None = None) -> str:
 
 def soundness(collection: Collection, reports: int) -> str:
     """Say what the proofs of so many reports promise, and on what condition (docs/proved-reports.md, Theorem 1)."""
-    error = soundness_error(circuit_of(collection.plan), scheme_of(collection.plan), reports)
+    scheme = scheme_of(collection.plan)
+    error = soundness_error(circuit_of(collection.plan), scheme, reports)
+    if isinstance(scheme, ShamirSharing):
+        condition = f"at least {fewest_present(scheme)} servers took part and at most {scheme.threshold} of them lied"
+        beyond = f"if more than {scheme.threshold} servers helped a client"
+    else:
+        condition = f"all {len(collection.servers)} servers followed the protocol"
+        beyond = "if a server helped a client"
     return (
-        f"if all {len(collection.servers)} servers followed the protocol each is a point of the proved set, whatever "
+        f"if {condition} each is a point of the proved set, whatever "
         f"its client did: the chance that any of {reports:,} false ones passes is at most 2^{math.log2(error):.1f}. "
-        "Not proved: that a row is true, that one person sent one report, and anything if a server helped a client"
+        f"Not proved: that a row is true, that one person sent one report, and anything {beyond}"
     )
 
 
@@ -177,12 +187,28 @@ def _designed(schema: Schema, largest_batch: int, *, by_default: bool, **options
         ) from error
 
 
-def _noise_of(noise_by: str | None, corrupt_clients: int | None, sharing: str, minimum_batch: int) -> tuple[str, int]:
+def noise_promise(collection: Collection, dealers: Sequence[int]) -> str:
+    """Say what is promised of noise that servers have dealt, and what is not (docs/proved-reports.md, section 6)."""
+    plan, statement, scheme = collection.plan, collection.plan.dealt_noise, scheme_of(collection.plan)
+    assert isinstance(scheme, ShamirSharing)
+    error = soundness_error(statement.circuit, scheme, scheme.threshold * statement.blocks)
+    by = f"servers {', '.join(map(str, dealers))}" if dealers else f"each of {plan.noising.dealers} or more servers"
+    return (
+        f"dealt by {by}, the noise of {scheme.threshold} of whom is not counted on; that of each is proved to be "
+        f"within {statement.bound} units of 0 in every sum, but for a chance of 2^{math.log2(error):.1f}. Not proved: "
+        "how it was drawn, so that a lying server may choose its own within this range"
+    )
+
+
+def _noise_of(
+    noise_by: str | None, corrupt_clients: int | None, minimum_batch: int, *, unproved_shamir: bool
+) -> tuple[str, int]:
     """Fill in who adds the noise, and t; where clients add it, refuse a missing t."""
-    if noise_by is None and sharing == "shamir":
+    if noise_by is None and unproved_shamir:
         raise InputError(
-            "noise_by: none given with Shamir shares, 'clients' expected, together with corrupt_clients: a server's "
-            "own noise is not a share, and noise by clients needs a bound on those that work with a server"
+            "noise_by: none given with Shamir shares, 'clients' expected, together with corrupt_clients, or proofs: a "
+            "server's own noise is not a share, servers deal it in shares only in a collection with proofs, and noise "
+            "by clients needs a bound on those that work with a server"
         )
     noise_by = noise_by or "servers"
     if noise_by == "clients" and corrupt_clients is None:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from dpmpc.collection.agreement import Batch
 from dpmpc.collection.certificate import DAMAGED, RELEASED_BEFORE, Certificate, Manifest
 from dpmpc.collection.ledger import ReleaseLedger, State
+from dpmpc.collection.noise_shares import NoiseShares
 from dpmpc.collection.openings import Openings
 from dpmpc.collection.query_points import PointKeeper
 from dpmpc.collection.segments import npy_header
@@ -125,6 +126,11 @@ class ReleasingServer:
         return refused_file(self.identity.parent, self.collection)
 
     @property
+    def noise_shares(self) -> NoiseShares:
+        """Where it keeps its shares of noise that servers have dealt."""
+        return NoiseShares(self.ledger.folder)
+
+    @property
     def points(self) -> PointKeeper:
         """Where it keeps the query point of a collection with proofs."""
         return PointKeeper(self.collection.digest, self.spool, self.ledger)
@@ -191,9 +197,13 @@ class ReleasingServer:
             raise TooFewClients(f"{error}; of the reports that any server holds {lacked}{counts}") from error
         self.ledger.require_unreleased(batch.ids)
 
-    def seal(self, manifest: Manifest, ids: NDArray[np.uint8]) -> None:
-        """Record what was agreed on; see `Ledger.seal`."""
+    def seal(self, manifest: Manifest, ids: NDArray[np.uint8], noise: Words | None = None) -> None:
+        """Record what was agreed on, after this server's share of noise that was dealt for it; see `Ledger.seal`."""
+        if noise is not None:
+            self.noise_shares.keep(manifest.digest, noise)
         self.ledger.seal(manifest.digest, manifest.to_json(), ids)
+        if noise is not None:
+            self.noise_shares.forget_all_but({entry.manifest_digest for entry in self.ledger.releases()})
 
     def keep_refused(self, refused: Mapping[str, NDArray[np.uint8]]) -> None:
         """Write down which reports were refused, and why, for this server's operator alone; tell how many.
@@ -227,7 +237,7 @@ class ReleasingServer:
         """Return this server's share of the noisy sums; `meter` measures how.
 
         Nothing is bound yet: a report that is damaged is noticed here, at the latest. Until `bound_share` a server may
-        die and draw other noise the next time; nobody has seen the first.
+        die and draw other noise the next time; nobody has seen the first. Noise that was dealt stays as it is.
         """
         entry = self.ledger.find(manifest.digest)
         if entry is None:
@@ -240,7 +250,10 @@ class ReleasingServer:
             share = WithoutMask(share, task.share_shape)
         if self.collection.proved:
             share = ProvedOutputs(share, self.ledger.batch(manifest.digest), task, self.number)
-        return transform(task, share, threads=self.threads, phase=meter.phase)
+        dealt = None
+        if task.noise_is_dealt:
+            dealt = self.noise_shares.load(manifest.digest, (task.sketch.rows, task.width))
+        return transform(task, share, dealt=dealt, threads=self.threads, phase=meter.phase)
 
     def bound_share(self, manifest: Manifest, sums: Words) -> Words:
         """Bind the reports to this manifest, durably, and return what may be sent: the same whenever it is asked."""
@@ -248,6 +261,7 @@ class ReleasingServer:
 
     def finish(self, manifest: Manifest) -> None:
         """Record that the release file is written."""
+        self.noise_shares.forget(manifest.digest)  # it is in the share of the sums that the ledger holds
         self.ledger.finish(manifest.digest)
 
 

@@ -97,8 +97,8 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True, tag=1, t
         In the order of their numbers.
     checked_dealing : bool
         Whether each report holds one more word, a mask by which servers check that its Shamir shares lie on polynomials
-        (`dpmpc.collection.dealing`). True for all new collections with Shamir shares. Those of version 0.1, which have
-        no such line in their file, are released without the check.
+        (`dpmpc.collection.dealing`). True for all new collections with Shamir shares and without proofs, which show the
+        same. Those of version 0.1, which have no such line in their file, are released without the check.
 
     Raises
     ------
@@ -149,6 +149,8 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True, tag=1, t
             raise InputError("task: simulation = true given, false expected: a collection protects real people")
         if self.checked_dealing and not isinstance(task.scheme, ShamirSharing):
             raise InputError(f"checked_dealing: true given with {task.sharing} shares, shamir expected")
+        if self.checked_dealing and self.proved:
+            raise InputError("checked_dealing: true given with proofs, false expected: proofs show bad dealings too")
         if task.delta * self.largest_batch >= 1:
             raise InputError(
                 f"delta: {task.delta:g} given for up to {self.largest_batch} clients, less than 1/n = "
@@ -227,16 +229,18 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True, tag=1, t
         """
         task = self.plan.verify()
         draws = self.largest_batch + task.trust.servers
+        if task.noise_is_dealt:
+            _ = task.dealt_noise  # whose range has to fit into the field
         plan_modulus(
             task.encoding.ring,
             self.largest_batch,  # at most so many contributions meet in a row
             task.statistic.largest_entry(task.encoding),
-            functools.partial(task.noise.tail, draws),
+            task.noise_tail(draws),
             task.sketch.rows * task.width,
         )
         return self
 
-    def task(self, clients: int, toss: bytes, *, longest: float = math.inf) -> Task:
+    def task(self, clients: int, toss: bytes, *, dealers: int | None = None, longest: float = math.inf) -> Task:
         """Return the verified task of the batch that was collected.
 
         Parameters
@@ -246,6 +250,8 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True, tag=1, t
         toss : bytes
             32 bytes that the servers tossed after closing. Matrix a, for a = 0, 1, .., has the seed ``derive(toss,
             Label.SKETCH_SEED, a, 32)``; the first that gives the promised guarantee is taken.
+        dealers : int, optional
+            How many servers have dealt noise; needed where they do.
         longest : float
             Seconds that the recomputation of one guarantee may take; see `Task.require_checkable`. Readers of somebody
             else's file set it, the collection's own servers do not.
@@ -256,12 +262,17 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True, tag=1, t
             If there are fewer than the minimum batch.
         GuaranteeError
             If none of `ATTEMPTS` matrices gives what was promised.
+        InputError
+            If the number of dealers is missing or superfluous, or there can be no such number.
         """
+        if (dealers is None) == self.plan.noise_is_dealt:
+            expected = "how many servers dealt noise" if self.plan.noise_is_dealt else "none"
+            raise InputError(f"dealers: {dealers} given, {expected} expected by the collection {self.name!r}")
         self.require_size(clients)
         for attempt in range(ATTEMPTS):
             seed = derive(toss, Label.SKETCH_SEED, attempt, SEED_BYTES)
             try:
-                return self._task_of(clients, seed).require_checkable(longest).verify()
+                return self._task_of(clients, seed, dealers).require_checkable(longest).verify()
             except GuaranteeError:
                 if attempt == ATTEMPTS - 1 or self.template["sketch"]["family"] == Sum.family:
                     raise
@@ -347,12 +358,15 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True, tag=1, t
         except ValueError as error:
             raise InputError("task: infinity or NaN given, finite numbers expected") from error
 
-    def _task_of(self, clients: int, seed: bytes) -> Task:
+    def _task_of(self, clients: int, seed: bytes, dealers: int | None = None) -> Task:
         sketch = {**self.template["sketch"], "columns": clients}
         if sketch["family"] != Sum.family:
             sketch["seed"] = seed.hex()
+        fields = {**self.template, "sketch": sketch}
         try:
-            return Task.from_dict({**self.template, "sketch": sketch})
+            if dealers is not None:
+                fields["noising"] = {**fields["noising"], "dealers": dealers}
+            return Task.from_dict(fields)
         except (KeyError, TypeError) as error:
             raise InputError(f"task: {error} is missing, unknown or of the wrong type") from error
 

@@ -9,15 +9,18 @@
    do they send the seeds, 32 bytes for each report. A report whose seeds differ is left out.
 4. *Messages.* Each sends c + 1 words for each report to every other server, in blocks, in the order of the batch.
 5. *Verdicts.* Each decides alone. They compare hashes of all that was told, then confirm the ids that are accepted.
+   With Shamir shares the same messages show reports that were dealt on no polynomial: those are *inconsistent*, and the
+   server whose message is off is counted, if there is one without whom the others agree.
 
 Steps 2 to 5 are `check_at_point`, which a run without a collection takes as well (`dpmpc.collection.run_proofs`).
 
-Promised, if all servers follow the protocol: an accepted report is a point of the proved set, but for the probability
-that `soundness` states, and all servers accept the same ones. Whatever servers do, as long as one of them is honest: no
-honest server answers for a report at two points, in whatever runs, which break wherever they like; so checks tell
-nothing of an honest row. A repetition answers at the same point, with the same bytes, and comes to the same verdicts.
-Not promised: that a lying server accepts no false report of a client that it works with, or drops no report; it could
-always shift the sums, or claim not to have a report. All see how many were refused.
+Promised, if all servers follow the protocol, or with Shamir shares all but t of those present, of whom there are 2t + 1
+or more: an accepted report is a point of the proved set, but for the probability that `soundness` states, and all
+servers accept the same ones. Whatever servers do, as long as one of them is honest (additive), or no more than t lie
+(Shamir): no two answers of honest servers for a report are at different points, in whatever runs, which break wherever
+they like; so checks tell nothing of an honest row. A repetition answers at the same point, with the same bytes, and
+comes to the same verdicts. Not promised: that with additive shares a lying server accepts no false report of a client
+that it works with, since it could always shift the sums; or that it drops no report. All see how many were refused.
 """
 
 from __future__ import annotations
@@ -36,13 +39,14 @@ from dpmpc.collection.agreement import batch_digest, compare_told, confirm, toss
 from dpmpc.collection.certificate import DIFFERENT_LISTS, FALSE_PROOF, wrong_hash
 from dpmpc.collection.query_points import PointStanding, point_to_go_on_with
 from dpmpc.collection.releasing import ReleasingServer
+from dpmpc.collection.shamir_claims import INCONSISTENT
 from dpmpc.encoding.ring import Words
 from dpmpc.errors import MalformedFrame
 from dpmpc.network.announcing import announce, announce_bytes, settle
 from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.party import Party
 from dpmpc.proved_reports import circuit_of, scheme_of, shares_of
-from dpmpc.proving import ProofServer, ProvedShares, QueryPoint, decide, joint_randomness
+from dpmpc.proving import ProofServer, ProvedShares, QueryPoint, Verdicts, decide, joint_randomness
 from dpmpc.proving.circuit import FIELD
 from dpmpc.proving.joint import PART_BYTES
 from dpmpc.randomness import Label
@@ -66,10 +70,14 @@ class Accepted:
         In the order of the batch.
     refused : dict
         How many others there are, by cause: see `dpmpc.collection.certificate.refusal_causes`.
+    odd : dict
+        With Shamir shares, in how many inconsistent reports a server's message was off and those of all others agreed;
+        servers for whom there is none are left out. No proof of their fault: clients may deal them other words.
     """
 
     ids: NDArray[np.uint8]
     refused: dict[str, int]
+    odd: dict[int, int]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -82,10 +90,13 @@ class Checked:
         Ids of the reports whose proofs hold, in the order of the batch.
     refused : dict
         Ids of the others, by cause; those of a cause may be none.
+    odd : dict
+        See `Accepted`.
     """
 
     accepted: NDArray[np.uint8]
     refused: dict[str, NDArray[np.uint8]]
+    odd: dict[int, int]
 
     @property
     def counts(self) -> dict[str, int]:
@@ -184,8 +195,13 @@ async def check_proofs(party: Party, server: ReleasingServer, ids: NDArray[np.ui
         toss = await agree_on_point(party, server)
         verifier = Verifier(collection.plan, collection.digest, server.number, server.spool, ids)
         found = await check_at_point(party, verifier, toss)
+    for number, count in found.odd.items():
+        server.tell(
+            f"the message of server {number} was off in {count} inconsistent reports, and those of all others agreed: "
+            "its fault, or that of the clients"
+        )
     await unless_refused(party, lambda: server.keep_refused(found.refused))
-    return Accepted(found.accepted, found.counts)
+    return Accepted(found.accepted, found.counts, found.odd)
 
 
 async def check_at_point(party: Party, verifier: Verifier, toss: bytes) -> Checked:
@@ -219,11 +235,13 @@ async def check_at_point(party: Party, verifier: Verifier, toss: bytes) -> Check
     refused[DIFFERENT_LISTS] = ids[~alike]
     ids, seeds = np.ascontiguousarray(ids[alike]), np.ascontiguousarray(seeds[alike])
     await confirm(party, batch_digest(ids), "batch: the reports whose lists agree")
-    proved = await exchange_messages(party, verifier, ids, seeds, point)
-    refused[FALSE_PROOF] = ids[~proved]
-    accepted = np.ascontiguousarray(ids[proved])
+    verdicts = await exchange_messages(party, verifier, ids, seeds, point)
+    refused[FALSE_PROOF] = ids[~verdicts.accepted & ~verdicts.inconsistent]
+    refused[INCONSISTENT] = ids[verdicts.inconsistent]
+    accepted = np.ascontiguousarray(ids[verdicts.accepted])
     await confirm(party, batch_digest(accepted), "batch: the reports whose proofs hold")
-    return Checked(accepted, refused)
+    odd = {number: int(off.sum()) for number, off in verdicts.odd.items() if off.any()}
+    return Checked(accepted, refused, odd)
 
 
 async def agree_on_point(party: Party, server: ReleasingServer) -> bytes:
@@ -308,9 +326,10 @@ async def compare_lists(party: Party, seeds: Seeds) -> NDArray[np.bool_]:
 
 async def exchange_messages(
     party: Party, verifier: Verifier, ids: NDArray[np.uint8], seeds: Seeds, point: QueryPoint
-) -> NDArray[np.bool_]:
-    """Steps 4 and 5: send and receive all messages, and return which reports are proved."""
-    accepted = np.zeros(len(ids), np.bool_)
+) -> Verdicts:
+    """Steps 4 and 5: send and receive all messages, and return the verdicts."""
+    accepted, inconsistent = np.zeros(len(ids), np.bool_), np.zeros(len(ids), np.bool_)
+    odd = {number: np.zeros(len(ids), np.bool_) for number in party.present}
     told = {number: hashlib.sha256() for number in party.present}
     answers = verifier.answers(ids, seeds, point)
     for _ in verifier.blocks(len(ids)):
@@ -323,8 +342,11 @@ async def exchange_messages(
             decide, verifier.circuit, verifier.scheme, point, block.joint, dict(messages)
         )
         accepted[block.rows] = verdicts.accepted
+        inconsistent[block.rows] = verdicts.inconsistent
+        for number, off in verdicts.odd.items():
+            odd[number][block.rows] = off
     await compare_told(party, {number: digest.digest() for number, digest in told.items()}, "messages about proofs")
-    return accepted
+    return Verdicts(accepted, inconsistent, odd)
 
 
 async def exchange_block(party: Party, kind: Kind, own: Words) -> Mapping[int, Words]:
@@ -334,6 +356,8 @@ async def exchange_block(party: Party, kind: Kind, own: Words) -> Mapping[int, W
     told = {party.pid: own}
     for peer in party.runtime.other_servers:
         told[peer] = (await party.runtime.receive_frame(peer, kind, ContentType.WORDS, own.shape)).words
-        if kind is Kind.PROOF and not FIELD.is_canonical(told[peer]):
-            raise MalformedFrame(f"party {peer} sent no valid PROOF frame: an element that is not canonical", peer)
+        if kind is not Kind.SEEDS and not FIELD.is_canonical(told[peer]):
+            raise MalformedFrame(
+                f"party {peer} sent no valid {kind.name} frame: an element that is not canonical", peer
+            )
     return dict(sorted(told.items()))

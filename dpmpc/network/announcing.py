@@ -58,7 +58,7 @@ ROUNDS_SHOWN = 3  # in a dispute: that of the other transcript, the one that tol
 FLUSH_SECONDS = 0.05  # for a last word to leave before the links are cut
 _ANNOUNCED = frozenset(Kind) - {
     *(Kind.HELLO, Kind.BARRIER, Kind.GOODBYE, Kind.NONCE, Kind.DISPUTE),
-    *(Kind.IDS, Kind.SALT, Kind.SHARE, Kind.SEEDS, Kind.PROOF),
+    *(Kind.IDS, Kind.SALT, Kind.SHARE, Kind.SEEDS, Kind.PROOF, Kind.NOISE, Kind.NOISE_PROOF),
 }
 _FRAMES_PASSED_OVER = 8  # that an honest peer may have sent before it heard of a dispute
 _LONGEST_SIGNATURE = 80

@@ -77,6 +77,8 @@ class Kind(enum.IntEnum):
     POINT = 46
     SEEDS = 47
     PROOF = 48
+    NOISE = 49
+    NOISE_PROOF = 50
     MISFITS = 52
 
 

@@ -76,10 +76,10 @@ class Advice:
 
 
 def options_of(task: Task, metric: UtilityMetric, population: Population | None = None) -> tuple[ReleaseOption, ...]:
-    """Return all options under a task's budget and trust; with Shamir shares only clients add noise."""
+    """Return all options under a task's budget and trust; servers add noise to Shamir shares only with proofs."""
     scenario = Scenario.of(task, population)
     copies = {who: NoisePlacement(who, task.noising.copies).copies_for(task.sketch) for who in NOISED_BY}
-    noised_by = NOISED_BY if task.sharing == "additive" else ("clients",)
+    noised_by = NOISED_BY if task.sharing == "additive" or task.noise_is_dealt else ("clients",)
     return tuple(
         _option(release, dataclasses.replace(scenario, noise_by=who), metric, copies[who])
         for release in RELEASES

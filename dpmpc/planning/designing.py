@@ -16,8 +16,9 @@ from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.planning.prediction import LowRank, Regression, UtilityMetric
 from dpmpc.planning.scenario import Scenario
 from dpmpc.privacy import NoisePlacement, calibrate, check_budget, is_pure
-from dpmpc.proving import bits_for, with_proofs
+from dpmpc.proving import bits_for, fewest_present, with_proofs
 from dpmpc.randomness import SEED_BYTES, Label, Stream, derive, seed_bytes
+from dpmpc.sharing import ShamirSharing
 from dpmpc.sketching import OSNAP, CountSketch, PublicMatrix, Rademacher, Sum
 from dpmpc.specification import COPIES, FRACTIONAL_BITS, SKETCHES, Mechanism, ReleaseSpec, TrustModel
 from dpmpc.task import Task
@@ -124,11 +125,6 @@ def _bits(mechanism: Mechanism, clients: int) -> int:
 
 def _proved(statistic: Contribution, mechanism: Mechanism) -> Contribution:
     """Return the contribution with proofs, or say why there can be none."""
-    if mechanism.sharing != "additive":
-        raise InputError(
-            f"proved: true given with {mechanism.sharing} shares, 'additive' expected: proofs need noise by servers, "
-            "and Shamir shares wait for it"
-        )
     if mechanism.noise_by != "servers":
         raise InputError(
             f"proved: true given with noise by {mechanism.noise_by}, 'servers' expected: noise that a client adds "
@@ -191,8 +187,11 @@ def _shape(
 
 
 def _noising(mechanism: Mechanism, matrix: PublicMatrix, trust: TrustModel) -> NoisePlacement:
-    """Choose how many copies a client sends."""
+    """Choose how many copies a client sends, and how many servers deal noise where they do, at least."""
     copies = require_choice("copies", mechanism.copies, COPIES)
+    if mechanism.noise_by == "servers" and mechanism.sharing == "shamir" and mechanism.proved:
+        fewest = fewest_present(ShamirSharing(trust.servers, trust.colluding_servers))
+        return NoisePlacement("servers", dealers=fewest)
     each, one = NoisePlacement(mechanism.noise_by), NoisePlacement(mechanism.noise_by, copies=1)
     if mechanism.noise_by == "servers" or matrix.sparsity == 1 or copies == "each":
         return each

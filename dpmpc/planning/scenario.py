@@ -65,6 +65,8 @@ class Scenario:
         Who adds the noise.
     trust : TrustModel
         Servers, and who may collude.
+    dealers : int, optional
+        Where servers deal their noise in shares, how many do.
     population : Population
         What is assumed about the data.
     """
@@ -78,6 +80,7 @@ class Scenario:
     radius: float | None = None
     noise_by: str = "clients"
     trust: TrustModel = dataclasses.field(default_factory=TrustModel)
+    dealers: int | None = None
     population: Population = Population()
 
     def __post_init__(self) -> None:
@@ -98,6 +101,7 @@ class Scenario:
             radius=task.statistic.radius,
             noise_by=task.noising.by,
             trust=task.trust,
+            dealers=task.noising.dealers if isinstance(task.noising.dealers, int) else None,
             population=population or Population(),
         )
 
@@ -129,6 +133,8 @@ class Scenario:
 
     def _inflation(self, contributions: float, lost: int) -> float:
         """Return all noise in a sum over the noise that is counted: M/h for h honest servers, else N/(N - t - q)."""
+        if self.noise_by == "servers" and self.dealers is not None:
+            return self.dealers / (self.dealers - self.trust.colluding_servers)
         if self.noise_by == "servers":
             return self.trust.servers / self.trust.honest_servers
         return contributions / (contributions - lost) if contributions > lost else math.inf

@@ -30,12 +30,14 @@ from dpmpc.privacy.gaussian import (
     epsilon_of_mu,
     mu_of_budget,
 )
-from dpmpc.privacy.guarantee import REPLACE_ONE, Guarantee, Preconditions
-from dpmpc.privacy.noising import NoisePlacement
+from dpmpc.privacy.guarantee import NOISE_DEALT, REPLACE_ONE, Guarantee, Preconditions
+from dpmpc.privacy.noising import CUT_OFF, NoisePlacement
 from dpmpc.specification import TrustModel
 
 __all__ = [
     "ACCOUNTANTS",
+    "CUT_OFF",
+    "NOISE_DEALT",
     "REPLACE_ONE",
     "Accountant",
     "BudgetLedger",

@@ -34,7 +34,7 @@ from dpmpc.noise import Noise
 from dpmpc.privacy import gaussian
 from dpmpc.privacy.accountants import accountant_of
 from dpmpc.privacy.exposure import EffectiveNoise
-from dpmpc.privacy.guarantee import CHECKERS, MISSING_CLIENTS, Guarantee, Preconditions
+from dpmpc.privacy.guarantee import CHECKERS, CUT_OFF_DELTA, MISSING_CLIENTS, Guarantee, Preconditions
 from dpmpc.privacy.noising import NoisePlacement
 from dpmpc.sketching import PublicMatrix
 from dpmpc.specification import CALIBRATIONS, MATRICES, TrustModel
@@ -100,7 +100,7 @@ def calibrate(
     require_choice("calibration", calibration, CALIBRATIONS)
     if calibration == "paper" and noising.by_servers(sketch):
         raise InputError("calibration: 'paper' given, 'joint' expected unless clients noise each of their copies")
-    spendable = _spendable(epsilon, delta, trust, pure=accountant.pure)
+    spendable = _spendable(epsilon, delta, trust, noising, pure=accountant.pure)
     exposure = noising.exposure(sketch, trust)
     if calibration == "paper":
         return accountant.papers(sketch, sensitivity, epsilon, spendable, trust)
@@ -120,7 +120,7 @@ def epsilon_against(
     Parameters are those of `account`.
     """
     accountant = accountant_of(noise.name)
-    spendable = delta - trust.failure
+    spendable = delta - trust.failure - (CUT_OFF_DELTA if noising.dealt else 0.0)
     if spendable < 0 or (spendable == 0 and not accountant.pure):
         return math.inf
     try:
@@ -145,7 +145,7 @@ def require_enough(
     This is what `account` refuses, for a server that prints no guarantee. Parameters and errors are those of `account`.
     """
     accountant = accountant_of(noise.name)
-    spendable = _spendable(epsilon, delta, trust, pure=accountant.pure)
+    spendable = _spendable(epsilon, delta, trust, noising, pure=accountant.pure)
     _preconditions(sketch, trust, noising)
     exposure = exposure or noising.exposure(sketch, trust)
     if not accountant.suffices(noise, exposure, sensitivity, epsilon, spendable):
@@ -179,7 +179,7 @@ def account(
     """
     trust, noising = trust or TrustModel(), noising or NoisePlacement()
     accountant = accountant_of(noise.name)
-    spendable = _spendable(epsilon, delta, trust, pure=accountant.pure)
+    spendable = _spendable(epsilon, delta, trust, noising, pure=accountant.pure)
     exposure = exposure or noising.exposure(sketch, trust)
     achieved = accountant.epsilon(noise, exposure, sensitivity, spendable)
     if achieved > epsilon:
@@ -243,12 +243,21 @@ def _strangers(trust: TrustModel, clients: int) -> str:
     )
 
 
-def _spendable(epsilon: float, delta: float, trust: TrustModel, *, pure: bool) -> float:
-    """Return the delta that is left to the mechanism, beside a static coalition's chance to be well placed."""
+def _spendable(epsilon: float, delta: float, trust: TrustModel, noising: NoisePlacement, *, pure: bool) -> float:
+    """Return the delta that is left to the mechanism.
+
+    Set aside are a static coalition's chance to be well placed, and what it costs that dealt noise ends at its range.
+    """
     gaussian.check_budget(epsilon, delta, pure=pure)
     if trust.failure and delta <= trust.failure:
         raise GuaranteeError(
             f"coalition: 'static' given at delta = {delta:g}, but a static coalition is better placed than accounted "
             f"for with probability {trust.failure:.3g}, a larger delta expected"
         )
-    return delta - trust.failure
+    cut_off = noising.cut_off(epsilon)
+    if cut_off and delta <= trust.failure + cut_off:
+        raise GuaranteeError(
+            f"delta: {delta:g} given, more than {trust.failure + cut_off:.3g} expected: noise that servers deal ends "
+            "at the range that is proved of it, so nothing is pure"
+        )
+    return delta - trust.failure - cut_off

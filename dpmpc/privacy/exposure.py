@@ -67,12 +67,15 @@ class IndependentRowNoise(EffectiveNoise):
         Smallest and largest m_r among the rows that some client hits.
     by_servers : bool
         Whether servers contribute the noise, not clients.
+    dealt : bool
+        Whether servers deal it in shares, with proofs of its range.
     """
 
     fewest: int
     leverage_of_squares: float
     most: int
     by_servers: bool = False
+    dealt: bool = False
 
     @classmethod
     def of_clients(cls, sketch: PublicMatrix, trust: TrustModel) -> IndependentRowNoise:
@@ -106,7 +109,15 @@ class IndependentRowNoise(EffectiveNoise):
     @classmethod
     def of_servers(cls, sketch: PublicMatrix, trust: TrustModel) -> IndependentRowNoise:
         """Measure a public matrix whose rows get their noise from the servers: m_r is the number of honest ones."""
-        honest = trust.honest_servers
+        return cls._of_honest(sketch, trust.honest_servers)
+
+    @classmethod
+    def of_dealers(cls, sketch: PublicMatrix, honest: int) -> IndependentRowNoise:
+        """Measure a public matrix whose rows get noise that servers deal, so many of whom are honest."""
+        return dataclasses.replace(cls._of_honest(sketch, honest), dealt=True)
+
+    @classmethod
+    def _of_honest(cls, sketch: PublicMatrix, honest: int) -> IndependentRowNoise:
         return cls(
             leverage=rigorous.above(Fraction(sketch.sparsity, honest)),
             leverage_of_squares=rigorous.above(Fraction(sketch.sparsity, honest**2)),
@@ -124,6 +135,11 @@ class IndependentRowNoise(EffectiveNoise):
 
     def assumption(self) -> str:
         """Say whose noise is counted on."""
+        if self.dealt:
+            return (
+                f"at least {self.fewest} of the servers that deal noise draw it as agreed and keep it to themselves; "
+                "that the noise of a server lies in its range is proved, and nothing of how it was drawn"
+            )
         if self.by_servers:
             return f"at least {self.fewest} of the servers add their noise, as agreed, before they open anything"
         return f"every released sum keeps the noise of at least {self.fewest:,} honest contributions"

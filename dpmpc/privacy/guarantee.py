@@ -43,8 +43,11 @@ class Promise:
 
 
 MISSING_CLIENTS = "clients in all"  # the one sense of "missing" that every proof here covers
-NOISE_MAKERS = ("clients", "servers", "clients and servers", "a curator")
-FRESH_EACH_TIME = frozenset({"servers", "a curator"})  # these draw noise for each release of the same reports
+NOISE_DEALT = "servers that deal it"
+NOISE_MAKERS = ("clients", "servers", "clients and servers", "a curator", NOISE_DEALT)
+FRESH_EACH_TIME = frozenset({"servers", "a curator", NOISE_DEALT})  # these draw noise for each release anew
+CUT_OFF_DELTA = 2.0**-60
+"""What delta pays where servers deal noise, which ends at its range (`dpmpc.privacy.noising`)."""
 CHECKERS = ("each honest client", "each honest server", "whoever computes this guarantee")
 
 
@@ -61,8 +64,9 @@ class Preconditions(Record, frozen=True):
         Of how many clients anything may be missing, beyond the corrupt ones.
     missing_means : str
         What `missing` counts: "clients in all".
-    noise_by : {"clients", "servers", "clients and servers", "a curator"}
-        Whose noise is counted on: honest clients', one honest server's, both together, or that of one trusted party.
+    noise_by : {"clients", "servers", "clients and servers", "a curator", "servers that deal it"}
+        Whose noise is counted on: honest clients', one honest server's, both together, that of one trusted party, or
+        that of several honest servers who deal theirs in shares.
     verified_by : tuple of str
         Who recomputes, before it uses a row or a share, what the task promises: of `CHECKERS`.
 
@@ -201,11 +205,15 @@ class Guarantee(Promise, Record, frozen=True, kw_only=True):
 
     @property
     def composition(self) -> dict[str, float]:
-        """Gaussian differential privacy where the noise has it; a static coalition adds its chance to delta."""
+        """Gaussian differential privacy where the noise has it; a static coalition adds its chance to delta.
+
+        So does noise that ends at its range.
+        """
         if self.mu is None:
             return {"epsilon": self.achieved_epsilon, "delta": self.delta}
-        misplaced = MATRICES * STATIC_FAILURE if self.coalition == "static" else 0.0
-        return {"mu": self.mu, "slack": self.slack, "delta": misplaced}
+        beside = MATRICES * STATIC_FAILURE if self.coalition == "static" else 0.0
+        beside += CUT_OFF_DELTA if self.noise_by == NOISE_DEALT else 0.0
+        return {"mu": self.mu, "slack": self.slack, "delta": beside}
 
     @property
     def headline(self) -> str:

@@ -6,6 +6,7 @@
     Prover         a client: share, hash, prove, share the proof                         (prove, joint)
     ProofServer    a server: check its own part at the door, answer at the one point     (query)
     decide         from all messages to verdicts, and their error                        (decide)
+    ProvedNoise    noise that servers deal in shares, within its range                   (noise)
 
 Promised: if all servers follow the protocol (additive shares), or all but t of at least 2t + 1 present (Shamir's), an
 accepted report is a point of the proved set, but for `soundness_error`; the checks tell nothing about an honest row, if
@@ -17,6 +18,7 @@ from dpmpc.proving.circuit import Circuit, ItemCircuit, RowCircuit
 from dpmpc.proving.contributions import ProvedContribution, bits_for, with_proofs
 from dpmpc.proving.decide import Verdicts, decide, fewest_present, require_present, soundness_error
 from dpmpc.proving.joint import Binding, joint_randomness
+from dpmpc.proving.noise import ProvedNoise, dealing_digest
 from dpmpc.proving.prove import ProvedShares, Prover
 from dpmpc.proving.query import ProofServer, QueryPoint
 from dpmpc.proving.statements import (
@@ -39,6 +41,7 @@ __all__ = [
     "ProvedContribution",
     "ProvedItem",
     "ProvedMoments",
+    "ProvedNoise",
     "ProvedPower",
     "ProvedRows",
     "ProvedShares",
@@ -48,6 +51,7 @@ __all__ = [
     "RowCircuit",
     "Verdicts",
     "bits_for",
+    "dealing_digest",
     "decide",
     "fewest_present",
     "joint_randomness",

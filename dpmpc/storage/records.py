@@ -97,7 +97,8 @@ class Record(msgspec.Struct, frozen=True, dict=True):
     """Public facts that are written down: a frozen struct with a plain form, from which an equal record is made.
 
     All fields have to be there, most of those with a default too: nobody has agreed to what is not written. Left out
-    may be what is None by default, as TOML has no such value, and all defaults of a struct that omits them.
+    may be what is None by default, as TOML has no such value, what is unset, and all defaults of a struct that omits
+    them.
 
     Attributes
     ----------
@@ -195,7 +196,7 @@ class _Part(NamedTuple):
 def _parts_of(kind: type[msgspec.Struct]) -> tuple[_Part, ...]:
     found = []
     for field in msgspec.structs.fields(kind):
-        may = field.default is None or (kind.__struct_config__.omit_defaults and not field.required)
+        may = field.default in (None, msgspec.UNSET) or (kind.__struct_config__.omit_defaults and not field.required)
         several = get_origin(field.type) in (tuple, list)
         inner = get_args(field.type)[0] if several else field.type
         record = inner if isinstance(inner, type) and issubclass(inner, msgspec.Struct) else None

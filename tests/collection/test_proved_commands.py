@@ -68,11 +68,27 @@ def test_without_proofs_the_task_file_is_as_it_was(tmp_path, capsys):
     assert "proofs: none; one client" in capsys.readouterr().out
 
 
+def test_a_task_file_with_shamir_shares_says_what_is_promised_of_noise(tmp_path, capsys):
+    assert write_task_file(tmp_path, "--proved", "--sharing", "shamir", servers=4) == 0
+    collection = Collection.load(tmp_path / "task.toml")
+    assert collection.proved
+    assert collection.plan.noise_is_dealt
+    assert "dealers = 3" in (tmp_path / "task.toml").read_text()
+    capsys.readouterr()
+    assert main(["inspect", str(tmp_path / "task.toml")]) == 0
+    out = capsys.readouterr().out.splitlines()
+    (line,) = [line for line in out if line.startswith("proofs: ")]
+    assert "if at least 3 servers took part and at most 1 of them lied" in line
+    (line,) = [line for line in out if line.startswith("noise: dealt by ")]
+    assert "each of 3 or more servers, the noise of 1 of whom is not counted on" in line
+    assert "Not proved: how it was drawn" in line
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
         (["--noise-by", "clients", "--corrupt-clients", "0"], "noise that a client adds cannot be proved"),
-        (["--sharing", "shamir", "--noise-by", "clients", "--corrupt-clients", "0"], "Shamir shares wait for it"),
+        (["--sharing", "shamir", "--noise-by", "clients", "--corrupt-clients", "0"], "noise that a client adds"),
         (["--ring", "ring64"], "'mersenne61' expected with proofs"),
     ],
 )

@@ -622,7 +622,7 @@ def proofs_sent(ended):
     ("options", "message"),
     [
         ({"noise_by": "clients", "corrupt_clients": 0}, "noise that a client adds cannot be proved"),
-        ({"sharing": "shamir", "noise_by": "clients", "corrupt_clients": 0}, "Shamir shares wait for it"),
+        ({"sharing": "shamir", "noise_by": "clients", "corrupt_clients": 0}, "noise that a client adds cannot"),
     ],
 )
 def test_what_cannot_be_proved_is_refused_with_the_reason(tmp_path, options, message):

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import random
 import shutil
@@ -122,8 +123,10 @@ class Stores:
 
 
 LEFT, TOSSED, SEALED, HALF, USED, SENT = range(6)  # how far a server gets in a run
+SECOND_CONFIRM = True  # whether all have marked a point as used before anybody sends
 
 
+@functools.lru_cache(maxsize=1 << 16)
 def after(disk, stage, point, fresh):
     """What a server's disks hold after it got so far in a run at this point."""
     stores = Stores(disk)
@@ -146,8 +149,11 @@ def after(disk, stage, point, fresh):
     return stores.disk
 
 
-def runs(disks, most_points):
-    """All states after one run: what the corrupt server states, whom it tells which toss, how far each server gets."""
+def runs(disks, most_points, elsewhere=frozenset()):
+    """All states after one run: what the corrupt server states, whom it tells which toss, how far each server gets.
+
+    Points that servers have heard of that are `elsewhere` are not tossed again.
+    """
     opened, standings = [], {}
     for number, disk in enumerate(disks):
         stores = Stores(disk)
@@ -167,7 +173,7 @@ def runs(disks, most_points):
         if going_on is not None:
             yield from stages(opened, [going_on] * len(opened), fresh=False)
             continue
-        taken = {point for disk in disks for point in points_of(disk)}
+        taken = elsewhere | {point for disk in disks for point in points_of(disk)}
         free = [toss(number) for number in range(1, most_points + 1) if toss(number) not in taken][:2]
         for choice in itertools.product(free, repeat=len(opened)):
             yield from stages(opened, choice, fresh=True)
@@ -186,7 +192,7 @@ def stages(opened, points, *, fresh):
     for reached in itertools.product([LEFT, *range(first, SENT + 1)], repeat=len(opened)):
         if max(reached) > SEALED and not (one and min(reached) >= SEALED):
             continue  # confirm: sealed by all
-        if max(reached) == SENT and min(reached) < USED:
+        if SECOND_CONFIRM and max(reached) == SENT and min(reached) < USED:
             continue  # confirm: used by all
         yield tuple(
             after(disk, stage, point, fresh) for disk, stage, point in zip(opened, reached, points, strict=True)
@@ -228,6 +234,70 @@ def test_no_server_answers_at_two_points_whatever_happens(honest, points):
         layer = following
     assert any(disk.sent for disks in seen for disk in disks)
     assert len(seen) > 20
+
+
+def runs_of_some(disks, most_points, fewest):
+    """All states after one run in which at least so many of the honest servers take part."""
+    everybody = range(len(disks))
+    for size in range(fewest, len(disks) + 1):
+        for present in itertools.combinations(everybody, size):
+            absent = frozenset().union(*(points_of(disks[at]) for at in everybody if at not in present))
+            for new in runs(tuple(disks[at] for at in present), most_points, absent):
+                changed = dict(zip(present, new, strict=True))
+                yield alike(changed.get(at, disks[at]) for at in everybody)
+
+
+def alike(disks):
+    """Servers in one order: honest ones do not differ but by what lies on their disks."""
+    return tuple(sorted(disks, key=hash))
+
+
+@pytest.mark.parametrize(
+    ("honest", "fewest", "points", "restores"),
+    [
+        pytest.param(2, 2, 2, 1, id="three servers"),
+        pytest.param(3, 2, 2, 0, id="four servers, one of whom may be missing"),
+        pytest.param(3, 3, 2, 0, id="five servers"),
+        pytest.param(
+            *(3, 2, 3, 0), id="four servers, three points", marks=pytest.mark.long("three honest servers, three points")
+        ),
+        pytest.param(*(3, 2, 2, 1), id="four servers, one restored", marks=pytest.mark.long("one of three restored")),
+    ],
+)
+def test_all_honest_servers_answer_at_one_point_whatever_happens(honest, fewest, points, restores):
+    """With Shamir shares: whoever is missing, crashes, equivocates, or was put back; t corrupt servers are present."""
+    seen = explored(honest, fewest, points, restores)
+    assert any(disk.sent for disks, _ in seen for disk in disks)
+    assert len(seen) > 20
+
+
+def test_without_the_second_confirm_four_servers_answer_at_two_points(monkeypatch):
+    """One marks and sends; the others, stopped before their mark, go on without it."""
+    monkeypatch.setitem(globals(), "SECOND_CONFIRM", False)
+    with pytest.raises(AssertionError, match="answers at several points"):
+        explored(3, 2, 2, 0)
+
+
+def explored(honest, fewest, points, restores):
+    """Walk through all states, and return them; none has answers at different points, or one for a late report."""
+    start = ((Disk(),) * honest, restores)
+    seen, layer = {start}, [start]
+    while layer:
+        following = []
+        for disks, left in layer:
+            news = [(new, left) for new in runs_of_some(disks, points, fewest)]
+            news += [(alike(new), left - 1) for new in restored(disks)] if left else []
+            for new, still in news:
+                if not still:  # nothing is put back any more
+                    new = alike(dataclasses.replace(disk, past=frozenset()) for disk in new)
+                if (new, still) in seen:
+                    continue
+                assert len(frozenset().union(*(disk.sent for disk in new))) <= 1, f"answers at several points: {new}"
+                assert all(disk.sent <= disk.closed_for for disk in new), new
+                seen.add((new, still))
+                following.append((new, still))
+        layer = following
+    return seen
 
 
 # The same walks on real stores

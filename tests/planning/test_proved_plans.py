@@ -79,7 +79,8 @@ def test_bits_follow_the_clients():
     ("options", "message"),
     [
         ({"noise_by": "clients"}, "proved: true given with noise by clients, 'servers' expected: noise that a client"),
-        ({"sharing": "shamir", "noise_by": "clients"}, "Shamir shares wait for it"),
+        ({"sharing": "shamir", "noise_by": "clients"}, "noise that a client adds cannot be proved"),
+        ({"sharing": "shamir", "proved": False}, "noise is dealt in shares only in a collection with proofs"),
         ({"ring": "ring64"}, "ring: 'ring64' given, 'mersenne61' expected with proofs"),
     ],
 )
@@ -93,7 +94,7 @@ def test_what_cannot_be_proved_is_refused_with_the_reason(options, message):
     [
         ({"encoding": {"fractional_bits": 9, "ring": "ring64"}}, "mersenne61"),
         ({"noising": {"by": "clients", "copies": None}}, "nobody can prove noise"),
-        ({"sharing": "shamir"}, "shamir"),
+        ({"sharing": "shamir"}, "corrupt_servers: 2 of 3 given, fewer than half expected"),
     ],
 )
 def test_a_task_that_somebody_else_wrote_is_held_to_the_same(change, message):

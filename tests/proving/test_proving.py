@@ -568,30 +568,19 @@ def test_a_server_whose_message_is_off_is_named_where_decoding_is_unique():
     assert not any(odd.any() for odd in found.odd.values())
 
 
-def test_a_dealer_who_is_off_at_one_server_is_noticed():
-    """In each word of the witness, with a proof made anew for the joint randomness that these shares give."""
-    circuit = CIRCUITS["sum, one row"]
-    for scheme in (SCHEMES["shamir 3, 1"], SCHEMES["shamir 5, 2"]):
-        count = circuit.witness_words
-        witnesses = circuit.witness(np.repeat([[3, -1]], count, axis=0))
-        shared = scheme.split(witnesses)
-        places = np.arange(count)
-        shared[-1][places, places] = FIELD.add(
-            np.ascontiguousarray(shared[-1][places, places]), np.full(count, 12345, np.uint64)
-        )
-        ids, binding = new_ids(count), Binding(COLLECTION)
-        parts = [binding.parts_of_words(server, ids, ids, share) for server, share in enumerate(shared)]
-        joint = joint_randomness(circuit, binding.seeds(ids, np.stack(parts, axis=1)))
-        proofs = np.empty((count, circuit.words - count), np.uint64)
-        blinds = FIELD.uniform(Stream.from_os(), (count, circuit.wires))
-        circuit.proofs.prove(witnesses, joint, blinds, proofs)
-        records = [np.concatenate(halves, axis=1) for halves in zip(shared, scheme.split(proofs), strict=True)]
-        point = QueryPoint.of_toss(circuit, bytes(32))
-        messages = {
-            server: ProofServer(circuit, scheme, COLLECTION, server).query(point, joint, record)
-            for server, record in enumerate(records)
-        }
-        assert decide(circuit, scheme, point, joint, messages).inconsistent.all()
+@pytest.mark.parametrize("name", ["shamir 3, 1", "shamir 4, 1", "shamir 5, 2"])
+def test_a_dealer_who_is_off_at_one_server_is_noticed(name):
+    """In each word, with a proof made for the joint randomness that these shares give; named where decoding names."""
+    circuit, scheme = CIRCUITS["sum, one row"], SCHEMES[name]
+    for victim in (0, scheme.servers - 1):
+        found = Exchange(circuit, scheme, circuit.witness(np.repeat([[3, -1]], circuit.words, axis=0)), off_at=victim)
+        assert all(matching.all() for matching in found.at_the_door())
+        verdicts = found.verdicts()
+        assert verdicts.inconsistent.all()
+        assert not verdicts.accepted.any()
+        named = name != "shamir 3, 1"
+        assert all(odd.all() == (named and server == victim) for server, odd in verdicts.odd.items())
+        assert named or not any(odd.any() for odd in verdicts.odd.values())
 
 
 # ---------------------------------------------------------------- the statement over the integers

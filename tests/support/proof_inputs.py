@@ -16,6 +16,7 @@ SCHEMES = {
     "additive 2": AdditiveSharing(2, "mersenne61"),
     "additive 3": AdditiveSharing(3, "mersenne61"),
     "shamir 3, 1": ShamirSharing(3, 1),
+    "shamir 4, 1": ShamirSharing(4, 1),
     "shamir 5, 2": ShamirSharing(5, 2),
 }
 CIRCUITS = {
@@ -55,14 +56,32 @@ def points_of(circuit, count, seed=0):
     return np.array(found, np.int64)
 
 
+class CrookedDealer(ShamirSharing):
+    """Deals one server words that are off: in report i word `words[i]` of its record."""
+
+    def __init__(self, scheme, victim, words):
+        super().__init__(scheme.servers, scheme.threshold)
+        self._victim, self._words, self._first = victim, words, 0
+
+    def split(self, x, stream=None, threads=1, out=None):
+        shares = super().split(x, stream, threads, out)
+        for report, word in enumerate(self._words):
+            if 0 <= word - self._first < x.shape[1]:
+                place = report, word - self._first
+                shares[self._victim][place] = (int(shares[self._victim][place]) + 12345) % P
+        self._first += x.shape[1]
+        return shares
+
+
 class Exchange:
     """Reports of one block at all servers, in one process."""
 
-    def __init__(self, circuit, scheme, witnesses, ids=None, collection=COLLECTION, toss=None, seed=None):
+    def __init__(self, circuit, scheme, witnesses, ids=None, collection=COLLECTION, toss=None, seed=None, off_at=None):
         self.circuit, self.scheme = circuit, scheme
         self.ids = new_ids(len(witnesses)) if ids is None else ids
         stream = None if seed is None else Stream.from_seed(seed)
-        self.shares = Prover(circuit, scheme, collection).reports(witnesses, self.ids, stream)
+        dealer = scheme if off_at is None else CrookedDealer(scheme, off_at, range(len(witnesses)))
+        self.shares = Prover(circuit, dealer, collection).reports(witnesses, self.ids, stream)
         self.servers = [ProofServer(circuit, scheme, collection, number) for number in range(scheme.servers)]
         self.point = QueryPoint.of_toss(circuit, secrets.token_bytes(32) if toss is None else toss)
         self.joint = joint_randomness(circuit, self.servers[0].seeds(self.shares[0]))

@@ -17,10 +17,11 @@ from bench.system.ports import free_ports
 from dpmpc.bounds import Schema
 from dpmpc.cli import main as cli
 from dpmpc.client import Client
-from dpmpc.collection import agreement, conversation, dealing, releasing, verification
+from dpmpc.collection import agreement, conversation, dealing, noise_dealing, releasing, verification
 from dpmpc.collection.certificate import verify
 from dpmpc.collection.designing import design_collection
 from dpmpc.collection.ledger import ReleaseLedger, State
+from dpmpc.collection.noise_shares import NoiseShares
 from dpmpc.collection.query_points import PointKeeper
 from dpmpc.collection.reports import ReportFormat, make_reports
 from dpmpc.collection.server_folder import ServerFolder
@@ -191,6 +192,8 @@ HOLDERS = {
     "ledger": ReleaseLedger,
     "points": PointKeeper,
     "verification": verification,
+    "noise": noise_dealing,
+    "noise_shares": NoiseShares,
 }
 
 

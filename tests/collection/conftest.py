@@ -1,0 +1,43 @@
+"""Deployments that several modules of tests share."""
+
+import dataclasses
+import shutil
+
+import pytest
+
+from dpmpc.collection import noise_dealing
+from support.hostile import shamir_servers
+from support.release_processes import copied_or_linked, filled
+from support.shamir_collections import SHAMIR, no_noise
+
+
+@pytest.fixture(scope="session")
+def originals(tmp_path_factory):
+    """Servers that hold all reports, by their number."""
+    made = {}
+
+    def of(servers):
+        if servers not in made:
+            made[servers] = filled(tmp_path_factory.mktemp("shamir") / "trial", servers, **SHAMIR)
+        return made[servers]
+
+    return of
+
+
+@pytest.fixture
+def deployed(originals, tmp_path):
+    """Return a copy of the deployment of so many servers."""
+
+    def copy(servers):
+        original = originals(servers)
+        shutil.copytree(original.root, tmp_path / "trial", copy_function=copied_or_linked)
+        return dataclasses.replace(original, root=tmp_path / "trial")
+
+    return copy
+
+
+@pytest.fixture
+def silent(monkeypatch):
+    """Servers that deal zeros, so that sums can be compared exactly."""
+    monkeypatch.setattr(noise_dealing, "draw_dealt", no_noise)
+    monkeypatch.setattr(shamir_servers, "draw_dealt", no_noise)

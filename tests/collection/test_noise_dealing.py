@@ -1,0 +1,307 @@
+"""dpmpc/collection/noise_dealing.py: noise that servers deal, those that lie about it, and what is kept of it."""
+
+import hashlib
+
+import numpy as np
+import pytest
+
+from dpmpc.client import Client
+from dpmpc.collection import noise_dealing
+from dpmpc.collection.certificate import verify
+from dpmpc.collection.noise_shares import NoiseShares
+from dpmpc.collection.shamir_claims import check_dealers
+from dpmpc.errors import InconsistentShares, InputError, MalformedFrame, SpoolError, VerificationFailed
+from dpmpc.network.frames import Kind
+from dpmpc.proving import Verdicts
+from dpmpc.sharing import ShamirSharing
+from support.hostile import shamir_servers
+from support.hostile.servers import meddle
+from support.release_processes import COUNT
+from support.shamir_collections import converse, dying, kept_noise, no_noise, released, rows_of_clients, states
+
+
+def test_the_manifest_names_what_was_dealt(deployed, silent, monkeypatch):
+    """SHA-256(label || number of dealers || for each its number || its seeds), which change with every run."""
+    noted, original = [], noise_dealing.NoiseDealer.digest
+
+    def note(self):
+        digest = original(self)
+        content = b"".join(dealer.to_bytes(4, "little") + self.seeds(dealer).tobytes() for dealer in (0, 1, 2))
+        assert digest == hashlib.sha256(b"dpmpc v1 list of dealings" + b"\3\0\0\0" + content).digest()
+        noted.append(digest.hex())
+        return digest
+
+    monkeypatch.setattr(noise_dealing.NoiseDealer, "digest", note)
+    deployment = deployed(3)
+    assert "dead" in str(converse(deployment, kinds={1: dying(("noise_shares", "keep", "before"))})[1])
+    verified = released(deployment, converse(deployment))
+    assert verified.certificate.statement.manifest.noise == noted[-1]
+    assert [len(set(noted[:3])), len(set(noted[3:])), len(set(noted))] == [1, 1, 2]
+
+
+def test_the_noise_is_there_and_of_the_variance_that_is_stated(deployed, monkeypatch):
+    """Nine sums hold what three servers drew, each its own; of many draws see tests/privacy/test_dealt_noise.py."""
+    drawn = []
+    original = noise_dealing.draw_dealt
+
+    def noted(task, stream, threads=1):
+        drawn.append(original(task, stream, threads=threads))
+        return drawn[-1]
+
+    monkeypatch.setattr(noise_dealing, "draw_dealt", noted)
+    deployment = deployed(3)
+    assert not [result for result in converse(deployment).values() if isinstance(result, Exception)]
+    release = verify(deployment.out(0), deployment.collection).release
+    expected = Client(deployment.collection.plan).encode(rows_of_clients()).sum(axis=0)
+    assert len(drawn) == 3
+    np.testing.assert_array_equal(release.sums[0] - expected, sum(drawn)[0])
+    assert len({noise.tobytes() for noise in drawn}) == 3
+    away = np.abs(release.sums[0] - expected) * release.task.units
+    assert 0 < away.max() < 8 * release.noise_variance[0] ** 0.5
+
+
+# Servers that lie about noise
+
+
+def with_dealer(monkeypatch, number, kind, *arguments):
+    monkeypatch.setattr(noise_dealing, "NoiseDealer", shamir_servers.at_one_server(number, kind, *arguments))
+
+
+def ended_by(results, error, message, party, among):
+    for server in among:
+        assert isinstance(results[server], error), results[server]
+        assert message in str(results[server])
+        assert results[server].party == party
+
+
+def test_noise_beyond_its_range_is_refused_and_its_dealer_named(deployed, silent, monkeypatch):
+    """Nothing is bound, and the others go on without it."""
+    deployment = deployed(4)
+    with_dealer(monkeypatch, 2, shamir_servers.DealsWitness, shamir_servers.beyond_the_range)
+    results = converse(deployment)
+    ended_by(results, InconsistentShares, "what servers [2] dealt is not within its range", 2, range(4))
+    assert states(deployment) == [[]] * 4
+    assert kept_noise(deployment) == [[]] * 4
+    monkeypatch.undo()
+    monkeypatch.setattr(noise_dealing, "draw_dealt", no_noise)
+    released(deployment, converse(deployment, servers=[0, 1, 3]))
+
+
+def test_noise_dealt_on_no_polynomial_ends_the_run(deployed, silent, monkeypatch):
+    """Server 3 deals server 0 a word that is off: one of the two lies, and nobody else can tell which."""
+    deployment = deployed(4)
+    with_dealer(monkeypatch, 3, shamir_servers.DealsOneWordOff, 0, 5)
+    results = converse(deployment)
+    message = "the messages about what servers [3] dealt lie on no polynomial of degree 1"
+    ended_by(results, InconsistentShares, message, None, range(4))
+    assert "server 0 is off in that of servers [3]" in str(results[1])
+
+
+@pytest.mark.parametrize(("servers", "named"), [(3, None), (4, 1)])
+def test_a_server_that_lies_about_all_noise_is_named_among_four(deployed, silent, monkeypatch, servers, named):
+    deployment = deployed(servers)
+    others = [number for number in range(servers) if number != 1]
+    with_dealer(monkeypatch, 1, shamir_servers.AnswersWrongly, others)
+    results = converse(deployment)
+    message = "server 1 sent messages about the noise of servers [0, 2, 3] that are off"
+    ended_by(results, InconsistentShares, message if named else "lie on no polynomial", named, others)
+    assert states(deployment) == [[]] * servers
+
+
+def test_a_share_of_noise_with_another_hash_names_its_dealer(deployed, silent, monkeypatch):
+    def of_hash(rows):
+        rows[0, 2] ^= np.uint64(1)
+        return rows
+
+    deployment = deployed(3)
+    with_dealer(monkeypatch, 2, shamir_servers.ChangesWhatIsDealt, 0, of_hash)
+    results = converse(deployment)
+    assert results[0].party == 2
+    assert "server 2 lists another hash of the share of server 0" in str(results[0])
+    assert "server 0 refuses: noise: server 2 lists another hash" in str(results[1])
+
+
+def test_different_lists_of_noise_end_the_run(deployed, silent, monkeypatch):
+    def another_list(rows):
+        rows[0, 2 + 4] ^= np.uint64(1)  # the hash of the share of server 1
+        return rows
+
+    deployment = deployed(3)
+    with_dealer(monkeypatch, 2, shamir_servers.ChangesWhatIsDealt, 0, another_list)
+    for result in list(converse(deployment).values())[:2]:
+        assert isinstance(result, InconsistentShares)
+        assert "lists of dealt noise: server" in str(result)
+
+
+def test_words_of_noise_that_are_no_elements_name_their_server(deployed, silent, monkeypatch):
+    def outside(rows):
+        rows[0, -1] = 2**61 - 1
+        return rows
+
+    deployment = deployed(3)
+    with_dealer(monkeypatch, 2, shamir_servers.ChangesWhatIsDealt, 0, outside)
+    results = converse(deployment)
+    assert isinstance(results[0], MalformedFrame)
+    assert results[0].party == 2
+    assert "sent no valid NOISE frame" in str(results[0])
+
+
+def test_different_messages_about_noise_bind_nothing(deployed, silent):
+    deployment = deployed(3)
+    for result in list(converse(deployment, {2: off_by_one(Kind.NOISE_PROOF, (0, 0), (0,))}).values())[:2]:
+        assert isinstance(result, InconsistentShares)
+        assert "messages about noise: server" in str(result)
+    assert states(deployment) == [[]] * 3
+    released(deployment, converse(deployment))
+
+
+def off_by_one(kind, place, victims):
+    """A meddler that sends the same wrong word to all others."""
+
+    def set_up(runtime):
+        def changed(sender, receiver, frame):
+            if frame.kind is not kind or receiver not in victims:
+                return frame
+            words = frame.words.copy()
+            words[place] = (int(words[place]) + 1) % (2**61 - 1)
+            return sender.frame(frame.kind, words)
+
+        meddle(changed, runtime)
+
+    return set_up
+
+
+def verdicts_of(dealers, blocks, false=(), off=None):
+    """Verdicts about so many blocks of each dealer; `off` maps a server to dealers in whose first block it is odd."""
+    count = len(dealers) * blocks
+    accepted, inconsistent = np.ones(count, np.bool_), np.zeros(count, np.bool_)
+    odd = {server: np.zeros(count, np.bool_) for server in dealers}
+    for dealer in false:
+        accepted[dealers.index(dealer) * blocks] = False
+    for server, about in (off or {}).items():
+        for dealer in about:
+            place = dealers.index(dealer) * blocks
+            accepted[place], inconsistent[place] = False, True
+            odd[server][place] = True
+    return Verdicts(accepted, inconsistent, odd)
+
+
+@pytest.mark.parametrize(
+    ("servers", "threshold", "false", "off", "party"),
+    [
+        (4, 1, [], {}, "nobody"),
+        (4, 1, [3], {}, 3),
+        (4, 1, [3], {0: [1, 2]}, 3),
+        (4, 1, [], {0: [1]}, None),
+        (4, 1, [], {0: [0, 1]}, None),
+        (4, 1, [], {0: [1, 2]}, 0),
+        (5, 2, [], {0: [1, 2, 3, 4]}, None),  # two liars can make an honest one look off
+        (7, 2, [], {0: [1, 2]}, None),
+        (7, 2, [], {0: [1, 2, 3]}, 0),
+    ],
+)
+def test_who_is_named(servers, threshold, false, off, party):
+    dealers, scheme = list(range(servers)), ShamirSharing(servers, threshold)
+    verdicts = verdicts_of(dealers, 2, false, off)
+    if party == "nobody":
+        noise_dealing.judge(scheme, dealers, verdicts)
+        return
+    with pytest.raises(InconsistentShares, match="noise: ") as raised:
+        noise_dealing.judge(scheme, dealers, verdicts)
+    assert raised.value.party == party
+
+
+# Crashes
+
+
+def test_what_was_begun_goes_on_with_the_same_noise(deployed, monkeypatch):
+    """One server has bound its share when another dies: the repetition deals nothing."""
+    drawn = []
+    original = noise_dealing.draw_dealt
+
+    def noted(task, stream, threads=1):
+        drawn.append(original(task, stream, threads=threads))
+        return drawn[-1]
+
+    monkeypatch.setattr(noise_dealing, "draw_dealt", noted)
+    deployment = deployed(3)
+    results = converse(deployment, kinds={1: dying(("self", "bound_share", "before"))})
+    assert "dead" in str(results[1])
+    assert states(deployment) == [["opening"], ["sealed"], ["opening"]]
+    assert len(drawn) == 3
+    results = converse(deployment)
+    assert not [result for result in results.values() if isinstance(result, Exception)], results
+    assert len(drawn) == 3
+    release = verify(deployment.out(0), deployment.collection).release
+    expected = Client(deployment.collection.plan).encode(rows_of_clients()).sum(axis=0)
+    np.testing.assert_array_equal(release.sums[0] - expected, sum(drawn)[0])
+
+
+def test_a_run_that_bound_nothing_deals_other_noise(deployed, monkeypatch):
+    """A dealing is answered for at one point only: no run takes up what an earlier one dealt."""
+    dealt, original = [], noise_dealing.NoiseDealer.deal
+
+    def noted(self):
+        rows = original(self)
+        dealt.append(rows[0].tobytes())
+        return rows
+
+    monkeypatch.setattr(noise_dealing.NoiseDealer, "deal", noted)
+    deployment = deployed(3)
+    for step in (("noise_shares", "keep", "after"), ("self", "seal", "after")):
+        results = converse(deployment, kinds={1: dying(step)})
+        assert "dead" in str(results[1])
+    assert not [result for result in converse(deployment).values() if isinstance(result, Exception)]
+    assert len(dealt) == len(set(dealt)) == 9
+
+
+# What is kept, and what files say
+
+
+def test_kept_noise_is_private_and_damage_is_noticed(tmp_path):
+    kept, share = NoiseShares(tmp_path), np.arange(6, dtype=np.uint64).reshape(2, 3)
+    kept.keep(bytes(32), share)
+    kept.keep(b"\1" * 32, share + np.uint64(1))
+    (path, _) = sorted(tmp_path.iterdir())
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert np.array_equal(kept.load(bytes(32), (2, 3)), share)
+    with pytest.raises(SpoolError, match="is damaged"):
+        kept.load(bytes(32), (2, 4))
+    with pytest.raises(SpoolError, match="cannot be read"):
+        kept.load(bytes(32), (1, 3))
+    with pytest.raises(SpoolError, match="cannot be read"):
+        kept.load(b"\2" * 32, (2, 3))
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(SpoolError, match="is damaged"):
+        kept.load(bytes(32), (2, 3))
+    path.write_bytes((tmp_path / f"noise-{'01' * 32}").read_bytes())
+    with pytest.raises(SpoolError, match="is damaged"):
+        kept.load(bytes(32), (2, 3))
+    kept.forget_all_but({b"\1" * 32})
+    assert [one.name for one in tmp_path.iterdir()] == [f"noise-{'01' * 32}"]
+    kept.forget(b"\1" * 32)
+    kept.forget(b"\1" * 32)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("dealers", "noise"),
+    [
+        *((dealers, "ab" * 32) for dealers in ([], [0, 1], [0, 1, 1], [2, 1, 0], [0, 1, 3])),
+        *(([0, 1, 2], noise) for noise in ("", "AB" * 32, "ab" * 31)),
+    ],
+)
+def test_dealers_that_cannot_be_do_not_verify(originals, dealers, noise):
+    with pytest.raises(VerificationFailed, match=r"dealers: |noise: "):
+        check_dealers(originals(3).collection, dealers, noise)
+
+
+def test_a_task_of_a_collection_says_how_many_dealt(originals):
+    collection = originals(4).collection
+    assert collection.task(COUNT, bytes(32), dealers=4).noise_terms.tolist() == [4]
+    with pytest.raises(InputError, match="dealers: None given, how many servers dealt noise expected"):
+        collection.task(COUNT, bytes(32))
+    with pytest.raises(InputError, match="dealers: 2 given"):
+        collection.task(COUNT, bytes(32), dealers=2)

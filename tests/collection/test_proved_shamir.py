@@ -1,0 +1,342 @@
+"""Proved collections with Shamir shares: bad dealers, noise that servers deal, lying servers, crashes at every step."""
+
+import os
+
+import msgspec
+import numpy as np
+import pytest
+
+from dpmpc.collection import verification
+from dpmpc.collection.certificate import DIFFERENT_LISTS, FALSE_PROOF, Manifest, check_refused, require_quorum, verify
+from dpmpc.collection.releasing import ReleasingServer
+from dpmpc.collection.shamir_claims import INCONSISTENT, blame, check_odd
+from dpmpc.errors import DpmpcError, GuaranteeError, InconsistentShares, InputError, VerificationFailed
+from dpmpc.network.frames import Kind
+from support.hostile import shamir_servers
+from support.hostile.provers import DEEDS
+from support.hostile.servers import meddle
+from support.release_processes import COUNT, deploy, run
+from support.shamir_collections import (
+    SHAMIR,
+    converse,
+    dying,
+    join,
+    kept_noise,
+    points,
+    released,
+    rows_of_clients,
+)
+
+FALSE = ["out of range", "wrong products", "wrap-around", "beyond the ball", "arbitrary words"]
+
+
+every_number = pytest.mark.long("five servers; three and four are in the ordinary suite")
+NUMBERS = [3, 4, pytest.param(5, marks=every_number)]
+
+
+@pytest.mark.parametrize("servers", NUMBERS)
+def test_without_liars_the_release_is_that_of_all_rows(deployed, silent, servers):
+    deployment, told = deployed(servers), []
+    verified = released(deployment, converse(deployment, told=told))
+    corrupt = (servers - 1) // 2
+    manifest = verified.certificate.statement.manifest
+    assert manifest.dealers == list(range(servers))
+    assert len(manifest.noise) == 64
+    assert verified.release.task.noise_terms.tolist() == [servers]
+    (proofs,) = [check for check in verified.checks if check.startswith("proofs: ")]
+    assert f"at most {corrupt} of them lied" in proofs
+    (noise,) = [check for check in verified.checks if check.startswith("noise: ")]
+    assert f"dealt by servers {', '.join(map(str, range(servers)))}, the noise of {corrupt} of whom" in noise
+    assert "Not proved: how it was drawn" in noise
+    assert not deployment.collection.checked_dealing
+    assert kept_noise(deployment) == [[]] * servers
+
+
+@pytest.mark.parametrize(
+    "deed",
+    [
+        pytest.param(
+            deed, marks=() if deed == "wrap-around" else pytest.mark.long("lies of each kind; one is in the suite")
+        )
+        for deed in FALSE
+    ],
+)
+def test_a_liar_is_left_out_and_the_release_is_that_of_the_honest_rows(deployed, silent, deed):
+    deployment = deployed(3)
+    join(deployment, *(DEEDS[deed](deployment.collection, os.urandom(16)) for _ in range(2)))
+    verified = released(deployment, converse(deployment), {FALSE_PROOF: 2})
+    assert any(f"2 refused ({FALSE_PROOF})" in check for check in verified.checks)
+
+
+def test_different_lists_are_left_out(deployed, silent):
+    deployment = deployed(4)
+    join(deployment, shamir_servers.list_another_hash(deployment.collection, os.urandom(16)))
+    released(deployment, converse(deployment), {DIFFERENT_LISTS: 1})
+
+
+@pytest.mark.parametrize("servers", NUMBERS)
+def test_every_single_word_that_is_off_at_one_server_is_noticed(deployed, silent, servers):
+    """One report for each word of a record, dealt with hashes that fit; the server is named where decoding names it."""
+    deployment, told = deployed(servers), []
+    words = deployment.collection.plan.proofs.circuit.words
+    ids = [os.urandom(16) for _ in range(words)]
+    victim = servers - 2
+    records = shamir_servers.deal_one_word_off(deployment.collection, ids, victim, range(words))
+    join(deployment, *zip(*records, strict=True))
+    verified = released(deployment, converse(deployment, told=told), {INCONSISTENT: words})
+    named = servers > 3
+    manifest = verified.certificate.statement.manifest
+    assert manifest.odd == ({str(victim): words} if named else {})
+    (line,) = [check for check in verified.checks if check.startswith("proofs: ")]
+    assert (f"the message of server {victim} in {words} was off" in line) == named
+    assert (
+        any(f"the message of server {victim} was off in {words} inconsistent reports" in one for one in told) == named
+    )
+    assert any(one.startswith(f"refused, {INCONSISTENT}: {words} reports") for one in told)
+
+
+# Who has to be present
+
+
+@pytest.mark.parametrize(
+    ("servers", "without", "allowed"),
+    [(3, (2,), False), (4, (1,), True), (4, (0, 1), False), (5, (4,), False), (5, (), True)],
+)
+def test_a_quorum_has_an_honest_majority_of_those_present(originals, servers, without, allowed):
+    collection = originals(servers).collection
+    if allowed:
+        require_quorum(collection, without)
+    else:
+        with pytest.raises(GuaranteeError, match="without: "):
+            require_quorum(collection, without)
+
+
+def test_two_liars_at_five_two_with_an_honest_server_missing_are_refused(originals, tmp_path):
+    """Four are more than (M + t)/2 = 3.5, and without proofs enough; with proofs 2t + 1 = 5 have to be there."""
+    with pytest.raises(GuaranteeError, match="among fewer 2 corrupt ones could have false reports accepted"):
+        require_quorum(originals(5).collection, (0,))
+    unproved = deploy(tmp_path / "trial", 5, count=1, **{**SHAMIR, "proved": False, "noise_by": "clients"})
+    require_quorum(unproved.collection, (0,))
+    ended = run(originals(5), servers=[0], options=["--without", "1"])
+    assert ended[0].status == 2
+    assert "at least 5 of 5 servers expected where clients prove what they share" in ended[0].told
+
+
+def test_a_missing_server_of_four_is_done_without(deployed, silent):
+    deployment = deployed(4)
+    verified = released(deployment, converse(deployment, servers=[0, 1, 3]))
+    manifest = verified.certificate.statement.manifest
+    assert manifest.dealers == [0, 1, 3]
+    assert verified.certificate.statement.without == [2]
+    assert verified.release.task.noise_terms.tolist() == [3]
+
+
+# Servers that lie about reports and in the opening
+
+
+def lie_about_report(monkeypatch, liar, report):
+    original = verification.exchange_block
+
+    async def lying(party, kind, own):
+        if party.pid == liar and kind is Kind.PROOF:
+            own = own.copy()
+            own[report, 0] = (int(own[report, 0]) + 1) % (2**61 - 1)
+        return await original(party, kind, own)
+
+    monkeypatch.setattr(verification, "exchange_block", lying)
+
+
+@pytest.mark.parametrize("servers", [3, 4])
+def test_a_server_that_lies_about_a_report_is_named_among_four_and_not_among_three(
+    deployed, silent, monkeypatch, servers
+):
+    deployment = deployed(servers)
+    lie_about_report(monkeypatch, 1, 3)
+    results = converse(deployment)
+    dropped = sorted(range(COUNT), key=lambda index: deployment.ids[index])[3]
+    rows = np.delete(rows_of_clients(), dropped, axis=0)
+    verified = released(deployment, results, {INCONSISTENT: 1}, rows)
+    assert verified.certificate.statement.manifest.odd == ({"1": 1} if servers == 4 else {})
+
+
+class AltersShare(ReleasingServer):
+    """A server that commits to a wrong share of the sums."""
+
+    def bound_share(self, manifest, sums):
+        wrong = super().bound_share(manifest, sums).copy()
+        wrong[0, 0] ^= np.uint64(1)
+        return wrong
+
+
+def test_a_wrong_share_of_the_sums_is_evidence_where_all_four_are_present(deployed, silent):
+    deployment = deployed(4)
+    verified = released(deployment, converse(deployment, kinds={2: AltersShare}))
+    (line,) = [check for check in verified.checks if check.startswith("signatures: ")]
+    assert (
+        "wrong shares of servers [2] were corrected: they are corrupt, if at most one of the 4 servers may be" in line
+    )
+
+
+@pytest.mark.parametrize(("servers", "present"), [(3, [0, 1, 2]), (4, [0, 1, 2])])
+def test_a_wrong_share_ends_the_run_where_nobody_can_be_named(deployed, silent, servers, present):
+    for result in converse(deployed(servers), kinds={2: AltersShare}, servers=present).values():
+        assert isinstance(result, InconsistentShares), result
+        assert "which of them are wrong is unknown" in str(result)
+
+
+def test_words_about_blame(originals):
+    four, three = originals(4).collection, originals(3).collection
+    assert blame(four, [], {"0": []}) == ""
+    assert "they are corrupt" in blame(four, [], {"0": [1]})
+    assert "convicts nobody" in blame(four, [3], {"0": [1]})
+    assert "convicts nobody" in blame(three, [], {"0": [1]})
+
+
+# Crashes
+
+
+STEPS = [
+    (holder, name, moment)
+    for holder, names in (
+        ("points", ("close", "standing", "seal", "use")),
+        ("noise_shares", ("keep", "load", "forget")),
+        ("self", ("seal", "bound_share", "finish")),
+    )
+    for name in names
+    for moment in ("before", "after")
+]
+
+
+OF_EACH_KIND = [
+    ("points", "use", "after"),
+    ("noise_shares", "keep", "after"),
+    ("self", "bound_share", "before"),
+    ("self", "finish", "before"),
+]
+any_step = pytest.mark.long("a crash at each of twenty places; four of them are in the ordinary suite")
+
+
+@pytest.mark.parametrize(
+    "step",
+    [pytest.param(step, id="-".join(step), marks=() if step in OF_EACH_KIND else any_step) for step in STEPS],
+)
+def test_a_crash_at_any_step_and_a_repetition(deployed, silent, step):
+    """One point for all, and one release of the honest rows; nothing was sent about a report at another point."""
+    deployment = deployed(3)
+    join(deployment, DEEDS["wrong products"](deployment.collection, os.urandom(16)))
+    results = converse(deployment, kinds={1: dying(step)})
+    assert "dead" in str(results[1])
+    before = {point for point in points(deployment) if point is not None}
+    results = converse(deployment)
+    released(deployment, results, {FALSE_PROOF: 1})
+    after = set(points(deployment))
+    assert len(after) == 1
+    assert len(before) <= 1
+    assert before <= after
+    assert kept_noise(deployment) == [[]] * 3
+
+
+def test_other_servers_go_on_at_the_same_point(deployed, silent):
+    """Four servers have used a point; one of them is lost, then comes back while another one is away."""
+    deployment = deployed(4)
+    join(deployment, DEEDS["wrong products"](deployment.collection, os.urandom(16)))
+
+    def cut(runtime):
+        def change(sender, receiver, frame):
+            if frame.kind is Kind.PROOF:
+                raise DpmpcError("dead")
+            return frame
+
+        meddle(change, runtime)
+
+    converse(deployment, {3: cut})
+    used = points(deployment)
+    assert len(set(used)) == 1
+    assert used[0] is not None
+    for present in ([0, 1, 2], [1, 2, 3]):
+        sent = []
+
+        def watch(runtime, sent=sent):
+            meddle(lambda sender, receiver, frame: sent.append(frame.kind) or frame, runtime)
+
+        converse(deployment, {present[0]: watch, present[2]: cut}, servers=present)
+        assert Kind.PROOF in sent
+        assert points(deployment) == used
+    released(deployment, converse(deployment, servers=[0, 2, 3]), {FALSE_PROOF: 1})
+
+
+def test_a_server_that_missed_the_point_stays_out(deployed, silent):
+    """Three of four use a point; the fourth was not there when it was tossed, so that it may have stored reports."""
+    deployment = deployed(4)
+    results = converse(deployment, kinds={2: dying(("noise_shares", "keep", "before"))}, servers=[0, 1, 2])
+    assert "dead" in str(results[2])
+    for result in converse(deployment).values():
+        assert isinstance(result, GuaranteeError)
+        assert "which server 3 has not sealed" in str(result)
+    released(deployment, converse(deployment, servers=[0, 1, 2]))
+
+
+PROCESS_STEPS = [
+    ("after", "points", "close"),
+    ("before", "points", "seal"),
+    ("after", "points", "use"),
+    ("after", "verification", "exchange_block"),
+    ("before", "noise", "exchange_dealt"),
+    ("after", "noise", "exchange_dealt"),
+    ("after", "noise", "exchange_answers"),
+    ("before", "noise_shares", "keep"),
+    ("after", "noise_shares", "keep"),
+    ("after", "ledger", "seal"),
+    ("before", "ledger", "begin_opening"),
+    ("after", "ledger", "begin_opening"),
+    ("before", "protocol", "exchange_shares"),
+    ("after", "noise_shares", "forget"),
+]
+TELLING = [("after", "ledger", "begin_opening")]
+every_step = pytest.mark.long("a kill at each of fourteen places; one of them is in the ordinary suite")
+
+
+@pytest.mark.parametrize(
+    ("moment", "holder", "step"),
+    [pytest.param(*step, id="-".join(step), marks=() if step in TELLING else every_step) for step in PROCESS_STEPS],
+)
+def test_a_killed_process_and_a_repetition(deployed, moment, holder, step):
+    """Three processes over TLS: one is killed, all are started again, and there is one point and one release."""
+    deployment = deployed(3)
+    join(deployment, DEEDS["wrong products"](deployment.collection, os.urandom(16)))
+    telling = dict.fromkeys((0, 2), ("tell_what_is_sent", "PROOF"))
+    ended = run(deployment, deeds={**telling, 1: ("die", moment, holder, step)})
+    assert ended[1].status == -9
+    used = {point for point in points(deployment) if point is not None}
+    first = {server: proofs_sent(ended[server]) for server in (0, 2)}
+    ended = run(deployment, deeds=telling)
+    assert {one.status for one in ended.values()} == {0}, ended[0].told
+    verified = verify(deployment.out(0), deployment.collection)
+    assert verified.certificate.statement.manifest.refused == {FALSE_PROOF: 1}
+    assert verified.release.clients == COUNT
+    assert len(used) <= 1
+    assert used <= set(points(deployment))
+    for server in (0, 2):
+        second = proofs_sent(ended[server])
+        assert first[server] <= second or not second
+    assert kept_noise(deployment) == [[]] * 3
+
+
+def proofs_sent(ended):
+    return {line for line in ended.told.splitlines() if line.startswith("SENT PROOF")}
+
+
+def test_counts_that_cannot_be_do_not_verify(originals):
+    collection = originals(4).collection
+    assert check_odd(collection, {INCONSISTENT: 2}, {}) == ""
+    for refused, odd in (({INCONSISTENT: 2}, {"1": 3}), ({}, {"1": 1}), ({INCONSISTENT: 2}, {"4": 1})):
+        with pytest.raises(VerificationFailed, match="odd: "):
+            check_odd(collection, refused, odd)
+    manifest = Manifest(1, "", "", 200, "", 0, "", "", refused={INCONSISTENT: 2}, odd={"10": 1})
+    with pytest.raises(VerificationFailed, match="odd: "):
+        check_refused(collection, manifest)
+
+
+def test_proofs_take_the_place_of_the_check_of_dealings(originals):
+    with pytest.raises(InputError, match="checked_dealing: true given with proofs"):
+        msgspec.structs.replace(originals(3).collection, checked_dealing=True)

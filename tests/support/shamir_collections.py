@@ -1,0 +1,137 @@
+"""Proved collections with Shamir shares: their servers in one process, some of which lie or die."""
+
+import numpy as np
+
+from dpmpc.client import Client
+from dpmpc.collection import conversation
+from dpmpc.collection.certificate import verify
+from dpmpc.collection.ledger import ReleaseLedger
+from dpmpc.collection.releasing import ReleasingServer
+from dpmpc.collection.reports import ReportFormat
+from dpmpc.collection.server_folder import ServerFolder
+from dpmpc.errors import DpmpcError
+from support.release_processes import COUNT
+from support.talk import talk
+
+SHAMIR = {
+    "sharing": "shamir",
+    "proved": True,
+    "noise_by": "servers",
+    "sketch": "sum",
+    "radius": 1.0,
+    "rows": None,
+    "sparsity": None,
+    "copies": "auto",
+}
+
+
+def rows_of_clients(count=COUNT):
+    """The rows that `deploy` makes reports of."""
+    return np.random.default_rng(5).uniform(0, 10, (count, 2))
+
+
+def no_noise(task, stream, threads=1):
+    return np.zeros((task.sketch.rows, task.width), np.int64)
+
+
+def converse(deployment, meddlers=None, kinds=None, told=None, servers=None):
+    """Let some servers of a deployment, by default all, release it; return what each returned or raised, by number."""
+    collection = deployment.collection
+    servers = range(len(collection.servers)) if servers is None else servers
+
+    async def program(party):
+        folder = ServerFolder(deployment.folder(party.pid))
+        kind = (kinds or {}).get(party.pid, ReleasingServer)
+        with folder.open_spool(collection, party.pid, writer=False) as spool, ReleaseLedger(folder.ledger) as ledger:
+            out, tell = deployment.out(party.pid), (lambda line: None) if told is None else told.append
+            server = kind(collection, party.pid, spool, ledger, folder.identity, out, False, 1, tell)
+            return await conversation.release(party, server)
+
+    folders = {server: deployment.folder(server) / "identity" for server in servers}
+    return dict(zip(servers, talk(folders, program, meddlers), strict=True))
+
+
+def join(deployment, *reports):
+    """Put the records of reports into all spools, as the servers would have."""
+    for server in range(len(deployment.collection.servers)):
+        with ServerFolder(deployment.folder(server)).open_spool(deployment.collection, server, writer=True) as spool:
+            form = ReportFormat(deployment.collection, server)
+            spool.add(*form.decode(b"".join(records[server] for records in reports)))
+
+
+def released(deployment, results, refused=None, rows=None):
+    """All have written the same file, which verifies, and its sums are exactly those of these rows."""
+    assert not [result for result in results.values() if isinstance(result, Exception)], results
+    assert len({deployment.out(server).read_bytes() for server in results}) == 1
+    verified = verify(deployment.out(min(results)), deployment.collection)
+    rows = rows_of_clients() if rows is None else rows
+    expected = Client(deployment.collection.plan).encode(rows).sum(axis=0)
+    np.testing.assert_array_equal(verified.release.sums[0], expected)
+    assert verified.certificate.statement.manifest.refused == (refused or {})
+    return verified
+
+
+def states(deployment):
+    found = []
+    for server in range(len(deployment.collection.servers)):
+        with ReleaseLedger(ServerFolder(deployment.folder(server)).ledger) as ledger:
+            found.append([str(entry.state) for entry in ledger.releases()])
+    return found
+
+
+def points(deployment):
+    """The point that each ledger says is used."""
+    found = []
+    for server in range(len(deployment.collection.servers)):
+        with ReleaseLedger(ServerFolder(deployment.folder(server)).ledger) as ledger:
+            found.append(ledger.point(deployment.collection.digest))
+    return found
+
+
+def kept_noise(deployment):
+    """Files of dealt noise that each server keeps."""
+    return [
+        sorted(ServerFolder(deployment.folder(server)).ledger.glob("noise-*"))
+        for server in range(len(deployment.collection.servers))
+    ]
+
+
+class Dies(ReleasingServer):
+    """A server whose process ends before or after a step."""
+
+    step = ("points", "use", "after")
+
+    @property
+    def points(self):
+        return self._deadly("points", super().points)
+
+    @property
+    def noise_shares(self):
+        return self._deadly("noise_shares", super().noise_shares)
+
+    def seal(self, *arguments):
+        return self._die("self", "seal", super().seal, *arguments)
+
+    def bound_share(self, *arguments):
+        return self._die("self", "bound_share", super().bound_share, *arguments)
+
+    def finish(self, *arguments):
+        return self._die("self", "finish", super().finish, *arguments)
+
+    def _deadly(self, holder, keeper):
+        if self.step[0] == holder:
+            name, original = self.step[1], getattr(keeper, self.step[1])
+            setattr(keeper, name, lambda *arguments: self._die(holder, name, original, *arguments))
+        return keeper
+
+    def _die(self, holder, name, original, *arguments):
+        if self.step[:2] != (holder, name):
+            return original(*arguments)
+        if self.step[2] == "after":
+            original(*arguments)
+        raise DpmpcError("dead")
+
+
+def dying(step):
+    """A server that ends at this step."""
+    return type("Dying", (Dies,), {"step": step})
