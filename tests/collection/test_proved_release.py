@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpmpc.client import Client
-from dpmpc.collection import conversation, serving, verification
+from dpmpc.collection import serving, verification
 from dpmpc.collection.certificate import DIFFERENT_LISTS, FALSE_PROOF, REFUSED, Manifest, check_refused, verify
 from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.query_points import PointStanding
@@ -33,24 +33,20 @@ from dpmpc.network.frames import Kind
 from support import release_processes
 from support.hostile.provers import AT_THE_DOOR, DEEDS, OF_LISTS, honest
 from support.hostile.servers import meddle, tell_other_words
+from support.proved_collections import (
+    PROVED,
+    converse,
+    honest_sums,
+    join,
+    points,
+    released,
+    rows_of_clients,
+    states,
+    without_noise,
+)
 from support.release_processes import COUNT, MINIMUM, copied_or_linked, deploy, filled, run
-from support.talk import talk
 
-PROVED = {
-    "proved": True,
-    "noise_by": "servers",
-    "sketch": "sum",
-    "radius": 1.0,
-    "rows": None,
-    "sparsity": None,
-    "copies": "auto",
-}
 LATER = sorted(set(DEEDS) - AT_THE_DOOR)
-
-
-def rows_of_clients(count=COUNT):
-    """The rows that `deploy` makes reports of."""
-    return np.random.default_rng(5).uniform(0, 10, (count, 2))
 
 
 @pytest.fixture(scope="module")
@@ -65,64 +61,10 @@ def deployment(original, tmp_path):
 
 
 @pytest.fixture(autouse=True)
-def quiet(monkeypatch):
+def quiet():
     """Servers that add no noise, so that sums can be compared exactly."""
-    monkeypatch.setattr("dpmpc.server.add_noise", lambda task, sums, stream, threads=1: sums)
-
-
-def converse(deployment, meddlers=None, kinds=None, told=None):
-    """Let all servers of a deployment release it; return what each returned or raised."""
-    collection = deployment.collection
-
-    async def program(party):
-        folder = ServerFolder(deployment.folder(party.pid))
-        kind = (kinds or {}).get(party.pid, ReleasingServer)
-        with folder.open_spool(collection, party.pid, writer=False) as spool, ReleaseLedger(folder.ledger) as ledger:
-            out, tell = deployment.out(party.pid), (lambda line: None) if told is None else told.append
-            server = kind(collection, party.pid, spool, ledger, folder.identity, out, False, 1, tell)
-            return await conversation.release(party, server)
-
-    folders = [deployment.folder(server) / "identity" for server in range(len(collection.servers))]
-    return talk(folders, program, meddlers)
-
-
-def join(deployment, records):
-    """Put a report's records into all spools, as the servers would have."""
-    for server, record in enumerate(records):
-        with ServerFolder(deployment.folder(server)).open_spool(deployment.collection, server, writer=True) as spool:
-            spool.add(*ReportFormat(deployment.collection, server).decode(record))
-
-
-def honest_sums(deployment, rows):
-    """What these rows add up to, from the rows and not from any report."""
-    return Client(deployment.collection.plan).encode(rows).sum(axis=0)
-
-
-def released(deployment, rows, results, refused=None):
-    """All have written the same file, which verifies, and its sums are exactly those of these rows."""
-    assert not [result for result in results if isinstance(result, Exception)], results
-    assert len({deployment.out(server).read_bytes() for server in range(3)}) == 1
-    verified = verify(deployment.out(0), deployment.collection)
-    np.testing.assert_array_equal(verified.release.sums[0], honest_sums(deployment, rows))
-    assert verified.certificate.statement.manifest.refused == (refused or {})
-    return verified
-
-
-def states(deployment):
-    found = []
-    for server in range(len(deployment.collection.servers)):
-        with ReleaseLedger(ServerFolder(deployment.folder(server)).ledger) as ledger:
-            found.append([entry.state for entry in ledger.releases()])
-    return found
-
-
-def points(deployment):
-    """The point that each ledger says is used."""
-    found = []
-    for server in range(len(deployment.collection.servers)):
-        with ReleaseLedger(ServerFolder(deployment.folder(server)).ledger) as ledger:
-            found.append(ledger.point(deployment.collection.digest))
-    return found
+    with without_noise():
+        yield
 
 
 def test_without_liars_the_release_is_that_of_all_rows(deployment):
