@@ -195,15 +195,17 @@ def invisible_products(circuit: RowCircuit, joint: Words) -> Words:
     joint : ndarray of uint64, shape (n, joint words)
         The joint randomness of each report.
     """
+    return np.array([missed_by_all(circuit, randomness[None]) for randomness in joint], np.uint64)
+
+
+def missed_by_all(circuit: RowCircuit, joint: Words) -> Words:
+    """Return one such D (products,) for all of this joint randomness; there are fewer conditions than products."""
     require_moments(circuit)
     first, second = np.triu_indices(circuit.columns)
-    found = np.zeros((len(joint), len(first)), np.uint64)
-    for row, randomness in enumerate(joint[:, 2 * circuit.wires :].tolist()):
-        halves = randomness[: circuit.columns], randomness[circuit.columns :]
-        forms = [[v[a] * v[b] * (1 if a == b else 2) % P for a, b in zip(first, second, strict=True)] for v in halves]
-        forms.append([int(a == b) for a, b in zip(first, second, strict=True)])
-        found[row] = _orthogonal(forms)
-    return found
+    forms = [[int(a == b) for a, b in zip(first, second, strict=True)]]
+    for v in joint[:, 2 * circuit.wires :].reshape(-1, circuit.columns).tolist():
+        forms.append([v[a] * v[b] * (1 if a == b else 2) % P for a, b in zip(first, second, strict=True)])
+    return np.array(_orthogonal(forms), np.uint64)
 
 
 def _orthogonal(forms: list[list[int]]) -> list[int]:

@@ -12,14 +12,15 @@ from bench.system.false_reports import (
     full_size,
     invisible_products,
     lies_about,
+    missed_by_all,
     missing_in_zero,
     points,
     products_of,
     stated,
 )
 from dpmpc.errors import InputError
-from dpmpc.proving import RowCircuit
-from support.proof_inputs import CIRCUITS, FIELD, SCHEMES
+from dpmpc.proving import ProofServer, QueryPoint, RowCircuit, decide, joint_randomness
+from support.proof_inputs import CIRCUITS, FIELD, SCHEMES, P
 
 BALL, BOX = CIRCUITS["sum, ball"], CIRCUITS["sum, box"]
 MANY = 1_000_000
@@ -75,7 +76,7 @@ def test_lies_about_what_is_not_there_are_refused(draw):
     with pytest.raises(InputError, match="circuit: one whose ball holds a corner of its box"):
         LIES["beyond the ball"].make(RowCircuit(2, -3, 3, 100, moments=True), np.zeros((1, 2), np.int64), draw)
     for circuit in (CIRCUITS["rows, ball"], CIRCUITS["whitened"]):
-        with pytest.raises(InputError, match="circuit: .* one with the products of two columns or more expected"):
+        with pytest.raises(InputError, match=r"circuit: .* one with the products of two columns or more expected"):
             lies_about(circuit)
 
 
@@ -86,14 +87,37 @@ def test_products_altered_once_v_is_known_pass_unless_their_hash_is_compared(dra
     products = np.s_[:, BALL.digits : BALL.witness_words]
     words[products] = FIELD.add(np.ascontiguousarray(words[products]), invisible_products(BALL, reports.joint))
     assert reports.with_words(words).accepted().all()
-    altered = dataclasses.replace(
-        reports, shares=[*reports.shares[:-1], dataclasses.replace(reports.shares[-1], words=words)]
-    )
+    last = dataclasses.replace(reports.shares[-1], words=words)
+    altered = dataclasses.replace(reports, shares=[*reports.shares[:-1], last])
     assert not altered.at_the_door().any()
     assert reports.at_the_door().all()
     fitting = reports.with_hashes_that_fit(words)
     assert fitting.at_the_door().all()
     assert not fitting.accepted().any()
+
+
+def test_a_product_prepared_for_many_seeds_needs_seeds_that_are_cut(draw):
+    """Why all 256 bits of a seed count: one W for nine seeds passes with each of them, and with no other."""
+    circuit = RowCircuit(6, -7, 7, 6 * 64, moments=True)
+    prepared = np.zeros((9, 32), np.uint8)
+    prepared[:, 0] = np.arange(9)
+    whole = np.frombuffer(draw.bytes(9 * 32), np.uint8).reshape(9, 32).copy()
+    whole[:, 0] = prepared[:, 0]
+    witness = circuit.witness(np.array([[1, -1, 0, 2, 0, 3]]))
+    off = missed_by_all(circuit, joint_randomness(circuit, prepared))
+    witness[:, circuit.digits :] = FIELD.add(np.ascontiguousarray(witness[:, circuit.digits :]), off[None])
+    witnesses = np.repeat(witness, 9, axis=0)
+    for seeds, accepted in ((prepared, True), (whole, False)):
+        joint = joint_randomness(circuit, seeds)
+        proof = np.empty((9, circuit.words - circuit.witness_words), np.uint64)
+        circuit.proofs.prove(witnesses, joint, draw.integers(0, P, (9, circuit.wires), np.uint64), proof)
+        point, scheme = QueryPoint.of_toss(circuit, draw.bytes(32)), SCHEMES["additive 2"]
+        records = (np.concatenate([witnesses, proof], axis=1), np.zeros((9, circuit.words), np.uint64))
+        messages = {
+            number: ProofServer(circuit, scheme, bytes(32), number).query(point, joint, record)
+            for number, record in enumerate(records)
+        }
+        assert (decide(circuit, scheme, point, joint, messages).accepted == accepted).all()
 
 
 def none_accepted(tried, honest, kinds):
