@@ -12,7 +12,6 @@ from dpmpc.client import Client
 from dpmpc.collection import serving, verification
 from dpmpc.collection.certificate import DIFFERENT_LISTS, FALSE_PROOF, REFUSED, Manifest, check_refused, verify
 from dpmpc.collection.ledger import ReleaseLedger
-from dpmpc.collection.query_points import PointStanding
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.collection.reports import HEADER_BYTES, ReportFormat
 from dpmpc.collection.server_folder import ServerFolder
@@ -33,6 +32,8 @@ from dpmpc.network.frames import Kind
 from support import release_processes
 from support.hostile.provers import AT_THE_DOOR, DEEDS, OF_LISTS, honest
 from support.hostile.servers import meddle, tell_other_words
+from support.hostile.stage import VICTIM
+from support.hostile.verifiers import ClaimsAPoint, fall_silent, no_element, off_by_one, other_words, send_others
 from support.proved_collections import (
     PROVED,
     converse,
@@ -217,52 +218,16 @@ def test_servers_meet_before_they_mark_and_before_they_send(deployment, nth, wha
     released(deployment, rows_of_clients(), converse(deployment))
 
 
-class Claims(ReleasingServer):
-    """A server that says it has used a point of its own."""
-
-    @property
-    def points(self):
-        true = super().points
-
-        class Keeper:
-            close = true.close
-            seal, use = true.seal, true.use
-
-            def standing(self):
-                return PointStanding("ab" * 32, used=True)
-
-        return Keeper()
-
-
 def test_nobody_takes_up_a_point_that_it_has_not_sealed(deployment):
-    for result in converse(deployment, kinds={2: Claims})[:2]:
+    for result in converse(deployment, kinds={2: ClaimsAPoint})[:2]:
         assert isinstance(result, GuaranteeError)
         assert "server 2 has used abababababababab..., which server 0 has not sealed" in str(result)
     assert points(deployment) == [None] * 3
     released(deployment, rows_of_clients(), converse(deployment))
 
 
-def change_proofs(change, victims=(0, 1)):
-    """A meddler that sends other words about proofs."""
-
-    def set_up(runtime):
-        def changed(sender, receiver, frame):
-            if frame.kind is not Kind.PROOF or receiver not in victims:
-                return frame
-            return sender.frame(frame.kind, change(frame.words.copy()))
-
-        meddle(changed, runtime)
-
-    return set_up
-
-
-def off_by_one(words):
-    words[3, 0] = (int(words[3, 0]) + 1) % (2**61 - 1)
-    return words
-
-
 def test_different_messages_for_different_servers_bind_nothing(deployment):
-    results = converse(deployment, {2: change_proofs(off_by_one, victims=(0,))})
+    results = converse(deployment, {2: send_others(Kind.PROOF, off_by_one, victims=(0,))})
     for result in results[:2]:
         assert isinstance(result, InconsistentShares)
         assert "messages about proofs: server" in str(result)
@@ -273,11 +238,7 @@ def test_different_messages_for_different_servers_bind_nothing(deployment):
 
 
 def test_words_that_are_no_elements_name_their_server(deployment):
-    def outside(words):
-        words[0, 0] = 2**61 - 1
-        return words
-
-    for result in converse(deployment, {2: change_proofs(outside)})[:2]:
+    for result in converse(deployment, {2: send_others(Kind.PROOF, no_element)})[:2]:
         assert isinstance(result, MalformedFrame)
         assert "party 2 sent no valid PROOF frame" in str(result)
 
@@ -288,16 +249,11 @@ def test_what_is_no_standing_names_its_server(raw):
         verification.read_point(raw, 1)
 
 
-def test_a_lying_server_drops_a_report_and_all_count_it(deployment, monkeypatch):
+def test_a_lying_server_drops_a_report_and_all_count_it(deployment):
     """Whoever sends a wrong message to all takes a report out, whatever it holds; the manifest says how many."""
-    original = verification.exchange_block
-
-    async def lying(party, kind, own):
-        return await original(party, kind, off_by_one(own.copy()) if party.pid == 2 and kind is Kind.PROOF else own)
-
-    monkeypatch.setattr(verification, "exchange_block", lying)
-    results = converse(deployment)
-    dropped = sorted(range(COUNT), key=lambda index: deployment.ids[index])[3]
+    with other_words(Kind.PROOF):
+        results = converse(deployment)
+    dropped = sorted(range(COUNT), key=lambda index: deployment.ids[index])[VICTIM]
     released(deployment, np.delete(rows_of_clients(), dropped, axis=0), results, {FALSE_PROOF: 1})
 
 
@@ -388,15 +344,7 @@ def test_a_repetition_sends_the_same_bytes_and_comes_to_the_same_verdicts(deploy
     for deed in LATER:
         join(deployment, DEEDS[deed](deployment.collection, os.urandom(16)))
 
-    def cut(runtime):
-        def change(sender, receiver, frame):
-            if frame.kind is Kind.PROOF:
-                raise DpmpcError("dead")
-            return frame
-
-        meddle(change, runtime)
-
-    results, first = messages_of(deployment, {1: cut})
+    results, first = messages_of(deployment, {1: fall_silent(Kind.PROOF)})
     assert "dead" in str(results[1])
     assert first
     used = points(deployment)
@@ -415,10 +363,7 @@ def test_one_copy_that_is_put_back_does_not_lead_to_a_second_point(deployment, s
         ReleaseLedger(folder / "ledger").close()
     shutil.copytree(folder / store, folder / "old", copy_function=copied_or_linked)
 
-    def cut(runtime):
-        meddle(change_to_death, runtime)
-
-    converse(deployment, {1: cut})
+    converse(deployment, {1: fall_silent(Kind.PROOF)})
     used = points(deployment)
     assert None not in used
     shutil.rmtree(folder / store)
@@ -426,12 +371,6 @@ def test_one_copy_that_is_put_back_does_not_lead_to_a_second_point(deployment, s
     results, _ = messages_of(deployment)
     released(deployment, rows_of_clients(), results)
     assert points(deployment) == used
-
-
-def change_to_death(sender, receiver, frame):
-    if frame.kind is Kind.PROOF:
-        raise DpmpcError("dead")
-    return frame
 
 
 PROCESS_STEPS = [
