@@ -75,8 +75,8 @@ def play_all(folder: Path) -> Iterator[dict[str, Any]]:
             "expected": attack.outcome,
             "seen": seen.outcome,
             "cause": attack.cause if attack.cause in seen.cause else seen.cause,
-            "honest_in_release": seen.honest,
-            "honest": len(original.ids),
+            "honest": seen.honest,
+            "released": seen.released,
         }
 
 
@@ -108,24 +108,22 @@ def render(content: dict[str, Any]) -> str:
     """Return the Markdown page."""
     where, attacks = content["machine"], content["attacks"]
     rows = [
-        [one["by"], one["does"], one["seen"], one["cause"] or "-", f"{one['honest_in_release']} of {one['honest']}"]
+        [one["by"], one["does"], one["seen"], one["cause"] or "-", str(one["honest"]), str(one["released"])]
         for one in attacks
     ]
-    works = [one["does"] for one in attacks if one["seen"] == "spoils the release"]
+    works = [f"{one['by']} that {one['does']}" for one in attacks if one["seen"] == "spoils the release"]
     return "\n".join(
         [
             "# Attacks on proved reports",
             "",
             f"{len(attacks)} attacks, each on {SERVERS} servers with additive shares that hold {attacks[0]['honest']} "
-            "honest reports of three columns, second moments in a ball; sums are compared with those of the honest "
-            f"rows. {where['cpu']}, {where['date']}. *Honest* are those in the release; another client's report "
-            "that is lost is counted there as one less.",
+            "reports of honest clients, second moments of three columns in a ball; sums are compared with those of the "
+            f"honest rows. {where['cpu']}, {where['date']}.",
             "",
-            markdown(["by", "what it does", "what comes of it", "cause", "honest"], rows),
+            markdown(["by", "what it does", "what comes of it", "cause", "honest reports", "released"], rows),
             "",
-            f"{len(works)} of them work{'' if len(works) != 1 else 's'}: {'; '.join(works)}. With additive shares "
-            "that is not promised to fail ([proved reports](../proved-reports.md)); with Shamir shares such messages "
-            "lie on no polynomial.",
+            f"What works, of all these: {'; '.join(works) or 'nothing'}. With additive shares nothing promises that it "
+            "fails; with Shamir shares such messages lie on no polynomial (docs/proved-reports.md, sections 4 and 8).",
             "",
             *counted(content, "statements", "False statements, each with a proof computed as an honest client does"),
             *counted(content, "changes", "Honest reports, changed after their proof was made"),

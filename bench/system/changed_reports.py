@@ -67,7 +67,8 @@ class Reports:
     def at_the_door(self) -> Verdicts:
         """Tell which reports all servers take."""
         pairs = zip(self.servers, self.shares, strict=True)
-        return np.logical_and.reduce([server.own_parts_match(share) for server, share in pairs])
+        taken: Verdicts = np.logical_and.reduce([server.own_parts_match(share) for server, share in pairs])
+        return taken
 
     def accepted(
         self, *, joint: Words | None = None, messages: Callable[[dict[int, Words]], None] = lambda messages: None

@@ -7,9 +7,10 @@ the released model over the least cost, both over the true rows of all clients. 
   computes of it. Servers refuse all of them, and the release is one over the others.
 - *proofs, worst true rows*: all liars send one row, a corner of the box: the one that harms most when all true rows are
   known. It is well formed, so it is accepted; the same harm is done without proofs.
-- *no proofs, chosen result*: liars who know the sums share, together, what turns them into those of a model whose
-  coefficients all have the other sign. One liar is enough.
 - *no proofs, words at random*: each liar shares words drawn from the whole ring. It has to know nothing.
+- *no proofs, chosen result*: liars who know the sums share, together, what turns them into those of a model whose
+  coefficients all have the other sign. One liar is enough, and nothing in the release looks odd.
+- *no proofs, worst words*: the same, with coefficients that are `FACTOR` times as large.
 
 With proofs every client of every run shares, hashes and proves, three servers check, and the sums are those of the
 servers' shares. Without, sums are computed from the rows, and liars' words are added in the ring: shares cancel. The
@@ -23,6 +24,7 @@ import itertools
 import math
 import statistics
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,7 +39,7 @@ from dpmpc.bounds import Schema
 from dpmpc.contributions import SecondMoments
 from dpmpc.datasets import POWER_BOUNDS, load_power
 from dpmpc.encoding.ring import Integers, Words
-from dpmpc.errors import ProtocolFailure
+from dpmpc.errors import ProtocolFailure, UtilityWarning
 from dpmpc.estimators import RidgeRegression
 from dpmpc.linear_algebra import exact_gram, ridge_cost, solve_ridge
 from dpmpc.planning import ReleaseSpec, design
@@ -51,8 +53,9 @@ Reals = NDArray[np.float64]
 CLIENTS, SHORT_CLIENTS, LIARS = 100_000, 4000, (0, 1, 10, 100, 1000)
 EPSILON, DELTA, RUNS, TARGET, SEED = 1.0, 1e-6, 20, "Sub_metering_3", 1
 REFUSED, WORST = "proofs, false reports", "proofs, worst true rows"
-CHOSEN, RANDOM = "no proofs, chosen result", "no proofs, words at random"
-WAYS = (REFUSED, WORST, CHOSEN, RANDOM)
+RANDOM, CHOSEN, LARGEST = "no proofs, words at random", "no proofs, chosen result", "no proofs, worst words"
+WAYS = (REFUSED, WORST, RANDOM, CHOSEN, LARGEST)
+FACTOR = 1000
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -178,12 +181,17 @@ class Population:
         if not liars:
             return honest
         words: Words = self.draw.integers(0, 1 << 64, honest.shape, np.uint64, endpoint=False)
-        if way == CHOSEN:
-            turned = self.normalised.copy()
-            turned[:, -1] = 2 * turned[:, -1].mean() - turned[:, -1]
-            wanted = np.rint(moments_of(exact_gram(turned)) / task.units).astype(np.int64)
+        if way != RANDOM:
+            gram = exact_gram(self.turned(1 if way == CHOSEN else FACTOR))
+            wanted = np.rint(moments_of(gram) / task.units).astype(np.int64)
             words = ring.embed(wanted[None] - honest)
         return ring.lift(ring.add(ring.embed(honest), words))
+
+    def turned(self, factor: float) -> Reals:
+        """Return rows whose best coefficients are -factor times those of the true rows."""
+        rows, middle = self.normalised.copy(), self.normalised[:, -1].mean()
+        rows[:, -1] = middle - factor * (rows[:, -1] - middle)
+        return rows
 
     def worst_corner(self, liars: int) -> Reals:
         """Return the corner of the box that harms most, if so many liars send it and nobody adds noise."""
@@ -202,7 +210,9 @@ class Population:
 
     def _factor(self, task: Task, sums: Integers, run: int) -> float:
         """Return phi of the model that is read from the release."""
-        model = RidgeRegression(0.0).fit_release(opened(task, sums, run)).model_
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UtilityWarning)  # that noise is large, or the sums are nobody's
+            model = RidgeRegression(0.0).fit_release(opened(task, sums, run)).model_
         return ridge_cost(model, self.normalised[:, :-1], self.normalised[:, -1], 0.0) / self.least
 
 
@@ -241,9 +251,11 @@ def render(content: dict[str, Any]) -> str:
             "refused.",
             "- *proofs, worst true rows*: all liars send the corner of the box that harms most. It is a row like any "
             "other: no proof helps against it, and without proofs it does the same harm.",
-            "- *no proofs, chosen result*: one liar or several share what turns the sums into those of a model whose "
-            "coefficients have the other sign.",
-            "- *no proofs, words at random*: every liar shares words from the whole ring.",
+            "- *no proofs, words at random*: every liar shares words from the whole ring. The estimator then finds "
+            "nothing to learn, and predicts the mean.",
+            "- *no proofs, chosen result*: one liar, or several together, share what turns the sums into those of a "
+            "model whose coefficients have the other sign. Nothing in the release looks odd.",
+            f"- *no proofs, worst words*: the same, and the coefficients are {FACTOR:,} times as large.",
         ]
     )
 

@@ -12,6 +12,7 @@ HERE = Path(__file__).parent
 RESULTS = HERE.parents[1] / "bench" / "results"
 INK, SOFT, BLUE, RED, GREEN = "#222", "#888", "#2b6cb0", "#c53030", "#2f855a"
 WIDTH = 720
+SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def text(x, y, words, *, size=15, colour=INK, anchor="middle", weight="normal"):
@@ -125,6 +126,7 @@ def liars():
     """Draw the medians of bench/results/robustness.json: phi on a logarithmic axis, against the number of liars."""
     content = json.loads((RESULTS / "robustness.json").read_text())
     ways = {
+        "no proofs, worst words": ("#742a2a", "no proofs: the worst words"),
         "no proofs, words at random": (RED, "no proofs: words at random"),
         "no proofs, chosen result": ("#dd6b20", "no proofs: a result of the liars' choice"),
         "proofs, worst true rows": (GREEN, "proofs: worst rows within the bounds"),
@@ -142,9 +144,8 @@ def liars():
     for decade in range(0, decades + 1, max(1, decades // 5)):
         y = height(10**decade)
         yield f'<line x1="{left}" y1="{y:.1f}" x2="{left + 4 * step}" y2="{y:.1f}" stroke="#e2e8f0"/>'
-        yield text(
-            left - 10, y + 5, f"10^{decade}" if decade > 1 else str(10**decade), colour=SOFT, anchor="end", size=13
-        )
+        power = "10" + str(decade).translate(SUPERSCRIPTS) if decade > 1 else str(10**decade)
+        yield text(left - 10, f"{y + 5:.1f}", power, colour=SOFT, anchor="end", size=13)
     for place, count in enumerate(counts):
         yield text(left + step * place, bottom + 20, f"{count:,}", colour=SOFT, size=13)
     yield text(left + 2 * step, bottom + 40, f"liars among {content['clients']:,} clients", colour=SOFT, size=14)
@@ -155,11 +156,10 @@ def liars():
         for x, y in points:
             yield dot(f"{x:.1f}", f"{y:.1f}", 3.5, 1, colour)
         ends.append([points[-1][1], colour, words])
-    for before, after in itertools.pairwise(ends):  # from the top down, no two labels on each other
-        after[0] = max(after[0], before[0] + 18)
-    lift = max(0, ends[-1][0] - bottom)
+    for below, above in itertools.pairwise(reversed(ends)):  # from the lowest up, no two labels on each other
+        above[0] = min(above[0], below[0] - 18)
     for y, colour, words in ends:
-        yield text(left + 4 * step + 12, y - lift + 5, words, colour=colour, anchor="start", size=13)
+        yield text(left + 4 * step + 12, f"{y + 5:.1f}", words, colour=colour, anchor="start", size=13)
 
 
 PICTURES = {flow: 280, shares: 265, sketch: 230, noise: 255, guarantee: 235, liars: 300}

@@ -5,8 +5,22 @@ import shutil
 
 import pytest
 
+from dpmpc.collection.certificate import DIFFERENT_LISTS, FALSE_PROOF
 from support.hostile.attacks import ATTACKS
-from support.hostile.stage import AT_THE_DOOR, ENDS, LEFT_OUT, LOSES, ONCE, SPOILS, played, stage_in
+from support.hostile.stage import (
+    AT_THE_DOOR,
+    CLIENT,
+    CLIENTS,
+    ENDS,
+    LEFT_OUT,
+    LOSES,
+    ONCE,
+    SPOILS,
+    Stage,
+    played,
+    stage_in,
+)
+from support.proved_collections import converse, released, without_noise
 from support.release_processes import COUNT, copied_or_linked
 
 
@@ -21,14 +35,45 @@ def deployment(original, tmp_path):
     return dataclasses.replace(original, root=tmp_path / "trial")
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+SHORT = {"races a client", "other verdicts", "speaks last for a client"}
+alone = pytest.mark.long(
+    "each attack alone; those of clients are played together in the ordinary suite, with three more"
+)
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in SHORT else alone) for name in ATTACKS])
 def test_an_attack_ends_as_it_is_said_to(deployment, name):
     attack = ATTACKS[name]
     seen = played(attack, deployment)
     assert seen.outcome == attack.outcome, seen
     assert attack.cause in seen.cause
     if attack.outcome in (AT_THE_DOOR, LEFT_OUT, ONCE, ENDS):
-        assert seen.honest == COUNT
+        assert seen.released == seen.honest == COUNT
+    if attack.outcome == LOSES:
+        assert seen.released == seen.honest - 1
+
+
+class Together(Stage):
+    """A stage whose release waits until all attacks have uploaded."""
+
+    def release(self, **options):
+        return []
+
+
+def test_all_clients_attack_at_once(deployment):
+    stage = Together(deployment)
+    refusals, left_out = 0, {DIFFERENT_LISTS: 0, FALSE_PROOF: 0}
+    for name, attack in ATTACKS.items():
+        if attack.by in (CLIENT, CLIENTS) and name != "late":
+            attack.play(stage)
+            assert attack.outcome != AT_THE_DOOR or len(stage.refusals) > refusals, name
+            refusals = len(stage.refusals)
+            if attack.outcome == LEFT_OUT:
+                count, _, cause = attack.cause.partition(" ")
+                left_out[cause] += int(count)
+    with without_noise():
+        results = converse(deployment)
+    released(deployment, stage.rows, results, left_out)
 
 
 def test_the_registry_has_every_kind_and_says_what_works():

@@ -92,7 +92,12 @@ def test_the_spool_keeps_keys_as_keys(deployment):
 # Clients that lie
 
 
-@pytest.mark.parametrize("deed", LATER)
+each = pytest.mark.long("each kind of liar alone; all at once, and two alone, are in the ordinary suite")
+
+
+@pytest.mark.parametrize(
+    "deed", [pytest.param(deed, marks=() if deed in ("wrong products", "different lists") else each) for deed in LATER]
+)
 def test_a_liar_is_left_out_and_the_release_is_that_of_the_honest_rows(deployment, deed):
     told = []
     for _ in range(2):

@@ -169,9 +169,13 @@ def one_lie_many_ids(stage: Stage) -> list[Any]:
 HASH = "lists another hash of the share"
 
 ATTACKS: dict[str, Attack] = {
-    **{name: Attack(CLIENT, lie.does, LEFT_OUT, FALSE_PROOF, uploading(name)) for name, lie in LIES.items()},
+    **{name: Attack(CLIENT, lie.does, LEFT_OUT, f"1 {FALSE_PROOF}", uploading(name)) for name, lie in LIES.items()},
     "mauled proof": Attack(
-        CLIENT, "changes a word of its proof, which no hash covers", LEFT_OUT, FALSE_PROOF, uploading("mauled proof")
+        CLIENT,
+        "changes a word of its proof, which no hash covers",
+        LEFT_OUT,
+        f"1 {FALSE_PROOF}",
+        uploading("mauled proof"),
     ),
     "mauled share": Attack(
         CLIENT, "changes a word of its row's share, which its hash covers", AT_THE_DOOR, HASH, uploading("mauled share")
@@ -188,14 +192,14 @@ ATTACKS: dict[str, Attack] = {
         CLIENT,
         "the same, with hashes of the altered share, which give another v",
         LEFT_OUT,
-        FALSE_PROOF,
+        f"1 {FALSE_PROOF}",
         altered_once_v_is_known(hashes_fit=True),
     ),
     "different lists": Attack(
         CLIENT,
         "tells one server another hash of the last server's share",
         LEFT_OUT,
-        DIFFERENT_LISTS,
+        f"1 {DIFFERENT_LISTS}",
         uploading("different lists"),
     ),
     "replayed": Attack(
@@ -242,10 +246,10 @@ ATTACKS: dict[str, Attack] = {
     ),
     "never got it": Attack(SERVER, "says that it lacks a report", LOSES, "server 2: 1", with_liar(kinds=NeverGotIt)),
     "races a client": Attack(
-        SERVER, "stores a report of its own under a client's id", LOSES, DIFFERENT_LISTS, races_the_victim
+        SERVER, "stores a report of its own under a client's id", LOSES, f"1 {DIFFERENT_LISTS}", races_the_victim
     ),
     "other lists": Attack(
-        SERVER, "says that it holds other hashes of a report", LOSES, DIFFERENT_LISTS, during(other_seeds)
+        SERVER, "says that it holds other hashes of a report", LOSES, f"1 {DIFFERENT_LISTS}", during(other_seeds)
     ),
     "other lists for one server": Attack(
         SERVER,

@@ -46,12 +46,15 @@ class Seen:
         One of the six above.
     cause : str
         Why reports were refused, or the error with which the run ended.
+    released : int
+        Reports in the release.
     honest : int
-        Honest reports in the release whose sums were opened.
+        Reports that honest clients sent.
     """
 
     outcome: str
     cause: str
+    released: int
     honest: int
 
 
@@ -85,9 +88,8 @@ class Stage:
         return Prover(self.circuit, scheme_of(self.collection.plan), self.collection.digest).reports(witnesses, ids)
 
     def upload_shares(self, shares: list[ProvedShares]) -> None:
-        """Upload shares, whatever they are."""
-        for records in zip(*records_of(self.collection, shares), strict=True):
-            self.upload(list(records))
+        """Upload shares, whatever they are: to each server all of them at once."""
+        self.upload([b"".join(records) for records in records_of(self.collection, shares)])
 
     def release(self, **options: Any) -> list[Any]:
         """Let all servers release; return what each returned or raised."""
@@ -145,17 +147,18 @@ def played(attack: Attack, deployment: Any) -> Seen:
     sums, manifest = stage.opened()
     refused = ", ".join(f"{count} {cause}" for cause, count in manifest.refused.items())
     without_victim = honest_sums(deployment, np.delete(stage.rows, stage.victim, axis=0))
-    complete = np.array_equal(sums, honest_sums(deployment, stage.rows)) and manifest.clients == len(stage.rows)
+    numbers = manifest.clients, len(stage.rows)
+    complete = np.array_equal(sums, honest_sums(deployment, stage.rows)) and numbers[0] == numbers[1]
     if failed:
         told = {f"{type(error).__name__}: {error}" for error in failed}
-        return Seen(ENDS if complete else SPOILS, "; ".join(sorted(told)), manifest.clients)
-    if np.array_equal(sums, without_victim) and manifest.clients == len(stage.rows) - 1:
+        return Seen(ENDS if complete else SPOILS, "; ".join(sorted(told)), *numbers)
+    if np.array_equal(sums, without_victim) and numbers[0] == numbers[1] - 1:
         lacked = [line for line in stage.told if "lacked by" in line]
-        return Seen(LOSES, refused or lacked[0], manifest.clients)
+        return Seen(LOSES, refused or lacked[0], *numbers)
     if not complete:
-        return Seen(SPOILS, refused, manifest.clients)
+        return Seen(SPOILS, refused, *numbers)
     if stage.refusals:
         assert not manifest.refused
         told = {f"{type(error).__name__}: {error}" for error in stage.refusals}
-        return Seen(AT_THE_DOOR, "; ".join(sorted(told)), manifest.clients)
-    return Seen(LEFT_OUT if refused else ONCE, refused, manifest.clients)
+        return Seen(AT_THE_DOOR, "; ".join(sorted(told)), *numbers)
+    return Seen(LEFT_OUT if refused else ONCE, refused, *numbers)
