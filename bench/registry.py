@@ -87,6 +87,12 @@ BENCHES = {
     "system.namespaces": Bench(
         "three hosts, a bad network, one cut off; root only", "the sums of uploads", ("--short",)
     ),
+    "system.attacks": Bench(
+        "attacks on proved reports, and a million false ones of each sort", "the honest rows", ("--count", "10000")
+    ),
+    "system.robustness": Bench(
+        "the error of a release with liars among 100,000 clients", "the same without proofs", ("--short",)
+    ),
     "system.fuzz": Bench("mutated uploads, frames and requests", "the valid ones", ("--count", "10000")),
     "secure_sketching.table6": Bench("Table 6: real data sets", "the paper's sizes"),
     "secure_sketching.table7": Bench("Table 7: low-rank approximation, real data", "local noise, central MOD-SULQ"),

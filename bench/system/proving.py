@@ -31,6 +31,7 @@ COLUMNS, BITS, SERVERS, RUNS = (5, 10, 20, 50, 100), (8, 11, 16), 3, 7
 WORDS = 1 << 19  # of all records of a block
 WORD_BYTES = 8
 ASKED = {10: 100_000, 100: 10_000}  # reports a second of one thread, by columns
+ASKED_BITS, ASKED_MICROSECONDS, ASKED_UPLOAD, ASKED_MESSAGE = 11, 50, 2000, 136  # of a client, and bytes, at d = 10
 CLIENT, BY_KEY, BY_WORDS = "client", "server with a key", "server with words"
 PLAIN_CLIENT, PLAIN_SERVER = "client, unproved", "server with a key, unproved"
 
@@ -173,8 +174,36 @@ def render(content: dict[str, Any]) -> str:
                 ["d", "f", CLIENT, BY_KEY, BY_WORDS, PLAIN_CLIENT, PLAIN_SERVER, "reports/s", "asked for"],
                 [speed_row(entry) for entry in measured],
             ),
+            "",
+            *goals(measured),
         ]
     )
+
+
+def goals(measured: Sequence[dict[str, Any]]) -> list[str]:
+    """Return what is asked for at d = 10 and 100, f = 11, beside what was measured, as far as it was."""
+    rows = []
+    for entry in measured:
+        if entry["fractional_bits"] != ASKED_BITS or entry["columns"] not in ASKED:
+            continue
+        d, medians = entry["columns"], {name: figures["median"] for name, figures in entry["microseconds"].items()}
+        rate = 1e6 / max(medians[BY_KEY], medians[BY_WORDS])
+        judged = [("verified reports/s of either server, at least", ASKED[d], rate, rate >= ASKED[d])]
+        if d == min(ASKED):
+            sizes = entry["bytes"]
+            judged += [
+                ("client, microseconds, at most", ASKED_MICROSECONDS, medians[CLIENT], None),
+                ("uploaded by a client, bytes, at most", ASKED_UPLOAD, sizes["upload"], None),
+                ("sent to each peer for a report, bytes, at most", ASKED_MESSAGE, sizes["message"], None),
+            ]
+        rows += [
+            [str(d), what, f"{asked:,}", f"{found:,.0f}", "yes" if (found <= asked if met is None else met) else "no"]
+            for what, asked, found, met in judged
+        ]
+    if not rows:
+        return []
+    title = f"What is asked for at f = {ASKED_BITS}, {SERVERS} servers, one thread."
+    return [title, "", markdown(["d", "what", "asked for", "measured", "met"], rows)]
 
 
 def speed_row(entry: dict[str, Any]) -> list[str]:

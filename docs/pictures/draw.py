@@ -3,12 +3,16 @@
 python docs/pictures/draw.py
 """
 
+import itertools
+import json
 import math
 from pathlib import Path
 
 HERE = Path(__file__).parent
+RESULTS = HERE.parents[1] / "bench" / "results"
 INK, SOFT, BLUE, RED, GREEN = "#222", "#888", "#2b6cb0", "#c53030", "#2f855a"
 WIDTH = 720
+SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def text(x, y, words, *, size=15, colour=INK, anchor="middle", weight="normal"):
@@ -118,7 +122,47 @@ def guarantee():
     yield text(x + 36, 120, "at most e^ε times as likely", anchor="start", size=14)
 
 
-PICTURES = {flow: 280, shares: 265, sketch: 230, noise: 255, guarantee: 235}
+def liars():
+    """Draw the medians of bench/results/robustness.json: phi on a logarithmic axis, against the number of liars."""
+    content = json.loads((RESULTS / "robustness.json").read_text())
+    ways = {
+        "no proofs, worst words": ("#742a2a", "no proofs: the worst words"),
+        "no proofs, words at random": (RED, "no proofs: words at random"),
+        "no proofs, chosen result": ("#dd6b20", "no proofs: a result of the liars' choice"),
+        "proofs, worst true rows": (GREEN, "proofs: worst rows within the bounds"),
+        "proofs, false reports": (BLUE, "proofs: false reports, all refused"),
+    }
+    counts = sorted({cell["liars"] for cell in content["cells"]})
+    medians = {(cell["way"], cell["liars"]): cell["phi"]["median"] for cell in content["cells"]}
+    decades = math.ceil(max(math.log10(phi) for phi in medians.values()))
+    left, step, bottom, top = 80, 85, 250, 40
+
+    def height(phi):
+        return bottom - (bottom - top) * math.log10(phi) / decades
+
+    yield text(20, 22, "error of the released regression: cost over least cost", colour=SOFT, anchor="start", size=14)
+    for decade in range(0, decades + 1, max(1, decades // 5)):
+        y = height(10**decade)
+        yield f'<line x1="{left}" y1="{y:.1f}" x2="{left + 4 * step}" y2="{y:.1f}" stroke="#e2e8f0"/>'
+        power = "10" + str(decade).translate(SUPERSCRIPTS) if decade > 1 else str(10**decade)
+        yield text(left - 10, f"{y + 5:.1f}", power, colour=SOFT, anchor="end", size=13)
+    for place, count in enumerate(counts):
+        yield text(left + step * place, bottom + 20, f"{count:,}", colour=SOFT, size=13)
+    yield text(left + 2 * step, bottom + 40, f"liars among {content['clients']:,} clients", colour=SOFT, size=14)
+    ends = []
+    for way, (colour, words) in ways.items():
+        points = [(left + step * place, height(medians[way, count])) for place, count in enumerate(counts)]
+        yield curve(points, colour)
+        for x, y in points:
+            yield dot(f"{x:.1f}", f"{y:.1f}", 3.5, 1, colour)
+        ends.append([points[-1][1], colour, words])
+    for below, above in itertools.pairwise(reversed(ends)):  # from the lowest up, no two labels on each other
+        above[0] = min(above[0], below[0] - 18)
+    for y, colour, words in ends:
+        yield text(left + 4 * step + 12, f"{y + 5:.1f}", words, colour=colour, anchor="start", size=13)
+
+
+PICTURES = {flow: 280, shares: 265, sketch: 230, noise: 255, guarantee: 235, liars: 300}
 
 
 def svg(picture, height):

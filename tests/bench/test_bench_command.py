@@ -20,7 +20,9 @@ PARTS = {
     *("secure_sketching.families", "secure_sketching.printed"),
     *("secure_sketching.simulation", "secure_sketching.synthetic", "secure_sketching.utility"),
     *(
+        "system.changed_reports",
         "system.collection_servers",
+        "system.false_reports",
         "system.fuzz_parsers",
         "system.performance_goals",
         "system.performance_page",

@@ -11,7 +11,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from dpmpc.client import Client
-from dpmpc.collection import conversation, serving, verification
+from dpmpc.collection import serving, verification
 from dpmpc.collection.certificate import (
     DIFFERENT_LISTS,
     FALSE_PROOF,
@@ -22,7 +22,6 @@ from dpmpc.collection.certificate import (
     wrong_hash,
 )
 from dpmpc.collection.ledger import ReleaseLedger
-from dpmpc.collection.query_points import PointStanding
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.collection.reports import HEADER_BYTES, ReportFormat
 from dpmpc.collection.server_folder import ServerFolder
@@ -44,24 +43,22 @@ from dpmpc.network.frames import Kind
 from support import release_processes
 from support.hostile.provers import AT_THE_DOOR, DEEDS, OF_LISTS, honest
 from support.hostile.servers import meddle, tell_other_words
+from support.hostile.stage import VICTIM
+from support.hostile.verifiers import ClaimsAPoint, fall_silent, no_element, off_by_one, other_words, send_others
+from support.proved_collections import (
+    PROVED,
+    converse,
+    honest_sums,
+    join,
+    points,
+    released,
+    rows_of_clients,
+    states,
+    without_noise,
+)
 from support.release_processes import COUNT, MINIMUM, copied_or_linked, deploy, filled, run
-from support.talk import talk
 
-PROVED = {
-    "proved": True,
-    "noise_by": "servers",
-    "sketch": "sum",
-    "radius": 1.0,
-    "rows": None,
-    "sparsity": None,
-    "copies": "auto",
-}
 LATER = sorted(set(DEEDS) - AT_THE_DOOR)
-
-
-def rows_of_clients(count=COUNT):
-    """The rows that `deploy` makes reports of."""
-    return np.random.default_rng(5).uniform(0, 10, (count, 2))
 
 
 @pytest.fixture(scope="module")
@@ -76,64 +73,10 @@ def deployment(original, tmp_path):
 
 
 @pytest.fixture(autouse=True)
-def quiet(monkeypatch):
+def quiet():
     """Servers that add no noise, so that sums can be compared exactly."""
-    monkeypatch.setattr("dpmpc.server.add_noise", lambda task, sums, stream, **more: sums)
-
-
-def converse(deployment, meddlers=None, kinds=None, told=None):
-    """Let all servers of a deployment release it; return what each returned or raised."""
-    collection = deployment.collection
-
-    async def program(party):
-        folder = ServerFolder(deployment.folder(party.pid))
-        kind = (kinds or {}).get(party.pid, ReleasingServer)
-        with folder.open_spool(collection, party.pid, writer=False) as spool, ReleaseLedger(folder.ledger) as ledger:
-            out, tell = deployment.out(party.pid), (lambda line: None) if told is None else told.append
-            server = kind(collection, party.pid, spool, ledger, folder.identity, out, False, 1, tell)
-            return await conversation.release(party, server)
-
-    folders = [deployment.folder(server) / "identity" for server in range(len(collection.servers))]
-    return talk(folders, program, meddlers)
-
-
-def join(deployment, records):
-    """Put a report's records into all spools, as the servers would have."""
-    for server, record in enumerate(records):
-        with ServerFolder(deployment.folder(server)).open_spool(deployment.collection, server, writer=True) as spool:
-            spool.add(*ReportFormat(deployment.collection, server).decode(record))
-
-
-def honest_sums(deployment, rows):
-    """What these rows add up to, from the rows and not from any report."""
-    return Client(deployment.collection.plan).encode(rows).sum(axis=0)
-
-
-def released(deployment, rows, results, refused=None):
-    """All have written the same file, which verifies, and its sums are exactly those of these rows."""
-    assert not [result for result in results if isinstance(result, Exception)], results
-    assert len({deployment.out(server).read_bytes() for server in range(3)}) == 1
-    verified = verify(deployment.out(0), deployment.collection)
-    np.testing.assert_array_equal(verified.release.sums[0], honest_sums(deployment, rows))
-    assert verified.certificate.statement.manifest.refused == (refused or {})
-    return verified
-
-
-def states(deployment):
-    found = []
-    for server in range(len(deployment.collection.servers)):
-        with ReleaseLedger(ServerFolder(deployment.folder(server)).ledger) as ledger:
-            found.append([entry.state for entry in ledger.releases()])
-    return found
-
-
-def points(deployment):
-    """The point that each ledger says is used."""
-    found = []
-    for server in range(len(deployment.collection.servers)):
-        with ReleaseLedger(ServerFolder(deployment.folder(server)).ledger) as ledger:
-            found.append(ledger.point(deployment.collection.digest))
-    return found
+    with without_noise():
+        yield
 
 
 def test_without_liars_the_release_is_that_of_all_rows(deployment):
@@ -160,7 +103,12 @@ def test_the_spool_keeps_keys_as_keys(deployment):
 # Clients that lie
 
 
-@pytest.mark.parametrize("deed", LATER)
+each = pytest.mark.long("each kind of liar alone; all at once, and two alone, are in the ordinary suite")
+
+
+@pytest.mark.parametrize(
+    "deed", [pytest.param(deed, marks=() if deed in ("wrong products", "different lists") else each) for deed in LATER]
+)
 def test_a_liar_is_left_out_and_the_release_is_that_of_the_honest_rows(deployment, deed):
     told, lies = [], [os.urandom(16) for _ in range(2)]
     for lie in lies:
@@ -337,52 +285,16 @@ def test_servers_meet_before_they_mark_and_before_they_send(deployment, nth, wha
     released(deployment, rows_of_clients(), converse(deployment))
 
 
-class Claims(ReleasingServer):
-    """A server that says it has used a point of its own."""
-
-    @property
-    def points(self):
-        true = super().points
-
-        class Keeper:
-            close = true.close
-            seal, use = true.seal, true.use
-
-            def standing(self):
-                return PointStanding("ab" * 32, used=True)
-
-        return Keeper()
-
-
 def test_nobody_takes_up_a_point_that_it_has_not_sealed(deployment):
-    for result in converse(deployment, kinds={2: Claims})[:2]:
+    for result in converse(deployment, kinds={2: ClaimsAPoint})[:2]:
         assert isinstance(result, GuaranteeError)
         assert "server 2 has used abababababababab..., which server 0 has not sealed" in str(result)
     assert points(deployment) == [None] * 3
     released(deployment, rows_of_clients(), converse(deployment))
 
 
-def change_proofs(change, victims=(0, 1)):
-    """A meddler that sends other words about proofs."""
-
-    def set_up(runtime):
-        def changed(sender, receiver, frame):
-            if frame.kind is not Kind.PROOF or receiver not in victims:
-                return frame
-            return sender.frame(frame.kind, change(frame.words.copy()))
-
-        meddle(changed, runtime)
-
-    return set_up
-
-
-def off_by_one(words):
-    words[3, 0] = (int(words[3, 0]) + 1) % (2**61 - 1)
-    return words
-
-
 def test_different_messages_for_different_servers_bind_nothing(deployment):
-    results = converse(deployment, {2: change_proofs(off_by_one, victims=(0,))})
+    results = converse(deployment, {2: send_others(Kind.PROOF, off_by_one, victims=(0,))})
     for result in results[:2]:
         assert isinstance(result, InconsistentShares)
         assert "messages about proofs: server" in str(result)
@@ -393,11 +305,7 @@ def test_different_messages_for_different_servers_bind_nothing(deployment):
 
 
 def test_words_that_are_no_elements_name_their_server(deployment):
-    def outside(words):
-        words[0, 0] = 2**61 - 1
-        return words
-
-    for result in converse(deployment, {2: change_proofs(outside)})[:2]:
+    for result in converse(deployment, {2: send_others(Kind.PROOF, no_element)})[:2]:
         assert isinstance(result, MalformedFrame)
         assert "party 2 sent no valid PROOF frame" in str(result)
 
@@ -408,16 +316,11 @@ def test_what_is_no_standing_names_its_server(raw):
         verification.read_point(raw, 1)
 
 
-def test_a_lying_server_drops_a_report_and_all_count_it(deployment, monkeypatch):
+def test_a_lying_server_drops_a_report_and_all_count_it(deployment):
     """Whoever sends a wrong message to all takes a report out, whatever it holds; the manifest says how many."""
-    original = verification.exchange_block
-
-    async def lying(party, kind, own):
-        return await original(party, kind, off_by_one(own.copy()) if party.pid == 2 and kind is Kind.PROOF else own)
-
-    monkeypatch.setattr(verification, "exchange_block", lying)
-    results = converse(deployment)
-    dropped = sorted(range(COUNT), key=lambda index: deployment.ids[index])[3]
+    with other_words(Kind.PROOF):
+        results = converse(deployment)
+    dropped = sorted(range(COUNT), key=lambda index: deployment.ids[index])[VICTIM]
     released(deployment, np.delete(rows_of_clients(), dropped, axis=0), results, {FALSE_PROOF: 1})
 
 
@@ -526,15 +429,7 @@ def test_a_repetition_sends_the_same_bytes_and_comes_to_the_same_verdicts(deploy
     for deed in LATER:
         join(deployment, DEEDS[deed](deployment.collection, os.urandom(16)))
 
-    def cut(runtime):
-        def change(sender, receiver, frame):
-            if frame.kind is Kind.PROOF:
-                raise DpmpcError("dead")
-            return frame
-
-        meddle(change, runtime)
-
-    results, first = messages_of(deployment, {1: cut})
+    results, first = messages_of(deployment, {1: fall_silent(Kind.PROOF)})
     assert "dead" in str(results[1])
     assert first
     used = points(deployment)
@@ -553,10 +448,7 @@ def test_one_copy_that_is_put_back_does_not_lead_to_a_second_point(deployment, s
         ReleaseLedger(folder / "ledger").close()
     shutil.copytree(folder / store, folder / "old", copy_function=copied_or_linked)
 
-    def cut(runtime):
-        meddle(change_to_death, runtime)
-
-    converse(deployment, {1: cut})
+    converse(deployment, {1: fall_silent(Kind.PROOF)})
     used = points(deployment)
     assert None not in used
     shutil.rmtree(folder / store)
@@ -564,12 +456,6 @@ def test_one_copy_that_is_put_back_does_not_lead_to_a_second_point(deployment, s
     results, _ = messages_of(deployment)
     released(deployment, rows_of_clients(), results)
     assert points(deployment) == used
-
-
-def change_to_death(sender, receiver, frame):
-    if frame.kind is Kind.PROOF:
-        raise DpmpcError("dead")
-    return frame
 
 
 PROCESS_STEPS = [

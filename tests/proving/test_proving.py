@@ -465,6 +465,17 @@ def test_points_are_never_nodes():
         assert (point.r, point.kappa.tolist()) == (r, kappa)
 
 
+def test_a_toss_passes_nodes_over(monkeypatch):
+    """No such toss is known; its elements are written here."""
+    from dpmpc.proving import query
+
+    circuit = CIRCUITS["sum, ball"]
+    elements = np.array([[7, 8, 9, 0, 1, circuit.degree, circuit.degree + 1, 5000]], np.uint64)
+    monkeypatch.setattr(query, "expand_seeds", lambda seeds, count: elements)
+    point = QueryPoint.of_toss(circuit, bytes(32))
+    assert (point.r, point.kappa.tolist()) == (circuit.degree + 1, [7, 8, 9])
+
+
 def test_a_second_point_gives_the_digits_away():
     """Why there is one point: with N = 1 two openings are two points of each line."""
     circuit = dataclasses.replace(CIRCUITS["rows, box"], rows=1)

@@ -7,6 +7,7 @@ import itertools
 import math
 import random
 
+import numpy as np
 import pytest
 
 from references.proving import (
@@ -16,13 +17,14 @@ from references.proving import (
     gadgets_of,
     joint_of,
     lagrange,
+    point_of,
     prove,
     query,
     table_of,
     witness,
 )
 
-P97, P13 = Field(97, 5), Field(13, 2)
+P97, P13, P11, P7 = Field(97, 5), Field(13, 2), Field(11, 2), Field(7, 3)
 
 
 def uniform(field, count, source):
@@ -78,6 +80,47 @@ def test_the_best_cheat_meets_the_bound_and_none_passes_it(rows):
     assert best == 4 * rows
 
 
+@pytest.mark.parametrize("field", [P11, P13], ids=["p = 11", "p = 13"])
+def test_over_all_proofs_there_are_none_is_accepted_at_more_points_than_the_bound_allows(field):
+    """Lemma 2 by exhaustion: every false digit, every blind, every quotient, every point; N = 1.
+
+    E is any polynomial of degree up to 4 with the one value E(1) = g(digit) that is not 0. Its 4 roots can be any 4 of
+    the points, and then determine it: so many proofs meet the bound, and none passes it.
+    """
+    circuit, p = Circuit(1, -1, 1, None, False, 1, field=field), field.p
+    joint, points = ([(1, 0)], [[0], [0]]), range(5, p)
+    quotients = np.array(list(itertools.product(range(p), repeat=4)))
+    at = np.array([[(r - 1) * w % p for w in lagrange(field, circuit.points, r)] for r in points]).T
+    claimed = quotients @ at % p
+    sample = random.Random(1).sample(range(p**4), 3)
+    for digit, blind in itertools.product(range(p), repeat=2):
+        opened = [
+            sum(a * b for a, b in zip(lagrange(field, range(2), r), (blind, digit), strict=True)) % p for r in points
+        ]
+        accepted = (claimed == [gadgets_of(circuit, [w], joint[0])[0] for w in opened]).sum(axis=1)
+        for index in sample:
+            record = [digit, blind, *(e for q in quotients[index].tolist() for e in (q, 0))]
+            assert accepted[index] == sum(accepts_both(circuit, record, joint, r) for r in points)
+        if digit < 4:
+            assert (accepted == len(points)).sum() == 1
+        else:
+            assert accepted.max() == 4
+            assert (accepted == 4).sum() == math.comb(len(points), 4)
+
+
+@pytest.mark.statistical
+def test_over_tosses_the_best_cheat_is_accepted_as_often_as_lemma_2_says():
+    """p = 97, N = 2: 8/88 + (80/88)/97; fails for 6e-7 of all sets of tosses (5 sigma)."""
+    circuit, source, tosses = Circuit(2, -1, 1, None, False, 2, field=P97), random.Random(5), 2000
+    joint = joint_of(circuit, bytes(32))
+    bad = next(found for _ in range(100) if (found := best_cheat(circuit, joint, source)))
+    points = [point_of(circuit, number.to_bytes(32, "little")) for number in range(tosses)]
+    rate = sum(decide(circuit, query(circuit, bad, 1, joint, point), joint, point) for point in points) / tosses
+    expected = 8 / 88 + 80 / 88 / 97
+    assert expected < 8 / 88 + 1 / 97
+    assert abs(rate - expected) < 5 * math.sqrt(expected * (1 - expected) / tosses)
+
+
 def test_kappa_adds_one_in_p():
     """Lemma 2 over all kappa, where E(r) is not 0 or (T) fails: just p^2 of p^3 accept."""
     circuit, source = Circuit(1, -1, 1, 4, True, 2, field=P13), random.Random(2)
@@ -105,13 +148,34 @@ def test_how_many_v_miss_a_wrong_product():
     assert worst == 2 * p - 1
 
 
+def test_over_all_sigma_and_v_every_wrong_product_is_missed_as_rarely_as_lemma_1_says():
+    """Lemma 1 by exhaustion, p = 7, d = 2: every W that is no z z^T, every v and v', every sigma: at most 5 in p^2."""
+    circuit, p, worst = Circuit(2, -1, 1, None, True, 2, field=P7), 7, 0.0
+    x = witness(circuit, [1, -2])
+    pairs = list(itertools.product(range(p), repeat=2))
+    for wrong in itertools.product(range(p), repeat=3):
+        if not any(wrong):
+            continue
+        shifted = [*x[: circuit.digits], *((a + b) % p for a, b in zip(x[circuit.digits :], wrong, strict=True))]
+        missed = 0
+        for v in pairs:
+            wires, h = table_of(circuit, shifted, 1, ([(1, 0)] * circuit.wires, [v, v]))
+            errors = [(root * root - value) % p for root, (value, _) in zip(wires[-1], h, strict=True)]
+            assert errors[0] == errors[1]  # both rows have the same v here
+            missed += errors[0] == 0
+        both = (missed / p**2) ** 2  # v and v' are independent; otherwise sigma has to be 0 in its wire
+        worst = max(worst, both + (1 - both) / p**2)
+    assert (2 * p - 1) / p**2 < math.sqrt(worst) < math.sqrt(5 / p**2)
+
+
 def test_how_many_sigma_cancel_errors():
-    """Lemma 1: exactly 1 in p^2, over all sigma in K^2, p = 7."""
+    """Lemma 1: exactly 1 in p^2, over all sigma in K^2, p = 7; in F it would be 1 in p, which can be ground."""
     p = 7
     pairs = list(itertools.product(range(p), repeat=2))
     for e, f in ((1, 0), (2, 5), (6, 6)):
         zero = sum((e * a + f * b) % p == 0 and (e * s + f * t) % p == 0 for (a, s) in pairs for (b, t) in pairs)
         assert zero == len(pairs) ** 2 // p**2
+        assert sum((e * a + f * b) % p == 0 for a, b in pairs) == p**2 // p
 
 
 def test_over_all_blinds_each_message_occurs_once_whatever_the_row():

@@ -83,7 +83,7 @@ class Deployment:
         return task.encoding.ring.lift(sums)
 
 
-def deploy(root, servers=3, *, count=COUNT, addresses=None, ids=None, identities=None, **options):
+def deploy(root, servers=3, *, count=COUNT, columns=("a", "y"), addresses=None, ids=None, identities=None, **options):
     """Make identities, a collection that closed an hour ago, and reports; the spools are still empty."""
     root.mkdir(exist_ok=True)
     ports = free_ports(servers)
@@ -111,10 +111,10 @@ def deploy(root, servers=3, *, count=COUNT, addresses=None, ids=None, identities
             certificate = (folder / "identity" / "party.crt").read_bytes()
         address = (addresses or {}).get(server, f"127.0.0.1:{ports[server]}")
         entries.append(ServerEntry(f"https://server-{server}.example", address, certificate.decode()))
-    schema = Schema.from_pair(["a", "y"], (0.0, 10.0))
+    schema = Schema.from_pair(columns, (0.0, 10.0))
     collection = design_collection("a trial", schema, tuple(entries), 1.0, 1e-6, **fields)
     collection.save(root / "collection.toml")
-    rows = np.random.default_rng(5).uniform(0, 10, (count, 2))
+    rows = np.random.default_rng(5).uniform(0, 10, (count, len(columns)))
     ids = [os.urandom(16) for _ in range(count)] if ids is None else ids
     records = make_reports(Client(collection.plan, Stream.from_os()), collection, rows, ids)
     return Deployment(root, collection, ids, records, ports)

@@ -11,22 +11,23 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
+sys.path.append(str(Path(__file__).parents[3]))  # for bench, when this is run by hand from tests/
+
+from bench.system.false_reports import LIES, P
 from dpmpc.client import Client
 from dpmpc.collection.reports import HEADER_BYTES, ReportFormat, make_reports, records_of
 from dpmpc.collection.task_file import Collection
-from dpmpc.encoding.ring import Mersenne61
 from dpmpc.proved_reports import circuit_of, scheme_of
 from dpmpc.proving import Prover
 from dpmpc.proving.circuit import RowCircuit
-from dpmpc.randomness import Stream
 from support.hostile.dealers import MOST_REPORTS, upload
 
-P = Mersenne61.modulus
 Records = list[bytes]
 
 
@@ -57,57 +58,17 @@ def _middle(collection: Collection) -> list[int]:
     return [0] * len(collection.plan.schema)
 
 
-def out_of_range(collection: Collection, report_id: bytes) -> Records:
-    """A digit of 4: the row is out of its box."""
-    witness = witness_of(collection, _middle(collection))
-    witness[0, 0] = 4
-    return proved_anyway(collection, report_id, witness)
+def telling(lie: str) -> Callable[[Collection, bytes], Records]:
+    """Return the client that tells a lie of `bench.system.false_reports` about the row in the middle."""
 
+    def deed(collection: Collection, report_id: bytes) -> Records:
+        circuit = circuit_of(collection.plan)
+        assert isinstance(circuit, RowCircuit)
+        middle = np.array([_middle(collection)], np.int64)
+        witness = LIES[lie].make(circuit, middle, np.random.default_rng(int.from_bytes(report_id, "little")))
+        return proved_anyway(collection, report_id, witness)
 
-def wrong_products(collection: Collection, report_id: bytes) -> Records:
-    """W is not z z^T: one product is a million too large."""
-    witness = witness_of(collection, _middle(collection))
-    witness[0, circuit_of(collection.plan).digits] += np.uint64(10**6)
-    return proved_anyway(collection, report_id, witness)
-
-
-def wrap_around(collection: Collection, report_id: bytes) -> Records:
-    """z_0 = 2^30 by one huge digit, with products that are right: sums would wrap around after a few of them."""
-    circuit = circuit_of(collection.plan)
-    assert isinstance(circuit, RowCircuit)
-    witness = witness_of(collection, _middle(collection))
-    digits = [int(word) for word in witness[0, : circuit.digits]]
-    per = len(circuit.weights)
-    digits[0] = (digits[0] + (1 << 30)) % P  # the first weight is 1
-    z = [
-        (circuit.low + sum(w * g for w, g in zip(circuit.weights, digits[per * j : per * (j + 1)], strict=True))) % P
-        for j in range(circuit.columns)
-    ]
-    if circuit.squared_radius is not None:  # (T) modulo p, by a slack digit that is none
-        place = per * circuit.columns
-        rest = sum(4**k * digits[place + k] for k in range(1, circuit.slack_digits))
-        digits[place] = (circuit.squared_radius - sum(e * e for e in z) - rest) % P
-    products = [z[i] * z[j] % P for i in range(circuit.columns) for j in range(i, circuit.columns)]
-    return proved_anyway(collection, report_id, np.array([[*digits, *products]], np.uint64))
-
-
-def beyond_the_ball(collection: Collection, report_id: bytes) -> Records:
-    """A corner of the box, with the slack of the edge of the ball; needs a radius."""
-    circuit = circuit_of(collection.plan)
-    assert isinstance(circuit, RowCircuit)
-    assert circuit.squared_radius is not None, "a collection with a radius expected"
-    box = RowCircuit(circuit.columns, circuit.least, circuit.high, moments=circuit.moments)
-    corner = box.witness(np.full((1, circuit.columns), circuit.high, np.int64))
-    slack = np.zeros((1, circuit.slack_digits), np.uint64)
-    return proved_anyway(
-        collection, report_id, np.concatenate([corner[:, : box.digits], slack, corner[:, box.digits :]], axis=1)
-    )
-
-
-def arbitrary_words(collection: Collection, report_id: bytes) -> Records:
-    """Words at random, with hashes that fit."""
-    words = Mersenne61().uniform(Stream.from_os(), (1, circuit_of(collection.plan).witness_words))
-    return proved_anyway(collection, report_id, words)
+    return deed
 
 
 def mauled_proof(collection: Collection, report_id: bytes) -> Records:
@@ -151,11 +112,7 @@ def of_another_collection(collection: Collection, report_id: bytes) -> Records:
 
 
 DEEDS: dict[str, Callable[[Collection, bytes], Records]] = {
-    "out of range": out_of_range,
-    "wrong products": wrong_products,
-    "wrap-around": wrap_around,
-    "beyond the ball": beyond_the_ball,
-    "arbitrary words": arbitrary_words,
+    **{name: telling(name) for name in LIES},
     "mauled proof": mauled_proof,
     "different lists": different_lists,
     "mauled share": mauled_share,

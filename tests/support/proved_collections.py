@@ -1,0 +1,100 @@
+"""Collections whose clients prove what they share: reports in spools, releases among parties of one process, sums."""
+
+import contextlib
+from unittest import mock
+
+import numpy as np
+
+from dpmpc.client import Client
+from dpmpc.collection import conversation
+from dpmpc.collection.certificate import verify
+from dpmpc.collection.ledger import ReleaseLedger
+from dpmpc.collection.releasing import ReleasingServer
+from dpmpc.collection.reports import ReportFormat
+from dpmpc.collection.server_folder import ServerFolder
+from support.release_processes import COUNT
+from support.talk import talk
+
+PROVED = {
+    "proved": True,
+    "noise_by": "servers",
+    "sketch": "sum",
+    "radius": 1.0,
+    "rows": None,
+    "sparsity": None,
+    "copies": "auto",
+}
+
+
+def rows_of_clients(count=COUNT, columns=2):
+    """The rows that `deploy` makes reports of."""
+    return np.random.default_rng(5).uniform(0, 10, (count, columns))
+
+
+@contextlib.contextmanager
+def without_noise():
+    """Let servers add no noise, so that sums can be compared exactly."""
+    with mock.patch("dpmpc.server.add_noise", lambda task, sums, stream, **more: sums):
+        yield
+
+
+def converse(deployment, meddlers=None, kinds=None, told=None):
+    """Let all servers of a deployment release it; return what each returned or raised."""
+    collection = deployment.collection
+
+    async def program(party):
+        folder = ServerFolder(deployment.folder(party.pid))
+        kind = (kinds or {}).get(party.pid, ReleasingServer)
+        with folder.open_spool(collection, party.pid, writer=False) as spool, ReleaseLedger(folder.ledger) as ledger:
+            out, tell = deployment.out(party.pid), (lambda line: None) if told is None else told.append
+            server = kind(collection, party.pid, spool, ledger, folder.identity, out, False, 1, tell)
+            return await conversation.release(party, server)
+
+    folders = [deployment.folder(server) / "identity" for server in range(len(collection.servers))]
+    return talk(folders, program, meddlers)
+
+
+def join(deployment, records):
+    """Put a report's records into all spools, as the servers would have."""
+    for server, record in enumerate(records):
+        put(deployment, server, record)
+
+
+def put(deployment, server, record):
+    """Take a record at one server's door, and store it."""
+    taken = ReportFormat(deployment.collection, server).decode(record)
+    with ServerFolder(deployment.folder(server)).open_spool(deployment.collection, server, writer=True) as spool:
+        return spool.add(*taken)
+
+
+def honest_sums(deployment, rows):
+    """What these rows add up to, from the rows and not from any report."""
+    return Client(deployment.collection.plan).encode(rows).sum(axis=0)
+
+
+def released(deployment, rows, results, refused=None):
+    """All have written the same file, which verifies, and its sums are exactly those of these rows."""
+    assert not [result for result in results if isinstance(result, Exception)], results
+    assert len({deployment.out(server).read_bytes() for server in range(3)}) == 1
+    verified = verify(deployment.out(0), deployment.collection)
+    np.testing.assert_array_equal(verified.release.sums[0], honest_sums(deployment, rows))
+    assert verified.certificate.statement.manifest.refused == (refused or {})
+    return verified
+
+
+def states(deployment):
+    """States of the releases that each ledger knows."""
+    found = []
+    for server in range(len(deployment.collection.servers)):
+        with ReleaseLedger(ServerFolder(deployment.folder(server)).ledger) as ledger:
+            found.append([entry.state for entry in ledger.releases()])
+    return found
+
+
+def points(deployment):
+    """The point that each ledger says is used."""
+    found = []
+    for server in range(len(deployment.collection.servers)):
+        with ReleaseLedger(ServerFolder(deployment.folder(server)).ledger) as ledger:
+            found.append(ledger.point(deployment.collection.digest))
+    return found
