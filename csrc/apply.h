@@ -15,12 +15,12 @@ int sketch_entries(const struct kernels *kernels, const struct sketch_matrix *S,
                    uint32_t *out);
 
 /* Y += S[:, first .. first + count] X, with Y canonical before and after; the second for clients whose packed entries,
- * [copy][client], were drawn before. */
+ * [copy][client], were drawn before; there X has the rows of `given` clients, who stand for all others too. */
 int sketch_scatter(const struct kernels *kernels, const struct sketch_matrix *S, enum sketch_kind kind, uint64_t first,
                    int64_t count, int64_t width, int shared, const uint64_t *X, uint64_t *Y);
 int sketch_scatter_stored(const struct kernels *kernels, const struct sketch_matrix *S, enum sketch_kind kind,
-                          const uint32_t *entries, int64_t count, int64_t width, int shared, const uint64_t *X,
-                          uint64_t *Y);
+                          const uint32_t *entries, int64_t count, int64_t given, int64_t width, int shared,
+                          const uint64_t *X, uint64_t *Y);
 
 /* Write the words of `blocks` blocks of 128 clients, [block][row][4]. */
 int dense_signs(const struct kernels *kernels, const struct dense_matrix *S, uint32_t first, int64_t blocks,

@@ -36,8 +36,8 @@ INLINE uint64_t flip_of(enum sketch_kind kind)
 }
 
 /* y += +-x for the 64-bit words of one `word`; `flip` is 0 for + and flip_of(kind) for -. */
-#define DEFINE_ADD(add, word, real, fold)                                                                              \
-    INLINE void add(enum sketch_kind kind, uint64_t *y, word x, uint64_t flip)                                         \
+#define DEFINE_ADD(name, word, real, FOLDED)                                                                           \
+    INLINE void name(enum sketch_kind kind, uint64_t *y, word x, uint64_t flip)                                        \
     {                                                                                                                  \
         word sum;                                                                                                      \
         real a, b;                                                                                                     \
@@ -47,7 +47,7 @@ INLINE uint64_t flip_of(enum sketch_kind kind)
             sum += x - flip;                                                                                           \
         } else if (kind == SKETCH_FIELD) {                                                                             \
             sum += x; /* at most (p + 1) + p: the fold leaves at most p + 1 */                                         \
-            sum = fold(sum);                                                                                           \
+            sum = FOLDED(sum);                                                                                         \
         } else {                                                                                                       \
             memcpy(&a, &sum, sizeof a);                                                                                \
             memcpy(&b, &x, sizeof b);                                                                                  \

@@ -40,8 +40,8 @@ cdef extern from "apply.h" nogil:
     int sketch_scatter(const kernels *kernels, const sketch_matrix *S, sketch_kind kind, uint64_t first, int64_t count,
                        int64_t width, bint shared, const uint64_t *X, uint64_t *Y)
     int sketch_scatter_stored(const kernels *kernels, const sketch_matrix *S, sketch_kind kind,
-                              const uint32_t *entries, int64_t count, int64_t width, bint shared, const uint64_t *X,
-                              uint64_t *Y)
+                              const uint32_t *entries, int64_t count, int64_t given, int64_t width, bint shared,
+                              const uint64_t *X, uint64_t *Y)
 
 
 _KINDS = {"ring64": SKETCH_RING, "mersenne61": SKETCH_FIELD, "float64": SKETCH_REAL}
@@ -122,14 +122,18 @@ cdef class Stored:
         of.entries(0, self._entries)
 
     def scatter(self, str kind, const uint64_t[:, ::1] X, uint64_t[:, ::1] Y):
-        """Y += S[:, :m] X for the m clients that are stored; see `Matrix.scatter`."""
+        """Y += S[:, :m] X for the m clients that are stored; see `Matrix.scatter`.
+
+        Fewer rows of X, from one on, stand for all clients, again and again: rows that stay in the cache, to measure
+        what meeting the rows of Y costs.
+        """
         cdef int status
         cdef int64_t count = self._entries.shape[1], width = Y.shape[1]
         cdef sketch_kind how = _KINDS[kind]
         cdef bint shared = _shared(&self._of._matrix, X.shape, Y.shape)
-        if X.shape[0] != count or not width:
-            raise ValueError("X and Y: a row of X for each client and columns expected")
+        if not 1 <= X.shape[0] <= count or not width:
+            raise ValueError("X and Y: from one row of X to one for each client, and columns, expected")
         with nogil:
-            status = sketch_scatter_stored(chosen, &self._of._matrix, how, &self._entries[0, 0], count, width, shared,
-                                           &X[0, 0], &Y[0, 0])
+            status = sketch_scatter_stored(chosen, &self._of._matrix, how, &self._entries[0, 0], count, X.shape[0], width,
+                                           shared, &X[0, 0], &Y[0, 0])
         return status != SKETCH_NOT_CANONICAL

@@ -89,13 +89,18 @@ int sketch_scatter(const struct kernels *kernels, const struct sketch_matrix *S,
     return status;
 }
 
-/* The same for clients whose packed entries, [copy][client], were drawn before. */
+/* The same for `count` clients whose packed entries, [copy][client], were drawn before. X has the rows of `given`
+ * clients, who stand for all others too, again and again. */
 int sketch_scatter_stored(const struct kernels *kernels, const struct sketch_matrix *S, enum sketch_kind kind,
-                          const uint32_t *entries, int64_t count, int64_t width, int shared, const uint64_t *X,
-                          uint64_t *Y)
+                          const uint32_t *entries, int64_t count, int64_t given, int64_t width, int shared,
+                          const uint64_t *X, uint64_t *Y)
 {
-    const struct sketch_terms terms = {kind, shared, width, count, count, S->rows, S->copies, entries, X};
-    const int canonical = kernels->sketch_scatter->scatter(&terms, Y);
+    int canonical = 1;
+    for (int64_t start = 0; start < count; start += given) {
+        const int64_t clients = count - start < given ? count - start : given;
+        const struct sketch_terms terms = {kind, shared, width, clients, count, S->rows, S->copies, entries + start, X};
+        canonical &= kernels->sketch_scatter->scatter(&terms, Y);
+    }
     make_canonical(kind, S->rows * width, Y);
     return canonical ? SKETCH_DONE : SKETCH_NOT_CANONICAL;
 }

@@ -257,7 +257,7 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
         """The largest of the `units`; of all entries the same unless contributions are proved."""
         return float(self.units.max())
 
-    @property
+    @functools.cached_property
     def proofs(self) -> Proved | None:
         """What clients prove of their contributions; None where they prove nothing."""
         if not isinstance(self.statistic, ProvedContribution):

@@ -7,6 +7,7 @@ import datetime
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -49,7 +50,9 @@ class Servers:
     processes: dict[int, subprocess.Popen[str]] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def make(cls, folder: Path, *options: str, servers: int = 3, **fields: Any) -> Self:
+    def make(
+        cls, folder: Path, *options: str, servers: int = 3, columns: Sequence[str] = ("a", "b", "y"), **fields: Any
+    ) -> Self:
         """Write identities and a collection that is open now, on free ports."""
         certificates = []
         for server in range(servers):
@@ -73,7 +76,7 @@ class Servers:
             "corrupt_clients": 0,
         } | fields
         collection = design_collection(
-            "a trial", Schema.from_pair(["a", "b", "y"], (0.0, 10.0)), entries, 1.0, 1e-7, **chosen
+            "a trial", Schema.from_pair(list(columns), (0.0, 10.0)), entries, 1.0, 1e-7, **chosen
         )
         collection.save(folder / "collection.toml")
         return cls(folder, collection, options)

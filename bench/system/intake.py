@@ -1,9 +1,13 @@
-"""What a server takes: uploads a second, CPU time and memory, beside an aiohttp handler that does nothing.
+"""What a server takes: uploads a second, CPU time and memory, beside an aiohttp handler; with and without proofs.
 
 One client process sends single reports, 48 bytes each, to a server that gets keys, over TLS 1.3 and connections that
 are kept alive. In turn it sends the same requests to a bare handler of aiohttp, in a process of its own with the same
 certificate, that reads the body and answers 200 at once. CPU time is that of the server's process, so the client's work
 does not count, nor what else the machine does.
+
+Then reports of second moments of ten columns go to two collections in turn, one of which has its clients prove them:
+to the server that gets keys, and to the one that gets words. `PROVED_RATIO` is what uploads a CPU second of proved
+reports should be of those of unproved ones.
 
 The bytes on the wire are counted between TLS and TCP: of a connection, and of a request on it.
 """
@@ -12,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import functools
 import os
 import ssl
@@ -21,7 +26,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,12 +35,24 @@ from bench.system.collection_servers import Servers
 from bench.system.ports import HOST, free_ports
 from dpmpc.client import Client
 from dpmpc.collection.reports import make_reports
+from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError, ProtocolFailure
 from dpmpc.network.identity import pinning_context, public_context
 
 REPORTS, SHORT_REPORTS = 100_000, 10_000
 CONNECTIONS = 64
-ROUNDS = 4  # alternations between the two servers
+ROUNDS = 4  # alternations between the servers
+SECOND_MOMENTS: dict[str, Any] = {
+    "noise_by": "servers",
+    "sketch": "sum",
+    "radius": 1.0,
+    "rows": None,
+    "sparsity": None,
+    "copies": "auto",
+    "columns": [f"x{column}" for column in range(9)] + ["y"],
+}
+PROVED_RATIO = 0.8
+BY_KEY, BY_WORDS = "keys", "words"
 _ANSWER_END = b"}"
 _HZ = os.sysconf("SC_CLK_TCK")
 
@@ -53,18 +70,31 @@ def main(arguments: Sequence[str]) -> None:
     reports = SHORT_REPORTS if chosen.short else chosen.reports
     with tempfile.TemporaryDirectory(prefix="dpmpc-intake-") as folder:
         measured = measure(Path(folder), reports, chosen.connections)
+        proofs = measure_proofs(Path(folder), reports // 2, chosen.connections)
     content = {"machine": machine(), "reports": reports, "connections": chosen.connections, **measured}
+    content["proofs"] = proofs
     text = render(content)
     print(text)
     if reports == REPORTS:
         write("intake", content, text)
 
 
+class Way(NamedTuple):
+    """A server that takes uploads."""
+
+    port: int
+    process: int
+    party: str  # the name in its certificate
+    path: str
+    context: ssl.SSLContext
+    bodies: Callable[[int, int], list[bytes]]  # of so many reports, from a number on
+
+
 def measure(folder: Path, reports: int, connections: int) -> dict[str, Any]:
-    """Send the reports to both servers, a part to each in turn."""
+    """Send the reports to our server and to a bare handler, a part to each in turn."""
     with Servers.make(folder, "--rate", "1000000000") as servers:
         servers.start(0)
-        entry = servers.collection.servers[0]
+        ours = _way(servers, 0)
         port = free_ports(1)[0]
         command = [sys.executable, "-m", "bench", "intake", "bare"]
         bare = subprocess.Popen(
@@ -76,58 +106,111 @@ def measure(folder: Path, reports: int, connections: int) -> dict[str, Any]:
         try:
             assert bare.stdout is not None
             bare.stdout.readline()
-            path = f"/v1/collections/{servers.collection.digest.hex()}/reports"
-            context = pinning_context(entry.certificate.encode())
-            ways = {"dpmpc": (servers.address(0)[1], servers.processes[0].pid), "bare": (port, bare.pid)}
-            wall: dict[str, list[float]] = {name: [] for name in ways}
-            cpu: dict[str, list[float]] = {name: [] for name in ways}
-            each = reports // ROUNDS
-            for number in range(ROUNDS):
-                bodies = _bodies(servers, each, number * each)
-                for name, (where, process) in ways.items():
-                    print(f"intake: round {number + 1} of {ROUNDS}, {name}", file=sys.stderr)
-                    before, start = _cpu_seconds(process), time.perf_counter()
-                    asyncio.run(_send_all(where, path, context, bodies, connections))
-                    wall[name].append((time.perf_counter() - start) / each)
-                    cpu[name].append((_cpu_seconds(process) - before) / each)
-            memory = {name: _peak_mb(process) for name, (_, process) in ways.items()}
-            wire = asyncio.run(_wire(ways["dpmpc"][0], path, context, _bodies(servers, 2, reports)))
+            ways = {"dpmpc": ours, "bare": ours._replace(port=port, process=bare.pid)}
+            measured = _measure_ways(ways, reports, connections)
+            memory = {name: _peak_mb(way.process) for name, way in ways.items()}
+            wire = asyncio.run(_wire(ours, ours.bodies(2, reports)))
         finally:
             bare.kill()
             bare.wait()
             if bare.stdout is not None:
                 bare.stdout.close()
-        with servers.spool(0) as spool:
-            if len(spool) != each * ROUNDS + 2:
-                raise ProtocolFailure(f"intake: {len(spool)} reports in the spool, {each * ROUNDS + 2} expected")
+        _require_stored(servers, 0, reports // ROUNDS * ROUNDS + 2)
     return {
-        "wall_s": {name: summary(values) for name, values in wall.items()},
-        "cpu_s": {name: summary(values) for name, values in cpu.items()},
-        "cpu_ratio": float(np.median(cpu["bare"]) / np.median(cpu["dpmpc"])),
-        "wall_ratio": float(np.median(wall["bare"]) / np.median(wall["dpmpc"])),
+        **measured,
+        "cpu_ratio": _ratio(measured["cpu_s"], "bare", "dpmpc"),
+        "wall_ratio": _ratio(measured["wall_s"], "bare", "dpmpc"),
         "peak_mb": memory,
         "wire_bytes": wire,
     }
 
 
-def _bodies(servers: Servers, count: int, first: int) -> list[bytes]:
-    """Make reports to a server that gets keys; what the rows say does not matter to it."""
-    client = Client(servers.collection.plan)
-    rows = np.full((count, len(servers.collection.plan.schema)), 5.0)
+def measure_proofs(folder: Path, reports: int, connections: int) -> dict[str, Any]:
+    """Send reports to a server with keys and to the one with words, of a collection with proofs and of one without."""
+    measured: dict[str, Any] = {}
+    with contextlib.ExitStack() as stack:
+        pair = {}
+        for name, proved in (("unproved", False), ("proved", True)):
+            (folder / name).mkdir()
+            servers = Servers.make(folder / name, "--rate", "1000000000", proved=proved, **SECOND_MOMENTS)
+            pair[name] = stack.enter_context(servers)
+        last = len(pair["proved"].collection.servers) - 1
+        for kind, server in ((BY_KEY, 0), (BY_WORDS, last)):
+            for servers in pair.values():
+                servers.start(server)
+            ways = {name: _way(servers, server) for name, servers in pair.items()}
+            found = _measure_ways(ways, reports, connections)
+            for servers in pair.values():
+                servers.stop(server)
+                _require_stored(servers, server, reports // ROUNDS * ROUNDS)
+            measured[kind] = {
+                **found,
+                "bytes": {name: len(way.bodies(1, 0)[0]) for name, way in ways.items()},
+                "cpu_ratio": _ratio(found["cpu_s"], "unproved", "proved"),
+                "wall_ratio": _ratio(found["wall_s"], "unproved", "proved"),
+            }
+    return measured
+
+
+def _way(servers: Servers, server: int) -> Way:
+    """Return how to upload to one of our servers, which runs."""
+    collection = servers.collection
+    return Way(
+        servers.address(server)[1],
+        servers.processes[server].pid,
+        f"party-{server}",
+        f"/v1/collections/{collection.digest.hex()}/reports",
+        pinning_context(collection.servers[server].certificate.encode()),
+        functools.partial(_bodies, collection, server),
+    )
+
+
+def _measure_ways(ways: dict[str, Way], reports: int, connections: int) -> dict[str, Any]:
+    """Send the reports to each way, a part to each in turn; return seconds an upload."""
+    wall: dict[str, list[float]] = {name: [] for name in ways}
+    cpu: dict[str, list[float]] = {name: [] for name in ways}
+    each = reports // ROUNDS
+    for number in range(ROUNDS):
+        for name, way in ways.items():
+            bodies = way.bodies(each, number * each)
+            print(f"intake: round {number + 1} of {ROUNDS}, {name}", file=sys.stderr)
+            before, start = _cpu_seconds(way.process), time.perf_counter()
+            asyncio.run(_send_all(way, bodies, connections))
+            wall[name].append((time.perf_counter() - start) / each)
+            cpu[name].append((_cpu_seconds(way.process) - before) / each)
+    return {
+        "wall_s": {name: summary(values) for name, values in wall.items()},
+        "cpu_s": {name: summary(values) for name, values in cpu.items()},
+    }
+
+
+def _ratio(seconds: dict[str, dict[str, float]], slow: str, fast: str) -> float:
+    return seconds[slow]["median"] / seconds[fast]["median"]
+
+
+def _require_stored(servers: Servers, server: int, expected: int) -> None:
+    with servers.spool(server) as spool:
+        if len(spool) != expected:
+            raise ProtocolFailure(f"intake: {len(spool)} reports in the spool, {expected} expected")
+
+
+def _bodies(collection: Collection, server: int, count: int, first: int) -> list[bytes]:
+    """Make reports to a server; what the rows say does not matter to it."""
+    rows = np.full((count, len(collection.plan.schema)), 5.0)
     ids = [(first + index).to_bytes(16) for index in range(count)]
-    return make_reports(client, servers.collection, rows, ids)[0]
+    return make_reports(Client(collection.plan), collection, rows, ids)[server]
 
 
-async def _send_all(port: int, path: str, context: ssl.SSLContext, bodies: Sequence[bytes], connections: int) -> None:
+async def _send_all(way: Way, bodies: Sequence[bytes], connections: int) -> None:
     left = iter(bodies)
-    await asyncio.gather(*(_connection(port, path, context, left) for _ in range(connections)))
+    await asyncio.gather(*(_connection(way, left) for _ in range(connections)))
 
 
-async def _connection(port: int, path: str, context: ssl.SSLContext, bodies: Iterator[bytes]) -> None:
+async def _connection(way: Way, bodies: Iterator[bytes]) -> None:
     """Send requests one after the other; a client that costs as little as possible."""
-    reader, writer = await asyncio.open_connection(HOST, port, ssl=context, server_hostname="party-0")
+    reader, writer = await asyncio.open_connection(HOST, way.port, ssl=way.context, server_hostname=way.party)
     for body in bodies:
-        writer.write(_request(path, body))
+        writer.write(_request(way.path, body))
         await _answer(reader)
     writer.close()
     await writer.wait_closed()
@@ -144,11 +227,11 @@ async def _answer(reader: asyncio.StreamReader) -> None:
     await reader.readuntil(_ANSWER_END)
 
 
-async def _wire(port: int, path: str, context: ssl.SSLContext, bodies: Sequence[bytes]) -> dict[str, int]:
+async def _wire(way: Way, bodies: Sequence[bytes]) -> dict[str, int]:
     """Count what TLS hands to TCP, in both directions: of the connection, and of its last request."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-    link = context.wrap_bio(incoming, outgoing, server_hostname="party-0")
-    reader, writer = await asyncio.open_connection(HOST, port)
+    link = way.context.wrap_bio(incoming, outgoing, server_hostname=way.party)
+    reader, writer = await asyncio.open_connection(HOST, way.port)
     sent = received = 0
 
     async def pump(step: Callable[[], object]) -> None:
@@ -174,14 +257,14 @@ async def _wire(port: int, path: str, context: ssl.SSLContext, bodies: Sequence[
     connection = sent, received
     for body in bodies:
         before = sent, received
-        request = _request(path, body)
+        request = _request(way.path, body)
         await pump(functools.partial(link.write, request))
         await pump(lambda: link.read(1 << 14))
     writer.close()
     await writer.wait_closed()
     return {
         "body": len(bodies[-1]),
-        "request": len(_request(path, bodies[-1])),
+        "request": len(_request(way.path, bodies[-1])),
         "request_sent": sent - before[0],
         "request_received": received - before[1],
         "connection_sent": connection[0],
@@ -224,7 +307,7 @@ def _serve_bare(identity: Path, port: int) -> None:
 
 def render(content: dict[str, Any]) -> str:
     """Return the Markdown page."""
-    where, wire = content["machine"], content["wire_bytes"]
+    where, wire, proofs = content["machine"], content["wire_bytes"], content["proofs"]
     rows = [
         [
             name,
@@ -251,5 +334,37 @@ def render(content: dict[str, Any]) -> str:
             f"A report to a server that gets keys is {wire['body']} bytes; its HTTP request {wire['request']}, on the "
             f"wire {wire['request_sent']} sent and {wire['request_received']} received with TLS; a connection costs "
             f"{wire['connection_sent']} sent and {wire['connection_received']} received before the first request.",
+            "",
+            "## With proofs",
+            "",
+            f"Second moments of {len(SECOND_MOMENTS['columns'])} columns, {content['reports'] // 2:,} reports to each "
+            "server, by turns to a collection whose clients prove them and to one whose clients do not. Uploads of "
+            f"proved reports should be at least {PROVED_RATIO} of the others.",
+            "",
+            markdown(
+                [
+                    "server gets",
+                    "reports",
+                    "bytes",
+                    "uploads/s",
+                    "CPU µs an upload",
+                    "uploads a CPU second, of unproved",
+                ],
+                [_proofs_row(kind, name, entry) for kind, entry in proofs.items() for name in entry["bytes"]],
+            ),
         ]
     )
+
+
+def _proofs_row(kind: str, name: str, entry: dict[str, Any]) -> list[str]:
+    """Return a line of the table of proved and unproved reports."""
+    reached = entry["cpu_ratio"] >= PROVED_RATIO
+    judged = f"{entry['cpu_ratio']:.2f}" + ("" if reached else " (missed)")
+    return [
+        kind,
+        name,
+        f"{entry['bytes'][name]:,}",
+        f"{1 / entry['wall_s'][name]['median']:,.0f}",
+        f"{1e6 * entry['cpu_s'][name]['median']:.0f}",
+        judged if name == "proved" else "",
+    ]

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +61,7 @@ class Binding:
     def parts_of_keys(self, server: int, ids: Bytes, keys: Bytes) -> Bytes:
         """Return part_j (n, 32) of reports whose share is a key; `ids` and `keys` are (n, 16)."""
         keys = require_bytes_block("keys", keys, (len(ids), KEY_BYTES))
-        return _hashed(np.concatenate([*self._part_heads(server, ids, keys[:, :0], KEY_BYTES), keys], axis=1))
+        return self._parts(server, ids, keys[:, :0], _rows(keys))
 
     def parts_of_words(self, server: int, ids: Bytes, blinds: Bytes, witnesses: Words) -> Bytes:
         """Return part_j (n, 32) of reports whose share is words (n, witness words), with blinds (n, 16)."""
@@ -70,9 +69,8 @@ class Binding:
         if witnesses.dtype != np.uint64 or witnesses.ndim != 2 or len(witnesses) != len(ids):
             found = f"{witnesses.dtype} of shape {witnesses.shape}"
             raise InputError(f"witnesses: {found} given, uint64 with a row for each of {len(ids)} ids expected")
-        length = WORD_BYTES * witnesses.shape[1]
-        head = np.concatenate(self._part_heads(server, ids, blinds, length), axis=1)
-        return _hashed_with(head, witnesses.astype("<u8", copy=False))
+        shares = [np.ascontiguousarray(share).view(np.uint8).data for share in witnesses.astype("<u8", copy=False)]
+        return self._parts(server, ids, blinds, shares)
 
     def seeds(self, ids: Bytes, parts: Bytes) -> Bytes:
         """Return the seeds (n, 32) of the joint randomness from the lists of parts (n, M, 32) of all servers."""
@@ -82,19 +80,27 @@ class Binding:
         frame = (len(ids), parts.shape[1], WORD_BYTES)
         lengths = np.broadcast_to(np.frombuffer(PART_BYTES.to_bytes(8, "little"), np.uint8), frame)
         listed = np.concatenate([lengths, parts], axis=2).reshape(len(ids), parts.shape[1] * (WORD_BYTES + PART_BYTES))
-        return _hashed(np.concatenate([self._heads(Label.PROOF_SEED, ids), listed], axis=1))
+        reports = _rows(require_bytes_block("ids", ids, (len(ids), ID_BYTES)))
+        head = self._head(Label.PROOF_SEED)
+        texts = [head + report + row for report, row in zip(reports, _rows(listed), strict=True)]
+        return _as_digests([hashlib.sha256(text).digest() for text in texts])
 
-    def _part_heads(self, server: int, ids: Bytes, blinds: Bytes, length: int) -> tuple[Bytes, ...]:
-        """Return what is hashed before a share of `length` bytes, in columns."""
+    def _parts(self, server: int, ids: Bytes, blinds: Bytes, shares: Sequence[bytes | memoryview]) -> Bytes:
+        """Return part_j (n, 32), report by report: at a server's door they come one at a time, as bytes."""
         require_whole("server", server, 0, MOST_SERVERS - 1)
+        reports = _rows(require_bytes_block("ids", ids, (len(ids), ID_BYTES)))
+        head = self._head(Label.PROOF_PART)
         middle = (1).to_bytes(8, "little") + bytes([server]) + blinds.shape[1].to_bytes(8, "little")
-        body = _repeated(length.to_bytes(8, "little"), len(ids))
-        return self._heads(Label.PROOF_PART, ids), _repeated(middle, len(ids)), blinds, body
+        digests = []
+        for report, blind, share in zip(reports, _rows(blinds), shares, strict=True):
+            digest = hashlib.sha256(head + report + middle + blind + len(share).to_bytes(8, "little"))
+            digest.update(share)
+            digests.append(digest.digest())
+        return _as_digests(digests)
 
-    def _heads(self, label: Label, ids: Bytes) -> Bytes:
-        ids = require_bytes_block("ids", ids, (len(ids), ID_BYTES))
-        head = framed(label, self.collection) + ID_BYTES.to_bytes(8, "little")
-        return np.concatenate([_repeated(head, len(ids)), ids], axis=1)
+    def _head(self, label: Label) -> bytes:
+        """Return what is hashed before the id of a report."""
+        return framed(label, self.collection) + ID_BYTES.to_bytes(8, "little")
 
 
 def joint_randomness(circuit: Circuit, seeds: Bytes) -> Words:
@@ -130,24 +136,10 @@ def elements_among(words: Words) -> Words:
     return low[low < P]
 
 
-def _repeated(text: bytes, count: int) -> Bytes:
-    return np.broadcast_to(np.frombuffer(text, np.uint8), (count, len(text)))
-
-
-def _hashed(texts: Bytes) -> Bytes:
-    """Return SHA-256 (n, 32) of each row."""
-    length, packed = texts.shape[1], texts.tobytes()
-    return _as_digests([hashlib.sha256(packed[at : at + length]).digest() for at in range(0, len(packed), length)])
-
-
-def _hashed_with(heads: Bytes, bodies: NDArray[Any]) -> Bytes:
-    """Return SHA-256 (n, 32) of each head and its body, which may be long and is not copied."""
-    digests = []
-    for head, body in zip(heads, bodies, strict=True):
-        digest = hashlib.sha256(head)
-        digest.update(np.ascontiguousarray(body).data)
-        digests.append(digest.digest())
-    return _as_digests(digests)
+def _rows(block: Bytes) -> list[bytes]:
+    """Return the rows of a block of bytes."""
+    length, packed = block.shape[1], block.tobytes()
+    return [packed[length * row : length * (row + 1)] for row in range(len(block))]
 
 
 def _as_digests(digests: Sequence[bytes]) -> Bytes:

@@ -21,7 +21,7 @@ from bench.secure_sketching import (
     unopened,
 )
 from bench.secure_sketching.runtime_tables import Setting
-from bench.system import clients, dense, end_to_end, kernels, projections, scale
+from bench.system import clients, dense, end_to_end, intake, kernels, projections, scale
 from dpmpc.errors import InputError
 from dpmpc.planning.cost import Prices
 from dpmpc.sharing import open_share
@@ -193,9 +193,11 @@ def test_projections_of_real_numbers_agree(capsys):
 def test_peers_of_the_kernel_agree_with_it(balanced):
     setting = kernels.Setting(700, 3, 20, 2)
     found = kernels.ways(setting, balanced)
-    for way in set(found) - {"read"}:
+    for way in set(found) - {"read", "touch"}:
         np.testing.assert_array_equal(found[way](), found["ours"](), err_msg=way)
     S, X = OSNAP(20, 700, 2, seed=1, balanced=balanced), kernels.words(700, 3)
+    few = X[np.arange(700) % -(-kernels.TOUCH_WORDS // 3)]
+    np.testing.assert_array_equal(kernels.ways(setting, balanced)["touch"](), S.apply(few))
     found = kernels.headline_ways(S, X, kernels.unsigned_csc(S).tocsr())
     for way in ("scipy csr", "one thread (wall)", "two threads (wall)"):
         np.testing.assert_array_equal(found[way](), S.apply(X), err_msg=way)
@@ -226,12 +228,36 @@ def test_shapes_of_the_kernel_are_judged():
         (2.5, 1.2, 0.7, "missed"),
         (9.0, None, 0.7, "missed"),
     ):
-        seconds = {"ours": 2.0, "scipy csc": 2 * csc, "read": 2 * read} | ({"numba": 2 * numba} if numba else {})
+        seconds = {"ours": 2.0, "scipy csc": 2 * csc, "read": 2 * read, "touch": 1.0}
+        seconds |= {"numba": 2 * numba} if numba else {}
         entry = {**shape, "seconds": {way: {"median": time} for way, time in seconds.items()}}
         row = kernels.grid_row(entry)
         assert row[:6] == ["2,000,000", "10", "1,000", "4", "2000.0", f"{csc:.2f}"]
-        assert row[-1] == met
+        assert row[-2:] == ["0.50", met]
         assert f": {int(met != 'missed')} of 1." in "\n".join(kernels.render_grid([entry]))
+
+
+@pytest.mark.parametrize(("ratio", "told"), [(0.81, "| 0.81 |"), (0.79, "| 0.79 (missed) |")])
+def test_uploads_with_proofs_are_judged(ratio, told):
+    seconds = {name: {"median": 1e-3} for name in ("bare", "dpmpc", "proved", "unproved")}
+    entry = {"cpu_s": seconds, "wall_s": seconds, "bytes": {"unproved": 48, "proved": 144}, "cpu_ratio": ratio}
+    content = {
+        "machine": harness.machine(),
+        "reports": 100,
+        "connections": 2,
+        "cpu_s": seconds,
+        "wall_s": seconds,
+        "cpu_ratio": 0.5,
+        "wall_ratio": 0.5,
+        "peak_mb": seconds.fromkeys(seconds, 1.0),
+        "wire_bytes": dict.fromkeys(
+            ("body", "request", "request_sent", "request_received", "connection_sent", "connection_received"), 1
+        ),
+        "proofs": {intake.BY_KEY: entry, intake.BY_WORDS: entry},
+    }
+    lines = intake.render(content).splitlines()
+    assert "| keys | unproved | 48 | 1,000 | 1000 |  |" in lines
+    assert f"| words | proved | 144 | 1,000 | 1000 {told}" in lines
 
 
 def test_coverage_is_measured_and_told():

@@ -247,7 +247,11 @@ def test_stored_entries_give_the_same_sums(instruction_set, kind, copies):
     stored = kernel.Stored(S._matrix, 1500)
     assert stored.scatter(kind, X, Y)
     np.testing.assert_array_equal(Y, S.apply(X.reshape(1500, -1, 3), ring=kind))
-    for shape, sums in (((1499, 3), Y), ((1500, 2), Y), ((1500, 3), Y[:29])):
+    for few in (1, 700):
+        again, repeated = np.zeros_like(Y), X[np.arange(1500) % few]
+        assert stored.scatter(kind, X[:few], again)
+        np.testing.assert_array_equal(again, S.apply(repeated.reshape(1500, -1, 3), ring=kind))
+    for shape, sums in (((1501, 3), Y), ((0, 3), Y), ((1500, 2), Y), ((1500, 3), Y[:29])):
         with pytest.raises(ValueError, match="X and Y"):
             stored.scatter(kind, np.zeros(shape, np.uint64), sums)
 
