@@ -34,6 +34,7 @@ def test_no_block_is_overlooked(page):
     )
 
 
+@pytest.mark.timeout(900)  # several programs one after the other, each of them bounded
 @pytest.mark.parametrize("page", pages_with_code(), ids=name)
 def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

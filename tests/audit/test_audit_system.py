@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from dpmpc.audit import ATTACKS, MECHANISMS, SUBJECTS, AuditedMechanism, AuditResult, Sums, audit
+from dpmpc.audit import ATTACKS, MECHANISMS, SUBJECTS, AuditedMechanism, AuditResult, Sums, audit, system
 from dpmpc.audit.lost import missing_in_each_row, worst_lost
 from dpmpc.audit.registry import CORNERS, NAMES
 from dpmpc.audit.sums import claim_of, distance_of
@@ -21,7 +21,7 @@ from dpmpc.bounds import Schema
 from dpmpc.cli.main import main
 from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.releasing import ReleasingServer
-from dpmpc.errors import InputError
+from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import Noise
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.privacy import IndependentRowNoise, TrustModel, epsilon_of_mu
@@ -267,6 +267,21 @@ def test_what_is_refused_promises_nothing():
     assert "epsilon: -1" in refused.note
     found = audit("refused", refused, 1000, 0.1, Stream.from_seed(1))
     assert (found.refuted, found.releases, found.by_noise) == ((), 0, None)
+
+
+@pytest.mark.parametrize(("unlucky", "promised"), [(4, True), (5, False)])
+def test_a_collection_without_a_matrix_that_is_good_enough_is_designed_again(monkeypatch, unlucky, promised):
+    refusals, original = [GuaranteeError("too little noise")] * unlucky, system.trial_collection
+
+    def trial_collection(*arguments, **options):
+        if refusals:
+            raise refusals.pop()
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(system, "trial_collection", trial_collection)
+    subject = surrounded(SCHEMA, CORNERS, minimum_batch=24, people=None, epsilon=1.0, delta=1e-5, noise_by="servers")
+    assert isinstance(subject, Unpromised) is not promised
+    assert refusals == []
 
 
 def fresh_noise_in_each_run(monkeypatch):

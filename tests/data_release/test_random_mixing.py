@@ -382,7 +382,7 @@ def test_parties_on_machines_of_their_own(command_files, capsys, unused_ports):
         for party in range(3)
     ]
     for process in started:
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=150)
         assert process.returncode == 0
         assert b"MixedRelease of 60 subjects by 3 parties" in output
     public = [(command_files / f"public{party}").read_bytes() for party in range(3)]
@@ -392,7 +392,7 @@ def test_parties_on_machines_of_their_own(command_files, capsys, unused_ports):
         subprocess.Popen([sys.executable, "-m", "dpmpc", *party_command(command_files, party, out=f"again{party}")])
         for party in range(3)
     ]
-    assert [process.wait(timeout=60) for process in started] == [0, 0, 0]
+    assert [process.wait(timeout=150) for process in started] == [0, 0, 0]
     assert (command_files / "again1").read_bytes() == public[0], "the same bytes: no noise was drawn again"
 
     (prepared / "party-1" / "spent").touch()
@@ -425,7 +425,7 @@ def test_a_party_that_is_asked_to_end_leaves_no_process(command_files, unused_po
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         wait_for(lambda: listens(unused_ports[1]), "the party's listener")
         process.terminate()
-        _, told = process.communicate(timeout=60)
+        _, told = process.communicate(timeout=150)
     assert process.returncode == 3
     assert "PartyMissing: party 0, party 2 had not come up" in told
     with pytest.raises(ConnectionRefusedError):

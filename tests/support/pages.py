@@ -22,7 +22,7 @@ import numpy as np
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 KINDS = {"python", "sh", "toml", "text"}
-SECONDS = 60
+SECONDS = 200
 _BLOCK = re.compile(r"(?:<!-- ([^\n]*) -->\n)?^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
