@@ -38,7 +38,7 @@ from dpmpc.proving import ProvedShares
 from dpmpc.proving.joint import ID_BYTES
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
-from dpmpc.server import require_dealt, simulation_keys
+from dpmpc.server import require_own_noise, simulation_keys
 from dpmpc.sharing import FileShare, Share, save_share
 from dpmpc.task import Task
 
@@ -396,8 +396,8 @@ def write_folders(
 
 
 def _told(task: Task, stream: Stream | None, threads: int, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return what every party's program is told; these programs deal no noise, and a task that needs it is refused."""
-    require_dealt(task, None)
+    """Return what every party's program is told. A task whose noise has to be dealt is refused."""
+    require_own_noise(task)
     keys = [key and key.hex() for key in simulation_keys(task, stream)]
     return {"task": task.to_dict(), "threads": threads, "simulation_keys": keys, **(arguments or {})}
 

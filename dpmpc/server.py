@@ -139,6 +139,21 @@ def require_dealt(task: Task, dealt: Words | None) -> Words | None:
     return task.encoding.ring.require_canonical(dealt, "dealt")
 
 
+def require_own_noise(task: Task) -> None:
+    """Refuse a task whose servers deal noise among one another: only those of a collection do.
+
+    Raises
+    ------
+    InputError
+        If so.
+    """
+    if task.noise_is_dealt:
+        raise InputError(
+            "sharing: 'shamir' given with proofs, 'additive' expected in a run without a collection: servers deal "
+            "noise to Shamir shares in a collection only (dpmpc collection --proved --sharing shamir)"
+        )
+
+
 def draw_dealt(task: Task, stream: Stream, *, threads: int = 1) -> NDArray[np.int64]:
     """Draw the noise (k, width) that one server deals, which ends at `Task.noise_bound`."""
     noise: NDArray[np.int64] = task.noise.sample((task.sketch.rows, task.width), stream=stream, threads=threads)

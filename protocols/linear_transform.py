@@ -45,7 +45,7 @@ from dpmpc.network.party import Party
 from dpmpc.network.settings import SETTINGS_FILE, PartySettings
 from dpmpc.networked import REFUSED, RELEASE_FILE, run, share_file
 from dpmpc.release import Release
-from dpmpc.server import require_dealt, transform
+from dpmpc.server import require_own_noise, transform
 from dpmpc.sharing import Share, open_share
 from dpmpc.task import Task
 from dpmpc.untrusted import ReadError, read_json
@@ -124,7 +124,7 @@ def _agreed_task(settings: PartySettings) -> Task:
         )
     if not task.simulation and any(key is not None for key in _simulation_keys(settings)):
         raise SimulationOnly("simulation_keys: some given, but the task does not say that it is a simulation")
-    require_dealt(task, None)
+    require_own_noise(task)
     return task.verify()
 
 

@@ -18,7 +18,7 @@ import math
 
 from dpmpc.arguments import require_finite
 from dpmpc.errors import InputError
-from dpmpc.proving import Circuit
+from dpmpc.proving import Circuit, ProvedNoise
 from dpmpc.proving.joint import BLIND_BYTES, PART_BYTES
 from dpmpc.randomness import KEY_BYTES
 from dpmpc.task import Task
@@ -97,7 +97,10 @@ class Workload:
     seeded : bool
         Whether all servers but one get 16-byte keys for shares.
     proof : Circuit, optional
-        What clients prove; each server then gets the hashes of all shares, too, and the last one the proof.
+        What clients prove; each server then gets the hashes of all shares, too, and the last one the proof. With Shamir
+        shares all servers get words, and so the proof.
+    noise : ProvedNoise, optional
+        What servers prove of noise that they deal among one another.
     """
 
     clients: int
@@ -108,6 +111,7 @@ class Workload:
     servers: int
     seeded: bool = True
     proof: Circuit | None = None
+    noise: ProvedNoise | None = None
 
     @classmethod
     def of(cls, task: Task) -> Workload:
@@ -119,6 +123,7 @@ class Workload:
             servers=task.trust.servers,
             seeded=task.sharing == "additive",
             proof=None if task.proofs is None else task.proofs.circuit,
+            noise=task.dealt_noise if task.noise_is_dealt else None,
         )
 
     @property
@@ -131,16 +136,26 @@ class Workload:
     @property
     def other_bytes(self) -> int:
         """Bytes of a client's share at each of the servers but the last."""
-        if self.proof is not None:
-            return KEY_BYTES + PART_BYTES * self.servers
-        return KEY_BYTES if self.seeded else self.share_bytes
+        if not self.seeded:
+            return self.share_bytes
+        return KEY_BYTES + (0 if self.proof is None else PART_BYTES * self.servers)
+
+    @property
+    def peer_bytes(self) -> int:
+        """Bytes that a server sends to each other one to check the proofs of all reports, and to deal noise."""
+        if self.proof is None:
+            return 0
+        to_each = self.clients * self.proof.message_bytes
+        if self.noise is not None:
+            circuit = self.noise.circuit
+            dealt = BLIND_BYTES + PART_BYTES * self.servers + WORD_BYTES * circuit.words
+            to_each += self.noise.blocks * (dealt + self.servers * circuit.message_bytes)
+        return to_each
 
     @property
     def verification_bytes(self) -> int:
-        """Bytes that all servers send one another to check the proofs of all reports."""
-        if self.proof is None:
-            return 0
-        return self.clients * self.servers * (self.servers - 1) * self.proof.message_bytes
+        """Bytes that all servers send one another to check the proofs of all reports, and to deal noise."""
+        return self.servers * (self.servers - 1) * self.peer_bytes
 
 
 @dataclasses.dataclass(frozen=True)

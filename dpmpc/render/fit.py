@@ -98,7 +98,7 @@ def byte_fields(task: Task) -> dict[str, int]:
     """Return bytes of payload, without framing; of additive shares all but the last are keys."""
     work = Workload.of(task)
     share, other = work.share_bytes, work.other_bytes
-    checked = {} if work.proof is None else {"server_to_other_server": work.proof.message_bytes * task.clients}
+    checked = {} if work.proof is None else {"server_to_other_server": work.peer_bytes}
     return {
         "copies": task.copies,
         "client_to_last_server": share,

@@ -16,8 +16,8 @@ from dpmpc.proving import Verdicts
 from dpmpc.sharing import ShamirSharing
 from support.hostile import shamir_servers
 from support.hostile.servers import meddle
-from support.release_processes import COUNT
-from support.shamir_collections import converse, dying, kept_noise, no_noise, released, rows_of_clients, states
+from support.release_processes import COUNT, filled
+from support.shamir_collections import SHAMIR, converse, dying, kept_noise, no_noise, released, rows_of_clients, states
 
 
 def test_the_manifest_names_what_was_dealt(deployed, silent, monkeypatch):
@@ -58,6 +58,28 @@ def test_the_noise_is_there_and_of_the_variance_that_is_stated(deployed, monkeyp
     assert len({noise.tobytes() for noise in drawn}) == 3
     away = np.abs(release.sums[0] - expected) * release.task.units
     assert 0 < away.max() < 8 * release.noise_variance[0] ** 0.5
+
+
+def test_noise_of_a_sketch_in_several_blocks_and_frames(tmp_path, monkeypatch):
+    """80 cells are two blocks of each dealer, here sent in frames of one block."""
+    drawn, original = [], noise_dealing.draw_dealt
+
+    def noted(task, stream, threads=1):
+        drawn.append(original(task, stream, threads=threads))
+        return drawn[-1]
+
+    monkeypatch.setattr(noise_dealing, "draw_dealt", noted)
+    monkeypatch.setattr(noise_dealing, "WORDS_IN_A_FRAME", 1)
+    options = {**SHAMIR, "sketch": "osnap", "rows": 40, "sparsity": 2}
+    deployment = filled(tmp_path / "trial", 3, **options)
+    results = converse(deployment)
+    assert not [result for result in results.values() if isinstance(result, Exception)], results
+    release = verify(deployment.out(0), deployment.collection).release
+    assert release.task.dealt_noise.blocks == 2
+    order = sorted(range(COUNT), key=lambda index: deployment.ids[index])
+    encoded = Client(deployment.collection.plan).encode(rows_of_clients()[order])
+    expected = release.task.sketch.to_csc().astype(np.int64) @ encoded
+    np.testing.assert_array_equal(release.sums - expected, sum(drawn))
 
 
 # Servers that lie about noise

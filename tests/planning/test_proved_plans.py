@@ -122,6 +122,17 @@ def test_bytes_are_those_of_the_records():
     assert Workload.of(plan(sketch="sum", proved=False)).verification_bytes == 0
 
 
+def test_with_shamir_shares_all_servers_keep_words_and_noise_is_dealt():
+    task = plan(sketch="sum", sharing="shamir", corrupt_servers=1)
+    work, circuit, noise = Workload.of(task), task.proofs.circuit, task.dealt_noise
+    servers = task.trust.servers
+    assert work.other_bytes == work.share_bytes == 16 + 32 * servers + 8 * circuit.words
+    dealt = 16 + 32 * servers + 8 * noise.circuit.words
+    to_each = CLIENTS * circuit.message_bytes + noise.blocks * (dealt + servers * noise.circuit.message_bytes)
+    assert work.peer_bytes == to_each
+    assert work.verification_bytes == servers * (servers - 1) * to_each
+
+
 def test_the_check_of_proofs_takes_a_servers_time():
     """Nine or ten microseconds for a report of ten columns at each server, as the bench measures."""
     spec = {"noise_by": "servers", "servers": 3, "sketch": "sum", "radius": 1.0}

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from dpmpc import privacy, simulation
+from dpmpc import networked, privacy, simulation
 from dpmpc.audit.views import exact_epsilon
 from dpmpc.bounds import Schema
 from dpmpc.errors import GuaranteeError, InputError
@@ -230,3 +230,8 @@ def test_the_claim_is_what_the_noise_of_honest_dealers_gives(servers):
     found = exact_epsilon(task, np.arange(12), task.sensitivity.l2)
     assert found is not None
     assert 0.99 * task.guarantee.achieved_epsilon < found <= task.guarantee.achieved_epsilon
+
+
+def test_a_run_without_a_collection_is_refused_before_anything_is_started():
+    with pytest.raises(InputError, match="'additive' expected in a run without a collection"):
+        networked.run(plan(), np.zeros((500, 3)), stream=Stream.from_seed(1))
