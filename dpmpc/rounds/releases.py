@@ -12,11 +12,12 @@ protection of clients whose reports of one round are opened twice.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import msgspec
 
+from dpmpc.bounds import Schema
 from dpmpc.contributions import Contribution
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.planning import design
@@ -70,6 +71,11 @@ class Releases:
         self.made: list[Release] = []
 
     @property
+    def schema(self) -> Schema:
+        """Columns and public bounds, the target last."""
+        return self._spec.schema
+
+    @property
     def clients(self) -> int:
         """Number of clients, n."""
         return self._spec.clients
@@ -104,7 +110,7 @@ class Releases:
             If all releases together would exceed the budget; then it is not made.
         """
         task = self.task(share, contribution)
-        self._require_within_budget([*(release.task for release in self.made), task])
+        self.require_within_budget(task)
         release = self._ask(task)
         if release.task.digest != task.digest:
             raise InputError("ask: the release of another task given, that of the task that was asked for expected")
@@ -114,7 +120,16 @@ class Releases:
     @property
     def guarantee(self) -> Guarantee:
         """What all releases so far promise together."""
-        tasks = [release.task for release in self.made]
+        return self.promise([release.task for release in self.made])
+
+    def promise(self, tasks: Sequence[Task]) -> Guarantee:
+        """Return what the releases of these tasks promise together, if they are within the budget.
+
+        Raises
+        ------
+        GuaranteeError
+            If they are not.
+        """
         last = tasks[-1].guarantee
         mu = math.sqrt(math.fsum(float(task.guarantee.mu or 0.0) ** 2 for task in tasks))
         kept = tuple(text for text in last.assumptions if text != ONE_RELEASE)
@@ -133,7 +148,17 @@ class Releases:
             sources=(*last.sources, SOURCE),
         )
 
-    def _require_within_budget(self, tasks: list[Task]) -> float:
+    def require_within_budget(self, task: Task) -> None:
+        """Refuse one more release that would exceed the budget.
+
+        Raises
+        ------
+        GuaranteeError
+            If all releases together would.
+        """
+        self._require_within_budget([*(release.task for release in self.made), task])
+
+    def _require_within_budget(self, tasks: Sequence[Task]) -> float:
         """Return the epsilon of the tasks together, or refuse it."""
         budget = self._spec.budget
         epsilon = composed_epsilon([Cost.of(task.guarantee) for task in tasks], budget.delta)
