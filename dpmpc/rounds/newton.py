@@ -136,7 +136,7 @@ def fit_in_rounds(model: RoundModel, releases: Releases, rounds: int | str = AUT
     if error > HOPELESS or 2 * step.raised > side or step.cut:
         return _nothing(whitened, releases, _why(error, step, side))
     back = matrix.T
-    known = None if step.raised else back @ _covariance(step, releases.clients) @ back.T
+    known = None if step.raised else back @ _covariance(step, releases.made[-1].clients) @ back.T
     return RoundsFit(
         coefficients=back @ theta,
         covariance=known,

@@ -37,15 +37,15 @@ class SavedReleases(Releases):
     def __init__(self, releases: Sequence[Release], epsilon: float):
         if not releases:
             raise InputError("releases: none given, second moments and at least one round expected")
-        first = releases[0].task
+        first, clients = releases[0].task, [release.clients for release in releases]
         spec = ReleaseSpec(
             schema=first.schema,
-            clients=first.clients,
+            clients=max(clients),
             budget=Budget(epsilon, first.delta),
             trust=first.trust,
             mechanism=Mechanism(noise_by=first.noising.by, sharing=first.sharing),
         )
-        super().__init__(spec, self._refuse)
+        super().__init__(spec, self._refuse, present=lambda number: clients[number])
         self._saved = list(releases)
 
     def make(self, share: float, contribution: Contribution | None = None) -> Release:

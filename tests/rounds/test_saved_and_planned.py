@@ -77,7 +77,7 @@ def test_other_releases_are_refused(fit):
     with pytest.raises(InputError, match="another share of the budget"):
         fit_in_rounds(LogisticModel(), SavedReleases(fit.releases, epsilon=0.5), 2)
     other = fit_in_rounds(LogisticModel(), releases(rows_of(10_000)), 2).releases
-    with pytest.raises(InputError, match="number 1 given with another table"):
+    with pytest.raises(InputError, match="number 1 given with another statistic"):
         fit_in_rounds(LogisticModel(), SavedReleases([start, *other[1:]], epsilon=1.0), 2)
 
 
