@@ -47,7 +47,7 @@ def public_arguments(plan: OwnersPlan, *, threads: int = 1) -> dict[str, Any]:
 
 def plan_of(arguments: Mapping[str, Any]) -> OwnersPlan:
     """Read what was agreed on."""
-    return OwnersPlan.from_dict(arguments["plan"])
+    return OwnersPlan.from_dict(arguments.get("plan", {}))
 
 
 def write_source(folder: Path, source: Source) -> None:

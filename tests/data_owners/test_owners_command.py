@@ -15,7 +15,7 @@ from support.html_page import Page
 
 SCHEMA = Schema((Column("age", 18, 90), Column("ill", 0, 1), Column("smoker", 0, 1)))
 BUDGET = ["--epsilon", "3", "--delta", "1e-6"]
-SECONDS = 90
+SECONDS = 110
 
 
 @pytest.fixture
@@ -85,7 +85,11 @@ def test_prepared_owners_on_their_own(files, capsys):
             )
             for number in range(2)
         ]
-        ended = [process.communicate(timeout=SECONDS) for process in processes]
+        try:
+            ended = [process.communicate(timeout=SECONDS) for process in processes]
+        finally:
+            for process in processes:
+                process.kill()
         assert [process.returncode for process in processes] == [0, 0], ended
         results += [json.loads(printed)["result"] for printed, _ in ended]
     assert results.count(results[0]) == 4
