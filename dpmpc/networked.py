@@ -275,6 +275,39 @@ def run_servers(
     return NetworkedRun(**vars(done), release=released[0])
 
 
+class Rounds:
+    """Answers one task after another about the same rows: each by clients, servers and an analyst of its own.
+
+    For what takes several releases, as ``dpmpc.rounds.Releases(spec, Rounds(rows))``. Every round draws fresh noise and
+    fresh shares.
+
+    Parameters
+    ----------
+    rows : ndarray of float64, shape (n, p)
+        One row per client, in the units of the schema.
+    **options
+        See `RunOptions`.
+
+    Attributes
+    ----------
+    runs : list of NetworkedRun
+        So far.
+    """
+
+    def __init__(self, rows: NDArray[np.float64], **options: Unpack[RunOptions]):
+        self._rows = rows
+        self._options = options
+        self.runs: list[NetworkedRun] = []
+
+    def __call__(self, task: Task) -> Release:
+        """Play all the clients of a task, run its servers and its analyst, and return what these opened."""
+        options, number = self._options.copy(), len(self.runs)
+        if tell := self._options.get("on_progress"):
+            options["on_progress"] = lambda stage, fraction: tell(f"sum {number}, {stage}", fraction)
+        self.runs.append(run(task, self._rows, **options))
+        return self.runs[-1].release
+
+
 def run_parties(
     program: str,
     task: Task,

@@ -33,7 +33,7 @@ LAYERS = (
     ("baselines",),
     ("network",),
     ("networked", "mpyc"),
-    ("collection", "coinpress", "mutual_information", "data_release"),
+    ("collection", "coinpress", "mutual_information", "data_release", "data_owners"),
     ("audit",),
     ("render",),
     ("cli",),

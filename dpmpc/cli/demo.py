@@ -6,7 +6,7 @@ import argparse
 import time
 from typing import Any
 
-from dpmpc.cli.fit import MODELS, run_and_fit
+from dpmpc.cli.fit import ONE_RELEASE, run_and_fit
 from dpmpc.cli.options import add_run_options, add_simulation_seed
 from dpmpc.cli.output import print_result
 
@@ -16,7 +16,7 @@ def add_commands(commands: Any) -> None:
     demo = commands.add_parser(
         "demo", help="the main job on a generated population, sketch and sum, three servers over TLS on loopback"
     )
-    demo.add_argument("--model", choices=MODELS, default="ridge", help="what the analyst reads from the release")
+    demo.add_argument("--model", choices=ONE_RELEASE, default="ridge", help="what the analyst reads from the release")
     demo.add_argument("--clients", type=int, default=1_000_000, help="size of the population (default %(default)s)")
     demo.add_argument("--epsilon", type=float, default=1.0, help="of each release (default %(default)g)")
     demo.add_argument("--delta", type=float, default=1e-7, help="of each release (default %(default)g)")

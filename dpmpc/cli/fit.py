@@ -5,16 +5,19 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpmpc.cli.options import add_proved, add_run_options, add_task_options, task_choices
-from dpmpc.cli.output import OUTPUTS, new_directory, print_result, progress, write_outputs
+from dpmpc.cli.options import add_proved, add_run_options, add_task_options, rounds_option, task_choices
+from dpmpc.cli.output import RELEASE_FILE, new_directory, print_result, progress, write_outputs
 from dpmpc.errors import InputError
 
 if TYPE_CHECKING:
     from dpmpc.bounds import Schema
 
-MODELS = ("ridge", "low-rank", "moment")
+ONE_RELEASE = ("ridge", "low-rank", "moment")
+MODELS = (*ONE_RELEASE, "logistic", "poisson")
 
 
 def add_commands(commands: Any) -> None:
@@ -52,8 +55,16 @@ def add_commands(commands: Any) -> None:
 
 
 def _add_model_options(command: argparse.ArgumentParser) -> None:
+    regression = command.add_argument_group("--model ridge, logistic and poisson")
+    regression.add_argument("--target", metavar="COL", help="the column to predict; required")
+    regression.add_argument(
+        "--rounds",
+        type=rounds_option,
+        metavar="R",
+        help="logistic and poisson: sums of scores after the first sum, 1 to 4, or auto (default): two, three where "
+        "the first step was long and for counts; ridge: 1 (default), or 2 for one more sum; all within one budget",
+    )
     ridge = command.add_argument_group("--model ridge")
-    ridge.add_argument("--target", metavar="COL", help="the column to predict; required")
     ridge.add_argument(
         "--alpha", type=_penalty, help="penalty in normalised units (default 1); auto chooses it from the release"
     )
@@ -80,7 +91,8 @@ def _penalty(text: str) -> float | str:
 
 def _fit(options: argparse.Namespace) -> None:
     from dpmpc.bounds import Schema, schema, warn_of_bounds
-    from dpmpc.cli.fit_models import fit_model_of
+    from dpmpc.cli.fit_choice import fit_model_of
+    from dpmpc.cli.fit_rounds import RoundsFitModel
     from dpmpc.planning import ReleaseSpec, design
     from dpmpc.tables import read_table
 
@@ -97,13 +109,68 @@ def _fit(options: argparse.Namespace) -> None:
     public = schema(given, table.names)
     warn_of_bounds(public, table.values)
     choices = analysis.choices({**task_choices(options), "proved": options.proved}, public)
+    if isinstance(analysis, RoundsFitModel):
+        table, public = analysis.arrange(table, public, given)
+        _fit_in_rounds(analysis, table, public, options, choices, began=began, out=out)
+        return
     task = design(ReleaseSpec.of(public, len(table), options.epsilon, options.delta, **choices))
     networked, fields, parts = run_and_fit(task, table, options, analysis, began=began, compare=options.compare)
+    releases = {RELEASE_FILE: networked.release}
+    hand_out(options, out, fields, parts, releases, lambda: _page(networked, fields, analysis, options))
+
+
+def _fit_in_rounds(
+    analysis: Any,
+    table: Any,
+    public: Any,
+    options: argparse.Namespace,
+    choices: dict[str, Any],
+    *,
+    began: float,
+    out: Path | None,
+) -> None:
+    """Have all sums of a model in rounds released, fit them, and say what was found."""
+    from dpmpc.cli.fit_rounds import run_in_rounds
+    from dpmpc.render import rounds as report
+    from dpmpc.render.page import Analysed, command_line
+    from dpmpc.render.rounds_page import rounds_page
+
+    done = run_in_rounds(analysis, table, public, options, choices)
+    findings = analysis.judge(table, {})
+    wall_s = time.perf_counter() - began
+    result = {**findings.result, "not_private": findings.not_private}
+    fields = report.rounds_fields(done, analysis.name, result, features=analysis.features(table), wall_s=wall_s)
+    shown = [*findings.parts, *(findings.compared if options.compare else [])]
+    releases = {report.release_file(number): release for number, release in enumerate(done.releases)}
+
+    def page() -> str:
+        return rounds_page(
+            done.releases,
+            done.guarantee,
+            Analysed(analysis.name, analysis.arguments()["model"], result),
+            files=list(releases),
+            timing=report.rounds_timing(done, wall_s=wall_s),
+            command=command_line(options.arguments, [options.data, options.bounds, options.out]),
+        )
+
+    hand_out(options, out, fields, report.rounds_parts(done, shown, wall_s=wall_s), releases, page)
+
+
+def hand_out(
+    options: argparse.Namespace,
+    out: Path | None,
+    fields: dict[str, Any],
+    parts: list[Any],
+    releases: dict[str, Any],
+    page: Callable[[], str],
+) -> None:
+    """Write what belongs in the directory, if there is one, and print the result."""
+    written = []
     if out is not None:
-        write_outputs(out, fields, parts, networked.release, _page(networked, fields, analysis, options))
+        written = write_outputs(out, fields, parts, releases, page())
     print_result(fields if options.json else parts)
-    if out is not None:
-        print(f"written: {', '.join(str(out / name) for name in OUTPUTS)}", file=sys.stderr)
+    if written:
+        print(f"written: {', '.join(map(str, written))}", file=sys.stderr)
 
 
 def _filling(options: argparse.Namespace, given: Schema | None) -> float | dict[str, float] | None:

@@ -104,7 +104,7 @@ class RidgeFitModel(FitModel):
 
     name = "ridge"
     program = "dpmpc.protocols.ridge_regression"
-    options = ("target", "alpha", "no_intercept")
+    options = ("target", "alpha", "no_intercept", "rounds")
     estimator: RidgeRegression
 
     def __init__(self, estimator: RidgeRegression, target: str, truth: NDArray[np.float64] | None = None):
@@ -151,13 +151,14 @@ class RidgeFitModel(FitModel):
     def judge(self, table: Table, answer: dict[str, Any]) -> Findings:
         """Compare coefficients and phi with the optimum and with the trivial predictor."""
         fitted = self.estimator
+        fitted.warn_of_probabilities(table.column(self.target))
         compared = fitted.compare(table.values)
         found = None if isinstance(fitted.release_, GramRelease) else fitted.inference(LEVEL)
         result = {**answer, **({} if found is None else inference_fields(found))}
         not_private = {
             "approximation_factor": compared.approximation_factor,
             "trivial_factor": compared.trivial_factor,
-            **_clipped(fitted.release_.task.schema, table),
+            **clipped(fitted.release_.task.schema, table),
         }
         result["approximation_factor"] = compared.approximation_factor  # not private either: readers of 0.1 look here
         private = list(answer["coefficients"].values())
@@ -183,7 +184,9 @@ class RidgeFitModel(FitModel):
                 *([] if found is None else map(escape, Summary.of(self.target, found).notes)),
             ],
             not_private,
-            _compared([values_table("Comparison with the data", fitted.feature_names_, columns)], lines, not_private),
+            compared_parts(
+                [values_table("Comparison with the data", fitted.feature_names_, columns)], lines, not_private
+            ),
         )
 
 
@@ -222,7 +225,7 @@ class LowRankFitModel(FitModel):
         not_private = {
             "psi": fitted.excess_risk(table.values),
             "random_psi": fitted.random_excess_risk(table.values),
-            **_clipped(fitted.release_.task.schema, table),
+            **clipped(fitted.release_.task.schema, table),
         }
         columns: dict[str, Sequence[float]] = {
             f"component {number}": list(row.values()) for number, row in enumerate(answer["components"], 1)
@@ -232,7 +235,7 @@ class LowRankFitModel(FitModel):
             f"a random projection {not_private['random_psi']:.4g}; in normalised units, as the components are"
         ]
         parts = [values_table("Components", fitted.feature_names_, columns)]
-        return Findings(dict(answer), list(parts), not_private, _compared([], lines, not_private))
+        return Findings(dict(answer), list(parts), not_private, compared_parts([], lines, not_private))
 
 
 class MomentFitModel(FitModel):
@@ -282,7 +285,7 @@ class MomentFitModel(FitModel):
         fitted = self.estimator
         not_private = {
             "exact_moment": fitted.exact_moment(table.values),
-            **_clipped(fitted.release_.task.schema, table),
+            **clipped(fitted.release_.task.schema, table),
         }
         what = "sum of f^2 over the items' counts f" if fitted.of == "items" else f"sum of x^{fitted.order}"
         told = (
@@ -290,32 +293,18 @@ class MomentFitModel(FitModel):
             "(standard error)"
         )
         lines = [f"not private: {not_private['exact_moment']:.6g}"]
-        return Findings(dict(answer), [escape(told)], not_private, _compared([], lines, not_private))
+        return Findings(dict(answer), [escape(told)], not_private, compared_parts([], lines, not_private))
 
 
-_ANALYSES = {kind.name: kind for kind in (RidgeFitModel, LowRankFitModel, MomentFitModel)}
-
-
-def fit_model_of(options: argparse.Namespace) -> FitModel:
-    """Make the analysis that `dpmpc fit --model` names; an option of another model is an error."""
-    chosen = _ANALYSES[options.model]
-    for other in _ANALYSES.values():
-        for option in other.options:
-            given = getattr(options, option)
-            if option not in chosen.options and given not in (None, False):
-                raise InputError(f"{option}: {given!r} given, but that is for --model {other.name}, not {chosen.name}")
-    return chosen.of(options)
-
-
-def _compared(
+def compared_parts(
     tables: Sequence[RenderableType], lines: Sequence[str], not_private: dict[str, Any]
 ) -> list[RenderableType]:
     """Return what a person reads of a comparison with the data, which is not private."""
-    clipped = not_private["largest_clipped_fraction"]
-    said = [*lines, f"the public bounds clipped up to {clipped:.2%} of a column's values"] if clipped > 0 else lines
+    share = not_private["largest_clipped_fraction"]
+    said = [*lines, f"the public bounds clipped up to {share:.2%} of a column's values"] if share > 0 else lines
     return ["Not private, for whoever owns the data:", *tables, "\n".join(said)]
 
 
-def _clipped(public: Schema, table: Table) -> dict[str, float]:
+def clipped(public: Schema, table: Table) -> dict[str, float]:
     """Return the largest share of a column's values that the public bounds clipped."""
     return {"largest_clipped_fraction": float(np.max(public.clipped_fraction(table.values)))}

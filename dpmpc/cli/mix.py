@@ -11,17 +11,14 @@ that mind put those of their own authority in their place.
 from __future__ import annotations
 
 import argparse
-import signal
-import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from dpmpc.cli.options import seconds
+from dpmpc.cli.prepared import address_of, expect_party, new_path, prepare_folders, run_party
 from dpmpc.errors import InputError
-from dpmpc.untrusted import printable
 
 if TYPE_CHECKING:
     from dpmpc.bounds import Schema
@@ -32,7 +29,6 @@ KEPT = (
     "this folder has made its release, and others may have it; run again in the same folder, which sends the same "
     "bytes: a new --prepare would spend further budget"
 )
-START_SECONDS = 600.0  # parties are started by hand
 _PLAN = {"method", "epsilon", "delta", "bounds", "rows", "guarantee", "calibration", "names", "date"}
 _PLAN |= {"threads", "deadline"}
 FORMS = {
@@ -108,7 +104,7 @@ def _simulate(options: argparse.Namespace) -> None:
     from dpmpc.data_release.networked import Source, run
     from dpmpc.tables import column_names, read_labels
 
-    out = _new_path("out", options.out)
+    out = new_path("out", options.out)
     bounds = _bounds(options.bounds)
     columns = []
     for path in options.simulate:
@@ -127,11 +123,9 @@ def _simulate(options: argparse.Namespace) -> None:
 def _prepare(options: argparse.Namespace) -> None:
     from dpmpc.bounds import Schema
     from dpmpc.data_release.networked import PROGRAM, allowance
-    from dpmpc.network.identity import Authority
-    from dpmpc.network.settings import PartySettings, digest_of, write_settings
 
-    target = _new_path("prepare", options.prepare)
-    addresses = [_address(text) for text in options.addresses]
+    target = new_path("prepare", options.prepare)
+    addresses = [address_of(text) for text in options.addresses]
     if len(options.bounds) != len(addresses):
         raise InputError(
             f"bounds: {len(options.bounds)} files given, one for each of {len(addresses)} parties expected"
@@ -139,25 +133,8 @@ def _prepare(options: argparse.Namespace) -> None:
     columns = [Schema.from_toml(path).names for path in options.bounds]
     names = [f"party {number}" for number in range(len(addresses))]
     arguments = _agreement(options, columns, options.subjects, _bounds(options.bounds), names)
-    authority = Authority()
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as temporary:
-        partial = Path(temporary) / "prepared"
-        for number in range(len(addresses)):
-            settings = PartySettings(
-                party=number,
-                servers=len(addresses),
-                addresses=addresses,
-                program=PROGRAM,
-                arguments=arguments,
-                task=digest_of(PROGRAM, arguments),
-                deadline=options.deadline + allowance(_task_of(arguments)),
-                connect_deadline=START_SECONDS,
-            )
-            folder = partial / f"party-{number}"
-            folder.mkdir(mode=0o700, parents=True)
-            authority.issue(folder, number)
-            write_settings(folder, settings)
-        partial.rename(target)
+    deadline = options.deadline + allowance(_task_of(arguments))
+    prepare_folders(target, "party", PROGRAM, arguments, addresses, deadline=deadline)
     print(f"{target}: a folder for each of {len(addresses)} parties; send each its own by a private channel")
     print(_task_of(arguments).guarantee)
 
@@ -166,26 +143,14 @@ def _party(options: argparse.Namespace) -> None:
     from dpmpc.data_release import MixedRelease
     from dpmpc.data_release.networked import PROGRAM, RELEASE_FILE, Source, write_source
     from dpmpc.data_release.record import OWN_FILE, refuse_spent
-    from dpmpc.network.launch import Ending, root_cause
-    from dpmpc.network.settings import LOG_FILE, OUTCOME_FILE, read_outcome, read_settings
     from dpmpc.tables import column_names, position_of
 
-    out, folder = _new_path("out", options.out), Path(options.folder)
-    settings = read_settings(folder)
-    if (settings.party, settings.program) != (options.party, PROGRAM):
-        raise InputError(
-            f"folder: {options.folder!r} given, of party {settings.party} of {printable(settings.program, 100)}, one "
-            f"of party {options.party} of {PROGRAM} expected"
-        )
+    out, folder = new_path("out", options.out), Path(options.folder)
+    expect_party(folder, options.party, PROGRAM)
     refuse_spent(folder)
     position_of(options.key, column_names(options.data), "key")  # before the others are waited for
     write_source(folder, Source(str(Path(options.data).resolve()), options.key))
-    (folder / OUTCOME_FILE).unlink(missing_ok=True)
-    with open(folder / LOG_FILE, "wb") as log:  # a process of its own: MPyC takes over argument list and event loop
-        command = [sys.executable, "-P", "-m", "dpmpc.network.party", str(folder)]
-        status = _run_to_its_end(command, log)
-    ending = Ending(options.party, status, read_outcome(folder), last_words=f"see {folder / LOG_FILE}")
-    error = root_cause([ending])
+    error = run_party(folder, options.party)[1]
     if error is not None:
         if (folder / OWN_FILE).exists():
             print(f"dpmpc mix: {KEPT}", file=sys.stderr)
@@ -193,19 +158,6 @@ def _party(options: argparse.Namespace) -> None:
     release = MixedRelease.load(folder / RELEASE_FILE)
     _save(out, release)
     _tell(options, release)
-
-
-def _run_to_its_end(command: Sequence[str], log: IO[bytes]) -> int:
-    """Run a process and return its status; who ends us ends it too, and is told how far it had come."""
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log) as child:
-        before = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
-        try:
-            return child.wait()
-        except BaseException:
-            child.kill()
-            raise
-        finally:
-            signal.signal(signal.SIGTERM, before)
 
 
 def _agreement(
@@ -260,23 +212,6 @@ def _bounds(paths: Sequence[str] | None) -> Schema | None:
     if len({schema.outside for schema in schemas}) > 1:
         raise InputError("bounds: files that clip and files that refuse given, the same 'outside' expected in all")
     return Schema(tuple(column for schema in schemas for column in schema.columns), schemas[0].outside)
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-        raise InputError(f"addresses: {text!r} given, HOST:PORT expected")
-    return host, int(port)
-
-
-def _new_path(name: str, text: str) -> Path:
-    """Return a path where nothing is yet, or refuse: results are never mixed or overwritten."""
-    path = Path(text).absolute()
-    if path.exists():
-        raise InputError(f"{name}: {text!r} exists already, a new name expected")
-    if not path.parent.is_dir():
-        raise InputError(f"{name}: {text!r} given, but {str(path.parent)!r} is not a directory")
-    return path
 
 
 def _save(out: Path, release: MixedRelease) -> None:

@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import msgspec
 
+from dpmpc.errors import InputError
 from dpmpc.specification import flat_choices
 
 SHARE_LIMIT_GB = 4.0
@@ -116,3 +117,32 @@ def add_run_options(command: argparse.ArgumentParser) -> None:
 def task_choices(options: argparse.Namespace) -> dict[str, Any]:
     """Return the keywords of `ReleaseSpec.of` that `add_task_options` has read."""
     return {**release_choices(options), "servers": options.servers, "simulation_seed": options.simulation_seed}
+
+
+#: What a sum has of the options of a release.
+_SUM_ONLY: dict[str, tuple[Any, ...]] = {
+    "sketch": ("auto", "sum"),
+    "rows": (None, 1),
+    "sparsity": (None, 1),
+    "radius": (None,),
+}
+
+
+def sums_only(choices: dict[str, Any]) -> dict[str, Any]:
+    """Return the keywords of `ReleaseSpec.of` of a model in rounds, or refuse what is no sum."""
+    if choices.pop("proved", False):
+        raise InputError("proved: given, but no proof covers the scores of a model in rounds: leave it out")
+    for option, allowed in _SUM_ONLY.items():
+        if choices[option] not in allowed:
+            raise InputError(
+                f"{option}: {choices[option]!r} given, but a model in rounds is read from sums: nothing expected"
+            )
+    return choices
+
+
+def rounds_option(text: str) -> int | str:
+    """Return a number, or "auto"."""
+    try:
+        return text if text == "auto" else int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} given, a number or 'auto' expected") from None

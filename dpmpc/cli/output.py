@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from dpmpc.errors import InputError
 
-#: The files of a result, in the order in which they are to be read.
-OUTPUTS = ("report.html", "report.txt", "result.json", "release.dpmpc")
+#: The files of a result, in the order in which they are to be read; releases come after them.
+OUTPUTS = ("report.html", "report.txt", "result.json")
+RELEASE_FILE = "release.dpmpc"
 Progress = Callable[[str, float], None]
 
 
@@ -25,8 +26,20 @@ def new_directory(path: str) -> Path:
     return out
 
 
-def write_outputs(out: Path, fields: dict[str, Any], parts: list[Any], release: Any, page: str) -> None:
-    """Write everything to a directory beside the wanted one, then rename it."""
+def write_outputs(
+    out: Path, fields: dict[str, Any], parts: list[Any], releases: Mapping[str, Any], page: str
+) -> list[Path]:
+    """Write everything to a directory beside the wanted one, then rename it; return where the files are.
+
+    Parameters
+    ----------
+    out : Path
+        The directory.
+    fields, parts, page : dict, list, str
+        The result for programs, for a person, and as a page.
+    releases : mapping
+        The releases by the names of their files.
+    """
     import tempfile
 
     from rich.console import Console
@@ -34,13 +47,15 @@ def write_outputs(out: Path, fields: dict[str, Any], parts: list[Any], release: 
     with tempfile.TemporaryDirectory(dir=out.absolute().parent, prefix=f".{out.name}.") as folder:
         partial = Path(folder) / "out"
         partial.mkdir()
-        release.save(partial / "release.dpmpc")
+        for name, release in releases.items():
+            release.save(partial / name)
         (partial / "result.json").write_text(json.dumps(fields, indent=1, allow_nan=False) + "\n")
         (partial / "report.html").write_text(page, encoding="utf-8")
         with open(partial / "report.txt", "w", encoding="utf-8") as text:
             console = Console(file=text, width=120)
             _print_parts(console, parts)
         partial.rename(out)
+    return [out / name for name in (*OUTPUTS, *releases)]
 
 
 def print_result(result: dict[str, Any] | list[Any]) -> None:

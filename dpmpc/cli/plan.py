@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dpmpc.cli.options import add_proved, add_task_options, task_choices
+from dpmpc.cli.options import add_proved, add_task_options, rounds_option, sums_only, task_choices
 from dpmpc.cli.output import print_result
 from dpmpc.errors import InputError
 
-PLANNED = ("ridge", "low-rank")
+if TYPE_CHECKING:
+    from dpmpc.bounds import Schema
+
+PLANNED = ("ridge", "low-rank", "logistic", "poisson")
+_OF_ROUNDS = {"mean": ("logistic", "poisson"), "effect": ("logistic", "poisson"), "most": ("poisson",)}
 MOST_COLUMNS = 1 << 20
 
 
@@ -31,6 +35,18 @@ def add_commands(commands: Any) -> None:
         help="assumed R^2 of the best linear model (default 0.5), or share of the variance in the best R directions "
         "(default: halfway from R/P, what any R directions have, to 1)",
     )
+    rounds = plan.add_argument_group("--model logistic, poisson, and ridge with --rounds 2")
+    rounds.add_argument(
+        "--rounds",
+        type=rounds_option,
+        metavar="R",
+        help="as in `dpmpc fit`: sums after the first, 1 to 4 or auto (default); ridge: 1 (default) or 2",
+    )
+    rounds.add_argument("--mean", type=float, help="assumed share of ones (default 0.2) or mean count (default 1)")
+    rounds.add_argument(
+        "--effect", type=float, metavar="SD", help="assumed standard deviation of log odds, or of log rates (default 1)"
+    )
+    rounds.add_argument("--most", type=int, metavar="K", help="poisson: the largest count (default 100)")
     plan.add_argument(
         "--spread",
         type=float,
@@ -69,6 +85,13 @@ def _plan(options: argparse.Namespace) -> None:
         if options.bounds is None
         else Schema.from_toml(options.bounds)
     )
+    for name, models in _OF_ROUNDS.items():
+        if getattr(options, name) is not None and options.model not in models:
+            given = getattr(options, name)
+            raise InputError(f"{name}: {given} given, but that is for --model {' or '.join(models)}")
+    if options.rounds not in (None, 1) or options.model in ("logistic", "poisson"):
+        _plan_rounds(options, schema)
+        return
     metric, explained = _metric(options, len(schema))
     population = Population(options.spread, options.spread, explained)
     plot = None if options.plot is None else _plot_file(options.plot)
@@ -78,6 +101,36 @@ def _plan(options: argparse.Namespace) -> None:
     if plot is not None:
         _draw_plan(plot, task, metric, population)
     print_result(fields if options.json else plan_report.plan_parts(task, fields, metric, population))
+
+
+def _plan_rounds(options: argparse.Namespace, schema: Schema) -> None:
+    """Plan a model that takes several sums."""
+    from dpmpc.planning import ReleaseSpec
+    from dpmpc.planning.scenario import Population
+    from dpmpc.render.plan_rounds import rounds_plan_fields, rounds_plan_parts
+    from dpmpc.rounds import Assumed, outlook
+
+    model, rounds = options.model, "auto" if options.rounds is None else options.rounds
+    for name in ("components", "plot", "prices", "currency", *(("explained",) if model != "ridge" else ())):
+        if getattr(options, name) is not None:
+            raise InputError(f"{name}: {getattr(options, name)!r} given, but a plan of {model} in rounds has no such")
+    if model == "low-rank" or options.proved:
+        given = f"rounds: {rounds!r} given, but --model low-rank" if model == "low-rank" else "proved: given, but a fit"
+        raise InputError(f"{given} has no rounds" if model == "low-rank" else f"{given} in rounds has no proofs")
+    if model == "ridge" and rounds not in (2, "auto"):
+        raise InputError(f"rounds: {rounds!r} given, 1, 2 or 'auto' expected of ridge regression")
+    choices = sums_only(task_choices(options))
+    population = Population(options.spread, options.spread, 0.5 if options.explained is None else options.explained)
+    assumed = Assumed(
+        mean=(0.2 if model == "logistic" else 1.0) if options.mean is None else options.mean,
+        effect=1.0 if options.effect is None else options.effect,
+        most=100 if options.most is None else options.most,
+        population=population,
+    )
+    spec = ReleaseSpec.of(schema, options.clients, options.epsilon, options.delta, **choices)
+    found = outlook(model, spec, "auto" if model == "ridge" else rounds, assumed)
+    fields = rounds_plan_fields(found, assumed, rounds=2 if model == "ridge" else rounds, noise_by=options.noise_by)
+    print_result(fields if options.json else rounds_plan_parts(fields, found, assumed))
 
 
 def _plot_file(text: str) -> Path:

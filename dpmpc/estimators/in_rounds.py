@@ -14,13 +14,14 @@ import dataclasses
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.stats
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_is_fitted
 
 from dpmpc import simulation
 from dpmpc.arguments import documented, require_fraction
@@ -29,7 +30,8 @@ from dpmpc.contributions import sigmoid
 from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.estimators.base import PrivateEstimator, table_of
 from dpmpc.estimators.inference import Inference
-from dpmpc.estimators.scikit import remember_features, rows_like_fitted, warn_in_selection
+from dpmpc.estimators.scikit import name_features, remember_features, rows_like_fitted, warn_in_selection
+from dpmpc.number_tables import NumberTable
 from dpmpc.privacy import Guarantee
 from dpmpc.randomness import stream_for
 from dpmpc.release import Release
@@ -93,17 +95,64 @@ class EstimatorInRounds(Fitted, PrivateEstimator):
         """
         return inference_of(self, require_fraction("level", level))
 
-    def _fit(self, X: Any, table: Table, public: Schema, model: RoundModel) -> None:
-        """Have the rounds made of the table's rows, and take the result."""
-        check_table(table)
-        warn_in_selection()
-        table.require_public_count()
-        releases = releases_of(self.specification(public, len(table)), table, self.threads)
-        fit = fit_in_rounds(model, releases, self.rounds)
+    def fit_rounds(self, releases: Releases) -> Self:
+        """Have the rounds made by whoever answers them, servers that are processes or files, and take the result.
+
+        Parameters
+        ----------
+        releases : Releases
+            Whose columns are the features and, last, the target with the bounds that this model has. Budget, bounds and
+            trust are theirs, and the parameters of this estimator that name others are not used.
+        """
+        return self._take_rounds(releases)
+
+    def _take_rounds(self, releases: Releases) -> Self:
+        public = releases.schema
+        fit = fit_in_rounds(self.round_model(public.columns[-1]), releases, self.rounds)
         take(self, fit, public, features_in_units(public))
         if fit.verdict is not None:
             self.intercept_ = self._intercept_of_mean(fit.mean)
+        name_features(self, self.feature_names_)
+        return self
+
+    def _fit(self, X: Any, table: Table, target: Column) -> None:
+        """Have the rounds made of the table's rows in this process, and take the result."""
+        features = schema(self.bounds, table.names[:-1])
+        public = Schema((*features.columns, target), features.outside)
+        self.round_model(target)
+        check_table(table)
+        warn_in_selection()
+        table.require_public_count()
+        self._take_rounds(releases_of(self.specification(public, len(table)), table, self.threads))
         remember_features(self, X)
+
+    def round_model(self, target: Column) -> RoundModel:
+        """Return what is iterated, for a target with these bounds, or refuse them."""
+        raise NotImplementedError
+
+    def _ratios(self, of: str, level: float) -> NumberTable:
+        """Return exp(coefficient) with its interval for each feature."""
+        check_is_fitted(self)
+        found = self.inference(level)
+        notes = [f"For one more unit of the column, the others as they are. n = {found.clients:,}."]
+        if self.verdict_ is not None:
+            return NumberTable(f"{of} ratios", {}, (), notes=[f"Nothing can be learned: {self.verdict_}."])
+        if found.informative:
+            notes.append(
+                "Errors and intervals cover sampling and noise, and do not assume that the model is right (HC0)."
+            )
+        else:
+            notes.append("The noise in the last round leaves no interval.")
+        lists = {
+            "coefficient": found.coef,
+            "std. error": found.standard_errors,
+            f"{of.lower()} ratio": ratio_of(found.coef),
+            f"{found.level:.0%} from": ratio_of(found.confidence_intervals[:, 0]),
+            "to": ratio_of(found.confidence_intervals[:, 1]),
+        }
+        return NumberTable(
+            f"{of} ratios", {name: values.tolist() for name, values in lists.items()}, found.feature_names, notes=notes
+        )
 
     def _intercept_of_mean(self, mean: float) -> float:
         """Return the linear predictor at which the model's mean is the released one, within what the data can have."""
@@ -178,11 +227,23 @@ class LogisticRegression(ClassifierMixin, EstimatorInRounds):  # type: ignore[mi
             The labels.
         """
         codes = self._codes(y)
-        table = table_of(self, X, codes, TARGET)
-        features = schema(self.bounds, table.names[:-1])
-        public = Schema((*features.columns, Column(TARGET, 0.0, 1.0)), features.outside)
-        self._fit(X, table, public, LogisticModel())
+        self._fit(X, table_of(self, X, codes, TARGET), Column(TARGET, 0.0, 1.0))
         return self
+
+    def fit_rounds(self, releases: Releases) -> Self:
+        """Do what `EstimatorInRounds.fit_rounds` does; the target is 0 for the first class and 1 for the second."""
+        self.classes_ = np.array([0, 1]) if self.classes is None else self._two(self.classes)
+        return super().fit_rounds(releases)
+
+    def odds_ratios(self, level: float = 0.95) -> NumberTable:
+        """Return the table of the model: coefficients, odds ratios exp(coefficient) and their intervals.
+
+        Parameters
+        ----------
+        level : float
+            Nominal coverage of each interval, strictly between 0 and 1.
+        """
+        return self._ratios("Odds", level)
 
     def decision_function(self, X: ArrayLike) -> Reals:
         """Return the log odds (m,) of the second class, for rows (m, d) of the features."""
@@ -222,14 +283,28 @@ class LogisticRegression(ClassifierMixin, EstimatorInRounds):  # type: ignore[mi
             raise InputError(f"y: {error}") from error
         if kind != "binary":
             raise InputError(f"y: Only binary classification is supported. The type of the target is {kind}.")
-        found = np.unique(labels) if self.classes is None else np.asarray(self.classes)
-        if found.shape != (2,) or found[0] == found[1]:
-            raise InputError(f"classes: {found.tolist()} given, not one class but two expected")
+        found = self._two(np.unique(labels) if self.classes is None else self.classes)
         strange = ~np.isin(labels, found)
         if strange.any():
             raise InputError(f"y: {labels[strange].tolist()[0]!r} given, one of the classes {found.tolist()} expected")
         self.classes_ = found
         return (labels == found[1]).astype(np.float64)
+
+    @staticmethod
+    def _two(classes: Any) -> NDArray[Any]:
+        found = np.asarray(classes)
+        if found.shape != (2,) or found[0] == found[1]:
+            raise InputError(f"classes: {found.tolist()} given, not one class but two expected")
+        return found
+
+    def round_model(self, target: Column) -> RoundModel:
+        """Return the model of a target between 0 and 1; others are refused."""
+        if (target.lower, target.upper) != (0.0, 1.0):
+            raise InputError(
+                f"bounds of column {target.name!r}: ({target.lower:g}, {target.upper:g}) given, (0, 1) expected of the "
+                "target of a logistic model: 0 for no, 1 for yes"
+            )
+        return LogisticModel()
 
 
 @documented(describe)
@@ -280,12 +355,19 @@ class PoissonRegression(RegressorMixin, EstimatorInRounds):  # type: ignore[misc
         y : array-like of shape (n,)
             The counts.
         """
-        model = PoissonModel(self.most)
-        table = table_of(self, X, y, TARGET)
-        features = schema(self.bounds, table.names[:-1])
-        public = Schema((*features.columns, Column(TARGET, 0.0, float(self.most))), features.outside)
-        self._fit(X, table, public, model)
+        most = PoissonModel(self.most).top  # refuses what is no number of counts
+        self._fit(X, table_of(self, X, y, TARGET), Column(TARGET, 0.0, float(most)))
         return self
+
+    def rate_ratios(self, level: float = 0.95) -> NumberTable:
+        """Return the table of the model: coefficients, rate ratios exp(coefficient) and their intervals.
+
+        Parameters
+        ----------
+        level : float
+            Nominal coverage of each interval, strictly between 0 and 1.
+        """
+        return self._ratios("Rate", level)
 
     def predict(self, X: ArrayLike) -> Reals:
         """Return the expected counts (m,) for rows (m, d) of the features, at most `most`."""
@@ -298,8 +380,23 @@ class PoissonRegression(RegressorMixin, EstimatorInRounds):  # type: ignore[misc
         tags.regressor_tags.poor_score = True  # the checks' targets are no counts
         return tags
 
+    def round_model(self, target: Column) -> RoundModel:
+        """Return the model of counts between 0 and `most`; other targets are refused."""
+        if (target.lower, target.upper) != (0.0, float(self.most)):
+            raise InputError(
+                f"bounds of column {target.name!r}: ({target.lower:g}, {target.upper:g}) given, (0, {self.most}) "
+                "expected of the target of a Poisson model: from 0 to the largest count"
+            )
+        return PoissonModel(self.most)
+
     def _intercept_of_mean(self, mean: float) -> float:
         return math.log(max(self.most * (1 + mean) / 2, 1 / self.releases_[0].clients))
+
+
+def ratio_of(coefficients: Reals) -> Reals:
+    """Return exp(coefficient); infinite where that is too large for a number."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.exp(coefficients))
 
 
 def releases_of(spec: ReleaseSpec, table: Table, threads: int) -> Releases:
@@ -342,7 +439,7 @@ def take(estimator: Fitted, fit: RoundsFit, public: Schema, linear: Reals, shift
             f"nothing can be learned from {clients:,} rows at epsilon = {epsilon:g}: {fit.verdict}. There are no "
             "coefficients. More people, a larger epsilon or fewer features would help",
             UtilityWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 
@@ -372,4 +469,5 @@ def inference_of(estimator: Fitted, level: float) -> Inference:
         clients=estimator.guarantee_.clients,
         r_squared=math.nan,  # rounds release no spread of the target
         r_squared_standard_error=math.nan,
+        robust=True,
     )

@@ -68,7 +68,9 @@ class Inference:
     r_squared, r_squared_standard_error : float
         Share of the target's variance that the features explain, corrected for noise and for the fit's following it,
         and its standard error (docs/mathematics.md, section 6.5); NaN where the release is not informative, or the
-        target's variance does not stand out of the noise.
+        target's variance does not stand out of the noise, or after rounds.
+    robust : bool
+        Whether the errors are those of rounds, which do not assume that the model is right (HC0).
     """
 
     feature_names: tuple[str, ...]
@@ -84,6 +86,7 @@ class Inference:
     clients: int
     r_squared: float
     r_squared_standard_error: float
+    robust: bool = False
 
     def __str__(self) -> str:
         """Return a table: each coefficient, its standard error and its interval."""

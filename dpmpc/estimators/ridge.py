@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dpmpc.arguments import documented, require_fraction, require_whole
-from dpmpc.bounds import check_table, schema
+from dpmpc.bounds import Column, check_table, schema
 from dpmpc.contributions import SecondMoments
 from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.estimators.base import (
@@ -33,12 +33,11 @@ from dpmpc.estimators.in_rounds import Fitted, inference_of, releases_of, take
 from dpmpc.estimators.inference import Inference, infer
 from dpmpc.estimators.scikit import name_features, remember_features, warn_in_selection
 from dpmpc.estimators.summary import Summary
-from dpmpc.estimators.usefulness import why_not_useful
+from dpmpc.estimators.usefulness import linear_probability, linear_probability_of, why_not_useful
 from dpmpc.linear_algebra import LinearModel, exact_gram, solve_ridge
 from dpmpc.release import GramRelease, GramSource, NoisyGram, Release, SelectedColumns
-from dpmpc.rounds import LeastSquares, fit_in_rounds
+from dpmpc.rounds import LeastSquares, Releases, fit_in_rounds
 from dpmpc.specification import describe
-from dpmpc.tables import Table
 
 Matrix = NDArray[np.float64]
 
@@ -181,6 +180,10 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         The fit in normalised units.
     guarantee_ : Guarantee
         After a fit in two rounds: of both together, where `release_` is the first of them.
+    releases_ : tuple of Release
+        After a fit in two rounds: both.
+    verdict_ : str or None
+        After a fit in two rounds: why the second adds nothing and the fit is that of the first.
 
     Examples
     --------
@@ -222,7 +225,12 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         if self.rounds == 1:
             self.fit_release(self.release(table), target=table.names[-1])
         else:
-            self._fit_two_rounds(table)
+            check_table(table)
+            warn_in_selection()
+            public = schema(self.bounds, table.names)
+            spec = self.specification(public, len(table.require_public_count()))
+            self._take_rounds(releases_of(spec, table, self.threads))
+        self.warn_of_probabilities(table.values[:, -1])
         remember_features(self, X)
         return self
 
@@ -259,14 +267,29 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
             warnings.warn(text, UtilityWarning, stacklevel=2)
         return self
 
+    def warn_of_probabilities(self, target: NDArray[np.float64]) -> None:
+        """Warn of a 0/1 target at hand, unless the release has shown it and `fit_release` has said so.
+
+        Parameters
+        ----------
+        target : ndarray of float64, shape (n,)
+            In its own units. Not private: for whoever has the rows.
+        """
+        if not linear_probability(self.selected_, self.target_):
+            for text in linear_probability_of(target, self.target_):
+                warnings.warn(text, UtilityWarning, stacklevel=3)
+
     def why_not_useful(self) -> list[str]:
         """Return what `fit_release` has warned of, from the release alone: numbers and remedies."""
-        return why_not_useful(
-            self.selected_,
-            None if isinstance(self.release_, GramRelease) else self.inference(),
-            asked=None if isinstance(self.alpha, str) else float(self.alpha),
-            used=self.alpha_,
-        )
+        return [
+            *why_not_useful(
+                self.selected_,
+                None if isinstance(self.release_, GramRelease) else self.inference(),
+                asked=None if isinstance(self.alpha, str) else float(self.alpha),
+                used=self.alpha_,
+            ),
+            *linear_probability(self.selected_, self.target_),
+        ]
 
     def inference(self, level: float = 0.95, *, target: str = "population", errors: str = "homoscedastic") -> Inference:
         """Compute standard errors and confidence intervals of the unpenalised coefficients, from the release alone.
@@ -407,23 +430,43 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         if isinstance(self.alpha, str):
             raise InputError(f"alpha: {self.alpha!r} given, a number expected with rounds=2")
 
-    def _fit_two_rounds(self, table: Table) -> None:
+    def fit_rounds(self, releases: Releases) -> RidgeRegression:
+        """Have two rounds made by whoever answers them, servers that are processes or files, and fit them.
+
+        Parameters
+        ----------
+        releases : Releases
+            Whose columns are the features and, last, the target. Budget, bounds and trust are theirs, and the
+            parameters of this estimator that name others are not used.
+        """
+        self.check_parameters()
+        if self.rounds != 2:
+            raise InputError(f"rounds: {self.rounds} given, 2 expected of a fit in rounds")
+        return self._take_rounds(releases)
+
+    def round_model(self, target: Column) -> LeastSquares:
+        """Return what is iterated in two rounds, whatever the target's bounds are."""
+        return LeastSquares()
+
+    def _take_rounds(self, releases: Releases) -> RidgeRegression:
         """Fit second moments and then, if that adds anything, one round of scores; set what both promise."""
-        check_table(table)
-        warn_in_selection()
-        public = schema(self.bounds, table.names)
-        releases = releases_of(self.specification(public, len(table.require_public_count())), table, self.threads)
-        fit = fit_in_rounds(LeastSquares(), releases)
-        self.fit_release(fit.releases[0])
-        self.guarantee_ = fit.guarantee
+        public = releases.schema
+        fit = fit_in_rounds(self.round_model(public.columns[-1]), releases)
+        with warnings.catch_warnings():
+            if fit.verdict is None:  # the first release alone is not what is handed out
+                warnings.simplefilter("ignore", UtilityWarning)
+            self.fit_release(fit.releases[0])
+        for text in [] if fit.verdict is not None else linear_probability(self.selected_, self.target_):
+            warnings.warn(text, UtilityWarning, stacklevel=3)
+        self.guarantee_, self.releases_, self.verdict_ = fit.guarantee, fit.releases, fit.verdict
         if fit.verdict is not None or fit.curvature is None:
             warnings.warn(
                 f"the second round adds nothing: {fit.verdict}. The coefficients are those of the first, which had 30 "
                 "% of the budget; take rounds=1 for such data",
                 UtilityWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
-            return
+            return self
         self.alpha_ = float(self.alpha)
         penalty = self.alpha_ * np.diag(np.append(0.0, np.ones(len(fit.coefficients) - 1)))
         intercept, *weights = np.linalg.solve(fit.curvature + penalty, fit.curvature @ fit.coefficients)
@@ -432,6 +475,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         found = Fitted()
         take(found, fit, public, *unit_map(public, len(weights)))
         self._second_round = found
+        return self
 
     def _rows(self, X: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
         """Join features and target in the order of `selected_`."""

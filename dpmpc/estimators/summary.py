@@ -153,11 +153,13 @@ class Summary:
         if not self.informative:
             return [HOPELESS]
         count, chance = len(found.coef), 1 - found.level
-        notes = [f"n = {found.clients:,}. Estimates without penalty; errors cover sampling, sketch and noise."]
+        covered = "sampling and noise, and do not assume that the model is right (HC0)"
+        covered = covered if found.robust else "sampling, sketch and noise"
+        notes = [f"n = {found.clients:,}. Estimates without penalty; errors cover {covered}."]
         if math.isfinite(found.r_squared):
             error = number_text(found.r_squared_standard_error)
             notes.append(f"R^2 = {number_text(found.r_squared)}, standard error {error}.")
-        else:
+        elif not found.robust:
             notes.append("R^2: the target's variance does not stand out of the noise.")
         for name, test in self.tests.items():
             q, degrees = test.degrees

@@ -8,11 +8,18 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.contributions import SecondMoments
 from dpmpc.estimators.inference import Inference
 from dpmpc.estimators.summary import HOPELESS
 from dpmpc.release import GramSource
 
 MOST_EPSILON = 10.0
+_CLEARLY = 3.0  # standard deviations of the noise
+_KNOWN = 0.1  # so much noise in a mean square leaves it known
+_ROUNDING = 1e-3  # of the fixed-point encoding
 _REMEDY = "more clients, a larger epsilon, tighter public bounds or fewer features help"
 
 
@@ -43,6 +50,33 @@ def why_not_useful(release: GramSource, found: Inference | None, *, asked: float
             f"the noise raised the penalty from {asked:g} to {used:.3g}, which shrinks the coefficients; {_REMEDY}"
         )
     return [*said, *weak_promise(release)]
+
+
+def linear_probability(release: GramSource, target: str) -> list[str]:
+    """Return a notice where the release shows that a target within [0, 1] takes no other value than 0 and 1.
+
+    Normalised to t in [-1, 1] such a target has t^2 = 1, so that its released sum is n but for the noise.
+    """
+    task = release.task
+    column = task.schema.columns[task.schema.index(target)]
+    if (column.lower, column.upper) != (0.0, 1.0) or not isinstance(task.statistic, SecondMoments):
+        return []
+    noise = _CLEARLY * math.sqrt(float(task.noise_variance[0])) / task.clients
+    place = 1 + release.columns.index(target)
+    square = float(release.gram().matrix[place, place]) / task.clients
+    return [_probabilities(target)] if noise <= _KNOWN and abs(square - 1) <= noise + _ROUNDING else []
+
+
+def linear_probability_of(values: NDArray[np.float64], target: str) -> list[str]:
+    """Return the same notice from a target at hand; for whoever has the rows, as it is not private."""
+    return [_probabilities(target)] if np.isin(values, (0.0, 1.0)).all() else []
+
+
+def _probabilities(target: str) -> str:
+    return (
+        f"the target {target!r} is 0 or 1, so that this is a linear probability model: coefficients are differences of "
+        "probabilities, and predictions may leave [0, 1]; LogisticRegression (--model logistic) fits odds"
+    )
 
 
 def weak_promise(release: GramSource) -> list[str]:

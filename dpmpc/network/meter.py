@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from typing import Any
@@ -37,6 +37,9 @@ class PhaseCost(msgspec.Struct):
     wall_s: float = 0.0
     cpu_s: float = 0.0
     bytes_sent: int = 0
+
+    def __add__(self, other: PhaseCost) -> PhaseCost:
+        return PhaseCost(self.wall_s + other.wall_s, self.cpu_s + other.cpu_s, self.bytes_sent + other.bytes_sent)
 
 
 class RunStatistics(msgspec.Struct, frozen=True):
@@ -127,6 +130,33 @@ def rounded(statistics: RunStatistics) -> RunStatistics:
         total_s=tenths(statistics.total_s),
         cpu_s=tenths(statistics.cpu_s),
         peak_rss_mb=float(math.ceil(statistics.peak_rss_mb)),
+    )
+
+
+def together(runs: Sequence[RunStatistics]) -> RunStatistics:
+    """Add up what one party spent on several runs; its memory is the most that it held in any of them."""
+    phases: dict[str, PhaseCost] = {}
+    peers: dict[int, Traffic] = {}
+    for run in runs:
+        for name, cost in run.phases.items():
+            phases[name] = phases.get(name, PhaseCost()) + cost
+        for peer, traffic in run.peers.items():
+            peers[peer] = peers[peer] + traffic if peer in peers else traffic
+    kernel = [run.tcp_info for run in runs if run.tcp_info is not None]
+    return RunStatistics(
+        server=runs[0].server,
+        setup_s=math.fsum(run.setup_s for run in runs),
+        setup_bytes_sent=sum(run.setup_bytes_sent for run in runs),
+        phases=phases,
+        total_s=math.fsum(run.total_s for run in runs),
+        cpu_s=math.fsum(run.cpu_s for run in runs),
+        bytes_sent=sum(run.bytes_sent for run in runs),
+        bytes_received=sum(run.bytes_received for run in runs),
+        payload_sent=sum(run.payload_sent for run in runs),
+        payload_received=sum(run.payload_received for run in runs),
+        peers=peers,
+        tcp_info=_total(kernel) if len(kernel) == len(runs) else None,
+        peak_rss_mb=max(run.peak_rss_mb for run in runs),
     )
 
 

@@ -56,6 +56,10 @@ class Traffic(msgspec.Struct, frozen=True):
     socket: ByteCount
     kernel: ByteCount | None
 
+    def __add__(self, other: Traffic) -> Traffic:
+        kernel = None if self.kernel is None or other.kernel is None else self.kernel + other.kernel
+        return Traffic(self.payload + other.payload, self.socket + other.socket, kernel)
+
 
 class TrackedSocket(socket.socket):
     """A socket that says when it is closed; what it accepts are sockets of its class, which do not block.

@@ -14,7 +14,7 @@ from dpmpc.planning.designing import AUTO_WIDTH
 from dpmpc.planning.prediction import Prediction, UtilityMetric, best_rows, predict
 from dpmpc.planning.scenario import Population, Scenario
 from dpmpc.privacy import NoisePlacement
-from dpmpc.specification import NOISED_BY
+from dpmpc.specification import NOISED_BY, Mechanism
 from dpmpc.task import Task
 
 RELEASES = ("sum", "sketch")
@@ -57,6 +57,18 @@ class ReleaseOption:
     def __str__(self) -> str:
         rows = f" of {self.rows} rows" if self.release == "sketch" else " of second moments"
         return f"{self.release}{rows} with noise by {self.noise_by}"
+
+    def fit_options(self, columns: int, sparsity: int) -> str:
+        """Return the options with which `dpmpc fit` makes this release of so many columns; none by default."""
+        summed = SecondMoments().width(columns) <= AUTO_WIDTH
+        options = []
+        if self.release == "sum" and not summed:
+            options.append("--sketch sum")
+        if self.release == "sketch":
+            options.append(f"--sketch osnap --rows {self.rows} --sparsity {sparsity}")
+        if self.noise_by != Mechanism().noise_by:
+            options.append(f"--noise-by {self.noise_by}")
+        return " ".join(options)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -65,9 +65,9 @@ def server_fields(report: RunStatistics) -> dict[str, Any]:
     }
 
 
-def task_fields(task: Task, features: int) -> dict[str, Any]:
-    """Return the public facts of the JSON contract."""
-    guarantee = task.guarantee
+def task_fields(task: Task, features: int, promised: Guarantee | None = None) -> dict[str, Any]:
+    """Return the public facts of the JSON contract; `promised` is the guarantee where it is not the task's own."""
+    guarantee = promised or task.guarantee
     return {
         "clients": task.clients,
         "features": features,

@@ -30,6 +30,7 @@ from dpmpc.render.drawing import INSTALL, available, figures
 from dpmpc.render.fit import MEGABYTE, byte_fields, release_text
 from dpmpc.render.words import Signal
 from dpmpc.storage import whole
+from dpmpc.task import Task
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "mpyc", "cryptography")
 
@@ -66,7 +67,7 @@ def _without_folders(argument: str, paths: Sequence[str]) -> str:
 
 
 _DIGITS = 5
-_Row: TypeAlias = "tuple[str, list[tuple[Number, ...]]]"
+PageRow: TypeAlias = "tuple[str, list[tuple[Number, ...]]]"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,13 +123,13 @@ class Fact:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Table:
+class PageTable:
     """A table with a name for each row; a cell holds one number, or two that belong together."""
 
     title: str
     caption: str
     headings: Sequence[str]
-    rows: Sequence[_Row]
+    rows: Sequence[PageRow]
 
 
 def write_report(
@@ -192,7 +193,7 @@ def page(
         verdict=HOPELESS if analysed and analysed.hopeless else None,
         released=release_text(task) + ".",
         guarantee=promised,
-        facts=_facts(release, promised, spent),
+        facts=facts_of([task], promised, spent),
         tables=[*([] if analysed is None else [_result_table(analysed)]), *map(page_table, tables)],
         notes=[] if analysed is None else _notes(analysed),
         drawn={place: [draw() for draw in named.values()] if drawing else [] for place, named in wanted.items()},
@@ -201,7 +202,7 @@ def page(
         promise=words.promise(promised),
         terms=words.terms(promised),
         noise=noise_table(found),
-        costs=[*([_server_table(servers)] if servers else []), _byte_table(release)],
+        costs=[*([server_table(servers)] if servers else []), byte_table([task])],
         free=words.free(task, compared=analysed is not None),
         costly=words.costly(task),
         recipe=words.reading(file)
@@ -250,13 +251,15 @@ def _about(about: About | None, *, titled: bool) -> list[tuple[str, list[str]]]:
     return about.facts if titled else [("Release", [about.title]), *about.facts]
 
 
-def _facts(release: Release, promised: Guarantee, spent: Mapping[str, Any]) -> list[Fact]:
+def facts_of(tasks: Sequence[Task], promised: Guarantee, spent: Mapping[str, Any]) -> list[Fact]:
+    """Return the numbers that stand at the top of a page about one release, or about several that belong together."""
+    sent = sum(byte_fields(task)["client_to_all_servers"] for task in tasks)
     facts = [
-        Fact("Clients", Number.of(release.clients), "people"),
+        Fact("Clients", Number.of(tasks[0].clients), "people"),
         Fact("Privacy loss ε", Number.of(promised.epsilon), "at most"),
         Fact("δ", Number.of(promised.delta), "at most"),
         Fact("Servers", Number.of(promised.servers), f"of whom {promised.corrupt_servers} may collude"),
-        Fact("A client sends", Number.of(byte_fields(release.task)["client_to_all_servers"]), "bytes"),
+        Fact("A client sends", Number.of(sent), "bytes"),
     ]
     return [*facts, Fact("Whole run", Number.of(spent["wall_s"], 3), "seconds")] if "wall_s" in spent else facts
 
@@ -276,13 +279,13 @@ def _notes(analysed: Analysed) -> list[str]:
     return [f"Fitted with penalty {result['alpha']:g} in normalised units."]
 
 
-def _result_table(analysed: Analysed) -> _Table:
+def _result_table(analysed: Analysed) -> PageTable:
     result = analysed.result
     if analysed.model == "ridge":
-        return _coefficient_table(result)
+        return coefficient_table(result)
     if analysed.model == "low-rank":
         listed = result["components"]
-        return _Table(
+        return PageTable(
             "Components",
             "Entries of directions of length 1, in normalised columns: no unit.",
             ["column", *(f"component {number}" for number in range(1, len(listed) + 1))],
@@ -291,7 +294,7 @@ def _result_table(analysed: Analysed) -> _Table:
     value, error = result["moment"], result["standard_error"]
     source = "the noise" if result["of"] == "values" else "the noise and the sketch"
     ends = (Number.of(value - plots.NORMAL_95 * error, 6), Number.of(value + plots.NORMAL_95 * error, 6, "to "))
-    return _Table(
+    return PageTable(
         "Estimate",
         f"In {plots.moment_unit(result)}. The error is that of {source}.",
         ["", "value"],
@@ -303,27 +306,27 @@ def _result_table(analysed: Analysed) -> _Table:
     )
 
 
-def _coefficient_table(result: Mapping[str, Any]) -> _Table:
+def coefficient_table(result: Mapping[str, Any]) -> PageTable:
     """Return the coefficients as fitted, beside the unpenalised ones with their errors where there are any."""
     target = result["target"]
     caption = f"Units of {target} for one unit of the column; the intercept in units of {target}."
-    rows: list[_Row] = [(name, [(Number.of(value),)]) for name, value in result["coefficients"].items()]
+    rows: list[PageRow] = [(name, [(Number.of(value),)]) for name, value in result["coefficients"].items()]
     rows.append(("intercept", [(Number.of(result["intercept"]),)]))
     if "confidence_intervals" not in result:
-        return _Table("Coefficients", caption, ["column", "fitted"], rows)
+        return PageTable("Coefficients", caption, ["column", "fitted"], rows)
     for name, cells in rows[:-1]:
         low, high = result["confidence_intervals"][name]
-        cells += _estimate(result["unpenalised_coefficients"][name], result["standard_errors"][name], low, high)
+        cells += estimate_cells(result["unpenalised_coefficients"][name], result["standard_errors"][name], low, high)
     low, high = result["intercept_confidence_interval"]
-    rows[-1][1].extend(_estimate(result["unpenalised_intercept"], result["intercept_standard_error"], low, high))
+    rows[-1][1].extend(estimate_cells(result["unpenalised_intercept"], result["intercept_standard_error"], low, high))
     level = f"{100 * result['confidence_level']:g}\u00a0% interval"
     caption += (
         " Estimates and intervals are without penalty, for the population; they cover sampling, sketch and noise."
     )
-    return _Table("Coefficients", caption, ["column", "fitted", "estimate ± standard error", level], rows)
+    return PageTable("Coefficients", caption, ["column", "fitted", "estimate ± standard error", level], rows)
 
 
-def _estimate(
+def estimate_cells(
     value: float | None, error: float | None, low: float | None, high: float | None
 ) -> list[tuple[Number, ...]]:
     """Return the estimate with its standard error, and the interval; none of them where the noise is too strong."""
@@ -335,15 +338,15 @@ def _estimate(
     ]
 
 
-def page_table(table: NumberTable) -> _Table:
+def page_table(table: NumberTable) -> PageTable:
     """Return a table of numbers as the page lays it out."""
-    rows: list[_Row] = [(name, [(Number.of(value),) for value in values]) for name, values in table.rows()]
-    return _Table(table.title, " ".join(table.notes), [table.label, *table.columns], rows)
+    rows: list[PageRow] = [(name, [(Number.of(value),) for value in values]) for name, values in table.rows()]
+    return PageTable(table.title, " ".join(table.notes), [table.label, *table.columns], rows)
 
 
-def noise_table(found: Signal) -> _Table:
+def noise_table(found: Signal) -> PageTable:
     """Return the sizes of noise and signal, a row for each column."""
-    return _Table(
+    return PageTable(
         "Sizes",
         f"Root mean square of the {found.entries}. What is left without the noise is an estimate.",
         ["column", "noise", "signal", "signal / noise"],
@@ -357,7 +360,7 @@ def noise_table(found: Signal) -> _Table:
 _VERIFIED = [("check proofs, s", "verify_s", 1.0), ("sent to check proofs, MB", "verify_bytes_sent", MEGABYTE)]
 
 
-def _server_table(servers: Sequence[Mapping[str, Any]]) -> _Table:
+def server_table(servers: Sequence[Mapping[str, Any]]) -> PageTable:
     """Return a table with a column for each server, which fits a phone."""
     rows = [
         ("set-up, s", "setup_s", 1.0),
@@ -372,7 +375,7 @@ def _server_table(servers: Sequence[Mapping[str, Any]]) -> _Table:
         *(_VERIFIED[1:] if "verify_s" in servers[0] else ()),
         ("peak memory, MB", "peak_rss_mb", 1.0),
     ]
-    return _Table(
+    return PageTable(
         "Servers",
         "Seconds; MB = 10⁶ bytes at the socket, TLS included.",
         ["", *(f"server {entry['server']}" for entry in servers)],
@@ -380,8 +383,9 @@ def _server_table(servers: Sequence[Mapping[str, Any]]) -> _Table:
     )
 
 
-def _byte_table(release: Release) -> _Table:
-    size = byte_fields(release.task)
+def byte_table(tasks: Sequence[Task]) -> PageTable:
+    """Return the bytes of a run, or of several in all."""
+    sizes = [byte_fields(task) for task in tasks]
     rows = {
         "client to one server": "client_to_last_server",
         "client to each other server": "client_to_other_servers",
@@ -390,9 +394,13 @@ def _byte_table(release: Release) -> _Table:
         "server to analyst": "server_to_analyst",
         "server to each other server, to check proofs": "server_to_other_server",
     }
-    return _Table(
+    return PageTable(
         "Messages and storage",
         "Bytes of payload, without framing.",
         ["", "bytes"],
-        [(name, [(Number.of(size[field]),)]) for name, field in rows.items() if field in size],
+        [
+            (name, [(Number.of(sum(size[field] for size in sizes)),)])
+            for name, field in rows.items()
+            if field in sizes[0]
+        ],
     )

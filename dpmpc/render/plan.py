@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.table import Table as Grid
 
-from dpmpc.planning.advice import Advice, ReleaseOption, advise, break_even, options_of
+from dpmpc.planning.advice import Advice, ReleaseOption, advise, break_even, options_of, release_of
 from dpmpc.planning.cost import DAYS_OF_A_MONTH, MEASURED, Prices, Workload, estimate
 from dpmpc.planning.prediction import UtilityMetric, expected_of, predict
 from dpmpc.planning.scenario import Population, Scenario
@@ -56,7 +56,7 @@ def plan_fields(
         "smallest_useful_batch": break_even(task, metric, population),
         "largest_batch": scenario.largest_batch,
         "options": [_option(option) for option in options],
-        "recommendation": _recommendation(advise(scenario, metric, options)),
+        "recommendation": _recommendation(task, advise(scenario, metric, options)),
     }
 
 
@@ -71,7 +71,7 @@ def plan_parts(
         _errors_grid(fields, metric),
         _assumed_text(metric, population),
         _options_grid(fields, metric),
-        f"[bold]Recommended: {chosen}[/bold]\n{advice['why']}.\n",
+        f"[bold]Recommended: {chosen}[/bold]\n{advice['why']}.\n{_as_fitted(metric.purpose, advice['fit_options'])}",
         guarantee_text(task.guarantee),
     ]
 
@@ -104,14 +104,23 @@ def _option(option: ReleaseOption) -> dict[str, Any]:
     return {**dataclasses.asdict(option), "expected": _finite(option.expected), "acceptable": option.acceptable}
 
 
-def _recommendation(advice: Advice) -> dict[str, Any]:
+def _recommendation(task: Task, advice: Advice) -> dict[str, Any]:
     option = advice.option
+    sparsity = task.sketch.sparsity if release_of(task) == "sketch" else 1
     return {
         "release": None if option is None else option.release,
         "rows": None if option is None else option.rows,
         "noise_by": None if option is None else option.noise_by,
+        "fit_options": None if option is None else option.fit_options(len(task.schema), sparsity),
         "why": advice.why,
     }
+
+
+def _as_fitted(model: str, options: str | None) -> str:
+    """Say with which options `dpmpc fit` does what is recommended."""
+    if options is None:
+        return ""
+    return f"dpmpc fit --model {model} does that {f'with {options}' if options else 'by default'}.\n"
 
 
 def _finite(value: float) -> float | None:

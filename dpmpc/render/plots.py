@@ -16,6 +16,7 @@ from dpmpc.render.words import Signal
 MOST_BARS = 25  # of the columns in a plot; the tables have all
 MOST_COMPONENTS = 3
 NORMAL_95 = 1.959963984540054  # quantile of the normal distribution for 95 %
+_MOST_LOG = 30.0  # a ratio beyond is drawn at the end of the scale
 _ROW, _MARGIN = 0.27, 0.8  # inches
 PHASES = {"set-up": "setup_s", "verify": "verify_s", "read": "read_s", "transform": "transform_s", "open": "open_s"}
 _PHASE_COLOURS = {"verify": "green", "read": "sky", "transform": "blue", "open": "orange", "waiting": "line"}
@@ -70,6 +71,51 @@ def coefficients(result: Mapping[str, Any], schema: Schema) -> Plot:
         f"units of {target}.{bars}{rest}",
         svg,
     )
+
+
+def ratios(result: Mapping[str, Any], schema: Schema, ratio: str) -> Plot:
+    """Plot the ratios of all features across their public bounds, on a log scale, with intervals where they are known.
+
+    Parameters
+    ----------
+    result : mapping
+        The "result" of a logistic or Poisson fit that found something.
+    schema : Schema
+        The public bounds.
+    ratio : {"odds", "rate"}
+        Of what.
+    """
+    span = {column.name: column.upper - column.lower for column in schema.columns}
+    fitted, intervals = result["coefficients"], result["confidence_intervals"] or {}
+    names = sorted(fitted, key=lambda name: -abs(fitted[name] * span[name]))[:MOST_BARS]
+    with figure(_MARGIN + _ROW * len(names)) as drawn:
+        axis = drawn.subplots()
+        axis.axvline(1, color=COLOURS["muted"], linewidth=0.9)
+        axis.set_xscale("log")
+        for row, name in enumerate(names):
+            if name in intervals:
+                ends = [_ratio(end * span[name]) for end in intervals[name]]
+                axis.plot(ends, [row, row], color=COLOURS["blue"], linewidth=2.4, solid_capstyle="butt")
+            axis.plot(_ratio(fitted[name] * span[name]), row, "o", color=COLOURS["blue"], markersize=5.5)
+        _name_rows(axis, names)
+        axis.xaxis.set_major_formatter(lambda value, _: figures(value, 2))
+        axis.xaxis.set_minor_formatter(lambda value, _: "")
+        axis.grid(axis="x")
+        drawn.supxlabel(f"{ratio} ratio, log scale", fontsize=10)
+        said = "; ".join(f"{name} {figures(_ratio(fitted[name] * span[name]))}" for name in names)
+        svg = inline(drawn, "effects", f"{ratio.capitalize()} ratios of the features", f"{said}.")
+    bars = f" Bars: {100 * result['confidence_level']:g}\u00a0% confidence intervals." if intervals else ""
+    rest = "" if len(names) == len(fitted) else f" The {len(names)} largest of {len(fitted)} are shown."
+    return Plot(
+        f"Association with {result['target']} (not causal)",
+        f"By what factor the {ratio} of {result['target']} change when one column goes from the lower to the upper end "
+        f"of its public bounds.{bars}{rest}",
+        svg,
+    )
+
+
+def _ratio(logarithm: float) -> float:
+    return math.exp(min(max(logarithm, -_MOST_LOG), _MOST_LOG))
 
 
 def components(result: Mapping[str, Any]) -> Plot:

@@ -78,7 +78,13 @@ class Signal:
         return self.signal[name] / self.noise[name] if self.noise[name] else math.inf
 
 
-_CLASSES = {"ridge": "RidgeRegression", "low-rank": "LowRankApproximation", "moment": "FrequencyMoment"}
+_CLASSES = {
+    "ridge": "RidgeRegression",
+    "low-rank": "LowRankApproximation",
+    "moment": "FrequencyMoment",
+    "logistic": "LogisticRegression",
+    "poisson": "PoissonRegression",
+}
 
 
 def promise(guarantee: Guarantee) -> str:
@@ -178,6 +184,23 @@ def recipe(
             "",
             f"model = {name}({given})",
             f"model.fit_release(Release.load({file!r}){target})",
+        ]
+    )
+
+
+def rounds_recipe(files: Sequence[str], epsilon: float, model: str, parameters: Mapping[str, Any]) -> str:
+    """Return the lines of Python that compute the result of a fit in rounds from the files of its sums."""
+    name = _CLASSES[model]
+    given = ", ".join(f"{key}={value!r}" for key, value in parameters.items())
+    return "\n".join(
+        [
+            f"from dpmpc import {name}",
+            "from dpmpc.release import Release",
+            "from dpmpc.rounds import SavedReleases",
+            "",
+            f"files = {list(files)!r}",
+            f"saved = SavedReleases([Release.load(file) for file in files], epsilon={epsilon!r})",
+            f"model = {name}({given}).fit_rounds(saved)",
         ]
     )
 

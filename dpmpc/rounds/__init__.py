@@ -2,7 +2,8 @@
 
 `releases` divides one budget among the sums, `start` reads a start and a whitening from second moments, `models` says
 what a logistic, a Poisson and a linear regression differ in, `newton` iterates and says how far off the result may be
-(docs/mathematics.md, section 12).
+(docs/mathematics.md, section 12). `saved` computes a fit again from its files, `outlook` says
+what to expect before any data.
 
 Everybody who takes part is asked in every round, with fresh noise and fresh shares. Who answers is an argument: clients
 simulated in this process, or servers that are processes.
@@ -10,17 +11,23 @@ simulated in this process, or servers that are processes.
 
 from dpmpc.rounds.models import LeastSquares, LogisticModel, PoissonModel, RoundModel
 from dpmpc.rounds.newton import RoundsFit, fit_in_rounds
+from dpmpc.rounds.outlook import Assumed, Outlook, outlook
 from dpmpc.rounds.releases import CORRUPT, FRESH, Ask, Releases
+from dpmpc.rounds.saved import SavedReleases
 
 __all__ = [
     "CORRUPT",
     "FRESH",
     "Ask",
+    "Assumed",
     "LeastSquares",
     "LogisticModel",
+    "Outlook",
     "PoissonModel",
     "Releases",
     "RoundModel",
     "RoundsFit",
+    "SavedReleases",
     "fit_in_rounds",
+    "outlook",
 ]

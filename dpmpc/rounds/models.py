@@ -17,7 +17,6 @@ Reals = NDArray[np.float64]
 
 _CHEAP = 0.05  # a larger ball is taken where noise adds at most so much to the variance of sampling
 _CHEAP_RISK = 1e-4  # the same of a linear regression, as a part of its risk
-_CLIPPED_AT = 4.0  # standard deviations of the residuals: linear regressions clip there
 
 
 class RoundModel(abc.ABC):
@@ -104,9 +103,13 @@ class PoissonModel(RoundModel):
 
     def begin(self, whitened: Whitened) -> tuple[Reals, Link]:
         """Return the fit to Gaussian features; residuals are clipped at three standard deviations and one count."""
-        mean = max(self.top * (1 + whitened.mean) / 2, 0.05)
-        limit = min(max(3 * math.sqrt(mean) + 1, 2.0), max(2.0, float(self.top)))
+        limit = self.limit(self.top * (1 + whitened.mean) / 2, self.top)
         return poisson_start(whitened, self.top), Poisson(self.top, limit)
+
+    @staticmethod
+    def limit(mean: float, top: int) -> float:
+        """Return where residuals are clipped, for a mean count: at three standard deviations and one count."""
+        return min(max(3 * math.sqrt(max(mean, 0.05)) + 1, 2.0), max(2.0, float(top)))
 
     def refuse(self, whitened: Whitened) -> str | None:
         """Refuse where counts cannot be told from zeros."""
@@ -119,17 +122,18 @@ class LeastSquares(RoundModel):
     """The mean of a number: one round beyond the second moments."""
 
     shares: ClassVar = {1: (0.3, 0.7)}
+    CLIPPED_AT: ClassVar = 4.0  # standard deviations of the residuals
     relies_on_features = False
     usual = 1
 
     def begin(self, whitened: Whitened) -> tuple[Reals, Link]:
         """Return lifted least squares; residuals are clipped at four standard deviations."""
         theta, deviation = linear_start(whitened)
-        return theta, Identity(_CLIPPED_AT * deviation)
+        return theta, Identity(self.CLIPPED_AT * deviation)
 
     def radius_factor(self, whitened: Whitened, theta: Reals, link: Link, mu: float) -> float:
         """Return the largest of 3, 2, 1.5 at which noise is negligible beside the risk, else 1."""
-        side, allowed = len(theta), _CHEAP_RISK * (whitened.clients * link.reach / _CLIPPED_AT) ** 2
+        side, allowed = len(theta), _CHEAP_RISK * (whitened.clients * link.reach / self.CLIPPED_AT) ** 2
 
         def excess(k: float) -> float:
             return link.squared_sensitivity * _squared(link, k, side, mu) * side

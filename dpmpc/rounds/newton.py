@@ -121,20 +121,22 @@ def fit_in_rounds(model: RoundModel, releases: Releases, rounds: int | str = AUT
     factor = model.radius_factor(whitened, theta, link, releases.mu_of(shares[-1]))
     radius = max(1.0, min(factor * math.sqrt(side), whitened.longest()))
     adaptive = rounds == AUTO and len(shares) == 2
-    step = None
+    step, matrix = None, whitened.matrix
     while shares:
         share = shares.pop(0)
-        scores = Scores(whitened.matrix, theta, radius, link)
-        step = _step(model, releases.make(share, scores), scores, unit)
-        theta = theta + step.change
+        release = releases.make(share, Scores(whitened.matrix, theta, radius, link))
+        scores = release.task.statistic  # the same; from files, as it was on the machine that asked for it
+        assert isinstance(scores, Scores)
+        step = _step(model, release, scores, unit)
+        theta, matrix = scores.theta + step.change, scores.matrix
         if adaptive and len(releases.made) == 2 and _leaves_much(step, math.sqrt(share / shares[-1])):
             shares = list(_REST_OF_AUTO)
     assert step is not None
     error = step.noise_error() / unit
     if error > HOPELESS or 2 * step.raised > side or step.cut:
         return _nothing(whitened, releases, _why(error, step, side))
-    back = whitened.matrix.T
-    known = None if step.raised else back @ _covariance(step, releases.clients) @ back.T
+    back = matrix.T
+    known = None if step.raised else back @ _covariance(step, releases.made[-1].clients) @ back.T
     return RoundsFit(
         coefficients=back @ theta,
         covariance=known,

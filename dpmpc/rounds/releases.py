@@ -5,18 +5,20 @@ round has a parameter mu, and the squares of all rounds' add up, also where a ro
 shown (Dong, Roth and Su 2022, Corollary 3.3; for shares that depend on them too, Smith and Thakurta 2022).
 
 Promised: what all releases give together is computed before each is made, and none is made that would exceed the
-budget. The neighbouring relation is that of each: one client's row is replaced, in all rounds alike. Not promised:
-protection of clients whose reports of one round are opened twice.
+budget. The neighbouring relation is that of each: one client's row is replaced, in all rounds alike, where it takes
+part. Not promised: protection of clients whose reports of one round are opened twice; or secrecy of who takes part.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import msgspec
 
+from dpmpc.arguments import require_whole
+from dpmpc.bounds import Schema
 from dpmpc.contributions import Contribution
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.planning import design
@@ -27,10 +29,12 @@ from dpmpc.specification import Budget, ReleaseSpec, Sketch
 from dpmpc.task import Task
 
 Ask: TypeAlias = Callable[[Task], Release]
+Present: TypeAlias = Callable[[int], int]
 
 FRACTIONAL_BITS = 24
 ROUNDING = 1e-9  # relative part of the budget that is left for the rounding of searches
 FRESH = "every round draws fresh noise; n, and who takes part, are the same in all rounds"
+ABSENT = "every round draws fresh noise; who takes part in a round is public, and does not depend on anybody's row"
 CORRUPT = "corrupt clients are counted over all rounds together"
 SOURCE = "Dong, Roth and Su 2022, Corollary 3.3 (adaptive composition of Gaussian mechanisms)"
 NOISE = "discrete-gaussian"
@@ -45,6 +49,9 @@ class Releases:
         Columns, clients, the whole budget, trust and mechanism. Its contribution is replaced in each round.
     ask : callable
         ``ask(task)`` has clients and servers make the release of a task.
+    present : callable, optional
+        ``present(number)`` says, before the sum of that number is asked for, how many of the clients take part in it;
+        0 is the number of the second moments. By default all. It is public, and must not depend on rows.
 
     Attributes
     ----------
@@ -54,7 +61,7 @@ class Releases:
         So far.
     """
 
-    def __init__(self, spec: ReleaseSpec, ask: Ask):
+    def __init__(self, spec: ReleaseSpec, ask: Ask, *, present: Present | None = None):
         mechanism = spec.mechanism
         for argument, given, expected in (
             ("noise", mechanism.noise, NOISE),
@@ -65,9 +72,14 @@ class Releases:
                 raise InputError(f"{argument}: {given!r} given, {expected!r} expected of a model in rounds")
         bits = msgspec.structs.replace(mechanism, fractional_bits=FRACTIONAL_BITS)
         self._spec = msgspec.structs.replace(spec, mechanism=bits, sketch=Sketch(kind="sum"), contribution=None)
-        self._ask = ask
+        self._ask, self._present = ask, present or (lambda number: spec.clients)
         self.mu = mu_of_budget(spec.budget.epsilon, spec.budget.delta)
         self.made: list[Release] = []
+
+    @property
+    def schema(self) -> Schema:
+        """Columns and public bounds, the target last."""
+        return self._spec.schema
 
     @property
     def clients(self) -> int:
@@ -88,8 +100,9 @@ class Releases:
                 f"epsilon: {budget.epsilon:g} given at delta = {budget.delta:g}, more expected: a share of {share:g} "
                 "of it is no budget that noise is computed for"
             )
-        own = Budget(epsilon, budget.delta)
-        return design(msgspec.structs.replace(self._spec, budget=own, contribution=contribution))
+        own, number = Budget(epsilon, budget.delta), len(self.made)
+        clients = require_whole(f"present({number})", self._present(number), 1, self.clients)
+        return design(msgspec.structs.replace(self._spec, clients=clients, budget=own, contribution=contribution))
 
     def mu_of(self, share: float) -> float:
         """Return the parameter of a release that takes a share of mu^2."""
@@ -104,7 +117,7 @@ class Releases:
             If all releases together would exceed the budget; then it is not made.
         """
         task = self.task(share, contribution)
-        self._require_within_budget([*(release.task for release in self.made), task])
+        self.require_within_budget(task)
         release = self._ask(task)
         if release.task.digest != task.digest:
             raise InputError("ask: the release of another task given, that of the task that was asked for expected")
@@ -114,8 +127,18 @@ class Releases:
     @property
     def guarantee(self) -> Guarantee:
         """What all releases so far promise together."""
-        tasks = [release.task for release in self.made]
-        last = tasks[-1].guarantee
+        return self.promise([release.task for release in self.made])
+
+    def promise(self, tasks: Sequence[Task]) -> Guarantee:
+        """Return what the releases of these tasks promise together, if they are within the budget.
+
+        Raises
+        ------
+        GuaranteeError
+            If they are not.
+        """
+        last = min(tasks, key=lambda task: task.clients).guarantee  # the one that counts on the fewest
+        absent = any(task.clients < self.clients for task in tasks)
         mu = math.sqrt(math.fsum(float(task.guarantee.mu or 0.0) ** 2 for task in tasks))
         kept = tuple(text for text in last.assumptions if text != ONE_RELEASE)
         return msgspec.structs.replace(
@@ -129,11 +152,23 @@ class Releases:
             slack=math.fsum(task.guarantee.slack for task in tasks),
             leverage=None,
             least_variance=None,
-            assumptions=(*kept, FRESH, CORRUPT),
+            clients=self.clients,
+            preconditions=msgspec.structs.replace(last.preconditions, clients=self.clients),
+            assumptions=(*kept, ABSENT if absent else FRESH, CORRUPT),
             sources=(*last.sources, SOURCE),
         )
 
-    def _require_within_budget(self, tasks: list[Task]) -> float:
+    def require_within_budget(self, task: Task) -> None:
+        """Refuse one more release that would exceed the budget.
+
+        Raises
+        ------
+        GuaranteeError
+            If all releases together would.
+        """
+        self._require_within_budget([*(release.task for release in self.made), task])
+
+    def _require_within_budget(self, tasks: Sequence[Task]) -> float:
         """Return the epsilon of the tasks together, or refuse it."""
         budget = self._spec.budget
         epsilon = composed_epsilon([Cost.of(task.guarantee) for task in tasks], budget.delta)

@@ -25,8 +25,8 @@ from dpmpc.release import Release
 
 Reals = NDArray[np.float64]
 
-_NODES, _RAW = hermegauss(60)
-_WEIGHTS = _RAW / _RAW.sum()
+GAUSS_NODES, _RAW = hermegauss(60)
+GAUSS_WEIGHTS = _RAW / _RAW.sum()  # E f(N) = sum of weights times f(nodes), N standard normal
 _LEAST_EIGENVALUE = 1e-9
 LARGEST_SLOPE = 4.0  # a start has a linear predictor of at most this standard deviation
 _LARGEST_LOG_SLOPE = 2.0  # the same of a Poisson model
@@ -100,11 +100,11 @@ def logistic_start(whitened: Whitened) -> Reals:
     norm = min(norm, math.sqrt(_MOST_EXPLAINED * mean * (1 - mean)))
 
     def intercept(slope: float) -> float:
-        return float(brentq(lambda a: _WEIGHTS @ sigmoid(a + slope * _NODES) - mean, -60, 60))
+        return float(brentq(lambda a: GAUSS_WEIGHTS @ sigmoid(a + slope * GAUSS_NODES) - mean, -60, 60))
 
     def gap(slope: float) -> float:
-        q = sigmoid(intercept(slope) + slope * _NODES)
-        return float(slope * (_WEIGHTS @ (q * (1 - q)))) - norm
+        q = sigmoid(intercept(slope) + slope * GAUSS_NODES)
+        return float(slope * (GAUSS_WEIGHTS @ (q * (1 - q)))) - norm
 
     slope = LARGEST_SLOPE if gap(LARGEST_SLOPE) < 0 else float(brentq(gap, 0, LARGEST_SLOPE))
     return np.array([intercept(slope), *(slope * _direction(whitened.covariance))])
@@ -131,8 +131,8 @@ def gaussian_curvature(theta: Reals, curvature: Callable[[Reals], Reals]) -> Rea
     """Return E[curvature(theta . v) v v^T] for v = (1, N(0, I)): what a model expects, without a release."""
     slopes = theta[1:]
     slope, direction = float(np.linalg.norm(slopes)), _direction(slopes)
-    at = curvature(theta[0] + slope * _NODES)
-    zeroth, first, second = (float(_WEIGHTS @ (at * _NODES**power)) for power in range(3))
+    at = curvature(theta[0] + slope * GAUSS_NODES)
+    zeroth, first, second = (float(GAUSS_WEIGHTS @ (at * GAUSS_NODES**power)) for power in range(3))
     expected = zeroth * np.eye(len(theta))
     expected[0, 1:] = expected[1:, 0] = first * direction
     expected[1:, 1:] += (second - zeroth) * np.outer(direction, direction)

@@ -180,3 +180,58 @@ def test_a_plan_with_proofs_knows_its_bytes(capsys):
     status, _, told = run(capsys, *argv)
     assert status == 2
     assert "cannot be proved" in told
+
+
+def test_plan_of_a_model_in_rounds(capsys):
+    fields = plan(capsys, "--model", "logistic", "--rounds", "2", "--mean", "0.3")
+    assert [one["statistic"] for one in fields["sums"]] == ["second-moments", "scores", "scores"]
+    assert [one["share"] for one in fields["sums"]] == [0.25, 0.15, 0.6]
+    assert sum(one["mu"] ** 2 for one in fields["sums"]) == pytest.approx(0.236704**2, rel=1e-3)
+    assert 0.99 < fields["privacy"]["achieved_epsilon"] <= 1
+    assert 0 < fields["expected"]["noise_error"] < fields["expected"]["sampling_error"] < 0.1
+    assert 100 < fields["learns_from"] < fields["noise_is_small_from"] < 200_000
+    assert fields["recommendation"]["fit"] == "--model logistic --rounds 2 --noise-by clients"
+    assert plan(capsys, "--model", "logistic")["recommendation"]["fit"].startswith("--model logistic --rounds auto")
+    assert plan(capsys, "--model", "poisson", "--most", "20", "--mean", "2")["rounds"] == "auto"
+    linear = plan(capsys, "--rounds", "2", "--explained", "0.8")
+    assert (linear["model"], linear["rounds"]) == ("ridge", 2)
+    assert 1 < linear["expected"]["phi"] < plan(capsys, "--explained", "0.8")["expected_phi"]["sum"]
+    status, printed, _ = run(capsys, "plan", "--clients", "200000", "--columns", "6", *BUDGET, "--model", "logistic")
+    assert status == 0
+    for words in ("Sums, all within one budget", "second moments", "round 2", "log odds", "Recommended: dpmpc fit"):
+        assert words in " ".join(printed.split())
+    few = ["plan", "--clients", "400", "--columns", "6", "--epsilon", "0.5", "--delta", "1e-6", "--model", "logistic"]
+    status, printed, _ = run(capsys, *few)
+    assert status == 0
+    assert "Recommended: no fit" in printed
+    assert "nothing can be learned from 400 clients" in printed
+
+
+def test_plan_says_with_which_options_fit_does_what_it_recommends(capsys):
+    fields = plan(capsys)
+    advice = fields["recommendation"]
+    assert advice["fit_options"] == ("" if advice["noise_by"] == "clients" else "--noise-by servers")
+    status, printed, _ = run(capsys, "plan", "--clients", "200000", "--columns", "6", *BUDGET)
+    assert status == 0
+    assert "dpmpc fit --model ridge does that" in printed
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--model", "low-rank", "--rounds", "2"], "rounds: 2 given, but --model low-rank has no rounds"),
+        (["--rounds", "3"], "rounds: 3 given, 1, 2 or 'auto' expected"),
+        (["--mean", "0.3"], "mean: 0.3 given, but that is for --model logistic or poisson"),
+        (["--model", "logistic", "--most", "5"], "most: 5 given, but that is for --model poisson"),
+        (["--model", "logistic", "--mean", "1.5"], "mean: 1.5 given"),
+        (["--model", "logistic", "--explained", "0.5"], "explained: 0.5 given, but a plan of logistic"),
+        (["--model", "logistic", "--sketch", "osnap"], "sketch: 'osnap' given"),
+        (["--model", "logistic", "--proved"], "proved: given, but a fit in rounds has no proofs"),
+        (["--model", "logistic", "--noise", "skellam"], "noise: 'skellam' given"),
+    ],
+)
+def test_plans_of_rounds_that_make_no_sense_are_refused(options, message, capsys):
+    status, printed, told = run(capsys, "plan", "--clients", "200000", "--columns", "6", *BUDGET, *options)
+    assert status == 2
+    assert message in told
+    assert printed == ""

@@ -73,3 +73,33 @@ def test_bounds_that_clip_and_one_pair_for_all_are_said():
     share = np.mean(np.abs(X[:, 0]) > 0.8)
     assert said[1].startswith(f"bounds of 'x0' clip {share:.1%} of its cells")
     assert not any("'x1'" in text or "'y'" in text for text in said)
+
+
+def yes_or_no(clients=5000, seed=1):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (clients, 2))
+    return X, (rng.random(clients) < 0.5 + 0.3 * X[:, 0]).astype(float)
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+@pytest.mark.parametrize("top", [1.0, 2.0])
+def test_a_target_of_zeros_and_ones_is_a_linear_probability_model(rounds, top):
+    """Once, whether the release shows it or only the rows: bounds of 0 and 2 hide it from the release."""
+    X, y = yes_or_no()
+    bounds = {"x0": (-1, 1), "x1": (-1, 1), "y": (0, top)}
+    with pytest.warns(UtilityWarning) as caught:
+        model = RidgeRegression(bounds=bounds, simulation_seed=2, rounds=rounds).fit(X, y)
+    said = [str(each.message) for each in caught if "linear probability model" in str(each.message)]
+    assert len(said) == 1
+    assert said[0].startswith("the target 'y' is 0 or 1")
+    assert any("linear probability" in text for text in model.why_not_useful()) == (top == 1.0)
+
+
+def test_other_targets_are_no_probabilities():
+    X, y = yes_or_no()
+    halves = np.where(y == 1, 0.75, 0.25) + np.linspace(-0.2, 0.2, len(y))
+    for target in (halves, 3 * y):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            bounds = {"x0": (-1, 1), "x1": (-1, 1), "y": (0, float(np.ceil(target.max())))}
+            RidgeRegression(bounds=bounds, simulation_seed=2).fit(X, target)

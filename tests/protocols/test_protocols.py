@@ -93,6 +93,40 @@ def test_a_person_reads_the_answer_the_guarantee_and_the_cost(program):
         assert words in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("program", "ratio"),
+    [
+        ("logistic_regression", "odds ratio"),
+        pytest.param(
+            "poisson_regression", "rate ratio", marks=pytest.mark.long("the other program, with its own link")
+        ),
+    ],
+)
+def test_models_in_rounds_among_three_servers(program, ratio):
+    """Sums of one round beside the start, by servers of their own; what is found is near what generated the people."""
+    options = ("--clients", 6000, "--rounds", 1, "--epsilon", 3, "--simulation-seed", 4)
+    done = start(program, "-M3", *options)
+    assert done.returncode == 0, done.stderr
+    for words in (
+        "truth",
+        ratio,
+        "second moments",
+        "round 1",
+        "(3, 1e-06)-differential privacy for each of 6,000",
+        "sent MB",
+    ):
+        assert words in done.stdout
+    _, truth, found, error = next(line.split() for line in done.stdout.splitlines() if "smoker" in line)[:4]
+    assert abs(float(found) - float(truth)) < 4 * float(error)
+
+
+def test_data_owners_fit_their_rows_together():
+    done = start("data_owners", "-M3", "--clients", 6000, "--epsilon", 5, "--delta", 1e-6)
+    assert done.returncode == 0, done.stderr
+    for words in ("truth", "odds ratio", "(5, 1e-06)-differential privacy for each of 6,000", "sent MB"):
+        assert words in done.stdout
+
+
 def test_parties_with_different_columns_release_them():
     done = start("random_mixing", "-M3", "--clients", 3000, "--epsilon", 20, "--delta", 1e-5)
     assert done.returncode == 0, done.stderr

@@ -5,7 +5,6 @@ import json
 import math
 import re
 import sys
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -22,50 +21,15 @@ from dpmpc.render import Analysed, command_line, page, write_report
 from dpmpc.render.drawing import COLOURS, figures, short
 from dpmpc.render.words import Signal
 from dpmpc.tables import Table, write_csv
+from support.html_page import Page
 
 HOSTILE = "<script>alert(1)</script>"
 NAMES = (HOSTILE, "a&b \"$x_1$\" 'c' \u7c73", "score")
-VOID = {"meta", "wbr"}
 MODELS = {
     "ridge": ["--target", "score", "--simulation-seed", "5"],
     "low-rank": ["--model", "low-rank", "--components", "2", "--noise-by", "servers"],
     "moment": ["--model", "moment", "--column", HOSTILE, "--order", "2"],
 }
-
-
-class Page(HTMLParser):
-    """What a page holds; a tag that is not closed in its turn is an error."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.tags, self.attributes, self.numbers, self.texts = [], [], [], [], []
-        self.feed(text)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes += attrs
-        self.numbers += [json.loads(value) for name, value in attrs if (tag, name) == ("data", "value")]
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes += attrs
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.texts.append(data)
-
-    @property
-    def text(self):
-        return "".join(self.texts)
-
-    def values(self, attribute):
-        return [value for name, value in self.attributes if name == attribute]
 
 
 @pytest.fixture(scope="module")

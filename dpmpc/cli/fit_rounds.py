@@ -1,0 +1,264 @@
+"""The models that `dpmpc fit` reads from several sums: logistic, Poisson, and ridge regression in two rounds.
+
+Each sum is a release of its own, by servers that are processes; all of them share one budget. What is computed from the
+rows at hand beside the releases is for whoever owns them, and is not private.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from rich.console import RenderableType
+
+from dpmpc.baselines import maximum_likelihood, mean_loss, trivial_loss
+from dpmpc.bounds import Column, Schema, check_table
+from dpmpc.cli.fit_models import LEVEL, Findings, FitModel, RidgeFitModel, clipped, compared_parts
+from dpmpc.cli.options import sums_only
+from dpmpc.cli.output import progress
+from dpmpc.errors import InputError
+from dpmpc.estimators import LogisticRegression, PoissonRegression, RidgeRegression
+from dpmpc.estimators.in_rounds import features_in_units
+from dpmpc.networked import PROGRAM, Rounds
+from dpmpc.randomness import stream_for
+from dpmpc.render.fit import values_table
+from dpmpc.render.rounds import RoundsRun, found_in_rounds
+from dpmpc.rounds import Releases
+from dpmpc.specification import ReleaseSpec
+from dpmpc.tables import Table
+
+
+class RoundsFitModel(FitModel):
+    """A model from several sums.
+
+    Attributes
+    ----------
+    target : str
+        The column to predict.
+    """
+
+    program = PROGRAM
+    target: str
+    estimator: LogisticRegression | PoissonRegression | RidgeRegression
+
+    def check(self, table: Table) -> None:
+        """Refuse an unknown target, a table without features, a constant column."""
+        check_table(table, self.target)
+
+    def features(self, table: Table) -> int:
+        """Count the columns beside the target."""
+        return len(table.names) - 1
+
+    def choices(self, asked: dict[str, Any], public: Schema) -> dict[str, Any]:
+        """Refuse what is no sum of second moments or scores."""
+        return sums_only(asked)
+
+    def arrange(self, table: Table, public: Schema, given: Schema | None) -> tuple[Table, Schema]:
+        """Return the table and its bounds with the target last, and the target's bounds as the model has them.
+
+        Parameters
+        ----------
+        table : Table
+            All columns that are analysed.
+        public : Schema
+            Their bounds.
+        given : Schema, optional
+            Those that the user gave; without them columns are in [-1, 1].
+        """
+        names = [*(name for name in table.names if name != self.target), self.target]
+        ordered = public.select(names)
+        column = self.column(ordered.columns[-1], given=given is not None)
+        return table.select(names), msgspec.structs.replace(ordered, columns=(*ordered.columns[:-1], column))
+
+    def column(self, target: Column, *, given: bool) -> Column:
+        """Return the target with its bounds."""
+        return target
+
+
+class LikelihoodFitModel(RoundsFitModel):
+    """A logistic or a Poisson regression."""
+
+    options = ("target", "rounds")
+    estimator: LogisticRegression | PoissonRegression
+    filled = False  # whether the middle of its bounds stands for a missing target
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the target and the estimator's parameters."""
+        return {"target": self.target, "model": {"rounds": self.estimator.rounds}}
+
+    def judge(self, table: Table, answer: dict[str, Any]) -> Findings:
+        """Say what was found, beside the maximum of the likelihood of the rows at hand."""
+        result, parts = found_in_rounds(self.estimator, self.target, LEVEL)
+        not_private, compared = self._beside(table)
+        return Findings(result, parts, not_private, compared)
+
+    def _beside(self, table: Table) -> tuple[dict[str, Any], list[RenderableType]]:
+        """Compare with what the data itself would give."""
+        fitted, schema = self.estimator, self.estimator.releases_[0].task.schema
+        Z = schema.normalise(table.values)
+        X, y = Z[:, :-1], schema.denormalise(Z)[:, -1]
+        best = maximum_likelihood(self.name, X, y)
+        linear = features_in_units(schema)
+        units = linear @ best.coefficients
+        found = np.array([fitted.intercept_, *fitted.coef_])
+        losses = {
+            "best_loss": mean_loss(self.name, best.coefficients, X, y),
+            "trivial_loss": trivial_loss(self.name, X, y),
+        }
+        if fitted.verdict_ is None:
+            losses = {"loss": mean_loss(self.name, np.linalg.solve(linear, found), X, y), **losses}
+        coefficients = dict(zip(fitted.feature_names_, units[1:].tolist(), strict=True))
+        not_private = {
+            "coefficients": coefficients,
+            "intercept": float(units[0]),
+            "converged": best.converged,
+            **losses,
+            **clipped(schema, table),
+        }
+        columns: dict[str, Sequence[float]] = {"not private": list(coefficients.values())}
+        if fitted.verdict_ is None:
+            columns = {"private": fitted.coef_.tolist(), **columns}
+        told = ", ".join(f"{name.replace('_', ' ')} {value:.5g}" for name, value in losses.items())
+        lines = [f"mean loss (-log likelihood): {told}"]
+        if not best.converged:
+            lines.append("the likelihood of the rows has no maximum that was found: features may determine the target")
+        tables = [values_table("Comparison with the data", fitted.feature_names_, columns)]
+        return not_private, compared_parts(tables, lines, not_private)
+
+
+class LogisticFitModel(LikelihoodFitModel):
+    """The chance that a 0/1 column is 1."""
+
+    name = "logistic"
+
+    def __init__(self, target: str, rounds: int | str):
+        self.estimator, self.target = LogisticRegression(rounds=rounds), target
+
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> LogisticFitModel:
+        """Read the command's options."""
+        model = cls(_target(options), "auto" if options.rounds is None else options.rounds)
+        model.filled = options.fill_missing
+        return model
+
+    def check(self, table: Table) -> None:
+        """Refuse what `RoundsFitModel` refuses, and a target that is neither 0 nor 1."""
+        super().check(table)
+        if self.filled:
+            return
+        _expect(table, self.target, lambda values: (values == 0) | (values == 1), "0 or 1")
+
+    def column(self, target: Column, *, given: bool) -> Column:
+        """Return the target between 0 and 1; other bounds that are given are refused by the estimator."""
+        return target if given else Column(target.name, 0.0, 1.0)
+
+
+class PoissonFitModel(LikelihoodFitModel):
+    """The mean of a column of counts; the upper bound of the column is the largest count."""
+
+    name = "poisson"
+    estimator: PoissonRegression
+
+    def __init__(self, target: str, rounds: int | str):
+        self.estimator, self.target = PoissonRegression(rounds=rounds), target
+
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> PoissonFitModel:
+        """Read the command's options."""
+        model = cls(_target(options), "auto" if options.rounds is None else options.rounds)
+        model.filled = options.fill_missing
+        return model
+
+    def check(self, table: Table) -> None:
+        """Refuse what `RoundsFitModel` refuses, and a target that is not a count."""
+        super().check(table)
+        if self.filled:
+            return
+        _expect(table, self.target, lambda values: (values >= 0) & (values == np.floor(values)), "0, 1, 2, ...")
+
+    def column(self, target: Column, *, given: bool) -> Column:
+        """Return the target between 0 and the largest count, which the estimator is told."""
+        if not given or target.lower != 0 or target.upper != math.floor(target.upper):
+            bounds = f"({target.lower:g}, {target.upper:g})" if given else "none"
+            raise InputError(
+                f"bounds of column {target.name!r}: {bounds} given, 0 and the largest count, a whole number, expected "
+                "of the target of a Poisson model (--bounds FILE)"
+            )
+        self.estimator.most = int(target.upper)
+        return target
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the target and the estimator's parameters."""
+        return {"target": self.target, "model": {"rounds": self.estimator.rounds, "most": self.estimator.most}}
+
+
+class RidgeRoundsFitModel(RoundsFitModel):
+    """Ridge regression from second moments and one round of scores."""
+
+    name = "ridge"
+    options = RidgeFitModel.options
+    estimator: RidgeRegression
+
+    def __init__(self, target: str, alpha: float | str, *, fit_intercept: bool):
+        estimator = RidgeRegression(alpha, fit_intercept=fit_intercept, rounds=2)
+        self._whole = RidgeFitModel(estimator, target)
+        self.estimator, self.target = estimator, target
+
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> RidgeRoundsFitModel:
+        """Read the command's options."""
+        if options.rounds not in (2, "auto"):
+            raise InputError(f"rounds: {options.rounds!r} given, 1, 2 or 'auto' expected of ridge regression")
+        alpha = 1.0 if options.alpha is None else options.alpha
+        return cls(_target(options), alpha, fit_intercept=not options.no_intercept)
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the target and the estimator's parameters."""
+        return {"target": self.target, "model": {"alpha": self.estimator.alpha, "rounds": 2}}
+
+    def judge(self, table: Table, answer: dict[str, Any]) -> Findings:
+        """Say what `RidgeFitModel.judge` says of one release."""
+        return self._whole.judge(table, found_in_rounds(self.estimator, self.target, LEVEL)[0])
+
+
+def run_in_rounds(
+    analysis: RoundsFitModel, table: Table, public: Schema, options: argparse.Namespace, choices: Mapping[str, Any]
+) -> RoundsRun:
+    """Have all sums released by servers that are processes, and fit them; the table and its bounds are arranged."""
+    spec = ReleaseSpec.of(public, len(table), options.epsilon, options.delta, **choices)
+    began = time.perf_counter()
+    with warnings.catch_warnings(record=True) as caught, progress(quiet=options.json) as on_progress:
+        warnings.simplefilter("always")
+        network = Rounds(
+            table.values,
+            stream=stream_for(options.simulation_seed),
+            threads=options.threads,
+            deadline=options.deadline,
+            on_progress=on_progress,
+        )
+        analysis.estimator.fit_rounds(Releases(spec, network))
+    for warning in caught:  # told when the display of the progress is gone
+        warnings.warn(warning.message, warning.category, stacklevel=2)
+    return RoundsRun.of(network.runs, analysis.estimator.guarantee_, time.perf_counter() - began)
+
+
+def _target(options: argparse.Namespace) -> str:
+    if options.target is None:
+        raise InputError("target: none given, the name of the column to predict expected (--target)")
+    return str(options.target)
+
+
+def _expect(table: Table, target: str, allowed: Any, expected: str) -> None:
+    """Refuse the first value of the target that is not allowed; for whoever has the rows."""
+    strange = np.flatnonzero(~allowed(table.column(target)))
+    if len(strange):
+        row = int(strange[0])
+        raise InputError(
+            f"column {target!r}: {table.column(target)[row]:g} given in row {row + 1}, {expected} expected of a target"
+        )

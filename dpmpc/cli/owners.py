@@ -1,0 +1,223 @@
+"""`dpmpc owners`: organisations that hold many rows each fit one regression over all of them, in rounds.
+
+`owners` has three forms: all owners as processes of this machine (``--simulate``); the folders of owners that run on
+machines of their own (``--prepare``); one of these (``--owner``). What a form does not use is refused, so that nobody
+believes an option to have had an effect.
+
+Not promised: secrecy of keys from whoever prepares (`dpmpc.cli.prepared`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpmpc.cli.options import rounds_option, seconds
+from dpmpc.cli.prepared import address_of, expect_party, new_path, prepare_folders, run_party
+from dpmpc.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpmpc.data_owners import OwnersPlan
+    from dpmpc.network.meter import RunStatistics
+    from dpmpc.release import Release
+
+MODELS = ("logistic", "poisson", "ridge")
+KEPT = (
+    "this folder has answered a round, and others may have its answer; run again in the same folder, which sends the "
+    "same bytes: a new --prepare would spend further budget"
+)
+_PLAN = {"epsilon", "delta", "bounds", "target", "model"}
+_CHOICES = {"rounds", "alpha", "names", "threads", "deadline"}
+FORMS = {
+    "simulate": (_PLAN, {*_CHOICES, "simulation_seed", "out"}),
+    "prepare": ({*_PLAN, "addresses", "rows"}, _CHOICES),
+    "owner": ({"data", "folder"}, {"out", "ledger"}),
+}
+DEFAULTS = {"threads": 1, "deadline": 30.0}
+
+
+def add_commands(commands: Any) -> None:
+    """Add the command to the parser's."""
+    owners = commands.add_parser("owners", help="one regression over the rows of several organisations, in rounds")
+    form = owners.add_mutually_exclusive_group(required=True)
+    form.add_argument("--simulate", nargs="+", metavar="DATA", help="all owners on this machine, a file for each")
+    form.add_argument("--prepare", metavar="DIR", help="write a folder of settings and identity for each owner")
+    form.add_argument("--owner", type=int, metavar="I", help="run owner I of a prepared fit on this machine")
+    owners.add_argument("--out", metavar="DIR", help="write releases, result and report to a new directory")
+    owners.add_argument("--json", action="store_true", help="print one JSON object")
+    owner = owners.add_argument_group("--owner")
+    owner.add_argument("--data", metavar="FILE", help="CSV or Parquet with this owner's rows")
+    owner.add_argument("--folder", metavar="DIR", help="this owner's folder of --prepare")
+    owner.add_argument(
+        "--ledger",
+        metavar="FILE",
+        help="the owner's ledger of all that its rows have answered (default: in the folder)",
+    )
+    prepare = owners.add_argument_group("--prepare")
+    prepare.add_argument("--addresses", nargs="+", metavar="HOST:PORT", help="where each owner listens")
+    prepare.add_argument("--rows", nargs="+", type=int, metavar="N", help="how many rows each owner has; public")
+    plan = owners.add_argument_group("--simulate and --prepare")
+    plan.add_argument("--epsilon", type=float, help="the budget of all rounds; smaller is more private")
+    plan.add_argument("--delta", type=float, help="the probability that the epsilon bound fails: well below 1/N")
+    plan.add_argument("--bounds", metavar="FILE", help="TOML with all columns and their public bounds")
+    plan.add_argument("--target", metavar="COL", help="the column to predict")
+    plan.add_argument("--model", choices=MODELS, help="what to fit")
+    plan.add_argument("--rounds", type=rounds_option, metavar="R", help="as in dpmpc fit (default auto; 2 for ridge)")
+    plan.add_argument("--alpha", type=float, help="penalty of --model ridge (default 1)")
+    plan.add_argument("--names", nargs="+", metavar="NAME", help="what the owners are called")
+    plan.add_argument("--threads", type=int, help="threads of each process (default 1)")
+    plan.add_argument("--deadline", type=seconds, help="seconds that an owner may keep others waiting (default 30)")
+    plan.add_argument("--simulation-seed", type=int, metavar="SEED", help="repeatable randomness: protects nobody")
+    owners.set_defaults(run=_owners)
+
+
+def _owners(options: argparse.Namespace) -> None:
+    form = next(name for name in FORMS if getattr(options, name) is not None)
+    required, optional = FORMS[form]
+    for name in sorted(set().union(*(needed | used for needed, used in FORMS.values()))):
+        given = getattr(options, name)
+        if given is None and name in required:
+            raise InputError(f"{name}: none given, one expected with --{form}")
+        if given is not None and name not in required | optional:
+            raise InputError(f"{name}: {given!r} given, but --{form} does not use it")
+        if given is None:
+            setattr(options, name, DEFAULTS.get(name))
+    {"simulate": _simulate, "prepare": _prepare, "owner": _owner}[form](options)
+
+
+def _simulate(options: argparse.Namespace) -> None:
+    from dpmpc.data_owners.networked import Source, public_arguments, run
+    from dpmpc.tables import read_table
+
+    began = time.perf_counter()
+    out = None if options.out is None else new_path("out", options.out)
+    columns = _schema(options).names
+    rows = [len(read_table(path, columns)) for path in options.simulate]
+    plan = _plan(options, rows)
+    sources = [Source(str(Path(path).resolve())) for path in options.simulate]
+    done = run(public_arguments(plan, threads=options.threads), sources, deadline=options.deadline)
+    _tell(options, plan, done.releases, done.owners, out, time.perf_counter() - began)
+
+
+def _prepare(options: argparse.Namespace) -> None:
+    from dpmpc.data_owners.networked import PROGRAM, allowance, public_arguments
+
+    target = new_path("prepare", options.prepare)
+    addresses = [address_of(text) for text in options.addresses]
+    plan = _plan(options, options.rows)
+    if len(addresses) != len(plan.owners):
+        raise InputError(f"addresses: {len(addresses)} given, one for each of {len(plan.owners)} owners expected")
+    arguments = public_arguments(plan, threads=options.threads)
+    prepare_folders(target, "owner", PROGRAM, arguments, addresses, deadline=options.deadline + allowance(plan))
+    print(f"{target}: a folder for each of {len(plan.owners)} owners; send each its own by a private channel")
+    print(plan.require_possible())
+
+
+def _owner(options: argparse.Namespace) -> None:
+    from dpmpc.data_owners.networked import PROGRAM, Source, load_releases, plan_of, write_source
+    from dpmpc.data_owners.record import has_answered
+    from dpmpc.network.settings import read_settings
+    from dpmpc.tables import column_names, position_of
+
+    began, folder = time.perf_counter(), Path(options.folder)
+    out = None if options.out is None else new_path("out", options.out)
+    expect_party(folder, options.owner, PROGRAM)
+    plan = plan_of(read_settings(folder).arguments)
+    there = column_names(options.data)
+    for name in plan.schema.names:  # before the others are waited for
+        position_of(name, there, "data")
+    ledger = None if options.ledger is None else str(Path(options.ledger).resolve())
+    write_source(folder, Source(str(Path(options.data).resolve()), ledger))
+    outcome, error = run_party(folder, options.owner)
+    if error is not None:
+        if has_answered(folder):
+            print(f"dpmpc owners: {KEPT}", file=sys.stderr)
+        raise error
+    spent = () if outcome is None or outcome.statistics is None else (outcome.statistics,)
+    _tell(options, plan, load_releases(folder), spent, out, time.perf_counter() - began)
+
+
+def _schema(options: argparse.Namespace) -> Any:
+    """Return the columns with their bounds, the target last."""
+    from dpmpc.bounds import Schema
+    from dpmpc.tables import position_of
+
+    schema = Schema.from_toml(options.bounds)
+    position_of(options.target, schema.names, "target")
+    return schema.select([*(name for name in schema.names if name != options.target), options.target])
+
+
+def _plan(options: argparse.Namespace, rows: Sequence[int]) -> OwnersPlan:
+    """Return what all owners agree on."""
+    from dpmpc.data_owners import OwnersPlan
+
+    ridge = options.model == "ridge"
+    if options.alpha is not None and not ridge:
+        raise InputError(f"alpha: {options.alpha} given, but that is for --model ridge, not {options.model}")
+    if ridge and options.rounds not in (None, 2, "auto"):
+        raise InputError(f"rounds: {options.rounds!r} given, 2 or 'auto' expected of ridge regression in rounds")
+    asked = 0 if ridge or options.rounds in (None, "auto") else options.rounds
+    plan = OwnersPlan(
+        owners=tuple(options.names or (f"owner {number}" for number in range(len(rows)))),
+        rows=tuple(rows),
+        schema=_schema(options),
+        model=options.model,
+        rounds=asked,
+        alpha=1.0 if options.alpha is None else options.alpha,
+        epsilon=options.epsilon,
+        delta=options.delta,
+        simulation_seed=options.simulation_seed,
+    )
+    plan.require_possible()
+    return plan
+
+
+def _tell(
+    options: argparse.Namespace,
+    plan: OwnersPlan,
+    releases: Sequence[Release],
+    spent: Sequence[RunStatistics],
+    out: Path | None,
+    wall_s: float,
+) -> None:
+    """Fit the sums, which costs no privacy, and write and print what was found."""
+    from dpmpc.cli.fit import hand_out
+    from dpmpc.render import rounds as report
+    from dpmpc.render.page import Analysed, command_line
+    from dpmpc.render.rounds_page import rounds_page
+    from dpmpc.rounds import SavedReleases
+
+    model = plan.estimator().fit_rounds(SavedReleases(releases, plan.epsilon))
+    result, shown = report.found_in_rounds(model, plan.schema.names[-1])
+    done = report.RoundsRun(tuple(releases), model.guarantee_, tuple(spent), report.Seconds(0.0, wall_s, 0.0, 0.0))
+    owners = [{"name": name, "rows": rows} for name, rows in zip(plan.owners, plan.rows, strict=True)]
+    fields = report.rounds_fields(done, plan.model, result, features=len(plan.schema) - 1, wall_s=wall_s)
+    fields["owners"] = owners
+    told = "; ".join(f"{owner['name']} {owner['rows']:,}" for owner in owners)
+    shown = [f"Rows of the owners: {told}. The guarantee is for a row, not for a person with several rows.", *shown]
+    files = {report.release_file(number): release for number, release in enumerate(releases)}
+    paths = [options.out, options.bounds, options.data, options.folder, options.ledger, *(options.simulate or [])]
+
+    def page() -> str:
+        return rounds_page(
+            releases,
+            model.guarantee_,
+            Analysed(plan.model, _parameters(model), result),
+            files=list(files),
+            timing=report.rounds_timing(done, wall_s=math.ceil(wall_s)),
+            command=command_line(options.arguments, paths),
+        )
+
+    hand_out(options, out, fields, report.rounds_parts(done, shown, wall_s=wall_s), files, page)
+
+
+def _parameters(model: Any) -> dict[str, Any]:
+    """Return the parameters that the recipe of the report gives the estimator."""
+    names = [name for name in ("alpha", "rounds", "most") if hasattr(model, name)]
+    return {name: getattr(model, name) for name in names}

@@ -1,0 +1,133 @@
+"""Parties that are prepared in one place and started by hand in others, as `dpmpc mix` and `dpmpc owners` do.
+
+Not promised: secrecy of keys from whoever prepares, who makes the certificates of all parties; organisations that mind
+put those of their own authority in their place.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from dpmpc.errors import DpmpcError, InputError
+from dpmpc.untrusted import printable
+
+if TYPE_CHECKING:
+    from dpmpc.network.settings import Outcome
+
+START_SECONDS = 600.0  # parties are started by hand
+
+
+def address_of(text: str) -> tuple[str, int]:
+    """Return host and port, or refuse a text that is not both."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        raise InputError(f"addresses: {text!r} given, HOST:PORT expected")
+    return host, int(port)
+
+
+def new_path(name: str, text: str) -> Path:
+    """Return a path where nothing is yet, or refuse: results are never mixed or overwritten."""
+    path = Path(text).absolute()
+    if path.exists():
+        raise InputError(f"{name}: {text!r} exists already, a new name expected")
+    if not path.parent.is_dir():
+        raise InputError(f"{name}: {text!r} given, but {str(path.parent)!r} is not a directory")
+    return path
+
+
+def prepare_folders(
+    target: Path,
+    called: str,
+    program: str,
+    arguments: Mapping[str, Any],
+    addresses: Sequence[tuple[str, int]],
+    *,
+    deadline: float,
+) -> None:
+    """Write a folder of settings and identity for each party, all or none.
+
+    Parameters
+    ----------
+    target : Path
+        A new directory, for ``CALLED-0`` and so on.
+    called : str
+        What a party is called.
+    program, arguments
+        What all parties run, and agree on.
+    addresses : sequence of (host, port)
+        Where each listens.
+    deadline : float
+        Seconds that a party may keep others waiting.
+    """
+    from dpmpc.network.identity import Authority
+    from dpmpc.network.settings import PartySettings, digest_of, write_settings
+
+    authority = Authority()
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as temporary:
+        partial = Path(temporary) / "prepared"
+        for number in range(len(addresses)):
+            settings = PartySettings(
+                party=number,
+                servers=len(addresses),
+                addresses=list(addresses),
+                program=program,
+                arguments=dict(arguments),
+                task=digest_of(program, dict(arguments)),
+                deadline=deadline,
+                connect_deadline=START_SECONDS,
+            )
+            folder = partial / f"{called}-{number}"
+            folder.mkdir(mode=0o700, parents=True)
+            authority.issue(folder, number)
+            write_settings(folder, settings)
+        partial.rename(target)
+
+
+def expect_party(folder: Path, number: int, program: str) -> None:
+    """Refuse a folder of another party, or of another program."""
+    from dpmpc.network.settings import read_settings
+
+    settings = read_settings(folder)
+    if (settings.party, settings.program) != (number, program):
+        raise InputError(
+            f"folder: {str(folder)!r} given, of party {settings.party} of {printable(settings.program, 100)}, one of "
+            f"party {number} of {program} expected"
+        )
+
+
+def run_party(folder: Path, number: int) -> tuple[Outcome | None, DpmpcError | None]:
+    """Run a party to its end in a process of its own, since MPyC takes over argument list and event loop.
+
+    Returns
+    -------
+    Outcome or None, DpmpcError or None
+        What it left, and why it failed.
+    """
+    from dpmpc.network.launch import Ending, root_cause
+    from dpmpc.network.settings import LOG_FILE, OUTCOME_FILE, read_outcome
+
+    (folder / OUTCOME_FILE).unlink(missing_ok=True)
+    with open(folder / LOG_FILE, "wb") as log:
+        command = [sys.executable, "-P", "-m", "dpmpc.network.party", str(folder)]
+        status = _run_to_its_end(command, log)
+    outcome = read_outcome(folder)
+    return outcome, root_cause([Ending(number, status, outcome, last_words=f"see {folder / LOG_FILE}")])
+
+
+def _run_to_its_end(command: Sequence[str], log: IO[bytes]) -> int:
+    """Run a process and return its status; who ends us ends it too, and is told how far it had come."""
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log) as child:
+        before = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+        try:
+            return child.wait()
+        except BaseException:
+            child.kill()
+            raise
+        finally:
+            signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,19 @@
+"""Regressions between data owners: organisations that hold many rows each, stay online and answer every round.
+
+Each owner adds up what its own rows contribute to a round, adds noise that suffices alone, and splits the result among
+all owners, who add up and open the sum over everybody's rows, and nothing else. `plan` is what all agree on, `round`
+what one round of one owner is, `record` what an owner keeps so that a round that is repeated after a crash is the same
+round, `networked` starts the owners, by the program `dpmpc.protocols.data_owners`.
+
+Promised: all rounds together are (epsilon, delta)-differentially private for one row replaced, against everybody but
+the owner of the row, as long as that owner follows the protocol, even if all the others collude. The numbers of rows of
+the owners are public. Not promised: as much for a person with several rows, or with rows at several owners; that an
+owner uses the rows that it has; an end, where an owner leaves for good. Clients that come back on their own devices are
+another setting, which this is not.
+"""
+
+from dpmpc.data_owners.plan import OwnersPlan
+from dpmpc.data_owners.record import RoundsRecord
+from dpmpc.data_owners.rounds import AgreedReleases, OwnRound
+
+__all__ = ["AgreedReleases", "OwnRound", "OwnersPlan", "RoundsRecord"]

@@ -1,0 +1,152 @@
+"""Start data owners: what they agree on, where each finds its rows, and a process for each.
+
+The program of each owner, `dpmpc.protocols.data_owners`, is started by name. `run` starts all on this machine.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dpmpc.data_owners.plan import OwnersPlan
+from dpmpc.data_owners.record import LEDGER_FILE
+from dpmpc.network.identity import write_private
+from dpmpc.network.launch import launch
+from dpmpc.network.meter import RunStatistics
+from dpmpc.network.settings import read_record
+from dpmpc.release import Release
+
+PROGRAM = "dpmpc.protocols.data_owners"
+SOURCE_FILE = "source.json"
+
+
+class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where an owner's rows are: told to that owner alone.
+
+    Parameters
+    ----------
+    data : str
+        A CSV or Parquet file.
+    ledger : str or None
+        The file of its ledger; one in its folder by default.
+    """
+
+    data: str
+    ledger: str | None = None
+
+
+def public_arguments(plan: OwnersPlan, *, threads: int = 1) -> dict[str, Any]:
+    """Return what all owners agree on: the program's arguments, whose digest is in every frame."""
+    plan.require_possible()
+    return {"plan": plan.to_dict(), "threads": threads}
+
+
+def plan_of(arguments: Mapping[str, Any]) -> OwnersPlan:
+    """Read what was agreed on."""
+    return OwnersPlan.from_dict(arguments.get("plan", {}))
+
+
+def write_source(folder: Path, source: Source) -> None:
+    """Tell an owner where its rows are."""
+    write_private(folder / SOURCE_FILE, msgspec.json.encode(source))
+
+
+def read_source(folder: Path) -> Source:
+    """Return where an owner's rows are."""
+    return read_record(folder / SOURCE_FILE, Source, "the data file of an owner")
+
+
+def ledger_of(folder: Path, source: Source) -> Path:
+    """Return the file of an owner's ledger."""
+    return folder / LEDGER_FILE if source.ledger is None else Path(source.ledger)
+
+
+def release_file(folder: Path, number: int) -> Path:
+    """Return the file of a sum in an owner's folder: 0 for second moments, then the rounds."""
+    return folder / f"release-{number}.dpmpc"
+
+
+def load_releases(folder: Path) -> list[Release]:
+    """Return the sums that an owner's folder holds, in order."""
+    found: list[Release] = []
+    while (path := release_file(folder, len(found))).exists():
+        found.append(Release.load(path))
+    return found
+
+
+def allowance(plan: OwnersPlan) -> float:
+    """Seconds that slow machines need for their rows in a round, beyond the deadline of an owner."""
+    columns = len(plan.schema)
+    return 2.0 + 1e-7 * max(plan.rows) * (columns + columns * (columns + 1))
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnersRun:
+    """What came of a fit between owners on this machine.
+
+    Attributes
+    ----------
+    releases : tuple of Release
+        Second moments, then the rounds: the same at all owners.
+    owners : tuple of RunStatistics
+        What each spent.
+    """
+
+    releases: tuple[Release, ...]
+    owners: tuple[RunStatistics, ...]
+
+
+def run(
+    arguments: Mapping[str, Any],
+    sources: Sequence[Source],
+    *,
+    program: str = PROGRAM,
+    deadline: float = 30.0,
+    on_progress: Callable[[int, float | str], None] | None = None,
+) -> OwnersRun:
+    """Run all owners as processes of this machine.
+
+    Parameters
+    ----------
+    arguments : mapping
+        Of `public_arguments`.
+    sources : sequence of Source
+        Where the rows of each owner are.
+    program : str
+        The name of the program, or of one that does the same and more.
+    deadline : float
+        Seconds that an owner may keep others waiting, beyond the time that a slow machine needs.
+    on_progress : callable, optional
+        Called with an owner's number and what it reports.
+
+    Raises
+    ------
+    InputError
+        If an owner's file is not what the plan expects.
+    ProtocolFailure
+        If an owner fails; the error names it.
+    """
+    plan = plan_of(arguments)
+    releases: list[Release] = []
+
+    def collect(party: int, folder: Path) -> None:
+        if party == 0:
+            releases.extend(load_releases(folder))
+
+    outcomes = launch(
+        program,
+        len(plan.owners),
+        analyst=False,
+        arguments=arguments,
+        set_up=lambda party, folder: write_source(folder, sources[party]),
+        collect=collect,
+        on_progress=on_progress or (lambda party, said: None),
+        deadline=deadline + allowance(plan),
+    )
+    return OwnersRun(
+        tuple(releases), tuple(outcome.statistics for outcome in outcomes if outcome.statistics is not None)
+    )

@@ -1,0 +1,109 @@
+"""What data owners agree on before any of them looks at a row."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from dpmpc.arguments import require_choice, require_whole
+from dpmpc.bounds import Schema
+from dpmpc.errors import InputError
+from dpmpc.estimators import LogisticRegression, PoissonRegression, RidgeRegression
+from dpmpc.privacy import Guarantee
+from dpmpc.release import Release
+from dpmpc.rounds import Releases
+from dpmpc.rounds.newton import AUTO
+from dpmpc.specification import ReleaseSpec
+from dpmpc.storage import Record
+from dpmpc.task import Task
+
+MODELS = ("logistic", "poisson", "ridge")
+LEAST_OWNERS = 2
+
+
+class OwnersPlan(Record, frozen=True, kw_only=True):
+    """The public facts of a regression between data owners; its digest is in every message.
+
+    Parameters
+    ----------
+    owners : tuple of str
+        What they are called, in order.
+    rows : tuple of int
+        How many rows each has; public.
+    schema : Schema
+        Columns and public bounds, the target last.
+    model : {"logistic", "poisson", "ridge"}
+        What is fitted.
+    rounds : int
+        Rounds of scores after the first sum; 0 stands for "auto". A ridge regression has one, and 0 here.
+    alpha : float
+        Penalty of a ridge regression.
+    epsilon, delta : float
+        Budget of all rounds together.
+    simulation_seed : int, optional
+        Repeatable noise, which protects nobody.
+    """
+
+    called: ClassVar[str] = "plan"
+
+    owners: tuple[str, ...]
+    rows: tuple[int, ...]
+    schema: Schema
+    model: str
+    rounds: int
+    alpha: float
+    epsilon: float
+    delta: float
+    simulation_seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.owners) < LEAST_OWNERS:
+            raise InputError(f"owners: {len(self.owners)} given, at least {LEAST_OWNERS} expected")
+        if len(set(self.owners)) < len(self.owners):
+            raise InputError("owners: a name given twice, different names expected")
+        if len(self.rows) != len(self.owners):
+            raise InputError(
+                f"rows: {len(self.rows)} numbers given, one for each of {len(self.owners)} owners expected"
+            )
+        for count in self.rows:
+            require_whole("rows", count, 1)
+        require_choice("model", self.model, MODELS)
+
+    def require_possible(self) -> Guarantee:
+        """Return what all rounds promise together; refuse what cannot be planned, before anybody is asked.
+
+        Raises
+        ------
+        GuaranteeError, OverflowRisk, InputError
+            If the budget, the columns or the rounds do not allow a fit.
+        """
+        estimator = self.estimator()
+        if isinstance(estimator, RidgeRegression):
+            estimator.check_parameters()
+        model = estimator.round_model(self.schema.columns[-1])
+        shares = model.shares_of(self.rounds or model.usual)
+        releases = Releases(self.specification(), _nobody)
+        return releases.promise([releases.task(share) for share in shares])
+
+    def specification(self) -> ReleaseSpec:
+        """Return the sums that are wanted: the owners are the servers, and each adds noise that suffices alone."""
+        return ReleaseSpec.of(
+            self.schema,
+            sum(self.rows),
+            self.epsilon,
+            self.delta,
+            servers=len(self.owners),
+            noise_by="servers",
+            simulation_seed=self.simulation_seed,
+        )
+
+    def estimator(self) -> LogisticRegression | PoissonRegression | RidgeRegression:
+        """Return what reads the sums."""
+        if self.model == "ridge":
+            return RidgeRegression(self.alpha, rounds=2)
+        if self.model == "logistic":
+            return LogisticRegression(rounds=self.rounds or AUTO)
+        return PoissonRegression(rounds=self.rounds or AUTO, most=int(self.schema.columns[-1].upper))
+
+
+def _nobody(task: Task) -> Release:
+    raise InputError("ask: nobody given, a plan makes no release")

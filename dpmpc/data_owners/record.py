@@ -1,0 +1,276 @@
+"""Record an owner's part in the rounds of one fit, so that a repetition reveals nothing more.
+
+An owner that loses the others in the middle of a round runs again. With fresh noise the others would have two sums of
+the same rows, and with every repetition one more, whose mean has less noise; and an owner that asked for the same round
+at other coefficients would have their difference. So the owner's folder keeps, from before anything of a round is sent,
+
+- the plan that the folder is for, and the task of each round, at its public coefficients;
+- the shares of its own noisy sum, and once it has added up what others sent, its share of the sum of all;
+- the nonce of the commitment to that, and what everybody has committed to, before it is shown.
+
+A ledger (`dpmpc.privacy.BudgetLedger`) has each round's cost, from before the round is entered here.
+
+Promised: a folder sends, of each round, the same bytes each time, for one plan and one task; whatever the record says
+is on the disk before anything that depends on it is sent; two processes do not use a folder at the same time; a record
+that was damaged, or does not fit its files, is refused. Not promised: anything about a folder that was put back to an
+earlier state, or about another folder that is prepared for the same rows: there the budgets add up, and one ledger for
+all folders (`--ledger`) is what counts them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.errors import BatchMismatch, InputError
+from dpmpc.network.identity import write_private
+from dpmpc.privacy import BudgetLedger
+from dpmpc.randomness import Stream
+from dpmpc.storage import canonical
+from dpmpc.task import Task
+from dpmpc.untrusted import ReadError, printable, read_bytes, read_json
+
+RECORD_FILE, LOCK_FILE, LEDGER_FILE = "rounds.json", "rounds.lock", "ledger.json"
+FORMAT = 1
+NONCE_BYTES = 32
+LARGEST_RECORD = 1 << 26
+_WORD = np.dtype("<u8")
+
+_Hex = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+
+
+class RoundEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is kept of one round.
+
+    Parameters
+    ----------
+    task : dict
+        The public facts.
+    shares : str
+        SHA-256 of the shares of the owner's noisy sum.
+    nonce : str
+        Random bytes of the commitment to the owner's share of the sum.
+    opened : str or None
+        SHA-256 of that share; None before it is known.
+    commitments : dict
+        By the number of an owner: what it has committed to. Empty until all have.
+    """
+
+    task: dict[str, Any]
+    shares: _Hex
+    nonce: _Hex
+    opened: _Hex | None = None
+    commitments: dict[str, _Hex] = {}
+
+
+class _Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What `RECORD_FILE` holds; the checksum is SHA-256 of the rest."""
+
+    format: int
+    plan: _Hex
+    rounds: list[RoundEntry] = []
+    checksum: str = ""
+
+    def sealed(self) -> _Fields:
+        plain = msgspec.structs.replace(self, checksum="")
+        return msgspec.structs.replace(plain, checksum=hashlib.sha256(canonical(plain)).hexdigest())
+
+
+class RoundsRecord:
+    """The record of one folder, held by one process at a time.
+
+    Parameters
+    ----------
+    folder : Path
+        The owner's private folder.
+    plan : str
+        Digest of what the owners agreed on.
+    ledger : Path
+        The file of the owner's ledger; a new one gets the limit that follows.
+    limit : pair of float
+        Epsilon and delta.
+
+    Raises
+    ------
+    InputError
+        If the folder is in use or was used for another plan, or holds a record or a ledger that cannot be read.
+    """
+
+    def __init__(self, folder: Path, plan: str, ledger: Path, limit: tuple[float, float]):
+        self._folder, self._ledger_file = folder, ledger
+        self._lock = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise InputError(f"folder: {folder.name!r} given, which another process is using") from None
+            found = _read(folder / RECORD_FILE)
+            if found is not None and found.plan != plan:
+                raise InputError(
+                    f"folder: {folder.name!r} given, which was used for plan {found.plan[:16]}..., {plan[:16]}... "
+                    "expected: other rounds on the same rows spend further budget"
+                )
+            self._fields = found or _Fields(FORMAT, plan)
+            self._ledger = BudgetLedger.load(ledger) if ledger.exists() else BudgetLedger(*limit)
+            if found is None:
+                self._write()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the lock, so that another process may use the folder."""
+        os.close(self._lock)
+
+    def task(self, number: int) -> dict[str, Any] | None:
+        """Return the public facts of a round that was begun, or None."""
+        return self._fields.rounds[number].task if number < len(self._fields.rounds) else None
+
+    def require(self, number: int, task: Task) -> None:
+        """Refuse another task for a round that was begun, or a round out of turn.
+
+        Raises
+        ------
+        InputError
+            If it is another.
+        """
+        if number > len(self._fields.rounds):
+            raise InputError(f"round: {number} given, {len(self._fields.rounds)} expected next in this folder")
+        kept = self.task(number)
+        if kept is not None and canonical(kept) != canonical(task.to_dict()):
+            raise InputError(
+                f"task: another given for round {number} than the one that this folder has answered, which would show "
+                "the difference of two sums with the same noise"
+            )
+
+    def shares(self, number: int, shape: tuple[int, ...]) -> NDArray[np.uint64] | None:
+        """Return the shares of the own noisy sum of a round, or None while there are none."""
+        if number >= len(self._fields.rounds):
+            return None
+        return self._load(_file(number, "shares"), self._fields.rounds[number].shares, shape)
+
+    def keep_shares(self, number: int, task: Task, shares: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Enter a round in the ledger, then store its shares durably, before they are sent to anybody.
+
+        Raises
+        ------
+        GuaranteeError
+            If the ledger's limit would be exceeded; nothing is stored then.
+        """
+        self.require(number, task)
+        if number != len(self._fields.rounds):
+            raise InputError(f"round: {number} given, which has its shares, {len(self._fields.rounds)} expected")
+        what = f"data owners, plan {self._fields.plan[:16]}, round {number}, task {task.digest.hex()[:16]}"
+        if all(entry.what != what for entry in self._ledger.entries):  # else it was entered before a crash
+            self._ledger.spend(task.guarantee, what)
+            self._ledger.save(self._ledger_file)
+        digest = self._store(_file(number, "shares"), shares)
+        entry = RoundEntry(task.to_dict(), digest, Stream.from_os().bytes(NONCE_BYTES).hex())
+        self._replace([*self._fields.rounds, entry])
+        return shares
+
+    def opened(self, number: int, shape: tuple[int, ...]) -> NDArray[np.uint64] | None:
+        """Return the own share of the sum of all, or None while it is not known."""
+        digest = self._fields.rounds[number].opened
+        return None if digest is None else self._load(_file(number, "opened"), digest, shape)
+
+    def keep_opened(self, number: int, share: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Store the own share of the sum of all durably, before anybody is told of it."""
+        digest = self._store(_file(number, "opened"), share)
+        self._change(number, opened=digest)
+        return share
+
+    def nonce(self, number: int) -> bytes:
+        """Return the random bytes of the commitment, in each run the same."""
+        return bytes.fromhex(self._fields.rounds[number].nonce)
+
+    def keep_commitments(self, number: int, commitments: Mapping[int, bytes]) -> None:
+        """Store durably what all owners have committed to, or refuse what differs from what was stored before.
+
+        Raises
+        ------
+        BatchMismatch
+            With the owner that commits to another share now.
+        """
+        given = {str(owner): one.hex() for owner, one in commitments.items()}
+        kept = self._fields.rounds[number].commitments
+        for owner, one in given.items():
+            if kept and kept.get(owner) != one:
+                raise BatchMismatch(
+                    f"party {owner} commits to another share of round {number} than in an earlier run, when it may "
+                    "have seen those of the others; or it has lost its folder",
+                    int(owner),
+                )
+        if not kept:
+            self._change(number, commitments=given)
+
+    def _change(self, number: int, **fields: Any) -> None:
+        rounds = list(self._fields.rounds)
+        rounds[number] = msgspec.structs.replace(rounds[number], **fields)
+        self._replace(rounds)
+
+    def _replace(self, rounds: list[RoundEntry]) -> None:
+        self._fields = msgspec.structs.replace(self._fields, rounds=rounds)
+        self._write()
+
+    def _write(self) -> None:
+        self._fields = self._fields.sealed()
+        write_private(self._folder / RECORD_FILE, msgspec.json.encode(self._fields))
+
+    def _store(self, name: str, words: NDArray[np.uint64]) -> str:
+        content = np.ascontiguousarray(words, _WORD).tobytes()
+        write_private(self._folder / name, content)
+        return hashlib.sha256(content).hexdigest()
+
+    def _load(self, name: str, digest: str, shape: tuple[int, ...]) -> NDArray[np.uint64]:
+        path, length = self._folder / name, int(np.prod(shape)) * _WORD.itemsize
+        try:
+            content = read_bytes(path, largest=length)
+        except (OSError, ReadError) as error:
+            raise InputError(f"{path}: the words of this round expected: {printable(str(error))}") from error
+        if len(content) != length or hashlib.sha256(content).hexdigest() != digest:
+            raise InputError(f"{path}: damaged; the words that this folder has stored expected")
+        return np.frombuffer(content, _WORD).reshape(shape)
+
+
+def has_answered(folder: Path) -> bool:
+    """Whether an owner's folder has stored the shares of a round, which others may have."""
+    return (folder / _file(0, "shares")).exists()
+
+
+def _file(number: int, what: str) -> str:
+    return f"round-{number}-{what}.words"
+
+
+def _read(path: Path) -> _Fields | None:
+    try:
+        fields = read_json(read_bytes(path, largest=LARGEST_RECORD), _Fields, largest=LARGEST_RECORD)
+    except FileNotFoundError:
+        if (path.parent / _file(0, "shares")).exists():
+            raise InputError(
+                f"{path}: none given, but rounds lie beside it: their record expected; restore it"
+            ) from None
+        return None
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{path}: the record of an owner expected: {printable(str(error))}; restore it, nothing replaces it"
+        ) from error
+    if fields.format != FORMAT:
+        raise InputError(f"{path}: format {fields.format} given, {FORMAT} expected")
+    if fields.checksum != fields.sealed().checksum:
+        raise InputError(f"{path}: it is damaged; restore it, nothing replaces it")
+    return fields

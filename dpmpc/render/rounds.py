@@ -1,0 +1,254 @@
+"""What a person reads after a fit in rounds, and the same as JSON: several sums, one guarantee, all work of a server.
+
+Seconds and bytes of a server are added up over the sums; its memory is the most that it held in any of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import RenderableType
+from rich.markup import escape
+from rich.table import Table as Grid
+
+from dpmpc.estimators import Inference, LogisticRegression, PoissonRegression, RidgeRegression
+from dpmpc.estimators.summary import Summary
+from dpmpc.network.meter import RunStatistics, rounded, tenths, together
+from dpmpc.networked import NetworkedRun
+from dpmpc.privacy import Guarantee, epsilon_of_mu
+from dpmpc.release import Release
+from dpmpc.render.fit import (
+    TABLE_STYLE,
+    guarantee_text,
+    inference_fields,
+    inference_table,
+    server_fields,
+    servers_table,
+    task_fields,
+    values_table,
+)
+
+START = "second moments"
+_MOST_LOG = 700.0  # the exponential of more is too large for a number
+
+
+@dataclasses.dataclass(frozen=True)
+class Seconds:
+    """Wall-clock seconds of a fit in rounds, added up over the sums.
+
+    Attributes
+    ----------
+    clients, servers, analyst_setup : float
+        Of the simulated clients; from there until the parties have ended; of the analyst's set-up among them.
+    analysis : float
+        What the fit took between and after the sums.
+    """
+
+    clients: float
+    servers: float
+    analyst_setup: float
+    analysis: float
+
+
+@dataclasses.dataclass(frozen=True)
+class RoundsRun:
+    """What came of a fit in rounds among real processes.
+
+    Attributes
+    ----------
+    releases : tuple of Release
+        What was opened: second moments first, then the rounds.
+    guarantee : Guarantee
+        Of all sums together.
+    servers : tuple of RunStatistics
+        What each server spent on all sums.
+    seconds : Seconds
+        How long it took.
+    """
+
+    releases: tuple[Release, ...]
+    guarantee: Guarantee
+    servers: tuple[RunStatistics, ...]
+    seconds: Seconds
+
+    @classmethod
+    def of(cls, runs: Sequence[NetworkedRun], guarantee: Guarantee, wall_s: float) -> RoundsRun:
+        """Add up the runs of the sums, of a fit that took so many seconds in all."""
+        clients, servers = (math.fsum(getattr(run, name) for run in runs) for name in ("clients_s", "servers_s"))
+        analyst = math.fsum(run.analyst.setup_s for run in runs)
+        return cls(
+            releases=tuple(run.release for run in runs),
+            guarantee=guarantee,
+            servers=tuple(together(reports) for reports in zip(*(run.servers for run in runs), strict=True)),
+            seconds=Seconds(clients, servers, analyst, max(0.0, wall_s - clients - servers)),
+        )
+
+
+def release_file(number: int) -> str:
+    """Return the name of the file of a sum: 0 for second moments, then the rounds."""
+    return f"release-{number}.dpmpc"
+
+
+def rounds_fields(
+    done: RoundsRun, model: str, result: dict[str, Any], *, features: int, wall_s: float
+) -> dict[str, Any]:
+    """Return the whole JSON object of `dpmpc fit --json` for a fit in rounds."""
+    return {
+        "model": model,
+        **task_fields(done.releases[-1].task, features, done.guarantee),
+        "releases": sum_fields(done.releases, done.guarantee),
+        "timing": _timing(done, done.servers, wall_s),
+        "result": result,
+    }
+
+
+def sum_fields(releases: Sequence[Release], promised: Guarantee) -> list[dict[str, Any]]:
+    """Return what each sum was, its part of the budget and its noise."""
+    found = []
+    for number, release in enumerate(releases):
+        task = release.task
+        mu = float(task.guarantee.mu or 0.0)
+        found.append(
+            {
+                "statistic": task.statistic.name,
+                "words": task.copies * task.width,
+                "mu": mu,
+                "share": (mu / promised.mu) ** 2 if promised.mu else None,
+                "epsilon_alone": epsilon_of_mu(mu, promised.delta),
+                "noise_sd": math.sqrt(float(release.noise_variance[0])),
+                "file": release_file(number),
+            }
+        )
+    return found
+
+
+def found_in_rounds(
+    fitted: LogisticRegression | PoissonRegression | RidgeRegression, target: str, level: float = 0.95
+) -> tuple[dict[str, Any], list[RenderableType]]:
+    """Return what a fit found: as the "result" of the JSON contract, and for a person.
+
+    Parameters
+    ----------
+    fitted : LogisticRegression, PoissonRegression or RidgeRegression
+        After `fit_rounds`.
+    target : str
+        The column that is predicted.
+    level : float
+        Nominal coverage of intervals.
+    """
+    found = fitted.inference(level)
+    if isinstance(fitted, RidgeRegression):
+        return _ridge(fitted, found, target)
+    ratio, learned = "odds" if isinstance(fitted, LogisticRegression) else "rate", fitted.verdict_ is None
+    known = learned and found.informative
+
+    def named(values: NDArray[np.float64], *, there: bool) -> dict[str, Any] | None:
+        return dict(zip(fitted.feature_names_, values.tolist(), strict=True)) if there else None
+
+    result = {
+        "target": target,
+        "rounds": fitted.rounds_,
+        "verdict": fitted.verdict_,
+        "coefficients": named(fitted.coef_, there=learned),
+        "intercept": fitted.intercept_ if learned else None,
+        "confidence_level": found.level,
+        "standard_errors": named(found.standard_errors, there=known),
+        "confidence_intervals": named(found.confidence_intervals, there=known),
+        "intercept_standard_error": found.intercept_standard_error if known else None,
+        "intercept_confidence_interval": found.intercept_confidence_interval.tolist() if known else None,
+        f"{ratio}_ratios": named(_exponential(fitted.coef_), there=learned),
+        f"{ratio}_ratio_intervals": named(_exponential(found.confidence_intervals), there=known),
+    }
+    table = fitted.odds_ratios(level) if isinstance(fitted, LogisticRegression) else fitted.rate_ratios(level)
+    if not learned:
+        return result, [f"[bold]{escape(table.notes[0])}[/bold]", "There are no coefficients."]
+    told = f"target {target}, intercept {fitted.intercept_:.5g}, {fitted.rounds_} rounds of scores"
+    return result, [values_table(table.title, table.names, dict(table.columns)), *map(escape, [told, *table.notes])]
+
+
+def _ridge(fitted: RidgeRegression, found: Inference, target: str) -> tuple[dict[str, Any], list[RenderableType]]:
+    coefficients = dict(zip(fitted.feature_names_, fitted.coef_.tolist(), strict=True))
+    result = {
+        "target": target,
+        "coefficients": coefficients,
+        "intercept": fitted.intercept_,
+        "alpha": float(fitted.alpha_),
+        "debiased": fitted.debiased_,
+        "rounds": len(fitted.releases_),
+        "verdict": fitted.verdict_,
+        **inference_fields(found),
+    }
+    told = f"target {target}, intercept {fitted.intercept_:.5g}, penalty {fitted.alpha_:g}"
+    return result, [
+        values_table("Coefficients", fitted.feature_names_, {"private": list(coefficients.values())}),
+        inference_table(found),
+        *map(escape, [told, *Summary.of(target, found).notes]),
+    ]
+
+
+def _exponential(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(np.exp(np.minimum(values, _MOST_LOG)))
+
+
+def rounds_timing(done: RoundsRun, *, wall_s: float) -> dict[str, Any]:
+    """Return "timing" for a page that may be published: seconds and megabytes rounded up, as servers tell them."""
+    exact = _timing(done, [rounded(report) for report in done.servers], wall_s)
+    return {name: tenths(value) if name.endswith("_s") else value for name, value in exact.items()}
+
+
+def rounds_parts(done: RoundsRun, result: Sequence[RenderableType], *, wall_s: float) -> list[RenderableType]:
+    """Return what a person reads after a fit in rounds."""
+    seconds = f"clients {done.seconds.clients:.1f} s, servers {done.seconds.servers:.1f} s, everything {wall_s:.1f} s"
+    return [
+        rounds_text(done.releases),
+        "",
+        *result,
+        "",
+        _sums_table(done),
+        guarantee_text(done.guarantee),
+        servers_table(done.servers),
+        f"wall time: {seconds}",
+    ]
+
+
+def rounds_text(releases: Sequence[Release]) -> str:
+    """Describe in a sentence what was released, from whom and by whom."""
+    task, rounds = releases[0].task, len(releases) - 1
+    words = sum(release.task.copies * release.task.width for release in releases)
+    follows = (
+        f", then {'one sum' if rounds == 1 else f'{rounds} sums'} of their scores at public coefficients"
+        if rounds
+        else ", and nothing after that"
+    )
+    return (
+        f"{task.clients:,} clients with {len(task.schema)} columns; {task.trust.servers} servers with {task.sharing} "
+        f"shares. Released: the sum of their second moments{follows} ({words} words from each client in all)"
+    )
+
+
+def _timing(done: RoundsRun, servers: Sequence[RunStatistics], wall_s: float) -> dict[str, Any]:
+    return {
+        "per_server": [server_fields(report) for report in servers],
+        "clients_s": done.seconds.clients,
+        "analyst_setup_s": done.seconds.analyst_setup,
+        "analysis_s": done.seconds.analysis,
+        "wall_s": wall_s,
+    }
+
+
+def _sums_table(done: RoundsRun) -> Grid:
+    """Return a row for each sum: its share of the budget, what it promises alone, its noise."""
+    grid = Grid(title="Sums, all within one budget", **TABLE_STYLE)
+    for heading in ("sum", "share of mu^2", "epsilon alone", "noise sd", "words"):
+        grid.add_column(heading, justify="left" if heading == "sum" else "right", no_wrap=heading == "sum")
+    for number, fields in enumerate(sum_fields(done.releases, done.guarantee)):
+        share = "" if fields["share"] is None else f"{fields['share']:.1%}"
+        name = f"round {number}" if number else START
+        grid.add_row(name, share, f"{fields['epsilon_alone']:.3g}", f"{fields['noise_sd']:.4g}", str(fields["words"]))
+    grid.caption = "noise sd: in every entry of the sum, columns mapped to [-1, 1] and scores to length 1"
+    return grid

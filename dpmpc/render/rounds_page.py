@@ -1,0 +1,147 @@
+"""The report of a fit in rounds as one HTML page, laid out as that of a single release.
+
+A fit that has learned nothing begins with that verdict, and shows no coefficient and no plot of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dpmpc.privacy import Guarantee
+from dpmpc.release import Release
+from dpmpc.render import plots, words
+from dpmpc.render.drawing import INSTALL, available
+from dpmpc.render.page import (
+    Analysed,
+    Number,
+    PageRow,
+    PageTable,
+    byte_table,
+    coefficient_table,
+    facts_of,
+    server_table,
+    template,
+    versions,
+)
+from dpmpc.render.rounds import START, rounds_text, sum_fields
+
+_NAMES = {"ridge": "Ridge", "logistic": "Logistic", "poisson": "Poisson"}
+RATIOS = {"logistic": "odds", "poisson": "rate"}
+
+
+def rounds_page(
+    releases: Sequence[Release],
+    promised: Guarantee,
+    analysed: Analysed,
+    *,
+    files: Sequence[str],
+    timing: Mapping[str, Any],
+    command: str | None = None,
+) -> str:
+    """Return the page, HTML in one piece.
+
+    Parameters
+    ----------
+    releases : sequence of Release
+        Second moments, then the rounds.
+    promised : Guarantee
+        Of all of them together.
+    analysed : Analysed
+        What was computed from them.
+    files : sequence of str
+        Names of the releases' files, in order.
+    timing : mapping
+        As `dpmpc.render.page.page` takes it.
+    command : str, optional
+        The command that makes such a fit again.
+    """
+    tasks, result, servers = [release.task for release in releases], analysed.result, timing.get("per_server", [])
+    hopeless = analysed.model in RATIOS and result["verdict"] is not None
+    wanted = {"result": {} if hopeless else _result_plot(analysed, releases[0]), "noise": {}, "servers": {}}
+    if servers:
+        wanted["servers"] = {"timeline of the servers": lambda: plots.timeline(servers)}
+    drawing = available()
+    return template().render(
+        title=f"{_NAMES[analysed.model]} regression of {result['target']}",
+        about=[],
+        verdict=words.sentence(f"Nothing can be learned: {result['verdict']}") if hopeless else None,
+        released=f"{rounds_text(releases)}.",
+        guarantee=promised,
+        facts=facts_of(tasks, promised, timing),
+        tables=[] if hopeless else [_result_table(analysed)],
+        notes=_notes(analysed),
+        drawn={place: [draw() for draw in named.values()] if drawing else [] for place, named in wanted.items()},
+        missing=[] if drawing else [title for named in wanted.values() for title in named],
+        install=INSTALL,
+        promise=words.promise(promised),
+        terms=words.terms(promised),
+        noise=_sums_table(releases, promised),
+        costs=[*([server_table(servers)] if servers else []), byte_table(tasks)],
+        free=words.free(tasks[-1], compared=True),
+        costly=words.costly(tasks[-1]),
+        recipe=words.rounds_recipe(files, promised.epsilon, analysed.model, analysed.parameters),
+        command=command,
+        digest=" ".join(task.digest.hex() for task in tasks),
+        versions=versions(),
+    )
+
+
+def _result_plot(analysed: Analysed, start: Release) -> dict[str, Any]:
+    schema, model = start.task.schema, analysed.model
+    if model in RATIOS:
+        return {"ratios": lambda: plots.ratios(analysed.result, schema, RATIOS[model])}
+    return {"coefficients": lambda: plots.coefficients(analysed.result, schema)}
+
+
+def _notes(analysed: Analysed) -> list[str]:
+    """Say what the numbers rest on; of a ridge regression also whether the second round added anything."""
+    result = analysed.result
+    robust = "Standard errors cover sampling and noise and do not assume that the model is right (HC0)."
+    if analysed.model == "ridge":
+        fitted = f"Fitted with penalty {result['alpha']:g} in normalised units."
+        return [fitted, robust] if result["verdict"] is None else [fitted, f"One release: {result['verdict']}."]
+    if result["verdict"] is not None:
+        return []
+    unknown = "The noise in the last round leaves no standard errors."
+    return [f"Rounds of scores: {result['rounds']}.", robust if result["standard_errors"] else unknown]
+
+
+def _result_table(analysed: Analysed) -> PageTable:
+    """Return coefficients with errors, and ratios with intervals."""
+    result = analysed.result
+    if analysed.model == "ridge":
+        return coefficient_table(result)
+    ratio = RATIOS[analysed.model]
+    errors, intervals = result["standard_errors"], result[f"{ratio}_ratio_intervals"]
+    rows: list[PageRow] = []
+    for name, value in result["coefficients"].items():
+        low, high = intervals[name] if intervals else (None, None)
+        estimate = (Number.of(value), *([Number.of(errors[name], 3, "± ")] if errors else []))
+        ends = (Number.of(low), Number.of(high, before="to ")) if intervals else (Number.of(None),)
+        rows.append((name, [estimate, (Number.of(result[f"{ratio}_ratios"][name]),), ends]))
+    error = result["intercept_standard_error"]
+    estimate = (Number.of(result["intercept"]), *([Number.of(error, 3, "± ")] if error is not None else []))
+    rows.append(("intercept", [estimate, (Number("", None),), (Number("", None),)]))
+    level = f"{100 * result['confidence_level']:g}\u00a0% interval of the ratio"
+    return PageTable(
+        f"{ratio.capitalize()} ratios",
+        f"Coefficients are logarithms of {ratio} ratios for one more unit of the column, the others as they are.",
+        ["column", "coefficient ± standard error", f"{ratio} ratio", level],
+        rows,
+    )
+
+
+def _sums_table(releases: Sequence[Release], promised: Guarantee) -> PageTable:
+    """Return a row for each sum: its part of the budget and its noise."""
+    rows: list[PageRow] = []
+    for number, fields in enumerate(sum_fields(releases, promised)):
+        numbers = (fields["share"], fields["epsilon_alone"], fields["noise_sd"])
+        rows.append((f"round {number}" if number else START, [(Number.of(value, 4),) for value in numbers]))
+    return PageTable(
+        "Sums",
+        "All are within the one budget above. Noise: standard deviation in every entry of the sum, columns mapped to "
+        "[−1, 1] and scores to length 1.",
+        ["sum", "share of the budget (μ²)", "ε alone", "noise"],
+        rows,
+    )

@@ -1,0 +1,115 @@
+"""A fit in rounds, computed again from the releases that it was computed from.
+
+Promised: nothing is asked of anybody, so that it costs no privacy. Every release is one that the fit would have asked
+for, up to the rounding of another machine: its share of the budget, its columns, its public coefficients. What was
+released at other coefficients, or with another budget, is refused.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+
+from dpmpc.contributions import Contribution, Scores
+from dpmpc.errors import InputError
+from dpmpc.release import Release
+from dpmpc.rounds.releases import Releases
+from dpmpc.specification import Budget, Mechanism, ReleaseSpec
+from dpmpc.task import Task
+
+_SHARE = 1e-2  # relative; a round's noise is a little more than its share asks for
+_COEFFICIENTS = 1e-6  # relative; what floating-point arithmetic may differ in between machines
+
+
+class SavedReleases(Releases):
+    """Hands out releases in the order in which they were made.
+
+    Parameters
+    ----------
+    releases : sequence of Release
+        The second moments, and then the rounds.
+    epsilon : float
+        The whole budget, at the releases' delta.
+    """
+
+    def __init__(self, releases: Sequence[Release], epsilon: float):
+        if not releases:
+            raise InputError("releases: none given, second moments and at least one round expected")
+        first, clients = releases[0].task, [release.clients for release in releases]
+        spec = ReleaseSpec(
+            schema=first.schema,
+            clients=max(clients),
+            budget=Budget(epsilon, first.delta),
+            trust=first.trust,
+            mechanism=Mechanism(noise_by=first.noising.by, sharing=first.sharing),
+        )
+        super().__init__(spec, self._refuse, present=lambda number: clients[number])
+        self._saved = list(releases)
+
+    def make(self, share: float, contribution: Contribution | None = None) -> Release:
+        """Return the next release, which must be the one that is asked for.
+
+        Raises
+        ------
+        InputError
+            If there is none, or it is another.
+        GuaranteeError
+            If all releases together exceed the budget.
+        """
+        place = len(self.made)
+        if place == len(self._saved):
+            raise InputError(f"releases: {place} given, more expected: the fit goes on for another round")
+        release = self._saved[place]
+        require_alike(release.task, self.task(share, contribution), place)
+        self.require_within_budget(release.task)
+        self.made.append(release)
+        return release
+
+    @staticmethod
+    def _refuse(task: Task) -> Release:
+        raise InputError("releases: those of files given, which nobody adds to")
+
+
+def require_alike(task: Task, asked: Task, place: int) -> None:
+    """Refuse a task that is not the one that is asked for, up to what floating-point arithmetic differs in.
+
+    Parameters
+    ----------
+    task, asked : Task
+        What is given, and what is asked for.
+    place : int
+        Which of the sums this is, for the error.
+
+    Raises
+    ------
+    InputError
+        If columns, clients, statistic, coefficients, delta or the share of the budget differ.
+    """
+    mu = asked.guarantee.mu or 0.0
+    compared = {
+        "table": (task.schema, task.clients) == (asked.schema, asked.clients),
+        "statistic": _alike(task.statistic, asked.statistic),
+        "delta": task.delta == asked.delta,
+        "share of the budget": abs((task.guarantee.mu or 0.0) - mu) <= _SHARE * mu
+        and abs(task.epsilon - asked.epsilon) <= _SHARE * asked.epsilon,
+    }
+    for name, alike in compared.items():
+        if not alike:
+            raise InputError(f"releases: number {place} given with another {name} than the fit would have asked for")
+
+
+def _alike(ours: Contribution, theirs: Contribution) -> bool:
+    """Whether two statistics are the same, scores up to a relative error of their public numbers."""
+    if not (isinstance(ours, Scores) and isinstance(theirs, Scores)):
+        return ours.name == theirs.name and ours.parameters() == theirs.parameters()
+    close = functools.partial(np.allclose, rtol=_COEFFICIENTS, atol=_COEFFICIENTS)
+    numbers, others = ours.link.parameters(), theirs.link.parameters()
+    return bool(
+        (ours.link.name, numbers.keys()) == (theirs.link.name, others.keys())
+        and ours.matrix.shape == theirs.matrix.shape
+        and close(ours.matrix, theirs.matrix)
+        and close(ours.theta, theirs.theta)
+        and close([ours.ball, *numbers.values()], [theirs.ball, *others.values()])
+    )

@@ -1,0 +1,234 @@
+"""Regression between data owners among real processes, in rounds of noisy sums (docs/mathematics.md, section 12).
+
+Data: M organisations, each with many rows of the same columns, about people of its own. Wanted: one logistic, Poisson
+or linear regression over all rows, while all rounds together give each row (epsilon, delta)-differential privacy, also
+against the other organisations if they collude.
+
+The rounds are those of `dpmpc.protocols.logistic_regression`. In each
+
+1. owner 0 proposes the task: what is summed, at which public coefficients, with how much noise. Every owner has
+   computed the same from the same earlier sums, refuses a task that is not that, recomputes its guarantee, and enters
+   it in its own ledger. All compare the digest of the task.
+2. Each owner adds up what its own rows contribute, adds noise that suffices alone, splits the noisy sum into additive
+   shares, puts them on its disk, and sends one to each owner (`dpmpc.data_owners.OwnRound`).
+3. Each adds up the shares that it has, its share of the sum over all rows, and puts it on its disk. All commit to
+   theirs; when all have, each puts the commitments on its disk, and all show theirs (`dpmpc.network.simultaneous`): the
+   noisy sum is opened, the same at every owner, and nothing else is.
+4. Each owner makes the Newton step by itself.
+
+Promised: what leaves an owner is shares, commitments and digests; every proper part of the shares is random, and what
+all of them show is the noisy sum of the task. A run after a crash, in the same folders, is the same run: the same
+tasks, noise, shares and commitments, byte for byte (`dpmpc.data_owners.RoundsRecord`). Not promised: protection against
+an owner that hands in other rows than it has; an end where an owner leaves for good.
+
+Three owners, each a process of this machine, and generated people whom they divide among them::
+
+    python protocols/data_owners.py -M3 --clients 30000 --epsilon 1
+
+The same on files of your own, or one owner on its own machine::
+
+    dpmpc owners --simulate a.csv b.csv c.csv --target ill --bounds bounds.toml --model logistic ...
+    dpmpc owners --owner 0 --data a.csv --folder owner-0 --out result
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import RenderableType
+
+from dpmpc.analyst import open_sums
+from dpmpc.data_owners import AgreedReleases, OwnersPlan, OwnRound, RoundsRecord
+from dpmpc.data_owners.networked import (
+    Source,
+    ledger_of,
+    plan_of,
+    public_arguments,
+    read_source,
+    release_file,
+    run,
+)
+from dpmpc.errors import BatchMismatch, InputError, MalformedFrame
+from dpmpc.network.coins import exchange_bytes
+from dpmpc.network.frames import ContentType, Kind
+from dpmpc.network.party import Party
+from dpmpc.network.settings import PartySettings, digest_of
+from dpmpc.network.simultaneous import DIGEST_BYTES, show_words
+from dpmpc.randomness import stream_for
+from dpmpc.release import Release
+from dpmpc.rounds.saved import require_alike
+from dpmpc.storage import canonical
+from dpmpc.tables import read_table
+from dpmpc.task import Task
+from dpmpc.untrusted import read_json
+
+LARGEST_TASK = 1 << 24  # bytes of a proposal
+PROPOSER = 0
+COMPUTED = {"statistic", "noise", "epsilon"}  # what machines may differ in; `require_alike` compares them
+
+
+def prepare(settings: PartySettings) -> None:
+    """Check what was agreed on before any other owner is contacted."""
+    _agreed_plan(settings).require_possible()
+
+
+async def main(party: Party) -> dict[str, Any]:
+    """Run one owner; it ends with the sums in its folder, and returns how many there are."""
+    plan, source = _agreed_plan(party.runtime.settings), read_source(party.folder)
+    with party.meter.phase("read"):
+        rows = await asyncio.to_thread(_own_rows, source, plan, party.pid)
+    own = OwnRound(plan, party.pid, rows, stream_for(plan.simulation_seed).substream(party.pid))
+    limit = (plan.epsilon, plan.delta)
+    with RoundsRecord(party.folder, party.runtime.settings.task, ledger_of(party.folder, source), limit) as record:
+        loop = asyncio.get_running_loop()
+
+        def exchange(number: int, asked: Task) -> Release:
+            """Take part in a round from the thread of the fit, whose loop goes on noticing when a peer is lost."""
+            allowed = releases.require_within_budget
+            one = one_round(party, number, asked, own, record, allowed)
+            return asyncio.run_coroutine_threadsafe(one, loop).result()
+
+        releases = AgreedReleases(plan, exchange)
+        await asyncio.to_thread(plan.estimator().fit_rounds, releases)
+        await party.runtime.shutdown()
+    for number, release in enumerate(releases.made):
+        release.save(release_file(party.folder, number))
+    return {"sums": len(releases.made)}
+
+
+async def one_round(
+    party: Party, number: int, asked: Task, own: OwnRound, record: RoundsRecord, allowed: Callable[[Task], None]
+) -> Release:
+    """Steps 1 to 3; `allowed` refuses a task that exceeds the budget of all rounds."""
+    task = await agree(party, number, asked, record, allowed)
+    shape = (task.sketch.rows, task.width)
+    with party.meter.phase("transform"):
+        shares = record.shares(number, (party.servers, task.width))
+        if shares is None:
+            fresh = await asyncio.to_thread(own.shares, task, threads=party.arguments["threads"])
+            shares = record.keep_shares(number, task, fresh)
+    with party.meter.phase("open"):
+        for peer in party.runtime.peers:
+            await party.runtime.send_frame(peer, party.runtime.frame(Kind.SHARE, shares[peer : peer + 1].copy()))
+        total = shares[party.pid : party.pid + 1].astype(np.uint64)
+        for peer in party.runtime.peers:
+            frame = await party.runtime.receive_frame(peer, Kind.SHARE, ContentType.WORDS, shape)
+            task.encoding.ring.add(total, frame.words.astype(np.uint64), out=total)
+        opened = record.opened(number, shape)
+        if opened is None:
+            opened = record.keep_opened(number, total)
+        shown = await show_words(
+            party,
+            f"share of round {number}",
+            opened,
+            dict.fromkeys(range(party.servers), shape),
+            nonce=record.nonce(number),
+            keep=lambda commitments: record.keep_commitments(number, commitments),
+        )
+    return open_sums(task, shown)
+
+
+async def agree(party: Party, number: int, asked: Task, record: RoundsRecord, allowed: Callable[[Task], None]) -> Task:
+    """Step 1: return the task that all answer: nearly the one that this owner asks for, or that of an earlier run."""
+    if party.pid == PROPOSER:
+        wanted = canonical(record.task(number) or asked.to_dict())
+        for peer in party.runtime.peers:
+            await party.runtime.send_frame(peer, party.runtime.frame(Kind.STATEMENT, wanted))
+    else:
+        frame = await party.runtime.receive_frame(PROPOSER, Kind.STATEMENT, ContentType.BYTES)
+        wanted = frame.raw
+    try:
+        task = Task.from_dict(read_json(wanted, dict, largest=LARGEST_TASK)).verify()
+        require_alike(task, asked, number)
+        allowed(task)
+        given, wanted_facts = task.to_dict(), asked.to_dict()
+        for name in sorted(wanted_facts.keys() - COMPUTED):
+            if given[name] != wanted_facts[name]:
+                raise InputError(f"{name}: another given in round {number} than the plan has")
+    except ValueError as error:
+        raise MalformedFrame(f"party {PROPOSER} proposed no task of round {number}: {error}", PROPOSER) from error
+    record.require(number, task)
+    for peer, digest in enumerate(await exchange_bytes(party, Kind.DIGEST, task.digest, DIGEST_BYTES)):
+        if digest != task.digest:
+            raise BatchMismatch(f"party {peer} was told another task of round {number} than party {party.pid}")
+    return task
+
+
+def _agreed_plan(settings: PartySettings) -> OwnersPlan:
+    """Return the plan, if this owner's arguments are those of the digest that all compared."""
+    if settings.task != digest_of(settings.program, settings.arguments):
+        raise InputError(f"task: {settings.task[:16]}... given, the digest of this owner's own arguments expected")
+    plan = plan_of(settings.arguments)
+    if len(plan.owners) != settings.servers:
+        raise InputError(f"plan: of {len(plan.owners)} owners given, {settings.servers} expected")
+    return plan
+
+
+def _own_rows(source: Source, plan: OwnersPlan, number: int) -> NDArray[np.float64]:
+    """Return the rows of an owner: the columns and the number that the plan expects."""
+    table = read_table(source.data, plan.schema.names)
+    if len(table) != plan.rows[number]:
+        raise InputError(f"rows: {plan.rows[number]} given by the plan, {len(table)} expected: as many as the file has")
+    return table.values
+
+
+def demonstrate(arguments: Sequence[str]) -> None:
+    """Divide generated people among owners, have them fit a logistic regression, and print what was found."""
+    from rich.markup import escape
+
+    from dpmpc.cli.demonstrations import demonstration_options
+    from dpmpc.cli.output import print_result
+    from dpmpc.protocols.logistic_regression import patients
+    from dpmpc.render.fit import guarantee_text, servers_table, values_table
+    from dpmpc.render.rounds import rounds_text
+    from dpmpc.rounds import SavedReleases
+    from dpmpc.tables import Table, write_csv
+
+    chosen, began = demonstration_options(__doc__, arguments), time.perf_counter()
+    people = patients(chosen.clients)
+    parts = np.array_split(people.rows, chosen.servers)
+    plan = OwnersPlan(
+        owners=tuple(f"owner {number}" for number in range(chosen.servers)),
+        rows=tuple(map(len, parts)),
+        schema=people.schema,
+        model="logistic",
+        rounds=0,
+        alpha=1.0,
+        epsilon=chosen.epsilon,
+        delta=chosen.delta,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        sources = [Source(str(Path(folder) / f"owner{number}.csv")) for number in range(chosen.servers)]
+        for source, part in zip(sources, parts, strict=True):
+            write_csv(source.data, Table(people.schema.names, part))
+        done = run(public_arguments(plan), sources)
+    model = plan.estimator().fit_rounds(SavedReleases(done.releases, plan.epsilon))
+    found = model.odds_ratios()
+    shown: list[RenderableType] = [escape("\n".join(found.notes))]
+    if model.verdict_ is None:
+        shown.insert(0, values_table(found.title, found.names, {"truth": people.effects, **found.columns}))
+    print_result(
+        [
+            rounds_text(done.releases),
+            "",
+            *shown,
+            "",
+            guarantee_text(model.guarantee_),
+            servers_table(done.owners),
+            f"wall time: everything {time.perf_counter() - began:.1f} s",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    from dpmpc.cli.main import exit_status
+
+    sys.exit(exit_status(lambda: demonstrate(sys.argv[1:])))

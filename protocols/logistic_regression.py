@@ -1,0 +1,148 @@
+"""Logistic regression among real processes, in rounds of noisy sums (docs/mathematics.md, section 12).
+
+Data: n clients, each with d features within public bounds, mapped to z in [-1, 1]^d, and an outcome y, 0 or 1.
+Wanted: theta with P[y = 1] = 1 / (1 + exp(-theta . (1, z))), its standard errors and odds ratios, while all rounds
+together give each client (epsilon, delta)-differential privacy.
+
+1. The servers open the noisy sum of second moments of (1, z, 2 y - 1). From it the analyst reads a whitening matrix T,
+   v = T (1, z) with E |v|^2 = p = d + 1, and a start theta, and publishes both (`dpmpc.rounds.start`).
+2. In each round, at the public theta, every client computes q = 1 / (1 + exp(-theta . v)) and its score w (y - q) v,
+   with a weight w that depends on its features only. It sends noisy shares of
+
+       g = w (y - q) v / R,     g g^T / sqrt(2),     sqrt(21) w q (1 - q) v v^T / (2 R^2),
+
+   of which the two matrices cost no privacy beside g (Theorems 1 and 2; `dpmpc.contributions.Scores`). The servers open
+   the noisy sums s, J and H of the three, and nothing else (`dpmpc.protocols.linear_transform`).
+3. The analyst makes the step theta + H^-1 s, and publishes theta for the next round (`dpmpc.rounds.newton`).
+4. After the last round it reports T^T theta in the columns' units, with errors of sampling and noise together,
+   H^-1 (J - s s^T / n + noise) H^-1, which do not assume that the model is right (HC0). Where the sums show that
+   nothing can be learned it says so, and reports no coefficients.
+
+Every round draws fresh noise and starts its own servers; their squared parameters mu add up to that of the budget.
+Three servers and an analyst, each a process of this machine, and generated people::
+
+    python protocols/logistic_regression.py -M3 --clients 50000 --epsilon 1
+
+On a file of your own: ``dpmpc fit FILE --model logistic --target COLUMN -M3 ...``, which asks for the same sums.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import RenderableType
+
+from dpmpc.bounds import Column, Schema
+from dpmpc.contributions import sigmoid
+from dpmpc.estimators import LogisticRegression, PoissonRegression
+from dpmpc.networked import Rounds
+from dpmpc.number_tables import NumberTable
+from dpmpc.randomness import stream_for
+from dpmpc.rounds import Releases
+from dpmpc.specification import ReleaseSpec
+
+FEATURES = (Column("age", 18, 90), Column("smoker", 0, 1), Column("dose", 0, 3))
+EFFECTS = (0.04, 0.8, -0.6)  # on the log odds, by unit of each column
+
+
+class People(NamedTuple):
+    """Generated people, and what generated their outcome.
+
+    Attributes
+    ----------
+    rows : ndarray of float64, shape (n, d + 1)
+        In the columns' units, the outcome last.
+    schema : Schema
+        Names and public bounds.
+    effects : tuple of float
+        The true coefficients.
+    """
+
+    rows: NDArray[np.float64]
+    schema: Schema
+    effects: tuple[float, ...]
+
+
+def patients(clients: int) -> People:
+    """Return people who fall ill with log odds -2.5 + .04 age + .8 smoker - .6 dose; always the same ones."""
+    X, rng = features(clients)
+    ill = rng.random(clients) < sigmoid(-2.5 + X @ EFFECTS)
+    return People(np.column_stack([X, ill]), Schema((*FEATURES, Column("ill", 0, 1))), EFFECTS)
+
+
+def features(clients: int) -> tuple[NDArray[np.float64], np.random.Generator]:
+    """Return the features of generated people, and the generator for their outcome: data, which need not be secret."""
+    rng = np.random.default_rng(0)
+    age, smoker = rng.uniform(18, 90, clients), rng.random(clients) < 0.25
+    return np.column_stack([np.rint(age), smoker, rng.exponential(0.8, clients).clip(0, 3)]), rng
+
+
+def demonstrate(
+    arguments: Sequence[str],
+    doc: str,
+    population: Callable[[int], People],
+    estimator: Callable[[int | str], LogisticRegression | PoissonRegression],
+) -> None:
+    """Fit generated people, and print what was found, what is promised and what each server spent."""
+    from rich.markup import escape
+
+    from dpmpc.cli.output import print_result
+    from dpmpc.render.fit import values_table
+    from dpmpc.render.rounds import RoundsRun, rounds_parts
+
+    chosen, began = _options(arguments, doc), time.perf_counter()
+    people = population(chosen.clients)
+    spec = ReleaseSpec.of(
+        people.schema,
+        chosen.clients,
+        chosen.epsilon,
+        chosen.delta,
+        servers=chosen.servers,
+        noise_by=chosen.noise_by,
+        simulation_seed=chosen.simulation_seed,
+    )
+    network = Rounds(people.rows, stream=stream_for(chosen.simulation_seed))  # the clients, the servers and their links
+    model = estimator(chosen.rounds).fit_rounds(Releases(spec, network))  # steps 1 to 4 of the analyst
+    done = RoundsRun.of(network.runs, model.guarantee_, time.perf_counter() - began)
+    found = table_of(model)
+    shown: list[RenderableType] = [escape("\n".join(found.notes))]
+    if model.verdict_ is None:
+        shown.insert(0, values_table(found.title, found.names, {"truth": people.effects, **found.columns}))
+    print_result(rounds_parts(done, shown, wall_s=time.perf_counter() - began))
+
+
+def table_of(model: LogisticRegression | PoissonRegression) -> NumberTable:
+    """Return coefficients, ratios and their intervals."""
+    return model.odds_ratios() if isinstance(model, LogisticRegression) else model.rate_ratios()
+
+
+def _options(arguments: Sequence[str], doc: str) -> argparse.Namespace:
+    from dpmpc.cli.demonstrations import refuse_options_of_mpyc
+    from dpmpc.cli.options import rounds_option
+
+    refuse_options_of_mpyc(arguments)
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("-M", "--servers", type=int, default=3, metavar="M")
+    parser.add_argument("--clients", type=int, default=50_000)
+    parser.add_argument("--epsilon", type=float, default=1.0, help="budget of all rounds (default %(default)g)")
+    parser.add_argument("--delta", type=float, default=1e-6)
+    parser.add_argument("--rounds", type=rounds_option, default="auto", help="rounds of scores (default %(default)s)")
+    parser.add_argument("--noise-by", choices=("clients", "servers"), default="clients")
+    parser.add_argument("--simulation-seed", type=int, metavar="SEED", help="repeatable noise, which protects nobody")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    from dpmpc.cli.main import exit_status
+
+    sys.exit(
+        exit_status(
+            lambda: demonstrate(sys.argv[1:], __doc__, patients, lambda rounds: LogisticRegression(rounds=rounds))
+        )
+    )

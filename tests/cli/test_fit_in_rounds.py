@@ -1,0 +1,217 @@
+"""`dpmpc fit` of models in rounds: real servers for each sum, one budget, and what is written and printed."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from dpmpc import LogisticRegression, PoissonRegression, RidgeRegression, networked, simulation
+from dpmpc.bounds import Column, Schema
+from dpmpc.network.meter import PhaseCost, RunStatistics
+from dpmpc.release import Release
+from dpmpc.rounds import SavedReleases
+from dpmpc.tables import Table, write_csv
+from support.command_inputs import run
+from support.html_page import Page
+
+FEATURES = (Column("age", 18, 90), Column("smoker", 0, 1))
+BUDGET = ["--epsilon", "3", "--delta", "1e-6", "--simulation-seed", "7"]
+
+
+def people(clients, kind, seed=0):
+    """The target is in the middle, so that columns have to be put in order."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.uniform(18, 90, clients).round(), rng.random(clients) < 0.3]).astype(float)
+    eta = -2 + 0.04 * X[:, 0] - 0.8 * X[:, 1]
+    y = {
+        "logistic": lambda: rng.random(clients) < 1 / (1 + np.exp(-eta)),
+        "poisson": lambda: rng.poisson(np.exp(0.3 * eta)).clip(0, 12),
+        "ridge": lambda: (eta + rng.normal(0, 0.5, clients)).clip(-6, 6),
+        "rare": lambda: rng.random(clients) < 0.004,
+    }[kind]()
+    return Table(("age", "ill", "smoker"), np.column_stack([X[:, 0], y, X[:, 1]]).astype(float))
+
+
+@pytest.fixture
+def place(tmp_path):
+    """Write the people and their bounds, and return the beginning of the command."""
+
+    def write(kind, bounds, clients=3000):
+        write_csv(tmp_path / "people.csv", people(clients, kind))
+        schema = Schema((FEATURES[0], Column("ill", *bounds), FEATURES[1]))
+        (tmp_path / "bounds.toml").write_text(schema.to_toml())
+        return ["fit", tmp_path / "people.csv", "--target", "ill", "--bounds", tmp_path / "bounds.toml", *BUDGET]
+
+    return write
+
+
+def in_process(model, kind, bounds, clients=3000):
+    """The same fit in this process, from the same seed."""
+    table = people(clients, kind).select(["age", "smoker", "ill"])
+    schema = {"age": (18, 90), "smoker": (0, 1), **({"y": bounds} if isinstance(model, RidgeRegression) else {})}
+    model.set_params(bounds=schema, epsilon=3.0, delta=1e-6, simulation_seed=7)
+    return model.fit(table.select(["age", "smoker"]), table.column("ill"))
+
+
+def test_logistic_fit_over_servers(place, tmp_path, capsys):
+    """What three server processes find is what one process finds from the same seed; everything is written and read."""
+    out = tmp_path / "result"
+    command = [*place("logistic", (0, 1)), "--model", "logistic", "--rounds", "1"]
+    status, printed, told = run(capsys, *command, "--json", "--out", out)
+    assert status == 0, told
+    assert printed.count("\n") == 1
+    fields = json.loads(printed)
+    assert {"model", "clients", "features", "servers", "sketch", "privacy", "timing", "result"} <= set(fields)
+    assert (fields["model"], fields["clients"], fields["features"], fields["servers"]) == ("logistic", 3000, 2, 3)
+    assert (fields["privacy"]["epsilon"], fields["privacy"]["neighbouring"]) == (3.0, "replace-one")
+    assert 2.99 < fields["privacy"]["achieved_epsilon"] <= 3.0
+    assert [one["statistic"] for one in fields["releases"]] == ["second-moments", "scores"]
+    assert [one["share"] for one in fields["releases"]] == pytest.approx([0.3, 0.7], rel=1e-3)
+    assert [entry["server"] for entry in fields["timing"]["per_server"]] == [0, 1, 2]
+    assert all(entry["bytes_sent"] > 2 * 8 * 9 for entry in fields["timing"]["per_server"])
+    alone = in_process(LogisticRegression(rounds=1, classes=[0, 1]), "logistic", (0, 1))
+    result = fields["result"]
+    assert list(result["coefficients"].items()) == [("age", alone.coef_[0]), ("smoker", alone.coef_[1])]
+    found = alone.inference()
+    assert list(result["standard_errors"].values()) == found.standard_errors.tolist()
+    assert result["odds_ratios"]["age"] == pytest.approx(math.exp(alone.coef_[0]))
+    low, high = result["odds_ratio_intervals"]["smoker"]
+    assert low < math.exp(alone.coef_[1]) < high
+    assert (result["rounds"], result["verdict"]) == (1, None)
+    beside = result["not_private"]
+    assert beside["best_loss"] < beside["loss"] < beside["trivial_loss"]
+    assert beside["converged"]
+    # What was written computes the same again, and names what it belongs to.
+    files = sorted(path.name for path in out.iterdir())
+    assert files == ["release-0.dpmpc", "release-1.dpmpc", "report.html", "report.txt", "result.json"]
+    assert json.loads((out / "result.json").read_text()) == fields
+    saved = SavedReleases([Release.load(out / one["file"]) for one in fields["releases"]], epsilon=3.0)
+    again = LogisticRegression(rounds=1).fit_rounds(saved)
+    assert np.array_equal(again.coef_, alone.coef_)
+    assert again.guarantee_.achieved_epsilon == alone.guarantee_.achieved_epsilon
+    page = Page((out / "report.html").read_text(encoding="utf-8"))
+    assert "Logistic regression of ill" in page.text
+    assert result["coefficients"]["age"] in page.numbers
+    assert beside["coefficients"]["age"] not in page.numbers
+    text = (out / "report.txt").read_text()
+    for words in ("Odds ratios", "odds ratio", "second moments", "round 1", "differential privacy for each of 3,000"):
+        assert words in text
+    assert "Not private" not in text
+
+
+@pytest.fixture
+def one_process(monkeypatch):
+    """Have every sum made in this process: what is tested is the command, and servers are tested above."""
+    phases = {name: PhaseCost() for name in ("read", "transform", "open")}
+    nothing = RunStatistics(0, 0.0, 0, phases, 0.0, 0.0, 0, 0, 0, 0, {}, None, 1.0)
+
+    def made(task, rows, *, stream, **options):
+        release = simulation.run(task, rows, stream=stream)
+        return networked.NetworkedRun({}, (nothing,) * task.trust.servers, nothing, 0.0, 0.0, release)
+
+    monkeypatch.setattr(networked, "run", made)
+
+
+@pytest.mark.usefixtures("one_process")
+def test_poisson_fit(place, capsys):
+    command = [*place("poisson", (0, 12)), "--model", "poisson", "--rounds", "1", "--compare"]
+    status, printed, told = run(capsys, *command)
+    assert status == 0, told
+    alone = in_process(PoissonRegression(rounds=1, most=12), "poisson", (0, 12))
+    for words in ("Rate ratios", "rate ratio", f"{alone.coef_[0]:.5g}", "Not private", "HC0"):
+        assert words in printed
+
+
+@pytest.mark.usefixtures("one_process")
+def test_ridge_in_two_rounds(place, tmp_path, capsys):
+    out = tmp_path / "result"
+    status, printed, told = run(capsys, *place("ridge", (-6, 6)), "--rounds", "2", "--json", "--out", out)
+    assert status == 0, told
+    fields = json.loads(printed)
+    alone = in_process(RidgeRegression(rounds=2), "ridge", (-6, 6))
+    result = fields["result"]
+    assert list(result["coefficients"].values()) == pytest.approx(alone.coef_.tolist(), rel=1e-12)
+    assert list(result["standard_errors"].values()) == alone.inference().standard_errors.tolist()
+    assert 1 <= result["approximation_factor"] < 1.01
+    assert [one["statistic"] for one in fields["releases"]] == ["second-moments", "scores"]
+    text = (out / "report.txt").read_text()
+    assert "HC0" in text
+    assert "R^2" not in text
+    assert "Ridge regression of ill" in Page((out / "report.html").read_text(encoding="utf-8")).text
+
+
+@pytest.mark.usefixtures("one_process")
+@pytest.mark.filterwarnings("always::dpmpc.errors.UtilityWarning")
+def test_a_hopeless_fit_says_so_and_prints_no_coefficients(place, tmp_path, capsys):
+    out = tmp_path / "result"
+    command = [*place("rare", (0, 1), clients=1500), "--model", "logistic", "--out", out]
+    status, printed, told = run(capsys, *command)
+    assert status == 0
+    assert "warning: nothing can be learned from 1,500 rows" in told
+    assert "Nothing can be learned: about" in printed
+    assert "There are no coefficients" in printed
+    assert "Odds ratios" not in printed
+    result = json.loads((out / "result.json").read_text())["result"]
+    assert result["verdict"] in " ".join(printed.split())
+    for name in ("coefficients", "intercept", "standard_errors", "odds_ratios", "odds_ratio_intervals"):
+        assert result[name] is None
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "Verdict." in page
+    assert "Odds ratios" not in page
+
+
+@pytest.mark.usefixtures("one_process")
+def test_a_missing_outcome_is_the_middle_of_its_bounds(place, tmp_path, capsys):
+    command = place("logistic", (0, 1))
+    lines = (tmp_path / "people.csv").read_text().splitlines()
+    age, _, smoker = lines[5].split(",")
+    (tmp_path / "people.csv").write_text("\n".join([*lines[:5], f"{age},,{smoker}", *lines[6:]]) + "\n")
+    options = ["--model", "logistic", "--rounds", "1", "--json"]
+    status, _, told = run(capsys, *command, *options)
+    assert status == 2
+    assert "ill" in told
+    status, printed, told = run(capsys, *command, *options, "--fill-missing")
+    assert status == 0, told
+    assert json.loads(printed)["clients"] == 3000
+
+
+BAD = {
+    "no target": (["--model", "logistic"], "target: none given"),
+    "no such target": (["--model", "logistic", "--target", "sick"], "'sick'"),
+    "rounds of a moment": (["--model", "moment", "--column", "age", "--rounds", "2"], "rounds: 2 given, but"),
+    "too many rounds": (["--model", "logistic", "--target", "ill", "--rounds", "9"], "rounds: 9 given"),
+    "three of ridge": (["--target", "ill", "--rounds", "3"], "rounds: 3 given, 1, 2 or 'auto' expected"),
+    "chosen penalty": (["--target", "ill", "--rounds", "2", "--alpha", "auto"], "alpha: 'auto' given, a number"),
+    "no intercept": (["--target", "ill", "--rounds", "2", "--no-intercept"], "fit_intercept: False"),
+    "penalty of a likelihood": (["--model", "poisson", "--target", "ill", "--alpha", "2"], "alpha: 2.0"),
+    "sketch": (["--model", "logistic", "--target", "ill", "--sketch", "osnap"], "sketch: 'osnap' given, but a model"),
+    "radius": (["--model", "logistic", "--target", "ill", "--radius", "1"], "radius: 1.0 given"),
+    "other noise": (["--model", "logistic", "--target", "ill", "--noise", "skellam"], "noise: 'skellam' given"),
+    "bounds of a yes": (["--model", "logistic", "--target", "ill", "--bounds", "WIDE"], "(0, 1) expected"),
+    "bounds of a count": (["--model", "poisson", "--target", "ill", "--bounds", "HALF"], "the largest count"),
+    "no bounds of a count": (["--model", "poisson", "--target", "ill"], "none given, 0 and the largest count"),
+    "neither yes nor no": (["--model", "logistic", "--target", "age"], "0.25 given in row 2, 0 or 1 expected"),
+    "half a count": (["--model", "poisson", "--target", "age"], "0.25 given in row 2, 0, 1, 2, ... expected"),
+}
+
+
+@pytest.mark.parametrize("case", BAD, ids=lambda case: case.replace(" ", "-"))
+def test_what_makes_no_sense_is_named_and_leaves_nothing_behind(case, tmp_path, capsys):
+    options, message = BAD[case]
+    write_csv(tmp_path / "few.csv", Table(("age", "ill"), np.array([[1.0, 0], [0.25, 1], [0.5, 0], [0, 1]])))
+    for name, upper in (("WIDE", 2.0), ("HALF", 2.5)):
+        (tmp_path / name).write_text(Schema((Column("age", 0, 1), Column("ill", 0, upper))).to_toml())
+    before = sorted(tmp_path.iterdir())
+    options = [str(tmp_path / option) if option in ("WIDE", "HALF") else option for option in options]
+    command = ["fit", tmp_path / "few.csv", "--epsilon", "1", "--delta", "1e-3", "--out", tmp_path / "out", *options]
+    status, printed, told = run(capsys, *command)
+    assert status == 2, told
+    assert message in told
+    assert printed == ""
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_number_of_rounds_is_a_number(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        run(capsys, "fit", "people.csv", "--target", "ill", *BUDGET, "--rounds", "many")

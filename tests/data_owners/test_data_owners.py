@@ -1,0 +1,429 @@
+"""Owners of many rows: what they open, what each checks, and that a round that is repeated is the same round.
+
+All owners run in this process, each with its folder on the disk; a crash is an exception from a step of the program.
+Seeds are fixed wherever an answer is judged.
+"""
+
+import dataclasses
+
+import msgspec
+import numpy as np
+import pytest
+
+from dpmpc import LogisticRegression
+from dpmpc.analyst import open_sums
+from dpmpc.bounds import Column, Schema
+from dpmpc.data_owners import AgreedReleases, OwnersPlan, OwnRound, RoundsRecord
+from dpmpc.data_owners.networked import Source, load_releases, public_arguments, write_source
+from dpmpc.data_owners.record import LEDGER_FILE, RECORD_FILE, has_answered
+from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, MalformedFrame, PartyLost, SimulationOnly
+from dpmpc.network.frames import Frame, Kind
+from dpmpc.network.settings import digest_of
+from dpmpc.privacy import BudgetLedger
+from dpmpc.protocols import data_owners
+from dpmpc.randomness import Stream, stream_for
+from dpmpc.rounds import SavedReleases
+from dpmpc.tables import Table, write_csv
+from support.linked_parties import run_linked
+
+SCHEMA = Schema((Column("a", -1, 1), Column("b", -1, 1), Column("ill", 0, 1)))
+ROWS = (700, 1200, 900)
+
+
+def plan_of(**changes):
+    facts = {
+        "owners": ("north", "south", "east"),
+        "rows": ROWS,
+        "schema": SCHEMA,
+        "model": "logistic",
+        "rounds": 1,
+        "alpha": 1.0,
+        "epsilon": 3.0,
+        "delta": 1e-6,
+    }
+    return OwnersPlan(**{**facts, **changes})
+
+
+def people():
+    rng = np.random.default_rng(8)
+    X = rng.uniform(-1, 1, (sum(ROWS), 2))
+    ill = rng.random(len(X)) < 1 / (1 + np.exp(0.5 - 2 * X[:, 0] + X[:, 1]))
+    return np.column_stack([X, ill]).astype(float)
+
+
+def parts():
+    return np.split(people(), np.cumsum(ROWS)[:-1])
+
+
+def in_process(plan, streams):
+    """Fit with all owners in one loop, without a network; return the model and the releases."""
+    own = [OwnRound(plan, number, part, streams[number]) for number, part in enumerate(parts())]
+
+    def exchange(number, task):
+        dealt = [one.shares(task) for one in own]
+        totals = [np.zeros((1, task.width), np.uint64) for _ in own]
+        for owner, total in enumerate(totals):
+            for shares in dealt:
+                task.encoding.ring.add(total, shares[owner : owner + 1], out=total)
+        return open_sums(task, totals)
+
+    releases = AgreedReleases(plan, exchange)
+    return plan.estimator().fit_rounds(releases), releases.made
+
+
+def test_what_is_opened_is_the_noisy_sum_over_all_rows():
+    """The sum without its noise is exact, and the noise has the deviation of every owner's, who each add enough."""
+    plan = plan_of(simulation_seed=1)
+    stream = stream_for(1)
+    model, made = in_process(plan, [stream.substream(number) for number in range(3)])
+    start = made[0]
+    Z = SCHEMA.normalise(people())
+    exact = start.task.statistic.encode(Z, start.task.encoding).sum(axis=0)
+    noise = (start.sums[0] - exact) / start.task.noise.sigma
+    assert abs(noise).max() < 4.5 * np.sqrt(3)  # 9 entries: chance below 1e-4
+    assert noise.std() > 0.5
+    assert start.task.noise_terms.tolist() == [3]
+    assert model.guarantee_.corrupt_servers == 2
+    assert model.guarantee_.achieved_epsilon <= 3.0
+    best = LogisticRegression(epsilon=1000.0, bounds=(-1, 1), simulation_seed=1).fit(people()[:, :2], people()[:, 2])
+    assert model.coef_ == pytest.approx(best.coef_, abs=4 * model.inference().standard_errors.max())
+
+
+def test_one_owner_alone_hides_its_rows():
+    """The shares of all other owners, and their sums, tell nothing but the owner's sum with its own noise."""
+    plan = plan_of()
+    task = AgreedReleases(plan, None).task(0.5)
+    own = OwnRound(plan, 0, parts()[0], Stream.from_os())
+    first, second = own.shares(task), own.shares(task)
+    exact = task.statistic.encode(SCHEMA.normalise(parts()[0]), task.encoding).sum(axis=0)
+    ring = task.encoding.ring
+    noises = [
+        (ring.lift(task.scheme.combine([share[None] for share in shares]))[0] - exact) / task.noise.sigma
+        for shares in (first, second)
+    ]
+    assert np.abs(noises).max() < 5
+    assert np.std(noises) == pytest.approx(1, abs=0.55)  # 18 draws: chance below 1e-3
+    assert not np.array_equal(noises[0], noises[1])
+    assert not (first == second).any()
+
+
+def test_seeded_noise_is_for_simulations():
+    plan = plan_of()
+    with pytest.raises(SimulationOnly):
+        OwnRound(plan, 0, parts()[0], Stream.from_seed(1)).shares(AgreedReleases(plan, None).task(0.5))
+
+
+def test_another_number_of_rows_is_refused():
+    with pytest.raises(InputError, match=r"rows: shape \(1200, 3\) given, \(700, 3\) expected of owner 0"):
+        OwnRound(plan_of(), 0, parts()[1], Stream.from_os())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"owners": ("one",), "rows": (5,)}, "owners: 1 given"),
+        ({"owners": ("a", "a", "b")}, "owners: a name given twice"),
+        ({"rows": (5, 6)}, "rows: 2 numbers given"),
+        ({"rows": (5, 6, 0)}, "rows: 0 given"),
+        ({"model": "probit"}, "model: 'probit' given"),
+        ({"rounds": 9}, "rounds: 9 given"),
+        ({"model": "poisson", "schema": Schema((*SCHEMA.columns[:2], Column("n", 1, 9)))}, r"\(1, 9\) given"),
+        ({"schema": Schema((*SCHEMA.columns[:2], Column("n", 0, 2)))}, r"\(0, 2\) given"),
+    ],
+)
+def test_plans_that_make_no_sense_are_refused(changes, message):
+    with pytest.raises(InputError, match=message):
+        plan_of(**changes).require_possible()
+
+
+def test_plans_that_no_noise_can_keep_are_refused():
+    with pytest.raises(GuaranteeError):
+        plan_of(epsilon=1e-7, delta=1e-3).require_possible()
+
+
+class Crash(Exception):
+    """The process of an owner ends."""
+
+
+class Owners:
+    """Three owners with folders that stay from run to run."""
+
+    def __init__(self, folder, **changes):
+        self.plan = plan_of(**changes)
+        self.arguments = public_arguments(self.plan)
+        self.folders = [folder / f"owner-{number}" for number in range(3)]
+        for there, part in zip(self.folders, parts(), strict=True):
+            there.mkdir()
+            write_csv(there / "rows.csv", Table(SCHEMA.names, part))
+            write_source(there, Source(str(there / "rows.csv")))
+
+    def run(self, deeds=None):
+        """Run all; `deeds[number](party)` changes a party before it begins. Return what each returned or raised."""
+
+        def program(number):
+            async def take_part(party):
+                party = dataclasses.replace(party, folder=self.folders[number])
+                self.sent.append(party.runtime.sent)
+                if deeds and number in deeds:
+                    deeds[number](party)
+                return await data_owners.main(party)
+
+            return take_part
+
+        self.sent = []
+        task = digest_of("none", self.arguments)
+        return run_linked([program(number) for number in range(3)], arguments=self.arguments, task=task)
+
+    def words(self):
+        """What each owner sent of shares, by owner."""
+        return [[frame.words.tolist() for frame in sent if frame.kind == Kind.SHARE] for sent in self.sent]
+
+    def spent(self):
+        return [len(BudgetLedger.load(there / LEDGER_FILE).entries) for there in self.folders]
+
+
+@pytest.fixture
+def owners(tmp_path):
+    return Owners(tmp_path)
+
+
+def before(kind, what, nth=1):
+    """A party that does something before the nth time that it sends a frame of a kind."""
+
+    def deed(party):
+        send, seen = party.runtime.send_frame, []
+
+        async def send_frame(receiver, frame):
+            seen.append(frame.kind)
+            if seen.count(kind) == nth and frame.kind == kind:
+                frame = what(frame) or frame
+            await send(receiver, frame)
+
+        party.runtime.send_frame = send_frame
+
+    return deed
+
+
+def crash(frame):
+    raise Crash
+
+
+def test_all_owners_end_with_the_same_sums(owners):
+    assert owners.run() == [{"sums": 2}] * 3
+    first, *others = [load_releases(there) for there in owners.folders]
+    for sums in others:
+        assert [one.task.digest for one in sums] == [one.task.digest for one in first]
+        assert all(np.array_equal(ours.sums, theirs.sums) for ours, theirs in zip(first, sums, strict=True))
+    model = LogisticRegression(rounds=1).fit_rounds(SavedReleases(first, 3.0))
+    assert model.coef_ == pytest.approx([2, -1], abs=1.0)
+    assert owners.spent() == [2, 2, 2]
+    ledger = BudgetLedger.load(owners.folders[0] / LEDGER_FILE)
+    assert 2.9 < ledger.epsilon <= 3.0
+    assert not first[0].task.simulation
+
+
+@pytest.mark.parametrize(
+    ("owner", "kind", "nth"),
+    [
+        (1, Kind.SHARE, 1),  # its shares are on its disk, and nobody has any
+        (2, Kind.SHARE, 2),  # one owner has its share
+        (0, Kind.COMMITMENT, 1),
+        (1, Kind.OPENING, 1),  # all have committed
+        (1, Kind.SHARE, 4),  # one owner has seen what it shows
+        (0, Kind.STATEMENT, 3),  # in the second round
+        (2, Kind.SHARE, 6),
+    ],
+)
+def test_a_round_that_is_repeated_after_a_crash_is_the_same_round(owners, owner, kind, nth):
+    """Every word that anybody sent before the crash is sent again, and nothing is spent twice."""
+    broken = owners.run({owner: before(kind, crash, nth)})
+    assert isinstance(broken[owner], Crash)
+    assert all(isinstance(one, PartyLost) for number, one in enumerate(broken) if number != owner)
+    told = owners.words()
+    assert owners.run() == [{"sums": 2}] * 3
+    for earlier, later in zip(told, owners.words(), strict=True):
+        assert later[: len(earlier)] == earlier
+    again = owners.words()
+    assert owners.run() == [{"sums": 2}] * 3
+    assert owners.words() == again
+    assert owners.spent() == [2, 2, 2]
+
+
+def test_whoever_commits_to_something_else_in_a_repetition_is_named(owners):
+    owners.run({1: before(Kind.OPENING, crash)})
+    (owners.folders[1] / RECORD_FILE).unlink()
+    for path in owners.folders[1].glob("round-*"):
+        path.unlink()  # an owner that lost its folder, or says so
+    broken = owners.run()
+    assert isinstance(broken[0], BatchMismatch)
+    assert broken[0].party == 1
+    assert "commits to another share of round 0 than in an earlier run" in str(broken[0])
+
+
+def proposal(change):
+    """A frame with another task than the plan's."""
+
+    def deed(frame):
+        if frame.kind != Kind.STATEMENT:
+            return frame
+        task = msgspec.json.decode(frame.content)
+        change(task)
+        return Frame(frame.kind, frame.sender, frame.task, msgspec.json.encode(task))
+
+    def both(party):
+        send = party.runtime.send_frame
+
+        async def send_frame(receiver, frame):
+            await send(receiver, deed(frame))
+
+        party.runtime.send_frame = send_frame
+
+    return both
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda task: task["noise"].update(sigma=1.0),
+        lambda task: task.update(epsilon=30.0),
+        lambda task: task["sketch"].update(columns=5),
+        lambda task: task.update(sketch={"family": "countsketch", "rows": 5, "columns": 2800, "sparsity": 1}),
+        lambda task: task["trust"].update(corrupt_servers=1),
+        lambda task: task.clear(),
+        lambda task: task["statistic"].update(theta=[5.0, 5.0, 5.0]) if "theta" in task["statistic"] else None,
+    ],
+    ids=["noise", "epsilon", "clients", "sketch", "trust", "nothing", "coefficients"],
+)
+def test_no_owner_answers_another_task_than_the_one_that_it_wants(owners, change):
+    """A proposal with less noise, more budget or other coefficients: who gets it names owner 0 and sends nothing."""
+    broken = owners.run({0: proposal(change)})
+    for number in (1, 2):
+        error = broken[number]
+        assert isinstance(error, MalformedFrame | PartyLost), error
+    assert any(isinstance(error, MalformedFrame) and error.party == 0 for error in broken[1:])
+    rounds = [sum(frame.kind == Kind.COMMITMENT for frame in sent) for sent in owners.sent[1:]]
+    assert max(rounds) <= 2  # at most the first round was answered, to two peers
+
+
+def test_a_little_more_than_the_share_is_too_much_for_the_last_round(owners, monkeypatch):
+    """Owner 0 asks for a little more in the last round, as no rounding does: the budget of all rounds ends it."""
+    for there in owners.folders:  # with room in their ledgers for other fits
+        BudgetLedger(9.0, 1e-6).save(there / "large.json")
+        write_source(there, Source(str(there / "rows.csv"), str(there / "large.json")))
+
+    def more(task):
+        if task["statistic"]["name"] != "scores":
+            return msgspec.json.encode(task)
+        noise = {**task["noise"], "sigma": 0.996 * task["noise"]["sigma"]}
+        return msgspec.json.encode({**task, "noise": noise, "epsilon": 1.008 * task["epsilon"]})
+
+    monkeypatch.setattr(data_owners, "canonical", more)  # what owner 0 proposes
+    broken = owners.run()
+    for error in broken:
+        assert isinstance(error, MalformedFrame), error
+        assert error.party == 0
+        assert "proposed no task of round 1: epsilon" in str(error)
+        assert "of 2 releases together" in str(error)
+
+
+def test_garbage_in_place_of_a_task_names_the_proposer(owners):
+    def garbage(frame):
+        return Frame(frame.kind, frame.sender, frame.task, b"\xff{]")
+
+    broken = owners.run({0: before(Kind.STATEMENT, garbage)})
+    assert isinstance(broken[1], MalformedFrame)
+    assert broken[1].party == 0
+    assert not has_answered(owners.folders[1])
+
+
+def test_a_ledger_that_is_full_answers_no_round(owners, tmp_path):
+    """Owner 1 has answered other fits on the same rows: its ledger has no room for all rounds of this one."""
+    ledger = BudgetLedger(3.0, 1e-6)
+    ledger.spend((2.0, 1e-7), "an earlier fit")
+    ledger.save(tmp_path / "rows.json")
+    write_source(owners.folders[1], Source(str(owners.folders[1] / "rows.csv"), str(tmp_path / "rows.json")))
+    broken = owners.run()
+    assert isinstance(broken[1], GuaranteeError)
+    assert isinstance(broken[0], PartyLost)
+    assert BudgetLedger.load(tmp_path / "rows.json").epsilon <= 3.0
+
+
+def test_a_file_that_is_not_what_the_plan_says_is_refused_before_anything_is_sent(owners):
+    write_csv(owners.folders[2] / "rows.csv", Table(SCHEMA.names, parts()[2][:5]))
+    broken = owners.run()
+    assert isinstance(broken[2], InputError)
+    assert "rows: 900 given by the plan, 5 expected" in str(broken[2])
+    assert not any(has_answered(there) for there in owners.folders)
+
+
+class TestRecord:
+    """What is on the disk, and what is refused."""
+
+    def open(self, folder, plan="a" * 64):
+        return RoundsRecord(folder, plan, folder / LEDGER_FILE, (3.0, 1e-6))
+
+    def task(self, share=0.3):
+        return AgreedReleases(plan_of(), None).task(share)
+
+    def test_what_is_kept_is_what_is_found(self, tmp_path):
+        task, shares = self.task(), np.arange(27, dtype=np.uint64).reshape(3, 9)
+        with self.open(tmp_path) as record:
+            assert record.shares(0, (3, 9)) is None
+            record.keep_shares(0, task, shares)
+            assert record.opened(0, (1, 9)) is None
+            record.keep_opened(0, shares[:1])
+            record.keep_commitments(0, {0: b"x" * 32, 1: b"y" * 32})
+            nonce = record.nonce(0)
+        with self.open(tmp_path) as record:
+            assert np.array_equal(record.shares(0, (3, 9)), shares)
+            assert np.array_equal(record.opened(0, (1, 9)), shares[:1])
+            assert record.nonce(0) == nonce
+            assert record.task(0) == task.to_dict()
+            record.require(0, task)
+            record.keep_commitments(0, {0: b"x" * 32, 1: b"y" * 32})
+            with pytest.raises(BatchMismatch, match="party 1 commits to another share"):
+                record.keep_commitments(0, {0: b"x" * 32, 1: b"z" * 32})
+            with pytest.raises(InputError, match="task: another given for round 0"):
+                record.require(0, self.task(0.2))
+            with pytest.raises(InputError, match="round: 3 given, 1 expected next"):
+                record.require(3, task)
+            with pytest.raises(InputError, match="round: 0 given, which has its shares"):
+                record.keep_shares(0, task, shares)
+        assert len(BudgetLedger.load(tmp_path / LEDGER_FILE).entries) == 1
+
+    def test_a_round_is_in_the_ledger_before_its_shares_are_on_the_disk(self, tmp_path, monkeypatch):
+        def full(self, name, words):
+            raise OSError(28, "No space left on device")
+
+        with self.open(tmp_path) as record, monkeypatch.context() as patched:
+            patched.setattr(RoundsRecord, "_store", full)
+            with pytest.raises(OSError, match="No space"):
+                record.keep_shares(0, self.task(), np.zeros((3, 9), np.uint64))
+        assert len(BudgetLedger.load(tmp_path / LEDGER_FILE).entries) == 1
+        with self.open(tmp_path) as record:
+            record.keep_shares(0, self.task(), np.zeros((3, 9), np.uint64))
+        assert len(BudgetLedger.load(tmp_path / LEDGER_FILE).entries) == 1
+
+    def test_a_folder_is_for_one_plan_and_one_process(self, tmp_path):
+        with self.open(tmp_path), pytest.raises(InputError, match="which another process is using"):
+            self.open(tmp_path)
+        with pytest.raises(InputError, match="which was used for plan a"):
+            self.open(tmp_path, "b" * 64)
+        self.open(tmp_path).close()
+
+    def test_damage_is_noticed(self, tmp_path):
+        with self.open(tmp_path) as record:
+            record.keep_shares(0, self.task(), np.zeros((3, 9), np.uint64))
+        shares = tmp_path / "round-0-shares.words"
+        whole = shares.read_bytes()
+        shares.write_bytes(b"\1" + whole[1:])
+        with self.open(tmp_path) as record, pytest.raises(InputError, match="damaged"):
+            record.shares(0, (3, 9))
+        shares.write_bytes(whole)
+        written = (tmp_path / RECORD_FILE).read_bytes()
+        (tmp_path / RECORD_FILE).write_bytes(written.replace(b'"sigma":', b'"sigmb":'))
+        with pytest.raises(InputError, match="damaged"):
+            self.open(tmp_path)
+        (tmp_path / RECORD_FILE).unlink()
+        with pytest.raises(InputError, match="rounds lie beside it"):
+            self.open(tmp_path)

@@ -1,0 +1,127 @@
+"""`dpmpc owners`: owners as processes over TLS, prepared and started by hand, and on one machine."""
+
+import json
+import socket
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from dpmpc.bounds import Column, Schema
+from dpmpc.tables import Table, write_csv
+from support.command_inputs import run
+from support.html_page import Page
+
+SCHEMA = Schema((Column("age", 18, 90), Column("ill", 0, 1), Column("smoker", 0, 1)))
+BUDGET = ["--epsilon", "3", "--delta", "1e-6"]
+SECONDS = 110
+
+
+@pytest.fixture
+def files(tmp_path):
+    rng = np.random.default_rng(2)
+    age, smoker = rng.uniform(18, 90, 3000).round(), rng.random(3000) < 0.3
+    ill = rng.random(3000) < 1 / (1 + np.exp(2 - 0.04 * age + 0.8 * smoker))
+    rows = np.column_stack([age, ill, smoker]).astype(float)
+    for number, part in enumerate(np.split(rows, [1300])):
+        write_csv(tmp_path / f"owner{number}.csv", Table(SCHEMA.names, part))
+    (tmp_path / "bounds.toml").write_text(SCHEMA.to_toml())
+    return tmp_path
+
+
+def options(files, *more):
+    plan = ["--target", "ill", "--bounds", files / "bounds.toml", "--model", "logistic", "--rounds", "1", *BUDGET]
+    return [*plan, *more]
+
+
+def test_owners_on_one_machine(files, capsys):
+    out = files / "result"
+    data = [files / "owner0.csv", files / "owner1.csv"]
+    command = ["owners", "--simulate", *data, *options(files, "--simulation-seed", "5"), "--out", out, "--json"]
+    status, printed, told = run(capsys, *command)
+    assert status == 0, told
+    fields = json.loads(printed)
+    assert (fields["clients"], fields["servers"]) == (3000, 2)
+    assert fields["owners"] == [{"name": "owner 0", "rows": 1300}, {"name": "owner 1", "rows": 1700}]
+    assert fields["privacy"]["noise_by"] == "servers"
+    assert fields["privacy"]["simulation"]
+    result = fields["result"]
+    assert 0.02 < result["coefficients"]["age"] < 0.06
+    assert result["odds_ratio_intervals"]["smoker"][1] < 1.2
+    assert sorted(path.name for path in out.iterdir())[:2] == ["release-0.dpmpc", "release-1.dpmpc"]
+    assert "Logistic regression of ill" in Page((out / "report.html").read_text(encoding="utf-8")).text
+    assert "not for a person with several rows" in (out / "report.txt").read_text()
+
+
+@pytest.mark.long("the same program as test_data_owners.py, over TLS and from the command line")
+def test_prepared_owners_on_their_own(files, capsys):
+    """Two owners by hand; then one again in the same folder, with another that has its folder too: the same sums."""
+    ports = []
+    sockets = [socket.socket() for _ in range(2)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+        ports.append(f"127.0.0.1:{one.getsockname()[1]}")
+    for one in sockets:
+        one.close()
+    prepared = files / "prepared"
+    command = ["owners", "--prepare", prepared, "--addresses", *ports, "--rows", "1300", "1700", *options(files)]
+    status, printed, told = run(capsys, *command)
+    assert status == 0, told
+    assert "a folder for each of 2 owners" in printed
+    assert "differential privacy for each of 3,000 clients" in printed
+    results = []
+    for attempt in range(2):
+        processes = [
+            subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "dpmpc", "owners", "--owner", str(number)),
+                    *("--data", str(files / f"owner{number}.csv"), "--folder", str(prepared / f"owner-{number}")),
+                    *("--out", str(files / f"out-{attempt}-{number}"), "--json"),
+                ],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for number in range(2)
+        ]
+        try:
+            ended = [process.communicate(timeout=SECONDS) for process in processes]
+        finally:
+            for process in processes:
+                process.kill()
+        assert [process.returncode for process in processes] == [0, 0], ended
+        results += [json.loads(printed)["result"] for printed, _ in ended]
+    assert results.count(results[0]) == 4
+
+
+PREPARE = ["--prepare", "new", "--addresses", "127.0.0.1:4400", "127.0.0.1:4401", "--rows", "5", "6"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--simulate", "a.csv"], "bounds: none given"),
+        ([*PREPARE, "PLAN", "--data", "a.csv"], "data: 'a.csv' given, but --prepare does not use it"),
+        (["--owner", "0", "--data", "a.csv"], "folder: none given"),
+        (["--owner", "0", "--data", "a.csv", "--folder", "x", "--epsilon", "1"], "epsilon: 1.0 given, but --owner"),
+        ([*PREPARE, "PLAN", "--alpha", "1"], "alpha: 1.0 given, but that is for --model ridge"),
+        ([*PREPARE, "PLAN", "--model", "ridge"], "rounds: 1 given, 2 or 'auto' expected"),
+        ([*PREPARE[:-1], "PLAN"], "owners: 1 given, at least 2 expected"),
+        ([*PREPARE, "7", "PLAN"], "addresses: 2 given, one for each of 3 owners"),
+        ([*PREPARE, "PLAN", "--names", "a", "b", "c"], "rows: 2 numbers given, one for each of 3 owners"),
+        ([*PREPARE, "PLAN", "--target", "sick"], "'sick'"),
+        ([*PREPARE[:2], "--addresses", "here", "127.0.0.1:1", *PREPARE[4:], "PLAN"], "HOST:PORT expected"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(files, arguments, message, capsys, monkeypatch):
+    monkeypatch.chdir(files)
+    place = arguments.index("PLAN") if "PLAN" in arguments else None
+    if place is not None:
+        arguments = [*arguments[:place], *options(files), *arguments[place + 1 :]]
+    before = sorted(files.iterdir())
+    status, printed, told = run(capsys, "owners", *arguments)
+    assert status == 2, told
+    assert message in told
+    assert printed == ""
+    assert sorted(files.iterdir()) == before
