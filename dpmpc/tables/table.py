@@ -5,6 +5,7 @@ Also the checks of column names, and of arrays of real numbers, which are refuse
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -108,6 +109,46 @@ def column_values(name: str, column: NDArray[Any]) -> NDArray[np.float64]:
 
 #: What stands for a missing value: one number, or one for each column.
 Fill: TypeAlias = float | Mapping[str, float] | None
+
+
+#: What stands in a cell: text without spaces around it, a date, or None where it is missing.
+Cell: TypeAlias = str | datetime.date | None
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Named columns of text, as they were read.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Unique, printable, at least one.
+    columns : sequence of sequences of cells
+        One for each name, all equally long.
+    number : callable
+        Reads a cell as a number: NaN where it is missing, None where it is no number.
+    where : str
+        What errors call the table.
+    locate : callable
+        Names a row, counted from 1.
+    """
+
+    names: tuple[str, ...]
+    columns: Sequence[Sequence[Cell]]
+    number: Callable[[str], float | None]
+    where: str
+    locate: Callable[[int], str]
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def column(self, name: str) -> Sequence[Cell]:
+        """Return the cells of a column."""
+        return self.columns[position_of(name, self.names, "columns")]
+
+    def place(self, name: str, row: int) -> str:
+        """Say where a cell stands, for an error; rows are counted from 0 here."""
+        return f"{self.where}: column {name!r}, {self.locate(row + 1)}"
 
 
 @dataclass(frozen=True, eq=False)
