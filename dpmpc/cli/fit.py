@@ -8,8 +8,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from dpmpc.cli.options import (
+    DATA_HELP,
+    add_file_options,
     add_run_options,
     add_task_options,
+    dialect_of,
     task_choices,
 )
 from dpmpc.cli.output import OUTPUTS, new_directory, print_result, progress, write_outputs
@@ -24,7 +27,7 @@ MODELS = ("ridge", "low-rank", "moment")
 def add_commands(commands: Any) -> None:
     """Add the command to the parser."""
     fit = commands.add_parser("fit", help="a private model of a table, by real server processes on this machine")
-    fit.add_argument("data", metavar="DATA", help="CSV or Parquet, one row per client")
+    fit.add_argument("data", metavar="DATA", nargs="+", help=DATA_HELP)
     fit.add_argument("--model", choices=MODELS, default="ridge", help="what to fit (default %(default)s)")
     fit.add_argument(
         "--bounds",
@@ -48,6 +51,7 @@ def add_commands(commands: Any) -> None:
         help="show how the result compares with what the data itself gives: not private, for whoever owns the data",
     )
     fit.add_argument("--out", metavar="DIR", help="write release, result and report to a new directory")
+    add_file_options(fit)
     _add_model_options(fit)
     add_task_options(fit)
     add_run_options(fit)
@@ -93,7 +97,7 @@ def _fit(options: argparse.Namespace) -> None:
     given = None if options.bounds is None else Schema.from_toml(options.bounds)
     wanted = analysis.columns(None if given is None else given.names)
     fill = _filling(options, given)
-    table = read_table(options.data, wanted, drop_missing=options.drop_missing, fill=fill)
+    table = read_table(options.data, wanted, drop_missing=options.drop_missing, fill=fill, dialect=dialect_of(options))
     if options.drop_missing:
         table = table.with_public_count(options.public_count)
     analysis.check(table)
@@ -138,7 +142,7 @@ def _page(networked: Any, fields: dict[str, Any], analysis: Any, options: argpar
         networked.release,
         analysed=Analysed(analysis.name, analysis.arguments()["model"], fields["result"]),
         timing=public_timing(networked, wall_s=fields["timing"]["wall_s"]),
-        command=command_line(options.arguments, [options.data, options.bounds, options.out]),
+        command=command_line(options.arguments, [*options.data, options.bounds, options.out]),
     )
 
 

@@ -82,7 +82,7 @@ def add_file_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--separator",
         metavar="SIGN",
-        help="between the cells of a CSV file, or 'tab' (default: a comma; see --decimal)",
+        help="between the cells of a CSV file, or 'tab' (default: a comma)",
     )
     command.add_argument(
         "--decimal", default=".", metavar="SIGN", help="decimal sign of a CSV file; with ',' cells are separated by ;"
