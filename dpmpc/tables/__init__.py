@@ -19,11 +19,12 @@ from dpmpc.tables.files import (
     read_table,
     write_csv,
 )
-from dpmpc.tables.parquet_files import cell_of, load_pyarrow
+from dpmpc.tables.parquet_files import load_pyarrow
 from dpmpc.tables.table import (
     Cell,
     Cells,
     Table,
+    cell_of,
     check_finite,
     check_names,
     default_names,

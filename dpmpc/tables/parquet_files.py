@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpmpc.errors import InputError
 from dpmpc.tables.csv_files import numeric_hint
-from dpmpc.tables.table import Cell, check_names
+from dpmpc.tables.table import Cell, cell_of, check_names
 
 
 class ParquetFile:
@@ -91,19 +90,6 @@ class ParquetFile:
         types, kind = self._arrow.types, self._types[position]
         tests = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean)
         return any(test(kind) for test in tests)
-
-
-def cell_of(value: Any) -> Cell:
-    """Return a value of a data frame or Parquet file as a cell: text, a date, or None where it is missing."""
-    if value is None or value != value:  # NaN and NaT differ from themselves
-        return None
-    if isinstance(value, datetime.datetime):
-        return value.date()
-    if isinstance(value, datetime.date):
-        return value
-    if isinstance(value, float | np.floating) and float(value).is_integer():
-        return str(int(value))  # a column of whole numbers with gaps comes as floats
-    return str(value).strip()
 
 
 def load_pyarrow(path: str | Path, argument: str = "path") -> tuple[Any, Any]:

@@ -115,6 +115,27 @@ Fill: TypeAlias = float | Mapping[str, float] | None
 Cell: TypeAlias = str | datetime.date | None
 
 
+def cell_of(value: Any) -> Cell:
+    """Return a value of a data frame or Parquet file as a cell: text, a date, or None where it is missing."""
+    if value is None or value != value:  # NaN and NaT differ from themselves
+        return None
+    if isinstance(value, datetime.datetime):
+        return value.date()
+    if isinstance(value, datetime.date):
+        return value
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))  # a column of whole numbers with gaps comes as floats
+    return str(value).strip()
+
+
+def _number(text: str) -> float | None:
+    """Read the text of a number: NaN if it is that, None if it is not a number."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
 @dataclass(frozen=True, eq=False)
 class Cells:
     """Named columns of text, as they were read.
@@ -138,6 +159,18 @@ class Cells:
     number: Callable[[str], float | None]
     where: str
     locate: Callable[[int], str]
+
+    @classmethod
+    def of(cls, X: Any) -> Cells:
+        """Return cells as they are, or those of a data frame, as `Table.from_any` knows it."""
+        if isinstance(X, Cells):
+            return X
+        keys = _frame_keys(X)
+        if keys is None:
+            raise InputError(f"X: {type(X).__name__} given, a data frame or cells of a file expected")
+        names = check_names([str(key) for key in keys], "X")
+        columns = [[cell_of(value) for value in np.asarray(X[key], dtype=object)] for key in keys]
+        return cls(names, columns, _number, "X", lambda row: f"row {row}")
 
     def __len__(self) -> int:
         return len(self.columns[0])
