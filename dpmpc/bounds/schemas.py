@@ -40,8 +40,10 @@ def row_blocks(matrix: NDArray[Any]) -> Iterator[slice]:
 _SIGNIFICANT_DIGITS = 2
 
 
-def check_table(table: Table, target: str | None = None) -> None:
+def check_table(table: Table, target: str | None = None, public: Schema | None = None) -> None:
     """Refuse a table that no model can be fitted to: an unknown target, no feature beside it, a constant column.
+
+    Columns that stand for one of several values may be constant, which a schema with a codebook tells.
 
     Not private: whether a column is constant depends on the data. For those who hold all rows.
 
@@ -54,8 +56,10 @@ def check_table(table: Table, target: str | None = None) -> None:
         position_of(target, table.names, "target")
         if len(table.names) == 1:
             raise InputError(f"target: {target!r} is the only column, at least one feature beside it expected")
+    book = None if public is None else public.codebook
+    spared = book.indicators if isinstance(book, Codebook) else frozenset()
     for name, low, high in zip(table.names, table.values.min(axis=0), table.values.max(axis=0), strict=True):
-        if low == high:
+        if low == high and name not in spared:
             rows = f"all {len(table)} rows" if len(table) > 1 else "the only row (n_samples = 1)"
             raise InputError(f"column {name!r} is {low} in {rows}, at least two different values expected")
 
@@ -141,6 +145,23 @@ class Schema(Record, frozen=True):
     def unit(cls, names: Sequence[str]) -> Schema:
         """Return the schema of data that is in [-1, 1] already; anything outside is an error."""
         return cls(cls.from_pair(names, (-1.0, 1.0)).columns, outside="refuse")
+
+    @classmethod
+    def of_numbers(cls, path: str | Path) -> Schema:
+        """Read a schema as `from_toml` does, and refuse one with a codebook, for what cannot code a table yet.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be read, or says more than the bounds of numbers.
+        """
+        found = cls.from_toml(path)
+        if isinstance(found.codebook, Codebook):
+            raise InputError(
+                f"bounds: {path} has categories, dates, transforms, products, weights or rules for what is missing, "
+                "bounds of numbers alone expected here"
+            )
+        return found
 
     @classmethod
     def from_toml(cls, path: str | Path) -> Schema:

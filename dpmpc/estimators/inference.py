@@ -69,6 +69,8 @@ class Inference:
         Share of the target's variance that the features explain, corrected for noise and for the fit's following it,
         and its standard error (docs/mathematics.md, section 6.5); NaN where the release is not informative, or the
         target's variance does not stand out of the noise.
+    total, total_standard_error : float, optional
+        Noisy number of complete rows, or sum of the weights in units of the largest, where these are not public.
     """
 
     feature_names: tuple[str, ...]
@@ -84,6 +86,8 @@ class Inference:
     clients: int
     r_squared: float
     r_squared_standard_error: float
+    total: float | None = None
+    total_standard_error: float | None = None
 
     def __str__(self) -> str:
         """Return a table: each coefficient, its standard error and its interval."""
@@ -198,12 +202,13 @@ def _of_second_moments(release: Release | SelectedColumns, equation: _Equation) 
     """Return the covariance of M_u c without sampling, the residual variance, and the share of sampling to add."""
     c, used, matrix = equation.contrast, equation.used, equation.gram.matrix
     variance = float(release.noise_variance[0])
-    # Cov(N c) = v/2 (|c|^2 I + c c^T) for symmetric N with variance v on the diagonal, v/2 off it, and N_00 = 0.
+    # Cov(N c) = v/2 (|c|^2 I + c c^T) for symmetric N with variance v on the diagonal, v/2 off it;
+    # N_00 = 0 where n is exact.
     noise = variance / 2 * (c @ c * np.eye(len(c)) + np.outer(c, c))
-    noise[0, 0] -= variance * c[0] ** 2
+    noise[0, 0] -= (variance - release.total_variance) * c[0] ** 2
     noise = noise[np.ix_(used, used)]
     # E c^T M c = (n - m) v_e - tr(H^-1 Cov(N c)): the fit follows the noise.
-    residual = (c @ matrix @ c + np.trace(equation.inverse @ noise)) / max(release.clients - len(used), 1)
+    residual = (c @ matrix @ c + np.trace(equation.inverse @ noise)) / max(release.total - len(used), 1)
     return noise, max(0.0, float(residual)), 1.0
 
 
@@ -231,7 +236,7 @@ def _sampling(release: Release | SelectedColumns, equation: _Equation, residual:
         return residual * equation.gram.matrix[np.ix_(used, used)]
     # sum u u^T e^2 <= max |u|^2 sum e^2 in the order of positive semi-definite matrices.
     norm = largest_squared_norm(len(release.columns) - 1, release.task.statistic.radius) + 1
-    return release.clients * norm * residual * np.eye(len(used))
+    return release.total * norm * residual * np.eye(len(used))
 
 
 def _explained(
@@ -244,7 +249,7 @@ def _explained(
     share: float,
 ) -> tuple[float, float]:
     """Return R^2 and its standard error (docs/mathematics.md, section 6.5); `share` is the sampling to add."""
-    c, matrix, n = equation.contrast, equation.gram.matrix, release.clients
+    c, matrix, n = equation.contrast, equation.gram.matrix, release.total
     centred = equation.used[0] == 0
     b = np.zeros(len(c))  # y minus its mean
     b[position + 1] = 1.0
@@ -266,7 +271,7 @@ def _explained(
     if summed:
         # d RSS = <c c^T, N>, d TSS = <b b^T, N>, and E <A, N> <B, N> = v tr(A B) without the corner.
         G = np.outer(c, c) - unexplained * np.outer(b, b)
-        noise = variance * (float(np.sum(G * G)) - float(G[0, 0]) ** 2)
+        noise = variance * float(np.sum(G * G)) - (variance - release.total_variance) * float(G[0, 0]) ** 2
     else:
         u, uw, w = second[0, 0], second[0, 1], second[1, 1]
         noise = 2 * rows * (u**2 - 2 * unexplained * uw**2 + unexplained**2 * w**2)
@@ -332,5 +337,7 @@ def _inference(
         clients=release.clients,
         r_squared=explained[0],
         r_squared_standard_error=explained[1],
+        total=release.total if release.weighted else None,
+        total_standard_error=math.sqrt(release.total_variance) if release.weighted else None,
         **facts,
     )

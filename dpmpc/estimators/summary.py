@@ -154,6 +154,11 @@ class Summary:
             return [HOPELESS]
         count, chance = len(found.coef), 1 - found.level
         notes = [f"n = {found.clients:,}. Estimates without penalty; errors cover sampling, sketch and noise."]
+        if found.total is not None and found.total_standard_error is not None:
+            notes.append(
+                f"Rows that count: {number_text(found.total)}, standard error "
+                f"{number_text(found.total_standard_error)}, in units of the largest weight."
+            )
         if math.isfinite(found.r_squared):
             error = number_text(found.r_squared_standard_error)
             notes.append(f"R^2 = {number_text(found.r_squared)}, standard error {error}.")
