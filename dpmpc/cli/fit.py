@@ -5,21 +5,17 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dpmpc.cli.coded import add_missing_options, read_data
 from dpmpc.cli.options import (
     DATA_HELP,
     add_file_options,
     add_run_options,
     add_task_options,
-    dialect_of,
     task_choices,
 )
 from dpmpc.cli.output import OUTPUTS, new_directory, print_result, progress, write_outputs
-from dpmpc.errors import InputError
-
-if TYPE_CHECKING:
-    from dpmpc.bounds import Schema
 
 MODELS = ("ridge", "low-rank", "moment")
 
@@ -34,17 +30,7 @@ def add_commands(commands: Any) -> None:
         metavar="FILE",
         help="TOML with the public bounds: only its columns are read; without it all are, and must be in [-1, 1]",
     )
-    fit.add_argument(
-        "--fill-missing",
-        action="store_true",
-        help="a missing value becomes the middle of its column's public bounds, without bounds 0",
-    )
-    fit.add_argument(
-        "--drop-missing", action="store_true", help="leave out rows with missing values; needs --public-count"
-    )
-    fit.add_argument(
-        "--public-count", type=int, metavar="N", help="with --drop-missing: how many are left, if that is public anyway"
-    )
+    add_missing_options(fit)
     fit.add_argument(
         "--compare",
         action="store_true",
@@ -62,7 +48,7 @@ def _add_model_options(command: argparse.ArgumentParser) -> None:
     ridge = command.add_argument_group("--model ridge")
     ridge.add_argument("--target", metavar="COL", help="the column to predict; required")
     ridge.add_argument(
-        "--alpha", type=_penalty, help="penalty in normalised units (default 1); auto chooses it from the release"
+        "--alpha", type=penalty, help="penalty in normalised units (default 1); auto chooses it from the release"
     )
     ridge.add_argument("--no-intercept", action="store_true", help="fit without a constant")
     low_rank = command.add_argument_group("--model low-rank")
@@ -77,8 +63,8 @@ def _add_model_options(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _penalty(text: str) -> float | str:
-    """A number, or "auto"."""
+def penalty(text: str) -> float | str:
+    """Read a number, or "auto"."""
     try:
         return text if text == "auto" else float(text)
     except ValueError:
@@ -86,22 +72,15 @@ def _penalty(text: str) -> float | str:
 
 
 def _fit(options: argparse.Namespace) -> None:
-    from dpmpc.bounds import Schema, schema, warn_of_bounds
+    from dpmpc.bounds import warn_of_bounds
     from dpmpc.cli.fit_models import fit_model_of
     from dpmpc.planning import ReleaseSpec, design
-    from dpmpc.tables import read_table
 
     began = time.perf_counter()
     out = None if options.out is None else new_directory(options.out)
     analysis = fit_model_of(options)
-    given = None if options.bounds is None else Schema.from_toml(options.bounds)
-    wanted = analysis.columns(None if given is None else given.names)
-    fill = _filling(options, given)
-    table = read_table(options.data, wanted, drop_missing=options.drop_missing, fill=fill, dialect=dialect_of(options))
-    if options.drop_missing:
-        table = table.with_public_count(options.public_count)
-    analysis.check(table)
-    public = schema(given, table.names)
+    table, public = read_data(options, analysis)
+    analysis.check(table, public)
     warn_of_bounds(public, table.values)
     choices = analysis.choices(task_choices(options), public)
     task = design(ReleaseSpec.of(public, len(table), options.epsilon, options.delta, **choices))
@@ -111,26 +90,6 @@ def _fit(options: argparse.Namespace) -> None:
     print_result(fields if options.json else parts)
     if out is not None:
         print(f"written: {', '.join(str(out / name) for name in OUTPUTS)}", file=sys.stderr)
-
-
-def _filling(options: argparse.Namespace, given: Schema | None) -> float | dict[str, float] | None:
-    """Return what stands for missing values; refuse to leave rows out where their number is not public.
-
-    A release publishes the number of its rows exactly: it must be the same whether or not somebody's row is complete.
-    """
-    if options.drop_missing and options.fill_missing:
-        raise InputError("drop_missing, fill_missing: both given, one of them expected")
-    if options.public_count is not None and not options.drop_missing:
-        raise InputError(f"public_count: {options.public_count} given, but it belongs with --drop-missing")
-    if options.drop_missing and options.public_count is None:
-        raise InputError(
-            "drop_missing: the number of complete rows depends on the data, and a release publishes it exactly. "
-            "--fill-missing puts the middle of a column's bounds in the place of a missing value; or give "
-            "--public-count N if it is public knowledge, whatever the file says, that N rows are complete"
-        )
-    if not options.fill_missing:
-        return None
-    return 0.0 if given is None else {column.name: column.middle for column in given.columns}
 
 
 def _page(networked: Any, fields: dict[str, Any], analysis: Any, options: argparse.Namespace) -> str:
@@ -172,7 +131,7 @@ def run_and_fit(
         networked,
         analysis.name,
         {**findings.result, "not_private": findings.not_private},
-        features=analysis.features(table),
+        features=analysis.features(table) - task.schema.weighted,
         wall_s=wall_s,
     )
     return (

@@ -175,8 +175,8 @@ class FrequencyMoment(PrivateEstimator):
 def _of_second_moments(release: Release, column: Column, order: int) -> tuple[float, float]:
     """Return the sum of x or x^2, x = offset + slope z, and the standard deviation of its noise.
 
-    Of M_0j, with noise of variance v/2, and M_jj, with v (`SecondMoments`); n is exact, or M_00 with noise of variance v
-    where rows have weights or lack values.
+    Of M_0j, with noise of variance v/2, and M_jj, with v (`SecondMoments`); n is exact, or M_00 with noise of variance
+    v where rows have weights or lack values.
     """
     place = release.columns.index(column.name) + 1
     matrix, v = release.gram().matrix, float(release.noise_variance[0])
