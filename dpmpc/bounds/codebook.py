@@ -270,7 +270,8 @@ class Codebook(Record, frozen=True, omit_defaults=True):
 
     def sources_of(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the columns of a table that these columns are coded from."""
-        wanted, found = set(names), set()
+        wanted = set(names)
+        found: set[str] = set()
         factors = (*((variable.name,) for variable in self.variables), *self.products)
         for sources, term in zip(factors, self._terms, strict=True):
             if wanted & {column.name for column in term.columns}:

@@ -18,7 +18,6 @@ from typing import ClassVar, Literal
 import numpy as np
 from msgspec.structs import force_setattr
 from numpy.typing import NDArray
-from scipy.interpolate import BSpline
 
 from dpmpc.arguments import require_choice
 from dpmpc.bounds.columns import Column, finite_number
@@ -291,9 +290,12 @@ class Variable(Record, frozen=True, omit_defaults=True):
         if self.transform == "log":
             lower = self._ends[0]
             # What has no logarithm lies below the bound, and is clipped to it like everything there.
-            return np.where(found > 0, np.log(np.where(found > 0, found, 1.0)), math.log(lower) - 1.0)[:, None]
+            logarithms = np.where(found > 0, np.log(np.where(found > 0, found, 1.0)), math.log(lower) - 1.0)
+            return np.asarray(logarithms[:, None])
         if self.knots is not None:
             lower, upper = self._ends
+            from scipy.interpolate import BSpline  # servers import schemas, and wait for no splines
+
             knots = np.concatenate([[lower] * (_DEGREE + 1), self.knots, [upper] * (_DEGREE + 1)])
             inside = np.clip(found, lower, upper)
             if not len(inside):
