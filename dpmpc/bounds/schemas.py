@@ -347,10 +347,15 @@ def schema(bounds: Bounds, names: Sequence[str]) -> Schema:
     chosen = check_names(names, "names")
     if bounds is None:
         return Schema.unit(chosen)
-    if isinstance(bounds, Schema):
-        return bounds.select(chosen)
     if isinstance(bounds, (str, Path)):
-        return Schema.from_toml(bounds).select(chosen)
+        bounds = Schema.from_toml(bounds)
+    if isinstance(bounds, Schema):
+        if bounds.weighted and chosen != bounds.names:
+            raise InputError(
+                f"bounds: with weights or rows of zeros given, for the columns {', '.join(bounds.names)} together; "
+                f"{', '.join(chosen)} are there: Codebook.encode gives such a table, and release(table) takes it"
+            )
+        return bounds.select(chosen)
     if isinstance(bounds, Mapping):
         for name in chosen:
             if name not in bounds:

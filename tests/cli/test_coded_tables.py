@@ -95,18 +95,8 @@ def test_from_a_messy_file_to_predictions(folder, capsys):
         read_cells(new, dialect=Dialect(decimal=",")),
     )
     assert [float(row[1]) for row in rows[1:3]] == pytest.approx(expected[:2])
-    by_release = run(
-        capsys,
-        "predict",
-        out / "release.dpmpc",
-        new,
-        "--decimal",
-        ",",
-        "--target",
-        "died",
-        "--features",
-        "ward=medicine",
-    )
+    read = (out / "release.dpmpc", new, "--decimal", ",", "--target", "died", "--features", "ward=medicine")
+    by_release = run(capsys, "predict", *read)
     assert [len(row) for row in csv.reader(io.StringIO(by_release.out))] == [2] * 4
 
     for words, said in [

@@ -485,7 +485,7 @@ def test_the_program_prints_one_json_object():
 
 def test_a_mean_at_the_edge_of_its_ball_is_said():
     """Ages, body mass indices and counts, for which the default ball of standardised data is far too small."""
-    X = gaussian(0, 4000, 3) + [56.1, 27.0, 6.1]
+    X = gaussian(0, 4000, 3) + np.array([56.1, 27.0, 6.1])
     with pytest.warns(UtilityWarning, match=r"at the edge of the ball of radius 17\.3 .* Give a centre and a radius"):
         PrivateMean(rho=0.1, seed=0).fit(X)
     with warnings.catch_warnings():

@@ -18,6 +18,7 @@ from dpmpc.errors import InputError
 from dpmpc.estimators.coded_rows import predict_coded
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.release import Release
+from dpmpc.rounds import Releases
 from dpmpc.tables import Table
 
 RUNS = 300
@@ -158,11 +159,14 @@ def test_models_in_rounds_take_categories_but_no_weights():
     model.fit(table.select(plain.names[:-1]), table.column("ill"))
     assert model.coef_[0] > 0
     weighted = LogisticRegression(bounds=Schema.of_codebook(Codebook(VARIABLES, weight=Weight("y", 1))))
-    with pytest.raises(InputError, match="with weights or rows of zeros given, neither expected of a model in rounds"):
+    with pytest.raises(InputError, match="with weights or rows of zeros given, for the columns"):
         weighted.fit(Table(("age", "ward=B", "ward=C", "cost"), rows), np.arange(CLIENTS) % 2)
+    with pytest.raises(InputError, match="with weights or rows of zeros given, neither expected of a model in rounds"):
+        Releases(ReleaseSpec.of(public(), CLIENTS, 1.0, 1e-6), lambda _: pytest.fail("nothing is released"))
 
 
 def test_low_rank_reads_weighted_moments():
     release = release_of_law(task(public(), 10.0), data(np.random.default_rng(0)), np.random.default_rng(1))
     fitted = LowRankApproximation(n_components=2).fit_release(release)
-    assert fitted.transform([[30, 0, 1, 40]]).shape == (1, 2)
+    assert fitted.normalised([[30, 0, 1, 50]]).tolist() == [[-0.5, 0, 1, 0]]
+    assert fitted.components_.shape == (2, 4)
