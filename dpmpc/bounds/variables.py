@@ -286,7 +286,7 @@ class Variable(Record, frozen=True, omit_defaults=True):
     def _spread(self, found: Reals) -> Reals:
         """Return the shown columns (n, w) of values that were read as one number each."""
         if self.kind == "category":
-            return (found[:, None] == np.arange(len(self.indicated))).astype(np.float64)
+            return np.asarray(found[:, None] == np.arange(len(self.indicated)), dtype=np.float64)
         if self.transform == "log":
             lower = self._ends[0]
             # What has no logarithm lies below the bound, and is clipped to it like everything there.

@@ -140,8 +140,8 @@ class PrivateMean(CoinPress):
             warnings.warn(
                 f"radius: the mean lies {distance:.3g} from the centre, at the edge of the ball of radius {radius:.3g} "
                 "that is said to hold it, or beyond: it is probably wrong. Give a centre and a radius (center=, "
-                "radius=) from public knowledge that surely hold the mean, and units in which the covariance is at most "
-                "the identity; with public bounds, a release of second moments has means too (Release.describe)",
+                "radius=) from public knowledge that surely hold the mean, and units in which the covariance is "
+                "at most the identity; with public bounds, Release.describe of second moments has means too",
                 UtilityWarning,
                 stacklevel=2,
             )
