@@ -214,11 +214,8 @@ class _Part(NamedTuple):
 def _parts_of(kind: type[msgspec.Struct]) -> tuple[_Part, ...]:
     found = []
     for field in msgspec.structs.fields(kind):
-        may = (
-            field.default is None
-            or field.default is msgspec.UNSET
-            or (kind.__struct_config__.omit_defaults and not field.required)
-        )
+        may = field.default is None or (kind.__struct_config__.omit_defaults and not field.required)
+        may |= field.default is msgspec.UNSET
         several = get_origin(field.type) in (tuple, list)
         inner = get_args(field.type)[0] if several else field.type
         record = inner if isinstance(inner, type) and issubclass(inner, msgspec.Struct) else None
