@@ -103,6 +103,13 @@ class Inference:
         return "\n".join(lines)
 
     @property
+    def counted(self) -> dict[str, dict[str, float | None]]:
+        """How many rows count, as plain data: nothing where that is n, public and exact."""
+        if self.total is None:
+            return {}
+        return {"rows_that_count": {"estimate": self.total, "standard_error": self.total_standard_error}}
+
+    @property
     def informative(self) -> bool:
         """Whether the intervals are finite."""
         return math.isfinite(self.intercept_standard_error)

@@ -197,6 +197,7 @@ class Summary:
         return {
             "target": self.target,
             "clients": found.clients,
+            **found.counted,
             "informative": self.informative,
             "coefficients": self.coefficients.to_dict(),
             "r_squared": _or_none(found.r_squared),

@@ -185,6 +185,7 @@ def inference_fields(found: Inference) -> dict[str, Any]:
         "unpenalised_intercept": found.intercept if found.informative else None,
         "intercept_standard_error": found.intercept_standard_error if found.informative else None,
         "intercept_confidence_interval": interval if found.informative else [None, None],
+        **found.counted,
     }
 
 

@@ -117,7 +117,8 @@ Cell: TypeAlias = str | datetime.date | None
 
 def cell_of(value: Any) -> Cell:
     """Return a value of a data frame or Parquet file as a cell: text, a date, or None where it is missing."""
-    if value is None or value != value:  # NaN and NaT differ from themselves
+    differs = value != value  # NaN and NaT differ from themselves; what pandas calls NA does not say
+    if value is None or not isinstance(differs, bool | np.bool_) or differs:
         return None
     if isinstance(value, datetime.datetime):
         return value.date()

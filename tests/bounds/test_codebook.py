@@ -157,6 +157,19 @@ def test_a_product_of_something_missing_is_in_the_middle():
     assert public.normalise(values)[0].tolist() == [0, 1, 1, 1, 0, 0, 0, 0]
 
 
+def test_data_frames_of_pandas_and_polars():
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    ages, days = [30, None, 50], [datetime.date(2020, 1, day) for day in (1, 2, 3)]
+    variables = (Variable("age", 20, 60, if_missing="indicator"), ADMITTED, WARD)
+    expected = [[30, 0, 0, 0, 0], [40, 1, 1, 1, 0], [50, 0, 2, 0, 1]]
+    for frame in (
+        pd.DataFrame({"age": pd.array(ages, "Int64"), "admitted": pd.to_datetime(days), "ward": [*"ABC"]}),
+        pd.DataFrame({"age": ages, "admitted": days, "ward": pd.Categorical([*"ABC"])}),
+        pl.DataFrame({"age": ages, "admitted": days, "ward": [*"ABC"]}),
+    ):
+        assert Codebook(variables).encode(frame).values.tolist() == expected
+
+
 # Norms: what the sensitivity rests on
 
 FULL = Codebook(

@@ -41,6 +41,15 @@ no = ["0"]
 """
 
 
+UNKNOWN = load(ROOT / "examples" / "messy_hospital.py").UNKNOWN
+
+
+def rows_of(path):
+    """Return the rows of the messy file."""
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file, delimiter=";"))
+
+
 def write(path, count=3000, hidden=None):
     """Write the messy file; in the row `hidden` the age is unknown."""
     module = load(ROOT / "examples" / "messy_hospital.py")
@@ -74,6 +83,9 @@ def test_from_a_messy_file_to_predictions(folder, capsys):
     result = json.loads((out / "result.json").read_text())
     assert result["clients"] == 3000
     assert result["features"] == 6
+    counted = result["result"]["rows_that_count"]
+    complete = [row for row in rows_of(data) if not {row["age"], row["crp"]} & set(UNKNOWN)]
+    assert 0 < abs(counted["estimate"] - len(complete)) < 6 * counted["standard_error"]  # false alarms: 2e-9
     names = ["age", "ward=medicine", "ward=intensive care", "ward=missing", "admitted", "log(crp)"]
     assert list(result["result"]["coefficients"]) == names
     assert "Rows that count: " in run(capsys, "read", out / "release.dpmpc").out
