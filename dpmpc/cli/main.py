@@ -20,7 +20,21 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO
 
 import dpmpc
-from dpmpc.cli import audit, bounds, collection, completion, demo, doctor, fit, mix, parties, plan, read, release
+from dpmpc.cli import (
+    audit,
+    bounds,
+    collection,
+    completion,
+    demo,
+    doctor,
+    fit,
+    mix,
+    parties,
+    plan,
+    read,
+    release,
+    status,
+)
 from dpmpc.cli.parsing import TopParser
 from dpmpc.cli.waiting import told_while_waiting
 from dpmpc.errors import DpmpcError, InputError, UtilityWarning
@@ -121,7 +135,7 @@ def parser() -> TopParser:
     """Build the command's parser."""
     top = TopParser(prog="dpmpc", description="Differentially private models; no server sees a row.")
     top.add_argument("--version", action="version", version=f"dpmpc {dpmpc.__version__}")
-    for group in (demo, fit, plan, bounds, mix, parties, collection, release, read, audit, doctor, completion):
+    for group in (demo, fit, plan, bounds, mix, parties, collection, release, read, audit, doctor, completion, status):
         group.add_commands(top.commands)
     top.add_examples()
     return top

@@ -106,7 +106,7 @@ class Parser(argparse.ArgumentParser):
         joint = " " if message.endswith("?") else "; "
         self.exit(2, f"{self.prog}: {message}{joint}{self.prog} --help tells more\n")
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:  # type: ignore[override]
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         """Refuse unknown options before anything else is found to be missing, such as the one that was misspelt."""
         for option in self._options_of(args or ()):
             name = option.partition("=")[0]
