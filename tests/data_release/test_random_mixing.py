@@ -3,6 +3,7 @@
 Randomness has a fixed seed, so that nothing here fails by chance.
 """
 
+import contextlib
 import hashlib
 import hmac
 import json
@@ -377,22 +378,16 @@ def test_parties_on_machines_of_their_own(command_files, capsys, unused_ports):
     plan = ["--rows", str(ROWS), "--subjects", str(SUBJECTS), *PLAN, *bounds_of(command_files)]
     assert main(["mix", "--prepare", str(prepared), "--addresses", *unused_ports, *plan]) == 0
     assert "60 subjects at any one party" in capsys.readouterr().out
-    started = [
-        subprocess.Popen([sys.executable, "-m", "dpmpc", *party_command(command_files, party)], stdout=subprocess.PIPE)
-        for party in range(3)
-    ]
-    for process in started:
-        output, _ = process.communicate(timeout=150)
-        assert process.returncode == 0
-        assert b"MixedRelease of 60 subjects by 3 parties" in output
+    with parties(command_files, stdout=subprocess.PIPE) as started:
+        for process in started:
+            output, _ = process.communicate(timeout=150)
+            assert process.returncode == 0
+            assert b"MixedRelease of 60 subjects by 3 parties" in output
     public = [(command_files / f"public{party}").read_bytes() for party in range(3)]
     assert public[0] == public[1] == public[2]
 
-    started = [
-        subprocess.Popen([sys.executable, "-m", "dpmpc", *party_command(command_files, party, out=f"again{party}")])
-        for party in range(3)
-    ]
-    assert [process.wait(timeout=150) for process in started] == [0, 0, 0]
+    with parties(command_files, "again{}") as started:
+        assert [process.wait(timeout=150) for process in started] == [0, 0, 0]
     assert (command_files / "again1").read_bytes() == public[0], "the same bytes: no noise was drawn again"
 
     (prepared / "party-1" / "spent").touch()
@@ -505,6 +500,22 @@ def test_bytes_of_a_command_that_are_no_text_are_refused(command_files, capsys, 
 def test_no_rows_are_not_the_default(command_files, capsys):
     assert simulate(command_files, "--out", command_files / "public", "--rows", 0) == 2
     assert "rows: 0 given" in capsys.readouterr().err
+
+
+@contextlib.contextmanager
+def parties(folder, out="public{}", **options):
+    """The processes of all parties; none outlives a test that fails."""
+    command = [sys.executable, "-m", "dpmpc"]
+    started = [
+        subprocess.Popen([*command, *party_command(folder, party, out=out.format(party))], **options)
+        for party in range(3)
+    ]
+    try:
+        yield started
+    finally:
+        for process in started:
+            process.kill()
+            process.communicate()
 
 
 def party_command(folder, party, out=None):
