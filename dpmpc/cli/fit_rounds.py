@@ -233,7 +233,7 @@ def run_in_rounds(
     """Have all sums released by servers that are processes, and fit them; the table and its bounds are arranged."""
     spec = ReleaseSpec.of(public, len(table), options.epsilon, options.delta, **choices)
     began = time.perf_counter()
-    with warnings.catch_warnings(record=True) as caught, progress(quiet=options.json) as on_progress:
+    with warnings.catch_warnings(record=True) as caught, progress() as on_progress:
         warnings.simplefilter("always")
         network = Rounds(
             table.values,
