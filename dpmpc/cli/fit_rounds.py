@@ -74,7 +74,8 @@ class RoundsFitModel(FitModel):
         names = [*(name for name in table.names if name != self.target), self.target]
         ordered = public.select(names)
         column = self.column(ordered.columns[-1], given=given)
-        return table.select(names), msgspec.structs.replace(ordered, columns=(*ordered.columns[:-1], column))
+        columns = (*ordered.columns[:-1], column)
+        return table.select(names), msgspec.structs.replace(ordered, columns=columns, codebook=msgspec.UNSET)
 
     def column(self, target: Column, *, given: bool) -> Column:
         """Return the target with its bounds."""
