@@ -27,7 +27,7 @@ from dpmpc.errors import BatchMismatch, InputError, ProtocolFailure
 from dpmpc.server import CHUNK_BYTES, add_noise, noise_stream, require_dealt
 from dpmpc.sharing import Share, open_share
 from dpmpc.sketching import PublicMatrix
-from dpmpc.tables.files import load_pyarrow
+from dpmpc.tables import load_pyarrow
 from dpmpc.task import Task
 
 BLOCK_BYTES = 1 << 27  # of a share, for one call of a worker: its reading outlasts Dask's work on it by far

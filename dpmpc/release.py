@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.bounds import Schema
-from dpmpc.contributions import Rows, SecondMoments
+from dpmpc.contributions import Rows, SecondMoments, WeightedMoments
 from dpmpc.description import Description, describe_moments
 from dpmpc.errors import InputError, PrivacyWarning
 from dpmpc.privacy import Guarantee
@@ -40,10 +40,25 @@ class GramSource(abc.ABC):
         """What is promised to each client."""
         return self.task.guarantee
 
-    @property
+    @functools.cached_property
     def schema(self) -> Schema:
-        """Public bounds of the columns."""
-        return self.task.schema
+        """Public bounds of the columns, without a weight."""
+        return self.task.statistic.analysed(self.task.schema)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether rows have weights, or lack values and weigh nothing: then the sum of the weights is noisy."""
+        return isinstance(self.task.statistic, WeightedMoments)
+
+    @functools.cached_property
+    def total(self) -> float:
+        """What sums are divided by: n, or the noisy sum of the weights in units of the largest, and at least 1."""
+        return float(self.gram().matrix[0, 0]) if self.weighted else float(self.clients)
+
+    @property
+    def total_variance(self) -> float:
+        """Variance of the noise in `total`: 0 where it is n."""
+        return float(self.noise_variance[0]) if self.weighted else 0.0
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -52,7 +67,7 @@ class GramSource(abc.ABC):
 
     @property
     def clients(self) -> int:
-        """Number of clients."""
+        """Number of clients, public and exact: of all rows, whether complete or not."""
         return self.task.clients
 
     @property
@@ -119,7 +134,7 @@ class Release(GramSource):
         if not isinstance(self.task.statistic, Rows | SecondMoments):
             raise InputError(f"release: of a {self.task.statistic.name} given, of rows or second moments expected")
         if isinstance(self.task.statistic, SecondMoments):
-            matrix = SecondMoments.matrix(self.sketch[0], len(self.columns), self.clients)
+            matrix = self.task.statistic.gram(self.sketch[0], len(self.columns), self.clients)
             return self.noisy(matrix, self.columns)
         return NoisyGram.of_rows(self.ones, self.sketch, self.noise_variance, self.columns)
 
@@ -147,7 +162,9 @@ class Release(GramSource):
         if not isinstance(self.task.statistic, SecondMoments):
             raise InputError(f"release: of {self.task.statistic.name} given, of second moments expected (sketch='sum')")
         variance = float(self.noise_variance[0])
-        return describe_moments(self.gram().matrix, variance, self.schema, self.clients, of)
+        return describe_moments(
+            self.gram().matrix, variance, self.schema, self.clients, of, total_variance=self.total_variance
+        )
 
     def save(self, path: str | os.PathLike[str], beside: Mapping[str, bytes] | None = None) -> None:
         """Write the release to a file, whole or not at all; `beside` are further members of the zip, by name."""
@@ -273,7 +290,7 @@ class SelectedColumns(GramSource):
         self.source = source
         self._chosen = chosen
 
-    @property
+    @functools.cached_property
     def schema(self) -> Schema:
         """Public bounds of the chosen columns."""
         return self._chosen

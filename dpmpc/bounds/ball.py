@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpmpc.bounds.schemas import finite_number, row_blocks
+from dpmpc.bounds.columns import finite_number
+from dpmpc.bounds.schemas import row_blocks
 from dpmpc.errors import InputError
 from dpmpc.tables import check_finite, numeric_matrix
 

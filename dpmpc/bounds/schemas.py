@@ -8,31 +8,27 @@ Bounds read off the data, for data that is public or old: not private.
 from __future__ import annotations
 
 import functools
-import json
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
 
+import msgspec
 import numpy as np
 from msgspec.structs import force_setattr
 from numpy.typing import ArrayLike, NDArray
 
 from dpmpc._kernels import arithmetic
-from dpmpc.arguments import require_choice, require_finite
+from dpmpc.arguments import require_choice
+from dpmpc.bounds.codebook import Codebook, toml_key
+from dpmpc.bounds.columns import Column
 from dpmpc.errors import InputError
 from dpmpc.storage import Record, fields_of
 from dpmpc.tables import Table, check_finite, check_names, expect_columns, numeric_matrix, position_of
 from dpmpc.untrusted import ReadError, read_bytes, read_toml
 
 _BLOCK_CELLS = 1 << 15  # a block of rows and its result stay in the processor's cache
-
-
-def finite_number(where: str, value: Any) -> float:
-    """Return a finite number as float, or refuse it."""
-    return require_finite(where, value) + 0.0  # -0.0 becomes 0.0: equal schemas are described by equal texts
 
 
 def row_blocks(matrix: NDArray[Any]) -> Iterator[slice]:
@@ -44,8 +40,10 @@ def row_blocks(matrix: NDArray[Any]) -> Iterator[slice]:
 _SIGNIFICANT_DIGITS = 2
 
 
-def check_table(table: Table, target: str | None = None) -> None:
+def check_table(table: Table, target: str | None = None, public: Schema | None = None) -> None:
     """Refuse a table that no model can be fitted to: an unknown target, no feature beside it, a constant column.
+
+    Columns that stand for one of several values may be constant, which a schema with a codebook tells.
 
     Not private: whether a column is constant depends on the data. For those who hold all rows.
 
@@ -58,8 +56,10 @@ def check_table(table: Table, target: str | None = None) -> None:
         position_of(target, table.names, "target")
         if len(table.names) == 1:
             raise InputError(f"target: {target!r} is the only column, at least one feature beside it expected")
+    book = None if public is None else public.codebook
+    spared = book.indicators if isinstance(book, Codebook) else frozenset()
     for name, low, high in zip(table.names, table.values.min(axis=0), table.values.max(axis=0), strict=True):
-        if low == high:
+        if low == high and name not in spared:
             rows = f"all {len(table)} rows" if len(table) > 1 else "the only row (n_samples = 1)"
             raise InputError(f"column {name!r} is {low} in {rows}, at least two different values expected")
 
@@ -93,49 +93,6 @@ def _rounded(value: float, rounding: str) -> float:
 
 _PERIOD = 256  # bounds are repeated to at least this many elements, so that the kernel's inner loop is long
 
-_LEAST_WIDTH, _LEAST_RELATIVE_WIDTH = 1e-300, 1e-12  # below, rounding would swallow the differences between rows
-
-
-class Column(Record, frozen=True):
-    """A column and its public bounds.
-
-    Parameters
-    ----------
-    name : str
-        Printable text.
-    lower, upper : float
-        Finite, ``lower < upper``, in the column's own unit.
-
-    Raises
-    ------
-    InputError
-        If a bound is not a finite number or the two leave no room between them.
-    """
-
-    name: str
-    lower: float
-    upper: float
-
-    def __post_init__(self) -> None:
-        check_names([self.name], "name")
-        for bound in ("lower", "upper"):
-            force_setattr(self, bound, finite_number(f"{bound} of column {self.name!r}", getattr(self, bound)))
-        given = f"bounds of column {self.name!r}: ({self.lower}, {self.upper})"
-        if not self.lower < self.upper:
-            raise InputError(f"{given} given, lower < upper expected")
-        if self.half_width < max(_LEAST_WIDTH, _LEAST_RELATIVE_WIDTH * max(abs(self.lower), abs(self.upper))):
-            raise InputError(f"{given} are too close together for float64, measure the column from another zero")
-
-    @property
-    def middle(self) -> float:
-        """What is mapped to 0."""
-        return self.lower / 2 + self.upper / 2
-
-    @property
-    def half_width(self) -> float:
-        """How far from the middle the bounds lie."""
-        return self.upper / 2 - self.lower / 2
-
 
 class Schema(Record, frozen=True):
     """The public bounds of all columns, in the order of the columns.
@@ -144,6 +101,8 @@ class Schema(Record, frozen=True):
     ----------
     columns : tuple of Column
         At least one; unique names.
+    codebook : Codebook, optional
+        How the columns are coded from a table with categories, dates or missing values; their bounds follow from it.
     outside : {"clip", "refuse"}
         What happens to a value outside its bounds: it is moved to the nearer bound, or is an error. Such an error
         depends on the data and names the value: it is not private.
@@ -151,12 +110,13 @@ class Schema(Record, frozen=True):
     Raises
     ------
     InputError
-        If there is no column, or a name is repeated.
+        If there is no column, or a name is repeated, or the columns are not those of the codebook.
     """
 
     called: ClassVar[str] = "bounds"
     columns: tuple[Column, ...]
     outside: Literal["clip", "refuse"] = "clip"
+    codebook: Codebook | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         force_setattr(self, "columns", tuple(self.columns))
@@ -165,6 +125,16 @@ class Schema(Record, frozen=True):
                 raise InputError(f"columns: {column!r} given, Column(name, lower, upper) expected")
         check_names(self.names, "columns")
         require_choice("outside", self.outside, ("clip", "refuse"))
+        if isinstance(self.codebook, Codebook) and self.codebook.columns != self.columns:
+            raise InputError(
+                f"codebook: columns {', '.join(column.name for column in self.codebook.columns)} and their bounds "
+                f"follow from it, {', '.join(self.names)} given"
+            )
+
+    @classmethod
+    def of_codebook(cls, codebook: Codebook, outside: Literal["clip", "refuse"] = "clip") -> Schema:
+        """Return the schema of the columns of a codebook."""
+        return cls(codebook.columns, outside, codebook)
 
     @classmethod
     def from_pair(cls, names: Sequence[str], pair: tuple[float, float]) -> Schema:
@@ -177,10 +147,28 @@ class Schema(Record, frozen=True):
         return cls(cls.from_pair(names, (-1.0, 1.0)).columns, outside="refuse")
 
     @classmethod
+    def of_numbers(cls, path: str | Path) -> Schema:
+        """Read a schema as `from_toml` does, and refuse one with a codebook, for what cannot code a table yet.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be read, or says more than the bounds of numbers.
+        """
+        found = cls.from_toml(path)
+        if isinstance(found.codebook, Codebook):
+            raise InputError(
+                f"bounds: {path} has categories, dates, transforms, products, weights or rules for what is missing, "
+                "bounds of numbers alone expected here"
+            )
+        return found
+
+    @classmethod
     def from_toml(cls, path: str | Path) -> Schema:
         """Read a schema from a file with ``[columns.NAME]``, ``lower`` and ``upper`` for every column, in this order.
 
-        ``outside = "refuse"`` at its top makes values outside their bounds an error.
+        ``outside = "refuse"`` at its top makes values outside their bounds an error. What else such a file may say
+        (docs/how-to/own-csv.md) gives the schema a codebook.
 
         Raises
         ------
@@ -196,6 +184,8 @@ class Schema(Record, frozen=True):
                 f"bounds: {path} is not a TOML file: {error}; a name with anything but letters, digits, - and _ "
                 "stands in quotes, such as [columns.'weekly hours']"
             ) from error
+        if Codebook.is_meant(content):
+            return cls.of_codebook(Codebook.from_content(content), content.get("outside", "clip"))
         fields = fields_of("bounds", content, {"columns"}, {"outside"})
         if not isinstance(fields["columns"], Mapping):
             raise InputError(f"bounds: columns is {fields['columns']!r}, [columns.NAME] for every column expected")
@@ -208,8 +198,10 @@ class Schema(Record, frozen=True):
     def to_toml(self) -> str:
         """Return the text of a file that `from_toml` reads as an equal schema."""
         head = "" if self.outside == "clip" else f'outside = "{self.outside}"\n\n'
+        if isinstance(self.codebook, Codebook):
+            return head.replace("\n\n", "\n") + self.codebook.to_toml()
         return head + "\n".join(
-            f"[columns.{_toml_key(column.name)}]\nlower = {column.lower!r}\nupper = {column.upper!r}\n"
+            f"[columns.{toml_key(column.name)}]\nlower = {column.lower!r}\nupper = {column.upper!r}\n"
             for column in self.columns
         )
 
@@ -238,7 +230,19 @@ class Schema(Record, frozen=True):
     def select(self, names: Sequence[str]) -> Schema:
         """Return the schema of some columns, in the order given."""
         chosen = check_names(names, "names")
+        if chosen == self.names:
+            return self
         return Schema(tuple(self.columns[self.index(name)] for name in chosen), self.outside)
+
+    @property
+    def radius(self) -> float | None:
+        """The L2 norm that no normalised row of the codebook exceeds, where it is less than that of the box."""
+        return self.codebook.radius if isinstance(self.codebook, Codebook) else None
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the last column says how much a row counts."""
+        return isinstance(self.codebook, Codebook) and self.codebook.weighted
 
     def normalise(self, X: ArrayLike, *, first: int = 0) -> NDArray[np.float64]:
         """Map every column affinely to [-1, 1] and clip to this box.
@@ -343,10 +347,15 @@ def schema(bounds: Bounds, names: Sequence[str]) -> Schema:
     chosen = check_names(names, "names")
     if bounds is None:
         return Schema.unit(chosen)
-    if isinstance(bounds, Schema):
-        return bounds.select(chosen)
     if isinstance(bounds, (str, Path)):
-        return Schema.from_toml(bounds).select(chosen)
+        bounds = Schema.from_toml(bounds)
+    if isinstance(bounds, Schema):
+        if bounds.weighted and chosen != bounds.names:
+            raise InputError(
+                f"bounds: with weights or rows of zeros given, for the columns {', '.join(bounds.names)} together; "
+                f"{', '.join(chosen)} are there: Codebook.encode gives such a table, and release(table) takes it"
+            )
+        return bounds.select(chosen)
     if isinstance(bounds, Mapping):
         for name in chosen:
             if name not in bounds:
@@ -361,11 +370,6 @@ def _column(name: str, pair: Any) -> Column:
     except (TypeError, ValueError) as error:
         raise InputError(f"bounds of column {name!r}: {pair!r} given, a pair (lower, upper) expected") from error
     return Column(name, lower, upper)
-
-
-def _toml_key(name: str) -> str:
-    # Names are printable, so that the quoted strings of JSON and of TOML are the same.
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
 
 
 @functools.lru_cache(maxsize=64)

@@ -174,7 +174,7 @@ def _collection(options: argparse.Namespace) -> None:
     servers = tuple(ServerEntry(url, release, _text(path)) for url, release, path in options.server)
     collection = design_collection(
         options.name,
-        Schema.from_toml(options.bounds),
+        Schema.of_numbers(options.bounds),
         servers,
         options.epsilon,
         options.delta,

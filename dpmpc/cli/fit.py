@@ -7,14 +7,19 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dpmpc.cli.options import add_proved, add_run_options, add_task_options, rounds_option, task_choices
+from dpmpc.cli.coded import add_missing_options, read_data
+from dpmpc.cli.options import (
+    DATA_HELP,
+    add_file_options,
+    add_proved,
+    add_run_options,
+    add_task_options,
+    rounds_option,
+    task_choices,
+)
 from dpmpc.cli.output import RELEASE_FILE, new_directory, print_result, progress, write_outputs
-from dpmpc.errors import InputError
-
-if TYPE_CHECKING:
-    from dpmpc.bounds import Schema
 
 ONE_RELEASE = ("ridge", "low-rank", "moment")
 MODELS = (*ONE_RELEASE, "logistic", "poisson")
@@ -23,30 +28,21 @@ MODELS = (*ONE_RELEASE, "logistic", "poisson")
 def add_commands(commands: Any) -> None:
     """Add the command to the parser."""
     fit = commands.add_parser("fit", help="a private model of a table, by real server processes on this machine")
-    fit.add_argument("data", metavar="DATA", help="CSV or Parquet, one row per client")
+    fit.add_argument("data", metavar="DATA", nargs="+", help=DATA_HELP)
     fit.add_argument("--model", choices=MODELS, default="ridge", help="what to fit (default %(default)s)")
     fit.add_argument(
         "--bounds",
         metavar="FILE",
         help="TOML with the public bounds: only its columns are read; without it all are, and must be in [-1, 1]",
     )
-    fit.add_argument(
-        "--fill-missing",
-        action="store_true",
-        help="a missing value becomes the middle of its column's public bounds, without bounds 0",
-    )
-    fit.add_argument(
-        "--drop-missing", action="store_true", help="leave out rows with missing values; needs --public-count"
-    )
-    fit.add_argument(
-        "--public-count", type=int, metavar="N", help="with --drop-missing: how many are left, if that is public anyway"
-    )
+    add_missing_options(fit)
     fit.add_argument(
         "--compare",
         action="store_true",
         help="show how the result compares with what the data itself gives: not private, for whoever owns the data",
     )
     fit.add_argument("--out", metavar="DIR", help="write release, result and report to a new directory")
+    add_file_options(fit)
     _add_model_options(fit)
     add_proved(fit)
     add_task_options(fit)
@@ -66,7 +62,7 @@ def _add_model_options(command: argparse.ArgumentParser) -> None:
     )
     ridge = command.add_argument_group("--model ridge")
     ridge.add_argument(
-        "--alpha", type=_penalty, help="penalty in normalised units (default 1); auto chooses it from the release"
+        "--alpha", type=penalty, help="penalty in normalised units (default 1); auto chooses it from the release"
     )
     ridge.add_argument("--no-intercept", action="store_true", help="fit without a constant")
     low_rank = command.add_argument_group("--model low-rank")
@@ -81,8 +77,8 @@ def _add_model_options(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _penalty(text: str) -> float | str:
-    """A number, or "auto"."""
+def penalty(text: str) -> float | str:
+    """Read a number, or "auto"."""
     try:
         return text if text == "auto" else float(text)
     except ValueError:
@@ -90,27 +86,20 @@ def _penalty(text: str) -> float | str:
 
 
 def _fit(options: argparse.Namespace) -> None:
-    from dpmpc.bounds import Schema, schema, warn_of_bounds
+    from dpmpc.bounds import warn_of_bounds
     from dpmpc.cli.fit_choice import fit_model_of
     from dpmpc.cli.fit_rounds import RoundsFitModel
     from dpmpc.planning import ReleaseSpec, design
-    from dpmpc.tables import read_table
 
     began = time.perf_counter()
     out = None if options.out is None else new_directory(options.out)
     analysis = fit_model_of(options)
-    given = None if options.bounds is None else Schema.from_toml(options.bounds)
-    wanted = analysis.columns(None if given is None else given.names)
-    fill = _filling(options, given)
-    table = read_table(options.data, wanted, drop_missing=options.drop_missing, fill=fill)
-    if options.drop_missing:
-        table = table.with_public_count(options.public_count)
-    analysis.check(table)
-    public = schema(given, table.names)
+    table, public = read_data(options, analysis)
+    analysis.check(table, public)
     warn_of_bounds(public, table.values)
     choices = analysis.choices({**task_choices(options), "proved": options.proved}, public)
     if isinstance(analysis, RoundsFitModel):
-        table, public = analysis.arrange(table, public, given)
+        table, public = analysis.arrange(table, public, given=options.bounds is not None)
         _fit_in_rounds(analysis, table, public, options, choices, began=began, out=out)
         return
     task = design(ReleaseSpec.of(public, len(table), options.epsilon, options.delta, **choices))
@@ -173,26 +162,6 @@ def hand_out(
         print(f"written: {', '.join(map(str, written))}", file=sys.stderr)
 
 
-def _filling(options: argparse.Namespace, given: Schema | None) -> float | dict[str, float] | None:
-    """Return what stands for missing values; refuse to leave rows out where their number is not public.
-
-    A release publishes the number of its rows exactly: it must be the same whether or not somebody's row is complete.
-    """
-    if options.drop_missing and options.fill_missing:
-        raise InputError("drop_missing, fill_missing: both given, one of them expected")
-    if options.public_count is not None and not options.drop_missing:
-        raise InputError(f"public_count: {options.public_count} given, but it belongs with --drop-missing")
-    if options.drop_missing and options.public_count is None:
-        raise InputError(
-            "drop_missing: the number of complete rows depends on the data, and a release publishes it exactly. "
-            "--fill-missing puts the middle of a column's bounds in the place of a missing value; or give "
-            "--public-count N if it is public knowledge, whatever the file says, that N rows are complete"
-        )
-    if not options.fill_missing:
-        return None
-    return 0.0 if given is None else {column.name: column.middle for column in given.columns}
-
-
 def _page(networked: Any, fields: dict[str, Any], analysis: Any, options: argparse.Namespace) -> str:
     """The report as HTML, with the command as it was given but for the places of files."""
     from dpmpc.render import Analysed, command_line, page
@@ -202,7 +171,7 @@ def _page(networked: Any, fields: dict[str, Any], analysis: Any, options: argpar
         networked.release,
         analysed=Analysed(analysis.name, analysis.arguments()["model"], fields["result"]),
         timing=public_timing(networked, wall_s=fields["timing"]["wall_s"]),
-        command=command_line(options.arguments, [options.data, options.bounds, options.out]),
+        command=command_line(options.arguments, [*options.data, options.bounds, options.out]),
     )
 
 
@@ -232,7 +201,7 @@ def run_and_fit(
         networked,
         analysis.name,
         {**findings.result, "not_private": findings.not_private},
-        features=analysis.features(table),
+        features=analysis.features(table) - task.schema.weighted,
         wall_s=wall_s,
     )
     return (

@@ -83,7 +83,7 @@ class FitModel(abc.ABC):
         return len(table.names)
 
     @abc.abstractmethod
-    def check(self, table: Table) -> None:
+    def check(self, table: Table, public: Schema) -> None:
         """Refuse a table that the model cannot be fitted to."""
 
     @abc.abstractmethod
@@ -125,9 +125,9 @@ class RidgeFitModel(FitModel):
         """Count the columns beside the target."""
         return len(table.names) - 1
 
-    def check(self, table: Table) -> None:
+    def check(self, table: Table, public: Schema) -> None:
         """Refuse an unknown target, a table without features, a constant column."""
-        check_table(table, self.target)
+        check_table(table, self.target, public)
 
     def arguments(self) -> dict[str, Any]:
         """Return the target and the estimator's parameters."""
@@ -141,7 +141,8 @@ class RidgeFitModel(FitModel):
     def optimum(self, table: Table) -> NDArray[np.float64]:
         """Return the coefficients that the data itself would give; not private."""
         fitted = self.estimator
-        return fitted.in_units(fitted.compare(table.values).best)[0]
+        rows, weights = _rows_and_weights(fitted.release_.task.schema, table)
+        return fitted.in_units(fitted.compare(rows, weights=weights).best)[0]
 
     def error(self) -> float:
         """Return the relative distance of the coefficients from the truth, in L2 norm."""
@@ -152,7 +153,8 @@ class RidgeFitModel(FitModel):
         """Compare coefficients and phi with the optimum and with the trivial predictor."""
         fitted = self.estimator
         fitted.warn_of_probabilities(table.column(self.target))
-        compared = fitted.compare(table.values)
+        rows, weights = _rows_and_weights(fitted.release_.task.schema, table)
+        compared = fitted.compare(rows, weights=weights)
         found = None if isinstance(fitted.release_, GramRelease) else fitted.inference(LEVEL)
         result = {**answer, **({} if found is None else inference_fields(found))}
         not_private = {
@@ -210,10 +212,10 @@ class LowRankFitModel(FitModel):
         """Add what the default number of rows depends on."""
         return {**asked, "purpose": "low-rank"}
 
-    def check(self, table: Table) -> None:
+    def check(self, table: Table, public: Schema) -> None:
         """Refuse a rank above the number of columns, or a constant column."""
         self.estimator.check_parameters(len(table.names))
-        check_table(table)
+        check_table(table, public=public)
 
     def arguments(self) -> dict[str, Any]:
         """Return the rank."""
@@ -270,7 +272,7 @@ class MomentFitModel(FitModel):
         """Replace the rows of a sketch of clients by the statistic that is summed."""
         return {**asked, "rows": None, **self.estimator.task_choices(public)}
 
-    def check(self, table: Table) -> None:
+    def check(self, table: Table, public: Schema) -> None:
         """Refuse several columns where none is named, and items that are not whole numbers."""
         if len(table.names) != 1:
             raise InputError(f"column: none given, one of {', '.join(table.names)} expected (--column)")
@@ -303,6 +305,13 @@ def compared_parts(
     share = not_private["largest_clipped_fraction"]
     said = [*lines, f"the public bounds clipped up to {share:.2%} of a column's values"] if share > 0 else lines
     return ["Not private, for whoever owns the data:", *tables, "\n".join(said)]
+
+
+def _rows_and_weights(public: Schema, table: Table) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+    """Return the rows, and how much each counts in units of the largest weight, where they have weights."""
+    if not public.weighted:
+        return table.values, None
+    return table.values[:, :-1], np.clip(table.values[:, -1] / public.columns[-1].upper, 0.0, 1.0)
 
 
 def clipped(public: Schema, table: Table) -> dict[str, float]:

@@ -47,9 +47,9 @@ class RoundsFitModel(FitModel):
     target: str
     estimator: LogisticRegression | PoissonRegression | RidgeRegression
 
-    def check(self, table: Table) -> None:
+    def check(self, table: Table, public: Schema) -> None:
         """Refuse an unknown target, a table without features, a constant column."""
-        check_table(table, self.target)
+        check_table(table, self.target, public)
 
     def features(self, table: Table) -> int:
         """Count the columns beside the target."""
@@ -59,7 +59,7 @@ class RoundsFitModel(FitModel):
         """Refuse what is no sum of second moments or scores."""
         return sums_only(asked)
 
-    def arrange(self, table: Table, public: Schema, given: Schema | None) -> tuple[Table, Schema]:
+    def arrange(self, table: Table, public: Schema, *, given: bool) -> tuple[Table, Schema]:
         """Return the table and its bounds with the target last, and the target's bounds as the model has them.
 
         Parameters
@@ -68,12 +68,12 @@ class RoundsFitModel(FitModel):
             All columns that are analysed.
         public : Schema
             Their bounds.
-        given : Schema, optional
-            Those that the user gave; without them columns are in [-1, 1].
+        given : bool
+            Whether the user gave them; without them columns are in [-1, 1].
         """
         names = [*(name for name in table.names if name != self.target), self.target]
         ordered = public.select(names)
-        column = self.column(ordered.columns[-1], given=given is not None)
+        column = self.column(ordered.columns[-1], given=given)
         return table.select(names), msgspec.structs.replace(ordered, columns=(*ordered.columns[:-1], column))
 
     def column(self, target: Column, *, given: bool) -> Column:
@@ -147,9 +147,9 @@ class LogisticFitModel(LikelihoodFitModel):
         model.filled = options.fill_missing
         return model
 
-    def check(self, table: Table) -> None:
+    def check(self, table: Table, public: Schema) -> None:
         """Refuse what `RoundsFitModel` refuses, and a target that is neither 0 nor 1."""
-        super().check(table)
+        super().check(table, public)
         if self.filled:
             return
         _expect(table, self.target, lambda values: (values == 0) | (values == 1), "0 or 1")
@@ -175,9 +175,9 @@ class PoissonFitModel(LikelihoodFitModel):
         model.filled = options.fill_missing
         return model
 
-    def check(self, table: Table) -> None:
+    def check(self, table: Table, public: Schema) -> None:
         """Refuse what `RoundsFitModel` refuses, and a target that is not a count."""
-        super().check(table)
+        super().check(table, public)
         if self.filled:
             return
         _expect(table, self.target, lambda values: (values >= 0) & (values == np.floor(values)), "0, 1, 2, ...")

@@ -20,7 +20,21 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn, TextIO
 
 import dpmpc
-from dpmpc.cli import audit, bounds, collection, demo, doctor, fit, mix, owners, parties, plan, read, release
+from dpmpc.cli import (
+    audit,
+    bounds,
+    collection,
+    demo,
+    doctor,
+    fit,
+    mix,
+    owners,
+    parties,
+    plan,
+    predict,
+    read,
+    release,
+)
 from dpmpc.errors import DpmpcError, InputError, UtilityWarning
 from dpmpc.untrusted import harmless
 
@@ -127,6 +141,6 @@ def parser() -> argparse.ArgumentParser:
     top = Parser(prog="dpmpc", description="Differentially private models; no server sees a row.")
     top.add_argument("--version", action="version", version=f"dpmpc {dpmpc.__version__}")
     commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for group in (demo, fit, plan, bounds, mix, owners, parties, collection, release, read, audit, doctor):
+    for group in (demo, fit, plan, bounds, mix, owners, parties, collection, release, read, predict, audit, doctor):
         group.add_commands(commands)
     return top

@@ -130,7 +130,7 @@ def _prepare(options: argparse.Namespace) -> None:
         raise InputError(
             f"bounds: {len(options.bounds)} files given, one for each of {len(addresses)} parties expected"
         )
-    columns = [Schema.from_toml(path).names for path in options.bounds]
+    columns = [Schema.of_numbers(path).names for path in options.bounds]
     names = [f"party {number}" for number in range(len(addresses))]
     arguments = _agreement(options, columns, options.subjects, _bounds(options.bounds), names)
     deadline = options.deadline + allowance(_task_of(arguments))
@@ -208,7 +208,7 @@ def _bounds(paths: Sequence[str] | None) -> Schema | None:
 
     if paths is None:
         return None
-    schemas = [Schema.from_toml(path) for path in paths]
+    schemas = [Schema.of_numbers(path) for path in paths]
     if len({schema.outside for schema in schemas}) > 1:
         raise InputError("bounds: files that clip and files that refuse given, the same 'outside' expected in all")
     return Schema(tuple(column for schema in schemas for column in schema.columns), schemas[0].outside)

@@ -13,6 +13,7 @@ from dpmpc.specification import flat_choices
 
 SHARE_LIMIT_GB = 4.0
 LONGEST_S = 365 * 86400
+DATA_HELP = "CSV (also .tsv, .csv.gz, or - for standard input) or Parquet, one row per client; several are joined"
 
 
 #: Choices that a collection makes by itself or demands, and what it says of them.
@@ -84,6 +85,25 @@ def add_proved(command: argparse.ArgumentParser) -> None:
         action="store_true",
         help="clients prove that what they share is well formed, as in a collection; needs --noise-by servers",
     )
+
+
+def add_file_options(command: argparse.ArgumentParser) -> None:
+    """Add what is said of CSV files."""
+    command.add_argument(
+        "--separator",
+        metavar="SIGN",
+        help="between the cells of a CSV file, or 'tab' (default: a comma)",
+    )
+    command.add_argument(
+        "--decimal", default=".", metavar="SIGN", help="decimal sign of a CSV file; with ',' cells are separated by ;"
+    )
+
+
+def dialect_of(options: argparse.Namespace) -> Any:
+    """Return what `add_file_options` has read, for `dpmpc.tables.read_table`."""
+    from dpmpc.tables import Dialect
+
+    return Dialect(options.separator, options.decimal)
 
 
 def seconds(text: str) -> float:

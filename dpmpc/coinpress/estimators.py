@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -20,7 +21,7 @@ from dpmpc.coinpress import algorithms
 from dpmpc.coinpress import rounds as steps
 from dpmpc.coinpress.algorithms import LARGEST
 from dpmpc.coinpress.summation import Curator, Runner, Servers, Summation
-from dpmpc.errors import InputError
+from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.estimators.scikit import remember_features, rows_like_fitted, target_of, warn_in_selection
 from dpmpc.privacy import Guarantee, ZCDPBudget
 from dpmpc.specification import describe
@@ -108,7 +109,9 @@ class PrivateMean(CoinPress):
     center : array_like of float, shape (d,), optional
         c, the middle of the ball that is known to hold the mean; the origin by default.
     radius : float, optional
-        r, its radius; 10 sqrt(d) by default. A public constant: a mean outside is missed, but privacy holds.
+        r, its radius; 10 sqrt(d) by default, the papers' choice for standardised data. A public constant: privacy holds
+        whatever it is, but a mean outside the ball is missed. That it may have been is said by a `UtilityWarning`, from
+        the estimate alone.
     **options
         The parameters of `CoinPress`.
 
@@ -132,6 +135,16 @@ class PrivateMean(CoinPress):
         shares = steps.split(self.rho, self.rounds)
         rows = algorithms.bounded(table.values)
         self.mean_, self.radius_ = algorithms.mean(total, rows, table.names, center, radius, shares)
+        distance = float(np.linalg.norm(self.mean_ - center))
+        if max(self.radius_, radius - self.radius_) <= distance:
+            warnings.warn(
+                f"radius: the mean lies {distance:.3g} from the centre, at the edge of the ball of radius {radius:.3g} "
+                "that is said to hold it, or beyond: it is probably wrong. Give a centre and a radius (center=, "
+                "radius=) from public knowledge that surely hold the mean, and units in which the covariance is "
+                "at most the identity; with public bounds, Release.describe of second moments has means too",
+                UtilityWarning,
+                stacklevel=2,
+            )
         return self._keep(total, table, X)
 
 

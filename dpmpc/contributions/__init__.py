@@ -15,6 +15,7 @@ from dpmpc.contributions.families import CONTRIBUTIONS, contribution_from
 from dpmpc.contributions.links import Identity, Link, Logistic, Poisson, sigmoid
 from dpmpc.contributions.rows import Rows, SecondMoments, WhitenedProducts, moment_sensitivity
 from dpmpc.contributions.scores import Scores, ScoreSums
+from dpmpc.contributions.weighted import WeightedMoments
 
 __all__ = [
     "CONTRIBUTIONS",
@@ -29,6 +30,7 @@ __all__ = [
     "ScoreSums",
     "Scores",
     "SecondMoments",
+    "WeightedMoments",
     "WhitenedProducts",
     "contribution_from",
     "moment_sensitivity",

@@ -34,6 +34,10 @@ class Contribution(Described):
     def width(self, columns: int) -> int:
         """Number of entries that a client with `columns` columns sends."""
 
+    def analysed(self, schema: Schema) -> Schema:
+        """Return the columns that a release tells about: all but a weight."""
+        return schema
+
     @abc.abstractmethod
     def encode(self, rows: NDArray[np.float64], encoding: FixedPoint) -> NDArray[np.int64]:
         """Encode normalised rows (m, p) as integers (m, width)."""

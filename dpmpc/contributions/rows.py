@@ -99,7 +99,9 @@ class SecondMoments(_RowStatistic):
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
         """sqrt(2)(1 + C^2) in units of 2^-f, plus what rounding each entry to the nearest integer can add."""
-        width = self.width(columns)
+        return self._sensitivity(columns, self.width(columns), encoding)
+
+    def _sensitivity(self, columns: int, width: int, encoding: FixedPoint) -> Sensitivity:
         real = moment_sensitivity(1 + largest_squared_norm(columns, self.radius)) * 2.0**encoding.fractional_bits
         l2 = real + math.sqrt(width) + 1
         linf = 2 * self.largest_entry(encoding)
@@ -108,6 +110,10 @@ class SecondMoments(_RowStatistic):
     def largest_entry(self, encoding: FixedPoint) -> int:
         """sqrt(2) 2^f, rounded up."""
         return math.ceil(math.sqrt(2) * (1 << encoding.fractional_bits))
+
+    def gram(self, moments: NDArray[np.float64], columns: int, clients: int) -> NDArray[np.float64]:
+        """Return the Gram matrix of (1, z) of released moments, for the columns that are analysed."""
+        return self.matrix(moments, columns, clients)
 
     @staticmethod
     def matrix(moments: NDArray[np.float64], columns: int, clients: int) -> NDArray[np.float64]:

@@ -11,8 +11,7 @@ import numpy as np
 from dpmpc.bounds import Column, Schema
 from dpmpc.datasets.files import file_in_folder, from_folder, uci
 from dpmpc.errors import InputError
-from dpmpc.tables import Table
-from dpmpc.tables.files import load_pyarrow
+from dpmpc.tables import Table, load_pyarrow
 
 BIKE_TARGET = "cnt"
 

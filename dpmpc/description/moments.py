@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from dpmpc.arguments import require_choice
 from dpmpc.bounds import Schema
-from dpmpc.description.number_tables import NumberTable
+from dpmpc.description.number_tables import NumberTable, number_text
 
 Matrix = NDArray[np.float64]
 
@@ -50,6 +50,8 @@ class Description:
         NaN where a standard deviation is. Neither is forced into [-1, 1].
     of : {"population", "sample"}
         What the errors are for.
+    total, total_error : float, optional
+        Noisy number of complete rows, or sum of the weights in units of the largest, and its standard error.
     """
 
     names: tuple[str, ...]
@@ -61,12 +63,19 @@ class Description:
     correlations: Matrix
     correlation_errors: Matrix
     of: str
+    total: float | None = None
+    total_error: float | None = None
 
     @functools.cached_property
     def columns(self) -> NumberTable:
         """Means and standard deviations, a row for each column."""
         covered = "noise and sampling" if self.of == "population" else "the noise alone"
         notes = [f"n = {self.clients:,}, exact. Standard errors cover {covered}. Values are clipped to the bounds."]
+        if self.total is not None and self.total_error is not None:
+            notes.append(
+                f"Rows that count: {number_text(self.total)}, standard error {number_text(self.total_error)}, in units "
+                "of the largest weight."
+            )
         if unknown := [name for name, value in zip(self.names, self.deviations, strict=True) if math.isnan(value)]:
             notes.append(f"The spread of {', '.join(unknown)} does not stand out of the noise.")
         return NumberTable(
@@ -116,7 +125,9 @@ class Description:
         return "".join(table.to_html() for table in self.tables)
 
 
-def describe_moments(gram: Matrix, noise_variance: float, public: Schema, clients: int, of: str) -> Description:
+def describe_moments(
+    gram: Matrix, noise_variance: float, public: Schema, clients: int, of: str, *, total_variance: float = 0.0
+) -> Description:
     """Describe the columns of a noisy Gram matrix.
 
     Parameters
@@ -131,9 +142,13 @@ def describe_moments(gram: Matrix, noise_variance: float, public: Schema, client
         n.
     of : {"population", "sample"}
         What standard errors cover: sampling and noise, or the noise alone.
+    total_variance : float
+        Variance of the noise in the corner of the matrix: 0 where it is n; else v, and n is the noisy sum of weights.
     """
     require_choice("of", of, OF)
-    n, v = clients, noise_variance / clients**2  # v: the noise's variance in the matrix over n
+    n = float(gram[0, 0]) if total_variance else float(clients)
+    v = noise_variance / n**2  # the noise's variance in the matrix over n
+    corner = total_variance / n**2
     m, Q = gram[0, 1:] / n, gram[1:, 1:] / n
     # E m^_j m^_k = m_j m_k for j != k, and E m^_j^2 = m_j^2 + v/2.
     C = Q - np.outer(m, m) + np.diag(np.full(len(m), v / 2))
@@ -142,36 +157,41 @@ def describe_moments(gram: Matrix, noise_variance: float, public: Schema, client
         C = C * (n / max(n - 1, 1))
     variance = np.diag(C)
     # d(q_jj - m_j^2): v + 4 m_j^2 v/2; normal data add 2 variance^2 / n.
-    noise_of_variance = v * (1 + 2 * m**2)
+    # A noisy corner N_00 adds -(q_jj - 2 m_j^2) N_00 to it, and -m_j N_00 to the error of the mean.
+    noise_of_variance = v * (1 + 2 * m**2) + corner * (np.diag(Q) - 2 * m**2) ** 2
     known = variance > _CLEARLY * np.sqrt(noise_of_variance)
     a = np.where(known, variance, np.nan)
     spread = np.sqrt(a)
     spread_error = np.sqrt(noise_of_variance + sampling * 2 * a**2) / (2 * spread)
     R = C / np.outer(spread, spread)
-    errors = np.sqrt(_noise_of_correlations(R, m, a) * v + sampling * np.maximum(1 - R**2, 0.0) ** 2)
+    errors = np.sqrt(_noise_of_correlations(R, m, a, corner / v) * v + sampling * np.maximum(1 - R**2, 0.0) ** 2)
     R[np.diag_indices_from(R)] = np.where(known, 1.0, np.nan)
     errors[np.diag_indices_from(errors)] = np.where(known, 0.0, np.nan)
     return Description(
         public.names,
         clients,
         public.offset + public.slope * m,
-        public.slope * np.sqrt(v / 2 + sampling * np.maximum(variance, 0.0)),
+        public.slope * np.sqrt(v / 2 + corner * m**2 + sampling * np.maximum(variance, 0.0)),
         public.slope * spread,
         public.slope * spread_error,
         R,
         errors,
         of,
+        n if total_variance else None,
+        math.sqrt(total_variance) if total_variance else None,
     )
 
 
-def _noise_of_correlations(R: Matrix, m: Matrix, a: Matrix) -> Matrix:
-    """Return the variance of r_jk due to the noise, in units of v.
+def _noise_of_correlations(R: Matrix, m: Matrix, a: Matrix, corner: float) -> Matrix:
+    """Return the variance of r_jk due to the noise, in units of v; `corner` is that of N_00, 0 or 1.
 
     dr = dq_jk / s_j s_k - (m_k / s_j s_k - r m_j / a_j) dm_j - (m_j / s_j s_k - r m_k / a_k) dm_k
-    - r dq_jj / 2 a_j - r dq_kk / 2 a_k, for s^2 = a.
+    - r dq_jj / 2 a_j - r dq_kk / 2 a_k, for s^2 = a. The corner adds (m_j m_k / s_j s_k - r m_j^2 / 2 a_j
+    - r m_k^2 / 2 a_k) N_00: scaling all of the matrix changes no correlation but by the corner.
     """
     product = np.sqrt(np.outer(a, a))
     by_first = m[None, :] / product - R * (m / a)[:, None]
     by_second = m[:, None] / product - R * (m / a)[None, :]
+    by_corner = np.outer(m, m) / product - R / 2 * ((m**2 / a)[:, None] + (m**2 / a)[None, :])
     squares = (R / (2 * a)[:, None]) ** 2 + (R / (2 * a)[None, :]) ** 2
-    return np.asarray(0.5 / product**2 + 0.5 * by_first**2 + 0.5 * by_second**2 + squares)
+    return np.asarray(0.5 / product**2 + 0.5 * by_first**2 + 0.5 * by_second**2 + squares + corner * by_corner**2)

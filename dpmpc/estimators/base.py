@@ -130,7 +130,7 @@ class PrivateLinearModel(PrivateEstimator):
 
     def release(self, table: Table) -> Release:
         """Do what `PrivateEstimator.release` does, and refuse constant columns."""
-        check_table(table)
+        check_table(table, public=schema(self.bounds, table.names))
         return super().release(table)
 
 

@@ -27,11 +27,11 @@ from dpmpc import simulation
 from dpmpc.arguments import documented, require_fraction
 from dpmpc.bounds import Column, Schema, check_table, schema
 from dpmpc.contributions import sigmoid
+from dpmpc.description.number_tables import NumberTable
 from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.estimators.base import PrivateEstimator, table_of
 from dpmpc.estimators.inference import Inference
 from dpmpc.estimators.scikit import name_features, remember_features, rows_like_fitted, warn_in_selection
-from dpmpc.number_tables import NumberTable
 from dpmpc.privacy import Guarantee
 from dpmpc.randomness import stream_for
 from dpmpc.release import Release

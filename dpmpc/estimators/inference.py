@@ -71,6 +71,8 @@ class Inference:
         target's variance does not stand out of the noise, or after rounds.
     robust : bool
         Whether the errors are those of rounds, which do not assume that the model is right (HC0).
+    total, total_standard_error : float, optional
+        Noisy number of complete rows, or sum of the weights in units of the largest, where these are not public.
     """
 
     feature_names: tuple[str, ...]
@@ -87,6 +89,8 @@ class Inference:
     r_squared: float
     r_squared_standard_error: float
     robust: bool = False
+    total: float | None = None
+    total_standard_error: float | None = None
 
     def __str__(self) -> str:
         """Return a table: each coefficient, its standard error and its interval."""
@@ -100,6 +104,13 @@ class Inference:
         lines = [" " * width + "".join(f" {heading:>12}" for heading in headings)]
         lines += [f"{name:{width}}" + "".join(f" {value:12.5g}" for value in row) for name, row in rows.items()]
         return "\n".join(lines)
+
+    @property
+    def counted(self) -> dict[str, dict[str, float | None]]:
+        """How many rows count, as plain data: nothing where that is n, public and exact."""
+        if self.total is None:
+            return {}
+        return {"rows_that_count": {"estimate": self.total, "standard_error": self.total_standard_error}}
 
     @property
     def informative(self) -> bool:
@@ -201,12 +212,13 @@ def _of_second_moments(release: Release | SelectedColumns, equation: _Equation) 
     """Return the covariance of M_u c without sampling, the residual variance, and the share of sampling to add."""
     c, used, matrix = equation.contrast, equation.used, equation.gram.matrix
     variance = float(release.noise_variance[0])
-    # Cov(N c) = v/2 (|c|^2 I + c c^T) for symmetric N with variance v on the diagonal, v/2 off it, and N_00 = 0.
+    # Cov(N c) = v/2 (|c|^2 I + c c^T) for symmetric N with variance v on the diagonal, v/2 off it;
+    # N_00 = 0 where n is exact.
     noise = variance / 2 * (c @ c * np.eye(len(c)) + np.outer(c, c))
-    noise[0, 0] -= variance * c[0] ** 2
+    noise[0, 0] -= (variance - release.total_variance) * c[0] ** 2
     noise = noise[np.ix_(used, used)]
     # E c^T M c = (n - m) v_e - tr(H^-1 Cov(N c)): the fit follows the noise.
-    residual = (c @ matrix @ c + np.trace(equation.inverse @ noise)) / max(release.clients - len(used), 1)
+    residual = (c @ matrix @ c + np.trace(equation.inverse @ noise)) / max(release.total - len(used), 1)
     return noise, max(0.0, float(residual)), 1.0
 
 
@@ -234,7 +246,7 @@ def _sampling(release: Release | SelectedColumns, equation: _Equation, residual:
         return residual * equation.gram.matrix[np.ix_(used, used)]
     # sum u u^T e^2 <= max |u|^2 sum e^2 in the order of positive semi-definite matrices.
     norm = largest_squared_norm(len(release.columns) - 1, release.task.statistic.radius) + 1
-    return release.clients * norm * residual * np.eye(len(used))
+    return release.total * norm * residual * np.eye(len(used))
 
 
 def _explained(
@@ -247,7 +259,7 @@ def _explained(
     share: float,
 ) -> tuple[float, float]:
     """Return R^2 and its standard error (docs/mathematics.md, section 6.5); `share` is the sampling to add."""
-    c, matrix, n = equation.contrast, equation.gram.matrix, release.clients
+    c, matrix, n = equation.contrast, equation.gram.matrix, release.total
     centred = equation.used[0] == 0
     b = np.zeros(len(c))  # y minus its mean
     b[position + 1] = 1.0
@@ -269,7 +281,7 @@ def _explained(
     if summed:
         # d RSS = <c c^T, N>, d TSS = <b b^T, N>, and E <A, N> <B, N> = v tr(A B) without the corner.
         G = np.outer(c, c) - unexplained * np.outer(b, b)
-        noise = variance * (float(np.sum(G * G)) - float(G[0, 0]) ** 2)
+        noise = variance * float(np.sum(G * G)) - (variance - release.total_variance) * float(G[0, 0]) ** 2
     else:
         u, uw, w = second[0, 0], second[0, 1], second[1, 1]
         noise = 2 * rows * (u**2 - 2 * unexplained * uw**2 + unexplained**2 * w**2)
@@ -335,5 +347,7 @@ def _inference(
         clients=release.clients,
         r_squared=explained[0],
         r_squared_standard_error=explained[1],
+        total=release.total if release.weighted else None,
+        total_standard_error=math.sqrt(release.total_variance) if release.weighted else None,
         **facts,
     )

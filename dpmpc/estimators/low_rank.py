@@ -113,7 +113,7 @@ class LowRankApproximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Pr
         coordinates = np.asarray(T, dtype=np.float64)
         if coordinates.ndim != 2 or coordinates.shape[1] != len(self.components_):
             raise InputError(f"T: shape {coordinates.shape} given, (m, {len(self.components_)}) expected")
-        return self.release_.task.schema.denormalise(coordinates @ self.components_)
+        return self.release_.schema.denormalise(coordinates @ self.components_)
 
     def excess_risk(self, X: ArrayLike) -> float:
         """Return psi of this projection, 0 if optimal; not private (Burkhardt et al. 2025, section 6.2)."""
@@ -125,7 +125,7 @@ class LowRankApproximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Pr
 
     def normalised(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return rows (n, d) mapped to [-1, 1] by the release's public bounds, and clipped to them."""
-        return self.release_.task.schema.normalise(np.asarray(X, dtype=np.float64))
+        return self.release_.schema.normalise(np.asarray(X, dtype=np.float64))
 
     @property
     def _n_features_out(self) -> int:

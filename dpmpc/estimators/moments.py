@@ -175,16 +175,18 @@ class FrequencyMoment(PrivateEstimator):
 def _of_second_moments(release: Release, column: Column, order: int) -> tuple[float, float]:
     """Return the sum of x or x^2, x = offset + slope z, and the standard deviation of its noise.
 
-    Of M_0j, with noise of variance v/2, and M_jj, with v (`SecondMoments`); n is exact.
+    Of M_0j, with noise of variance v/2, and M_jj, with v (`SecondMoments`); n is exact, or M_00 with noise of variance
+    v where rows have weights or lack values.
     """
     place = release.columns.index(column.name) + 1
-    matrix, v, n = release.gram().matrix, float(release.noise_variance[0]), release.clients
+    matrix, v = release.gram().matrix, float(release.noise_variance[0])
+    n, corner = float(matrix[0, 0]), release.total_variance
     offset, slope = column.middle, column.half_width
     if order == 1:
-        return n * offset + slope * float(matrix[0, place]), slope * math.sqrt(v / 2)
+        return n * offset + slope * float(matrix[0, place]), math.sqrt(slope**2 * v / 2 + offset**2 * corner)
     linear = 2 * offset * slope
     moment = n * offset**2 + linear * float(matrix[0, place]) + slope**2 * float(matrix[place, place])
-    return moment, math.sqrt(linear**2 * v / 2 + slope**4 * v)
+    return moment, math.sqrt(linear**2 * v / 2 + slope**4 * v + offset**4 * corner)
 
 
 def item_moment(squared_norm: float, rows: int, noise_variance: float) -> tuple[float, float]:

@@ -74,11 +74,13 @@ def _risk_of_second_moments(
 ) -> float:
     """Return c^T M c - E[c^T N c].
 
-    By Stein's lemma the latter is -v (tr(Q) |c|^2 + c^T Q c), less the corner, which has no noise.
+    By Stein's lemma the latter is -v (tr(Q) |c|^2 + c^T Q c), less the corner, which has no noise where n is exact.
     """
     variance = float(release.noise_variance[0])
     c, Q = _contrast_and_inverse(gram, position, alpha, fit_intercept)
-    follows = np.trace(Q) * (c @ c) + c @ Q @ c - 2 * Q[0, 0] * c[0] ** 2
+    follows = np.trace(Q) * (c @ c) + c @ Q @ c
+    if not release.weighted:
+        follows -= 2 * Q[0, 0] * c[0] ** 2
     return float(c @ gram.matrix @ c + variance * follows)
 
 
@@ -361,7 +363,9 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         """Return phi of the predictor that ignores the features and knows the target's mean."""
         return self.compare(self._rows(X, y)).trivial_factor
 
-    def compare(self, rows: NDArray[np.float64], model: LinearModel | None = None) -> Comparison:
+    def compare(
+        self, rows: NDArray[np.float64], model: LinearModel | None = None, weights: NDArray[np.float64] | None = None
+    ) -> Comparison:
         """Compare this fit with the best and the trivial one on rows at hand; not private.
 
         Parameters
@@ -371,6 +375,8 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
             which is quicker than to keep what they become.
         model : LinearModel, optional
             Another model to judge, in normalised units.
+        weights : ndarray of float64, shape (n,), optional
+            How much each row counts, in units of the largest weight.
 
         Raises
         ------
@@ -379,19 +385,22 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         """
         target = self.selected_.columns.index(self.target_)
 
-        def blocks() -> Iterator[NDArray[np.float64]]:
-            for first in range(0, len(rows), _BLOCK):
-                yield self.selected_.schema.normalise(rows[first : first + _BLOCK], first=first)
+        counts = np.ones(len(rows)) if weights is None else weights
 
-        gram = np.sum([exact_gram(Z) for Z in blocks()], axis=0)
+        def blocks() -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+            for first in range(0, len(rows), _BLOCK):
+                block = slice(first, first + _BLOCK)
+                yield self.selected_.schema.normalise(rows[block], first=first), counts[block]
+
+        gram = np.sum([exact_gram(Z, None if weights is None else w) for Z, w in blocks()], axis=0)
         best = solve_ridge(gram, target, self.cost_alpha, fit_intercept=self.fit_intercept)
         mean = float(gram[0, target + 1] / gram[0, 0]) if self.fit_intercept else 0.0
         models = (best, model or self.model_, LinearModel(np.zeros_like(best.weights), mean))
-        weights = np.insert(np.column_stack([each.weights for each in models]), target, -1.0, axis=0)
+        slopes = np.insert(np.column_stack([each.weights for each in models]), target, -1.0, axis=0)
         intercepts = np.array([each.intercept for each in models])
         costs = self.cost_alpha * np.array([each.weights @ each.weights for each in models])
-        for Z in blocks():
-            costs += np.square(Z @ weights + intercepts).sum(axis=0)
+        for Z, w in blocks():
+            costs += w @ np.square(Z @ slopes + intercepts)
         least, own, trivial = costs.tolist()
         if least == 0:
             raise InputError("y: the optimal fit is exact, so the approximation factor is undefined")

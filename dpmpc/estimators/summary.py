@@ -156,6 +156,11 @@ class Summary:
         covered = "sampling and noise, and do not assume that the model is right (HC0)"
         covered = covered if found.robust else "sampling, sketch and noise"
         notes = [f"n = {found.clients:,}. Estimates without penalty; errors cover {covered}."]
+        if found.total is not None and found.total_standard_error is not None:
+            notes.append(
+                f"Rows that count: {number_text(found.total)}, standard error "
+                f"{number_text(found.total_standard_error)}, in units of the largest weight."
+            )
         if math.isfinite(found.r_squared):
             error = number_text(found.r_squared_standard_error)
             notes.append(f"R^2 = {number_text(found.r_squared)}, standard error {error}.")
@@ -194,6 +199,7 @@ class Summary:
         return {
             "target": self.target,
             "clients": found.clients,
+            **found.counted,
             "informative": self.informative,
             "coefficients": self.coefficients.to_dict(),
             "r_squared": _or_none(found.r_squared),

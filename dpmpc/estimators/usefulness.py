@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 from dpmpc.contributions import SecondMoments
 from dpmpc.estimators.inference import Inference
 from dpmpc.estimators.summary import HOPELESS
+from dpmpc.planning.advice import break_even, error_of, release_of
+from dpmpc.planning.prediction import Regression
+from dpmpc.planning.scenario import Scenario
 from dpmpc.release import GramSource
 
 MOST_EPSILON = 10.0
@@ -49,7 +52,24 @@ def why_not_useful(release: GramSource, found: Inference | None, *, asked: float
         said.append(
             f"the noise raised the penalty from {asked:g} to {used:.3g}, which shrinks the coefficients; {_REMEDY}"
         )
-    return [*said, *weak_promise(release)]
+    return [*said, *too_few(release), *weak_promise(release)]
+
+
+def too_few(release: GramSource) -> list[str]:
+    """Return a warning where the plan expects such a release of so many people to be worse than ignoring the data.
+
+    It rests on public facts alone, and on the population that `dpmpc plan` assumes.
+    """
+    task, metric = release.task, Regression()
+    scenario = Scenario.of(task)
+    if error_of(release_of(task), scenario, metric) < metric.trivial(scenario):
+        return []
+    start = break_even(task, metric)
+    when = "for no number of people that this delta allows" if start is None else f"from {start:,} people on"
+    return [
+        f"{release.clients:,} people given: a release like this is expected to beat predicting the mean {when} "
+        f"(dpmpc plan); {_REMEDY}"
+    ]
 
 
 def linear_probability(release: GramSource, target: str) -> list[str]:

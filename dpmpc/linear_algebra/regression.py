@@ -52,8 +52,11 @@ def solve_ridge(gram: NDArray[np.float64], target: int, alpha: float, *, fit_int
     return LinearModel(solution[1:], float(solution[0])) if fit_intercept else LinearModel(solution)
 
 
-def exact_gram(Z: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Compute the Gram matrix of (1, z) for normalised rows Z (n, p), float64 (p + 1, p + 1)."""
+def exact_gram(Z: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+    """Compute the Gram matrix of (1, z) for normalised rows Z (n, p), weighted or not, float64 (p + 1, p + 1)."""
+    if weights is not None:
+        extended = np.column_stack([np.ones(len(Z)), Z])
+        return np.asarray(extended.T @ (extended * weights[:, None]))
     gram = np.empty((Z.shape[1] + 1, Z.shape[1] + 1))
     gram[0, 0] = len(Z)
     gram[0, 1:] = gram[1:, 0] = Z.sum(axis=0)

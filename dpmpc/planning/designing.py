@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from dpmpc.arguments import require_choice
-from dpmpc.contributions import Contribution, Rows, SecondMoments
+from dpmpc.contributions import Contribution, Rows, SecondMoments, WeightedMoments
 from dpmpc.encoding import FixedPoint, ring_named
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.planning.prediction import LowRank, Regression, UtilityMetric
@@ -155,6 +155,8 @@ def _summed(spec: ReleaseSpec, trust: TrustModel) -> tuple[Contribution, PublicM
     if spec.contribution is not None:
         _expect_plain_sum(spec)
         return spec.contribution, Sum(columns=spec.clients)
+    if spec.schema.weighted:
+        return _weighted(spec)
     metric = PURPOSES[require_choice("purpose", spec.purpose, PURPOSES)]
     kind = _resolved(sketch.kind, len(spec.schema))
     wanted = sketch.sparsity or (DEFAULT_SPARSITY if kind == "osnap" and not is_pure(noise) else 1)
@@ -165,7 +167,7 @@ def _summed(spec: ReleaseSpec, trust: TrustModel) -> tuple[Contribution, PublicM
         spec.budget.delta,
         noise,
         wanted,
-        spec.radius,
+        _radius(spec),
         spec.mechanism.noise_by,
         trust,
     )
@@ -220,11 +222,30 @@ def _expect_storable(task: Task, limit: float) -> None:
 def _expect_plain_sum(spec: ReleaseSpec) -> None:
     assert spec.contribution is not None
     name = spec.contribution.name
+    if spec.schema.weighted:
+        raise InputError(f"bounds: with weights or rows of zeros given, neither expected with a {name}")
     if spec.sketch.kind not in ("auto", "sum"):
         raise InputError(f"sketch: {spec.sketch.kind!r} given, 'auto' or 'sum' expected with a {name}")
     for argument, value in (("rows", spec.sketch.rows), ("sparsity", spec.sketch.sparsity), ("radius", spec.radius)):
         if value is not None:
             raise InputError(f"{argument}: {value} given, none expected with a {name}")
+
+
+def _weighted(spec: ReleaseSpec) -> tuple[Contribution, PublicMatrix]:
+    """Sum weighted second moments: no sketch knows the number of complete rows, which it would need."""
+    if spec.sketch.kind not in ("auto", "sum"):
+        raise InputError(
+            f"sketch: {spec.sketch.kind!r} given, 'auto' or 'sum' expected where rows have weights or lack values"
+        )
+    if spec.sketch.rows not in (None, 1) or spec.sketch.sparsity not in (None, 1):
+        raise InputError(f"rows, sparsity: {spec.sketch.rows}, {spec.sketch.sparsity} given, none expected with a sum")
+    return WeightedMoments(_radius(spec)), Sum(columns=spec.clients)
+
+
+def _radius(spec: ReleaseSpec) -> float | None:
+    """Return the norm to clip to: what is asked for, and no more than rows of a codebook have anyway."""
+    found = [radius for radius in (spec.radius, spec.schema.radius) if radius is not None]
+    return min(found, default=None)
 
 
 def _resolved(sketch: str, columns: int) -> str:
@@ -240,13 +261,13 @@ def _matrix(
     if sketch == "sum":
         if rows not in (None, 1) or sparsity not in (None, 1):
             raise InputError(f"rows, sparsity: {rows}, {sparsity} given, but a sum has one row that everybody hits")
-        return SecondMoments(spec.radius), Sum(columns=spec.clients)
+        return SecondMoments(_radius(spec)), Sum(columns=spec.clients)
     assert rows is not None
     if rows <= len(spec.schema):
         raise InputError(
             f"rows: {rows} given, more than the {len(spec.schema)} columns expected: the sketch would not be solvable"
         )
-    seed, contribution = public_seed(spec.simulation_seed), Rows(spec.radius)
+    seed, contribution = public_seed(spec.simulation_seed), Rows(_radius(spec))
     if sketch == "countsketch":
         if sparsity not in (None, 1):
             raise InputError(f"sparsity: {sparsity} given, 1 expected with a CountSketch")

@@ -23,6 +23,7 @@ MEGABYTE = 1e6
 _RELEASED = {
     "rows": "a sketch of their rows",
     "second-moments": "the sum of their second moments",
+    "weighted-second-moments": "the weighted sum of their second moments",
     "proved-rows": "a sketch of their proved rows",
     "proved-second-moments": "the sum of their proved second moments",
     "whitened-products": "the sum of their whitened products",
@@ -209,6 +210,7 @@ def inference_fields(found: Inference) -> dict[str, Any]:
         "unpenalised_intercept": found.intercept if found.informative else None,
         "intercept_standard_error": found.intercept_standard_error if found.informative else None,
         "intercept_confidence_interval": interval if found.informative else [None, None],
+        **found.counted,
     }
 
 

@@ -70,6 +70,11 @@ class Releases:
         ):
             if given != expected:
                 raise InputError(f"{argument}: {given!r} given, {expected!r} expected of a model in rounds")
+        if spec.schema.weighted:
+            raise InputError(
+                "bounds: with weights or rows of zeros given, neither expected of a model in rounds; "
+                'if_missing = "indicator" keeps rows that lack values'
+            )
         bits = msgspec.structs.replace(mechanism, fractional_bits=FRACTIONAL_BITS)
         self._spec = msgspec.structs.replace(spec, mechanism=bits, sketch=Sketch(kind="sum"), contribution=None)
         self._ask, self._present = ask, present or (lambda number: spec.clients)

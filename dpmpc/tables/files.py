@@ -1,26 +1,88 @@
-"""Read CSV files with a header line, and Parquet files by pyarrow; the ending of a file's name says which it is."""
+"""Read tables from files: CSV or Parquet, told apart by the endings of their names, one file or several."""
 
 from __future__ import annotations
 
-import array
-import contextlib
+import bisect
 import csv
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmpc.errors import InputError
-from dpmpc.tables.table import Fill, Table, check_names, complete, position_of
-
-#: What stands for a missing value in a CSV file, in lower case.
-MISSING = frozenset({"", "?", "na", "n/a", "nan", "null"})
+from dpmpc.tables.csv_files import MISSING, STANDARD_INPUT, USUAL, CsvFile, Dialect, input_errors, is_csv
+from dpmpc.tables.parquet_files import ParquetFile
+from dpmpc.tables.table import Cells, Fill, Table, check_names, complete, position_of
 
 _WRITE_ROWS = 4096
+
+#: A file, or several that continue each other.
+Paths: TypeAlias = str | Path | Sequence[str | Path]
+
+
+def read_table(
+    path: Paths,
+    columns: Sequence[str] | None = None,
+    *,
+    drop_missing: bool = False,
+    fill: Fill = None,
+    dialect: Dialect = USUAL,
+) -> Table:
+    """Read a table of numbers: CSV with a header line, or Parquet (with ``dpmpc[parquet]``).
+
+    Parameters
+    ----------
+    path : str, Path or sequence of these
+        A ``.csv`` or ``.tsv`` file, also compressed (``.csv.gz``), "-" for CSV from standard input, a ``.parquet``
+        file, or a folder of these; or several such files, which continue each other and need the chosen columns each.
+    columns : sequence of str, optional
+        The columns to read, in this order; the others may hold anything. All columns by default.
+    drop_missing : bool
+        Leave out rows in which one of these columns is missing and count them in ``dropped``, instead of refusing them.
+        Nothing may be released of what is left before `Table.with_public_count`.
+    fill : float or mapping, optional
+        Put this number, or that of the column, in the place of a missing value instead.
+    dialect : Dialect
+        Separator and decimal sign of CSV files.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read as a table of finite numbers. The message names the file and, where there is one,
+        the column, the row and the line.
+    """
+    files = _Files(path, dialect)
+    chosen, positions = files.positions(columns)
+    values = []
+    for one, places in zip(files.each, positions, strict=True):
+        with input_errors(one.path):
+            values.append(one.numbers(places))
+    files.count([len(each) for each in values])
+    joined = values[0] if len(values) == 1 else np.concatenate(values)
+    with input_errors(files.name):
+        return complete(chosen, joined, drop_missing, files.name, files.locate, fill)
+
+
+def read_cells(path: Paths, columns: Sequence[str] | None = None, *, dialect: Dialect = USUAL) -> Cells:
+    """Read columns of any kind as text; arguments are those of `read_table`.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read, or lacks one of the columns.
+    """
+    files = _Files(path, dialect)
+    chosen, positions = files.positions(columns)
+    parts = []
+    for one, places in zip(files.each, positions, strict=True):
+        with input_errors(one.path):
+            parts.append(one.texts(places))
+    files.count([len(part[0]) for part in parts])
+    joined = [[cell for part in parts for cell in part[place]] for place in range(len(chosen))]
+    return Cells(chosen, joined, dialect.number, files.name, files.locate)
 
 
 def read_csv(
@@ -29,29 +91,24 @@ def read_csv(
     *,
     drop_missing: bool = False,
     fill: Fill = None,
-    delimiter: str = ",",
+    delimiter: str | None = None,
 ) -> Table:
-    """Read UTF-8 text with a header line, as `read_table` does; cells in `MISSING` count as missing."""
+    """Read UTF-8 text with a header line, whatever the file is called; cells in `MISSING` count as missing."""
     with input_errors(path):
-        source = CsvFile(Path(path), delimiter)
+        source = CsvFile(path, Dialect(delimiter))
         chosen = source.header if columns is None else check_names(columns, "columns")
         positions = [position_of(name, source.header, "columns") for name in chosen]
         return complete(chosen, source.numbers(positions), drop_missing, str(path), source.locate, fill)
 
 
-@contextlib.contextmanager
-def input_errors(path: str | Path) -> Iterator[None]:
-    """Turn errors of reading a file into an `InputError` that names it."""
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"path: {path} cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path}: byte {error.object[error.start]:#04x} found, UTF-8 expected: save the file as UTF-8"
-        ) from error
-    except csv.Error as error:
-        raise InputError(f"{path}: not a CSV file: {error}") from error
+def read_parquet(
+    path: str | Path, columns: Sequence[str] | None = None, *, drop_missing: bool = False, fill: Fill = None
+) -> Table:
+    """Read columns of numbers or truth values, whatever the file is called; nulls and NaN count as missing."""
+    source = ParquetFile(path)
+    chosen = source.header if columns is None else check_names(columns, "columns")
+    positions = [position_of(name, source.header, "columns") for name in chosen]
+    return complete(chosen, source.numbers(positions), drop_missing, str(path), source.locate, fill)
 
 
 def write_csv(path: str | Path, table: Table) -> None:
@@ -76,208 +133,9 @@ def write_csv(path: str | Path, table: Table) -> None:
         raise
 
 
-class CsvFile:
-    """A CSV file with a header: the quick way through it, and the slow one that can say what is wrong where."""
-
-    def __init__(self, path: Path, delimiter: str):
-        self.path = path
-        self.delimiter = delimiter
-        with self._open() as handle:
-            first = next(csv.reader(handle, delimiter=delimiter, strict=True), [])
-        if not first:
-            raise InputError(f"{path}: line 1 is empty, a header line with the names of the columns expected")
-        if all(_number(cell) is not None for cell in first):
-            raise InputError(
-                f"{path}: line 1 is {', '.join(first)}, a header line with the names of the columns expected"
-            )
-        if len(first) == 1 and set(first[0]) & set(";\t"):
-            raise InputError(
-                f"{path}: line 1 is {first[0]!r}, names separated by {delimiter!r} expected: "
-                "save the file with that separator and with decimal points"
-            )
-        self.header = check_names([name.strip() for name in first], str(path))
-
-    def numbers(self, positions: list[int]) -> NDArray[np.float64]:
-        """Return the columns at `positions`, NaN where missing, shape (rows, len(positions))."""
-        if next(self.records(), None) is None:
-            raise InputError(f"{self.path}: no rows after the header line, at least one expected")
-        everything = positions == list(range(len(self.header)))
-        try:
-            values = np.loadtxt(
-                self.path,
-                delimiter=self.delimiter,
-                skiprows=1,
-                usecols=None if everything else positions,
-                comments=None,
-                quotechar='"',
-                ndmin=2,
-                encoding="utf-8-sig",
-            )
-        except ValueError:
-            return self._numbers_cell_by_cell(positions)
-        # The quick parser overlooks cells beyond the chosen columns: have every row's width checked.
-        if not everything or values.shape[1] != len(self.header):
-            for _ in self.records():
-                pass
-        return values
-
-    def locate(self, row: int) -> str:
-        """Name a row, counted from 1, together with its line in the file."""
-        line = next(line for index, (line, _) in enumerate(self.records(), 1) if index == row)
-        return f"row {row} (line {line})"
-
-    def _open(self) -> Any:
-        return self.path.open(newline="", encoding="utf-8-sig")
-
-    def records(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield line number and cells of every row, or refuse one whose number of cells differs from the header's."""
-        width = len(self.header)
-        with self._open() as handle:
-            reader = csv.reader(handle, delimiter=self.delimiter, strict=True)
-            next(reader)
-            row = 0
-            for cells in reader:
-                if not cells:
-                    continue
-                row += 1
-                if len(cells) != width:
-                    place = f"{self.path}: row {row} (line {reader.line_num})"
-                    raise InputError(f"{place} has {len(cells)} cells, {width} expected as in the header line")
-                yield reader.line_num, cells
-
-    def _numbers_cell_by_cell(self, positions: list[int]) -> NDArray[np.float64]:
-        values = array.array("d")
-        for row, (line, cells) in enumerate(self.records(), 1):
-            for position in positions:
-                number = _number(cells[position])
-                if number is None:
-                    place = f"{self.path}: column {self.header[position]!r}, row {row} (line {line})"
-                    hint = numeric_hint(self._numeric_columns())
-                    raise InputError(f"{place}: {cells[position]!r} is not a number{hint}")
-                values.append(number)
-        return np.array(values).reshape(-1, len(positions))
-
-    def _numeric_columns(self) -> list[str]:
-        numeric = set(range(len(self.header)))
-        for _, cells in self.records():
-            numeric = {position for position in numeric if _number(cells[position]) is not None}
-        return [self.header[position] for position in sorted(numeric)]
-
-
-def _number(cell: str) -> float | None:
-    """Read a cell: NaN if it is missing, None if it is not a number."""
-    if cell.strip().lower() in MISSING:
-        return np.nan
-    # Python alone would take 1_000 and digits of other scripts.
-    if "_" in cell or not cell.isascii():
-        return None
-    try:
-        return float(cell)
-    except ValueError:
-        return None
-
-
-def numeric_hint(names: Sequence[str]) -> str:
-    """Return the end of a message that names the columns that could be read."""
-    if not names:
-        return "; no column holds only numbers"
-    return f"; columns of numbers are: {', '.join(names)}; name those to read: columns=[..], --columns or a bounds file"
-
-
-def read_parquet(
-    path: str | Path, columns: Sequence[str] | None = None, *, drop_missing: bool = False, fill: Fill = None
-) -> Table:
-    """Read columns of numbers or truth values, as `read_table` does; nulls and NaN count as missing."""
-    pa, pq = load_pyarrow(path)
-    try:
-        with pq.ParquetFile(path) as source:
-            names = check_names(source.schema_arrow.names, str(path))
-            chosen = names if columns is None else check_names(columns, "columns")
-            types = [source.schema_arrow.types[position_of(name, names, "columns")] for name in chosen]
-            for name, kind in zip(chosen, types, strict=True):
-                if not _holds_numbers(pa, kind):
-                    numeric = [
-                        n for n, k in zip(names, source.schema_arrow.types, strict=True) if _holds_numbers(pa, k)
-                    ]
-                    raise InputError(f"{path}: column {name!r} holds {kind}{numeric_hint(numeric)}")
-            arrow = source.read(columns=list(chosen))
-    except pa.ArrowInvalid as error:
-        raise InputError(f"{path}: not a Parquet file: {error}") from error
-    except OSError as error:
-        raise InputError(f"path: {path} cannot be read: {error.strerror or error}") from error
-    values = np.empty((arrow.num_rows, len(chosen)))
-    for position, name in enumerate(chosen):
-        # Integers beyond 2^53 are rounded, as everywhere in float64.
-        values[:, position] = arrow.column(name).cast(pa.float64(), safe=False).to_numpy()
-    return complete(chosen, values, drop_missing, str(path), lambda row: f"row {row}", fill)
-
-
-def load_pyarrow(path: str | Path, argument: str = "path") -> tuple[Any, Any]:
-    """Return pyarrow and pyarrow.parquet, or say how to get them; `argument` is what the error names."""
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise InputError(f"{argument}: {path} needs pyarrow to be read: pip install 'dpmpc[parquet]'") from error
-    return pa, pq
-
-
-def parquet_labels(path: str | Path, column: str | None) -> tuple[tuple[str, ...], list[str]]:
-    """Return the names of all columns, and the text of one of them if it is asked for."""
-    pa, pq = load_pyarrow(path)
-    try:
-        with pq.ParquetFile(path) as source:
-            names = check_names(source.schema_arrow.names, str(path))
-            if column is None:
-                return names, []
-            kind = source.schema_arrow.types[position_of(column, names, "key")]
-            if not any(test(kind) for test in (pa.types.is_integer, pa.types.is_string, pa.types.is_large_string)):
-                raise InputError(f"{path}: column {column!r} holds {kind}, text or whole numbers expected")
-            values = source.read(columns=[column]).column(column).to_pylist()
-            return names, ["" if value is None else str(value).strip() for value in values]
-    except pa.ArrowInvalid as error:
-        raise InputError(f"{path}: not a Parquet file: {error}") from error
-
-
-def _holds_numbers(pa: Any, kind: Any) -> bool:
-    types = pa.types
-    tests = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean)
-    return any(test(kind) for test in tests)
-
-
-def read_table(
-    path: str | Path, columns: Sequence[str] | None = None, *, drop_missing: bool = False, fill: Fill = None
-) -> Table:
-    """Read a CSV file (``.csv``, with a header line) or a Parquet file (``.parquet``, with ``dpmpc[parquet]``).
-
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-    columns : sequence of str, optional
-        The columns to read, in this order; the others may hold anything. All columns by default.
-    drop_missing : bool
-        Leave out rows in which one of these columns is missing and count them in ``dropped``, instead of refusing them.
-        Nothing may be released of what is left before `Table.with_public_count`.
-    fill : float or mapping, optional
-        Put this number, or that of the column, in the place of a missing value instead.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read as a table of finite numbers. The message names the file and, where there is one,
-        the column, the row and the line.
-    """
-    readers = {".csv": read_csv, ".parquet": read_parquet}
-    suffix = Path(path).suffix.lower()
-    if suffix not in readers:
-        raise InputError(f"path: {path} given, a file whose name ends in .csv or .parquet expected")
-    return readers[suffix](path, columns, drop_missing=drop_missing, fill=fill)
-
-
-def column_names(path: str | Path) -> tuple[str, ...]:
+def column_names(path: Paths, dialect: Dialect = USUAL) -> tuple[str, ...]:
     """Return the names of the columns of a CSV or Parquet file, whatever they hold."""
-    return _labels(path, None)[0]
+    return _Files(path, dialect).each[0].header
 
 
 def read_labels(path: str | Path, column: str) -> list[str]:
@@ -291,20 +149,78 @@ def read_labels(path: str | Path, column: str) -> list[str]:
         If there is no such column, a label is missing, or a Parquet column holds anything else. The message names the
         row and quotes no label.
     """
-    labels = _labels(path, column)[1]
+    with input_errors(path):
+        source = ParquetFile(path) if Path(path).suffix.lower() == ".parquet" else CsvFile(path)
+        position = position_of(column, source.header, "key")
+        labels = source.labels(position) if isinstance(source, ParquetFile) else source.texts([position])[0]
     for row, label in enumerate(labels, 1):
         if label.lower() in MISSING:
             raise InputError(f"{path}: column {column!r}, row {row}: the label is missing")
     return labels
 
 
-def _labels(path: str | Path, column: str | None) -> tuple[tuple[str, ...], list[str]]:
-    """Return the names of all columns, and the text of one of them if it is asked for."""
-    with input_errors(path):
-        if Path(path).suffix.lower() == ".parquet":
-            return parquet_labels(path, column)
-        source = CsvFile(Path(path), ",")
-        if column is None:
-            return source.header, []
-        position = position_of(column, source.header, "key")
-        return source.header, [cells[position].strip() for _, cells in source.records()]
+class _Files:
+    """Files that continue each other.
+
+    Parameters
+    ----------
+    path : str, Path or sequence of these
+        As in `read_table`.
+    dialect : Dialect
+        Of CSV files.
+    """
+
+    def __init__(self, path: Paths, dialect: Dialect):
+        paths = [path] if isinstance(path, str | Path) else list(path)
+        if not paths:
+            raise InputError("path: no file given, at least one expected")
+        if sum(str(one) == STANDARD_INPUT for one in paths) > 1:
+            raise InputError("path: '-' given twice, standard input can be read only once")
+        self.each = [_opened(one, dialect) for given in paths for one in _listed(given)]
+        self.name = ", ".join(str(one.path) for one in self.each)
+        self._ends: list[int] = []
+
+    def positions(self, columns: Sequence[str] | None) -> tuple[tuple[str, ...], list[list[int]]]:
+        """Return the names of the columns to read, and their places in each file."""
+        chosen = self.each[0].header if columns is None else check_names(columns, "columns")
+        for one in self.each[1:]:
+            for name in chosen:
+                if name not in one.header:
+                    raise InputError(
+                        f"{one.path}: no column {name!r}, which {self.each[0].path} has; "
+                        f"there are {', '.join(one.header)}"
+                    )
+        return chosen, [[position_of(name, one.header, "columns") for name in chosen] for one in self.each]
+
+    def count(self, rows: list[int]) -> None:
+        """Note how many rows each file has."""
+        self._ends = np.cumsum(rows).tolist()
+
+    def locate(self, row: int) -> str:
+        """Name a row, counted from 1 over all files, together with its place in its file."""
+        place = bisect.bisect_left(self._ends, row)
+        found = self.each[place].locate(row - (self._ends[place - 1] if place else 0))
+        return found if len(self.each) == 1 else f"{found} of {self.each[place].path}"
+
+
+def _listed(path: str | Path) -> list[Path | str]:
+    """Return a file itself, or the Parquet files of a folder in the order of their names."""
+    if is_csv(path) or not Path(path).is_dir():
+        return [path]
+    found: list[Path | str] = sorted(Path(path).glob("*.parquet"))
+    if not found:
+        raise InputError(f"path: {path} is a folder without Parquet files (*.parquet), a file or files expected")
+    return found
+
+
+def _opened(path: str | Path, dialect: Dialect) -> CsvFile | ParquetFile:
+    """Open a file by the ending of its name."""
+    if is_csv(path):
+        with input_errors(path):
+            return CsvFile(path, dialect)
+    if Path(path).suffix.lower() == ".parquet":
+        return ParquetFile(path)
+    raise InputError(
+        f"path: {path} given, a file whose name ends in .csv or .parquet expected; .tsv, .csv.gz and .tsv.gz are read "
+        "too, and - is CSV from standard input"
+    )

@@ -5,6 +5,7 @@ Also the checks of column names, and of arrays of real numbers, which are refuse
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -108,6 +109,80 @@ def column_values(name: str, column: NDArray[Any]) -> NDArray[np.float64]:
 
 #: What stands for a missing value: one number, or one for each column.
 Fill: TypeAlias = float | Mapping[str, float] | None
+
+
+#: What stands in a cell: text without spaces around it, a date, or None where it is missing.
+Cell: TypeAlias = str | datetime.date | None
+
+
+def cell_of(value: Any) -> Cell:
+    """Return a value of a data frame or Parquet file as a cell: text, a date, or None where it is missing."""
+    differs = value != value  # NaN and NaT differ from themselves; what pandas calls NA does not say
+    if value is None or not isinstance(differs, bool | np.bool_) or differs:
+        return None
+    if isinstance(value, datetime.datetime):
+        return value.date()
+    if isinstance(value, datetime.date):
+        return value
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))  # a column of whole numbers with gaps comes as floats
+    return str(value).strip()
+
+
+def _number(text: str) -> float | None:
+    """Read the text of a number: NaN if it is that, None if it is not a number."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Named columns of text, as they were read.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Unique, printable, at least one.
+    columns : sequence of sequences of cells
+        One for each name, all equally long.
+    number : callable
+        Reads a cell as a number: NaN where it is missing, None where it is no number.
+    where : str
+        What errors call the table.
+    locate : callable
+        Names a row, counted from 1.
+    """
+
+    names: tuple[str, ...]
+    columns: Sequence[Sequence[Cell]]
+    number: Callable[[str], float | None]
+    where: str
+    locate: Callable[[int], str]
+
+    @classmethod
+    def of(cls, X: Any) -> Cells:
+        """Return cells as they are, or those of a data frame, as `Table.from_any` knows it."""
+        if isinstance(X, Cells):
+            return X
+        keys = _frame_keys(X)
+        if keys is None:
+            raise InputError(f"X: {type(X).__name__} given, a data frame or cells of a file expected")
+        names = check_names([str(key) for key in keys], "X")
+        columns = [[cell_of(value) for value in np.asarray(X[key], dtype=object)] for key in keys]
+        return cls(names, columns, _number, "X", lambda row: f"row {row}")
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def column(self, name: str) -> Sequence[Cell]:
+        """Return the cells of a column."""
+        return self.columns[position_of(name, self.names, "columns")]
+
+    def place(self, name: str, row: int) -> str:
+        """Say where a cell stands, for an error; rows are counted from 0 here."""
+        return f"{self.where}: column {name!r}, {self.locate(row + 1)}"
 
 
 @dataclass(frozen=True, eq=False)

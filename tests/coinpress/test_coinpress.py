@@ -8,6 +8,7 @@ import json
 import math
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ from dpmpc.coinpress import rounds as steps
 from dpmpc.coinpress.summation import FRACTIONAL_BITS, Curator, Servers
 from dpmpc.contributions import WhitenedProducts, contribution_from
 from dpmpc.encoding import FixedPoint
-from dpmpc.errors import GuaranteeError, InputError
+from dpmpc.errors import GuaranteeError, InputError, UtilityWarning
 from dpmpc.noise import DiscreteGaussian
 from dpmpc.privacy import epsilon_of_rho
 from dpmpc.protocols.coinpress import Networked
@@ -480,3 +481,15 @@ def test_the_program_prints_one_json_object():
     assert len(fields["ledger"]) == len(fields["bytes_sent"]) == 2
     assert np.shape(fields["result"]["estimate"]) == (2, 2)
     assert fields["result"]["error"] < 0.5
+
+
+def test_a_mean_at_the_edge_of_its_ball_is_said():
+    """Ages, body mass indices and counts, for which the default ball of standardised data is far too small."""
+    X = gaussian(0, 4000, 3) + np.array([56.1, 27.0, 6.1])
+    with pytest.warns(UtilityWarning, match=r"at the edge of the ball of radius 17\.3 .* Give a centre and a radius"):
+        PrivateMean(rho=0.1, seed=0).fit(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted = PrivateMean(rho=0.1, seed=0, center=[50, 25, 5], radius=15.0).fit(X)
+        PrivateMean(rho=0.1, seed=0).fit(gaussian(0, 4000, 3))
+    assert np.abs(fitted.mean_ - [56.1, 27.0, 6.1]).max() < 0.5

@@ -11,7 +11,10 @@ from dpmpc.bounds import Schema
 from dpmpc.cli.main import main
 from dpmpc.errors import UtilityWarning
 from dpmpc.estimators.summary import HOPELESS
+from dpmpc.estimators.usefulness import too_few
 from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning.advice import break_even
+from dpmpc.planning.prediction import Regression
 
 pytestmark = pytest.mark.filterwarnings("always::dpmpc.errors.UtilityWarning")
 
@@ -38,6 +41,14 @@ def test_a_hopeless_fit_and_a_raised_penalty_are_said_with_number_and_remedy():
     assert said[0] == HOPELESS
     assert f"the noise raised the penalty from 1 to {model.alpha_:.3g}" in said[1]
     assert "more clients" in said[1]
+    assert said[2].startswith("200 people given: a release like this is expected to beat predicting the mean from ")
+
+
+def test_the_break_even_is_that_of_the_plan():
+    few, many = released(200, 0.1), released(20_000, 0.1)
+    (said,) = too_few(few)
+    assert f"from {break_even(few.task, Regression()):,} people on" in said
+    assert not too_few(many)
 
 
 def test_a_large_epsilon_is_said():
@@ -51,7 +62,8 @@ def test_read_prints_each_once_in_a_line(tmp_path, capsys):
     told = capsys.readouterr().err.splitlines()
     assert told[0] == f"dpmpc read: {HOPELESS}"
     assert told[1].startswith("dpmpc read: the noise raised the penalty from 1 to ")
-    assert len(told) == 2
+    assert told[2].startswith("dpmpc read: 200 people given: ")
+    assert len(told) == 3
 
 
 def test_fit_prints_each_in_a_line(tmp_path, capsys):

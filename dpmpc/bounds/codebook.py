@@ -1,0 +1,341 @@
+"""A codebook: how a table as people keep it becomes columns of numbers with public bounds.
+
+It names the variables of the table, products of them, words for what is missing, a column of weights, and what becomes
+of a row that lacks a value. All of it is public and is agreed on before any data is seen; each row is coded by itself,
+so that coding a table promises and costs nothing. It travels in the schema of a release, and codes the rows that a
+model predicts for as it coded those that the model was learnt from.
+
+Each term, a variable or a product, has an L2 norm of at most 1 in every row, however many columns stand for it, so that
+the sensitivity is that of as many numbers as there are terms (docs/mathematics.md, section 13).
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from msgspec.structs import force_setattr
+from numpy.typing import NDArray
+
+from dpmpc.arguments import require_choice, require_positive
+from dpmpc.bounds.columns import Column
+from dpmpc.bounds.variables import Reals, Term, Variable
+from dpmpc.errors import InputError
+from dpmpc.storage import Record, fields_of
+from dpmpc.tables import Cells, Table, check_names
+
+MOST_COLUMNS = 10_000
+
+#: The column that says which rows are complete, where there are no other weights.
+COMPLETE = "(complete)"
+
+_VARIABLE_KEYS = frozenset(Variable.__struct_fields__) - {"name"}
+_OWN_KEYS = frozenset({"products", "missing", "weight", "incomplete"})
+
+
+class Weight(Record, frozen=True):
+    """A column that says how much each row counts.
+
+    Parameters
+    ----------
+    column : str
+        The column of the table. What lies outside [0, upper] is clipped.
+    upper : float
+        The largest weight; public.
+    """
+
+    called: ClassVar[str] = "weight"
+    column: str
+    upper: float
+
+    def __post_init__(self) -> None:
+        check_names([self.column], "weight: column")
+        force_setattr(self, "upper", float(require_positive("weight: upper", self.upper)))
+
+
+class Codebook(Record, frozen=True, omit_defaults=True):
+    """The variables of a table, and the columns that stand for them.
+
+    Parameters
+    ----------
+    variables : tuple of Variable
+        At least one; unique names.
+    products : tuple of tuples of str
+        Products of two or more variables: interactions.
+    missing : tuple of str
+        Words for what is missing, in every column.
+    weight : Weight, optional
+        How much each row counts.
+    incomplete : {"refuse", "zeros"}
+        Whether a row that lacks a value is an error, or contributes zeros. Then the number of complete rows is released
+        with noise, and the number of all rows is public.
+
+    Raises
+    ------
+    InputError
+        If names are repeated or unknown, or there are more than 10,000 columns.
+    """
+
+    called: ClassVar[str] = "codebook"
+    variables: tuple[Variable, ...]
+    products: tuple[tuple[str, ...], ...] = ()
+    missing: tuple[str, ...] = ()
+    weight: Weight | None = None
+    incomplete: Literal["refuse", "zeros"] = "refuse"
+
+    def __post_init__(self) -> None:
+        names = check_names([variable.name for variable in self.variables], "columns")
+        require_choice("incomplete", self.incomplete, ("refuse", "zeros"))
+        for factors in self.products:
+            if len(factors) < 2 or len(set(factors)) < len(factors):
+                raise InputError(f"products: {list(factors)} given, two or more different columns expected")
+            for name in factors:
+                if name not in names:
+                    raise InputError(f"products: no column {name!r}; there are {', '.join(names)}")
+        if len({frozenset(factors) for factors in self.products}) < len(self.products):
+            raise InputError("products: one occurs twice, each once expected")
+        if self.weight is not None and self.weight.column in names:
+            raise InputError(f"weight: column {self.weight.column!r} given, which is a variable too")
+        sizes = {variable.name: len(variable.term.columns) for variable in self.variables}
+        count = sum(sizes.values()) + sum(math.prod(sizes[name] for name in factors) for factors in self.products)
+        if count > MOST_COLUMNS:
+            raise InputError(f"columns: {count:,} follow from values and products, at most {MOST_COLUMNS:,} expected")
+        _ = self.columns
+
+    @classmethod
+    def of_columns(cls, columns: Sequence[Column], incomplete: str = "refuse") -> Codebook:
+        """Return the codebook of numbers within these bounds."""
+        variables = tuple(Variable(column.name, column.lower, column.upper) for column in columns)
+        return cls(variables, incomplete="zeros" if incomplete == "zeros" else "refuse")
+
+    @staticmethod
+    def is_meant(content: Mapping[str, Any]) -> bool:
+        """Whether the content of a bounds file says more than the bounds of numbers."""
+        entries = content.get("columns")
+        found = entries.values() if isinstance(entries, Mapping) else ()
+        more = _VARIABLE_KEYS - {"lower", "upper"}
+        return bool(_OWN_KEYS & content.keys()) or any(isinstance(one, Mapping) and more & one.keys() for one in found)
+
+    @classmethod
+    def from_content(cls, content: Mapping[str, Any]) -> Codebook:
+        """Build a codebook from the content of a bounds file."""
+        fields = fields_of("bounds", content, {"columns"}, _OWN_KEYS | {"outside"})
+        variables = []
+        for name, entry in fields["columns"].items():
+            known = fields_of(f"bounds of column {name!r}", entry, set(), _VARIABLE_KEYS)
+            variables.append({"name": name, **known})
+        return cls.from_dict(
+            {"variables": variables, **{key: value for key, value in fields.items() if key in _OWN_KEYS}}
+        )
+
+    def to_toml(self) -> str:
+        """Return the text of a bounds file, without `outside`."""
+        plain = self.to_dict()
+        head = "".join(f"{key} = {_toml(value)}\n" for key, value in plain.items() if key != "variables")
+        entries = []
+        for variable in plain["variables"]:
+            name = variable.pop("name")
+            lines = "".join(f"{key} = {_toml(value)}\n" for key, value in variable.items())
+            entries.append(f"[columns.{toml_key(name)}]\n{lines}")
+        return (f"{head}\n" if head else "") + "\n".join(entries)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The columns of the table that are read."""
+        names = tuple(variable.name for variable in self.variables)
+        return names if self.weight is None else (*names, self.weight.column)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the last column is a weight."""
+        return self.weight is not None or self.incomplete == "zeros"
+
+    @functools.cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of numbers, in order: variables, products, and the weight where there is one."""
+        weight = Column(*self._weight) if self.weighted else None
+        found = [column for term in self._terms for column in term.columns]
+        columns = (*found, *([] if weight is None else [weight]))
+        check_names([column.name for column in columns], "columns")
+        return columns
+
+    @property
+    def terms(self) -> int:
+        """How many variables and products there are: the largest squared norm of a normalised row."""
+        return len(self.variables) + len(self.products)
+
+    @property
+    def radius(self) -> float | None:
+        """The L2 norm that no normalised row exceeds, where it is less than that of the box."""
+        count = sum(len(term.columns) for term in self._terms)
+        return math.sqrt(self.terms) if self.terms < count else None
+
+    @functools.cached_property
+    def indicators(self) -> frozenset[str]:
+        """The columns that may be constant in a good table: those of values, knots, what is missing, and weights."""
+        several = [term for term in self._terms if len(term.columns) > 1]
+        named = {column.name for term in several for column in term.columns}
+        return frozenset(named | ({self.columns[-1].name} if self.weighted else set()))
+
+    @property
+    def _weight(self) -> tuple[str, float, float]:
+        return (COMPLETE, 0.0, 1.0) if self.weight is None else (self.weight.column, 0.0, self.weight.upper)
+
+    @functools.cached_property
+    def _terms(self) -> tuple[Term, ...]:
+        own = {variable.name: variable.term for variable in self.variables}
+        return (*own.values(), *(_product([own[name] for name in factors]) for factors in self.products))
+
+    def encode(self, X: Any) -> Table:
+        """Code a table: one row of numbers for each of its rows.
+
+        Parameters
+        ----------
+        X : Cells or data frame
+            What `dpmpc.tables.read_cells` read, or an object with ``columns`` and ``to_numpy``.
+
+        Returns
+        -------
+        Table
+            With the columns of the codebook. A row that lacks a value has weight 0.
+
+        Raises
+        ------
+        InputError
+            If a cell is not what its variable is, or a row lacks a value and `incomplete` is "refuse". That depends on
+            the data: the message is for whoever holds the row.
+        """
+        cells = Cells.of(X)
+        values, absent = self._coded(cells, self.variables, self.products)
+        names = [column.name for column in self.columns]
+        if self.weight is not None:
+            weights, without = Variable(self.weight.column, 0.0, self.weight.upper).encode(cells, self.missing)
+            absent[without] = self.weight.column
+            values = np.column_stack([values, weights])
+        elif self.weighted:
+            values = np.column_stack([values, np.ones(len(cells))])
+        gone = absent != ""
+        if gone.any():
+            if self.incomplete == "refuse":
+                row = int(np.argmax(gone))
+                raise InputError(
+                    f"{cells.place(absent[row], row)}: the value is missing; say what stands for it: if_missing = "
+                    '"indicator" or "middle" in its column, or incomplete = "zeros" (--zero-missing) for the whole row'
+                )
+            values[gone] = [column.middle for column in self.columns]
+            values[gone, -1] = 0.0
+        return Table(tuple(names), values)
+
+    def encode_features(self, X: Any, names: Sequence[str]) -> tuple[Reals, NDArray[np.bool_]]:
+        """Code some columns of new rows, moved into their bounds; the others need not be in the table.
+
+        Parameters
+        ----------
+        X : Cells or data frame
+            As in `encode`.
+        names : sequence of str
+            Columns of the codebook.
+
+        Returns
+        -------
+        values : ndarray of float64, shape (n, len(names))
+        complete : ndarray of bool, shape (n,)
+            Whether a row has all the values that they stand for.
+        """
+        cells = Cells.of(X)
+        own = {variable.name: {column.name for column in variable.term.columns} for variable in self.variables}
+        wanted = set(names)
+        products = tuple(
+            factors
+            for factors, term in zip(self.products, self._terms[len(self.variables) :], strict=True)
+            if wanted & {column.name for column in term.columns}
+        )
+        factors_of = {name for factors in products for name in factors}
+        used = tuple(one for one in self.variables if own[one.name] & wanted or one.name in factors_of)
+        for variable in used:
+            if variable.name not in cells.names:
+                raise InputError(f"X: no column {variable.name!r}; there are {', '.join(cells.names)}")
+        values, absent = self._coded(cells, used, products)
+        columns = Codebook(used, products).columns
+        places = [[column.name for column in columns].index(name) for name in names]
+        chosen = [columns[place] for place in places]
+        lower, upper = np.array([[one.lower, one.upper] for one in chosen]).T
+        return np.clip(values[:, places], lower, upper), absent == ""
+
+    def sources_of(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return the columns of a table that these columns are coded from."""
+        wanted = set(names)
+        found: set[str] = set()
+        factors = (*((variable.name,) for variable in self.variables), *self.products)
+        for sources, term in zip(factors, self._terms, strict=True):
+            if wanted & {column.name for column in term.columns}:
+                found.update(sources)
+        return tuple(variable.name for variable in self.variables if variable.name in found)
+
+    def _coded(
+        self, cells: Cells, variables: Sequence[Variable], products: Sequence[Sequence[str]]
+    ) -> tuple[Reals, NDArray[Any]]:
+        """Return the columns of variables and products, and for each row a column that lacks its value, or ""."""
+        absent = np.full(len(cells), "", dtype=object)
+        coded: dict[str, tuple[Variable, Reals]] = {}
+        for variable in variables:
+            values, gone = variable.encode(cells, self.missing)
+            absent[gone] = variable.name
+            coded[variable.name] = (variable, values)
+        blocks = [values for _, values in coded.values()]
+        blocks += [_multiplied([coded[name] for name in factors]) for factors in products]
+        return np.column_stack(blocks), absent
+
+
+def _product(factors: Sequence[Term]) -> Term:
+    """Return the columns of a product, within the bounds that interval arithmetic gives."""
+    columns = []
+    for combined in itertools.product(*(factor.columns[: factor.shown] for factor in factors)):
+        lower, upper = combined[0].lower, combined[0].upper
+        for column in combined[1:]:
+            ends = [one * other for one in (lower, upper) for other in (column.lower, column.upper)]
+            lower, upper = min(ends), max(ends)
+        columns.append(Column("*".join(column.name for column in combined), lower, upper))
+    return Term(tuple(columns), len(columns))
+
+
+def _multiplied(factors: Sequence[tuple[Variable, Reals]]) -> Reals:
+    """Return the columns of a product; where a factor is missing, the middle of their bounds."""
+    terms = [variable.term for variable, _ in factors]
+    columns = _product(terms).columns
+    shown = [
+        np.clip(
+            values[:, : term.shown],
+            [column.lower for column in term.columns[: term.shown]],
+            [column.upper for column in term.columns[: term.shown]],
+        )
+        for term, (_, values) in zip(terms, factors, strict=True)
+    ]
+    found = shown[0]
+    for values in shown[1:]:
+        found = (found[:, :, None] * values[:, None, :]).reshape(len(found), -1)
+    missing = np.zeros(len(found), np.bool_)
+    for term, (_, values) in zip(terms, factors, strict=True):
+        if term.shown < len(term.columns):
+            missing |= values[:, -1] == 1.0
+    found[missing] = [column.middle for column in columns]
+    return np.asarray(found, dtype=np.float64)
+
+
+def toml_key(name: str) -> str:
+    """Return a name as a key of a TOML file; names are printable, so that quoted strings of JSON and TOML agree."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{toml_key(key)} = {_toml(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,60 @@
+"""A column of numbers and its public bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import force_setattr
+
+from dpmpc.arguments import require_finite
+from dpmpc.errors import InputError
+from dpmpc.storage import Record
+from dpmpc.tables import check_names
+
+_LEAST_WIDTH, _LEAST_RELATIVE_WIDTH = 1e-300, 1e-12  # below, rounding would swallow the differences between rows
+
+
+def finite_number(where: str, value: Any) -> float:
+    """Return a finite number as float, or refuse it."""
+    return require_finite(where, value) + 0.0  # -0.0 becomes 0.0: equal schemas are described by equal texts
+
+
+class Column(Record, frozen=True):
+    """A column and its public bounds.
+
+    Parameters
+    ----------
+    name : str
+        Printable text.
+    lower, upper : float
+        Finite, ``lower < upper``, in the column's own unit.
+
+    Raises
+    ------
+    InputError
+        If a bound is not a finite number or the two leave no room between them.
+    """
+
+    name: str
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        check_names([self.name], "name")
+        for bound in ("lower", "upper"):
+            force_setattr(self, bound, finite_number(f"{bound} of column {self.name!r}", getattr(self, bound)))
+        given = f"bounds of column {self.name!r}: ({self.lower}, {self.upper})"
+        if not self.lower < self.upper:
+            raise InputError(f"{given} given, lower < upper expected")
+        if self.half_width < max(_LEAST_WIDTH, _LEAST_RELATIVE_WIDTH * max(abs(self.lower), abs(self.upper))):
+            raise InputError(f"{given} are too close together for float64, measure the column from another zero")
+
+    @property
+    def middle(self) -> float:
+        """What is mapped to 0."""
+        return self.lower / 2 + self.upper / 2
+
+    @property
+    def half_width(self) -> float:
+        """How far from the middle the bounds lie."""
+        return self.upper / 2 - self.lower / 2

@@ -1,0 +1,53 @@
+"""Predict for new rows of a table as people keep it, from a model's coefficients and the schema that its release holds.
+
+Rows are coded as those of the release were, categories and all, and numbers are moved into their public bounds: a model
+knows nothing of what lies outside. The rows are their owner's; predicting costs no privacy of those behind the release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.bounds import Codebook, Schema
+from dpmpc.errors import InputError
+
+
+def codebook_of(public: Schema) -> Codebook:
+    """Return a schema's codebook, or that of its numbers."""
+    return public.codebook if isinstance(public.codebook, Codebook) else Codebook.of_columns(public.columns)
+
+
+def predict_coded(public: Schema, coefficients: Mapping[str, float], intercept: float, X: Any) -> NDArray[np.float64]:
+    """Predict from a linear model.
+
+    Parameters
+    ----------
+    public : Schema
+        Of the release that the model was learnt from: ``release.task.schema``.
+    coefficients : mapping
+        Column -> coefficient, in the columns' units.
+    intercept : float
+        In the target's units.
+    X : Cells or data frame
+        New rows, with the columns that the coefficients are coded from; others may be there.
+
+    Returns
+    -------
+    ndarray of float64, shape (n,)
+        NaN where a row lacks a value, and nothing in the codebook stands for it.
+
+    Raises
+    ------
+    InputError
+        If a column is unknown, or a cell is not what its variable is.
+    """
+    for name in coefficients:
+        if name not in public.names:
+            raise InputError(f"coefficients: no column {name!r}; there are {', '.join(public.names)}")
+    values, complete = codebook_of(public).encode_features(X, list(coefficients))
+    found = values @ np.array(list(coefficients.values())) + intercept
+    return np.where(complete, found, np.nan)
