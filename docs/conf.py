@@ -4,15 +4,19 @@ Nothing is fetched while the site is built.
 """
 
 import re
+import sys
+from pathlib import Path
 
 import dpmpc
+
+sys.path.insert(0, str(Path(__file__).parent))  # for command_reference
 
 project = "dpmpc"
 author = "The dpmpc developers"
 project_copyright = author
 release = version = dpmpc.__version__
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "numpydoc"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "numpydoc", "sphinx_copybutton", "command_reference"]
 exclude_patterns = ["_build", "**.ipynb_checkpoints"]
 
 myst_heading_anchors = 3
@@ -45,6 +49,8 @@ nitpick_ignore_regex = [
         r"|contributions\.rows\._RowStatistic)",
     ),
 ]
+
+copybutton_selector = ":not(.output) > div.highlight > pre"  # not what a notebook printed
 
 html_theme = "furo"
 html_title = f"dpmpc {version}"

@@ -1,4 +1,4 @@
-"""Make the pictures of reports and plans that the documentation shows: ``python docs/screenshots.py``.
+"""Make the pictures of reports, plans and servers that the documentation shows: ``python docs/screenshots.py``.
 
 The demo's population is fitted with a simulation seed, so that the numbers are always the same, but for seconds.
 Chromium takes the pictures at the width of a desktop and of a phone. It runs with a profile of its own, and reads
@@ -8,6 +8,7 @@ nothing but the files made here. Needs chromium on the PATH, and ``pip install '
 from __future__ import annotations
 
 import argparse
+import datetime
 import shutil
 import subprocess
 import sys
@@ -16,8 +17,14 @@ from pathlib import Path
 
 from PIL import Image
 
+from dpmpc.bounds import schema as schema_of
 from dpmpc.cli.main import main as dpmpc
+from dpmpc.collection import front_page
+from dpmpc.collection.designing import design_collection
+from dpmpc.collection.status import Status
+from dpmpc.collection.task_file import ServerEntry
 from dpmpc.datasets import DEMO_BOUNDS, DEMO_RADIUS, DEMO_TARGET, demo_population
+from dpmpc.network.identity import write_identity
 from dpmpc.tables import write_csv
 
 STATIC = Path(__file__).parent / "_static"
@@ -62,6 +69,11 @@ PLANS = {
 }
 
 
+ASKED: dict[str, tuple[float, float]] = {"age": (18, 70), "hours_a_week": (0, 60), "commute_minutes": (0, 180)}
+#: Name of the picture -> size of the window, of the page that a server shows.
+SERVER_PAGES = {"server-desktop": (1440, 1000), "server-phone": (390, 844)}
+
+
 def main() -> int:
     """Make all pictures, in their folder or another one."""
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -78,6 +90,7 @@ def main() -> int:
         for picture, (model, part, size, flags) in PAGES.items():
             page = (folder / model / "report.html").as_uri() + (part and f"#{part}")
             take(browser, folder, page, out / f"{picture}.png", size, flags)
+        server_pages(browser, folder, out)
     for picture, arguments in PLANS.items():
         path = out / f"{picture}.png"
         run("plan", "--clients", str(CLIENTS), "--columns", "6", *BUDGET, *arguments, "--plot", str(path))
@@ -93,6 +106,45 @@ def fit_all(folder: Path) -> None:
     common = ("--bounds", str(folder / "bounds.toml"), *BUDGET, "--simulation-seed", "0")
     for model, arguments in MODELS.items():
         run("fit", str(folder / "people.csv"), *arguments, *common, "--out", str(folder / model))
+
+
+def server_pages(browser: str, folder: Path, out: Path) -> None:
+    """Take pictures of the page that a server shows, of a collection whose servers were made for it."""
+    entries = []
+    for number, name in enumerate("abc"):
+        certificate = write_identity(folder / f"server-{name}", number, datetime.timedelta(days=400))
+        entries.append(ServerEntry(f"https://{name}.example:7443", f"{name}.example:7444", certificate.decode()))
+    zone = datetime.timezone(datetime.timedelta(hours=1), "CET")
+    collection = design_collection(
+        "Survey of working hours 2027",
+        schema_of(ASKED, tuple(ASKED)),
+        tuple(entries),
+        1.0,
+        1e-7,
+        opens=datetime.datetime(2027, 1, 31, 8, tzinfo=zone),
+        closes=datetime.datetime(2027, 3, 1, tzinfo=zone),
+        expires=datetime.datetime(2027, 4, 1, tzinfo=zone),
+        minimum_batch=20_000,
+        largest_batch=1_000_000,
+    )
+    status = Status(
+        server=0,
+        collection=collection.digest.hex(),
+        name=collection.name,
+        state="open",
+        opens=collection.opens.isoformat(),
+        closes=collection.closes.isoformat(),
+        expires=collection.expires.isoformat(),
+        stored=12_300,
+        exact=False,
+        minimum_batch=collection.minimum_batch,
+        largest_batch=collection.largest_batch,
+        healthy=True,
+        guarantee=str(collection.plan.guarantee),
+    )
+    (folder / "server.html").write_text(front_page.page(collection, status), encoding="utf-8")
+    for picture, size in SERVER_PAGES.items():
+        take(browser, folder, (folder / "server.html").as_uri(), out / f"{picture}.png", size, ())
 
 
 def run(*arguments: str) -> None:

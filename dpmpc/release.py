@@ -98,6 +98,20 @@ class Release(GramSource):
         The public facts.
     sums : ndarray of int64, shape (k, width)
         The opened sums: the unscaled public matrix applied to the encoded contributions, plus noise. Exact integers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpmpc import Budget, ReleaseSpec, Schema, design, simulate
+    >>> rows = np.random.default_rng(0).uniform(0, 100, (20_000, 2))
+    >>> spec = ReleaseSpec(
+    ...     schema=Schema.from_pair(["age", "hours"], (0, 100)), clients=len(rows), budget=Budget(1.0, 1e-6)
+    ... )
+    >>> release = simulate(design(spec), rows)
+    >>> release.columns, release.clients
+    (('age', 'hours'), 20000)
+    >>> print(str(release.guarantee).splitlines()[0])
+    (1, 1e-06)-differential privacy for each of 20,000 clients
     """
 
     task: Task

@@ -44,6 +44,15 @@ def run(
     Returns
     -------
     Release
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpmpc import Budget, ReleaseSpec, Schema, design, simulate
+    >>> rows = np.random.default_rng(0).uniform(-1, 1, (20_000, 2))
+    >>> spec = ReleaseSpec(schema=Schema.unit(["a", "b"]), clients=len(rows), budget=Budget(1.0, 1e-6))
+    >>> simulate(design(spec), rows).sums.shape
+    (1, 5)
     """
     keys = simulation_keys(task, stream)
     shares = share_batch(task, rows, stream=stream, threads=threads, progress=progress)

@@ -52,6 +52,12 @@ class Budget(msgspec.Struct, frozen=True):
         More is less private.
     delta : float
         The probability that the epsilon bound fails; 0 with discrete Laplace noise only.
+
+    Examples
+    --------
+    >>> from dpmpc import Budget
+    >>> Budget(epsilon=1.0, delta=1e-6)
+    Budget(epsilon=1.0, delta=1e-06)
     """
 
     epsilon: float
@@ -68,6 +74,12 @@ class TrustModel(msgspec.Struct, frozen=True):
     Dropouts are clients in all of whom anything may be missing, beyond the corrupt ones. Each client hits a row of the
     sketch once at most, so no row lacks more contributions than there are dropouts; but as many missing from every row
     are far more clients, and are not covered.
+
+    Examples
+    --------
+    >>> from dpmpc import TrustModel
+    >>> TrustModel(servers=5, dropouts=3).servers
+    5
     """
 
     servers: Annotated[int, choice("Number of servers, at least 2.", symbol="M")] = 3
@@ -155,7 +167,14 @@ def _poisson_bound(mean: float, failure: float) -> int:
 
 
 class Mechanism(msgspec.Struct, frozen=True):
-    """How noise is made, and how contributions are split among the servers."""
+    """How noise is made, and how contributions are split among the servers.
+
+    Examples
+    --------
+    >>> from dpmpc import Mechanism
+    >>> Mechanism(noise_by="servers").noise
+    'discrete-gaussian'
+    """
 
     noise: Annotated[str, choice("Family of the noise; all are drawn exactly, in whole numbers.", *NOISES)] = (
         "discrete-gaussian"
@@ -201,7 +220,14 @@ class Mechanism(msgspec.Struct, frozen=True):
 
 
 class Sketch(msgspec.Struct, frozen=True):
-    """The public matrix."""
+    """The public matrix.
+
+    Examples
+    --------
+    >>> from dpmpc import Sketch
+    >>> Sketch("osnap", rows=64, sparsity=4).rows
+    64
+    """
 
     kind: Annotated[
         str,
@@ -247,6 +273,14 @@ class ReleaseSpec(msgspec.Struct, frozen=True, kw_only=True):
         Bytes that one server's share of the batch may take with a Rademacher matrix, which has clients send k copies.
     simulation_seed : int, optional
         Makes the public matrix repeatable and marks the task as a simulation, which protects nobody.
+
+    Examples
+    --------
+    >>> from dpmpc import Budget, ReleaseSpec, Schema, Sketch, design
+    >>> schema = Schema.from_pair(["age", "income"], (0, 100))
+    >>> spec = ReleaseSpec(schema=schema, clients=20_000, budget=Budget(1.0, 1e-6), sketch=Sketch("sum"))
+    >>> design(spec).sketch.family
+    'sum'
     """
 
     schema: Schema

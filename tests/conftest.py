@@ -7,6 +7,12 @@ settings.register_profile("dpmpc", deadline=None)
 settings.load_profile("dpmpc")
 
 
+@pytest.fixture(autouse=True)
+def nobody_waits(monkeypatch):
+    """Keep commands from saying that they are still at work: how long a test takes is no part of what is checked."""
+    monkeypatch.setattr("dpmpc.cli.waiting.FIRST_SECONDS", 3600.0)
+
+
 def pytest_collection_modifyitems(items):
     """Refuse a `long` mark that does not say what takes long."""
     for item in items:

@@ -6,13 +6,17 @@ import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 
 from dpmpc.cli.main import parser
+from dpmpc.collection.admission import Limits
+from dpmpc.collection.connections import OTHER_FILES
 
 ROOT = Path(__file__).parent.parent
 SECURITY = (ROOT / "docs" / "security.md").read_text()
 DEPLOY = (ROOT / "docs" / "deploy.md").read_text()
 HOSTS = (ROOT / "docs" / "how-to" / "three-hosts.md").read_text().split("## All commands")[1]
+COMPOSE = ROOT / "docs" / "deploy" / "compose.yaml"
 UNITS = sorted((ROOT / "docs" / "deploy").glob("*.service"))
 THREATS = re.findall(r"^\*\*(\d+)\. (.*?)(?=^\*\*\d+\. |^###|\Z)", SECURITY, re.MULTILINE | re.DOTALL)
 
@@ -45,6 +49,23 @@ def test_units_start_commands_that_exist(unit, monkeypatch):
     for name, value in values.items():
         command = command.replace(name, value)
     assert parser().parse_args(shlex.split(command)).run is not None
+
+
+def test_the_container_is_watched_and_started_by_commands_that_exist():
+    values = {"SERVER": "2", "FOLDER": "./server-2", "TASK": "./survey.toml", "BASE": "python@sha256:00"}
+    text = re.sub(r"\$\{(\w+):\?[^}]*\}", lambda found: values[found[1]], COMPOSE.read_text())
+    (service,) = yaml.safe_load(text)["services"].values()
+    started = parser().parse_args(service["command"])
+    assert (started.command, started.server, started.log_format) == ("serve", 2, "json")
+    watched = parser().parse_args(shlex.split(service["healthcheck"]["test"])[1:])
+    assert (watched.command, watched.server, watched.collection) == ("status", 2, started.collection)
+    assert watched.where.endswith(f":{started.listen[1]}")
+    assert service["ports"] == [f"{started.listen[1]}:{started.listen[1]}"]
+    assert {volume.split(":")[1] for volume in service["volumes"]} == {started.folder, started.collection}
+    assert (service["cap_drop"], service["read_only"], service["ulimits"]["core"]) == (["ALL"], True, 0)
+    assert service["ulimits"]["nofile"] >= Limits().connections + OTHER_FILES
+    released = re.search(r"serve (release .*)\n", text.replace("\\\n#", ""))[1]
+    assert parser().parse_args(shlex.split(released)).folder == started.folder
 
 
 @pytest.mark.parametrize("page", ["security.md", "deploy.md"])

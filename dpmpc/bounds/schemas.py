@@ -111,6 +111,18 @@ class Schema(Record, frozen=True):
     ------
     InputError
         If there is no column, or a name is repeated, or the columns are not those of the codebook.
+
+    Examples
+    --------
+    >>> from dpmpc import Schema
+    >>> schema = Schema.from_pair(["age", "hours"], (0, 100))
+    >>> schema.names
+    ('age', 'hours')
+    >>> print(schema.select(["age"]).to_toml())
+    [columns.age]
+    lower = 0.0
+    upper = 100.0
+    <BLANKLINE>
     """
 
     called: ClassVar[str] = "bounds"

@@ -1,17 +1,18 @@
 """`dpmpc audit`: what can be told from many simulated releases, and computed from their noise, beside what is claimed.
 
-The table or one JSON object goes to standard output, progress to standard error. A claim that is refuted ends the
-command with exit status 1, after all that was asked for was audited.
+The table, or where it is piped a line for each mechanism, or one JSON object goes to standard output, progress to
+standard error. A claim that is refuted ends the command with exit status 1, after all that was asked for was audited.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dpmpc.arguments import require_fraction
+from dpmpc.cli.waiting import note
 from dpmpc.errors import AuditFailed, InputError
 from dpmpc.untrusted import printable
 
@@ -20,6 +21,15 @@ if TYPE_CHECKING:
 
 ALL = "all"
 RELEASES = 200_000
+HEADINGS = (
+    "epsilon\nclaimed",
+    "at least,\nby noise",
+    "at least,\nby rates",
+    "at least,\nby curve",
+    "mu\nclaimed",
+    "at least",
+    "of the\nclaim",
+)
 NARROWEST = 104  # columns of the table, so that no name is cut
 WORDS = (
     "With the stated confidence no true claim, in any row, is below its lower bounds. A claim that stands is not "
@@ -59,15 +69,17 @@ def _audit(options: argparse.Namespace) -> None:
     stream = stream_for(options.simulation_seed)
     failure = (1 - options.confidence) / len(names)
     findings = []
-    for name in names:
-        print(f"audit: {name}", file=sys.stderr, flush=True)
+    for place, name in enumerate(names):
+        note(name, place / len(names))
         seed = int.from_bytes(stream.bytes(8), "little")
         subject = SUBJECTS[name](options.epsilon, options.delta, seed)
         findings.append(audit(name, subject, options.releases, failure, stream))
     if options.json:
         _print_json(findings, options.confidence)
-    else:
+    elif sys.stdout.isatty():
         _print_table(findings, options.confidence)
+    else:
+        print("\n".join(_lines(findings, options.confidence)))
     refuted = [words for finding in findings for words in finding.refuted]
     if refuted:
         raise AuditFailed("; ".join(refuted))
@@ -95,28 +107,41 @@ def _print_json(findings: Sequence[AuditResult], confidence: float) -> None:
     print(json.dumps(fields, allow_nan=False))
 
 
+def _lines(findings: Sequence[AuditResult], confidence: float) -> Iterator[str]:
+    """Yield what the table says, a line for each mechanism: a pipe has no width, and its reader searches and sorts."""
+    yield f"# {_title(findings, confidence)}"
+    for finding in findings:
+        told = [
+            f"{heading.replace(',', '').replace(chr(10), ' ')} {cell}"
+            for heading, cell in zip(HEADINGS, _cells(finding), strict=True)
+            if cell
+        ]
+        if finding.note:
+            told.append(printable(finding.note))
+        yield f"{_name(finding)}: {'; '.join(told)}"
+    yield f"# {WORDS}"
+
+
+def _title(findings: Sequence[AuditResult], confidence: float) -> str:
+    return f"{_releases(findings):,} releases with either input, confidence {confidence:g} for all rows together"
+
+
+def _name(finding: AuditResult) -> str:
+    return finding.mechanism + (" REFUTED" if finding.refuted else "")
+
+
 def _print_table(findings: Sequence[AuditResult], confidence: float) -> None:
     from rich.console import Console
     from rich.table import Table as Grid
 
     from dpmpc.render.fit import TABLE_STYLE
 
-    title = f"{_releases(findings):,} releases with either input, confidence {confidence:g} for all rows together"
-    grid = Grid(title=title, **TABLE_STYLE)
+    grid = Grid(title=_title(findings, confidence), **TABLE_STYLE)
     grid.add_column("mechanism")
-    headings = (
-        "epsilon\nclaimed",
-        "at least,\nby noise",
-        "at least,\nby rates",
-        "at least,\nby curve",
-        "mu\nclaimed",
-        "at least",
-        "of the\nclaim",
-    )
-    for heading in headings:
+    for heading in HEADINGS:
         grid.add_column(heading, justify="right")
     for finding in findings:
-        grid.add_row(finding.mechanism + (" REFUTED" if finding.refuted else ""), *_cells(finding))
+        grid.add_row(_name(finding), *_cells(finding))
     console = Console(highlight=False, width=max(NARROWEST, Console().width))
     console.print(grid)
     for finding in findings:

@@ -12,11 +12,13 @@ import math
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from dpmpc.cli.options import add_release_options, release_choices, seconds
+from dpmpc.cli.output import progress
+from dpmpc.cli.waiting import quiet
 from dpmpc.errors import InputError
 from dpmpc.untrusted import ReadError, printable, read_bytes
 
@@ -106,7 +108,21 @@ def _add_serve(commands: Any) -> None:
     serve.add_argument("--max-waiting", type=int, metavar="BYTES", help="most that requests may hold together")
     serve.add_argument("--connections", type=int, metavar="N", help="most connections at once")
     serve.add_argument("--address-connections", type=int, metavar="N", help="most connections of one address at once")
-    serve.add_argument("--metrics-for-all", action="store_true", help="answer /metrics to every address")
+    serve.add_argument(
+        "--metrics-for-all", action="store_true", help="answer /metrics, and exact counts of reports, to every address"
+    )
+    serve.add_argument(
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        default="info",
+        help="the least that is logged (default %(default)s)",
+    )
+    serve.add_argument(
+        "--log-format",
+        choices=("text", "json"),
+        default="text",
+        help="lines for people, or a JSON object on each (default %(default)s)",
+    )
     serve.set_defaults(run=_serve)
 
 
@@ -295,14 +311,18 @@ def _names(options: argparse.Namespace) -> list[str]:
 
 
 def _serve(options: argparse.Namespace) -> None:
-    import logging
+    with quiet():  # the log says what happens, and each of its lines has a time
+        _serve_until_stopped(options)
 
+
+def _serve_until_stopped(options: argparse.Namespace) -> None:
     from dpmpc.collection.admission import Limits
+    from dpmpc.collection.logs import configure
     from dpmpc.collection.server_folder import ServerFolder
     from dpmpc.collection.serving import serve
     from dpmpc.collection.task_file import Collection
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    configure(options.log_level, options.log_format)
     collection = Collection.load(options.collection)
     host, port = options.listen
     given = {
@@ -331,8 +351,6 @@ def _serve(options: argparse.Namespace) -> None:
 def _submit(options: argparse.Namespace) -> None:
     import numpy as np
 
-    from dpmpc.collection.roster import read_tickets
-    from dpmpc.collection.submission import Submission
     from dpmpc.collection.task_file import Collection
 
     collection = Collection.load(options.collection)
@@ -340,6 +358,16 @@ def _submit(options: argparse.Namespace) -> None:
     if (options.data is None) == (options.row is None):
         raise InputError("data, row: give a file or --row, one of the two")
     rows = _read_rows(options, names) if options.row is None else np.array([_read_row(_lines(options.row), names)])
+    with progress() as on_progress:
+        done = _send(options, collection, rows, lambda got, needed: on_progress("acknowledged", got / needed))
+    print(f"{done.reports} {'report' if done.reports == 1 else 'reports'}: acknowledged by every server")
+
+
+def _send(options: argparse.Namespace, collection: Any, rows: Any, on_progress: Callable[[int, int], None]) -> Any:
+    """Send a report for each row; return what became of them."""
+    from dpmpc.collection.roster import read_tickets
+    from dpmpc.collection.submission import Submission
+
     submission = Submission(
         collection=collection,
         state=options.state or f"submission-{collection.digest.hex()[:16]}.state",
@@ -348,6 +376,7 @@ def _submit(options: argparse.Namespace) -> None:
         concurrency=options.concurrency,
         seconds=options.seconds,
         tell=lambda line: print(f"dpmpc submit: {line}", file=sys.stderr, flush=True),
+        on_progress=on_progress,
     )
     done = submission.run(rows)
     if done.finished_before and submission.tickets is None:
@@ -355,7 +384,7 @@ def _submit(options: argparse.Namespace) -> None:
             f"state: {submission.state} is that of a finished submission, whose rows it has forgotten: nothing was "
             "sent. There is nothing to do for the same rows; another file expected for others"
         )
-    print(f"{done.reports} {'report' if done.reports == 1 else 'reports'}: acknowledged by every server")
+    return done
 
 
 def _read_rows(options: argparse.Namespace, names: Sequence[str]) -> Any:

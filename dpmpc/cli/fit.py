@@ -183,7 +183,7 @@ def run_and_fit(
     from dpmpc.randomness import stream_for
     from dpmpc.render import fit as report
 
-    with progress(quiet=options.json) as on_progress:
+    with progress() as on_progress:
         networked = run(
             task,
             table.values,

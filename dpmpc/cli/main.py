@@ -17,13 +17,14 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import NoReturn, TextIO
+from typing import TextIO
 
 import dpmpc
 from dpmpc.cli import (
     audit,
     bounds,
     collection,
+    completion,
     demo,
     doctor,
     fit,
@@ -34,7 +35,10 @@ from dpmpc.cli import (
     predict,
     read,
     release,
+    status,
 )
+from dpmpc.cli.parsing import TopParser
+from dpmpc.cli.waiting import told_while_waiting
 from dpmpc.errors import DpmpcError, InputError, UtilityWarning
 from dpmpc.untrusted import harmless
 
@@ -43,8 +47,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; return the exit status."""
     _prepare_streams()
     arguments = sys.argv[1:] if argv is None else list(argv)
-    options = parser().parse_args(arguments, argparse.Namespace(arguments=arguments))
-    with _ended_in_order(), _warnings_in_a_line():
+    top = parser()
+    options = top.parse_args(arguments, argparse.Namespace(arguments=arguments, parser=top))
+    with _ended_in_order(), _warnings_in_a_line(), told_while_waiting(f"dpmpc {options.command}"):
         return exit_status(lambda: options.run(options))
 
 
@@ -128,19 +133,14 @@ def _discard_what_cannot_be_written() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line that names the command's help."""
-
-    def error(self, message: str) -> NoReturn:
-        """Exit with status 2 after one line."""
-        self.exit(2, f"{self.prog}: {message}; {self.prog} --help tells more\n")
-
-
-def parser() -> argparse.ArgumentParser:
+def parser() -> TopParser:
     """Build the command's parser."""
-    top = Parser(prog="dpmpc", description="Differentially private models; no server sees a row.")
+    top = TopParser(prog="dpmpc", description="Differentially private models; no server sees a row.")
     top.add_argument("--version", action="version", version=f"dpmpc {dpmpc.__version__}")
-    commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for group in (demo, fit, plan, bounds, mix, owners, parties, collection, release, read, predict, audit, doctor):
-        group.add_commands(commands)
+    for group in (
+        *(demo, fit, plan, bounds, read, predict, mix, owners, parties),
+        *(collection, release, audit, doctor, completion, status),
+    ):
+        group.add_commands(top.commands)
+    top.add_examples()
     return top

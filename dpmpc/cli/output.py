@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from dpmpc.cli import waiting
 from dpmpc.errors import InputError
 
 #: The files of a result, in the order in which they are to be read; releases come after them.
@@ -75,12 +76,16 @@ def _print_parts(console: Any, parts: list[Any]) -> None:
 
 
 @contextmanager
-def progress(*, quiet: bool) -> Iterator[Progress]:
-    """Show a progress display on standard error, one line per stage; yield what reports the progress."""
+def progress() -> Iterator[Progress]:
+    """Show on standard error how far each stage is: bars on a terminal, a line now and then elsewhere."""
     from rich.console import Console
     from rich.progress import Progress as Display
 
-    with Display(console=Console(stderr=True), transient=True, disable=quiet) as display:
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield waiting.note
+        return
+    with waiting.quiet(), Display(console=console, transient=True) as display:
         stages: dict[str, Any] = {}
 
         def on_progress(stage: str, fraction: float) -> None:

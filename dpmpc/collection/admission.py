@@ -20,6 +20,7 @@ from contextlib import contextmanager
 
 from dpmpc.arguments import require_positive
 from dpmpc.collection.reports import ReportFormat
+from dpmpc.errors import CollectionClosed
 from dpmpc.network.callers import network_of
 
 ADDRESSES = 1 << 16
@@ -152,11 +153,12 @@ class Admission:
         """
         collection = self._form.collection
         now = self._now()
-        if now < collection.opens:
-            raise Refusal(
-                425, "TooEarly", f"opens: {collection.opens.isoformat()}; it is {now.isoformat(timespec='seconds')}"
-            )
-        collection.require_open(now)
+        try:
+            collection.require_open(now)
+        except CollectionClosed as error:
+            if now < collection.opens:
+                raise Refusal(425, "TooEarly", str(error)) from None
+            raise
         if length is None:
             raise Refusal(411, "LengthRequired", "body: no Content-Length given, one expected")
         if length > self.longest:

@@ -24,6 +24,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from dpmpc.collection.admission import Limits
+from dpmpc.collection.logs import CAUSE
 from dpmpc.errors import InputError
 from dpmpc.network.callers import Places, accept_callers, handle
 from dpmpc.network.sockets import TrackedSocket
@@ -56,8 +57,13 @@ class SeldomLogger:
         self._logger, self._clock = logger, clock
         self._told: dict[str, tuple[float, int]] = {}  # of each template: when it was last written, and kept back since
 
-    def log(self, level: int, template: str, *values: object, traceback: bool = False) -> None:
-        """Log a message unless the same template was logged a short while ago; `traceback` adds the current error's."""
+    def log(
+        self, level: int, template: str, *values: object, traceback: bool = False, cause: str | None = None
+    ) -> None:
+        """Log a message unless the same template was logged a short while ago.
+
+        `traceback` adds the current error's, and `cause` the word by which refusals are counted (`logs.CAUSE`).
+        """
         now = self._clock()
         last, kept = self._told.get(template, (-math.inf, 0))
         if now - last < REPEAT_SECONDS:
@@ -65,7 +71,8 @@ class SeldomLogger:
             return
         self._told[template] = now, 0
         more = f" ({kept} more since the last such line)" if kept else ""
-        self._logger.log(level, template + "%s", *values, more, exc_info=traceback)
+        extra = None if cause is None else {CAUSE: cause}
+        self._logger.log(level, template + "%s", *values, more, exc_info=traceback, extra=extra)
 
 
 class Guard:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,7 +23,7 @@ from dpmpc.collection.releasing import Released, ReleasingServer
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.spool import Spool
 from dpmpc.collection.task_file import Collection
-from dpmpc.errors import CollectionClosed, InputError
+from dpmpc.errors import CollectionClosed, DpmpcError, InputError
 from dpmpc.network.identity import pin
 from dpmpc.network.party import Party
 from dpmpc.network.runtime import PartyRuntime
@@ -86,7 +87,48 @@ def run_release(
     ProtocolFailure
         If the run breaks. It may be repeated with the same arguments.
     """
-    own, target = ServerFolder(Path(folder)), Path(out)
+    with in_words_of_servers():
+        return _run(
+            collection,
+            number,
+            ServerFolder(Path(folder)),
+            Path(out),
+            close,
+            without,
+            listen,
+            connect_deadline,
+            deadline,
+            threads,
+            tell,
+        )
+
+
+@contextlib.contextmanager
+def in_words_of_servers() -> Iterator[None]:
+    """Have errors speak of servers: the network below calls whoever takes part a party."""
+    try:
+        yield
+    except DpmpcError as error:
+        if error.args and isinstance(error.args[0], str):
+            words = re.sub(r"\bparties\b", "servers", error.args[0])
+            error.args = (re.sub(r"\bparty\b(?![-.\w])", "server", words), *error.args[1:])
+        raise
+
+
+def _run(
+    collection: Collection,
+    number: int,
+    own: ServerFolder,
+    target: Path,
+    close: bool,
+    without: tuple[int, ...],
+    listen: tuple[str, int] | None,
+    connect_deadline: float,
+    deadline: float | None,
+    threads: int,
+    tell: Callable[[str], None],
+) -> Released:
+    """Check what was asked, meet the others, and take part."""
     own.require_server(collection, number)
     require_quorum(collection, without)
     if threads < 1:

@@ -3,6 +3,8 @@
 ===============================================  ==========================================================
 ``POST /v1/collections/DIGEST/reports``          body: records (`reports`); header ``Authorization: Bearer
                                                  TOKEN`` where the collection asks for it
+``GET /``                                        a page for people (`front_page`)
+``GET /v1/status``                               how this server stands (`status`), as JSON
 ``GET /v1/collection``                           the task file as JSON
 ``GET /healthz``                                 200 while uploads are stored, 503 after, or when the disk is full
 ``GET /metrics``                                 to loopback addresses, unless an option says otherwise
@@ -27,6 +29,9 @@ Every other answer is ``{"error": NAME, "message": TEXT}``, and nothing of the u
       server stores; ``Retry-After`` too
 ====  ====================================================================================================
 
+Every refused upload is counted and logged by its cause, a line a minute for each at most, with the number of those kept
+back (`connections.SeldomLogger`); `Service.close` logs the totals.
+
 Promised: nothing that a client sends is logged, and no answer holds anything but public facts and what the client has
 itself sent. Not promised: that a client whose connection failed knows whether its upload was stored. It sends the same
 bytes again.
@@ -37,6 +42,7 @@ The metrics are in the text format of Prometheus. They hold no address, report i
 from __future__ import annotations
 
 import asyncio
+import collections
 import datetime
 import ipaddress
 import json
@@ -46,6 +52,9 @@ import shutil
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
+
+from dpmpc.collection import front_page
 from dpmpc.collection.admission import Admission, Limits, Refusal
 from dpmpc.collection.connections import SeldomLogger
 from dpmpc.collection.group_commit import GroupCommit, NoRoom
@@ -53,7 +62,9 @@ from dpmpc.collection.report_ids import ID_BYTES
 from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.roster import Roster
 from dpmpc.collection.spool import Added, Spool
+from dpmpc.collection.status import PATH, Status, shown_count
 from dpmpc.collection.task_file import Collection
+from dpmpc.collection.times import State, state_at
 from dpmpc.errors import CollectionClosed, InputError, ReportConflict, ReportRejected, SpoolError
 from dpmpc.network.callers import network_of
 
@@ -63,6 +74,7 @@ try:
 except ImportError as error:
     raise InputError("dpmpc.collection needs aiohttp and prometheus-client: pip install 'dpmpc[intake]'") from error
 
+CLOCK_SECONDS = 1.0  # between two looks at the clock, to log that the collection opens or closes
 LEAST_FREE_BYTES = 1 << 26  # on the spool's disk; below it a server is not healthy, though it may store some more
 LONGEST_RETRY_S = 86400.0  # a rate may be so low that the next report is due in longer than a float can say
 LOGGER = logging.getLogger("dpmpc.collection")
@@ -145,7 +157,7 @@ class Service:
     limits : Limits, optional
         How much is taken.
     metrics_for_all : bool
-        Whether ``/metrics`` is answered to others than loopback addresses.
+        Whether others than loopback addresses are answered ``/metrics`` and told exact counts.
     now : callable, optional
         The time of day, with its zone.
     """
@@ -174,6 +186,9 @@ class Service:
             lambda: self._commits.stored, lambda: self._admission.waiting, lambda: self.connections()
         )
         self._commits = GroupCommit(self._form, spool, self._metrics.observe_group)
+        self._refused: collections.Counter[str] = collections.Counter()
+        self._guarantee = str(collection.plan.guarantee)
+        self._front: tuple[Status, bytes] | None = None
         self._public = json.dumps(collection.to_dict(), default=datetime.datetime.isoformat).encode()
 
     def application(self) -> Any:
@@ -181,6 +196,8 @@ class Service:
         application = web.Application(client_max_size=self._admission.longest, middlewares=[self._answer_errors])
         application.router.add_post(UPLOADS, self._upload)
         application.router.add_get("/v1/collection", self._describe)
+        application.router.add_get("/", self._welcome)
+        application.router.add_get(PATH, self._tell_status)
         application.router.add_get("/healthz", self._health)
         application.router.add_get("/metrics", self._measure)
         return application
@@ -192,6 +209,29 @@ class Service:
     async def close(self) -> None:
         """Store the uploads that wait, then take no more."""
         await self._commits.close()
+        refused = ", ".join(f"{cause} {count:,}" for cause, count in sorted(self._refused.items())) or "none"
+        LOGGER.info("%d reports stored; uploads refused: %s", self._commits.stored, refused)
+
+    async def tell_times(self) -> None:
+        """Log when the collection opens and closes by this server's clock, until cancelled."""
+        told = state = self._state()
+        LOGGER.info("the collection is %s", state)
+        while True:
+            await asyncio.sleep(CLOCK_SECONDS)
+            state = self._state()
+            if state != told:
+                LOGGER.info("the collection is %s now; %d reports stored", state, self._commits.stored)
+                told = state
+
+    def _state(self) -> State:
+        own = self.collection
+        return state_at(self._now(), own.opens, own.closes, own.expires)
+
+    def _count_refusal(self, cause: str, status: int) -> None:
+        """Count and log an upload that is refused."""
+        self._metrics.rejected.labels(cause).inc()
+        self._refused[cause] += 1
+        self.log.log(logging.INFO, f"upload refused: {status} {cause}", cause=cause)
 
     @property
     def _answer_errors(self) -> Any:
@@ -215,18 +255,18 @@ class Service:
         try:
             added, length = await self._take(request)
         except Refusal as refusal:
-            self._metrics.rejected.labels(refusal.reason).inc()
+            self._count_refusal(refusal.reason, refusal.status)
             return _refused(refusal.status, refusal.reason, str(refusal), refusal.retry_after)
         except (ReportRejected, CollectionClosed) as error:
-            self._metrics.rejected.labels(type(error).__name__).inc()
             status = next(status for kind, status in _STATUS if isinstance(error, kind))
+            self._count_refusal(type(error).__name__, status)
             return _refused(status, type(error).__name__, str(error))
         except NoRoom as error:
-            self._metrics.rejected.labels("NoRoom").inc()
+            self._count_refusal("NoRoom", 503)
             return _refused(503, "NoRoom", str(error), _RETRY_SECONDS)
         except SpoolError as error:
             self.log.log(logging.ERROR, "SpoolError: %s", error)
-            self._metrics.rejected.labels("SpoolError").inc()
+            self._count_refusal("SpoolError", 503)
             return _refused(503, "SpoolError", "nothing was stored; try again later", _RETRY_SECONDS)
         self._metrics.accepted.inc(added.stored)
         self._metrics.duplicates.inc(added.duplicates)
@@ -254,17 +294,54 @@ class Service:
         return web.Response(body=self._public, content_type="application/json")
 
     async def _health(self, request: Any) -> Any:
-        disk = not self._commits.failing and await asyncio.to_thread(self._has_disk)
-        healthy = self._commits.alive and disk
-        now = self._now()
+        healthy, disk = await self._examine()
         state = {
             "healthy": healthy,
             "disk": disk,
             "server": self._server,
             "collection": self.collection.digest.hex(),
-            "open": self.collection.opens <= now < self.collection.closes,
+            "open": self._state() == "open",
         }
         return _json(200 if healthy else 503, state)
+
+    async def _examine(self) -> tuple[bool, bool]:
+        """Return whether uploads would be stored, and whether the disk has room."""
+        disk = not self._commits.failing and await asyncio.to_thread(self._has_disk)
+        return self._commits.alive and disk, disk
+
+    async def _status_for(self, request: Any) -> Status:
+        """Return how this server stands, for whoever asks."""
+        own, exact = self.collection, self._may_see_figures(request)
+        healthy, _ = await self._examine()
+        return Status(
+            server=self._server,
+            collection=own.digest.hex(),
+            name=own.name,
+            state=self._state(),
+            opens=own.opens.isoformat(),
+            closes=own.closes.isoformat(),
+            expires=own.expires.isoformat(),
+            stored=shown_count(self._commits.stored, exact=exact),
+            exact=exact,
+            minimum_batch=own.minimum_batch,
+            largest_batch=own.largest_batch,
+            healthy=healthy,
+            guarantee=self._guarantee,
+        )
+
+    async def _tell_status(self, request: Any) -> Any:
+        return _json(200, msgspec.to_builtins(await self._status_for(request)))
+
+    async def _welcome(self, request: Any) -> Any:
+        status = await self._status_for(request)
+        if self._front is None or self._front[0] != status:
+            self._front = status, front_page.page(self.collection, status).encode()
+        return web.Response(
+            body=self._front[1], content_type="text/html", charset="utf-8", headers=front_page.headers()
+        )
+
+    def _may_see_figures(self, request: Any) -> bool:
+        return self._metrics_for_all or _is_loopback(request.remote)
 
     def _has_disk(self) -> bool:
         """Return whether the spool's disk has room for some more uploads."""
@@ -274,7 +351,7 @@ class Service:
             return False
 
     async def _measure(self, request: Any) -> Any:
-        if not self._metrics_for_all and not _is_loopback(request.remote):
+        if not self._may_see_figures(request):
             return _refused(403, "Forbidden", "metrics: only for loopback addresses")
         return web.Response(body=self._metrics.text(), headers={"Content-Type": "text/plain; version=0.0.4"})
 

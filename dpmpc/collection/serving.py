@@ -83,6 +83,8 @@ def serve(
             with ReleaseLedger(folder.ledger) as ledger:
                 PointKeeper(collection.digest, spool, ledger).heal()
 
+        LOGGER.info("server %d of collection %s, %d reports stored", server, collection.digest.hex(), len(spool))
+
         async def run() -> None:
             service = Service(collection, server, spool, roster=roster, limits=limits, metrics_for_all=metrics_for_all)
             try:
@@ -109,8 +111,11 @@ async def _listen(
     try:
         listeners = await listen(host, port)
         try:
-            tasks = [asyncio.create_task(door.accept(listeners)), asyncio.create_task(guard.sweep())]
-            on_listening(listeners[0].getsockname()[1])
+            running = (door.accept(listeners), guard.sweep(), service.tell_times())
+            tasks = [asyncio.create_task(each) for each in running]
+            bound = listeners[0].getsockname()[1]
+            LOGGER.info("listening on %s:%d", host, bound)
+            on_listening(bound)
             stopping = asyncio.create_task(stop.wait())
             await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
             LOGGER.info("stopping")

@@ -325,7 +325,9 @@ class Spool(Store):
 
     def _require_open(self) -> None:
         if self._closed():
-            raise CollectionClosed(f"ids: given for the spool {self.folder}, which was closed for good")
+            raise CollectionClosed(
+                "this server has closed the collection for good, ahead of its time; nothing was stored"
+            )
 
     def _fresh(
         self, ids: Sequence[bytes], words: Words, new: dict[bytes, tuple[bytes, Words]]

@@ -128,6 +128,9 @@ class Submission:
         Who randomizes the rows; of ``collection.plan``.
     tell : callable, optional
         Takes a line whenever a server has acknowledged nothing for `SILENCE_SECONDS`, every `REMINDER_SECONDS` at most.
+    on_progress : callable, optional
+        Takes how many acknowledgements have come, of earlier runs with this state too, and how many are needed: one of
+        every server for each report.
     """
 
     collection: Collection
@@ -138,6 +141,7 @@ class Submission:
     seconds: float = SECONDS
     client: Client | None = None
     tell: Callable[[str], None] = lambda line: None
+    on_progress: Callable[[int, int], None] = lambda acknowledged, needed: None
 
     def __post_init__(self) -> None:
         require_whole("batch", self.batch, 1)
@@ -179,7 +183,11 @@ class Submission:
                     "given; another file for other people expected"
                 )
             tokens = None if self.tickets is None else {ticket.report: ticket for ticket in self.tickets}
-            uploads = [_Uploader(self, server, pending, tokens) for server in range(len(self.collection.servers))]
+            needed = reports * len(self.collection.servers)
+            counter = _Counter(needed - len(pending), needed, self.on_progress)
+            uploads = [
+                _Uploader(self, server, pending, tokens, counter.add) for server in range(len(self.collection.servers))
+            ]
             counts = await _all(upload.run() for upload in uploads)
         stored, duplicates = zip(*counts, strict=True)
         return Submitted(reports, stored, duplicates, finished)
@@ -205,12 +213,32 @@ class Submission:
             yield make_reports(client, self.collection, block, names)
 
 
+@dataclasses.dataclass
+class _Counter:
+    """Count acknowledgements of all servers together, and say how many there are."""
+
+    acknowledged: int
+    needed: int
+    on_progress: Callable[[int, int], None]
+
+    def add(self, reports: int) -> None:
+        """Count the reports that a server has acknowledged."""
+        self.acknowledged += reports
+        self.on_progress(self.acknowledged, self.needed)
+
+
 class _Uploader:
     """Send one server what it has not acknowledged."""
 
     def __init__(
-        self, submission: Submission, server: int, pending: Pending, tickets: dict[bytes, Ticket] | None
+        self,
+        submission: Submission,
+        server: int,
+        pending: Pending,
+        tickets: dict[bytes, Ticket] | None,
+        acknowledged: Callable[[int], None],
     ) -> None:
+        self._acknowledged = acknowledged
         entry = submission.collection.servers[server]
         self._submission, self._server, self._pending, self._tickets = submission, server, pending, tickets
         self._host = printable(entry.url)
@@ -281,6 +309,7 @@ class _Uploader:
             wait, why = await self._attempt(body, headers, len(records))
             if why is None:
                 self._heard, self._obstacle = asyncio.get_running_loop().time(), _NO_ANSWER
+                self._acknowledged(len(records))
                 return
             self._obstacle = why
             pause = max(wait, delay * _SPREAD.uniform(0.5, 1.5))

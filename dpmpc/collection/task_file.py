@@ -26,6 +26,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.collection.times import in_words
 from dpmpc.encoding import plan_modulus
 from dpmpc.errors import CollectionClosed, GuaranteeError, InputError, TooFewClients
 from dpmpc.network.identity import check_certificate
@@ -289,10 +290,16 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True, tag=1, t
 
     def require_open(self, now: datetime.datetime) -> None:
         """Refuse a report that comes too early or too late."""
-        if not self.opens <= now < self.closes:
+        it_is = f"it is {now.isoformat(timespec='seconds')} here"
+        if now < self.opens:
             raise CollectionClosed(
-                f"collection {self.name!r}: takes reports from {self.opens.isoformat()} until "
-                f"{self.closes.isoformat()}; it is {now.isoformat(timespec='seconds')}"
+                f"collection {self.name!r}: too early: it opens at {self.opens.isoformat()}, in "
+                f"{in_words(self.opens - now)}; {it_is}. Nothing was stored; send it again then"
+            )
+        if now >= self.closes:
+            raise CollectionClosed(
+                f"collection {self.name!r}: too late: it closed at {self.closes.isoformat()}, "
+                f"{in_words(now - self.closes)} ago; {it_is}. Nothing was stored, and no more reports are taken"
             )
 
     def require_unexpired(self, now: datetime.datetime) -> None:

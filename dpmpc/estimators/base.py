@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     bounds : Schema, pair, dict, path or None
         Public bounds of the columns, target included; None where the data is already in [-1, 1]. A dict has a pair
         (lower, upper) for each name: a data frame's columns keep their names, an array's are called "x0", "x1", ...,
-        and the target "y". A path is that of a bounds file (docs/how-to/own-csv.md).
+        and the target "y", or as the Series that holds it. A path is that of a bounds file (docs/how-to/own-csv.md).
     threads : int
         Threads of the kernels.
     simulation_seed : int, optional
@@ -117,6 +118,22 @@ class PrivateLinearModel(PrivateEstimator):
     ----------
     **options
         The parameters of `PrivateEstimator`.
+
+    Examples
+    --------
+    A model of your own reads the Gram matrix of a release, and says nothing about shares or noise:
+
+    >>> import numpy as np
+    >>> from dpmpc import PrivateLinearModel
+    >>> from dpmpc.tables import Table
+    >>> class Means(PrivateLinearModel):
+    ...     def fit(self, X, y=None):
+    ...         release = self.release(Table.from_any(X))
+    ...         self.means_ = release.describe().means
+    ...         return self
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (20_000, 2)) / 2 + [0.2, 0.5]
+    >>> Means(epsilon=1.0, bounds=(-1, 1), simulation_seed=1).fit(X).means_.round(1)
+    array([0.2, 0.5])
     """
 
     sketch: str = "auto"
@@ -162,6 +179,20 @@ def table_of(estimator: BaseEstimator, X: Any, y: Any, target: str = "y") -> Tab
     if target in features.names:
         raise InputError(f"X: a column named {target!r} is given, but that is the target's name")
     return Table.from_any(np.column_stack([features.values, label]), names=(*features.names, target))
+
+
+def target_name(bounds: Bounds, y: Any) -> str:
+    """Return what the target is called: "y", or a Series' own name where `bounds` has names and this is among them.
+
+    Bounds that name neither are refused later, for the Series' own name.
+    """
+    own = getattr(y, "name", None)
+    if not isinstance(own, str) or not own:
+        return "y"
+    if isinstance(bounds, str | Path):
+        bounds = Schema.from_toml(bounds)
+    names = bounds.names if isinstance(bounds, Schema) else tuple(bounds) if isinstance(bounds, Mapping) else ("y",)
+    return own if own in names or "y" not in names else "y"
 
 
 def column_index(columns: tuple[str, ...], target: str | int) -> int:

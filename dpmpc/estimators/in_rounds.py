@@ -341,6 +341,17 @@ class PoissonRegression(RegressorMixin, EstimatorInRounds):  # type: ignore[misc
         Their number.
     feature_names_in_ : ndarray of str, shape (d,)
         The same names, where the columns of X had names of their own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpmpc import PoissonRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (20_000, 2))
+    >>> y = rng.poisson(np.exp(0.5 + X @ [0.5, -0.3]))
+    >>> model = PoissonRegression(most=15, epsilon=1.0, bounds=(-1, 1), simulation_seed=1).fit(X, y)
+    >>> bool(abs(model.coef_ - [0.5, -0.3]).max() < 0.1)
+    True
     """
 
     most: int = 100

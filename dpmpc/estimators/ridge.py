@@ -27,6 +27,7 @@ from dpmpc.estimators.base import (
     column_index,
     in_units,
     table_of,
+    target_name,
     unit_map,
 )
 from dpmpc.estimators.in_rounds import Fitted, inference_of, releases_of, take
@@ -214,7 +215,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         X : array-like of shape (n, d), or a data frame
             One row per client.
         y : array-like of shape (n,)
-            The target; it is called "y" in `bounds`.
+            The target. In `bounds` it is called "y", or by its own name where it is a Series.
 
         Raises
         ------
@@ -223,7 +224,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
             guarantee covers it: the message is for whoever holds all rows.
         """
         self.check_parameters()
-        table = table_of(self, X, y)
+        table = table_of(self, X, y, target_name(self.bounds, y))
         if self.rounds == 1:
             self.fit_release(self.release(table), target=table.names[-1])
         else:

@@ -112,7 +112,7 @@ def test_a_seed_that_no_quorum_signed_is_refused_and_its_server_named(tmp_path):
     deployment = filled(tmp_path / "trial", 4, **SHAMIR)
     ended = run(deployment, deeds={1: ("show_a_seed_of_ones_own",)})
     for server in (0, 2, 3):
-        assert "party 1 sent no valid SEED frame" in ended[server].told
+        assert "server 1 sent no valid SEED frame" in ended[server].told
         assert seeds(deployment, [server]) == [None]
 
 

@@ -73,13 +73,13 @@ def test_who_tells_different_servers_different_things_is_named_by_both(tmp_path,
     deployment, ended = played(tmp_path, ("tell_other_words", *EQUIVOCATIONS[name]))
     assert_nothing_is_released(deployment, ended)
     for one in ended.values():
-        assert "Equivocation: party 2 announced different things" in one.told, one.told
+        assert "Equivocation: server 2 announced different things" in one.told, one.told
 
 
 def test_different_valid_signatures_never_make_different_files(tmp_path):
     deployment, ended = played(tmp_path, ("sign_for_each",))
     assert_nothing_is_released(deployment, ended)
-    assert all("Equivocation: party 2" in one.told for one in ended.values())
+    assert all("Equivocation: server 2" in one.told for one in ended.values())
     assert {one.status for one in run(deployment).values()} == {0}
     assert len({deployment.out(server).read_bytes() for server in range(3)}) == 1
 
@@ -97,7 +97,7 @@ def test_a_clock_outside_of_the_collection_is_named_before_anything_is_signed(tm
     deployment, ended = played(tmp_path, ("tell_time", claim), servers, servers - 1)
     assert_nothing_is_released(deployment, ended)
     for one in ended.values():
-        assert f"MalformedFrame: party {servers - 1} sent no valid STANDING frame" in one.told
+        assert f"MalformedFrame: server {servers - 1} sent no valid STANDING frame" in one.told
     assert {one.status for one in run(deployment).values()} == {0}
     verify(deployment.out(0), deployment.collection)
 
@@ -118,7 +118,7 @@ def test_words_that_cannot_be_read_name_their_sender(tmp_path, kind, hexed, repe
     assert_nothing_is_released(deployment, ended)
     for one in ended.values():
         # Who refuses in words that nobody can read, and then goes on, is named for that.
-        assert f"party {liar} sent no valid {'ECHO' if kind == 'VERDICT' else kind} frame" in one.told, one.told
+        assert f"server {liar} sent no valid {'ECHO' if kind == 'VERDICT' else kind} frame" in one.told, one.told
         assert all(line.isprintable() for line in one.told.splitlines())
 
 
@@ -126,7 +126,7 @@ def test_words_that_cannot_be_read_name_their_sender(tmp_path, kind, hexed, repe
 def test_absurd_costs_are_refused_wherever_they_stand(tmp_path, costs):
     deployment, ended = played(tmp_path, ("tell_costs", costs))
     assert_nothing_is_released(deployment, ended)
-    assert all("party 2 sent a COST frame" in one.told for one in ended.values())
+    assert all("server 2 sent a COST frame" in one.told for one in ended.values())
 
 
 def test_words_of_a_server_are_escaped_on_the_others_terminals(tmp_path):
@@ -141,9 +141,9 @@ def test_words_of_a_server_are_escaped_on_the_others_terminals(tmp_path):
 def test_a_flood_of_empty_messages_ends_and_names_its_sender(tmp_path):
     deployment, ended = played(tmp_path, ("flood", 0, 100_000))
     assert_nothing_is_released(deployment, ended)
-    assert "party 2 sent more than 65536 messages that nobody has read" in ended[0].told
-    assert "party 1" not in ended[0].told.rpartition("dpmpc: ")[2]
-    assert "party 0 ended the run: party 2" in ended[1].told or "party 2" in ended[1].told
+    assert "server 2 sent more than 65536 messages that nobody has read" in ended[0].told
+    assert "server 1" not in ended[0].told.rpartition("dpmpc: ")[2]
+    assert "server 0 ended the run: server 2" in ended[1].told or "server 2" in ended[1].told
 
 
 def test_paths_of_one_server_do_not_reach_another(tmp_path):
@@ -209,5 +209,5 @@ def test_scenes_run_by_hand():
     command = [sys.executable, "-m", "support.hostile.servers", "coin"]
     told = subprocess.run(command, cwd="tests", capture_output=True, text=True, timeout=120, check=True).stdout
     assert "server 2 (the liar)" in told
-    assert "Equivocation: party 2" in told
+    assert "Equivocation: server 2" in told
     assert set(SCENES) >= {"announcement", "verdict", "coin", "signatures", "target", "clock", "flood"}

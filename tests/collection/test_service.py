@@ -704,7 +704,7 @@ def test_too_late_is_told_by_the_client(tmp_path):
     now = datetime.datetime.now(datetime.UTC)
     with Servers.make(tmp_path, opens=now - 3 * MINUTE, closes=now - MINUTE) as servers:
         servers.start()
-        with pytest.raises(CollectionClosed, match="takes reports from"):
+        with pytest.raises(CollectionClosed, match="too late: it closed at"):
             Submission(collection=servers.collection, state=tmp_path / "state", seconds=30).run(ROWS[:1])
 
 

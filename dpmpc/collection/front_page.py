@@ -1,0 +1,87 @@
+"""The page at ``/`` of a server: what is collected, until when, what is promised, and how to contribute.
+
+Promised: every text is escaped, with control characters and such that change the direction of writing made visible; the
+page loads nothing and runs nothing (its Content-Security-Policy lets no browser do so). It shows what the task file
+says and the count of `dpmpc.collection.status`. Not promised: that a visitor's browser has checked whose page it is:
+certificates of servers are their own, so a browser warns, and the fingerprint is to be compared.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+
+import jinja2
+from markupsafe import Markup
+
+from dpmpc.collection.status import Status
+from dpmpc.collection.task_file import Collection
+from dpmpc.network.identity import fingerprint
+from dpmpc.untrusted import printable
+
+_FOLDER = "dpmpc.collection"
+_LONGEST = 400  # characters of a text of the task file
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader(_FOLDER),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+@functools.cache
+def _style() -> str:
+    environment = _environment()
+    assert environment.loader is not None
+    return environment.loader.get_source(environment, "front.css")[0]
+
+
+def headers() -> dict[str, str]:
+    """Return the headers of the page: nothing is loaded, run, framed or kept."""
+    digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
+    return {
+        "Content-Security-Policy": f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; "
+        "form-action 'none'; frame-ancestors 'none'",
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+        "Cache-Control": "no-store",
+    }
+
+
+def page(collection: Collection, status: Status) -> str:
+    """Return the page as HTML.
+
+    Parameters
+    ----------
+    collection : Collection
+        The public facts.
+    status : Status
+        How this server stands.
+    """
+
+    def said(text: str) -> str:
+        return printable(text, _LONGEST)
+
+    schema = collection.plan.schema
+    return (
+        _environment()
+        .get_template("front.html")
+        .render(
+            # a <style> knows no escapes, and its hash is in the header: this is our own file
+            style=Markup(_style()),  # noqa: S704
+            status=status,
+            name=said(collection.name),
+            times=[(word, getattr(collection, word)) for word in ("opens", "closes", "expires")],
+            digest=collection.digest.hex(),
+            authenticated=collection.authenticated,
+            columns=[(said(column.name), f"{column.lower:g}", f"{column.upper:g}") for column in schema.columns],
+            servers=[(said(server.url), fingerprint(server.certificate.encode())) for server in collection.servers],
+            guarantee=[said(line.strip()) for line in status.guarantee.split("\n")],
+        )
+    )

@@ -1,0 +1,243 @@
+"""How a server of a collection stands: what it says to anybody who asks, and how to ask.
+
+A server says exactly how many reports it stores to loopback addresses only (or to all, where its metrics are for all).
+Others are told a count rounded down to a multiple of `ROUNDED_TO`: by a count that goes up by one, whoever asks often
+would learn when somebody contributed.
+
+Promised to who asks: an answer is of the server whose certificate was pinned, if one was; it is bounded, checked, and
+printed with control characters escaped. Not promised: that what a server says is true.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import urllib.parse
+from collections.abc import Sequence
+
+import msgspec
+
+from dpmpc.collection.task_file import HTTPS_PORT, Collection
+from dpmpc.collection.times import STATES
+from dpmpc.errors import InputError, PartyImpersonated, PartyMissing, ProtocolFailure
+from dpmpc.network.identity import fingerprint, party_name, pinning_context
+from dpmpc.untrusted import ReadError, printable, read_json
+
+try:
+    import aiohttp
+except ImportError as error:
+    raise InputError("dpmpc.collection needs aiohttp: pip install 'dpmpc[intake]'") from error
+
+PATH = "/v1/status"
+ROUNDED_TO = 100
+SECONDS = 20.0
+_ANSWER_BYTES = 1 << 16
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server says about itself.
+
+    Parameters
+    ----------
+    server : int
+        Its number.
+    collection : str
+        The digest of the task file, in hexadecimal digits.
+    name : str
+        What people call the collection.
+    state : str
+        One of `dpmpc.collection.times.STATES`, by the server's clock.
+    opens, closes, expires : str
+        Times in ISO 8601.
+    stored : int
+        Reports that it stores, at least.
+    exact : bool
+        Whether it stores no more than `stored`.
+    minimum_batch, largest_batch : int
+        Fewest and most reports that may be opened.
+    healthy : bool
+        Whether uploads would be stored.
+    guarantee : str
+        What is promised for the smallest batch.
+    """
+
+    server: int
+    collection: str
+    name: str
+    state: str
+    opens: str
+    closes: str
+    expires: str
+    stored: int
+    exact: bool
+    minimum_batch: int
+    largest_batch: int
+    healthy: bool
+    guarantee: str
+
+    @property
+    def count(self) -> str:
+        """How many reports there are, in words."""
+        if self.exact:
+            return f"{self.stored:,} report{'' if self.stored == 1 else 's'}"
+        return f"{self.stored:,} reports or more" if self.stored else f"fewer than {ROUNDED_TO} reports"
+
+
+def shown_count(stored: int, *, exact: bool) -> int:
+    """Return the count that is shown: as it is, or rounded down."""
+    return stored if exact else stored - stored % ROUNDED_TO
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What came back from one address.
+
+    Parameters
+    ----------
+    url : str
+        Of the server.
+    fingerprint : str
+        Of the certificate that it showed, SHA-256.
+    pinned : bool
+        Whether that is the certificate that was expected; otherwise anybody may have answered.
+    status : Status
+        What it said.
+    """
+
+    url: str
+    fingerprint: str
+    pinned: bool
+    status: Status
+
+
+async def ask(url: str, *, server: int | None = None, certificate: str | None = None) -> Answer:
+    """Ask one server how it stands.
+
+    Parameters
+    ----------
+    url : str
+        ``https://HOST:PORT``.
+    server : int, optional
+        Its number; required with a certificate.
+    certificate : str, optional
+        The PEM that it has to show. Without one whoever answers is believed, and its fingerprint is returned.
+
+    Raises
+    ------
+    PartyMissing
+        If there is no answer within `SECONDS`.
+    PartyImpersonated
+        If it shows another certificate.
+    ProtocolFailure
+        If the answer is not a status.
+    """
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme != "https" or not parts.hostname:
+        raise InputError(f"url: {url!r} given, https://HOST:PORT expected")
+    who = f"server at {printable(url)}" if server is None else f"server {server} at {printable(url)}"
+    try:
+        pinned = certificate or await _shown_certificate(parts.hostname, parts.port or HTTPS_PORT)
+        context = pinning_context(pinned.encode())
+        context.check_hostname = certificate is not None  # whose number is unknown has no name that could be checked
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=SECONDS), auto_decompress=False) as session,
+            session.get(
+                f"https://{parts.netloc}{PATH}",
+                ssl=context,
+                server_hostname=None if server is None else party_name(server),
+                allow_redirects=False,
+            ) as response,
+        ):
+            content = await _read_bounded(response.content)
+            code = response.status
+    except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
+        raise PartyImpersonated(f"{who}: the certificate that the collection names expected", server) from error
+    except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+        raise PartyMissing(f"{who}: no answer: {_why(error)}", server) from error
+    if code != 200:
+        raise ProtocolFailure(f"{who}: {code} answered, a status expected (dpmpc 0.3 or later)", server)
+    try:
+        status = read_json(content, Status, largest=_ANSWER_BYTES)
+        if status.state not in STATES or min(status.stored, status.server) < 0:
+            raise ReadError("a state or a number that no server is in")
+    except ReadError as error:
+        raise ProtocolFailure(f"{who}: an answer that is not a status: {error}", server) from None
+    return Answer(
+        url=url,
+        fingerprint=fingerprint(pinned.encode()),
+        pinned=certificate is not None,
+        status=status,
+    )
+
+
+async def ask_all(collection: Collection) -> Sequence[Answer | ProtocolFailure]:
+    """Ask every server of a collection, each under its pinned certificate; return answers, or why there is none."""
+
+    async def one(number: int) -> Answer | ProtocolFailure:
+        entry = collection.servers[number]
+        try:
+            answer = await ask(entry.url, server=number, certificate=entry.certificate)
+        except ProtocolFailure as error:
+            return error
+        told = answer.status
+        if (told.server, told.collection) != (number, collection.digest.hex()):
+            return ProtocolFailure(
+                f"server {number} at {printable(entry.url)}: it serves another collection, "
+                f"{printable(told.collection, 64)}, {collection.digest.hex()} expected",
+                number,
+            )
+        return answer
+
+    return await asyncio.gather(*(one(number) for number in range(len(collection.servers))))
+
+
+def lines(answer: Answer) -> list[str]:
+    """Return what a server said, for people."""
+    told = answer.status
+    health = "stores uploads" if told.healthy else "DOES NOT STORE UPLOADS"
+    pinned = "as the task file names it" if answer.pinned else "compare it with the task file: it was not checked"
+    return [
+        f"server {told.server}, {printable(answer.url)}: {told.state}, {told.count}, {health}",
+        f"  certificate {answer.fingerprint}, {pinned}",
+    ]
+
+
+def facts(status: Status) -> list[str]:
+    """Return what a server says about its collection, for people."""
+    return [
+        f"collection {printable(status.collection, 64)}, '{printable(status.name)}'",
+        *(f"{name} {printable(getattr(status, name), 40)}" for name in ("opens", "closes", "expires")),
+        f"batch of {status.minimum_batch:,} to {status.largest_batch:,} reports",
+        f"promised: {printable(status.guarantee.partition(chr(10))[0])}; dpmpc inspect says on what conditions",
+    ]
+
+
+def _why(error: Exception) -> str:
+    """Return why there is no connection, in a few words."""
+    if isinstance(error, aiohttp.ClientConnectorError):
+        error = error.os_error
+    told = getattr(error, "strerror", None) or str(error)
+    return printable(f"{type(error).__name__}: {told}" if told else type(error).__name__, 300)
+
+
+async def _shown_certificate(host: str, port: int) -> str:
+    """Return the certificate that whoever listens there shows, as PEM, without believing it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    async with asyncio.timeout(SECONDS):
+        _, writer = await asyncio.open_connection(host, port, ssl=context)
+        try:
+            return ssl.DER_cert_to_PEM_cert(writer.get_extra_info("ssl_object").getpeercert(binary_form=True))
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):  # the certificate is here, however the connection ends
+                await writer.wait_closed()
+
+
+async def _read_bounded(stream: aiohttp.StreamReader) -> bytes:
+    content = b""
+    while len(content) <= _ANSWER_BYTES and (part := await stream.read(_ANSWER_BYTES)):
+        content += part
+    return content

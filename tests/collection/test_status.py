@@ -1,0 +1,328 @@
+"""How servers stand, told by them and asked by `dpmpc status`; the page for people; times in words."""
+
+import asyncio
+import datetime
+import html
+import json
+import logging
+import re
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.system.collection_servers import Servers
+from dpmpc.bounds import Schema
+from dpmpc.cli import collection as commands
+from dpmpc.cli.main import main, parser
+from dpmpc.collection import front_page, service
+from dpmpc.collection.designing import design_collection
+from dpmpc.collection.release_process import in_words_of_servers
+from dpmpc.collection.service import Service
+from dpmpc.collection.spool import Spool
+from dpmpc.collection.status import ROUNDED_TO, Status, ask, shown_count
+from dpmpc.collection.submission import Submission
+from dpmpc.collection.task_file import ServerEntry
+from dpmpc.collection.times import STATES, in_words, state_at
+from dpmpc.errors import CollectionClosed, InputError, PartyImpersonated, PartyLost, PartyMissing
+from dpmpc.network.identity import fingerprint, write_identity
+
+NOW = datetime.datetime(2027, 2, 1, 12, tzinfo=datetime.UTC)
+HOUR = datetime.timedelta(hours=1)
+DAY = datetime.timedelta(days=1)
+ROWS = [[1.0, 2.0, 3.0]] * 12
+
+
+@pytest.fixture(scope="module")
+def entries(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("identities")
+    return tuple(
+        ServerEntry(
+            f"https://{name}.example:7443", f"{name}.example:7444", write_identity(folder / name, number, DAY).decode()
+        )
+        for number, name in enumerate("abc")
+    )
+
+
+def made(entries, name="a trial", names=("a", "b", "y"), **times):
+    chosen = {"opens": NOW - DAY, "closes": NOW + DAY, "expires": NOW + 2 * DAY} | times
+    return design_collection(
+        name,
+        Schema.from_pair(list(names), (0.0, 10.0)),
+        entries,
+        1.0,
+        1e-7,
+        minimum_batch=2000,
+        largest_batch=10_000,
+        **chosen,
+    )
+
+
+def answered(collection, tmp_path, *paths, now=NOW, **options):
+    """Return what a service in this process answers to GET requests."""
+
+    async def run():
+        ring = collection.plan.encoding.ring
+        with Spool(tmp_path / "spool", collection.digest, 0, collection.record_shape, ring) as spool:
+            one = Service(collection, 0, spool, now=lambda: now, **options)
+            try:
+                async with TestClient(TestServer(one.application())) as client:
+                    found = []
+                    for path in paths:
+                        async with client.get(path) as response:
+                            found.append((response.status, await response.text(), response.headers))
+                    return found
+            finally:
+                await one.close()
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("now", "state"), [(NOW - 2 * DAY, 0), (NOW - DAY, 1), (NOW, 1), (NOW + DAY, 2), (NOW + 2 * DAY, 3)]
+)
+def test_the_state_at_a_time(now, state):
+    assert state_at(now, NOW - DAY, NOW + DAY, NOW + 2 * DAY) == STATES[state]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0, "a moment"), (1, "1 second"), (59.9, "59 seconds"), (60, "1 minute"), (7200, "2 hours"), (-90000, "1 day")],
+)
+def test_durations_in_words(seconds, words):
+    assert in_words(datetime.timedelta(seconds=seconds)) == words
+
+
+@given(st.integers(0, 10**7))
+def test_a_count_is_exact_or_rounded_down(stored):
+    assert shown_count(stored, exact=True) == stored
+    shown = shown_count(stored, exact=False)
+    assert shown <= stored < shown + ROUNDED_TO
+    assert shown % ROUNDED_TO == 0
+
+
+def test_who_comes_too_late_or_too_early_is_told_so(entries):
+    collection = made(entries)
+    collection.require_open(NOW)
+    with pytest.raises(CollectionClosed, match=r"too late: it closed at .*, 3 hours ago; .* no more reports are taken"):
+        collection.require_open(NOW + DAY + 3 * HOUR)
+    with pytest.raises(CollectionClosed, match=r"too early: it opens at .*, in 2 days; .* send it again then"):
+        collection.require_open(NOW - 3 * DAY)
+
+
+def test_a_server_says_how_it_stands(entries, tmp_path, monkeypatch):
+    collection = made(entries)
+    ((status, content, _),) = answered(collection, tmp_path, "/v1/status")
+    told = json.loads(content)
+    assert status == 200
+    assert told == told | {
+        "server": 0,
+        "collection": collection.digest.hex(),
+        "state": "open",
+        "stored": 0,
+        "exact": True,
+        "minimum_batch": 2000,
+        "healthy": True,
+        "guarantee": str(collection.plan.guarantee),
+    }
+    monkeypatch.setattr(service, "_is_loopback", lambda address: False)
+    strangers = answered(collection, tmp_path, "/v1/status", "/")
+    assert not json.loads(strangers[0][1])["exact"]
+    assert "fewer than 100 reports" in strangers[1][1]
+    everybody = answered(collection, tmp_path, "/v1/status", metrics_for_all=True)
+    assert json.loads(everybody[0][1])["exact"]
+
+
+def test_the_page_says_what_is_collected_and_loads_nothing(entries, tmp_path):
+    collection = made(entries)
+    ((status, page, headers),) = answered(collection, tmp_path, "/")
+    assert status == 200
+    text = html.unescape(page)
+    for words in (
+        collection.name,
+        collection.digest.hex(),
+        "31 January 2027, 12:00 UTC",
+        "dpmpc submit survey.toml",
+        "0 reports",
+        "2,000 to 10,000",
+        "(1, 1e-07)-differential privacy",
+        *(fingerprint(entry.certificate.encode()) for entry in entries),
+        *(entry.url for entry in entries),
+    ):
+        assert words in text, words
+    policy = headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert not re.search(r"<script|<img|<link|\son\w+=|src=|href=", page)
+
+
+@pytest.mark.parametrize(
+    ("now", "words"),
+    [(NOW - 2 * DAY, "Come back then"), (NOW + DAY, "is closed: no more reports"), (NOW + 9 * DAY, "is expired")],
+)
+def test_the_page_of_a_collection_that_is_not_open_says_so(entries, tmp_path, now, words):
+    ((_, page, _),) = answered(made(entries), tmp_path, "/", now=now)
+    assert words in page
+    assert "dpmpc submit" not in page
+
+
+def test_every_text_of_the_task_file_is_escaped(entries, tmp_path):
+    evil = "<script>alert(1)</script>\u202e&"
+    collection = made(entries, name=evil, names=("<b>a", "b", "y"))
+    ((_, page, _),) = answered(collection, tmp_path, "/")
+    assert "<script" not in page
+    assert "<b>" not in page
+    assert "\u202e" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_the_style_is_the_one_that_the_policy_allows(entries):
+    status = Status(
+        server=0, collection="00", name="x", state="open", opens="", closes="", expires="", stored=0, exact=True,
+        minimum_batch=1, largest_batch=2, healthy=False, guarantee="none",
+    )  # fmt: skip
+    page = front_page.page(made(entries), status)
+    import base64
+    import hashlib
+
+    style = re.search(r"<style>(.*?)</style>", page, re.DOTALL)[1]
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert f"'sha256-{digest}'" in front_page.headers()["Content-Security-Policy"]
+    assert "cannot store reports now" in page
+
+
+def test_the_command_asks_all_servers_and_one(tmp_path, capsys):
+    with Servers.make(tmp_path, servers=2) as servers:
+        servers.start()
+        task, urls = tmp_path / "collection.toml", [entry.url for entry in servers.collection.servers]
+        progress = []
+        Submission(
+            collection=servers.collection,
+            state=tmp_path / "state",
+            seconds=60,
+            on_progress=lambda got, needed: progress.append((got, needed)),
+        ).run(ROWS)
+        assert progress[-1] == (24, 24)
+        assert [got for got, _ in progress] == sorted(got for got, _ in progress)
+
+        assert main(["status", str(task)]) == 0
+        shown = capsys.readouterr().out
+        assert shown.count("open, 12 reports, stores uploads") == 2
+        assert shown.count("as the task file names it") == 2
+        assert main(["status", urls[1]]) == 0
+        assert "compare it with the task file: it was not checked" in capsys.readouterr().out
+        assert main(["status", urls[1], "--collection", str(task), "--json"]) == 0
+        (told,) = json.loads(capsys.readouterr().out)["answers"]
+        assert (told["pinned"], told["status"]["stored"]) == (True, 12)
+        with pytest.raises(PartyImpersonated, match="server 0 at"):
+            asyncio.run(ask(urls[1], server=0, certificate=servers.collection.servers[0].certificate))
+        servers.stop(1)
+        assert main(["status", str(task)]) == 3
+        told = capsys.readouterr()
+        assert "server 0" in told.out
+        assert re.search("PartyMissing: server 1 at .*: no answer: ", told.err)
+        assert "SSLContext" not in told.err
+        servers.stop(0)
+        log = servers.log(0)
+    for words in ("0 reports stored", "listening on 127.0.0.1", "the collection is open", "stopping", "refused: none"):
+        assert words in log, log
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nowhere.toml"], "url: 'nowhere.toml' given, https://HOST:PORT or a task file expected"),
+        (["http://a.example"], "https://HOST:PORT or a task file expected"),
+        (["https://a.example", "--server", "1"], "server: 1 given, expected with --collection alone"),
+    ],
+)
+def test_bad_arguments_are_named(arguments, words, capsys):
+    assert main(["status", *arguments]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_an_answer_that_is_no_status_names_the_server(tmp_path):
+    from dpmpc.collection import status
+
+    with pytest.raises(PartyMissing, match="no answer"):
+        asyncio.run(ask("https://127.0.0.1:1"))
+    with pytest.raises(InputError, match="https://HOST:PORT expected"):
+        asyncio.run(status.ask("https://"))
+
+
+def test_refused_uploads_are_logged_by_cause_and_summed_at_the_end(entries, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    collection = made(entries)
+    path = f"/v1/collections/{collection.digest.hex()}/reports"
+
+    async def run():
+        ring = collection.plan.encoding.ring
+        with Spool(tmp_path / "spool", collection.digest, 0, collection.record_shape, ring) as spool:
+            one = Service(collection, 0, spool, now=lambda: NOW)
+            try:
+                async with TestClient(TestServer(one.application())) as client:
+                    for where, body in ((path, b"secret"), (path, b"secret"), (path.replace("/coll", "/v", 0), b"")):
+                        await (await client.post(where, data=body)).read()
+            finally:
+                await one.close()
+
+    asyncio.run(run())
+    assert caplog.text.count("upload refused: 400 ReportRejected") == 1
+    assert "uploads refused: ReportRejected 3" in caplog.text
+    assert "secret" not in caplog.text
+    assert {record.cause for record in caplog.records if hasattr(record, "cause")} == {"ReportRejected"}
+
+
+def test_opening_and_closing_are_logged(entries, tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(service, "CLOCK_SECONDS", 0.01)
+    caplog.set_level(logging.INFO)
+    collection, clock = made(entries), [NOW - 2 * DAY]
+
+    async def run():
+        ring = collection.plan.encoding.ring
+        with Spool(tmp_path / "spool", collection.digest, 0, collection.record_shape, ring) as spool:
+            one = Service(collection, 0, spool, now=lambda: clock[0])
+            telling = asyncio.create_task(one.tell_times())
+            for now in (NOW, NOW + DAY):
+                await asyncio.sleep(0.1)
+                clock[0] = now
+            await asyncio.sleep(0.1)
+            telling.cancel()
+            await one.close()
+
+    asyncio.run(run())
+    told = [record.getMessage() for record in caplog.records]
+    assert told[:3] == [
+        "the collection is not open yet",
+        "the collection is open now; 0 reports stored",
+        "the collection is closed now; 0 reports stored",
+    ]
+
+
+def test_errors_of_a_release_speak_of_servers():
+    with (
+        pytest.raises(PartyLost, match=r"^lost server 2: its party-2 and party.crt; servers differ$") as caught,
+        in_words_of_servers(),
+    ):
+        raise PartyLost("lost party 2: its party-2 and party.crt; parties differ", 2)
+    assert caught.value.party == 2
+
+
+def test_the_log_of_a_server_is_json_if_asked_and_nothing_else(tmp_path):
+    with Servers.make(tmp_path, "--log-format", "json", servers=2) as servers:
+        servers.start(0)
+        servers.stop(0)
+        lines = servers.log(0).splitlines()
+    assert len(lines) >= 4
+    assert all(json.loads(line)["logger"] == "dpmpc.collection" for line in lines)
+
+
+def test_no_message_of_a_collection_speaks_of_parties():
+    """What `dpmpc serve`, `submit` and `status` say of their options and arguments."""
+    for command in ("serve", "submit", "status", "release", "inspect", "collection", "roster"):
+        words = parser().commands.choices[command].format_help().replace("party.crt", "")
+        assert "party" not in words, command
+        assert "parties" not in words, command
+    assert commands.__doc__ is not None
+    assert "party" not in commands.__doc__
