@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 
 from docutils import nodes
 from docutils.parsers.rst import Directive
@@ -11,6 +12,7 @@ from dpmpc.cli.main import parser
 from dpmpc.cli.parsing import EXAMPLES
 
 SUPPRESSED = argparse.SUPPRESS
+OPTION = re.compile(r"(--[a-z][a-z-]*)")
 
 
 class Commands(Directive):
@@ -21,7 +23,7 @@ class Commands(Directive):
         top = parser()
         found = []
         for title, commands in top.grouped().items():
-            group = section(title, f"group-{title}")
+            group = section(f"{title[:1].upper()}{title[1:]}", f"group-{title}")
             for label, text in commands:
                 name = label.partition(" ")[0]
                 group += command(name, text, top.commands.choices[name])
@@ -37,9 +39,9 @@ def section(title: str, identifier: str) -> nodes.section:
 def command(name: str, text: str, described: argparse.ArgumentParser) -> nodes.section:
     """Return what one command does and takes."""
     part = section(f"dpmpc {name}", f"command-{name}")
-    part += nodes.paragraph(text=f"{text[:1].upper()}{text[1:]}.")
+    part += paragraph(f"{text[:1].upper()}{text[1:]}.")
     if described.description:
-        part += nodes.paragraph(text=described.description)
+        part += paragraph(described.description)
     usage = " ".join(described.format_usage().removeprefix("usage: ").split())
     part += nodes.literal_block(usage, usage, language="sh")
     for group in described._action_groups:
@@ -66,8 +68,16 @@ def option(described: argparse.ArgumentParser, action: argparse.Action) -> nodes
     term = nodes.term("", "", nodes.literal(text=written + choices))
     if action.required and action.option_strings:
         term += nodes.Text(" required")
-    meaning = nodes.paragraph(text=formatter._expand_help(action) if action.help else "")
+    meaning = paragraph(formatter._expand_help(action) if action.help else "")
     return nodes.definition_list_item("", term, nodes.definition("", meaning))
+
+
+def paragraph(text: str) -> nodes.paragraph:
+    """Return a paragraph in which options such as --rows are code: two dashes would else become one long one."""
+    parts = [
+        nodes.literal(text=part) if number % 2 else nodes.Text(part) for number, part in enumerate(OPTION.split(text))
+    ]
+    return nodes.paragraph("", "", *parts)
 
 
 def setup(app):

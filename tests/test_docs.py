@@ -10,6 +10,7 @@ import pytest
 from nbclient import NotebookClient
 
 import dpmpc
+from dpmpc.cli.main import parser
 from support.pages import KINDS, PAGES, ROOT, Block, blocks, load, pages_with_code, run_page
 
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
@@ -56,6 +57,15 @@ def test_every_public_name_has_an_example_that_runs(public):
     examples = doctest.DocTestParser().get_doctest(described.__doc__, {}, public, None, None)
     assert examples.examples
     assert doctest.DocTestRunner().run(examples).failed == 0
+
+
+def test_the_command_reference_has_every_command_and_option():
+    reference = load(ROOT / "docs" / "command_reference.py")
+    for name, described in parser().commands.choices.items():
+        shown = reference.command(name, "what it does", described).astext()
+        assert f"dpmpc {name}" in shown
+        for action in described._actions:
+            assert action.dest == "help" or all(option in shown for option in action.option_strings)
 
 
 def test_a_wrong_block_is_noticed(tmp_path):

@@ -48,9 +48,11 @@ def read_data(options: argparse.Namespace, analysis: FitModel) -> tuple[Table, S
     if given is not None and isinstance(book, Codebook):
         public = Schema.of_codebook(book, given.outside)
         chosen = analysis.columns(public.names)
-        if public.weighted and analysis.name != "ridge":
+        if public.weighted and (analysis.name != "ridge" or options.rounds not in (None, 1)):
+            asked = f"{analysis.name}, rounds: {options.rounds}"
             raise InputError(
-                f"model: {analysis.name} given, 'ridge' expected where rows have weights or contribute zeros"
+                f"model: {asked} given, 'ridge' in one round expected where rows have weights or contribute zeros; "
+                'if_missing = "indicator" keeps rows that lack values'
             )
         table = book.encode(read_cells(options.data, book.sources, dialect=dialect))
         return (table, public) if chosen is None else (table.select(chosen), public.select(chosen))

@@ -139,7 +139,7 @@ def _fit_in_rounds(
             Analysed(analysis.name, analysis.arguments()["model"], result),
             files=list(releases),
             timing=report.rounds_timing(done, wall_s=wall_s),
-            command=command_line(options.arguments, [options.data, options.bounds, options.out]),
+            command=command_line(options.arguments, [*options.data, options.bounds, options.out]),
         )
 
     hand_out(options, out, fields, report.rounds_parts(done, shown, wall_s=wall_s), releases, page)

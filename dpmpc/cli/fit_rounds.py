@@ -74,7 +74,8 @@ class RoundsFitModel(FitModel):
         names = [*(name for name in table.names if name != self.target), self.target]
         ordered = public.select(names)
         column = self.column(ordered.columns[-1], given=given)
-        return table.select(names), msgspec.structs.replace(ordered, columns=(*ordered.columns[:-1], column))
+        columns = (*ordered.columns[:-1], column)
+        return table.select(names), msgspec.structs.replace(ordered, columns=columns, codebook=msgspec.UNSET)
 
     def column(self, target: Column, *, given: bool) -> Column:
         """Return the target with its bounds."""
@@ -233,7 +234,7 @@ def run_in_rounds(
     """Have all sums released by servers that are processes, and fit them; the table and its bounds are arranged."""
     spec = ReleaseSpec.of(public, len(table), options.epsilon, options.delta, **choices)
     began = time.perf_counter()
-    with warnings.catch_warnings(record=True) as caught, progress(quiet=options.json) as on_progress:
+    with warnings.catch_warnings(record=True) as caught, progress() as on_progress:
         warnings.simplefilter("always")
         network = Rounds(
             table.values,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -59,6 +58,8 @@ def _status(options: argparse.Namespace) -> None:
 
 def _ask(options: argparse.Namespace) -> list[Any]:
     """Return what servers answered, or why one did not."""
+    import asyncio
+
     from dpmpc.collection.status import ask, ask_all
     from dpmpc.collection.task_file import Collection
 

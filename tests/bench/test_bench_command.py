@@ -27,6 +27,7 @@ PARTS = {
         "system.performance_goals",
         "system.performance_page",
         "system.performance_plots",
+        "system.ports",
     ),
     *("system.performance_plots", "system.released", "system.scale_server", "system.wire"),
 }

@@ -134,14 +134,22 @@ def test_from_a_messy_file_to_predictions(folder, capsys):
     [
         (("--zero-missing", "--fill-missing"), "zero_missing, fill_missing: both given"),
         (("--drop-missing", "--public-count", "9"), "--zero-missing or if_missing in the file expected"),
-        (("--zero-missing", "--model", "low-rank"), "model: low-rank given, 'ridge' expected"),
+        (
+            ("--zero-missing", "--model", "low-rank"),
+            "low-rank, rounds: None given, 'ridge' in one round",
+        ),
+        (("--zero-missing", "--rounds", "2"), "rounds: 2 given, 'ridge' in one round expected"),
+        (
+            ("--zero-missing", "--model", "logistic"),
+            "logistic, rounds: None given, 'ridge' in one round",
+        ),
         ((), "the value is missing; say what stands for it"),
         (("--target", "ward", "--fill-missing"), "target: no column 'ward'; there are age, ward=medicine"),
     ],
 )
 def test_what_is_refused(folder, capsys, words, said):
     data = write(folder / "hospital.csv", 60, hidden=3)
-    target = () if "--model" in words or "--target" in words else ("--target", "died")
+    target = () if "low-rank" in words or "--target" in words else ("--target", "died")
     told = run(
         capsys, "fit", data, "--decimal", ",", "--bounds", folder / "bounds.toml", *target, *BUDGET, *words, status=2
     )

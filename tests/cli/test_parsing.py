@@ -56,7 +56,7 @@ def test_the_help_of_a_command_ends_with_its_example(capsys):
             "dpmpc fit: '--epsilno' is not an option; did you mean --epsilon? dpmpc fit --help tells more",
         ),
         ("bounds x.csv --zebra", "dpmpc bounds: '--zebra' is not an option; dpmpc bounds --help tells more"),
-        ("bounds x.csv y.csv", "dpmpc bounds: unexpected: 'y.csv'; dpmpc bounds --help tells more"),
+        ("inspect a.toml b.toml", "dpmpc inspect: unexpected: 'b.toml'; dpmpc inspect --help tells more"),
         (
             "completion bsh",
             "dpmpc completion: argument shell: 'bsh' given, one of bash, zsh expected; did you mean bash or zsh? "
@@ -73,7 +73,7 @@ def test_what_is_misspelt_is_told_with_what_was_probably_meant(arguments, told, 
 def test_beginnings_of_options_and_what_follows_two_dashes_stay_what_they_were():
     options = parser().parse_args(["plan", "--cli", "5000", "--columns", "3", "--eps", "1", "--delta", "1e-7"])
     assert (options.clients, options.epsilon) == (5000, 1.0)
-    assert parser().parse_args(["bounds", "--", "--odd-name.csv"]).data == "--odd-name.csv"
+    assert parser().parse_args(["inspect", "--", "--odd-name.toml"]).collection == "--odd-name.toml"
 
 
 @pytest.mark.parametrize(
