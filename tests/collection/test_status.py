@@ -217,6 +217,9 @@ def test_the_command_asks_all_servers_and_one(tmp_path, capsys):
         assert (told["pinned"], told["status"]["stored"]) == (True, 12)
         with pytest.raises(PartyImpersonated, match="server 0 at"):
             asyncio.run(ask(urls[1], server=0, certificate=servers.collection.servers[0].certificate))
+        impostor = write_identity(tmp_path / "impostor", 1, DAY).decode()  # of the same number, with another key
+        with pytest.raises(PartyImpersonated, match="server 1 at"):
+            asyncio.run(ask(urls[1], server=1, certificate=impostor))
         servers.stop(1)
         assert main(["status", str(task)]) == 3
         told = capsys.readouterr()
