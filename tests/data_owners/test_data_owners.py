@@ -127,6 +127,7 @@ def test_another_number_of_rows_is_refused():
         ({"rows": (5, 6, 0)}, "rows: 0 given"),
         ({"model": "probit"}, "model: 'probit' given"),
         ({"rounds": 9}, "rounds: 9 given"),
+        ({"schema": Schema(SCHEMA.columns, "refuse")}, "outside = 'refuse' given, 'clip' expected"),
         ({"model": "poisson", "schema": Schema((*SCHEMA.columns[:2], Column("n", 1, 9)))}, r"\(1, 9\) given"),
         ({"schema": Schema((*SCHEMA.columns[:2], Column("n", 0, 2)))}, r"\(0, 2\) given"),
     ],
