@@ -42,7 +42,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import RenderableType
 
 from dpmpc.analyst import open_sums
@@ -50,6 +49,7 @@ from dpmpc.data_owners import AgreedReleases, OwnersPlan, OwnRound, RoundsRecord
 from dpmpc.data_owners.networked import (
     Source,
     ledger_of,
+    own_rows,
     plan_of,
     public_arguments,
     read_source,
@@ -66,7 +66,6 @@ from dpmpc.randomness import stream_for
 from dpmpc.release import Release
 from dpmpc.rounds.saved import require_alike
 from dpmpc.storage import canonical
-from dpmpc.tables import read_table
 from dpmpc.task import Task
 from dpmpc.untrusted import read_json
 
@@ -84,7 +83,7 @@ async def main(party: Party) -> dict[str, Any]:
     """Run one owner; it ends with the sums in its folder, and returns how many there are."""
     plan, source = _agreed_plan(party.runtime.settings), read_source(party.folder)
     with party.meter.phase("read"):
-        rows = await asyncio.to_thread(_own_rows, source, plan, party.pid)
+        rows = await asyncio.to_thread(own_rows, source, plan, party.pid)
     own = OwnRound(plan, party.pid, rows, stream_for(plan.simulation_seed).substream(party.pid))
     limit = (plan.epsilon, plan.delta)
     with RoundsRecord(party.folder, party.runtime.settings.task, ledger_of(party.folder, source), limit) as record:
@@ -170,14 +169,6 @@ def _agreed_plan(settings: PartySettings) -> OwnersPlan:
     if len(plan.owners) != settings.servers:
         raise InputError(f"plan: of {len(plan.owners)} owners given, {settings.servers} expected")
     return plan
-
-
-def _own_rows(source: Source, plan: OwnersPlan, number: int) -> NDArray[np.float64]:
-    """Return the rows of an owner: the columns and the number that the plan expects."""
-    table = read_table(source.data, plan.schema.names)
-    if len(table) != plan.rows[number]:
-        raise InputError(f"rows: {plan.rows[number]} given by the plan, {len(table)} expected: as many as the file has")
-    return table.values
 
 
 def demonstrate(arguments: Sequence[str]) -> None:

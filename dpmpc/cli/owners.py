@@ -120,7 +120,7 @@ def _prepare(options: argparse.Namespace) -> None:
 
 
 def _owner(options: argparse.Namespace) -> None:
-    from dpmpc.data_owners.networked import PROGRAM, Source, load_releases, plan_of, write_source
+    from dpmpc.data_owners.networked import PROGRAM, Source, load_releases, own_rows, plan_of, write_source
     from dpmpc.data_owners.record import has_answered
     from dpmpc.network.settings import read_settings
     from dpmpc.tables import column_names, position_of
@@ -135,7 +135,11 @@ def _owner(options: argparse.Namespace) -> None:
     for name in plan.schema.names:  # before the others are waited for
         position_of(name, there, "data")
     ledger = None if options.ledger is None else str(Path(options.ledger).resolve())
-    write_source(folder, Source(str(Path(options.data).resolve()), ledger))
+    source = Source(str(Path(options.data).resolve()), ledger)
+    own_rows(source, plan, options.owner)  # what is wrong with the file is said before anybody could notice
+    write_source(folder, source)
+    print(f"{options.data}: answers for a {plan.model} regression of {plan.schema.names[-1]!r}", file=sys.stderr)
+    print(plan.require_possible(), file=sys.stderr)
     outcome, error = run_party(folder, options.owner)
     if error is not None:
         if has_answered(folder):

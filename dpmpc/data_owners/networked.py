@@ -11,14 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from dpmpc.data_owners.plan import OwnersPlan
 from dpmpc.data_owners.record import LEDGER_FILE
+from dpmpc.errors import InputError
 from dpmpc.network.identity import write_private
 from dpmpc.network.launch import launch
 from dpmpc.network.meter import RunStatistics
 from dpmpc.network.settings import read_record
 from dpmpc.release import Release
+from dpmpc.tables import read_table
 
 PROGRAM = "dpmpc.protocols.data_owners"
 SOURCE_FILE = "source.json"
@@ -58,6 +62,21 @@ def write_source(folder: Path, source: Source) -> None:
 def read_source(folder: Path) -> Source:
     """Return where an owner's rows are."""
     return read_record(folder / SOURCE_FILE, Source, "the data file of an owner")
+
+
+def own_rows(source: Source, plan: OwnersPlan, number: int) -> NDArray[np.float64]:
+    """Return the rows of an owner: the columns and the number that the plan expects.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is another table. The command reads it before it connects to anybody: an owner
+        that broke off would tell the others that a cell of its file is missing.
+    """
+    table = read_table(source.data, plan.schema.names)
+    if len(table) != plan.rows[number]:
+        raise InputError(f"rows: {plan.rows[number]} given by the plan, {len(table)} expected: as many as the file has")
+    return table.values
 
 
 def ledger_of(folder: Path, source: Source) -> Path:

@@ -144,6 +144,21 @@ def test_a_folder_whose_plan_has_a_seed_is_refused(files, capsys):
     assert not (folder / "rounds.json").exists()
 
 
+def test_what_is_wrong_with_a_file_is_said_before_anybody_is_asked(files, capsys):
+    """An owner that broke off later would tell the others that a cell of its file is missing."""
+    command = ["owners", "--prepare", files / "new", *PREPARE[2:-2], "1300", "1700", *options(files)]
+    assert run(capsys, *command)[0] == 0
+    folder, lacking = files / "new" / "owner-1", files / "lacking.csv"
+    lines = (files / "owner1.csv").read_text().splitlines()
+    lines[7] = "," + lines[7].partition(",")[2]
+    lacking.write_text("\n".join(lines) + "\n")
+    status, _, told = run(capsys, "owners", "--owner", "1", "--data", lacking, "--folder", folder)
+    assert (status, "missing" in told) == (2, True)
+    status, _, told = run(capsys, "owners", "--owner", "1", "--data", files / "owner0.csv", "--folder", folder)
+    assert (status, "rows: 1700 given by the plan" in told) == (2, True)
+    assert not (folder / "source.json").exists()
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
