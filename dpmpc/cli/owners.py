@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpmpc.cli.options import rounds_option, seconds
 from dpmpc.cli.prepared import address_of, expect_party, new_path, prepare_folders, run_party
-from dpmpc.errors import InputError
+from dpmpc.errors import InputError, SimulationOnly
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -129,6 +129,8 @@ def _owner(options: argparse.Namespace) -> None:
     out = None if options.out is None else new_path("out", options.out)
     expect_party(folder, options.owner, PROGRAM)
     plan = plan_of(read_settings(folder).arguments)
+    if plan.simulation_seed is not None:  # whoever prepared knows it, and with it the noise of every owner
+        raise SimulationOnly(f"folder: {options.folder!r} given, whose plan has a seed, none expected with --owner")
     there = column_names(options.data)
     for name in plan.schema.names:  # before the others are waited for
         position_of(name, there, "data")
@@ -148,7 +150,7 @@ def _schema(options: argparse.Namespace) -> Any:
     from dpmpc.bounds import Schema
     from dpmpc.tables import position_of
 
-    schema = Schema.from_toml(options.bounds)
+    schema = Schema.of_numbers(options.bounds)
     position_of(options.target, schema.names, "target")
     return schema.select([*(name for name in schema.names if name != options.target), options.target])
 

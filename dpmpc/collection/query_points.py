@@ -23,6 +23,7 @@ there, and is written to the other one before anything else. Not promised: anyth
 
 from __future__ import annotations
 
+import contextlib
 from typing import Annotated
 
 import msgspec
@@ -84,9 +85,14 @@ class PointKeeper:
         self._ledger.close_collection(self._collection)
 
     def heal(self) -> None:
-        """Close the store that does not know it, where the other one says that the collection was closed."""
+        """Write to one store what the other one alone knows: closing, and the point that was used.
+
+        A server does so whenever it starts. If they contradict each other that is remembered, and `standing` refuses.
+        """
         if self._ledger.closed(self._collection) or self._spool.closed:
             self.close()
+            with contextlib.suppress(GuaranteeError):
+                self.standing()
 
     def standing(self) -> PointStanding:
         """Return how far this server is, after it has written a mark that one of its stores lacks.

@@ -19,11 +19,12 @@ from pathlib import Path
 from dpmpc.collection import conversation
 from dpmpc.collection.certificate import require_quorum
 from dpmpc.collection.ledger import ReleaseLedger
+from dpmpc.collection.query_points import PointKeeper
 from dpmpc.collection.releasing import Released, ReleasingServer
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.spool import Spool
 from dpmpc.collection.task_file import Collection
-from dpmpc.errors import CollectionClosed, DpmpcError, InputError
+from dpmpc.errors import CollectionClosed, DpmpcError, InputError, SpoolError
 from dpmpc.network.identity import pin
 from dpmpc.network.party import Party
 from dpmpc.network.runtime import PartyRuntime
@@ -175,6 +176,9 @@ def _tell_beginning(server: ReleasingServer, settings: PartySettings) -> None:
 @contextlib.contextmanager
 def _opened(collection: Collection, number: int, folder: ServerFolder) -> Iterator[tuple[Spool, ReleaseLedger]]:
     with folder.open_spool(collection, number, writer=False) as spool, ReleaseLedger(folder.ledger) as ledger:
+        if collection.proved:  # before the others are there: one store may have been put back
+            with contextlib.suppress(SpoolError):  # of what is damaged the others are told when they are there
+                PointKeeper(collection.digest, spool, ledger).heal()
         yield spool, ledger
 
 

@@ -79,7 +79,7 @@ def serve(
     context = public_context(folder.identity)
     roster = Roster(folder.roster, collection, server) if collection.authenticated else None
     with folder.open_spool(collection, server, writer=True) as spool:
-        if collection.proved:  # a spool that was put back may not know that it was closed
+        if collection.proved:  # one store that was put back learns from the other
             with ReleaseLedger(folder.ledger) as ledger:
                 PointKeeper(collection.digest, spool, ledger).heal()
 

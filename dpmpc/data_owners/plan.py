@@ -67,6 +67,10 @@ class OwnersPlan(Record, frozen=True, kw_only=True):
         for count in self.rows:
             require_whole("rows", count, 1)
         require_choice("model", self.model, MODELS)
+        if self.schema.outside != "clip":  # the others would notice, and no ledger counts it
+            raise InputError(
+                f"bounds: outside = {self.schema.outside!r} given, 'clip' expected: no owner refuses because of a row"
+            )
 
     def require_possible(self) -> Guarantee:
         """Return what all rounds promise together; refuse what cannot be planned, before anybody is asked.

@@ -39,7 +39,7 @@ from dpmpc.task import Task
 from dpmpc.untrusted import ReadError, printable, read_bytes, read_json
 
 RECORD_FILE, LOCK_FILE, LEDGER_FILE = "rounds.json", "rounds.lock", "ledger.json"
-FORMAT = 1
+FORMAT = 2
 NONCE_BYTES = 32
 LARGEST_RECORD = 1 << 26
 _WORD = np.dtype("<u8")
@@ -72,10 +72,11 @@ class RoundEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `RECORD_FILE` holds; the checksum is SHA-256 of the rest."""
+    """What `RECORD_FILE` holds; the checksum is SHA-256 of the rest, and `folder` tells folders of one plan apart."""
 
     format: int
     plan: _Hex
+    folder: _Hex
     rounds: list[RoundEntry] = []
     checksum: str = ""
 
@@ -118,7 +119,7 @@ class RoundsRecord:
                     f"folder: {folder.name!r} given, which was used for plan {found.plan[:16]}..., {plan[:16]}... "
                     "expected: other rounds on the same rows spend further budget"
                 )
-            self._fields = found or _Fields(FORMAT, plan)
+            self._fields = found or _Fields(FORMAT, plan, Stream.from_os().bytes(NONCE_BYTES).hex())
             self._ledger = BudgetLedger.load(ledger) if ledger.exists() else BudgetLedger(*limit)
             if found is None:
                 self._write()
@@ -174,7 +175,8 @@ class RoundsRecord:
         self.require(number, task)
         if number != len(self._fields.rounds):
             raise InputError(f"round: {number} given, which has its shares, {len(self._fields.rounds)} expected")
-        what = f"data owners, plan {self._fields.plan[:16]}, round {number}, task {task.digest.hex()[:16]}"
+        where = f"plan {self._fields.plan[:16]}, folder {self._fields.folder[:16]}"
+        what = f"data owners, {where}, round {number}, task {task.digest.hex()[:16]}"
         if all(entry.what != what for entry in self._ledger.entries):  # else it was entered before a crash
             self._ledger.spend(task.guarantee, what)
             self._ledger.save(self._ledger_file)

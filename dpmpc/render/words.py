@@ -133,8 +133,9 @@ def free(task: Task, *, compared: bool) -> list[str]:
         said.append("Predict another column, change the penalty or the rank: one release serves them all.")
     if compared:
         said.append(
-            "Not for publication: result.json, under not_private, and report.txt after --compare hold comparisons with "
-            "what the data itself gives. Those are for whoever owns the data, have no privacy, and are left out here."
+            "Not for publication: result.json, under not_private and approximation_factor, and report.txt after "
+            "--compare hold comparisons with what the data itself gives. Those are for whoever owns the data, have no "
+            "privacy, and are left out here."
         )
     return said
 

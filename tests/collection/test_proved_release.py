@@ -11,7 +11,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from dpmpc.client import Client
-from dpmpc.collection import serving, verification
+from dpmpc.collection import release_process, serving, verification
 from dpmpc.collection.certificate import (
     DIFFERENT_LISTS,
     FALSE_PROOF,
@@ -34,6 +34,7 @@ from dpmpc.errors import (
     InconsistentShares,
     InputError,
     MalformedFrame,
+    PartyMissing,
     ReportConflict,
     ReportRejected,
     TooFewClients,
@@ -577,6 +578,31 @@ def test_an_intake_whose_spool_was_put_back_takes_nothing(deployment, monkeypatc
         join(deployment, honest(deployment.collection, os.urandom(16)))
     with ServerFolder(folder).open_spool(deployment.collection, 1, writer=False) as spool:
         assert spool.closed
+
+
+@pytest.mark.parametrize("start", ["serve", "release"])
+def test_copies_put_back_one_after_the_other_keep_the_point_if_the_server_was_started(deployment, monkeypatch, start):
+    """Any start is enough: of the intake, or of a release that nobody else comes to."""
+    folder = deployment.folder(0)
+    ReleaseLedger(folder / "ledger").close()
+    shutil.copytree(folder, folder / "old", copy_function=copied_or_linked)
+    converse(deployment, {1: fall_silent(Kind.PROOF)})
+    used = points(deployment)
+    assert None not in used
+    for store in ("spool", "ledger"):
+        shutil.rmtree(folder / store)
+        shutil.copytree(folder / "old" / store, folder / store, copy_function=copied_or_linked)
+        if start == "serve":
+
+            async def nobody(*arguments):
+                """Take no connection."""
+
+            monkeypatch.setattr(serving, "_listen", nobody)
+            serving.serve(deployment.collection, 0, ServerFolder(folder), "127.0.0.1", 0)
+        else:
+            with pytest.raises(PartyMissing):
+                release_process.run_release(deployment.collection, 0, folder, deployment.out(0), connect_deadline=0.5)
+    assert points(deployment) == used
 
 
 @pytest.mark.long(

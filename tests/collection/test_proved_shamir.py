@@ -6,6 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from dpmpc.client import Client
 from dpmpc.collection import verification
 from dpmpc.collection.certificate import DIFFERENT_LISTS, FALSE_PROOF, Manifest, check_refused, require_quorum, verify
 from dpmpc.collection.releasing import ReleasingServer
@@ -274,6 +275,26 @@ def test_a_server_that_missed_the_point_stays_out(deployed, silent):
         assert isinstance(result, GuaranteeError)
         assert "which server 3 has not sealed" in str(result)
     released(deployment, converse(deployment, servers=[0, 1, 2]))
+
+
+class Shifts(ReleasingServer):
+    """A server that adds to its share of the sums a polynomial that is 0 at servers 0 and 1, and 10^9 at 0."""
+
+    def transformed_share(self, manifest, task, meter):
+        place = self.number + 1
+        shift = np.uint64(10**9 * (place - 1) * (place - 2) // 2)
+        return task.encoding.ring.add(super().transformed_share(manifest, task, meter), np.full((1, 5), shift))
+
+
+def test_two_liars_at_five_two_shift_the_sums_and_an_honest_server_is_named(deployed, silent):
+    """What Corollary 1 leaves out: all proofs hold, and one wrong share is corrected, that of an honest server."""
+    deployment = deployed(5)
+    results = converse(deployment, kinds={3: Shifts, 4: Shifts})
+    assert not [result for result in results.values() if isinstance(result, Exception)], results
+    verified = verify(deployment.out(0), deployment.collection)
+    expected = Client(deployment.collection.plan).encode(rows_of_clients()).sum(axis=0)
+    assert set((verified.release.sums[0] - expected).tolist()) == {10**9}
+    assert any("wrong shares of servers [2] were corrected" in check for check in verified.checks)
 
 
 PROCESS_STEPS = [

@@ -127,6 +127,7 @@ def test_another_number_of_rows_is_refused():
         ({"rows": (5, 6, 0)}, "rows: 0 given"),
         ({"model": "probit"}, "model: 'probit' given"),
         ({"rounds": 9}, "rounds: 9 given"),
+        ({"schema": Schema(SCHEMA.columns, "refuse")}, "outside = 'refuse' given, 'clip' expected"),
         ({"model": "poisson", "schema": Schema((*SCHEMA.columns[:2], Column("n", 1, 9)))}, r"\(1, 9\) given"),
         ({"schema": Schema((*SCHEMA.columns[:2], Column("n", 0, 2)))}, r"\(0, 2\) given"),
     ],
@@ -403,6 +404,18 @@ class TestRecord:
         with self.open(tmp_path) as record:
             record.keep_shares(0, self.task(), np.zeros((3, 9), np.uint64))
         assert len(BudgetLedger.load(tmp_path / LEDGER_FILE).entries) == 1
+
+    def test_one_ledger_counts_the_same_round_of_each_folder(self, tmp_path):
+        """A plan that is prepared again asks for the same first sum, and is answered with fresh noise."""
+        task, ledger, limit = self.task(), tmp_path / "rows.json", (3.0, 1e-6)
+        spent = []
+        for name in ("first", "second"):
+            (tmp_path / name).mkdir()
+            with RoundsRecord(tmp_path / name, "a" * 64, ledger, limit) as record:
+                record.keep_shares(0, task, np.zeros((3, 9), np.uint64))
+            spent.append(BudgetLedger.load(ledger).epsilon)
+        assert len(BudgetLedger.load(ledger).entries) == 2
+        assert spent[1] > 1.2 * spent[0]
 
     def test_a_folder_is_for_one_plan_and_one_process(self, tmp_path):
         with self.open(tmp_path), pytest.raises(InputError, match="which another process is using"):

@@ -5,10 +5,12 @@ import socket
 import subprocess
 import sys
 
+import msgspec
 import numpy as np
 import pytest
 
 from dpmpc.bounds import Column, Schema
+from dpmpc.network.settings import digest_of, read_settings, write_settings
 from dpmpc.tables import Table, write_csv
 from support.command_inputs import run
 from support.html_page import Page
@@ -125,3 +127,34 @@ def test_options_that_make_no_sense_are_refused(files, arguments, message, capsy
     assert message in told
     assert printed == ""
     assert sorted(files.iterdir()) == before
+
+
+def test_a_folder_whose_plan_has_a_seed_is_refused(files, capsys):
+    """Whoever prepared it would know the noise of every owner."""
+    command = ["owners", "--prepare", files / "new", *PREPARE[2:-2], "1300", "1700", *options(files)]
+    assert run(capsys, *command)[0] == 0
+    folder = files / "new" / "owner-1"
+    settings = read_settings(folder)
+    settings.arguments["plan"]["simulation_seed"] = 7
+    task = digest_of(settings.program, settings.arguments)
+    write_settings(folder, msgspec.structs.replace(settings, task=task))
+    status, _, told = run(capsys, "owners", "--owner", "1", "--data", files / "owner1.csv", "--folder", folder)
+    assert status == 2
+    assert "whose plan has a seed" in told
+    assert not (folder / "rounds.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('missing = ["-9"]', "bounds of numbers alone expected here"),
+        ('weight = {column = "hours", upper = 9}', "bounds of numbers alone expected here"),
+        ('outside = "refuse"', "outside = 'refuse' given, 'clip' expected"),
+    ],
+)
+def test_bounds_that_owners_would_not_apply_or_that_tell_of_rows_are_refused(files, line, message, capsys):
+    (files / "bounds.toml").write_text(f"{line}\n{SCHEMA.to_toml()}")
+    data = [files / "owner0.csv", files / "owner1.csv"]
+    status, printed, told = run(capsys, "owners", "--simulate", *data, *options(files))
+    assert (status, printed) == (2, "")
+    assert message in told

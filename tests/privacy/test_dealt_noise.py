@@ -111,6 +111,11 @@ def test_no_draw_is_beyond_the_range_but_for_a_chance_that_is_counted():
     assert task.dealt_noise.bound == bound
 
 
+def test_the_range_of_noise_with_long_tails_is_wide():
+    task = plan(noise="discrete-laplace", fractional_bits=8)
+    assert 100 < task.noise_bound / math.sqrt(task.noise.variance) < 110
+
+
 def test_nothing_is_pure_where_noise_ends_at_its_range():
     with pytest.raises(GuaranteeError, match="so nothing is pure"):
         design(

@@ -166,6 +166,7 @@ def test_what_is_not_private_is_left_out(report):
     assert "trivial" not in text
     if folder.name != "ridge":  # which is a simulation
         assert "have no privacy, and are left out here" in found.text
+        assert "result.json, under not_private and approximation_factor, and" in found.text
 
 
 def test_the_command_names_files_and_no_folders(report):
