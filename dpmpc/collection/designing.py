@@ -69,7 +69,7 @@ def design_collection(
         known to be honest.
     proved : bool, optional
         Whether clients prove that what they share is well formed; by default wherever shares are additive and servers
-        add the noise. Nobody can prove noise, and there are no proofs of Shamir shares yet.
+        add the noise. With Shamir shares servers then prove the range of theirs. Noise of clients cannot be proved.
     **options
         Others of `ReleaseSpec.of`.
 

@@ -356,3 +356,28 @@ def test_findings_say_where_the_order_holds_and_what_is_useful():
     assert best.endswith("trivial predictor at ε = 0.1, 0.5.")
     assert worst.endswith("trivial predictor at ε = 0.5.")
     assert total.endswith("trivial predictor at ε = 0.1, 0.5.")
+
+
+def test_the_page_says_where_laplace_noise_on_every_entry_beats_gaussian_noise():
+    """What docs/papers/secure-sketching.md says under "Which claim holds where" of the three complete sets."""
+    laplace, gauss, clearly, below = "Laplace on every entry", entries_name(1.0), {}, {}
+    for table in ("table7", "table8"):
+        panels = json.loads((charts.RESULTS / f"{table}.json").read_text())["panels"]
+        for panel in (p for p in panels if "as printed" in p["title"] and not p["title"].startswith("Elevation")):
+            where = (table, panel["title"].split(",")[0])
+            below[where], clearly[where] = [], []
+            for x, a, b in zip(panel["x"], panel["series"][laplace], panel["series"][gauss], strict=True):
+                error = np.hypot(a["sd"], b["sd"]) / np.sqrt(a["runs"])
+                below[where] += [x] if a["mean"] < b["mean"] else []
+                clearly[where] += [x] if a["mean"] < b["mean"] - 2 * error else []
+    assert below == {
+        ("table7", "Power"): [],
+        ("table7", "SGEMM"): [5, 20],
+        ("table7", "Bike"): [20],
+        ("table8", "Power"): [0.01, 0.03, 0.05, 0.1, 0.5, 20],
+        ("table8", "SGEMM"): [0.01, 0.03, 0.05],
+        ("table8", "Bike"): [0.01, 0.03, 0.05, 0.1],
+    }
+    assert clearly["table8", "Power"] == [0.01, 20]
+    assert clearly["table8", "SGEMM"] == [0.01, 0.03]
+    assert clearly["table8", "Bike"] == [0.03, 0.05, 0.1]

@@ -27,6 +27,26 @@ def test_the_page_has_the_figures_of_the_results(results):
     assert rewritten(page, blocks(results)) == page, "`python -m bench page` draws it again"
 
 
+def test_other_pages_have_the_figures_of_the_runtime_tables():
+    seconds = {}  # by table and (servers, s), at a million clients
+    for name in ("table3", "table4", "table5", "table5_sparsity"):
+        for entry in json.loads((RESULTS / f"{name}.json").read_text())["measured"]:
+            if entry["clients"] == 1_000_000:
+                seconds[name, entry["servers"], entry["sparsity"]] = (
+                    f"{entry['time_s']['mean']:.3f}".removeprefix("0"),
+                    f"{entry['phases']['transform']['wall_s']['mean']:.3f}",
+                )
+    costs = (SOURCES / "docs" / "costs.md").read_text()
+    paper = (SOURCES / "docs" / "papers" / "secure-sketching.md").read_text()
+    total, transform = seconds["table3", 3, 4]
+    assert f" s | {transform} s | " in costs.split("| 1,000,000 |")[1]
+    assert f"| {total} s in all, {transform.removeprefix('0')} s of it the transform;" in paper
+    assert f"| {seconds['table4', 2, 4][0]} s, " in paper
+    assert ", ".join(seconds["table5", servers, 4][0] for servers in (2, 3, 5)) + " s for 2, 3, 5 servers" in paper
+    assert ", ".join(seconds["table5_sparsity", 3, s][0] for s in (1, 4, 8)) + " s for s = 1, 4, 8" in paper
+    assert seconds["table5_sparsity", 3, 4] == seconds["table3", 3, 4]  # drawn from it
+
+
 def test_a_new_figure_comes_to_the_page_and_to_its_target(results):
     content = json.loads(json.dumps(results))
     entry = content["kernels"]["measured"][0]
