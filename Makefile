@@ -31,8 +31,8 @@ types: .venv/tested
 # Tests start hundreds of processes, which would each compile the package again where the environment forbids to keep it.
 unit long coverage: export PYTHONDONTWRITEBYTECODE =
 
-unit: .venv/tested  ## two workers a core; the tests of a file stay together
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
+unit: .venv/tested  ## two workers a core; the tests of a file stay together, in the order of tests/conftest.py
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 long: .venv/tested  ## what takes longer than `make test`: the studies among the tests, then every fault
 	$(BIN)/python -m pytest --numprocesses auto --dist load --timeout 1800 -m long
