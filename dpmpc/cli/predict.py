@@ -95,12 +95,12 @@ def _of_folder(options: argparse.Namespace) -> _Model:
         raise InputError(f"model: {path} lacks a target, an intercept or coefficients that are numbers") from error
     if not coefficients or not all(map(math.isfinite, (*coefficients.values(), intercept))):
         raise InputError(f"model: {path} has coefficients that are not finite, finite numbers expected")
-    file = Path(options.model) / "release.dpmpc"
-    if not file.exists():
+    written = Path(options.model) / "release.dpmpc"
+    if not written.exists():
         raise InputError(
-            f"model: {options.model!r} holds no {file.name}, the folder of a fit from one release expected"
+            f"model: {options.model!r} holds no {written.name}, the folder of a fit from one release expected"
         )
-    release = Release.load(file)
+    release = Release.load(written)
     return _Model(release.task.schema, target, coefficients, intercept)
 
 

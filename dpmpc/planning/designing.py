@@ -134,7 +134,7 @@ def _proved(statistic: Contribution, mechanism: Mechanism) -> Contribution:
         raise InputError(f"ring: {mechanism.ring!r} given, 'mersenne61' expected with proofs, or none")
     found = with_proofs(statistic)
     if found is None:
-        raise InputError(f"proved: true given with a {statistic.name}, rows or second moments expected")
+        raise InputError(f"proved: true given with a {statistic.name}, rows, second moments, a power or items expected")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Contributions whose every word is proved: rows and second moments in the exact integers of their circuits.
+"""Contributions whose every word is proved: rows, second moments, powers and items in the integers of their circuits.
 
 A task names one of these where clients prove what they share. It then has the encoding of the proofs, R - 1 in place of
 2^f, the sensitivity of the whole proved set, and no rounding of products (`dpmpc.proving.statements`).
@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import abc
 import functools
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.contributions import CONTRIBUTIONS, Contribution, Rows, SecondMoments
+from dpmpc.contributions import CONTRIBUTIONS, Contribution, ItemSketch, PowerSum, Rows, SecondMoments
 from dpmpc.contributions.base import OnePass
 from dpmpc.encoding import FixedPoint, Sensitivity
 from dpmpc.proving.circuit import FIELD
@@ -33,6 +34,11 @@ class ProvedContribution(Contribution):
     @abc.abstractmethod
     def plain(self) -> Contribution:
         """The contribution that it takes the place of."""
+
+    @classmethod
+    @abc.abstractmethod
+    def of_plain(cls, plain: Any) -> Self:
+        """Return the same contribution with proofs."""
 
     def statement(self, columns: int, encoding: FixedPoint) -> Proved:
         """Return what is proved.
@@ -72,6 +78,11 @@ class RowsWithProof(ProvedContribution, Rows):
         """Rows of the same radius."""
         return Rows(self.radius)
 
+    @classmethod
+    def of_plain(cls, plain: Rows) -> Self:
+        """Return rows of the same radius."""
+        return cls(plain.radius)
+
     def largest_entry(self, encoding: FixedPoint) -> int:
         """R = 2^f, which digits reach."""
         return 1 << encoding.fractional_bits
@@ -87,14 +98,64 @@ class MomentsWithProof(ProvedContribution, SecondMoments):
         """Second moments of the same radius."""
         return SecondMoments(self.radius)
 
+    @classmethod
+    def of_plain(cls, plain: SecondMoments) -> Self:
+        """Return second moments of the same radius."""
+        return cls(plain.radius)
+
     def largest_entry(self, encoding: FixedPoint) -> int:
         """41 R^2."""
         return OFF_DIAGONAL << 2 * encoding.fractional_bits
 
 
-_KINDS: dict[type[Contribution], type[RowsWithProof] | type[MomentsWithProof]] = {
+class PowerWithProof(ProvedContribution, PowerSum):
+    """A power of one number whose clients prove that it is one that the bounds allow."""
+
+    name = "proved-power-sum"
+
+    @property
+    def plain(self) -> PowerSum:
+        """The same power."""
+        return PowerSum(self.order, self.zero)
+
+    @classmethod
+    def of_plain(cls, plain: PowerSum) -> Self:
+        """Return the same power."""
+        return cls(plain.order, plain.zero)
+
+    def largest_entry(self, encoding: FixedPoint) -> int:
+        """The largest magnitude that digits reach."""
+        return self.statement(1, encoding).largest_entry
+
+
+class ItemWithProof(ProvedContribution, ItemSketch):
+    """One column of a public matrix over items: clients prove that they share one sign in one place.
+
+    Not promised: that the place and the sign belong to any item; there may be fewer items than signed places.
+    """
+
+    name = "proved-item-sketch"
+
+    @property
+    def plain(self) -> ItemSketch:
+        """The same sketch."""
+        return ItemSketch(self.items, self.rows, self.seed)
+
+    @classmethod
+    def of_plain(cls, plain: ItemSketch) -> Self:
+        """Return the same sketch."""
+        return cls(plain.items, plain.rows, plain.seed)
+
+    def largest_entry(self, encoding: FixedPoint) -> int:
+        """1."""
+        return 1
+
+
+_KINDS: dict[type[Contribution], type[ProvedContribution]] = {
     Rows: RowsWithProof,
     SecondMoments: MomentsWithProof,
+    PowerSum: PowerWithProof,
+    ItemSketch: ItemWithProof,
 }
 CONTRIBUTIONS |= {kind.name: kind for kind in _KINDS.values()}
 
@@ -102,7 +163,7 @@ CONTRIBUTIONS |= {kind.name: kind for kind in _KINDS.values()}
 def with_proofs(contribution: Contribution) -> ProvedContribution | None:
     """Return a contribution whose clients prove it, or None where no collection can have such a one."""
     kind = _KINDS.get(type(contribution))
-    return None if kind is None else kind(contribution.radius)
+    return None if kind is None else kind.of_plain(contribution)
 
 
 def bits_for(clients: int) -> int:

@@ -105,11 +105,16 @@ def test_fit_refuses_what_cannot_be_proved_with_the_reason(data, tmp_path, capsy
     assert reason in told
 
 
-def test_a_moment_has_no_proof(data, tmp_path, capsys):
+def test_a_moment_is_proved(data, tmp_path, capsys):
     argv = ["fit", data, "--model", "moment", "--column", "score", "--bounds", tmp_path / "bounds.toml", *BUDGET]
-    status, _, told = run(capsys, *argv, "--noise-by", "servers", "--proved")
-    assert status == 2
-    assert "proved: true given with a power-sum, rows or second moments expected" in told
+    status, printed, _ = run(capsys, *argv, "--noise-by", "servers", "--proved", "--json")
+    assert status == 0
+    fields = json.loads(printed)
+    assert fields["sketch"]["statistic"] == "proved-power-sum"
+    found = fields["result"]
+    assert (
+        abs(found["moment"] - found["not_private"]["exact_moment"]) < 7 * found["standard_error"]
+    )  # false alarm 1e-11
 
 
 def test_fit_says_how_far_off_the_coefficients_may_be(data, tmp_path, capsys):

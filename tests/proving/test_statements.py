@@ -8,10 +8,18 @@ import numpy as np
 import pytest
 
 from dpmpc.bounds import Column
-from dpmpc.contributions import Contribution, ItemSketch, PowerSum, Rows, SecondMoments, WhitenedProducts
+from dpmpc.contributions import (
+    Contribution,
+    ItemSketch,
+    PowerSum,
+    Rows,
+    SecondMoments,
+    WhitenedProducts,
+    contribution_from,
+)
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import InputError, OverflowRisk
-from dpmpc.proving import ProvedWhitened, proved, widened_ball
+from dpmpc.proving import ProvedWhitened, proved, widened_ball, with_proofs
 from dpmpc.proving.circuit import ItemCircuit
 from support.proof_inputs import FIELD, SCHEMES, Exchange, points_of
 
@@ -203,3 +211,22 @@ def test_a_column_gives_its_power_and_its_items():
     statement = proved(power, 1, 9)
     assert statement.encode(np.array([[-1.0], [1.0]])).tolist() == [[0], [511]]
     assert (statement.circuit.low, statement.circuit.high) == (-2, 511)
+
+
+ONE_COLUMN = [PowerSum(2), PowerSum(3), PowerSum(3, -1.0), PowerSum(4, 0.5), ItemSketch(40, 16, 3)]
+
+
+@pytest.mark.parametrize("plain", ONE_COLUMN, ids=lambda plain: f"{plain.name}-{plain.parameters()}"[:40])
+def test_contributions_of_one_column_are_proved_in_runs(plain):
+    """What is added up is the plain contribution but for rounding, and is described so that it can be made again."""
+    proved_one = with_proofs(plain)
+    assert contribution_from(proved_one.describe()) == proved_one
+    assert proved_one.plain == plain
+    encoding = FixedPoint(9, FIELD)
+    rows = np.linspace(-1, 1, 40)[:, None]
+    encoded = proved_one.encode(rows, encoding) * proved_one.units(1, encoding)
+    wanted = plain.encode(rows, FixedPoint(24, FIELD)) / 2**24
+    np.testing.assert_allclose(encoded, wanted, atol=2**-9)
+    differences = np.abs(proved_one.encode(rows, encoding)[:, None] - proved_one.encode(rows, encoding)[None])
+    assert differences.sum(axis=2).max() <= proved_one.sensitivity(1, encoding).l1
+    assert np.abs(proved_one.encode(rows, encoding)).max() <= proved_one.largest_entry(encoding)
