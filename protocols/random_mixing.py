@@ -52,8 +52,8 @@ from numpy.typing import NDArray
 import dpmpc
 from dpmpc.data_release import DataOwner, MixedRelease, MixingTask, design, mixing_of
 from dpmpc.data_release.alignment import align, check_unique
-from dpmpc.data_release.networked import RELEASE_FILE, Source, public_arguments, read_source, run
-from dpmpc.data_release.record import Record
+from dpmpc.data_release.networked import RELEASE_FILE, PartySource, public_arguments, read_source, run
+from dpmpc.data_release.record import ReleaseRecord
 from dpmpc.errors import BatchMismatch, InputError
 from dpmpc.network.coins import exchange_bytes, toss_coins
 from dpmpc.network.frames import Kind
@@ -73,7 +73,7 @@ async def main(party: Party) -> dict[str, Any]:
         ids, rows = await asyncio.to_thread(own_rows, party.folder, task, party.pid)
     randomness = stream_for(party.arguments["simulation_seed"])
     coin = randomness.substream(party.pid, Label.COIN).bytes(SEED_BYTES)
-    with Record(party.folder, party.runtime.settings.task, coin) as record:
+    with ReleaseRecord(party.folder, party.runtime.settings.task, coin) as record:
         toss = await toss_coins(party, record.coin)
         own = record.own_release(toss, (task.released_rows, rows.shape[1]))
         if not await all_have_released(party, own is not None):
@@ -127,7 +127,7 @@ async def all_have_released(party: Party, own: bool) -> bool:
     return all(one == b"\1" for one in said)
 
 
-async def join(party: Party, task: MixingTask, own: NDArray[np.int64], record: Record) -> MixedRelease:
+async def join(party: Party, task: MixingTask, own: NDArray[np.int64], record: ReleaseRecord) -> MixedRelease:
     """Step 5: exchange the releases and return all of them side by side, the same at every party."""
     shapes = {number: (task.released_rows, len(columns)) for number, columns in enumerate(task.parties)}
     shown = await show_words(
@@ -174,7 +174,7 @@ def demonstrate(arguments: Sequence[str]) -> None:
         sources = []
         for number, names in enumerate(columns):
             owned = np.column_stack([np.arange(chosen.clients), table.select(names).values])
-            sources.append(Source(f"{folder}/party{number}.csv", "id"))
+            sources.append(PartySource(f"{folder}/party{number}.csv", "id"))
             write_csv(sources[-1].data, Table(("id", *names), owned))
         called = [f"party {number}" for number in range(chosen.servers)]
         release = run(public_arguments(task, called), sources)

@@ -1,6 +1,7 @@
 """Imports point the way that data travels: each room uses those below it and none above. There are no exceptions."""
 
 import ast
+import collections
 import graphlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -109,3 +110,13 @@ def test_programs_use_no_bench(path):
 
 def test_every_place_is_taken():
     assert set(PLACE) == {room_of(module) for module in MODULES if module != "dpmpc"}
+
+
+def test_no_class_name_occurs_twice():
+    """Whoever reads a name should not have to ask which of two classes is meant."""
+    places = collections.defaultdict(set)
+    for path in sorted((ROOT / "dpmpc").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].add(path.resolve())
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_fraction, require_whole
-from dpmpc.audit.rates import Bound, Scores, least_bits, least_epsilon, least_mu, lower_bound
+from dpmpc.audit.rates import AuditScores, Bound, least_bits, least_epsilon, least_mu, lower_bound
 from dpmpc.privacy import epsilon_of_mu
 from dpmpc.randomness import Stream
 
@@ -221,8 +221,8 @@ def _measured(found: AuditResult, mechanism: AuditedMechanism, half: int, stream
     def scores(whose: int | None) -> Reals:
         return mechanism.scores(mechanism.observe(whose, half, stream), shift, direction)
 
-    training = Scores(mechanism.scores(still, shift, direction), scores(moved))
-    counted = Scores(scores(None), scores(moved))
+    training = AuditScores(mechanism.scores(still, shift, direction), scores(moved))
+    counted = AuditScores(scores(None), scores(moved))
     claim, each = mechanism.claim, found.failure / METHODS
     dp = claim.epsilon is not None
     return dataclasses.replace(

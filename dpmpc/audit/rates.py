@@ -35,7 +35,7 @@ CHOICE = 1e-8
 
 
 @dataclasses.dataclass(frozen=True)
-class Scores:
+class AuditScores:
     """What the distinguisher computed from releases of each of two inputs; large scores speak for the second."""
 
     first: Reals
@@ -99,14 +99,14 @@ def least_bits(alpha: Reals, beta: Reals) -> Reals:
     return np.where(alpha + beta < 1, told, 0.0)
 
 
-def lower_bound(measure: Measure, training: Scores, counted: Scores, failure: float) -> Bound:
+def lower_bound(measure: Measure, training: AuditScores, counted: AuditScores, failure: float) -> Bound:
     """Bound a measure from below: the threshold comes from one set of runs, the rates from another.
 
     Parameters
     ----------
     measure : callable
         Takes arrays of alpha and beta, and falls with both.
-    training, counted : Scores
+    training, counted : AuditScores
         Independent runs.
     failure : float
         Probability that the result exceeds the truth, at most; half of it for each of the two rates.
@@ -119,7 +119,9 @@ def lower_bound(measure: Measure, training: Scores, counted: Scores, failure: fl
     return Bound(max(0.0, float(value[0])), float(positives[0] / first), float(negatives[0] / second))
 
 
-def _errors(scores: Scores, thresholds: Reals) -> tuple[tuple[NDArray[np.int64], int], tuple[NDArray[np.int64], int]]:
+def _errors(
+    scores: AuditScores, thresholds: Reals
+) -> tuple[tuple[NDArray[np.int64], int], tuple[NDArray[np.int64], int]]:
     """Count false positives and false negatives of ``score > threshold``, each with the number of runs."""
     first, second = len(scores.first), len(scores.second)
     positives = first - np.searchsorted(np.sort(scores.first), thresholds, side="right")

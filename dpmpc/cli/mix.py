@@ -101,7 +101,7 @@ def _check_form(options: argparse.Namespace, form: str) -> None:
 
 
 def _simulate(options: argparse.Namespace) -> None:
-    from dpmpc.data_release.networked import Source, run
+    from dpmpc.data_release.networked import PartySource, run
     from dpmpc.tables import column_names, read_labels
 
     out = new_path("out", options.out)
@@ -114,7 +114,7 @@ def _simulate(options: argparse.Namespace) -> None:
             raise InputError(f"bounds: no column of {path} has bounds, at least one expected")
     subjects = len(read_labels(options.simulate[0], options.key))
     arguments = _agreement(options, columns, subjects, bounds, [Path(path).stem for path in options.simulate])
-    sources = [Source(str(Path(path).resolve()), options.key) for path in options.simulate]
+    sources = [PartySource(str(Path(path).resolve()), options.key) for path in options.simulate]
     release = run(arguments, sources, deadline=options.deadline)
     _save(out, release)
     _tell(options, release)
@@ -141,7 +141,7 @@ def _prepare(options: argparse.Namespace) -> None:
 
 def _party(options: argparse.Namespace) -> None:
     from dpmpc.data_release import MixedRelease
-    from dpmpc.data_release.networked import PROGRAM, RELEASE_FILE, Source, write_source
+    from dpmpc.data_release.networked import PROGRAM, RELEASE_FILE, PartySource, write_source
     from dpmpc.data_release.record import OWN_FILE, refuse_spent
     from dpmpc.tables import column_names, position_of
 
@@ -149,7 +149,7 @@ def _party(options: argparse.Namespace) -> None:
     expect_party(folder, options.party, PROGRAM)
     refuse_spent(folder)
     position_of(options.key, column_names(options.data), "key")  # before the others are waited for
-    write_source(folder, Source(str(Path(options.data).resolve()), options.key))
+    write_source(folder, PartySource(str(Path(options.data).resolve()), options.key))
     error = run_party(folder, options.party)[1]
     if error is not None:
         if (folder / OWN_FILE).exists():

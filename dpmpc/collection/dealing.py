@@ -85,7 +85,7 @@ class SeedRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Checked:
+class CheckedDealing:
     """A batch whose reports were dealt as they should be.
 
     Attributes
@@ -100,7 +100,7 @@ class Checked:
     judgement: Judgement
 
 
-async def check_dealing(party: Party, server: ReleasingServer, ids: NDArray[np.uint8]) -> Checked:
+async def check_dealing(party: Party, server: ReleasingServer, ids: NDArray[np.uint8]) -> CheckedDealing:
     """Leave out the reports of a batch whose shares lie on no polynomial.
 
     Parameters
@@ -126,7 +126,7 @@ async def check_dealing(party: Party, server: ReleasingServer, ids: NDArray[np.u
     values = await exchange_values(party, own)
     await compare_values(party, values)
     judgement = await unless_refused(party, lambda: judge(scheme, values))
-    return Checked(np.ascontiguousarray(ids[judgement.good]), judgement)
+    return CheckedDealing(np.ascontiguousarray(ids[judgement.good]), judgement)
 
 
 async def agree_on_seed(party: Party, server: ReleasingServer) -> bytes:

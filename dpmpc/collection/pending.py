@@ -44,7 +44,7 @@ _NAMES = {"about", "records"}
 _FIRST_COLUMNS = ["collection", "rows", "reports"]  # of version 0.1, which kept SHA-256 of rows and ids without a key
 
 
-class Record(NamedTuple):
+class PendingRecord(NamedTuple):
     """One record to one server."""
 
     position: int
@@ -107,12 +107,12 @@ class Pending:
             self.close()
             raise
 
-    def records(self, server: int, most: int) -> Iterator[list[Record]]:
+    def records(self, server: int, most: int) -> Iterator[list[PendingRecord]]:
         """Yield what a server has not acknowledged, at most so many records at a time, in order."""
         last = -1
         query = "SELECT position, record FROM records WHERE server = ? AND position > ? ORDER BY position LIMIT ?"
         while rows := self._database.execute(query, (server, last, most)).fetchall():
-            yield list(itertools.starmap(Record, rows))
+            yield list(itertools.starmap(PendingRecord, rows))
             last = rows[-1][0]
 
     def acknowledge(self, server: int, positions: Sequence[int]) -> None:

@@ -67,7 +67,7 @@ _ROW = np.dtype([("id", ID_TYPE), ("position", "<i8"), ("checksum", f"S{CHECKSUM
 Row = tuple[bytes, int, bytes]  # a report's id, and position and checksum of its words
 
 
-class Description(NamedTuple):
+class SpoolDescription(NamedTuple):
     """What the index says about the spool as a whole."""
 
     version: int
@@ -121,7 +121,9 @@ class SpoolIndex:
                 self._database.execute(table)
             if self._database.execute("SELECT count(*) FROM about").fetchone() == (0,):
                 self._database.execute("INSERT INTO about (version) VALUES (NULL)")
-                self.describe(Description(_VERSION, digest, server, *shape, ring, segment_rows, 0, NEW_CHECKSUM, 0, 0))
+                self.describe(
+                    SpoolDescription(_VERSION, digest, server, *shape, ring, segment_rows, 0, NEW_CHECKSUM, 0, 0)
+                )
 
     def migrate(self, *, locked: bool) -> None:
         """Give a spool of version 0.1 its chain; `locked` says whether this process holds the writer's lock."""
@@ -135,22 +137,22 @@ class SpoolIndex:
                 fields = self._database.execute(_OLD_DESCRIPTION).fetchone()
                 rows = self.rows()
                 new = (OLD_CHECKSUM, len(rows), chained(rows))
-                self.describe(Description._make((_VERSION, *fields, *new)))
+                self.describe(SpoolDescription._make((_VERSION, *fields, *new)))
         finally:
             if held is not None:
                 os.close(held)
 
-    def description(self) -> Description:
+    def description(self) -> SpoolDescription:
         """Return what the index says about the spool, or refuse one whose description is not as it was written."""
         rows = self._database.execute(_DESCRIPTION).fetchall()
-        found = Description._make(rows[0][:-1]) if len(rows) == 1 else None
+        found = SpoolDescription._make(rows[0][:-1]) if len(rows) == 1 else None
         if found is None or rows[0][-1] != found.seal:
             raise SpoolError(f"{self._folder}: the spool is damaged: its description changed; {ADVICE}")
         if found.version != _VERSION:
             raise SpoolError(f"folder: a spool of version {found.version} in {self._folder}, {_VERSION} expected")
         return found
 
-    def describe(self, description: Description) -> None:
+    def describe(self, description: SpoolDescription) -> None:
         """Write a description in place of the one that is there."""
         self._database.execute(_SET_DESCRIPTION, (*description, description.seal))
 
@@ -177,7 +179,7 @@ class SpoolIndex:
         chain = chained(np.array(rows, _ROW), old.chain)
         self.describe(old._replace(reports=old.reports + len(rows), chain=chain))
 
-    def snapshot(self) -> tuple[Description, NDArray[np.void]]:
+    def snapshot(self) -> tuple[SpoolDescription, NDArray[np.void]]:
         """Return description and `rows` as they were at one moment, whatever a writer does meanwhile."""
         self._database.execute("BEGIN")
         try:

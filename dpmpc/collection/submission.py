@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from dpmpc.arguments import require_positive, require_whole
 from dpmpc.client import Client
-from dpmpc.collection.pending import Pending, Record
+from dpmpc.collection.pending import Pending, PendingRecord
 from dpmpc.collection.report_ids import ID_BYTES
 from dpmpc.collection.reports import make_reports
 from dpmpc.collection.roster import Ticket
@@ -289,7 +289,7 @@ class _Uploader:
             )
             earliest = loop.time() + REMINDER_SECONDS
 
-    async def _send_all(self, requests: Iterator[list[Record]]) -> None:
+    async def _send_all(self, requests: Iterator[list[PendingRecord]]) -> None:
         for records in requests:
             try:
                 await self._send(records)
@@ -297,7 +297,7 @@ class _Uploader:
                 list(requests)  # so that the other workers begin nothing more
                 raise
 
-    async def _send(self, records: list[Record]) -> None:
+    async def _send(self, records: list[PendingRecord]) -> None:
         """Send until the server acknowledges or refuses for good."""
         body = b"".join(record.content for record in records)
         headers = {"Content-Type": "application/octet-stream"}

@@ -24,7 +24,7 @@ import hashlib
 import hmac
 from collections.abc import Sequence
 
-from dpmpc.data_release.equality import Comparison
+from dpmpc.data_release.equality import IdComparison
 from dpmpc.data_release.group import ORDER
 from dpmpc.errors import BatchMismatch, InputError
 from dpmpc.network.party import Party
@@ -80,7 +80,7 @@ async def align(party: Party, key: bytes, ids: Sequence[str]) -> list[int]:
 
 async def all_equal(party: Party, number: int) -> bool:
     """Whether the numbers of all parties are equal; nothing else about them leaves this party."""
-    comparison = Comparison(party.pid, party.servers, party.runtime.settings.task_digest, number)
+    comparison = IdComparison(party.pid, party.servers, party.runtime.settings.task_digest, number)
     own = await asyncio.to_thread(comparison.key)
     for step, next_step in (
         ("key", comparison.ciphertext),

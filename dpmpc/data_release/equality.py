@@ -57,7 +57,7 @@ from dpmpc.randomness import Label, Stream
 Bases = Sequence[Sequence[Point]]
 
 
-class Comparison:
+class IdComparison:
     """One party's part in one comparison, without the messages' way: what it shows, from what all have shown.
 
     Call `key`, `ciphertext`, `mask`, `opening` and `equal` in this order, once each. Each but the first takes what all

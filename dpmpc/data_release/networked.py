@@ -24,7 +24,7 @@ METHODS = ("rmgm", "dgm", "bgm")
 RELEASE_FILE, SOURCE_FILE = "release.dpmpc", "source.json"
 
 
-class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PartySource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where a party's rows are: told to that party alone.
 
     Parameters
@@ -98,14 +98,14 @@ def require_frames(task: MixingTask) -> None:
         )
 
 
-def write_source(folder: Path, source: Source) -> None:
+def write_source(folder: Path, source: PartySource) -> None:
     """Tell a party where its rows are."""
     write_private(folder / SOURCE_FILE, msgspec.json.encode(source))
 
 
-def read_source(folder: Path) -> Source:
+def read_source(folder: Path) -> PartySource:
     """Return where a party's rows are."""
-    return read_record(folder / SOURCE_FILE, Source, "the file and the key column of a party")
+    return read_record(folder / SOURCE_FILE, PartySource, "the file and the key column of a party")
 
 
 def allowance(task: MixingTask) -> float:
@@ -116,7 +116,7 @@ def allowance(task: MixingTask) -> float:
 
 def run(
     arguments: Mapping[str, Any],
-    sources: Sequence[Source],
+    sources: Sequence[PartySource],
     *,
     program: str = PROGRAM,
     deadline: float = 30.0,
@@ -127,7 +127,7 @@ def run(
     ----------
     arguments : mapping
         Of `public_arguments`.
-    sources : sequence of Source
+    sources : sequence of PartySource
         Where the rows of each party are.
     program : str
         The name of the program, or of one that does the same and more.

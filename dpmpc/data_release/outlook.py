@@ -21,7 +21,7 @@ TOLERABLE_ERROR = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
-class Outlook:
+class MixingOutlook:
     """Sizes of noise and data in (1/n) (D^pub)^T D^pub, columns mapped to [-1, 1].
 
     Attributes
@@ -42,7 +42,7 @@ class Outlook:
     @classmethod
     def of(
         cls, method: str, release: MixedRelease, target: str | int, features: Sequence[str] | None = None
-    ) -> Outlook:
+    ) -> MixingOutlook:
         """Estimate the outlook for a column, as "rmgm", "dgm" or "bgm" would fit it to some features, or to all."""
         task, name = release.task, release.columns[column_index(release.columns, target)]
         names = chosen_columns(release.columns, name, features)

@@ -86,7 +86,7 @@ class Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return msgspec.structs.replace(plain, checksum=digest)
 
 
-class Record:
+class ReleaseRecord:
     """The record of one folder, held by one process at a time.
 
     Parameters

@@ -71,7 +71,7 @@ _TELLABLE = (
 
 
 @dataclasses.dataclass(frozen=True)
-class Record:
+class SignedRecord:
     """What a party has signed in one round: kind and hash of what it said, and the transcript that it had heard."""
 
     kind: int
@@ -99,8 +99,8 @@ class _ShownRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     content: _Hex32
     signature: _HexSignature
 
-    def record(self) -> Record:
-        return Record(
+    def record(self) -> SignedRecord:
+        return SignedRecord(
             self.kind, bytes.fromhex(self.transcript), bytes.fromhex(self.content), bytes.fromhex(self.signature)
         )
 
@@ -128,19 +128,19 @@ class Conversation:
         digest = party.runtime.settings.task_digest
         self.session = hashlib.sha256(Label.SESSION.value + digest + told).digest()
         self.transcript = hashlib.sha256(Label.TRANSCRIPT.value + self.session).digest()
-        self.rounds: list[dict[int, Record]] = []
+        self.rounds: list[dict[int, SignedRecord]] = []
         self._party = party
         self._certificates: dict[int, bytes] = {}
 
-    def speak(self, kind: Kind, content: bytes) -> tuple[Record, bytes]:
+    def speak(self, kind: Kind, content: bytes) -> tuple[SignedRecord, bytes]:
         """Sign what this party says in the next round; return the record and the content of the frame."""
-        unsigned = Record(kind, self.transcript, hashlib.sha256(content).digest(), b"")
+        unsigned = SignedRecord(kind, self.transcript, hashlib.sha256(content).digest(), b"")
         signature = sign(self._party.folder, unsigned.message(self.session, len(self.rounds), self._party.pid))
         record = dataclasses.replace(unsigned, signature=signature)
         head = self.session + record.transcript + len(signature).to_bytes(1, "little") + signature
         return record, head + content
 
-    def listen(self, peer: int, frame: Frame) -> tuple[Record, bytes]:
+    def listen(self, peer: int, frame: Frame) -> tuple[SignedRecord, bytes]:
         """Take an announcement of the round that is under way apart, after a check of its signature."""
         raw, fixed = frame.raw, 2 * _DIGEST_BYTES + 1
         end = fixed + (raw[fixed - 1] if len(raw) >= fixed else _LONGEST_SIGNATURE)
@@ -148,7 +148,7 @@ class Conversation:
             raise _malformed(peer, frame.kind, f"{len(raw)} bytes, too few for a signed announcement")
         session, transcript, signature = raw[:_DIGEST_BYTES], raw[_DIGEST_BYTES : fixed - 1], raw[fixed:end]
         content = raw[end:]
-        record = Record(frame.kind, transcript, hashlib.sha256(content).digest(), signature)
+        record = SignedRecord(frame.kind, transcript, hashlib.sha256(content).digest(), signature)
         if not self.is_signed(record, len(self.rounds), peer, session):
             raise _malformed(peer, frame.kind, "not signed with the key of its certificate")
         if session != self.session:
@@ -160,7 +160,7 @@ class Conversation:
             )
         return record, content
 
-    def is_signed(self, record: Record, number: int, party: int, session: bytes | None = None) -> bool:
+    def is_signed(self, record: SignedRecord, number: int, party: int, session: bytes | None = None) -> bool:
         """Whether a party of this run has signed this record of round `number` in a session, by default this one."""
         try:
             message = record.message(self.session if session is None else session, number, party)
@@ -256,7 +256,7 @@ async def announce(
     """
     conversation = await _conversation(party)
     record, content = conversation.speak(kind, own)
-    heard: dict[int, Record] = {party.pid: record}
+    heard: dict[int, SignedRecord] = {party.pid: record}
     words = {party.pid: own}
     frame = party.runtime.frame(kind, content)
     for peer in party.runtime.other_servers:
@@ -414,7 +414,7 @@ async def _conversation(party: Party) -> Conversation:
     return conversation
 
 
-def _same(one: Record, other: Record) -> bool:
+def _same(one: SignedRecord, other: SignedRecord) -> bool:
     """Whether two records say the same; a second signature under the same words is not a lie."""
     return (one.kind, one.transcript, one.content) == (other.kind, other.transcript, other.content)
 

@@ -23,7 +23,7 @@ from typing import Any
 from dpmpc.errors import InputError, PartyImpersonated, PartyMissing
 from dpmpc.network.callers import Places, accept_callers, handle
 from dpmpc.network.identity import dialling_context, listening_context, party_name
-from dpmpc.network.links import Link, LinkOwner
+from dpmpc.network.links import LinkOwner, PeerLink
 from dpmpc.network.sockets import CountingSocket, TrackedSocket
 from dpmpc.untrusted import printable
 
@@ -108,7 +108,7 @@ class Connector:
             connection.close()
             raise
         await loop.create_connection(
-            lambda: Link(self._runtime, connection, peer),
+            lambda: PeerLink(self._runtime, connection, peer),
             sock=connection,
             ssl=self._dialling,
             server_hostname=party_name(peer),
@@ -143,7 +143,7 @@ class Connector:
     async def _admit(self, connection: TrackedSocket, on_party: Callable[[], object]) -> None:
         """Let one caller in, if it proves to be a party; call `on_party` when its certificate is that of one."""
         assert isinstance(connection, CountingSocket)
-        link = Link(self._runtime, connection)
+        link = PeerLink(self._runtime, connection)
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: link,

@@ -47,7 +47,7 @@ class LinkOwner(Protocol):
 
     loop: asyncio.AbstractEventLoop
     settings: PartySettings
-    links: dict[int, Link]
+    links: dict[int, PeerLink]
 
     @property
     def pid(self) -> int:
@@ -63,11 +63,11 @@ class LinkOwner(Protocol):
     def bounded(self, peer: int) -> asyncio.Future[Any]:
         """Return a future that a peer has to fulfil within the deadline."""
 
-    def set_protocol(self, peer_pid: int, protocol: Link) -> None:
+    def set_protocol(self, peer_pid: int, protocol: PeerLink) -> None:
         """Register the link to a peer, once its number is certain."""
 
 
-class Link(asyncoro.MessageExchanger):  # type: ignore[misc]
+class PeerLink(asyncoro.MessageExchanger):  # type: ignore[misc]
     """One authenticated link.
 
     `introduced` is done once the number of a peer that dialled us is certain, `closed` when the link is gone.

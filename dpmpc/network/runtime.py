@@ -25,7 +25,7 @@ from dpmpc.errors import DpmpcError, InputError, MalformedFrame, PartyMissing, P
 from dpmpc.network import backend
 from dpmpc.network.connecting import SHUTDOWN_SECONDS, Connector
 from dpmpc.network.frames import Content, ContentType, Disputed, Expectation, Frame, Kind, decode, kind_of
-from dpmpc.network.links import Link
+from dpmpc.network.links import PeerLink
 from dpmpc.network.meter import Meter
 from dpmpc.network.settings import PartySettings
 from dpmpc.network.sockets import Traffic
@@ -94,7 +94,7 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
         ]
         super().__init__(settings.party, servers, backend.default_options(settings.servers))
         self.settings = settings
-        self.links: dict[int, Link] = {}
+        self.links: dict[int, PeerLink] = {}
         self.meter = Meter(settings.party, self.traffic)
         self.closing = False
         self.conversation: object | None = None
@@ -330,7 +330,7 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
 
     # What MPyC calls
 
-    def set_protocol(self, peer_pid: int, protocol: Link) -> None:
+    def set_protocol(self, peer_pid: int, protocol: PeerLink) -> None:
         """Register the link to a peer, once its number is certain."""
         self.links[peer_pid] = protocol
         if peer_pid < len(self.parties):

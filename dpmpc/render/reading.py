@@ -21,7 +21,7 @@ from dpmpc.collection.certificate import CERTIFICATE_MEMBER, verify
 from dpmpc.contributions import ItemSketch, PowerSum, Rows, SecondMoments
 from dpmpc.data_release import BGM, DGM, RMGM, MixedRelease
 from dpmpc.data_release.estimators import MixingRegression
-from dpmpc.data_release.outlook import Outlook
+from dpmpc.data_release.outlook import MixingOutlook
 from dpmpc.description import NumberTable
 from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.estimators import FrequencyMoment, RidgeRegression
@@ -258,7 +258,7 @@ def _of_mixed(release: MixedRelease, file: str, wish: Wish) -> Reading:
             raise InputError(f"method: {given!r} given by the file, one of {', '.join(REGRESSIONS)} expected")
         ridge = _MIXED_RIDGE if wish.ridge is None else wish.ridge
         fitted = REGRESSIONS[method](ridge=ridge).fit_release(release, wish.target, features=wish.features)
-        outlook = Outlook.of(method, release, fitted.target_, fitted.feature_names_)
+        outlook = MixingOutlook.of(method, release, fitted.target_, fitted.feature_names_)
         told += [_too_noisy(release, outlook)] if outlook.too_noisy else []
         coefficients = dict(zip(fitted.feature_names_, map(float, fitted.coef_), strict=True))
         names, values = [*coefficients, "intercept"], [*coefficients.values(), float(fitted.intercept_)]
@@ -292,7 +292,7 @@ def _hint(columns: Sequence[str]) -> str:
     return f"--target {columns[-1]} regresses that column on the others."
 
 
-def _mean_squares(outlook: Outlook, fitted: MixingRegression) -> list[str]:
+def _mean_squares(outlook: MixingOutlook, fitted: MixingRegression) -> list[str]:
     """Say how large data and noise are."""
     data = ", ".join(f"{name} {size:.3g}" for name, size in outlook.data.items())
     return [
@@ -304,7 +304,7 @@ def _mean_squares(outlook: Outlook, fitted: MixingRegression) -> list[str]:
     ]
 
 
-def _too_noisy(release: MixedRelease, outlook: Outlook) -> str:
+def _too_noisy(release: MixedRelease, outlook: MixingOutlook) -> str:
     """Say, with numbers, that there are too few people."""
     sizes = ", ".join(f"{name} {size:.3g}" for name, size in outlook.data.items())
     found = "nothing of the features or of the target stands out of the noise"

@@ -20,7 +20,7 @@ import dpmpc.data_release.guarantee
 import dpmpc.server
 from dpmpc.audit import MECHANISMS, SUBJECTS, Claim, audit
 from dpmpc.audit.mechanism import AuditedMechanism
-from dpmpc.audit.rates import Scores, least_bits, least_epsilon, least_mu, lower_bound, upper_rate
+from dpmpc.audit.rates import AuditScores, least_bits, least_epsilon, least_mu, lower_bound, upper_rate
 from dpmpc.audit.registry import sketched
 from dpmpc.audit.sums import Replicated
 from dpmpc.cli.main import main
@@ -72,7 +72,7 @@ def test_a_bound_exceeds_the_truth_as_seldom_as_stated():
     rng = np.random.default_rng(5)
 
     def drawn():
-        return Scores(rng.normal(size=2000), rng.normal(size=2000) + 0.5)
+        return AuditScores(rng.normal(size=2000), rng.normal(size=2000) + 0.5)
 
     bounds = [lower_bound(least_mu, drawn(), drawn(), 0.1).value for _ in range(300)]
     assert sum(bound > 0.5 for bound in bounds) <= 52

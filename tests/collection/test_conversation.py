@@ -22,7 +22,7 @@ from dpmpc.errors import BatchMismatch, DpmpcError, InconsistentShares, InputErr
 from dpmpc.network import announcing
 from dpmpc.network.frames import Frame, Kind, encode
 from dpmpc.network.identity import listening_context, public_context, sign
-from dpmpc.network.links import FRAME_LABELS, MOST_UNREAD, Link
+from dpmpc.network.links import FRAME_LABELS, MOST_UNREAD, PeerLink
 from dpmpc.network.meter import Meter, PhaseCost, rounded, statistics_from
 from dpmpc.network.settings import read_outcome, read_settings
 from support.hostile.servers import meddle, say, tell_other_words, words_of
@@ -448,7 +448,7 @@ def link(limit=10_000):
     runtime = types.SimpleNamespace(
         loop=loop, settings=types.SimpleNamespace(frame_limit=limit), fail=failures.append, pid=0, links={}, parties=[]
     )
-    one = Link(runtime, None, 1)
+    one = PeerLink(runtime, None, 1)
     one.transport = types.SimpleNamespace(abort=lambda: None)
     return one, failures
 

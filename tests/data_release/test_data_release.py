@@ -32,7 +32,7 @@ from dpmpc.data_release import (
     mixing_of,
 )
 from dpmpc.data_release.guarantee import account_parties, calibrate_parties, party_noise_sd
-from dpmpc.data_release.outlook import Outlook
+from dpmpc.data_release.outlook import MixingOutlook
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import BatchMismatch, DpmpcError, GuaranteeError, InputError, SimulationOnly
 from dpmpc.noise import DiscreteGaussian, Skellam
@@ -350,7 +350,7 @@ def test_dgm_explodes_where_an_eigenvalue_is_near_zero():
 def test_an_outlook_says_whether_there_are_enough_people(method, epsilon):
     weights, parties = population(20_000, 1)
     fitted = method(epsilon, 1e-5, seed=3).fit(parties)
-    outlook = Outlook.of(method.__name__.lower(), fitted.release_, -1)
+    outlook = MixingOutlook.of(method.__name__.lower(), fitted.release_, -1)
     error = np.sum((fitted.coef_ - weights) ** 2) / np.sum(weights**2)
     assert outlook.too_noisy == (epsilon == 1)
     assert outlook.too_noisy == (error > 0.4)
@@ -362,7 +362,7 @@ def test_an_outlook_says_whether_there_are_enough_people(method, epsilon):
 def test_an_outlook_without_any_signal_has_no_finite_error():
     task = small_task()
     empty = MixedRelease(task, np.zeros((task.released_rows, len(task.columns)), np.int64))
-    outlook = Outlook.of("rmgm", empty, -1)
+    outlook = MixingOutlook.of("rmgm", empty, -1)
     assert outlook.error == math.inf
     assert set(outlook.data.values()) == {0.0}
     assert outlook.noise == pytest.approx(task.noise_variance * 8 / 40)

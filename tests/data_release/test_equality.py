@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dpmpc.data_release import equality, group
 from dpmpc.data_release.alignment import keyed_hashes, number_of_set
-from dpmpc.data_release.equality import Comparison, prove, verify
+from dpmpc.data_release.equality import IdComparison, prove, verify
 from dpmpc.data_release.group import GENERATOR, ORDER, ZERO, add, combine, decode, encode, negative
 from dpmpc.errors import InputError, MalformedFrame
 from dpmpc.randomness import Stream
@@ -144,7 +144,7 @@ def test_proofs_of_one_witness_share_no_random_number():
 
 def compared(numbers, meddle=None):
     """What each party finds, and all that was shown; `meddle(step, party, shown)` may show something else."""
-    parties = [Comparison(at, len(numbers), b"session", number) for at, number in enumerate(numbers)]
+    parties = [IdComparison(at, len(numbers), b"session", number) for at, number in enumerate(numbers)]
     shown, record = [party.key() for party in parties], {}
     for step, following in itertools.zip_longest(STEPS, STEPS[1:], fillvalue="equal"):
         if meddle is not None:
@@ -182,7 +182,7 @@ def test_what_is_opened_for_different_numbers_is_a_random_point():
 
 def test_the_differences_are_masked_by_every_party():
     """With one party's mask known, as it is to that party, a guess of the difference opens nothing."""
-    parties = [Comparison(at, 2, b"session", number) for at, number in enumerate((1, 2))]
+    parties = [IdComparison(at, 2, b"session", number) for at, number in enumerate((1, 2))]
     shown = [party.key() for party in parties]
     shown = [party.ciphertext(shown) for party in parties]
     masks = [party.mask(shown) for party in parties]
@@ -223,7 +223,7 @@ def test_whoever_shows_something_that_it_cannot_prove_is_named(step, at):
 @FEW
 @given(st.sampled_from(STEPS), st.one_of(st.binary(max_size=300), st.integers(0, 300).map(bytes)))
 def test_whatever_bytes_are_shown_the_error_names_who_showed_them(step, content):
-    parties = [Comparison(at, 2, b"session", 3) for at in range(2)]
+    parties = [IdComparison(at, 2, b"session", 3) for at in range(2)]
     shown = [party.key() for party in parties]
     for now, following in itertools.zip_longest(STEPS, STEPS[1:], fillvalue="equal"):
         if now == step:
@@ -260,7 +260,7 @@ def test_words_of_another_comparison_are_refused():
 
 def test_proofs_are_bound_to_all_that_was_shown():
     """Two parties that were shown two proofs of one key do not go on with each other."""
-    parties = [Comparison(at, 3, b"session", 3) for at in range(3)]
+    parties = [IdComparison(at, 3, b"session", 3) for at in range(3)]
     shown = [party.key() for party in parties]
     other = [*shown[:2], parties[2].key()]
     assert shown[2][:33] == other[2][:33]
@@ -270,14 +270,14 @@ def test_proofs_are_bound_to_all_that_was_shown():
 
 
 def test_a_key_is_bound_to_its_session():
-    one, other = (Comparison(at, 2, session, 1) for at, session in enumerate((b"one", b"other")))
+    one, other = (IdComparison(at, 2, session, 1) for at, session in enumerate((b"one", b"other")))
     with pytest.raises(MalformedFrame, match="party 1 sent no valid key"):
         one.ciphertext([one.key(), other.key()])
 
 
 def test_an_opening_belongs_to_the_key_of_its_party(monkeypatch):
     """With another secret, proven for itself, a party could turn the answer into any other."""
-    parties = [Comparison(at, 2, b"session", 3) for at in range(2)]
+    parties = [IdComparison(at, 2, b"session", 3) for at in range(2)]
     shown = [party.key() for party in parties]
     shown = [party.ciphertext(shown) for party in parties]
     shown = [party.mask(shown) for party in parties]
@@ -289,11 +289,11 @@ def test_an_opening_belongs_to_the_key_of_its_party(monkeypatch):
 def test_a_comparison_of_one_party_is_refused():
     for number, parties in ((0, 1), (2, 2), (-1, 2)):
         with pytest.raises(InputError, match="one of at least 2 parties expected"):
-            Comparison(number, parties, b"", 1)
+            IdComparison(number, parties, b"", 1)
 
 
 def test_secrets_are_drawn_for_each_comparison():
-    assert Comparison(0, 2, b"", 1)._secret != Comparison(0, 2, b"", 1)._secret
+    assert IdComparison(0, 2, b"", 1)._secret != IdComparison(0, 2, b"", 1)._secret
     assert equality.draw_scalar(Stream.from_seed(1)) == int.from_bytes(Stream.from_seed(1).bytes(48), "little") % ORDER
 
 

@@ -24,7 +24,7 @@ from dpmpc.cli.main import main
 from dpmpc.data_release import RMGM, DataOwner, MixedRelease, design, mixing_of, networked
 from dpmpc.data_release.alignment import keyed_hashes, number_of_set
 from dpmpc.data_release.group import GENERATOR, combine, encode
-from dpmpc.data_release.networked import Source, public_arguments
+from dpmpc.data_release.networked import PartySource, public_arguments
 from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, MalformedFrame, PartyLost, PartyMissing
 from dpmpc.network.launch import launch
 from dpmpc.network.settings import digest_of
@@ -57,7 +57,7 @@ def write_party(folder, party, ids=IDS, key="id"):
         )
     path = folder / f"party{party}.csv"
     path.write_text("\n".join(lines) + "\n")
-    return Source(str(path), key)
+    return PartySource(str(path), key)
 
 
 def small_task(seed=SEED, rows=ROWS):

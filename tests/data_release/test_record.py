@@ -16,7 +16,7 @@ from dpmpc.data_release.record import (
     OWN_FILE,
     RECORD_FILE,
     Fields,
-    Record,
+    ReleaseRecord,
     read_record,
     refuse_spent,
 )
@@ -28,7 +28,7 @@ COMMITMENTS = {0: b"a" * 32, 1: b"b" * 32, 2: b"c" * 32}
 
 
 def record_of(folder, **changes):
-    return Record(**{"folder": folder, "agreement": AGREEMENT, "coin": COIN} | changes)
+    return ReleaseRecord(**{"folder": folder, "agreement": AGREEMENT, "coin": COIN} | changes)
 
 
 def test_a_folder_keeps_its_first_coin_and_its_release(tmp_path):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dpmpc.data_release import MixedRelease, design
-from dpmpc.data_release.networked import RELEASE_FILE, Source, public_arguments, write_source
-from dpmpc.data_release.record import MOST_COMPARISONS, OWN_FILE, RECORD_FILE, Record, read_record
+from dpmpc.data_release.networked import RELEASE_FILE, PartySource, public_arguments, write_source
+from dpmpc.data_release.record import MOST_COMPARISONS, OWN_FILE, RECORD_FILE, ReleaseRecord, read_record
 from dpmpc.errors import BatchMismatch, InputError, MalformedFrame, PartyLost
 from dpmpc.network.frames import Kind
 from dpmpc.network.settings import digest_of
@@ -37,7 +37,7 @@ class Owners:
             cells = ",".join(["0.5"] * len(names))
             rows = "".join(f"{name},{cells}\n" for name in IDS)
             (there / "data.csv").write_text(f"id,{','.join(names)}\n{rows}")
-            write_source(there, Source(str(there / "data.csv"), "id"))
+            write_source(there, PartySource(str(there / "data.csv"), "id"))
 
     def run(self, deeds=None):
         """Run all; `deeds[number](party)` changes a party before it begins. Return what each returned or raised."""
@@ -93,13 +93,13 @@ def crash(party):
 def as_itself(party, monkeypatch, **methods):
     """Change what the record of one party does, and of no other."""
     for name, changed in methods.items():
-        honest = getattr(Record, name)
+        honest = getattr(ReleaseRecord, name)
 
         def method(record, *given, honest=honest, changed=changed):
             mine = record._folder == party.folder
             return changed(record, *given) if mine else honest(record, *given)
 
-        monkeypatch.setattr(Record, name, method)
+        monkeypatch.setattr(ReleaseRecord, name, method)
 
 
 def commits_to_another(monkeypatch, release=True):
@@ -107,11 +107,11 @@ def commits_to_another(monkeypatch, release=True):
 
     def deed(party):
         as_itself(party, monkeypatch, keep_commitments=lambda record, commitments: None)
-        nonce = Record.nonce.fget
+        nonce = ReleaseRecord.nonce.fget
         changed = property(lambda record: OTHER_NONCE if record._folder == party.folder else nonce(record))
-        monkeypatch.setattr(Record, "nonce", changed)
+        monkeypatch.setattr(ReleaseRecord, "nonce", changed)
         if release:
-            own = Record.own_release
+            own = ReleaseRecord.own_release
             as_itself(party, monkeypatch, own_release=lambda record, toss, shape: own(record, toss, shape) + 1)
 
     return deed
@@ -163,7 +163,7 @@ def test_nothing_is_shown_to_an_owner_that_has_changed_its_commitment(owners, mo
 @pytest.mark.parametrize("when", ["before it is kept", "before it is shown"])
 def test_a_crash_between_commitment_and_showing_costs_nothing(owners, monkeypatch, when):
     """An honest owner ends there; it commits to the same again, and nobody takes it for a liar."""
-    keep = Record.keep_commitments
+    keep = ReleaseRecord.keep_commitments
 
     def ends(record, commitments):
         if when == "before it is shown":

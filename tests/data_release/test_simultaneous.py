@@ -10,7 +10,7 @@ import pytest
 from dpmpc.data_release import design
 from dpmpc.data_release.alignment import align, keyed_hashes, number_of_set
 from dpmpc.data_release.group import GENERATOR, combine, encode
-from dpmpc.data_release.networked import Source, public_arguments, write_source
+from dpmpc.data_release.networked import PartySource, public_arguments, write_source
 from dpmpc.data_release.record import MOST_COMPARISONS
 from dpmpc.errors import BatchMismatch, InputError, MalformedFrame, PartyLost
 from dpmpc.network.frames import ContentType, Kind
@@ -252,7 +252,7 @@ def mix(tmp_path, monkeypatch):
     arguments = public_arguments(task, ["a", "b"], "dgm")
     digest = digest_of("none", arguments)
     (tmp_path / "a.csv").write_text("id,x\n" + "".join(f"{name},0.5\n" for name in IDS))
-    write_source(tmp_path, Source(str(tmp_path / "a.csv"), "id"))
+    write_source(tmp_path, PartySource(str(tmp_path / "a.csv"), "id"))
 
     def run(other=b"c" * 32, same=True, task=digest):
         seen = {}

@@ -446,15 +446,15 @@ def test_a_link_that_breaks_is_explained_by_what_was_said_before(folders):
 
 def test_records_are_told_apart_by_all_that_is_signed():
     """Session, round, party, kind, transcript and content: a change of any gives other bytes."""
-    record = announcing.Record(Kind.DIGEST, bytes(32), bytes(32), b"")
+    record = announcing.SignedRecord(Kind.DIGEST, bytes(32), bytes(32), b"")
     messages = {
         record.message(session, number, party)
         for session, number, party in itertools.product((bytes(32), b"s" * 32), (0, 1), (0, 1))
     }
     for changed in (
-        announcing.Record(Kind.COST, bytes(32), bytes(32), b""),
-        announcing.Record(Kind.DIGEST, b"t" * 32, bytes(32), b""),
-        announcing.Record(Kind.DIGEST, bytes(32), b"c" * 32, b""),
+        announcing.SignedRecord(Kind.COST, bytes(32), bytes(32), b""),
+        announcing.SignedRecord(Kind.DIGEST, b"t" * 32, bytes(32), b""),
+        announcing.SignedRecord(Kind.DIGEST, bytes(32), b"c" * 32, b""),
     ):
         messages.add(changed.message(bytes(32), 0, 0))
     assert len(messages) == 8 + 3

@@ -180,7 +180,7 @@ def test_a_pinned_party_that_is_called_cannot_answer_for_another(pinned):
 
 
 def test_a_pinned_party_that_calls_is_known_by_its_own_name_alone(pinned):
-    """What `Link` compares with the number that the caller claims."""
+    """What `PeerLink` compares with the number that the caller claims."""
     assert handshake(listening_context(pinned[2]), dialling_context(pinned[1]), "party-2")[1] == ["party-1"]
 
 

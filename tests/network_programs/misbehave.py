@@ -11,7 +11,7 @@ import numpy as np
 
 from dpmpc.errors import InputError
 from dpmpc.network.frames import ContentType, Frame, Kind
-from dpmpc.network.links import Link
+from dpmpc.network.links import PeerLink
 
 LENGTH = 1000
 NEXT_FRAME = -3  # the label after HELLO and BARRIER
@@ -30,7 +30,7 @@ async def send_too_much(party):
 
 
 async def send_a_pickle(party):
-    super(Link, party.runtime.links[party.analyst]).send(NEXT_FRAME, pickle.dumps(print))
+    super(PeerLink, party.runtime.links[party.analyst]).send(NEXT_FRAME, pickle.dumps(print))
 
 
 async def announce_gigabytes(party):
@@ -40,7 +40,7 @@ async def announce_gigabytes(party):
 
 async def send_twice_under_one_label(party):
     for _ in range(2):
-        super(Link, party.runtime.links[party.analyst]).send(77, b"unasked")
+        super(PeerLink, party.runtime.links[party.analyst]).send(77, b"unasked")
     await asyncio.sleep(60)
 
 

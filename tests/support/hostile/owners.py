@@ -98,19 +98,19 @@ def forget_commitments(deed):
 def lie_in_comparison(deed, guess):
     """Take part in comparisons with another number, or with proofs of nothing."""
     if deed == "guess":
-        honest = equality.Comparison.__init__
+        honest = equality.IdComparison.__init__
 
         def begin(self, number, parties, session, value, stream=None):
             honest(self, number, parties, session, guess, stream)
 
-        equality.Comparison.__init__ = begin
+        equality.IdComparison.__init__ = begin
     else:
         equality.prove = lambda context, bases, images, witness, stream: bytes(32 * (1 + len(witness)))
 
 
 def main():
     """Run one party of a prepared release that does a deed."""
-    from dpmpc.data_release.networked import Source, write_source
+    from dpmpc.data_release.networked import PartySource, write_source
     from dpmpc.network import party as process
     from dpmpc.protocols import random_mixing
 
@@ -125,7 +125,7 @@ def main():
         parser.error("folder: parties on 127.0.0.1 expected, this one misbehaves on loopback alone")
     if options.loot is not None:
         os.environ[LOOT] = options.loot
-    write_source(options.folder, Source(str(Path(options.data).resolve()), options.key))
+    write_source(options.folder, PartySource(str(Path(options.data).resolve()), options.key))
     honest = random_mixing.main
 
     async def hostile(party):
