@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from dpmpc.data_release import equality
-from dpmpc.data_release.record import Record
+from dpmpc.data_release.record import ReleaseRecord
 from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.settings import read_settings
 
@@ -83,8 +83,8 @@ async def altered_release(runtime, deed, receiver, frame):
 def forget_commitments(deed):
     """Commit in a repetition to something else than before: another nonce, or a release made of the others'."""
     if deed != "leave with the releases":
-        Record.nonce = property(lambda record: os.urandom(32))
-        Record.keep_commitments = lambda record, commitments: None
+        ReleaseRecord.nonce = property(lambda record: os.urandom(32))
+        ReleaseRecord.keep_commitments = lambda record, commitments: None
     if deed == "fit its release to the loot":
 
         def fitted(record, toss, shape):
@@ -92,7 +92,7 @@ def forget_commitments(deed):
                 seen = sum(stolen[name].astype(np.uint64).sum(axis=1, dtype=np.uint64) for name in stolen.files)
             return np.repeat((np.uint64(0) - seen)[:, None], shape[1], axis=1).view(np.int64)
 
-        Record.own_release = fitted
+        ReleaseRecord.own_release = fitted
 
 
 def lie_in_comparison(deed, guess):
