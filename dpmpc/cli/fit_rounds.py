@@ -11,7 +11,7 @@ import math
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import numpy as np
@@ -87,7 +87,17 @@ class LikelihoodFitModel(RoundsFitModel):
 
     options = ("target", "rounds")
     estimator: LogisticRegression | PoissonRegression
-    filled = False  # whether the middle of its bounds stands for a missing target
+    kind: type[LogisticRegression | PoissonRegression]
+
+    def __init__(self, target: str, rounds: int | str, *, filled: bool = False):
+        self.estimator, self.target = self.kind(rounds=rounds), target
+        self.filled = filled  # whether the middle of its bounds stands for a missing target
+
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> Self:
+        """Read the command's options."""
+        rounds = "auto" if options.rounds is None else options.rounds
+        return cls(_target(options), rounds, filled=options.fill_missing)
 
     def arguments(self) -> dict[str, Any]:
         """Return the target and the estimator's parameters."""
@@ -138,15 +148,7 @@ class LogisticFitModel(LikelihoodFitModel):
 
     name = "logistic"
 
-    def __init__(self, target: str, rounds: int | str):
-        self.estimator, self.target = LogisticRegression(rounds=rounds), target
-
-    @classmethod
-    def of(cls, options: argparse.Namespace) -> LogisticFitModel:
-        """Read the command's options."""
-        model = cls(_target(options), "auto" if options.rounds is None else options.rounds)
-        model.filled = options.fill_missing
-        return model
+    kind = LogisticRegression
 
     def check(self, table: Table, public: Schema) -> None:
         """Refuse what `RoundsFitModel` refuses, and a target that is neither 0 nor 1."""
@@ -166,15 +168,7 @@ class PoissonFitModel(LikelihoodFitModel):
     name = "poisson"
     estimator: PoissonRegression
 
-    def __init__(self, target: str, rounds: int | str):
-        self.estimator, self.target = PoissonRegression(rounds=rounds), target
-
-    @classmethod
-    def of(cls, options: argparse.Namespace) -> PoissonFitModel:
-        """Read the command's options."""
-        model = cls(_target(options), "auto" if options.rounds is None else options.rounds)
-        model.filled = options.fill_missing
-        return model
+    kind = PoissonRegression
 
     def check(self, table: Table, public: Schema) -> None:
         """Refuse what `RoundsFitModel` refuses, and a target that is not a count."""
