@@ -28,9 +28,8 @@ import numpy as np
 
 from dpmpc.encoding.ring import Words
 from dpmpc.errors import SpoolError
-from dpmpc.network.identity import write_private
 from dpmpc.randomness import Label
-from dpmpc.storage import whole
+from dpmpc.storage import write_private
 from dpmpc.untrusted import ReadError, read_bytes
 
 _DIGEST_BYTES = 32
@@ -54,8 +53,7 @@ class NoiseShares:
         content = np.ascontiguousarray(share, "<u8").tobytes()
         path = self._path(manifest_digest)
         try:
-            with whole(path) as partial:
-                write_private(partial, _checksum(manifest_digest, content) + content)
+            write_private(path, _checksum(manifest_digest, content) + content)
         except OSError as error:
             raise SpoolError(f"noise: {path} cannot be written: {error.strerror}") from error
 

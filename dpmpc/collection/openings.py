@@ -29,9 +29,8 @@ import numpy as np
 
 from dpmpc.encoding.ring import Words
 from dpmpc.errors import AlreadyReleased, InconsistentShares, SpoolError
-from dpmpc.network.identity import write_private
 from dpmpc.randomness import Label, Stream
-from dpmpc.storage import whole
+from dpmpc.storage import write_private
 from dpmpc.untrusted import LARGEST_FILE, ReadError, read_bytes, read_json
 
 SALT_BYTES = COMMITMENT_BYTES = 32
@@ -166,7 +165,6 @@ class Openings:
         path = self._path(manifest_digest)
         kept = _Kept(1, salt, commitments, _checksum(manifest_digest, salt, commitments))
         try:
-            with whole(path) as partial:
-                write_private(partial, msgspec.json.encode(kept))
+            write_private(path, msgspec.json.encode(kept))
         except OSError as error:
             raise SpoolError(f"commitments: {path} cannot be written: {error.strerror}") from error

@@ -29,12 +29,12 @@ from dpmpc.collection.spool import Spool
 from dpmpc.collection.task_file import Collection
 from dpmpc.encoding.ring import Words
 from dpmpc.errors import AlreadyReleased, CollectionClosed, InputError, TooFewClients
-from dpmpc.network.identity import write_private
 from dpmpc.network.meter import Meter, RunStatistics
 from dpmpc.proved_reports import share_of_one, shares_of
 from dpmpc.server import transform
 from dpmpc.sharing.batch import Share
 from dpmpc.sharing.dealing import check_values, draw_coefficients
+from dpmpc.storage import write_private
 from dpmpc.task import Task
 
 _REFUSED_HEADING = "report,cause\n"

@@ -26,8 +26,8 @@ import numpy as np
 from dpmpc.collection.report_ids import ID_BYTES, ID_TYPE
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError
-from dpmpc.network.identity import write_private
 from dpmpc.randomness import Label, Stream, derive
+from dpmpc.storage import write_private
 from dpmpc.untrusted import read_bytes
 
 MAGIC = b"dpmpc roster v1\n"

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from dpmpc.data_owners.plan import OwnersPlan
 from dpmpc.data_owners.record import LEDGER_FILE
 from dpmpc.errors import InputError
-from dpmpc.network.identity import write_private
 from dpmpc.network.launch import launch
 from dpmpc.network.meter import RunStatistics
 from dpmpc.network.settings import read_record
 from dpmpc.release import Release
+from dpmpc.storage import write_private
 from dpmpc.tables import read_table
 
 PROGRAM = "dpmpc.protocols.data_owners"

@@ -31,10 +31,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.errors import BatchMismatch, InputError
-from dpmpc.network.identity import write_private
 from dpmpc.privacy import BudgetLedger
 from dpmpc.randomness import Stream
-from dpmpc.storage import canonical
+from dpmpc.storage import canonical, write_private
 from dpmpc.task import Task
 from dpmpc.untrusted import ReadError, printable, read_bytes, read_json
 

@@ -15,9 +15,9 @@ from dpmpc.arguments import require_choice
 from dpmpc.data_release.release import MixedRelease
 from dpmpc.data_release.task import MixingTask
 from dpmpc.errors import InputError
-from dpmpc.network.identity import write_private
 from dpmpc.network.launch import launch
 from dpmpc.network.settings import FRAME_HEADER, FRAME_LIMIT, read_record
+from dpmpc.storage import write_private
 
 PROGRAM = "dpmpc.protocols.random_mixing"
 METHODS = ("rmgm", "dgm", "bgm")

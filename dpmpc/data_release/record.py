@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from dpmpc.errors import BatchMismatch, InputError
 from dpmpc.randomness import Label, Stream
-from dpmpc.storage import whole
+from dpmpc.storage import write_private
 from dpmpc.untrusted import ReadError, printable, read_bytes, read_json
 
 RECORD_FILE, OWN_FILE, LOCK_FILE = "record.json", "own-release.words", "record.lock"
@@ -190,7 +190,7 @@ class ReleaseRecord:
         if self._fields.own is not None:
             raise InputError(f"folder: {self._folder.name!r} given, which holds a release, an unused one expected")
         content = np.ascontiguousarray(own).view(np.uint64).astype(_WORD, copy=False).tobytes()
-        _write_private(self._folder / OWN_FILE, content)
+        write_private(self._folder / OWN_FILE, content)
         digest = hashlib.sha256(content).hexdigest()
         nonce = Stream.from_os().bytes(NONCE_BYTES).hex()
         self._fields = msgspec.structs.replace(self._fields, toss=_toss_digest(toss), own=digest, nonce=nonce)
@@ -235,7 +235,7 @@ class ReleaseRecord:
 
     def _write(self) -> None:
         self._fields = self._fields.sealed()
-        _write_private(self._folder / RECORD_FILE, msgspec.json.encode(self._fields))
+        write_private(self._folder / RECORD_FILE, msgspec.json.encode(self._fields))
 
 
 def read_record(folder: Path) -> Fields | None:
@@ -293,11 +293,3 @@ def refuse_spent(folder: Path) -> None:
 
 def _toss_digest(toss: bytes) -> str:
     return hashlib.sha256(Label.MIXING_TOSS.value + toss).hexdigest()
-
-
-def _write_private(path: Path, content: bytes) -> None:
-    """Write a file for its owner alone, whole and on the disk when this returns."""
-    with whole(path) as partial:
-        partial.unlink(missing_ok=True)
-        partial.touch(mode=0o600)
-        partial.write_bytes(content)

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import datetime
 import functools
-import os
 import ssl
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,7 +33,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from dpmpc.arguments import require_whole
 from dpmpc.errors import InputError, VerificationFailed
 from dpmpc.randomness import Label
-from dpmpc.storage import require_private
+from dpmpc.storage import require_private, write_private
 
 AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE = "ca.crt", "party.crt", "party.key"
 CLOCK_SKEW = datetime.timedelta(minutes=5)
@@ -212,15 +211,6 @@ def verify_signature(certificate: bytes, message: bytes, signature: bytes) -> No
         key.verify(signature, Label.SIGNATURE.value + message, ec.ECDSA(hashes.SHA256()))
     except InvalidSignature:
         raise VerificationFailed("signature: not that of the certificate's key over this message") from None
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner may read; it replaces an older one in a single step."""
-    unfinished = path.with_name(path.name + ".new")
-    unfinished.unlink(missing_ok=True)
-    with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content)
-    unfinished.replace(path)
 
 
 def listening_context(folder: Path) -> ssl.SSLContext:

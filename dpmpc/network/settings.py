@@ -15,8 +15,8 @@ import msgspec
 from dpmpc.arguments import require_positive, require_whole
 from dpmpc.errors import InputError
 from dpmpc.network.frames import TASK_BYTES
-from dpmpc.network.identity import write_private
 from dpmpc.network.meter import RunStatistics
+from dpmpc.storage import write_private
 from dpmpc.untrusted import ReadError, read_bytes, read_json
 
 Record = TypeVar("Record", bound=msgspec.Struct)

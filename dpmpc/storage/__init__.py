@@ -6,7 +6,7 @@ promises.
 """
 
 from dpmpc.storage import release_file
-from dpmpc.storage.files import require_private, sync, whole
+from dpmpc.storage.files import require_private, sync, whole, write_private
 from dpmpc.storage.records import MALFORMED, Described, Record, canonical, fields_of, malformed, plain, rebuilt
 from dpmpc.storage.release_file import (
     LARGEST_PUBLIC,
@@ -64,4 +64,5 @@ __all__ = [
     "sync",
     "whole",
     "write",
+    "write_private",
 ]

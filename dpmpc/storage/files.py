@@ -30,6 +30,14 @@ def whole(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise
 
 
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file for its owner alone, whole and on the disk when this returns; it replaces an older one."""
+    with whole(path) as partial:
+        partial.unlink(missing_ok=True)
+        with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(content)
+
+
 def sync(path: Path) -> None:
     """Force a file's content, or the names of the files in a folder, onto the disk."""
     descriptor = os.open(path, os.O_RDONLY)

@@ -23,6 +23,7 @@ from dpmpc.privacy import BudgetLedger
 from dpmpc.protocols import data_owners
 from dpmpc.randomness import Stream, stream_for
 from dpmpc.rounds import SavedReleases
+from dpmpc.storage import files
 from dpmpc.tables import Table, write_csv
 from support.linked_parties import run_linked
 
@@ -423,6 +424,16 @@ class TestRecord:
         with pytest.raises(InputError, match="which was used for plan a"):
             self.open(tmp_path, "b" * 64)
         self.open(tmp_path).close()
+
+    def test_what_is_written_is_on_the_disk_before_it_counts(self, tmp_path, monkeypatch):
+        """The shares first, then the record that names them, each synced."""
+        written, honest = [], files.whole
+        monkeypatch.setattr(files, "whole", lambda path: written.append(path.name) or honest(path))
+        with self.open(tmp_path) as record:
+            record.keep_shares(0, self.task(), np.zeros((3, 9), np.uint64))
+            record.keep_opened(0, np.zeros((1, 9), np.uint64))
+        shares, opened = "round-0-shares.words", "round-0-opened.words"
+        assert written == [RECORD_FILE, shares, RECORD_FILE, opened, RECORD_FILE]
 
     def test_damage_is_noticed(self, tmp_path):
         with self.open(tmp_path) as record:

@@ -9,7 +9,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from dpmpc.data_release import record as record_module
 from dpmpc.data_release.record import (
     LOCK_FILE,
     MOST_COMPARISONS,
@@ -21,6 +20,7 @@ from dpmpc.data_release.record import (
     refuse_spent,
 )
 from dpmpc.errors import BatchMismatch, InputError
+from dpmpc.storage import files
 
 AGREEMENT, COIN, TOSS = "ab" * 32, b"c" * 32, b"t" * 32
 OWN = np.arange(-3, 3).reshape(3, 2)
@@ -70,13 +70,13 @@ def test_neither_the_toss_nor_its_plain_hash_is_kept(tmp_path):
 def test_what_is_written_is_on_the_disk_before_it_counts(tmp_path, monkeypatch):
     """The release first, then the record that names it, each synced: a crash between them leaves a folder unused."""
     synced = []
-    honest = record_module.whole
+    honest = files.whole
 
     def whole(path):
         synced.append(path.name)
         return honest(path)
 
-    monkeypatch.setattr(record_module, "whole", whole)
+    monkeypatch.setattr(files, "whole", whole)
     with record_of(tmp_path) as record:
         record.begin_comparison()
         record.keep(TOSS, OWN)

@@ -25,8 +25,8 @@ from dpmpc.network.identity import (
     sign,
     verify_signature,
     write_identity,
-    write_private,
 )
+from dpmpc.storage import write_private
 
 WEEKS = datetime.timedelta(weeks=8)
 
