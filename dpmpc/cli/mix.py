@@ -142,7 +142,7 @@ def _prepare(options: argparse.Namespace) -> None:
 def _party(options: argparse.Namespace) -> None:
     from dpmpc.data_release import MixedRelease
     from dpmpc.data_release.networked import PROGRAM, RELEASE_FILE, PartySource, write_source
-    from dpmpc.data_release.record import OWN_FILE, refuse_spent
+    from dpmpc.data_release.record import ReleaseFields, refuse_spent
     from dpmpc.tables import column_names, position_of
 
     out, folder = new_path("out", options.out), Path(options.folder)
@@ -152,7 +152,7 @@ def _party(options: argparse.Namespace) -> None:
     write_source(folder, PartySource(str(Path(options.data).resolve()), options.key))
     error = run_party(folder, options.party)[1]
     if error is not None:
-        if (folder / OWN_FILE).exists():
+        if ReleaseFields.has_sent(folder):
             print(f"dpmpc mix: {KEPT}", file=sys.stderr)
         raise error
     release = MixedRelease.load(folder / RELEASE_FILE)

@@ -121,7 +121,7 @@ def _prepare(options: argparse.Namespace) -> None:
 
 def _owner(options: argparse.Namespace) -> None:
     from dpmpc.data_owners.networked import PROGRAM, Source, load_releases, own_rows, plan_of, write_source
-    from dpmpc.data_owners.record import has_answered
+    from dpmpc.data_owners.record import RoundsFields
     from dpmpc.network.settings import read_settings
     from dpmpc.tables import column_names, position_of
 
@@ -142,7 +142,7 @@ def _owner(options: argparse.Namespace) -> None:
     print(plan.require_possible(), file=sys.stderr)
     outcome, error = run_party(folder, options.owner)
     if error is not None:
-        if has_answered(folder):
+        if RoundsFields.has_sent(folder):
             print(f"dpmpc owners: {KEPT}", file=sys.stderr)
         raise error
     spent = () if outcome is None or outcome.statistics is None else (outcome.statistics,)
