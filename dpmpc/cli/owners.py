@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpmpc.cli.options import rounds_option, seconds
+from dpmpc.cli.options import add_simulation_seed, form_of, rounds_option, seconds
 from dpmpc.cli.prepared import address_of, expect_party, new_path, prepare_folders, run_party
 from dpmpc.errors import InputError, SimulationOnly
 
@@ -73,21 +73,12 @@ def add_commands(commands: Any) -> None:
     plan.add_argument("--names", nargs="+", metavar="NAME", help="what the owners are called")
     plan.add_argument("--threads", type=int, help="threads of each process (default 1)")
     plan.add_argument("--deadline", type=seconds, help="seconds that an owner may keep others waiting (default 30)")
-    plan.add_argument("--simulation-seed", type=int, metavar="SEED", help="repeatable randomness: protects nobody")
+    add_simulation_seed(plan)
     owners.set_defaults(run=_owners)
 
 
 def _owners(options: argparse.Namespace) -> None:
-    form = next(name for name in FORMS if getattr(options, name) is not None)
-    required, optional = FORMS[form]
-    for name in sorted(set().union(*(needed | used for needed, used in FORMS.values()))):
-        given = getattr(options, name)
-        if given is None and name in required:
-            raise InputError(f"{name}: none given, one expected with --{form}")
-        if given is not None and name not in required | optional:
-            raise InputError(f"{name}: {given!r} given, but --{form} does not use it")
-        if given is None:
-            setattr(options, name, DEFAULTS.get(name))
+    form = form_of(options, FORMS, DEFAULTS)
     {"simulate": _simulate, "prepare": _prepare, "owner": _owner}[form](options)
 
 
