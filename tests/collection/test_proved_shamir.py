@@ -16,17 +16,9 @@ from dpmpc.network.frames import Kind
 from support.hostile import shamir_servers
 from support.hostile.provers import DEEDS
 from support.hostile.servers import meddle
+from support.proved_collections import points, rows_of_clients
 from support.release_processes import COUNT, deploy, run
-from support.shamir_collections import (
-    SHAMIR,
-    converse,
-    dying,
-    join,
-    kept_noise,
-    points,
-    released,
-    rows_of_clients,
-)
+from support.shamir_collections import SHAMIR, converse, dying, join, kept_noise, released
 
 FALSE = ["out of range", "wrong products", "wrap-around", "beyond the ball", "arbitrary words"]
 
