@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from dpmpc.client import Client, share_batch
 from dpmpc.errors import InputError
 from dpmpc.network.identity import Authority, pin
-from dpmpc.network.launch import FolderCallback, launch
+from dpmpc.network.launch import Callbacks, FolderCallback, Participants, Patience, launch
 from dpmpc.network.meter import RunStatistics
 from dpmpc.network.settings import PartySettings, write_settings
 from dpmpc.proved_reports import circuit_of, rows_of
@@ -342,13 +342,15 @@ def run_parties(
     began = time.perf_counter()
     outcomes = launch(
         program,
-        task.trust.servers,
+        Participants(task.trust.servers),
         arguments=_told(task, stream, threads, arguments),
         task=task.digest,
-        meanwhile=timed,
-        collect=collect,
-        on_progress=lambda party, done: tell(f"server {party}", float(done)),
-        deadline=deadline + transform_allowance(task),
+        callbacks=Callbacks(
+            meanwhile=timed,
+            collect=collect,
+            on_progress=lambda party, done: tell(f"server {party}", float(done)),
+        ),
+        patience=Patience(deadline + transform_allowance(task)),
     )
     spent = [outcome.statistics for outcome in outcomes if outcome.statistics is not None]
     return Run(

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dpmpc.data_owners.plan import OwnersPlan
 from dpmpc.data_owners.record import LEDGER_FILE
 from dpmpc.errors import InputError
-from dpmpc.network.launch import launch
+from dpmpc.network.launch import Callbacks, Participants, Patience, launch
 from dpmpc.network.meter import RunStatistics
 from dpmpc.network.settings import read_record
 from dpmpc.release import Release
@@ -158,13 +158,12 @@ def run(
 
     outcomes = launch(
         program,
-        len(plan.owners),
-        analyst=False,
+        Participants(len(plan.owners), analyst=False),
         arguments=arguments,
-        set_up=lambda party, folder: write_source(folder, sources[party]),
-        collect=collect,
-        on_progress=on_progress or (lambda party, said: None),
-        deadline=deadline + allowance(plan),
+        callbacks=Callbacks(
+            set_up=lambda party, folder: write_source(folder, sources[party]), collect=collect, on_progress=on_progress
+        ),
+        patience=Patience(deadline + allowance(plan)),
     )
     return OwnersRun(
         tuple(releases), tuple(outcome.statistics for outcome in outcomes if outcome.statistics is not None)

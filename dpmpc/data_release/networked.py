@@ -15,7 +15,7 @@ from dpmpc.arguments import require_choice
 from dpmpc.data_release.release import MixedRelease
 from dpmpc.data_release.task import MixingTask
 from dpmpc.errors import InputError
-from dpmpc.network.launch import launch
+from dpmpc.network.launch import Callbacks, Participants, Patience, launch
 from dpmpc.network.settings import FRAME_HEADER, FRAME_LIMIT, read_record
 from dpmpc.storage import write_private
 
@@ -152,11 +152,9 @@ def run(
 
     launch(
         program,
-        len(sources),
-        analyst=False,
+        Participants(len(sources), analyst=False),
         arguments=arguments,
-        set_up=lambda party, folder: write_source(folder, sources[party]),
-        collect=collect,
-        deadline=deadline + allowance(task),
+        callbacks=Callbacks(set_up=lambda party, folder: write_source(folder, sources[party]), collect=collect),
+        patience=Patience(deadline + allowance(task)),
     )
     return releases[0]
