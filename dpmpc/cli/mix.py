@@ -127,8 +127,9 @@ def _prepare(options: argparse.Namespace) -> None:
 
 def _party(options: argparse.Namespace) -> None:
     from dpmpc.data_release import MixedRelease
-    from dpmpc.data_release.networked import PROGRAM, RELEASE_FILE, PartySource, write_source
+    from dpmpc.data_release.networked import PROGRAM, RELEASE_FILE, PartySource
     from dpmpc.data_release.record import ReleaseFields, refuse_spent
+    from dpmpc.network.settings import write_source
     from dpmpc.tables import column_names, position_of
 
     out, folder = new_path("out", options.out), Path(options.folder)

@@ -83,7 +83,7 @@ def _owners(options: argparse.Namespace) -> None:
 
 
 def _simulate(options: argparse.Namespace) -> None:
-    from dpmpc.data_owners.networked import Source, public_arguments, run
+    from dpmpc.data_owners.networked import OwnerSource, public_arguments, run
     from dpmpc.tables import read_table
 
     began = time.perf_counter()
@@ -91,7 +91,7 @@ def _simulate(options: argparse.Namespace) -> None:
     columns = _schema(options).names
     rows = [len(read_table(path, columns)) for path in options.simulate]
     plan = _plan(options, rows)
-    sources = [Source(str(Path(path).resolve())) for path in options.simulate]
+    sources = [OwnerSource(str(Path(path).resolve())) for path in options.simulate]
     done = run(public_arguments(plan, threads=options.threads), sources, deadline=options.deadline)
     _tell(options, plan, done.releases, done.owners, out, time.perf_counter() - began)
 
@@ -111,9 +111,9 @@ def _prepare(options: argparse.Namespace) -> None:
 
 
 def _owner(options: argparse.Namespace) -> None:
-    from dpmpc.data_owners.networked import PROGRAM, Source, load_releases, own_rows, plan_of, write_source
+    from dpmpc.data_owners.networked import PROGRAM, OwnerSource, load_releases, own_rows, plan_of
     from dpmpc.data_owners.record import RoundsFields
-    from dpmpc.network.settings import read_settings
+    from dpmpc.network.settings import read_settings, write_source
     from dpmpc.tables import column_names, position_of
 
     began, folder = time.perf_counter(), Path(options.folder)
@@ -126,7 +126,7 @@ def _owner(options: argparse.Namespace) -> None:
     for name in plan.schema.names:  # before the others are waited for
         position_of(name, there, "data")
     ledger = None if options.ledger is None else str(Path(options.ledger).resolve())
-    source = Source(str(Path(options.data).resolve()), ledger)
+    source = OwnerSource(str(Path(options.data).resolve()), ledger)
     own_rows(source, plan, options.owner)  # what is wrong with the file is said before anybody could notice
     write_source(folder, source)
     print(f"{options.data}: answers for a {plan.model} regression of {plan.schema.names[-1]!r}", file=sys.stderr)

@@ -16,12 +16,11 @@ from dpmpc.data_release.release import MixedRelease
 from dpmpc.data_release.task import MixingTask
 from dpmpc.errors import InputError
 from dpmpc.network.launch import Callbacks, Participants, Patience, launch
-from dpmpc.network.settings import FRAME_HEADER, FRAME_LIMIT, read_record
-from dpmpc.storage import write_private
+from dpmpc.network.settings import FRAME_HEADER, FRAME_LIMIT, write_source
 
 PROGRAM = "dpmpc.protocols.random_mixing"
 METHODS = ("rmgm", "dgm", "bgm")
-RELEASE_FILE, SOURCE_FILE = "release.dpmpc", "source.json"
+RELEASE_FILE = "release.dpmpc"
 
 
 class PartySource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -96,16 +95,6 @@ def require_frames(task: MixingTask) -> None:
             f"rows: {task.released_rows} given, at most {most} expected: {widest} columns of a party, 8 bytes each, "
             f"in one message of at most {FRAME_LIMIT} bytes"
         )
-
-
-def write_source(folder: Path, source: PartySource) -> None:
-    """Tell a party where its rows are."""
-    write_private(folder / SOURCE_FILE, msgspec.json.encode(source))
-
-
-def read_source(folder: Path) -> PartySource:
-    """Return where a party's rows are."""
-    return read_record(folder / SOURCE_FILE, PartySource, "the file and the key column of a party")
 
 
 def allowance(task: MixingTask) -> float:

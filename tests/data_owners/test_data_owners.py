@@ -14,11 +14,11 @@ from dpmpc import LogisticRegression
 from dpmpc.analyst import open_sums
 from dpmpc.bounds import Column, Schema
 from dpmpc.data_owners import AgreedReleases, OwnersPlan, OwnRound, RoundsRecord
-from dpmpc.data_owners.networked import Source, load_releases, public_arguments, write_source
+from dpmpc.data_owners.networked import OwnerSource, load_releases, public_arguments
 from dpmpc.data_owners.record import LEDGER_FILE, RoundsFields
 from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, MalformedFrame, PartyLost, SimulationOnly
 from dpmpc.network.frames import Frame, Kind
-from dpmpc.network.settings import digest_of
+from dpmpc.network.settings import digest_of, write_source
 from dpmpc.privacy import BudgetLedger
 from dpmpc.protocols import data_owners
 from dpmpc.randomness import Stream, stream_for
@@ -157,7 +157,7 @@ class Owners:
         for there, part in zip(self.folders, parts(), strict=True):
             there.mkdir()
             write_csv(there / "rows.csv", Table(SCHEMA.names, part))
-            write_source(there, Source(str(there / "rows.csv")))
+            write_source(there, OwnerSource(str(there / "rows.csv")))
 
     def run(self, deeds=None):
         """Run all; `deeds[number](party)` changes a party before it begins. Return what each returned or raised."""
@@ -311,7 +311,7 @@ def test_a_little_more_than_the_share_is_too_much_for_the_last_round(owners, mon
     """Owner 0 asks for a little more in the last round, as no rounding does: the budget of all rounds ends it."""
     for there in owners.folders:  # with room in their ledgers for other fits
         BudgetLedger(9.0, 1e-6).save(there / "large.json")
-        write_source(there, Source(str(there / "rows.csv"), str(there / "large.json")))
+        write_source(there, OwnerSource(str(there / "rows.csv"), str(there / "large.json")))
 
     def more(task):
         if task["statistic"]["name"] != "scores":
@@ -343,7 +343,7 @@ def test_a_ledger_that_is_full_answers_no_round(owners, tmp_path):
     ledger = BudgetLedger(3.0, 1e-6)
     ledger.spend((2.0, 1e-7), "an earlier fit")
     ledger.save(tmp_path / "rows.json")
-    write_source(owners.folders[1], Source(str(owners.folders[1] / "rows.csv"), str(tmp_path / "rows.json")))
+    write_source(owners.folders[1], OwnerSource(str(owners.folders[1] / "rows.csv"), str(tmp_path / "rows.json")))
     broken = owners.run()
     assert isinstance(broken[1], GuaranteeError)
     assert isinstance(broken[0], PartyLost)

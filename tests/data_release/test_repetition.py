@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from dpmpc.data_release import MixedRelease, design
-from dpmpc.data_release.networked import RELEASE_FILE, PartySource, public_arguments, write_source
+from dpmpc.data_release.networked import RELEASE_FILE, PartySource, public_arguments
 from dpmpc.data_release.record import MOST_COMPARISONS, OWN_FILE, ReleaseFields, ReleaseRecord
 from dpmpc.errors import BatchMismatch, InputError, MalformedFrame, PartyLost
 from dpmpc.network.frames import Kind
-from dpmpc.network.settings import digest_of
+from dpmpc.network.settings import digest_of, write_source
 from dpmpc.protocols import random_mixing
 from support.linked_parties import run_linked
 
