@@ -315,7 +315,7 @@ class ReleaseSpec(msgspec.Struct, frozen=True, kw_only=True):
         values = dict(choices)
         if "sketch" in values:
             values["kind"] = values.pop("sketch")
-        trust, mechanism, sketch = _taken(TrustModel, values), _taken(Mechanism, values), _taken(Sketch, values)
+        trust, mechanism, sketch = taken(TrustModel, values), taken(Mechanism, values), taken(Sketch, values)
         own = set(cls.__struct_fields__) - {"schema", "clients", "budget", "trust", "mechanism", "sketch"}
         unknown = values.keys() - own
         if unknown:
@@ -339,8 +339,8 @@ def flat_choices() -> dict[str, tuple[Any, msgspec.Meta, Any]]:
     return found
 
 
-def _taken(part: type[Part], values: dict[str, Any]) -> Part:
-    """Make a part of a specification from the values that are its fields, which are taken out of the mapping."""
+def taken(part: type[Part], values: dict[str, Any]) -> Part:
+    """Make a struct from those of the values that are its fields, and take them out of the mapping."""
     return part(**{name: values.pop(name) for name in part.__struct_fields__ if name in values})
 
 
