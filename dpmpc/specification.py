@@ -246,7 +246,7 @@ class Sketch(msgspec.Struct, frozen=True):
     ] = True
 
 
-class ReleaseSpec(msgspec.Struct, frozen=True, kw_only=True):
+class ReleaseSpec(msgspec.Struct, frozen=True):
     """Everything that is wanted of a release; `design` makes the task of it.
 
     Parameters
@@ -294,6 +294,17 @@ class ReleaseSpec(msgspec.Struct, frozen=True, kw_only=True):
     radius: float | None = None
     share_limit: float = SHARE_LIMIT
     simulation_seed: int | None = None
+
+    def __post_init__(self) -> None:
+        from dpmpc.bounds import Schema
+
+        kinds = {"schema": Schema, "budget": Budget, "trust": TrustModel, "mechanism": Mechanism, "sketch": Sketch}
+        for name, kind in kinds.items():
+            if not isinstance(getattr(self, name), kind):
+                raise InputError(
+                    f"{name}: {getattr(self, name)!r} given, a {kind.__name__} expected; ReleaseSpec.of takes epsilon, "
+                    "delta and every choice as plain values"
+                )
 
     @classmethod
     def of(cls, schema: Schema, clients: int, epsilon: float, delta: float, **choices: Any) -> ReleaseSpec:

@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 
-from dpmpc.arguments import documented
+from dpmpc.arguments import documented, require_finite
 from dpmpc.baselines.common import normalised_rows, symmetric_noise
 from dpmpc.bounds import largest_squared_norm
 from dpmpc.contributions import moment_sensitivity
-from dpmpc.errors import InputError
 from dpmpc.estimators.scikit import remember_features, rows_like_fitted, target_of, warn_in_selection
 from dpmpc.linear_algebra import LinearModel, exact_gram, solve_ridge
 from dpmpc.noise import Gaussian
@@ -86,8 +85,7 @@ class PrivateRidge(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore[misc
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit to normalised data, X (n, d) and y (n,) in [-1, 1]."""
-        if not (math.isfinite(self.alpha) and self.alpha >= 0):
-            raise InputError(f"alpha: {self.alpha} given, a finite number >= 0 expected")
+        require_finite("alpha", self.alpha, 0)
         warn_in_selection()
         mu = mu_of_budget(self.epsilon, self.delta)
         features = Table.from_any(X).require_public_count().values

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 
-from dpmpc.arguments import documented, require_choice, require_whole
+from dpmpc.arguments import documented, require_choice, require_finite, require_whole
 from dpmpc.bounds import Bounds, schema
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.estimators.scikit import remember_features, rows_like_fitted, target_of, warn_in_selection
@@ -189,10 +189,7 @@ class RandomProjection(NoisyRegression):
             return "data" if self.calibration == "paper" else 0.0
         if self.floor == "data":
             return "data"
-        number: object = self.floor
-        if not (isinstance(number, (int, float, np.integer, np.floating)) and 0 <= number < math.inf):
-            raise InputError(f"floor: {self.floor!r} given, a finite number >= 0, 'data' or None expected")
-        return float(number)
+        return require_finite("floor", self.floor, 0)
 
     def _variance(self, X: Matrix, y: Matrix, floor: float | Literal["data"]) -> float:
         """Return sigma^2; refuse data that do not meet the public floor."""

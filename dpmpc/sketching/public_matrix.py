@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.arguments import require_whole
+from dpmpc.arguments import require_bool, require_hex, require_whole
 from dpmpc.encoding.ring import Mersenne61, Ring, Words, ring_named
 from dpmpc.errors import InputError
+from dpmpc.randomness import SEED_BYTES
 from dpmpc.sketching import overlaps
 from dpmpc.storage import Described
 
@@ -59,9 +60,7 @@ class PublicMatrix(Described):
         self.rows = require_whole("rows", rows, 1, MOST_ROWS)
         self.columns = require_whole("columns", columns, 1, MOST_COLUMNS)
         self.sparsity = require_whole("sparsity", sparsity, 1, self.rows)
-        if not isinstance(balanced, bool):
-            raise InputError(f"balanced: {balanced!r} given, True or False expected")
-        self.balanced = balanced
+        self.balanced = require_bool("balanced", balanced)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -92,7 +91,7 @@ class PublicMatrix(Described):
                 raise InputError(f"sketch: {name} is missing")
         given = {name: facts[name] for name in inspect.signature(cls).parameters}
         if "seed" in given:
-            given["seed"] = _seed_from_hex(given["seed"])
+            given["seed"] = require_hex("seed", given["seed"], SEED_BYTES)
         return cls(**given)
 
     @abc.abstractmethod
@@ -362,13 +361,6 @@ class PublicMatrix(Described):
 
     def __reduce__(self) -> tuple[Callable[[Mapping[str, Any]], PublicMatrix], tuple[dict[str, Any]]]:
         return type(self).from_facts, (self.describe(),)
-
-
-def _seed_from_hex(seed: object) -> bytes:
-    try:
-        return bytes.fromhex(str(seed))
-    except ValueError:
-        raise InputError(f"seed: {seed!r} given, 64 hexadecimal digits expected") from None
 
 
 def _aligned_zeros(shape: tuple[int, ...]) -> Words:
