@@ -62,7 +62,7 @@ class NoisyEntry(AuditedMechanism):
     def observe(self, moved: int | None, releases: int, stream: Stream) -> Reals:
         """Fit as many rows as releases; return the released entries less -1."""
         X = np.full((releases, 1), -1.0 if moved is None else 1.0)
-        fitted = AdditiveNoise(self.claim.bits or 0.0, seed=_seed(stream)).fit(X, np.zeros(releases))
+        fitted = AdditiveNoise(self.claim.bits or 0.0, simulation_seed=_seed(stream)).fit(X, np.zeros(releases))
         return np.asarray(fitted.released_X_ + 1)
 
 
@@ -85,7 +85,7 @@ class ProjectedEntry(AuditedMechanism):
     def observe(self, moved: int | None, releases: int, stream: Stream) -> Reals:
         """Return the inner products of the two projected columns, which are sufficient, less their mean."""
         entry = -1.0 if moved is None else 1.0
-        fitted = RandomProjection(self.claim.bits or 0.0, rows=self._rows, seed=_seed(stream))
+        fitted = RandomProjection(self.claim.bits or 0.0, rows=self._rows, simulation_seed=_seed(stream))
         sigma = fitted.fit([[entry]], [1.0]).sigma_
         many = releases * self._rows
         secret = GaussianProjection(many, 1, stream.bytes(SEED_BYTES)).apply(np.array([[entry, 1.0]]))

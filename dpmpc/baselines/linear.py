@@ -55,8 +55,8 @@ class PrivateRidge(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore[misc
         Whether the extended row (1, z) or the row z is used.
     radius : float, optional
         Clip the row, target included, to this L2 norm: a public constant.
-    seed : int, optional
-        Makes the noise repeatable.
+    simulation_seed : int, optional
+        Simulations only: repeats the noise, which then protects nobody.
 
     Attributes
     ----------
@@ -74,14 +74,14 @@ class PrivateRidge(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore[misc
         *,
         fit_intercept: bool = True,
         radius: float | None = None,
-        seed: int | None = None,
+        simulation_seed: int | None = None,
     ):
         self.alpha = alpha
         self.epsilon = epsilon
         self.delta = delta
         self.fit_intercept = fit_intercept
         self.radius = radius
-        self.seed = seed
+        self.simulation_seed = simulation_seed
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit to normalised data, X (n, d) and y (n,) in [-1, 1]."""
@@ -90,7 +90,7 @@ class PrivateRidge(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore[misc
         mu = mu_of_budget(self.epsilon, self.delta)
         features = Table.from_any(X).require_public_count().values
         rows = normalised_rows(features, target_of(self, y, len(features)), radius=self.radius)
-        self.model_ = self._fit(rows, mu, stream_for(self.seed))
+        self.model_ = self._fit(rows, mu, stream_for(self.simulation_seed))
         self.coef_, self.intercept_ = self.model_.weights, self.model_.intercept
         remember_features(self, X)
         return self
