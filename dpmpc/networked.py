@@ -93,12 +93,12 @@ class NetworkedRun(Run):
 
 
 def share_file(folder: Path) -> Path:
-    """Where a server finds its share of the batch."""
+    """Return where a server finds its share of the batch."""
     return folder / "share"
 
 
 def ids_file(folder: Path) -> Path:
-    """Where a server finds the ids of proved reports, two words each, in the order of its share."""
+    """Return where a server finds the ids of proved reports, two words each, in the order of its share."""
     return folder / "ids"
 
 
@@ -438,7 +438,7 @@ def _told(task: Task, stream: Stream | None, threads: int, arguments: Mapping[st
 
 
 def transform_allowance(task: Task, slowest: float = 50e6) -> float:
-    """Seconds that a server which handles only `slowest` bytes a second needs for its share."""
+    """Return the seconds that a server which handles only `slowest` bytes a second needs for its share."""
     clients, copies, width = task.share_shape
     words = copies * width if task.proofs is None else circuit_of(task).words
     return 8 * clients * words / slowest

@@ -139,11 +139,11 @@ class TrustModel(msgspec.Struct, frozen=True):
         return MATRICES * STATIC_FAILURE if self.coalition == "static" and self.corrupt_clients else 0.0
 
     def lost_in_a_row(self, sketch: PublicMatrix) -> int:
-        """`lost_of` the matrix."""
+        """Return `lost_of` the matrix."""
         return self.lost_of(sketch.rows, sketch.sparsity)
 
     def lost_of(self, rows: int, sparsity: int) -> int:
-        """Contributions to one of k rows whose noise the adversary may know or that may be missing, at most.
+        """Bound the contributions to one of k rows whose noise the adversary may know or that may be missing.
 
         A static coalition of t clients has X contributions in a row, whose moment generating function is at most that
         of a Poisson variable of mean m = t s/k: clients hit the row independently with probability s/k, or, with

@@ -117,7 +117,7 @@ def converted(content: Any, kind: type[T], hook: Callable[[type, Any], Any] | No
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text has no half of a surrogate pair, as bytes of another encoding in a command become."""
+    """Return whether a text has no half of a surrogate pair, as bytes of another encoding in a command become."""
     return _HALF_PAIR.search(text) is None
 
 

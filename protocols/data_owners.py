@@ -97,7 +97,7 @@ async def main(party: Party) -> dict[str, Any]:
 async def one_round(
     party: Party, number: int, asked: Task, own: OwnRound, record: RoundsRecord, allowed: Callable[[Task], None]
 ) -> Release:
-    """Steps 1 to 3; `allowed` refuses a task that exceeds the budget of all rounds."""
+    """Steps 1 to 3: make one release; `allowed` refuses a task that exceeds the budget of all rounds."""
     task = await agree(party, number, asked, record, allowed)
     shape = (task.sketch.rows, task.width)
     with party.meter.phase("transform"):

@@ -118,7 +118,7 @@ def own_rows(folder: Path, task: MixingTask, number: int) -> tuple[list[str], ND
 
 
 async def all_have_released(party: Party, own: bool) -> bool:
-    """Step 3, in a repetition: whether all parties say that they have made their release under this toss.
+    """Step 3, in a repetition: return whether all parties say that they have made their release under this toss.
 
     Then each has found before that all have the same ids, and nothing is compared again. Whoever says so falsely has no
     release of an honest party that it would not have had otherwise.

@@ -71,7 +71,7 @@ class FitModel(abc.ABC):
     estimator: PrivateEstimator
 
     def columns(self, bounded: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        """Names of the columns to read, given those with bounds; None for all."""
+        """Return the names of the columns to read, given those with bounds; None for all."""
         return bounded
 
     def choices(self, asked: dict[str, Any], public: Schema) -> dict[str, Any]:

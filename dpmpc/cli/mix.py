@@ -74,7 +74,7 @@ def add_commands(commands: Any) -> None:
 
 
 def _rows(text: str) -> int | str:
-    """A number, "theory" or "paper"."""
+    """Return a number, "theory" or "paper"."""
     try:
         return text if text in ("theory", "paper") else int(text)
     except ValueError:

@@ -280,7 +280,7 @@ def read_point(raw: bytes, server: int) -> PointStanding:
 
 
 def point_digest(toss: bytes) -> bytes:
-    """SHA-256(label || toss)."""
+    """Return SHA-256(label || toss)."""
     return hashlib.sha256(Label.QUERY_POINT.value + toss).digest()
 
 

@@ -86,7 +86,7 @@ def load_releases(folder: Path) -> list[Release]:
 
 
 def allowance(plan: OwnersPlan) -> float:
-    """Seconds that slow machines need for their rows in a round, beyond the deadline of an owner."""
+    """Return the seconds that slow machines need for their rows in a round, beyond the deadline of an owner."""
     columns = len(plan.schema)
     return 2.0 + 1e-7 * max(plan.rows) * (columns + columns * (columns + 1))
 

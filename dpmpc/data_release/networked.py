@@ -98,7 +98,7 @@ def require_frames(task: MixingTask) -> None:
 
 
 def allowance(task: MixingTask) -> float:
-    """Seconds that slow machines need for their rows, beyond the deadline of a party."""
+    """Return the seconds that slow machines need for their rows, beyond the deadline of a party."""
     entries = task.subjects * max(len(party) for party in task.parties)
     return 1e-3 * task.subjects * len(task.parties) + 1e-8 * entries * (task.rows or 1)
 

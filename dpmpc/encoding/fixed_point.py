@@ -244,7 +244,7 @@ class FixedPoint(Described):
         raise InputError(f"clip: {clip!r} given, 'box' or 'ball' expected")
 
     def _bounds(self, bound: ArrayLike, columns: int, name: str) -> Reals:
-        """round(2^f bound) as integers held in float64, of shape (1,) or (columns,)."""
+        """Return round(2^f bound) as integers held in float64, of shape (1,) or (columns,)."""
         values = np.atleast_1d(np.asarray(bound, np.float64))
         if values.shape not in ((1,), (columns,)):
             raise InputError(

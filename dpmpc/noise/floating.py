@@ -98,5 +98,5 @@ class GammaLaplace(Noise):
 
 
 def _uniform(stream: Stream, count: int) -> NDArray[np.float64]:
-    """Odd multiples of 2^-53 in (0, 1), one for each word; every one of them is a double."""
+    """Turn each word into an odd multiple of 2^-53 in (0, 1), which is a double."""
     return ((stream.words(count) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52

@@ -248,7 +248,7 @@ class Guarantee(Promise, Record, frozen=True, kw_only=True):
         return f"{self.dropouts:,} client{'s' if self.dropouts > 1 else ''} in all"
 
     def _coalition(self) -> str:
-        """Who may collude, in words."""
+        """Say who may collude."""
         servers = f"{self.corrupt_servers} of the {self.servers} servers"
         if not self.corrupt_clients:
             return f"the analyst and {servers}"

@@ -135,7 +135,7 @@ def forms_error(R: Reals, error: float, sparsity: int) -> float:
 
 
 def _error(terms: int) -> Fraction:
-    """g(m)."""
+    """Return g(m)."""
     return terms * UNIT / (1 - terms * UNIT)
 
 

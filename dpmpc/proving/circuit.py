@@ -222,7 +222,7 @@ class Circuit(abc.ABC):
         )
 
     def vanishing(self, at: int) -> int:
-        """Z(at) = (at - 1) ... (at - N), modulo p."""
+        """Return Z(at) = (at - 1) ... (at - N), modulo p."""
         return math.prod(at - row for row in range(1, self.rows + 1)) % P
 
     def columns_of(self, records: Words, one: int) -> Words:

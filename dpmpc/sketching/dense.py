@@ -154,7 +154,7 @@ class Rademacher(PublicMatrix):
         return self.rows * (self.rows - 1) // 2 * (self.columns - 1)
 
     def _real_pieces(self) -> Iterator[Reals]:
-        """Signs of all clients, float64 (m, k), a piece at a time."""
+        """Return the signs of all clients, float64 (m, k), a piece at a time."""
         size = -(-PIECE_ENTRIES // self.rows)
         for first in range(0, self.columns, size):
             yield self.entries(first, min(size, self.columns - first))[1].astype(np.float64)

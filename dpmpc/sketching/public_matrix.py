@@ -113,7 +113,7 @@ class PublicMatrix(Described):
 
     @abc.abstractmethod
     def _add(self, kind: Kind, first: int, X: Words, Y: Words) -> None:
-        """Y (k, p) += S[:, first:first + m] X for C-contiguous X (m, p) or (m, s p): the words of the numbers."""
+        """Add S[:, first:first + m] X to Y (k, p), for C-contiguous X (m, p) or (m, s p): the words of the numbers."""
 
     def apply(
         self,
@@ -300,7 +300,7 @@ class PublicMatrix(Described):
         return counts[0], counts[1]
 
     def _pieces(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int8]]]:
-        """Entries of all clients, a piece at a time."""
+        """Return the entries of all clients, a piece at a time."""
         size = max(1, PIECE // self.sparsity)
         for first in range(0, self.columns, size):
             yield self.entries(first, min(size, self.columns - first))

@@ -116,7 +116,7 @@ class SealedRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def has_sent(cls, folder: Path) -> bool:
-        """Whether a folder has stored words that others may have seen."""
+        """Return whether a folder has stored words that others may have seen."""
         return (folder / cls.beside).exists()
 
 
