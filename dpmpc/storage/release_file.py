@@ -3,7 +3,7 @@
 Promised: the same release gives the same bytes on every machine, without a date. Reading a release runs no code from
 the file (no pickles), and takes no more memory than a file of its length may need. Whatever is not a release is an
 `InputError`, and a file that claims another guarantee than its own public facts give is refused. Not promised: that
-the facts in a release are true, which takes signatures (`dpmpc.collection.certificate`).
+the facts in a release are true, which takes signatures (`dpmpc.collection.verifying`).
 """
 
 from __future__ import annotations

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpmpc.collection import agreement, conversation
-from dpmpc.collection.certificate import verify
 from dpmpc.collection.conversation import read_standing, read_statement
 from dpmpc.collection.ledger import State
 from dpmpc.collection.releasing import ReleasingServer, Standing
 from dpmpc.collection.server_folder import ServerFolder
+from dpmpc.collection.verifying import verify
 from dpmpc.errors import BatchMismatch, DpmpcError, InconsistentShares, InputError, MalformedFrame, VerificationFailed
 from dpmpc.network import announcing
 from dpmpc.network.frames import Frame, Kind, encode

@@ -7,9 +7,9 @@ import pytest
 
 from dpmpc.client import Client
 from dpmpc.collection import noise_dealing
-from dpmpc.collection.certificate import verify
 from dpmpc.collection.noise_shares import NoiseShares
 from dpmpc.collection.shamir_claims import check_dealers
+from dpmpc.collection.verifying import verify
 from dpmpc.errors import InconsistentShares, InputError, MalformedFrame, SpoolError, VerificationFailed
 from dpmpc.network.frames import Kind
 from dpmpc.proving import Verdicts

@@ -8,9 +8,10 @@ import pytest
 
 from dpmpc.client import Client
 from dpmpc.collection import verification
-from dpmpc.collection.certificate import DIFFERENT_LISTS, FALSE_PROOF, Manifest, check_refused, require_quorum, verify
+from dpmpc.collection.certificate import DIFFERENT_LISTS, FALSE_PROOF, Manifest, require_quorum
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.collection.shamir_claims import INCONSISTENT, blame, check_odd
+from dpmpc.collection.verifying import check_refused, verify
 from dpmpc.errors import DpmpcError, GuaranteeError, InconsistentShares, InputError, VerificationFailed
 from dpmpc.network.frames import Kind
 from support.hostile import shamir_servers

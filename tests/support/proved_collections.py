@@ -7,11 +7,11 @@ import numpy as np
 
 from dpmpc.client import Client
 from dpmpc.collection import conversation
-from dpmpc.collection.certificate import verify
 from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.server_folder import ServerFolder
+from dpmpc.collection.verifying import verify
 from support.release_processes import COUNT
 from support.talk import talk
 

@@ -18,7 +18,6 @@ from dpmpc.bounds import Schema
 from dpmpc.cli import main as cli
 from dpmpc.client import Client
 from dpmpc.collection import agreement, conversation, dealing, noise_dealing, releasing, verification
-from dpmpc.collection.certificate import verify
 from dpmpc.collection.designing import Terms, design_collection
 from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.noise_shares import NoiseShares
@@ -26,6 +25,7 @@ from dpmpc.collection.query_points import PointKeeper
 from dpmpc.collection.reports import ReportFormat, make_reports
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.task_file import Collection, ServerEntry
+from dpmpc.collection.verifying import verify
 from dpmpc.network import identity
 from dpmpc.network.frames import Kind
 from dpmpc.network.identity import write_identity

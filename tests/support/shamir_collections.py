@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from dpmpc.collection.certificate import verify
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.server_folder import ServerFolder
+from dpmpc.collection.verifying import verify
 from dpmpc.errors import DpmpcError
 from support import proved_collections
 from support.proved_collections import PROVED, honest_sums, rows_of_clients
