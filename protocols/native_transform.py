@@ -194,7 +194,7 @@ async def solve_exactly(A: Any, b: Any) -> list[int]:
 
 
 def in_units(task: Task, w: Sequence[Fraction]) -> tuple[NDArray[np.float64], float]:
-    """Return coefficients and intercept in the columns' units, of which every column is x = offset + slope z."""
+    """Return coefficients and intercept in the columns' units; every column is x = offset + slope z."""
     normalised = np.array([float(value) for value in w])
     slope, offset = task.schema.slope, task.schema.offset
     coefficients = normalised[1:] * slope[-1] / slope[:-1]

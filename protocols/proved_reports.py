@@ -135,7 +135,7 @@ def cause_of(lie: str, servers: int) -> str:
 
 
 def liars_among(count: int, share: float) -> NDArray[np.intp]:
-    """Return which lie each of so many clients tells: its number in `LIES`, or -1 for an honest one.
+    """Return which lie each client tells: its number in `LIES`, or -1 for an honest client.
 
     Liars lie evenly among the honest, and take turns with the lies.
     """
@@ -148,7 +148,7 @@ def liars_among(count: int, share: float) -> NDArray[np.intp]:
 
 
 def reports(task: Task, rows: NDArray[np.float64], told: NDArray[np.intp]) -> Iterator[list[ProvedShares]]:
-    """Steps 1 and 2: play clients of whom some lie; yield blocks of what the servers get.
+    """Steps 1 and 2: play clients, some of whom lie; yield blocks of what the servers get.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def reports(task: Task, rows: NDArray[np.float64], told: NDArray[np.intp]) -> It
 
 
 def random_shares(task: Task, rows: NDArray[np.float64], told: NDArray[np.intp]) -> Placement:
-    """Play clients who prove nothing, of whom the liars share random words."""
+    """Play clients who prove nothing; the liars among them share random words."""
     honest = clients(task, rows)
 
     def place(folders: Sequence[Path]) -> None:

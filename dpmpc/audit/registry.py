@@ -180,7 +180,7 @@ def missing(epsilon: float, delta: float, seed: int, **choices: Any) -> Subject:
 
 
 def besieged(epsilon: float, delta: float, seed: int, *, people: int | None, **choices: Any) -> Subject:
-    """Build the audit of a roster's collection of which a hostile server leaves the minimum batch; no seed."""
+    """Build the audit of a collection with a roster that a hostile server cuts down to the minimum batch; no seed."""
     wanted = {"sketch": "osnap", "rows": ROWS, "sparsity": 2, "epsilon": epsilon, "delta": delta, **choices}
     return surrounded(Schema.from_pair(NAMES, (-1.0, 1.0)), CORNERS, minimum_batch=2 * CLIENTS, people=people, **wanted)
 

@@ -1,4 +1,4 @@
-"""Clipping rows to an L2 ball, on top of the box that bounds make."""
+"""Clip rows to an L2 ball, beside the box that the bounds make."""
 
 from __future__ import annotations
 

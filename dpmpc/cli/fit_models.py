@@ -283,7 +283,7 @@ class MomentFitModel(FitModel):
         return {"model": {"order": self.estimator.order, "of": self.estimator.of}}
 
     def judge(self, table: Table, answer: dict[str, Any]) -> Findings:
-        """Compare with the moment of the column as it is, not clipped."""
+        """Compare with the moment of the unclipped column."""
         fitted = self.estimator
         not_private = {
             "exact_moment": fitted.exact_moment(table.values),

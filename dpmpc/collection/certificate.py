@@ -4,8 +4,8 @@ A `Manifest` says what is opened; the servers agree on it before anything is. A 
 whole collection, the guarantee, the variance of the noise and the hash of the sums. A `Certificate` is a statement with
 the signature of every server that took part, under the keys that the collection pins. It lies in the release file.
 
-Promised: statements with equal facts are signed as equal bytes. Not promised: that a certificate which was read is
-true; `dpmpc.collection.verifying` checks that.
+Promised: statements with equal facts are signed as equal bytes. Not promised: that what a certificate says is true;
+`dpmpc.collection.verifying` checks that.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LEFT_OUT = (RELEASED_BEFORE, DAMAGED, DEALT_WRONGLY)  # why a server leaves out 
 
 
 def wrong_hash(server: int) -> str:
-    """Return why reports are left out of whose share one server says that it does not fit the listed hash."""
+    """Name the cause for leaving out reports whose share, as one server says, does not fit the listed hash."""
     return f"wrong hash, says server {server}"
 
 
@@ -73,7 +73,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     time : str
         When it was agreed, UTC: the middle one of the servers' clocks.
     left_out : dict
-        How many reports each server has left out, by reason, as it says itself, where there are any (`LEFT_OUT`).
+        How many reports each server says that it has left out, by reason (`LEFT_OUT`); empty if none.
     refused : dict
         How many reports that all servers hold were refused because of their proofs, by cause
         (`refusal_causes`).
@@ -135,7 +135,7 @@ class Statement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     without : list of int
         Servers that did not take part in the opening.
     wrong : dict
-        For each server that did, whose shares it found to be wrong.
+        For each server that did: the servers whose shares it found to be wrong.
     """
 
     manifest: Manifest
@@ -210,7 +210,7 @@ def manifest_of(
 def state(
     collection: Collection, manifest: Manifest, release: Release, wrong: Mapping[int, tuple[int, ...]]
 ) -> Statement:
-    """Return the statement of what was opened; `wrong` holds what each server that took part has found."""
+    """Return the statement of what was opened; `wrong` holds what each server that took part found."""
     return Statement(
         manifest=manifest,
         collection=plain(collection),
@@ -242,7 +242,7 @@ def sums_digest(release: Release) -> bytes:
 
 
 def require_quorum(collection: Collection, without: tuple[int, ...]) -> None:
-    """Refuse to go on without so many servers that the missing ones could release the same reports again.
+    """Refuse to go on without servers that could, by themselves, release the same reports again.
 
     Of M servers t may be corrupt, and those would take part in any release. Two releases of one report are impossible
     if any two sets of servers that release something have t + 1 servers in common, one of which is honest and looks

@@ -108,7 +108,7 @@ Wrong = dict[int, tuple[int, ...]]
 Shares = dict[int, Words]
 
 LONGEST_SIGNATURE = 80  # bytes of an ECDSA signature on P-256, DER
-SLACK_BYTES = 1 << 12  # by which statements that differ in rounding alone may differ in length
+SLACK_BYTES = 1 << 12  # how much the lengths of statements may differ that differ in rounding alone
 
 
 async def take_part(party: Party, server: ReleasingServer) -> Released:

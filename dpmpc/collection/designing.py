@@ -161,7 +161,7 @@ def omission(collection: Collection, task: Task | None = None) -> str:
 
 
 def soundness(collection: Collection, reports: int) -> str:
-    """Say what the proofs of so many reports promise, and on what condition (docs/proved-reports.md, Theorem 1)."""
+    """Say what the proofs of this many reports promise, and on what condition (docs/proved-reports.md, Theorem 1)."""
     scheme = scheme_of(collection.plan)
     error = soundness_error(circuit_of(collection.plan), scheme, reports)
     if isinstance(scheme, ShamirSharing):

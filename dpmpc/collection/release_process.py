@@ -106,7 +106,7 @@ def run_release(
 
 @contextlib.contextmanager
 def in_words_of_servers() -> Iterator[None]:
-    """Have errors speak of servers: the network below calls whoever takes part a party."""
+    """Have errors speak of servers: the network below calls them parties."""
     try:
         yield
     except DpmpcError as error:

@@ -193,7 +193,7 @@ class BGM(MixingRegression):
     """Biased Gaussian mechanism: noisy rows, and ordinary least squares on them (Wu et al. 2022, section 5.1).
 
     The noise adds 4 d_max sigma^2 to each eigenvalue of the Hessian, whatever n. At the usual budgets that is hundreds
-    of times the data's own, so that the fit is 0 but for fluctuation: a baseline, not a method.
+    of times the data's own, so that the fit is about 0: a baseline, not a method.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ class DGM(MixingRegression):
     """De-biased Gaussian mechanism (Wu et al. 2022, Algorithm 1): noisy rows, and their noise taken off the Hessian.
 
     Consistent, but eigenvalues of what is left may be near 0 even with a million subjects; the fit then explodes, and
-    its error has no mean to speak of. `smallest_eigenvalue_` tells.
+    its error has no mean to speak of. `smallest_eigenvalue_` shows it.
 
     Parameters
     ----------

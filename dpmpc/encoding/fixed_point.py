@@ -285,7 +285,7 @@ def _not_finite(reals: Reals) -> InputError:
 
 
 def root_up(square: int) -> float:
-    """Return the least float found whose square is not below an integer."""
+    """Return a float whose square is not below an integer, the least that is found."""
     root = math.sqrt(square)
     while Fraction(root) ** 2 < square:
         root = math.nextafter(root, math.inf)

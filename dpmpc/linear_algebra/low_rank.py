@@ -18,7 +18,7 @@ def top_components(moments: NDArray[np.float64], count: int) -> NDArray[np.float
 
 
 def check_rank(count: int, columns: int) -> None:
-    """Refuse a number of components that data with so many columns cannot have."""
+    """Refuse more components than there are columns, or fewer than one."""
     require_whole("n_components", count, 1, columns)
 
 

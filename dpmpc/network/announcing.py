@@ -189,7 +189,7 @@ class Conversation:
         return msgspec.json.encode(_Dispute(reason, heard))
 
     def liar(self, peer: int, shown: list[_ShownRecord]) -> Equivocation | None:
-        """Compare what a peer shows with what this party has heard; return whom that convicts, if anybody."""
+        """Compare what a peer shows with what this party has heard; return who is convicted by it, if anybody."""
         members = self._party.runtime.settings.present
         for one in shown:
             if one.round >= len(self.rounds) or one.party not in members:

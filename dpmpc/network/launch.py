@@ -233,7 +233,7 @@ class Participants:
 
 @dataclasses.dataclass(frozen=True)
 class Callbacks:
-    """What whoever launches a run does in its course.
+    """What the launcher does in the course of a run.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ Message = bytes | asyncio.Future[bytes]
 
 
 class LinkOwner(Protocol):
-    """What a link, and whoever makes links, use of the party that they belong to: `dpmpc.network.runtime.PartyRuntime`.
+    """The part of `dpmpc.network.runtime.PartyRuntime` that links, and the code that makes them, use.
 
     Attributes
     ----------

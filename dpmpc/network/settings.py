@@ -25,7 +25,7 @@ Record = TypeVar("Record", bound=msgspec.Struct)
 SETTINGS_FILE, SOURCE_FILE, OUTCOME_FILE, LOG_FILE = "party.json", "source.json", "outcome.json", "party.log"
 FRAME_LIMIT = 1 << 28
 LARGEST_RECORD = 1 << 26  # bytes of party.json and outcome.json
-FRAME_HEADER = 1 << 10  # more than a message has beside its words
+FRAME_HEADER = 1 << 10  # bytes; more than a message needs besides its words
 GO = b"\n"  # what a launcher writes to a party's standard input once everything is in its folder
 
 

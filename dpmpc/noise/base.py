@@ -1,6 +1,6 @@
 """What every noise has in common: draws that depend on the stream alone, and a description in plain types.
 
-Parameters of noise, held exactly and rounded up to what a sampler can hold: never less noise than asked for.
+Parameters are held exactly, and rounded up to what a sampler can hold: there is never less noise than asked for.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Noise(Described):
 
     @abstractmethod
     def tail(self, draws: int, log_odds: float) -> float:
-        """Return what a sum of so many draws stays below in absolute value, except with probability 2 exp(-L).
+        """Bound the absolute value of a sum of `draws` draws, except with probability 2 exp(-L).
 
         Parameters
         ----------
@@ -88,8 +88,8 @@ class Noise(Described):
         shape : int or tuple of int
             The shape of the result.
         stream : Stream, optional
-            Sixteen bytes are read from it, and key this call. By default a new key comes from the operating system,
-            except where `simulation_only`: there a stream has to be given.
+            Sixteen bytes are read from it as the key of this call. By default a new key comes from the operating
+            system, except where `simulation_only`: there a stream has to be given.
         threads : int
             At least 1. The result does not depend on it.
 

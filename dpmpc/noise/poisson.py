@@ -1,4 +1,4 @@
-"""The histogram of the exact Poisson sampler, and the decision where its evaluation in fixed point cannot decide.
+"""Make the histogram of the exact Poisson sampler, and decide where fixed point is too coarse to decide.
 
 The kernel (csrc/samplers_draw.c) takes one word for a point of a plane, in which
 
@@ -61,7 +61,7 @@ class PoissonPlan:
     peak : int
         C.
     limit : int
-        Values with |y| > limit are of no account: less than 2^-139 of the mass.
+        Values with |y| > limit are ignored: they have less than 2^-139 of the mass.
     width_bits : int
         b.
     """
@@ -116,7 +116,7 @@ class PoissonPlan:
         """
         bits, uniform = 0, height
         while True:
-            # 32 bits finer than the uniform, whose next word is then hardly ever read for want of digits of f.
+            # 32 bits finer than the uniform: lack of digits of f is then hardly ever why its next word is read.
             low, high = self.enclose(deviate, bits + 32)
             if (uniform + 1) << 32 <= low:
                 return True

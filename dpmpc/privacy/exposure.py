@@ -113,7 +113,7 @@ class IndependentRowNoise(EffectiveNoise):
 
     @classmethod
     def of_dealers(cls, sketch: PublicMatrix, honest: int) -> IndependentRowNoise:
-        """Measure a public matrix whose rows get noise that servers deal, so many of whom are honest."""
+        """Measure a public matrix whose rows get noise that servers deal, some of whom are honest."""
         return dataclasses.replace(cls._of_honest(sketch, honest), dealt=True)
 
     @classmethod

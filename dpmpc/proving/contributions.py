@@ -167,7 +167,7 @@ def with_proofs(contribution: Contribution) -> ProvedContribution | None:
 
 
 def bits_for(clients: int) -> int:
-    """Return the fractional bits that so many clients need."""
+    """Return the fractional bits that a release of this many clients needs."""
     return USUAL_BITS if clients <= MANY else BITS_OF_MANY
 
 

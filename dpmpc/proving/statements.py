@@ -98,7 +98,7 @@ class Proved(abc.ABC):
         """Largest magnitude of an entry of the outputs."""
 
     def plan_sums(self, occupancy: int, tail: Callable[[float], float], cells: int) -> ModulusPlan:
-        """Prove that no sum of so many contributions wraps around modulo p, or raise `OverflowRisk` (`plan_modulus`).
+        """Prove that no sum of this many contributions wraps around modulo p, or raise `OverflowRisk` (`plan_modulus`).
 
         That no statement wraps around was proved when the circuit was made.
         """

@@ -266,7 +266,7 @@ class PublicMatrix(Described):
         return leverage
 
     def leverages(self, G: Reals | None = None) -> Iterator[Reals]:
-        """Return `leverage` a piece of clients at a time: memory of G, its inverse and a piece, whatever n.
+        """Return `leverage` a piece of clients at a time; memory holds G, its inverse and a piece, whatever n is.
 
         Parameters
         ----------
@@ -380,7 +380,7 @@ def _accumulate(kind: Kind, totals: Words, part: Words) -> None:
 
 
 def _refuse_secure(X: object) -> None:
-    """Say what to call with a secure array of MPyC, of which nothing is imported here."""
+    """Refuse a secure array of MPyC, which is not imported here, and say what to call with it."""
     if any(kind.__module__.partition(".")[0] == "mpyc" for kind in type(X).__mro__):
         raise InputError(
             f"X: {type(X).__name__}, a secure object of MPyC, given, numbers expected: for a secure array over "

@@ -118,7 +118,7 @@ SumsReader: TypeAlias = Callable[[tuple[int, ...], DTypeLike], NDArray[Any]]
 
 
 class Guaranteed(Protocol):
-    """A release, of which only the guarantee matters here."""
+    """A release, as far as it matters here: its guarantee."""
 
     @property
     def guarantee(self) -> Any:
@@ -155,7 +155,7 @@ def write(
 
 
 class Members:
-    """The members of a release file, none of which is believed to be as long as it says."""
+    """The members of a release file; the length that each claims is not believed."""
 
     def __init__(self, archive: zipfile.ZipFile, length: int):
         infos = archive.infolist()
