@@ -21,7 +21,7 @@ from markupsafe import Markup
 
 import dpmpc
 from dpmpc.description import NumberTable
-from dpmpc.estimators.summary import HOPELESS
+from dpmpc.errors import HOPELESS
 from dpmpc.privacy import Guarantee
 from dpmpc.release import Release
 from dpmpc.render import plots, words
