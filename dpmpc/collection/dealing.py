@@ -51,9 +51,9 @@ from dpmpc.collection.certificate import require_quorum
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.collection.task_file import Collection
 from dpmpc.encoding.ring import Mersenne61, Words
-from dpmpc.errors import BatchMismatch, DpmpcError, MalformedFrame, VerificationFailed
+from dpmpc.errors import BatchMismatch, DpmpcError, VerificationFailed
 from dpmpc.network.coins import COIN_BYTES, exchange_bytes, toss_coins
-from dpmpc.network.frames import ContentType, Kind
+from dpmpc.network.frames import ContentType, Kind, malformed_frame
 from dpmpc.network.identity import sign, verify_signature
 from dpmpc.network.party import Party
 from dpmpc.randomness import SEED_BYTES, Label, Stream, derive
@@ -187,7 +187,7 @@ def read_record(collection: Collection, content: bytes, sender: int) -> SeedReco
             certificate = collection.servers[number].certificate.encode()
             verify_signature(certificate, seed_message(collection, numbers, seed), bytes.fromhex(signature))
     except (ValueError, IndexError, DpmpcError) as error:
-        raise MalformedFrame(f"party {sender} sent no valid SEED frame: {error}", sender) from None
+        raise malformed_frame(sender, Kind.SEED, error) from None
     return record
 
 
@@ -213,7 +213,7 @@ async def toss_seed(party: Party, server: ReleasingServer) -> SeedRecord:
         try:
             verify_signature(pinned, message, signatures[peer])
         except VerificationFailed as error:
-            raise MalformedFrame(f"party {peer} sent no valid SIGNATURE frame: {error}", peer) from error
+            raise malformed_frame(peer, Kind.SIGNATURE, error) from error
     return SeedRecord(seed.hex(), {str(number): signatures[number].hex() for number in party.present})
 
 
@@ -241,7 +241,7 @@ async def exchange_values(party: Party, own: Words) -> dict[int, Words]:
     values = {party.pid: own, **{peer: np.concatenate(parts) for peer, parts in received.items()}}
     for peer, words in values.items():
         if not Mersenne61().is_canonical(words):
-            raise MalformedFrame(f"party {peer} sent no valid CHECK frame: an element that is not canonical", peer)
+            raise malformed_frame(peer, Kind.CHECK, "an element that is not canonical")
     return dict(sorted(values.items()))
 
 

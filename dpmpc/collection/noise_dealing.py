@@ -40,9 +40,9 @@ from dpmpc.collection.agreement import compare_told, confirm, toss_coins, unless
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.collection.verification import WORDS_IN_A_FRAME, exchange_block
 from dpmpc.encoding.ring import Words
-from dpmpc.errors import InconsistentShares, InputError, MalformedFrame
+from dpmpc.errors import InconsistentShares, InputError
 from dpmpc.network.announcing import settle
-from dpmpc.network.frames import ContentType, Kind
+from dpmpc.network.frames import ContentType, Kind, malformed_frame
 from dpmpc.network.party import Party
 from dpmpc.proved_reports import packed, unpacked
 from dpmpc.proving import (
@@ -124,7 +124,7 @@ class NoiseDealer:
             try:
                 matching = door.own_parts_match(shares)
             except InputError as error:
-                raise MalformedFrame(f"party {dealer} sent no valid NOISE frame: {error}", dealer) from error
+                raise malformed_frame(dealer, Kind.NOISE, error) from error
             if not matching.all():
                 raise InconsistentShares(
                     f"noise: server {dealer} lists another hash of the share of server {self._number} than the share "
