@@ -1,4 +1,4 @@
-"""How servers find the reports whose Shamir shares lie on no polynomial, before anything is bound to a release.
+"""Find the reports whose Shamir shares lie on no polynomial, before anything is bound to a release.
 
 One client that deals such shares would otherwise make the opened sums inconsistent, and end the collection. The check
 and its proof are `dpmpc.sharing.dealing`: the servers open one linear combination of the words of each report, under a
@@ -66,7 +66,7 @@ _LARGEST_RECORD = 1 << 16
 
 
 class SeedRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A seed of coefficients and what proves that it came of a toss.
+    """A seed of coefficients, and the signatures that prove that it was tossed.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class SeedRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CheckedDealing:
-    """A batch whose reports were dealt as they should be.
+    """A batch whose reports were dealt correctly.
 
     Attributes
     ----------
@@ -156,7 +156,7 @@ def keep(server: ReleasingServer, record: SeedRecord) -> None:
 
 
 async def exchange_records(party: Party, collection: Collection, own: bytes | None) -> dict[int, SeedRecord]:
-    """Show one another the seeds that are recorded, with their signatures."""
+    """Exchange the seeds that servers have recorded, with their signatures."""
     for peer in party.runtime.peers:
         await party.runtime.send_frame(peer, party.runtime.frame(Kind.SEED, own or b""))
     told = {party.pid: own or b""}

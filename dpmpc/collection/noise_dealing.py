@@ -1,4 +1,4 @@
-"""How the servers of a collection deal noise among one another, for sums that they hold in Shamir shares.
+"""Deal noise among the servers of a collection, for sums that they hold in Shamir shares.
 
 A server's own noise is no share of such sums. So each server that is present draws its noise, shares it among all, and
 proves that it lies within its range (`dpmpc.proving.noise`); each adds to its share of the sums its shares of all noise
@@ -63,7 +63,7 @@ from dpmpc.sharing import ShamirSharing
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Dealt:
-    """What came of a dealing at one server.
+    """The outcome of a dealing at one server.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class Dealt:
 
 
 class NoiseDealer:
-    """What one server does by itself: deals, checks, answers, and adds up.
+    """One server's part: it deals, checks, answers, and adds up.
 
     Parameters
     ----------
