@@ -50,6 +50,16 @@ class GramSource(abc.ABC):
         """Whether rows have weights, or lack values and weigh nothing: then the sum of the weights is noisy."""
         return isinstance(self.task.statistic, WeightedMoments)
 
+    @property
+    def summed(self) -> bool:
+        """Whether second moments were summed, and not rows sketched."""
+        return isinstance(self.task.statistic, SecondMoments)
+
+    @property
+    def opened(self) -> bool:
+        """Whether the servers opened what is read, and not only products of it."""
+        return True
+
     @functools.cached_property
     def total(self) -> float:
         """What sums are divided by: n, or the noisy sum of the weights in units of the largest, and at least 1."""
@@ -155,9 +165,7 @@ class Release(GramSource):
     def noisy(self, matrix: NDArray[np.float64], columns: tuple[str, ...]) -> NoisyGram:
         """Say how noisy a part of the Gram matrix is that belongs to (1, some columns)."""
         if isinstance(self.task.statistic, SecondMoments):
-            # A symmetric matrix whose off-diagonal entries have variance v/2 has norm near sqrt(v/2) 2 sqrt(p).
-            spread = math.sqrt(float(self.noise_variance[0]) / 2) * 2 * math.sqrt(len(columns) + 1)
-            return NoisyGram(matrix, columns, bias=0.0, fluctuation=spread)
+            return NoisyGram.of_sums(matrix, float(self.noise_variance[0]), columns)
         return NoisyGram.of_product(matrix, self.noise_variance, columns)
 
     def describe(self, *, of: str = "population") -> Description:
@@ -283,6 +291,11 @@ class GramRelease(GramSource):
         units = np.array([self.task.sketch.scale, *[self.task.unit] * len(self.columns)])
         return self.noisy(self.products.astype(np.float64) * np.outer(units, units), self.columns)
 
+    @property
+    def opened(self) -> bool:
+        """Return False."""
+        return False
+
     def noisy(self, matrix: NDArray[np.float64], columns: tuple[str, ...]) -> NoisyGram:
         """Say how noisy a part of the Gram matrix is that belongs to (1, some columns)."""
         return NoisyGram.of_product(matrix, self.noise_variance, columns)
@@ -335,8 +348,23 @@ class SelectedColumns(GramSource):
 
     @property
     def opened(self) -> bool:
-        """Whether the servers opened what is read."""
-        return isinstance(self.source, Release)
+        """Whether the servers opened what is read, and not only products of it."""
+        return self.source.opened
+
+    @property
+    def summed(self) -> bool:
+        """Whether second moments were summed, and not rows sketched."""
+        return self.source.summed
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the sum that others are divided by is noisy."""
+        return self.source.weighted
+
+    @property
+    def noise_variance(self) -> NDArray[np.float64]:
+        """Variance of the noise in each row's entries, float64 (k,)."""
+        return self.source.noise_variance
 
     @property
     def _opened(self) -> Release:
@@ -395,6 +423,14 @@ class NoisyGram:
             bias=float(noise_variance.sum()),
             fluctuation=largest * (2 * math.sqrt(length * width) + width),
         )
+
+    @classmethod
+    def of_sums(cls, matrix: NDArray[np.float64], variance: float, columns: tuple[str, ...]) -> NoisyGram:
+        """Gram matrix of summed second moments, with noise of this variance on the diagonal and half of it elsewhere.
+
+        A symmetric matrix whose off-diagonal entries have variance v/2 has norm near sqrt(v/2) 2 sqrt(p).
+        """
+        return cls(matrix, columns, bias=0.0, fluctuation=math.sqrt(variance / 2) * 2 * math.sqrt(len(columns) + 1))
 
     def smallest_eigenvalue(self, target: int, *, fit_intercept: bool) -> float:
         """Of the features' Gram matrix, after the intercept has been projected out where there is one."""

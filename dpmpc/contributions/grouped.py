@@ -12,7 +12,7 @@ from dpmpc._kernels import arithmetic
 from dpmpc.arguments import require_bool, require_positive, require_whole
 from dpmpc.bounds import Schema, clip_ball, largest_squared_norm
 from dpmpc.contributions.base import Contribution
-from dpmpc.contributions.rows import SecondMoments, moment_sensitivity
+from dpmpc.contributions.rows import moment_sensitivity
 from dpmpc.encoding import FixedPoint, Sensitivity
 from dpmpc.errors import InputError
 
@@ -118,9 +118,10 @@ class GroupedMoments(Contribution):
         """Put released blocks (G W,) back into Gram matrices (G, q + 1, q + 1) of sqrt(w) (1, z), noisy corners too."""
         q = len(self._places(columns))
         blocks = moments.reshape(self.groups, self.block_width(columns))
-        grams = np.array([SecondMoments.matrix(block[1:], q, 0) for block in blocks])
-        grams[:, 0, 0] = blocks[:, 0]
-        return grams
+        first, second = np.triu_indices(q + 1)
+        upper = np.zeros((self.groups, q + 1, q + 1))
+        upper[:, first, second] = blocks / np.where(first == second, 1.0, math.sqrt(2))
+        return np.asarray(upper + np.triu(upper, 1).transpose(0, 2, 1))
 
     def _places(self, columns: int) -> list[int]:
         """Return the positions of the columns of z."""
