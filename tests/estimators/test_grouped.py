@@ -1,7 +1,7 @@
 """Regressions by group from one release: exact without noise, calibrated with it, and silent where nothing is known.
 
-Statistical tests have fixed seeds. Over all their releases a mean squared z score is beyond the chi-squared bounds, and a
-share of covered intervals beyond the binomial ones, with probability 1e-6 each.
+Statistical tests have fixed seeds. Over all their releases a mean squared z score is beyond the chi-squared bounds, and
+a share of covered intervals beyond the binomial ones, with probability 1e-6 each.
 """
 
 import math
