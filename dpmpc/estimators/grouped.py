@@ -68,7 +68,7 @@ class GroupedRidgeRegression(PrivateEstimator):
     fixed_effects_ : Inference or None
         Common slopes with an intercept for each group (`dpmpc.estimators.fixed_effects`).
     warnings_ : tuple of str
-        What to be careful about, from the release alone.
+        What to be careful about in the regressions that there are, from the release alone.
     feature_names_, n_features_in_, feature_names_in_, target_, release_
         As in `RidgeRegression`.
 
@@ -158,7 +158,8 @@ class GroupedRidgeRegression(PrivateEstimator):
         self.coef_ = np.array([self.models_[g].coef_ if g in self.models_ else nothing for g in self.groups_])
         self.intercept_ = np.array([self.models_[g].intercept_ if g in self.models_ else np.nan for g in self.groups_])
         self.warnings_ = self._why_not_useful()
-        for text in self.warnings_:
+        absent = [f"{self.by_} = {group}: no regression, {text}" for group, text in self.left_out_.items()]
+        for text in (*self.warnings_, *absent):
             warnings.warn(text, UtilityWarning, stacklevel=2)
         return self
 
@@ -233,8 +234,7 @@ class GroupedRidgeRegression(PrivateEstimator):
         counts = collections.Counter(text for texts in told.values() for text in texts)
         shared = [text for text, count in counts.items() if count > 1]
         own = [f"{self.by_} = {group}: {text}" for group, texts in told.items() for text in texts if text not in shared]
-        absent = [f"{self.by_} = {group}: no regression, {text}" for group, text in self.left_out_.items()]
-        return (*shared, *own, *absent)
+        return (*shared, *own)
 
 
 def _labels(groups: Any, values: Sequence[str], count: int) -> list[str]:
