@@ -34,6 +34,7 @@ class GramSource(abc.ABC):
     """What estimators of second moments read of a task, in whichever form it was opened."""
 
     task: Task
+    opened: bool = True  # whether the servers opened what is read, and not only products of it
 
     @property
     def guarantee(self) -> Guarantee:
@@ -54,11 +55,6 @@ class GramSource(abc.ABC):
     def summed(self) -> bool:
         """Whether second moments were summed, and not rows sketched."""
         return isinstance(self.task.statistic, SecondMoments)
-
-    @property
-    def opened(self) -> bool:
-        """Whether the servers opened what is read, and not only products of it."""
-        return True
 
     @functools.cached_property
     def total(self) -> float:
@@ -274,6 +270,7 @@ class GramRelease(GramSource):
 
     task: Task
     products: NDArray[np.int64]
+    opened = False
 
     @property
     def guarantee(self) -> Guarantee:
@@ -290,11 +287,6 @@ class GramRelease(GramSource):
         """Return the noisy Gram matrix of (1, z), in normalised units."""
         units = np.array([self.task.sketch.scale, *[self.task.unit] * len(self.columns)])
         return self.noisy(self.products.astype(np.float64) * np.outer(units, units), self.columns)
-
-    @property
-    def opened(self) -> bool:
-        """Return False."""
-        return False
 
     def noisy(self, matrix: NDArray[np.float64], columns: tuple[str, ...]) -> NoisyGram:
         """Say how noisy a part of the Gram matrix is that belongs to (1, some columns)."""
@@ -315,6 +307,7 @@ class SelectedColumns(GramSource):
     def __init__(self, source: GramSource, chosen: Schema):
         self.task = source.task
         self.source = source
+        self.opened = source.opened
         self._chosen = chosen
 
     @functools.cached_property
@@ -345,11 +338,6 @@ class SelectedColumns(GramSource):
     def noisy(self, matrix: NDArray[np.float64], columns: tuple[str, ...]) -> NoisyGram:
         """Say how noisy a part of the Gram matrix is."""
         return self.source.noisy(matrix, columns)
-
-    @property
-    def opened(self) -> bool:
-        """Whether the servers opened what is read, and not only products of it."""
-        return self.source.opened
 
     @property
     def summed(self) -> bool:
