@@ -394,7 +394,7 @@ class NoisyGram:
         noise_variance: NDArray[np.float64],
         columns: tuple[str, ...],
     ) -> NoisyGram:
-        """Gram matrix of noisy rows (k, p) beside an exact column of ones (k,); `noise_variance` (k,) is per entry."""
+        """Multiply noisy rows (k, p), beside an exact column of ones (k,); `noise_variance` (k,) is per entry."""
         extended = np.column_stack([ones, rows])
         return cls.of_product(extended.T @ extended, noise_variance, columns)
 
@@ -402,7 +402,7 @@ class NoisyGram:
     def of_product(
         cls, matrix: NDArray[np.float64], noise_variance: NDArray[np.float64], columns: tuple[str, ...]
     ) -> NoisyGram:
-        """The same, where the product of the extended rows is at hand and the rows are not."""
+        """Take the product of the extended rows, where that is at hand and the rows are not."""
         length, width = len(noise_variance), len(columns)
         largest = float(noise_variance.max())
         return cls(
@@ -414,14 +414,14 @@ class NoisyGram:
 
     @classmethod
     def of_sums(cls, matrix: NDArray[np.float64], variance: float, columns: tuple[str, ...]) -> NoisyGram:
-        """Gram matrix of summed second moments, with noise of this variance on the diagonal and half of it elsewhere.
+        """Take summed second moments, with noise of this variance on the diagonal and half of it elsewhere.
 
         A symmetric matrix whose off-diagonal entries have variance v/2 has norm near sqrt(v/2) 2 sqrt(p).
         """
         return cls(matrix, columns, bias=0.0, fluctuation=math.sqrt(variance / 2) * 2 * math.sqrt(len(columns) + 1))
 
     def smallest_eigenvalue(self, target: int, *, fit_intercept: bool) -> float:
-        """Of the features' Gram matrix, after the intercept has been projected out where there is one."""
+        """Return that of the features' Gram matrix, after the intercept has been projected out where there is one."""
         features = [column for column in range(1, len(self.matrix)) if column != target + 1]
         block = self.matrix[np.ix_(features, features)]
         if fit_intercept:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpmpc._kernels import arithmetic
 from dpmpc.arguments import require_bool, require_positive, require_whole
-from dpmpc.bounds import Schema, clip_ball, largest_squared_norm
+from dpmpc.bounds import Codebook, Schema, Variable, clip_ball, largest_squared_norm
 from dpmpc.contributions.base import Contribution
 from dpmpc.contributions.rows import moment_sensitivity
 from dpmpc.encoding import FixedPoint, Sensitivity
@@ -71,6 +71,21 @@ class GroupedMoments(Contribution):
         """Return the columns that are neither indicators of a group nor a weight."""
         return schema.select([schema.names[place] for place in self._places(len(schema))])
 
+    def variable(self, schema: Schema) -> Variable:
+        """Return the variable of a schema whose values are the groups.
+
+        Raises
+        ------
+        InputError
+            If the schema has no category whose indicators are where clients look for them.
+        """
+        book, names = schema.codebook, schema.names[self.first : self.first + self.indicators]
+        for variable in book.variables if isinstance(book, Codebook) else ():
+            shown = tuple(column.name for column in variable.term.columns)
+            if shown == names and len(variable.categories) == self.groups:
+                return variable
+        raise InputError(f"bounds: no category given whose columns are {', '.join(names)}, as {self.name} expects")
+
     def block_width(self, columns: int) -> int:
         """Return W = (q + 1)(q + 2) / 2 for the q columns of z."""
         q = len(self._places(columns))
@@ -100,7 +115,7 @@ class GroupedMoments(Contribution):
         return np.where(shown.max(axis=1) > _SET, 1 + shown.argmax(axis=1), 0)
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
-        """sqrt(2)(1 + C^2) in units of 2^-f, plus what rounding each entry of a block can add, as of one block.
+        """Return sqrt(2)(1 + C^2) in units of 2^-f, plus what rounding each entry can add, as of one block.
 
         Two blocks of W entries differ, so that the L1 norm is sqrt(2) times that of one block.
         """
@@ -111,7 +126,7 @@ class GroupedMoments(Contribution):
         return Sensitivity(l1=math.sqrt(2 * width) * l2, l2=l2, linf=linf, columns=self.width(columns))
 
     def largest_entry(self, encoding: FixedPoint) -> int:
-        """sqrt(2) 2^f, rounded up."""
+        """Return sqrt(2) 2^f, rounded up."""
         return math.ceil(math.sqrt(2) * (1 << encoding.fractional_bits))
 
     def grams(self, moments: Reals, columns: int) -> Reals:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.bounds import Codebook, Variable
+from dpmpc.bounds import Variable
 from dpmpc.contributions import GroupedMoments
 from dpmpc.description import Description, describe_moments
 from dpmpc.errors import InputError
@@ -99,7 +99,7 @@ class Blocks(GramSource):
 
 
 def is_grouped(release: GramSource) -> bool:
-    """Whether second moments were released by group."""
+    """Return whether second moments were released by group."""
     return isinstance(release.task.statistic, GroupedMoments)
 
 
@@ -114,13 +114,7 @@ def group_variable(release: GramSource) -> Variable:
     task = release.task
     if not isinstance(task.statistic, GroupedMoments):
         raise InputError(f"group: given with a release of {task.statistic.name}, one by group expected")
-    book, first = task.schema.codebook, task.statistic.first
-    names = task.schema.names[first : first + task.statistic.indicators]
-    for variable in book.variables if isinstance(book, Codebook) else ():
-        shown = tuple(column.name for column in variable.term.columns)
-        if shown == names and len(variable.categories) == task.statistic.groups:
-            return variable
-    raise InputError(f"release: by group given, but its codebook has no category whose columns are {', '.join(names)}")
+    return task.statistic.variable(task.schema)
 
 
 def source_of(release: GramSource, group: str | None) -> GramSource:

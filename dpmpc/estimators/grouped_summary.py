@@ -16,8 +16,9 @@ import scipy.stats
 from numpy.typing import NDArray
 
 from dpmpc.description import NumberTable, number_text
+from dpmpc.errors import HOPELESS
 from dpmpc.estimators.inference import Inference
-from dpmpc.estimators.summary import HOPELESS, p_text
+from dpmpc.estimators.summary import p_text
 
 POOLED, FIXED = "(all: pooled)", "(all: fixed effects)"
 INTERCEPT = "intercept"

@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 
 from dpmpc.arguments import require_choice, require_fraction
 from dpmpc.bounds import largest_squared_norm
-from dpmpc.errors import InputError
 from dpmpc.estimators.base import unit_map
 from dpmpc.release import NoisyGram, Release, SelectedColumns
 
@@ -193,15 +192,14 @@ def infer(
 
 
 def stands_out(total: float, variance: float) -> bool:
-    """Whether a noisy number of rows is clearly above 0; without noise it is."""
+    """Return whether a noisy number of rows is clearly above 0; without noise it is."""
     return variance == 0 or total > _STANDS_OUT * math.sqrt(variance)
 
 
 def _check(level: float, target: str, errors: str) -> None:
     require_fraction("level", level)
     require_choice("target", target, TARGETS)
-    if errors not in ERRORS:
-        raise InputError(f"errors: {errors!r} given, one of {', '.join(ERRORS)} expected")
+    require_choice("errors", errors, ERRORS)
 
 
 def _invertible(gram: NoisyGram, position: int, *, summed: bool, fit_intercept: bool) -> NoisyGram | None:

@@ -11,9 +11,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.errors import HOPELESS
 from dpmpc.estimators.blocks import is_grouped
 from dpmpc.estimators.inference import Inference
-from dpmpc.estimators.summary import HOPELESS
 from dpmpc.planning.advice import break_even, error_of, release_of
 from dpmpc.planning.grouped import people_needed
 from dpmpc.planning.prediction import Regression

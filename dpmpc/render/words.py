@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.contributions import GroupedMoments, ItemSketch, PowerSum, Rows, SecondMoments
-from dpmpc.estimators.blocks import group_variable
 from dpmpc.privacy import Guarantee
 from dpmpc.release import Release
 from dpmpc.render.drawing import figures
@@ -58,7 +57,7 @@ class Signal:
         if isinstance(statistic, GroupedMoments):
             entries = ("entries of a group's block, columns mapped to [−1, 1]", "typical size, no unit")
             squares = np.mean(release.sketch[0].reshape(statistic.groups, -1) ** 2, axis=1)
-            names = group_variable(release).categories
+            names = statistic.variable(release.task.schema).categories
             return cls._of(entries, names, squares, np.full(len(squares), variance[0]))
         entries = ("released sums", "typical size, no unit")
         if isinstance(statistic, PowerSum):
