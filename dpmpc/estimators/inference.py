@@ -23,7 +23,6 @@ import scipy.stats
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_choice, require_fraction
-from dpmpc.errors import InputError
 from dpmpc.estimators.base import unit_map
 from dpmpc.estimators.observed import Observed
 from dpmpc.release import NoisyGram
@@ -193,8 +192,7 @@ def infer(
 def _check(level: float, target: str, errors: str) -> None:
     require_fraction("level", level)
     require_choice("target", target, TARGETS)
-    if errors not in ERRORS:
-        raise InputError(f"errors: {errors!r} given, one of {', '.join(ERRORS)} expected")
+    require_choice("errors", errors, ERRORS)
 
 
 def _invertible(gram: NoisyGram, position: int, *, summed: bool, fit_intercept: bool) -> NoisyGram | None:
