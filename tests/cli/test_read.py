@@ -158,7 +158,7 @@ def test_mixed_files_have_features_method_and_ridge(capsys):
 def test_mixed_files_have_standard_errors_and_tests(tmp_path, capsys):
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (5_000, 2))
-    model = RMGM(rows=60, epsilon=8.0, seed=1).fit([X, (X @ [0.5, -0.3])[:, None]])
+    model = RMGM(rows=60, epsilon=8.0, simulation_seed=1).fit([X, (X @ [0.5, -0.3])[:, None]])
     path = tmp_path / "mixed.dpmpc"
     model.release_.save(path)
     asked = [path, "--target", "x2", "--method", "rmgm"]

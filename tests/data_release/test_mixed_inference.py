@@ -46,7 +46,7 @@ def test_coverage_is_nominal(model, subjects, uneven):
     """New people, signs and noise in each run; an exact interval leaves the bounds on a count with probability 4e-5."""
     counts = np.zeros(2)
     for seed in range(SIMULATIONS):
-        found = model.set_params(seed=seed).fit(people(subjects, seed, uneven=uneven)).inference()
+        found = model.set_params(simulation_seed=seed).fit(people(subjects, seed, uneven=uneven)).inference()
         assert found.informative
         counts += covers(found.confidence_intervals, WEIGHTS)
     assert LEAST <= counts.min() <= counts.max() <= MOST
@@ -59,10 +59,10 @@ def test_without_noise_worth_mentioning_errors_are_those_of_least_squares():
     inverse = np.linalg.inv(X.T @ X)
     theta = inverse @ X.T @ y
     scores = X * (y - X @ theta)[:, None]
-    found = DGM(epsilon=1e5, seed=1).fit(parts).inference()
+    found = DGM(epsilon=1e5, simulation_seed=1).fit(parts).inference()
     assert found.standard_errors == pytest.approx(np.sqrt(np.diag(inverse @ scores.T @ scores @ inverse)), rel=0.01)
     assert found.coef == pytest.approx(theta, abs=found.standard_errors.min() / 10)
-    fitted = RMGM(rows=50, epsilon=1e5, seed=1).fit(parts)
+    fitted = RMGM(rows=50, epsilon=1e5, simulation_seed=1).fit(parts)
     rows = fitted.release_.rows
     U, v = rows[:, :2], rows[:, 2]
     inverse = np.linalg.inv(U.T @ U)
@@ -79,14 +79,14 @@ def test_the_explained_share_is_that_of_the_mean_square():
     parts = people(20_000, 0)
     X, y = np.hstack(parts[:2]), parts[2][:, 0]
     theta = np.linalg.lstsq(X, y, rcond=None)[0]
-    summary = DGM(epsilon=1e4, seed=1).fit(parts).summary()
+    summary = DGM(epsilon=1e4, simulation_seed=1).fit(parts).summary()
     explained = 1 - np.sum((y - X @ theta) ** 2) / np.sum(y**2)
     assert summary.inference.r_squared == pytest.approx(explained, abs=0.005)
     assert summary.tests["all features"].degrees == (2, 19_998)
 
 
 def test_every_reader_of_a_file_finds_the_same(tmp_path):
-    fitted = DGM(epsilon=8.0, seed=3).fit(people(10_000, 3))
+    fitted = DGM(epsilon=8.0, simulation_seed=3).fit(people(10_000, 3))
     fitted.release_.save(tmp_path / "mixed")
     again = BGM(ridge=0.5).fit_release(MixedRelease.load(tmp_path / "mixed"))
     first, second = fitted.inference(0.9), again.inference(0.9)
@@ -100,11 +100,11 @@ def test_every_reader_of_a_file_finds_the_same(tmp_path):
 
 def test_intervals_are_in_the_units_of_the_columns():
     parts = people(10_000, 4)
-    plain = RMGM(rows=40, epsilon=20.0, seed=5).fit(parts).inference()
+    plain = RMGM(rows=40, epsilon=20.0, simulation_seed=5).fit(parts).inference()
     bounds = {"a": (0, 100), "b": (-2, 2), "c": (10, 30)}
     ends = zip(bounds.items(), parts, strict=True)
     scaled = [Table((name,), (low + high) / 2 + part * (high - low) / 2) for (name, (low, high)), part in ends]
-    found = RMGM(rows=40, epsilon=20.0, seed=5, bounds=bounds).fit(scaled).inference()
+    found = RMGM(rows=40, epsilon=20.0, simulation_seed=5, bounds=bounds).fit(scaled).inference()
     factors = np.array([10 / 50, 10 / 2])
     assert found.feature_names == ("a", "b")
     assert found.coef == pytest.approx(plain.coef * factors, rel=1e-3)
@@ -117,7 +117,7 @@ def test_intervals_are_in_the_units_of_the_columns():
 
 @pytest.mark.parametrize("model", [RMGM(rows=40, epsilon=0.1), DGM(epsilon=0.1), RMGM(rows=2, epsilon=1e4)])
 def test_there_are_none_where_noise_hides_the_hessian_or_rows_are_too_few(model):
-    summary = model.set_params(seed=1).fit(people(2_000, 1)).summary()
+    summary = model.set_params(simulation_seed=1).fit(people(2_000, 1)).summary()
     assert not summary.informative
     assert HOPELESS in str(summary)
     assert np.isinf(summary.inference.standard_errors).all()
@@ -128,6 +128,6 @@ def test_there_are_none_where_noise_hides_the_hessian_or_rows_are_too_few(model)
 def test_only_fits_have_errors_and_only_of_a_level():
     with pytest.raises(NotFittedError):
         RMGM().inference()
-    fitted = DGM(epsilon=8.0, seed=1).fit(people(1_000, 1))
+    fitted = DGM(epsilon=8.0, simulation_seed=1).fit(people(1_000, 1))
     with pytest.raises(InputError, match="level: 1 given"):
         fitted.inference(1)
