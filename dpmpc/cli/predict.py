@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
 import math
 import sys
 from pathlib import Path
@@ -17,12 +16,14 @@ from dpmpc.errors import InputError
 if TYPE_CHECKING:
     from dpmpc.bounds import Schema
 
-_LARGEST_RESULT = 1 << 26
+#: What is predicted, before the target's name: a mean, a probability of 1, an expected count.
+_HEADINGS = {"ridge": "predicted", "logistic": "probability of", "poisson": "expected"}
 
 
 class _Model(NamedTuple):
-    """A linear model and the schema that its columns belong to."""
+    """A model and the schema that its columns belong to."""
 
+    kind: str
     public: Schema
     target: str
     coefficients: dict[str, float]
@@ -40,10 +41,16 @@ def add_commands(commands: Any) -> None:
     predict.add_argument("data", metavar="ROWS", nargs="+", help=DATA_HELP)
     predict.add_argument("--id", metavar="COL", help="a column that names the rows (default: their numbers)")
     add_file_options(predict)
-    release = predict.add_argument_group("for a release file, which ridge regression reads")
+    release = predict.add_argument_group("for a release file")
     release.add_argument("--target", metavar="COL", help="the column to predict; required")
     release.add_argument("--features", metavar="A,B", help="from these alone")
-    release.add_argument("--alpha", type=penalty, help="penalty in normalised units (default 1), or auto")
+    release.add_argument(
+        "--model",
+        dest="kind",
+        choices=("ridge", "logistic"),
+        help="what reads the release (default ridge); logistic is the approximation without rounds",
+    )
+    release.add_argument("--alpha", type=penalty, help="ridge: penalty in normalised units (default 1), or auto")
     predict.set_defaults(run=_predict)
 
 
@@ -55,10 +62,11 @@ def _predict(options: argparse.Namespace) -> None:
     sources = codebook_of(model.public).sources_of(list(model.coefficients))
     wanted = (*sources, *([] if options.id is None or options.id in sources else [options.id]))
     cells = read_cells(options.data, wanted, dialect=dialect_of(options))
-    predicted = predict_coded(model.public, model.coefficients, model.intercept, cells)
+    most = model.public.columns[model.public.index(model.target)].upper
+    predicted = predict_coded(model.public, model.coefficients, model.intercept, cells, model=model.kind, most=most)
     names = range(1, len(cells) + 1) if options.id is None else cells.column(options.id)
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow([options.id or "row", f"predicted {model.target}"])
+    writer.writerow([options.id or "row", f"{_HEADINGS[model.kind]} {model.target}"])
     for name, value in zip(names, predicted.tolist(), strict=True):
         writer.writerow(["" if name is None else name, "" if math.isnan(value) else f"{value:.10g}"])
     lacking = sum(map(math.isnan, predicted.tolist()))
@@ -68,52 +76,39 @@ def _predict(options: argparse.Namespace) -> None:
 
 def _of_folder(options: argparse.Namespace) -> _Model:
     """Read the model that a fit has written, as it was published."""
-    from dpmpc.release import Release
+    from dpmpc.render.fit_folder import FitFolder
 
-    for name in ("target", "features", "alpha"):
+    folder = FitFolder.open(options.model)
+    for name in ("target", "features", "alpha", "kind"):
         if getattr(options, name) is not None:
             raise InputError(
-                f"{name}: {getattr(options, name)!r} given, but {options.model!r} holds a fitted model; "
-                f"{str(Path(options.model) / 'release.dpmpc')!r} can be read anew"
+                f"{'model' if name == 'kind' else name}: {getattr(options, name)!r} given, but {options.model!r} holds "
+                f"a fitted model; {str(folder.path / folder.files[0])!r} can be read anew"
             )
-    path = Path(options.model) / "result.json"
-    try:
-        with path.open("rb") as file:
-            content = json.loads(file.read(_LARGEST_RESULT))
-    except OSError as error:
-        raise InputError(f"model: {path} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise InputError(f"model: {path} is not the result of a fit: {error}") from error
-    kind = content.get("model") if isinstance(content, dict) else None
-    if kind != "ridge":
-        raise InputError(f"model: {path} holds a model {kind!r}, 'ridge' expected")
-    result = content.get("result")
-    try:
-        coefficients = {str(name): float(value) for name, value in result["coefficients"].items()}
-        target, intercept = str(result["target"]), float(result["intercept"])
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise InputError(f"model: {path} lacks a target, an intercept or coefficients that are numbers") from error
-    if not coefficients or not all(map(math.isfinite, (*coefficients.values(), intercept))):
-        raise InputError(f"model: {path} has coefficients that are not finite, finite numbers expected")
-    written = Path(options.model) / "release.dpmpc"
-    if not written.exists():
-        raise InputError(
-            f"model: {options.model!r} holds no {written.name}, the folder of a fit from one release expected"
-        )
-    release = Release.load(written)
-    return _Model(release.task.schema, target, coefficients, intercept)
+    target, coefficients, intercept = folder.coefficients()
+    return _Model(folder.model, folder.first_release().task.schema, target, coefficients, intercept)
 
 
 def _of_release(options: argparse.Namespace) -> _Model:
     """Fit a release, which costs nothing."""
-    from dpmpc.estimators import RidgeRegression
+    from dpmpc.estimators import LogisticRegression, RidgeRegression
+    from dpmpc.estimators.round_fits import APPROXIMATION
     from dpmpc.release import Release
 
     if options.target is None:
         raise InputError("target: none given, the name of the column to predict expected (--target)")
     release = Release.load(options.model)
     features = None if options.features is None else [name.strip() for name in options.features.split(",")]
-    model = RidgeRegression(1.0 if options.alpha is None else options.alpha)
-    model.fit_release(release, options.target, features=features)
+    model: RidgeRegression | LogisticRegression
+    if options.kind == "logistic":
+        if options.alpha is not None:
+            raise InputError(f"alpha: {options.alpha} given, but that is for --model ridge, not logistic")
+        model = LogisticRegression().fit_release(release, options.target, features=features)
+        if model.verdict_ is not None:
+            raise InputError(f"model: {options.model!r} says nothing of {options.target!r}: {model.verdict_}")
+        print(f"dpmpc: this is {APPROXIMATION}", file=sys.stderr)
+    else:
+        model = RidgeRegression(1.0 if options.alpha is None else options.alpha)
+        model.fit_release(release, options.target, features=features)
     coefficients = dict(zip(model.feature_names_, model.coef_.tolist(), strict=True))
-    return _Model(release.task.schema, model.target_, coefficients, model.intercept_)
+    return _Model(options.kind or "ridge", release.task.schema, options.target, coefficients, model.intercept_)

@@ -30,8 +30,8 @@ from dpmpc.estimators.base import (
     target_name,
     unit_map,
 )
-from dpmpc.estimators.in_rounds import Fitted, inference_of, releases_of, take
 from dpmpc.estimators.inference import Inference, infer
+from dpmpc.estimators.round_fits import Fitted, inference_of, releases_of, take
 from dpmpc.estimators.scikit import name_features, remember_features, warn_in_selection
 from dpmpc.estimators.summary import Summary
 from dpmpc.estimators.usefulness import linear_probability, linear_probability_of, why_not_useful
@@ -220,17 +220,17 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         Raises
         ------
         InputError
-            If a column is constant, or a value is not within bounds that refuse it. That depends on the data and no
-            guarantee covers it: the message is for whoever holds all rows.
+            If a value is not within bounds that refuse it. That depends on the data and no guarantee covers it: the
+            message is for whoever holds all rows.
         """
         self.check_parameters()
         table = table_of(self, X, y, target_name(self.bounds, y))
         if self.rounds == 1:
             self.fit_release(self.release(table), target=table.names[-1])
         else:
-            check_table(table)
-            warn_in_selection()
             public = schema(self.bounds, table.names)
+            check_table(table, public=public)
+            warn_in_selection()
             spec = self.specification(public, len(table.require_public_count()))
             self._take_rounds(releases_of(spec, table, self.threads))
         self.warn_of_probabilities(table.values[:, -1])
