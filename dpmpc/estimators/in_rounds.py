@@ -147,13 +147,15 @@ class EstimatorInRounds(Fitted, PrivateEstimator):
             )
         else:
             notes.append("The noise in the last round leaves no interval.")
-        lists = {
-            "coefficient": found.coef,
-            "std. error": found.standard_errors,
-            f"{of.lower()} ratio": ratio_of(found.coef),
-            f"{found.level:.0%} from": ratio_of(found.confidence_intervals[:, 0]),
-            "to": ratio_of(found.confidence_intervals[:, 1]),
-        }
+        lists = {"coefficient": found.coef, f"{of.lower()} ratio": ratio_of(found.coef)}
+        if found.informative:
+            lists = {
+                "coefficient": found.coef,
+                "std. error": found.standard_errors,
+                f"{of.lower()} ratio": ratio_of(found.coef),
+                f"{found.level:.0%} from": ratio_of(found.confidence_intervals[:, 0]),
+                "to": ratio_of(found.confidence_intervals[:, 1]),
+            }
         return NumberTable(
             f"{of} ratios", {name: values.tolist() for name, values in lists.items()}, found.feature_names, notes=notes
         )

@@ -1,7 +1,7 @@
 """What a fit in rounds leaves: its attributes in the columns' units, its intervals, and where there are none.
 
 Promised: everything is computed from the fit, and so from releases. Not promised: intervals of a fit from the start
-alone, whose bias nothing in a release tells (docs/mathematics.md, section 12.7): there are none.
+alone, whose bias nothing in a release tells (docs/mathematics.md, section 12.6): there are none.
 """
 
 from __future__ import annotations

@@ -217,7 +217,7 @@ def test_plan_of_zero_rounds_says_that_it_is_an_approximation(capsys):
     assert fields["expected"]["sampling_error"] == rounds["expected"]["sampling_error"]
     assert 0 < fields["expected"]["noise_error"] < 10 * rounds["expected"]["noise_error"]
     spread = plan(capsys, "--model", "logistic", "--rounds", "0", "--spread", "0.2")
-    assert spread["expected"]["noise_error"] == pytest.approx(2 * fields["expected"]["noise_error"], rel=0.5)
+    assert 2 < spread["expected"]["noise_error"] / fields["expected"]["noise_error"] < 4
     options = ["--model", "logistic", "--rounds", "0"]
     status, printed, _ = run(capsys, "plan", "--clients", "200000", "--columns", "6", *BUDGET, *options)
     assert status == 0
@@ -225,7 +225,7 @@ def test_plan_of_zero_rounds_says_that_it_is_an_approximation(capsys):
 
 
 def test_plan_says_why_fit_has_another_default(capsys):
-    status, printed, _ = run(capsys, "plan", "--clients", "1e7", "--columns", "6", *BUDGET)
+    status, printed, _ = run(capsys, "plan", "--clients", "9e5", "--columns", "6", *BUDGET)
     assert status == 0
     assert "with --noise-by servers. By default clients add the noise: there is the least of it" in printed
 
