@@ -1,7 +1,8 @@
 """The logistic fit without rounds: how far off it is without noise, which is its bias, and with it.
 
 Populations, errors and the simulated releases are those of `bench.system.glm`. The bias is what is left at a million
-people and epsilon = 30, where noise is negligible; it is a property of the population and not of its size.
+people and epsilon = 30, where noise is negligible; it is a property of the population and not of its size, so that
+several populations of each kind are drawn.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import itertools
 import math
 import statistics
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from dpmpc.planning import ReleaseSpec, design
 from dpmpc.rounds import LogisticModel, fit_start
 
 SIZES, RUNS = (10_000, 100_000, 1_000_000), 4
+DRAWN = 6  # populations of each kind, for the bias
 WITHOUT_NOISE = 30.0  # epsilon
 
 
@@ -33,59 +35,64 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench zero_rounds", description=__doc__.splitlines()[0])
     parser.add_argument("--short", action="store_true", help="ten thousand rows and five features only; writes nothing")
     short = parser.parse_args(arguments).short
-    sizes, features = ((10_000,), (5,)) if short else (SIZES, FEATURES)
-    cells = [cell for kind in POPULATIONS for cell in cells_of(kind, sizes, features)]
-    content = {"machine": machine(), "runs": RUNS, "cells": cells}
+    sizes, features, drawn = ((10_000,), (5,), 2) if short else (SIZES, FEATURES, DRAWN)
+    cells, biases = [], []
+    for kind, width in itertools.product(POPULATIONS, features):
+        print(f"zero_rounds: {kind}, d = {width}", file=sys.stderr, flush=True)
+        for clients in sizes:
+            found = errors_of(kind, clients, width, seed=1, epsilons=EPSILONS)
+            cells += [{"population": kind, "n": clients, "d": width, **one} for one in found]
+        off = [
+            errors_of(kind, max(sizes), width, seed=seed, epsilons=(WITHOUT_NOISE,))[0]["error"]
+            for seed in range(1, drawn + 1)
+        ]
+        biases.append({"population": kind, "n": max(sizes), "d": width, "errors": off})
+    content = {"machine": machine(), "runs": RUNS, "cells": cells, "biases": biases}
     text = render(content)
     print(text)
     if not short:
         write("zero_rounds", content, text)
 
 
-def cells_of(kind: str, sizes: Sequence[int], features: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """Measure the fits of one population: a cell is a size, a number of features and an epsilon."""
-    for clients, width in itertools.product(sizes, features):
-        print(f"zero_rounds: {kind}, n = {clients:,}, d = {width}", file=sys.stderr, flush=True)
-        rows = min(clients, MOST_ROWS)
-        X, y = population(kind, rows, width, seed=1)
-        best = LogisticRegression(C=np.inf, tol=1e-8, max_iter=1000).fit(X, y).coef_[0]
-        covariance = np.cov(X.T)
-        table, schema = np.column_stack([X, 2 * y - 1]), Schema.unit([*(f"x{j}" for j in range(width)), "y"])
-        for epsilon in (*EPSILONS, *((WITHOUT_NOISE,) if clients == max(sizes) else ())):
-            spec = ReleaseSpec.of(schema, clients, epsilon, delta_of(clients), simulation_seed=0, sketch="sum")
-            task = design(spec)
-            sums = clients // rows * exact_sums(task, table)
-            errors = []
-            for seed in range(RUNS):
-                fit = fit_start(LogisticModel(), opened(task, sums, seed))
-                wrong = (-best if fit.verdict else fit.coefficients[1:] - best)[None]
-                errors.append((wrong @ covariance @ wrong.T).item() / (best @ covariance @ best))
-            error = math.sqrt(statistics.fmean(errors))
-            yield {"population": kind, "n": clients, "d": width, "epsilon": epsilon, "error": error}
+def errors_of(kind: str, clients: int, width: int, *, seed: int, epsilons: Sequence[float]) -> list[dict[str, float]]:
+    """Measure the fits of one population at several budgets."""
+    rows = min(clients, MOST_ROWS)
+    X, y = population(kind, rows, width, seed=seed)
+    best = LogisticRegression(C=np.inf, tol=1e-8, max_iter=1000).fit(X, y).coef_[0]
+    covariance = np.cov(X.T)
+    table, schema = np.column_stack([X, 2 * y - 1]), Schema.unit([*(f"x{j}" for j in range(width)), "y"])
+    found = []
+    for epsilon in epsilons:
+        spec = ReleaseSpec.of(schema, clients, epsilon, delta_of(clients), simulation_seed=0, sketch="sum")
+        task = design(spec)
+        sums = clients // rows * exact_sums(task, table)
+        squares = []
+        for run in range(RUNS):
+            fit = fit_start(LogisticModel(), opened(task, sums, run))
+            wrong = (-best if fit.verdict else fit.coefficients[1:] - best)[None]
+            squares.append((wrong @ covariance @ wrong.T).item() / (best @ covariance @ best))
+        found.append({"epsilon": epsilon, "error": math.sqrt(statistics.fmean(squares))})
+    return found
 
 
 def render(content: dict[str, Any]) -> str:
     """Return the Markdown page."""
-    cells = content["cells"]
-    biases = [cell for cell in cells if cell["epsilon"] == WITHOUT_NOISE]
-    by_width = [
-        [
-            str(width),
-            *(
-                f"{one['error']:.3f}"
-                for kind in POPULATIONS
-                for one in biases
-                if (one["population"], one["d"]) == (kind, width)
-            ),
+    by_width = []
+    for width in sorted({one["d"] for one in content["biases"]}):
+        errors = [
+            one["errors"]
+            for kind in POPULATIONS
+            for one in content["biases"]
+            if (one["population"], one["d"]) == (kind, width)
         ]
-        for width in sorted({cell["d"] for cell in biases})
-    ]
-    noisy = [cell for cell in cells if cell["epsilon"] != WITHOUT_NOISE]
+        by_width.append(
+            [str(width), *(f"{statistics.median(off):.3f} ({min(off):.3f} to {max(off):.3f})" for off in errors)]
+        )
     by_size = []
-    for clients in sorted({cell["n"] for cell in noisy}):
-        chosen = [cell for cell in noisy if cell["n"] == clients]
-        errors = [geometric(cell["error"] for cell in chosen if cell["population"] == kind) for kind in POPULATIONS]
-        by_size.append([f"{clients:,}", *(f"{error:.3f}" for error in errors)])
+    for clients in sorted({cell["n"] for cell in content["cells"]}):
+        chosen = [cell for cell in content["cells"] if cell["n"] == clients]
+        means = [geometric(cell["error"] for cell in chosen if cell["population"] == kind) for kind in POPULATIONS]
+        by_size.append([f"{clients:,}", *(f"{error:.3f}" for error in means)])
     return "\n".join(
         [
             "# Logistic regression without rounds",
@@ -94,8 +101,9 @@ def render(content: dict[str, Any]) -> str:
             "the maximum likelihood of the same people; 1 where nothing could be learned. The rounds that take it away "
             "are on the page of [regressions in rounds](glm.md).",
             "",
-            f"Bias: the error at n = {max(cell['n'] for cell in cells):,} and epsilon = {WITHOUT_NOISE:g}, where noise "
-            "is negligible. More people do not lower it.",
+            f"Bias: the error at n = {content['biases'][0]['n']:,} and epsilon = {WITHOUT_NOISE:g}, where noise is "
+            f"negligible: the median, the least and the most of {len(content['biases'][0]['errors'])} populations of "
+            "each kind. More people do not lower it.",
             "",
             markdown(["d", *POPULATIONS], by_width),
             "",
