@@ -20,11 +20,12 @@ from PIL import Image
 from dpmpc.bounds import schema as schema_of
 from dpmpc.cli.main import main as dpmpc
 from dpmpc.collection import front_page
-from dpmpc.collection.designing import design_collection
+from dpmpc.collection.designing import Terms, design_collection
 from dpmpc.collection.status import Status
 from dpmpc.collection.task_file import ServerEntry
 from dpmpc.datasets import DEMO_BOUNDS, DEMO_RADIUS, DEMO_TARGET, demo_population
 from dpmpc.network.identity import write_identity
+from dpmpc.specification import Budget
 from dpmpc.tables import write_csv
 
 STATIC = Path(__file__).parent / "_static"
@@ -115,18 +116,16 @@ def server_pages(browser: str, folder: Path, out: Path) -> None:
         certificate = write_identity(folder / f"server-{name}", number, datetime.timedelta(days=400))
         entries.append(ServerEntry(f"https://{name}.example:7443", f"{name}.example:7444", certificate.decode()))
     zone = datetime.timezone(datetime.timedelta(hours=1), "CET")
-    collection = design_collection(
-        "Survey of working hours 2027",
-        schema_of(ASKED, tuple(ASKED)),
-        tuple(entries),
-        1.0,
-        1e-7,
+    terms = Terms(
+        name="Survey of working hours 2027",
+        servers=tuple(entries),
         opens=datetime.datetime(2027, 1, 31, 8, tzinfo=zone),
         closes=datetime.datetime(2027, 3, 1, tzinfo=zone),
         expires=datetime.datetime(2027, 4, 1, tzinfo=zone),
         minimum_batch=20_000,
         largest_batch=1_000_000,
     )
+    collection = design_collection(terms, schema_of(ASKED, tuple(ASKED)), Budget(1.0, 1e-7))
     status = Status(
         server=0,
         collection=collection.digest.hex(),

@@ -11,7 +11,8 @@ import math
 import operator
 import re
 from collections.abc import Callable, Collection, Sequence
-from numbers import Real
+from fractions import Fraction
+from numbers import Rational, Real
 from typing import Any, TypeVar
 
 import msgspec
@@ -71,6 +72,20 @@ def require_positive(name: str, value: Any, most: float | None = None) -> float:
     return number
 
 
+def require_exact(name: str, value: Any, most: int | None = None) -> Fraction:
+    """Return a number above 0 exactly, up to a power of two."""
+    expected = "a positive finite number" if most is None else f"a number in (0, 2^{most.bit_length() - 1}]"
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value) or value <= 0:
+        raise InputError(f"{name}: {value!r} given, {expected} expected")
+    if isinstance(value, Rational):
+        exact = Fraction(int(value.numerator), int(value.denominator))
+    else:
+        exact = Fraction(float(value))
+    if most is not None and exact > most:
+        raise InputError(f"{name}: {value!r} given, {expected} expected")
+    return exact
+
+
 def require_fraction(name: str, value: Any) -> float:
     """Return a number strictly between 0 and 1."""
     number = require_float(name, value)
@@ -98,6 +113,17 @@ def require_bytes(name: str, value: bytes, length: int) -> bytes:
     if len(value) != length:
         raise InputError(f"{name}: {len(value)} bytes given, {length} expected")
     return value
+
+
+def require_hex(name: str, value: object, length: int) -> bytes:
+    """Return the bytes of a given length that a text writes down in hexadecimal digits."""
+    try:
+        content = bytes.fromhex(str(value))
+    except ValueError:
+        content = b""
+    if len(content) != length:
+        raise InputError(f"{name}: {value!r} given, {2 * length} hexadecimal digits expected")
+    return content
 
 
 def choice(text: str, *options: str, symbol: str | None = None, command: bool = True) -> msgspec.Meta:

@@ -18,6 +18,13 @@ class UtilityWarning(UserWarning):
     """What was asked is done, and its result may be worth little; the message holds the number and the remedy."""
 
 
+#: The verdict of a summary, a command or a page whose release says nothing about the model.
+HOPELESS = (
+    "Nothing can be learned from this release about this model: the noise leaves no finite confidence interval. More "
+    "clients, a larger epsilon, tighter public bounds or fewer features are needed."
+)
+
+
 class DpmpcError(Exception):
     """Root of the errors below."""
 

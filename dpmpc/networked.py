@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from dpmpc.client import Client, share_batch
 from dpmpc.errors import InputError
 from dpmpc.network.identity import Authority, pin
-from dpmpc.network.launch import FolderCallback, launch
+from dpmpc.network.launch import Callbacks, FolderCallback, Participants, Patience, launch
 from dpmpc.network.meter import RunStatistics
 from dpmpc.network.settings import PartySettings, write_settings
 from dpmpc.proved_reports import circuit_of, rows_of
@@ -93,12 +93,12 @@ class NetworkedRun(Run):
 
 
 def share_file(folder: Path) -> Path:
-    """Where a server finds its share of the batch."""
+    """Return where a server finds its share of the batch."""
     return folder / "share"
 
 
 def ids_file(folder: Path) -> Path:
-    """Where a server finds the ids of proved reports, two words each, in the order of its share."""
+    """Return where a server finds the ids of proved reports, two words each, in the order of its share."""
     return folder / "ids"
 
 
@@ -342,13 +342,15 @@ def run_parties(
     began = time.perf_counter()
     outcomes = launch(
         program,
-        task.trust.servers,
+        Participants(task.trust.servers),
         arguments=_told(task, stream, threads, arguments),
         task=task.digest,
-        meanwhile=timed,
-        collect=collect,
-        on_progress=lambda party, done: tell(f"server {party}", float(done)),
-        deadline=deadline + transform_allowance(task),
+        callbacks=Callbacks(
+            meanwhile=timed,
+            collect=collect,
+            on_progress=lambda party, done: tell(f"server {party}", float(done)),
+        ),
+        patience=Patience(deadline + transform_allowance(task)),
     )
     spent = [outcome.statistics for outcome in outcomes if outcome.statistics is not None]
     return Run(
@@ -436,7 +438,7 @@ def _told(task: Task, stream: Stream | None, threads: int, arguments: Mapping[st
 
 
 def transform_allowance(task: Task, slowest: float = 50e6) -> float:
-    """Seconds that a server which handles only `slowest` bytes a second needs for its share."""
+    """Return the seconds that a server which handles only `slowest` bytes a second needs for its share."""
     clients, copies, width = task.share_shape
     words = copies * width if task.proofs is None else circuit_of(task).words
     return 8 * clients * words / slowest

@@ -104,7 +104,7 @@ def shares_of(plan: Task, server: int, ids: NDArray[np.uint8], rows: Words) -> P
 
 
 def unpacked(servers: int, server: int, ids: NDArray[np.uint8], rows: Words) -> ProvedShares:
-    """Return a block of reports among so many servers, from the words (n, words) that one of them keeps or was sent."""
+    """Return a block of reports from the words (n, words) that one of the servers keeps or was sent."""
     count = len(ids)
     content = np.ascontiguousarray(rows, "<u8").view(np.uint8)
     body = _HEAD_BYTES + PART_BYTES * servers

@@ -178,7 +178,7 @@ def fill_key_streams(keys: NDArray[np.uint8], out: NDArray[np.uint64]) -> None:
 
 
 def seed_bytes(seed: int | bytes) -> bytes:
-    """Return a 32-byte seed: bytes as they are, a number (simulations) as 32 little-endian bytes."""
+    """Return a 32-byte seed: bytes unchanged, a number (simulations) as 32 little-endian bytes."""
     if isinstance(seed, bytes):
         if len(seed) != SEED_BYTES:
             raise InputError(f"seed: {len(seed)} bytes given, {SEED_BYTES} bytes or an integer expected")

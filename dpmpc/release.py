@@ -378,7 +378,7 @@ class NoisyGram:
         noise_variance: NDArray[np.float64],
         columns: tuple[str, ...],
     ) -> NoisyGram:
-        """Gram matrix of noisy rows (k, p) beside an exact column of ones (k,); `noise_variance` (k,) is per entry."""
+        """Multiply noisy rows (k, p), beside an exact column of ones (k,); `noise_variance` (k,) is per entry."""
         extended = np.column_stack([ones, rows])
         return cls.of_product(extended.T @ extended, noise_variance, columns)
 
@@ -386,7 +386,7 @@ class NoisyGram:
     def of_product(
         cls, matrix: NDArray[np.float64], noise_variance: NDArray[np.float64], columns: tuple[str, ...]
     ) -> NoisyGram:
-        """The same, where the product of the extended rows is at hand and the rows are not."""
+        """Take the product of the extended rows, where that is at hand and the rows are not."""
         length, width = len(noise_variance), len(columns)
         largest = float(noise_variance.max())
         return cls(
@@ -397,7 +397,7 @@ class NoisyGram:
         )
 
     def smallest_eigenvalue(self, target: int, *, fit_intercept: bool) -> float:
-        """Of the features' Gram matrix, after the intercept has been projected out where there is one."""
+        """Return that of the features' Gram matrix, after the intercept has been projected out where there is one."""
         features = [column for column in range(1, len(self.matrix)) if column != target + 1]
         block = self.matrix[np.ix_(features, features)]
         if fit_intercept:

@@ -139,11 +139,11 @@ class TrustModel(msgspec.Struct, frozen=True):
         return MATRICES * STATIC_FAILURE if self.coalition == "static" and self.corrupt_clients else 0.0
 
     def lost_in_a_row(self, sketch: PublicMatrix) -> int:
-        """`lost_of` the matrix."""
+        """Return `lost_of` the matrix."""
         return self.lost_of(sketch.rows, sketch.sparsity)
 
     def lost_of(self, rows: int, sparsity: int) -> int:
-        """Contributions to one of k rows whose noise the adversary may know or that may be missing, at most.
+        """Bound the contributions to one of k rows whose noise the adversary may know or that may be missing.
 
         A static coalition of t clients has X contributions in a row, whose moment generating function is at most that
         of a Poisson variable of mean m = t s/k: clients hit the row independently with probability s/k, or, with
@@ -246,7 +246,7 @@ class Sketch(msgspec.Struct, frozen=True):
     ] = True
 
 
-class ReleaseSpec(msgspec.Struct, frozen=True, kw_only=True):
+class ReleaseSpec(msgspec.Struct, frozen=True):
     """Everything that is wanted of a release; `design` makes the task of it.
 
     Parameters
@@ -295,6 +295,17 @@ class ReleaseSpec(msgspec.Struct, frozen=True, kw_only=True):
     share_limit: float = SHARE_LIMIT
     simulation_seed: int | None = None
 
+    def __post_init__(self) -> None:
+        from dpmpc.bounds import Schema
+
+        kinds = {"schema": Schema, "budget": Budget, "trust": TrustModel, "mechanism": Mechanism, "sketch": Sketch}
+        for name, kind in kinds.items():
+            if not isinstance(getattr(self, name), kind):
+                raise InputError(
+                    f"{name}: {getattr(self, name)!r} given, a {kind.__name__} expected; ReleaseSpec.of takes epsilon, "
+                    "delta and every choice as plain values"
+                )
+
     @classmethod
     def of(cls, schema: Schema, clients: int, epsilon: float, delta: float, **choices: Any) -> ReleaseSpec:
         """Build a specification from flat keywords.
@@ -315,7 +326,7 @@ class ReleaseSpec(msgspec.Struct, frozen=True, kw_only=True):
         values = dict(choices)
         if "sketch" in values:
             values["kind"] = values.pop("sketch")
-        trust, mechanism, sketch = _taken(TrustModel, values), _taken(Mechanism, values), _taken(Sketch, values)
+        trust, mechanism, sketch = taken(TrustModel, values), taken(Mechanism, values), taken(Sketch, values)
         own = set(cls.__struct_fields__) - {"schema", "clients", "budget", "trust", "mechanism", "sketch"}
         unknown = values.keys() - own
         if unknown:
@@ -339,8 +350,8 @@ def flat_choices() -> dict[str, tuple[Any, msgspec.Meta, Any]]:
     return found
 
 
-def _taken(part: type[Part], values: dict[str, Any]) -> Part:
-    """Make a part of a specification from the values that are its fields, which are taken out of the mapping."""
+def taken(part: type[Part], values: dict[str, Any]) -> Part:
+    """Make a struct from those of the values that are its fields, and take them out of the mapping."""
     return part(**{name: values.pop(name) for name in part.__struct_fields__ if name in values})
 
 

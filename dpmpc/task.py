@@ -338,7 +338,7 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
         return True
 
     def epsilon_against(self, corrupt_clients: int) -> float:
-        """Return epsilon at the task's delta if so many clients told their noise; infinite where nothing is proven."""
+        """Return epsilon at the task's delta if this many clients tell their noise; infinite if nothing is proven."""
         trust = msgspec.structs.replace(self.trust, corrupt_clients=corrupt_clients)
         return privacy.epsilon_against(self.noise, self.sketch, self.sensitivity, self.delta, trust, self.noising)
 
@@ -354,7 +354,7 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
         )
 
     def noise_tail(self, draws: int) -> Callable[[float], float]:
-        """Return what a sum of so many draws of the noise stays below, as a function of the log-odds (`Noise.tail`).
+        """Bound a sum of this many draws of the noise, as a function of the log-odds (`Noise.tail`).
 
         Where servers deal noise, lying ones may choose it within its range: all of it counts.
         """

@@ -25,10 +25,10 @@ T = TypeVar("T")
 
 LARGEST_MESSAGE = 1 << 20  # bytes of a peer's or client's JSON
 LARGEST_FILE = 1 << 22  # bytes of a TOML or JSON file that a person wrote
-DEEPEST = 32  # tables and lists in one another
+DEEPEST = 32  # levels of tables and lists nested in one another
 MOST_KEY_PARTS = 8  # of a key of TOML, as in a.b.c: the parser takes the square of their number
 LONGEST_TEXT = 2000  # characters of somebody else's text that are printed
-# Tokens, of which none looks at a character twice: possessive, and a text without its end reaches to the end of all.
+# Tokens. Quantifiers are possessive, so that no character is read twice; a text that never ends reaches to the end.
 _JSON_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[][{}]', re.DOTALL)
 _TOML_TOKEN = re.compile(
     rb'"""(?:[^"\\]|\\.|"(?!""))*+(?:"{3,5})?'  # texts of several lines
@@ -105,7 +105,7 @@ def converted(content: Any, kind: type[T], hook: Callable[[type, Any], Any] | No
         If it is anything else, with the name of the field, the value given and what was expected; or if a text in it
         is not Unicode, wherever it stands, as no file, digest or message could hold it.
     ValueError
-        What constructors and the hook raise about values, as it is.
+        As constructors and the hook raise it.
     """
     _require_unicode(content)
     try:
@@ -117,7 +117,7 @@ def converted(content: Any, kind: type[T], hook: Callable[[type, Any], Any] | No
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text has no half of a surrogate pair, as bytes of another encoding in a command become."""
+    """Return whether a text has no half of a surrogate pair, as arguments in another encoding have."""
     return _HALF_PAIR.search(text) is None
 
 
@@ -208,9 +208,9 @@ def printable(text: str, longest: int = LONGEST_TEXT) -> str:
 
 
 def harmless(text: str) -> str:
-    """Escape like `printable` what a terminal would not show as it is, in a line of ours with parts of somebody else's.
+    """Escape like `printable` what a terminal would not show as it is, in a line of ours that quotes somebody else.
 
-    Backslashes stay, since such parts often stand escaped already, and nothing is cut.
+    Backslashes stay, since what is quoted is often escaped already, and nothing is cut.
     """
     return "".join(character if character.isprintable() else _escaped(character) for character in text)
 

@@ -42,7 +42,7 @@ def here(rows, run):
 
 
 def curator(rows, run):
-    return AnalyzeGauss(COMPONENTS, epsilon=EPSILON, delta=DELTA, radius=1.0, seed=run).fit(rows).components_
+    return AnalyzeGauss(COMPONENTS, epsilon=EPSILON, delta=DELTA, radius=1.0, simulation_seed=run).fit(rows).components_
 
 
 def alone(rows, run):

@@ -58,8 +58,8 @@ plt.tight_layout()
 rows = DEMO_BOUNDS.normalise(table.values)
 factors = {name: [] for name in ("curator", "here", "here, a sketch", "local model")}
 for seed in range(5):
-    curator = SSP(epsilon=EPSILON, delta=DELTA, seed=seed).fit(rows[:, :-1], rows[:, -1])
-    local = LocalGaussian(epsilon=EPSILON, delta=DELTA, seed=seed).fit(rows[:, :-1], rows[:, -1])
+    curator = SSP(epsilon=EPSILON, delta=DELTA, simulation_seed=seed).fit(rows[:, :-1], rows[:, -1])
+    local = LocalGaussian(epsilon=EPSILON, delta=DELTA, simulation_seed=seed).fit(rows[:, :-1], rows[:, -1])
     factors["curator"].append(model.approximation_factor(people, income, curator.model_))
     factors["local model"].append(model.approximation_factor(people, income, local.model_))
     for name, sketch in (("here", "sum"), ("here, a sketch", "osnap")):

@@ -77,7 +77,7 @@ def demonstrate(arguments: Sequence[str]) -> None:
         "noise_by": chosen.noise_by,
         "corrupt_clients": chosen.corrupt_clients,
         "run": network,
-        "seed": chosen.simulation_seed,
+        "simulation_seed": chosen.simulation_seed,
     }
     if chosen.rounds is not None:
         options["rounds"] = chosen.rounds

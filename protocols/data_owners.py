@@ -46,21 +46,12 @@ from rich.console import RenderableType
 
 from dpmpc.analyst import open_sums
 from dpmpc.data_owners import AgreedReleases, OwnersPlan, OwnRound, RoundsRecord
-from dpmpc.data_owners.networked import (
-    Source,
-    ledger_of,
-    own_rows,
-    plan_of,
-    public_arguments,
-    read_source,
-    release_file,
-    run,
-)
+from dpmpc.data_owners.networked import OwnerSource, ledger_of, own_rows, plan_of, public_arguments, release_file, run
 from dpmpc.errors import BatchMismatch, InputError, MalformedFrame
 from dpmpc.network.coins import exchange_bytes
 from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.party import Party
-from dpmpc.network.settings import PartySettings, digest_of
+from dpmpc.network.settings import PartySettings, digest_of, read_source
 from dpmpc.network.simultaneous import DIGEST_BYTES, show_words
 from dpmpc.randomness import stream_for
 from dpmpc.release import Release
@@ -83,7 +74,7 @@ def prepare(settings: PartySettings) -> None:
 
 async def main(party: Party) -> dict[str, Any]:
     """Run one owner; it ends with the sums in its folder, and returns how many there are."""
-    plan, source = _agreed_plan(party.runtime.settings), read_source(party.folder)
+    plan, source = _agreed_plan(party.runtime.settings), read_source(party.folder, OwnerSource)
     with party.meter.phase("read"):
         rows = await asyncio.to_thread(own_rows, source, plan, party.pid)
     own = OwnRound(plan, party.pid, rows, stream_for(plan.simulation_seed).substream(party.pid))
@@ -108,7 +99,7 @@ async def main(party: Party) -> dict[str, Any]:
 async def one_round(
     party: Party, number: int, asked: Task, own: OwnRound, record: RoundsRecord, allowed: Callable[[Task], None]
 ) -> Release:
-    """Steps 1 to 3; `allowed` refuses a task that exceeds the budget of all rounds."""
+    """Steps 1 to 3: make one release; `allowed` refuses a task that exceeds the budget of all rounds."""
     task = await agree(party, number, asked, record, allowed)
     shape = (task.sketch.rows, task.width)
     with party.meter.phase("transform"):
@@ -199,7 +190,7 @@ def demonstrate(arguments: Sequence[str]) -> None:
         delta=chosen.delta,
     )
     with tempfile.TemporaryDirectory() as folder:
-        sources = [Source(str(Path(folder) / f"owner{number}.csv")) for number in range(chosen.servers)]
+        sources = [OwnerSource(str(Path(folder) / f"owner{number}.csv")) for number in range(chosen.servers)]
         for source, part in zip(sources, parts, strict=True):
             write_csv(source.data, Table(people.schema.names, part))
         done = run(public_arguments(plan), sources)

@@ -151,7 +151,7 @@ def _simulation_keys(settings: PartySettings) -> list[bytes | None]:
 
 
 async def server(party: Party, task: Task) -> None:
-    """Step 2 and 3 of a server: sketch the shares alone, then send the result to the analyst."""
+    """Steps 2 and 3 of a server: sketch the shares alone, then send the result to the analyst."""
     if task.proofs is None:
         sums = await sketch_alone(party, task)
     else:

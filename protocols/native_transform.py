@@ -96,7 +96,7 @@ class Clock:
 
 
 async def toss() -> bytes:
-    """Step 1: 32 bytes that no party chose; commit, then open."""
+    """Step 1: toss 32 bytes that no party chose; commit, then open."""
     coin = secrets.token_bytes(COIN_BYTES)
     commitments = await mpc.transfer(hashlib.sha256(bytes([mpc.pid]) + coin).digest())
     coins = await mpc.transfer(coin)
@@ -107,7 +107,7 @@ async def toss() -> bytes:
 
 
 def plan(clients: int, arguments: argparse.Namespace) -> Task:
-    """Step 1: the release, for T parties that pool what they see and know the noise of their own clients."""
+    """Step 1: design the release, for T parties that pool what they see and know the noise of their own clients."""
     parties, threshold = len(mpc.parties), mpc.threshold
 
     def task_with(bits: int) -> Task:
@@ -133,13 +133,13 @@ def plan(clients: int, arguments: argparse.Namespace) -> Task:
 
 
 def with_seed(task: Task, seed: bytes) -> Task:
-    """Step 1: the same release with the matrix that the parties have tossed for."""
+    """Step 1: design the same release with the matrix that the parties have tossed for."""
     S = task.sketch
     return msgspec.structs.replace(task, sketch=CountSketch(S.rows, S.columns, seed, balanced=S.balanced)).verify()
 
 
 async def sketch_of(task: Task, parts: Sequence[Any]) -> Any:
-    """Step 3: the secure sketch of all parties' rows, as the sum of those of each."""
+    """Step 3: return the secure sketch of all parties' rows, as the sum of those of each."""
     each = task.clients // len(parts)
     total = await sketch(task.sketch, parts[0])
     for number, part in enumerate(parts[1:], start=1):
@@ -148,13 +148,13 @@ async def sketch_of(task: Task, parts: Sequence[Any]) -> Any:
 
 
 async def opened_sums(task: Task, y: Any) -> NDArray[np.int64]:
-    """Step 4, opened: S Z + noise in integer units."""
+    """Step 4, opened: return S Z + noise in integer units."""
     words: Any = await open_sketch(task.sketch, y)
     return task.encoding.ring.lift(words)
 
 
 async def solve(task: Task, y: Any, alpha: float) -> list[Fraction]:
-    """Step 4, closed: intercept and coefficients of the normalised columns, from numerators and a denominator.
+    """Step 4, closed: return intercept and coefficients of the normalised columns, from numerators and a denominator.
 
     (A^T A + diagonal) w = A^T b in integer units: the diagonal takes the noise's expectation off and adds alpha for
     every column but that of the intercept.
@@ -194,7 +194,7 @@ async def solve_exactly(A: Any, b: Any) -> list[int]:
 
 
 def in_units(task: Task, w: Sequence[Fraction]) -> tuple[NDArray[np.float64], float]:
-    """Return coefficients and intercept in the columns' units, of which every column is x = offset + slope z."""
+    """Return coefficients and intercept in the columns' units; every column is x = offset + slope z."""
     normalised = np.array([float(value) for value in w])
     slope, offset = task.schema.slope, task.schema.offset
     coefficients = normalised[1:] * slope[-1] / slope[:-1]

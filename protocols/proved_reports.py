@@ -67,24 +67,24 @@ async def main(party: Party) -> dict[str, Any]:
 
 
 def out_of_range(circuit: RowCircuit, witness: Words) -> None:
-    """A digit of 4, so that a column lies outside its bounds."""
+    """Make a digit 4, so that a column lies outside its bounds."""
     witness[:, 0] = 4
 
 
 def wrong_products(circuit: RowCircuit, witness: Words) -> None:
-    """W is not z z^T: one product is a million too large."""
+    """Make W differ from z z^T: one product is a million too large."""
     witness[:, circuit.digits] = (witness[:, circuit.digits] + np.uint64(10**6)) % np.uint64(P)
 
 
 def beyond_the_ball(circuit: RowCircuit, witness: Words) -> None:
-    """The upper corner of the box, with the slack of the edge of the ball."""
+    """Share the upper corner of the box, with the slack of the edge of the ball."""
     witness[:, : circuit.digits] = 3
     witness[:, circuit.columns * len(circuit.weights) : circuit.digits] = 0
     witness[:, circuit.digits :] = circuit.high**2
 
 
 def random_words(circuit: RowCircuit, witness: Words) -> None:
-    """Anything, with hashes that fit."""
+    """Share any words, with hashes that fit."""
     witness[:] = FIELD.uniform(Stream.from_os(), witness.shape)
 
 
@@ -92,17 +92,17 @@ def random_words(circuit: RowCircuit, witness: Words) -> None:
 
 
 def changed_proof(task: Task, shares: list[ProvedShares], rows: NDArray[np.bool_]) -> None:
-    """A word of the proof is another one, which no hash covers."""
+    """Change a word of the proof, which no hash covers."""
     _change_word(shares[-1], rows, -1)
 
 
 def changed_share(task: Task, shares: list[ProvedShares], rows: NDArray[np.bool_]) -> None:
-    """A word of the witness is another one, which the last server's own hash covers."""
+    """Change a word of the witness, which the last server's own hash covers."""
     _change_word(shares[-1], rows, 0)
 
 
 def different_lists(task: Task, shares: list[ProvedShares], rows: NDArray[np.bool_]) -> None:
-    """The first server is told another hash of the last server's share than the others."""
+    """Tell the first server another hash of the last server's share than the others."""
     parts = shares[0].parts.copy()
     parts[rows, -1, -1] ^= 1
     shares[0] = ProvedShares(0, shares[0].ids, parts, keys=shares[0].keys)
@@ -135,7 +135,7 @@ def cause_of(lie: str, servers: int) -> str:
 
 
 def liars_among(count: int, share: float) -> NDArray[np.intp]:
-    """Return which lie each of so many clients tells: its number in `LIES`, or -1 for an honest one.
+    """Return which lie each client tells: its number in `LIES`, or -1 for an honest client.
 
     Liars lie evenly among the honest, and take turns with the lies.
     """
@@ -148,7 +148,7 @@ def liars_among(count: int, share: float) -> NDArray[np.intp]:
 
 
 def reports(task: Task, rows: NDArray[np.float64], told: NDArray[np.intp]) -> Iterator[list[ProvedShares]]:
-    """Steps 1 and 2: play clients of whom some lie; yield blocks of what the servers get.
+    """Steps 1 and 2: play clients, some of whom lie; yield blocks of what the servers get.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def reports(task: Task, rows: NDArray[np.float64], told: NDArray[np.intp]) -> It
 
 
 def random_shares(task: Task, rows: NDArray[np.float64], told: NDArray[np.intp]) -> Placement:
-    """Play clients who prove nothing, of whom the liars share random words."""
+    """Play clients who prove nothing; the liars among them share random words."""
     honest = clients(task, rows)
 
     def place(folders: Sequence[Path]) -> None:

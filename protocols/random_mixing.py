@@ -52,13 +52,13 @@ from numpy.typing import NDArray
 import dpmpc
 from dpmpc.data_release import DataOwner, MixedRelease, MixingTask, design, mixing_of
 from dpmpc.data_release.alignment import align, check_unique
-from dpmpc.data_release.networked import RELEASE_FILE, PartySource, public_arguments, read_source, run
+from dpmpc.data_release.networked import RELEASE_FILE, PartySource, public_arguments, run
 from dpmpc.data_release.record import ReleaseRecord
 from dpmpc.errors import BatchMismatch, InputError, SimulationOnly
 from dpmpc.network.coins import exchange_bytes, toss_coins
 from dpmpc.network.frames import Kind
 from dpmpc.network.party import Party
-from dpmpc.network.settings import PartySettings, digest_of
+from dpmpc.network.settings import PartySettings, digest_of, read_source
 from dpmpc.network.simultaneous import DIGEST_BYTES, show_words
 from dpmpc.randomness import SEED_BYTES, Label, derive, stream_for
 from dpmpc.tables import Table, read_labels, read_table, write_csv
@@ -117,7 +117,7 @@ def agreed_task(party: Party) -> MixingTask:
 
 def own_rows(folder: Path, task: MixingTask, number: int) -> tuple[list[str], NDArray[np.float64]]:
     """Return ids and rows of a party, in the order of its file: the columns and the number that the task expects."""
-    source = read_source(folder)
+    source = read_source(folder, PartySource)
     ids = read_labels(source.data, source.key)
     check_unique(ids)
     if len(ids) != task.subjects:
@@ -126,7 +126,7 @@ def own_rows(folder: Path, task: MixingTask, number: int) -> tuple[list[str], ND
 
 
 async def all_have_released(party: Party, own: bool) -> bool:
-    """Step 3, in a repetition: whether all parties say that they have made their release under this toss.
+    """Step 3, in a repetition: return whether all parties say that they have made their release under this toss.
 
     Then each has found before that all have the same ids, and nothing is compared again. Whoever says so falsely has no
     release of an honest party that it would not have had otherwise.

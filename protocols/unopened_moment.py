@@ -58,7 +58,7 @@ async def main(party: Party) -> dict[str, Any]:
 
 
 async def server(party: Party, task: Task) -> None:
-    """Steps 2 to 4 of a server."""
+    """Steps 2 to 4 of a server: sketch, square, and have the square opened to the analyst."""
     sums = await sketch_alone(party, task)
     with party.meter.phase("multiply"):
         square = await checked_products(party, task, sums.T.copy())  # of the column z^T
@@ -157,7 +157,7 @@ def check(task: Task) -> Task:
 
 
 def bits_of_square(task: Task) -> int:
-    """Bits of the largest ||z||^2, but for the failure probability of the task's modulus plan.
+    """Return the bits of the largest ||z||^2, but for the failure probability of the task's modulus plan.
 
     Each client moves z by a vector of norm 2^f, so that ||z|| <= n 2^f + sqrt(k) tail, where every entry's noise stays
     below `tail`.

@@ -59,7 +59,7 @@ async def main(party: Party) -> dict[str, Any]:
 
 
 async def server(party: Party, task: Task) -> None:
-    """Steps 2 to 4 of a server."""
+    """Steps 2 to 4 of a server: sketch, multiply, and have the products opened to the analyst."""
     sums = await sketch_alone(party, task)
     with party.meter.phase("multiply"):
         A = np.column_stack([public_ones(task), sums])  # a public number is its own share
@@ -117,7 +117,7 @@ def check(task: Task) -> Task:
 
 
 def bits_of_products(task: Task) -> int:
-    """Bits of the largest entry of A^T A and its sign, but for the failure probability of the task's modulus plan.
+    """Return the bits of the largest entry of A^T A and its sign, but for the failure probability of the modulus plan.
 
     N_r contributions of at most 2^f and noise below `tail` meet in row r: a column of A has a norm of at most
     2^f ||N|| + sqrt(k) tail (Minkowski), and no product of two columns exceeds its square (Cauchy and Schwarz).

@@ -33,7 +33,7 @@ CHILD = """
 import resource, sys, time
 from dpmpc.errors import InputError
 from dpmpc.release import Release
-from dpmpc.collection.certificate import verify
+from dpmpc.collection.verifying import verify
 before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
 for read in (Release.load, verify):
     try:

@@ -49,6 +49,12 @@ def test_a_server_imports_nothing_that_only_an_analyst_needs(program):
     assert "mpyc" not in found  # our copy stands under no name that a program of MPyC's own would find
 
 
+@pytest.mark.parametrize("modules", ["dpmpc.cli.plan, dpmpc.render.plan", "dpmpc.cli.mix, dpmpc.render"])
+def test_a_command_that_fits_nothing_imports_no_estimator(modules):
+    """It takes a second, and `mix` is started once for each party."""
+    assert not imported_by(modules) & {"sklearn", "pandas", "pyarrow"}
+
+
 def test_the_package_itself_is_imported_at_once():
     taken = []
     for _ in range(RUNS):

@@ -85,7 +85,7 @@ def competitors(population: Population, rho: float) -> dict[str, Fit]:
     largest = population.stretch**0.25
 
     def coinpress(**options: Any) -> Fit:
-        return lambda X, y, seed: CoinPressRegression(rho, delta=DELTA, seed=seed, **options).fit(X, y).coef_
+        return lambda X, y, seed: CoinPressRegression(rho, delta=DELTA, simulation_seed=seed, **options).fit(X, y).coef_
 
     def bounded(rival: Rival, deviation: float) -> Fit:
         return lambda X, y, seed: _rescaled(rival, X, y, SPREAD * largest, SPREAD * deviation, rho, seed)
@@ -113,14 +113,14 @@ def _central(kind: type[SSP] | type[AdaSSP]) -> Rival:
 
     def fit(X: Reals, y: Reals, epsilon: float, seed: int) -> Reals:
         radius = tail_bound(X.shape[1] + 1, COVARIANCE_FAILURE) / SPREAD
-        return kind(0.0, epsilon, DELTA, fit_intercept=False, radius=radius, seed=seed).fit(X, y).coef_
+        return kind(0.0, epsilon, DELTA, fit_intercept=False, radius=radius, simulation_seed=seed).fit(X, y).coef_
 
     return fit
 
 
 def _mixed(X: Reals, y: Reals, epsilon: float, seed: int) -> Reals:
     """Fit RMGM of two parties, one with the features and one with the label; the guarantee is that of a whole row."""
-    return RMGM(epsilon, DELTA, guarantee="subject", seed=seed).fit([X, y[:, None]]).coef_
+    return RMGM(epsilon, DELTA, guarantee="subject", simulation_seed=seed).fit([X, y[:, None]]).coef_
 
 
 def losses(

@@ -65,7 +65,7 @@ def attack(calibration: Calibration, copy: str, rows: int, trials: int) -> dict[
         X, y = copied_columns(CLIENTS, entry, generator)
         if copy == "y":
             X, y = X[:, :1], X[:, 1]
-        model = RandomProjection(EPSILON, rows=rows, calibration=calibration, seed=trial).fit(X, y)
+        model = RandomProjection(EPSILON, rows=rows, calibration=calibration, simulation_seed=trial).fit(X, y)
         variance = model.sigma_**2
         first, second = (model.released_X_[:, 0], model.released_y_) if copy == "y" else model.released_X_.T
         successes += guess_entry(first, second, variance if copy == "y" else 2 * variance) == entry

@@ -132,12 +132,12 @@ class RidgeProblem(Problem):
 
     def curators(self, epsilon: float, delta: float, seed: int) -> dict[str, float]:
         """Return phi - 1 of SSP, the paper's central baseline."""
-        central = SSP(self.alpha, epsilon, delta, fit_intercept=False, radius=self.radius, seed=seed)
+        central = SSP(self.alpha, epsilon, delta, fit_intercept=False, radius=self.radius, simulation_seed=seed)
         return {"central SSP": self._excess(central.fit(self.rows[:, :-1], self.rows[:, -1]).coef_)}
 
     def local(self, epsilon: float, delta: float, seed: int) -> float:
         """Return phi - 1 of ridge regression on locally private rows."""
-        model = LocalGaussian(self.alpha, epsilon, delta, fit_intercept=False, radius=self.radius, seed=seed)
+        model = LocalGaussian(self.alpha, epsilon, delta, fit_intercept=False, radius=self.radius, simulation_seed=seed)
         return self._excess(model.fit(self.rows[:, :-1], self.rows[:, -1]).coef_)
 
     def trivial(self) -> float:
@@ -181,7 +181,7 @@ class LowRankProblem(Problem):
 
     def curators(self, epsilon: float, delta: float, seed: int) -> dict[str, float]:
         """Return psi of MOD-SULQ, the paper's central baseline, and of Analyze Gauss, which spends the whole budget."""
-        choices: dict[str, Any] = {"radius": self.radius, "seed": seed}
+        choices: dict[str, Any] = {"radius": self.radius, "simulation_seed": seed}
         return {
             "central MOD-SULQ": self._risk(
                 ModSulq(self.components, epsilon, delta, **choices).fit(self.rows).components_
@@ -193,7 +193,9 @@ class LowRankProblem(Problem):
 
     def local(self, epsilon: float, delta: float, seed: int) -> float:
         """Return psi of the top directions of locally private rows."""
-        model = LocalGaussian(1.0, epsilon, delta, n_components=self.components, radius=self.radius, seed=seed)
+        model = LocalGaussian(
+            1.0, epsilon, delta, n_components=self.components, radius=self.radius, simulation_seed=seed
+        )
         return self._risk(model.fit(self.rows).components_)
 
     def trivial(self) -> float:

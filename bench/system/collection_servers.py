@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 
 from bench.system.ports import HOST, free_ports
 from dpmpc.bounds import Schema
-from dpmpc.collection.designing import design_collection
+from dpmpc.collection.designing import Terms, design_collection
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.spool import Spool
 from dpmpc.collection.task_file import Collection, ServerEntry
 from dpmpc.errors import InputError
 from dpmpc.network.identity import write_identity
+from dpmpc.specification import Budget, taken
 
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
@@ -64,6 +65,8 @@ class Servers:
         )
         now = datetime.datetime.now(datetime.UTC)
         chosen: dict[str, Any] = {
+            "name": "a trial",
+            "servers": entries,
             "opens": now - _DAY,
             "closes": now + _DAY,
             "expires": now + 2 * _DAY,
@@ -75,9 +78,8 @@ class Servers:
             "noise_by": "clients",
             "corrupt_clients": 0,
         } | fields
-        collection = design_collection(
-            "a trial", Schema.from_pair(list(columns), (0.0, 10.0)), entries, 1.0, 1e-7, **chosen
-        )
+        terms, schema = taken(Terms, chosen), Schema.from_pair(list(columns), (0.0, 10.0))
+        collection = design_collection(terms, schema, Budget(1.0, 1e-7), **chosen)
         collection.save(folder / "collection.toml")
         return cls(folder, collection, options)
 

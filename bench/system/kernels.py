@@ -233,7 +233,7 @@ def target_row(target: Target, measured: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def grid_row(entry: dict[str, Any]) -> list[str]:
-    """A line of the table of shapes: the peers' times over ours, and whether the shape meets what is asked of it."""
+    """Return a line of the table of shapes: the peers' times over ours, and whether it meets what is asked of it."""
     ours = entry["seconds"]["ours"]["median"]
     over = {way: figures["median"] / ours for way, figures in entry["seconds"].items()}
     peers = over["scipy csc"] >= OVER_CSC and over.get("numba", 0.0) >= OVER_NUMBA
@@ -245,7 +245,7 @@ def grid_row(entry: dict[str, Any]) -> list[str]:
 
 
 def render_grid(grid: Sequence[dict[str, Any]]) -> list[str]:
-    """The part of the page about all shapes."""
+    """Render the part of the page about all shapes."""
     rows = [grid_row(entry) for entry in grid]
     met = sum(row[-1] != "missed" for row in rows)
     return [

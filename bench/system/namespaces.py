@@ -28,8 +28,8 @@ from bench.harness import machine, markdown, write
 from bench.system.collection_servers import Servers
 from bench.system.released import expected_sums
 from bench.system.wire import Wire
-from dpmpc.collection.certificate import verify
 from dpmpc.collection.task_file import Collection
+from dpmpc.collection.verifying import verify
 from dpmpc.errors import ProtocolFailure
 
 SERVERS = 3

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.system.collection_servers import Servers
-from dpmpc.collection.certificate import Verified, verify
+from dpmpc.collection.verifying import Verified, verify
 from dpmpc.errors import ProtocolFailure
 from dpmpc.task import Task
 

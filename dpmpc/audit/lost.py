@@ -106,7 +106,7 @@ class _Search:
         return float(np.einsum("mc,mc->c", left, np.linalg.solve(self.covariance - noise, left)).max())
 
     def sets(self, size: int) -> Iterator[Sequence[int]]:
-        """Yield sets of so many clients: all, or for each of some victims one that grows by whoever hurts it most."""
+        """Yield sets of this many clients: all, or one for each of some victims, grown by those who hurt it most."""
         if math.comb(self.clients, size) <= MOST_SETS:
             yield from itertools.combinations(range(self.clients), size)
             return
@@ -120,7 +120,7 @@ class _Search:
             yield chosen
 
     def missing_in_rows(self, missing: int, corrupt: int) -> Iterator[Lost]:
-        """Yield sets of which every row lacks at most so many; then the corrupt, who share the victim's rows."""
+        """Yield sets with at most this many clients of any row; then the corrupt, who share the victim's rows."""
         hit = self.signs != 0
         for victim in self.victims():
             lacking = np.zeros(len(hit), np.int64)

@@ -1,4 +1,4 @@
-"""Audit of what parties with different columns release (`dpmpc.data_release.DataOwner`).
+"""Audit what parties with different columns release (`dpmpc.data_release.DataOwner`).
 
 DGM and BGM read the same release of one noisy row a subject, so that R subjects are R releases. RMGM mixes rows: a
 release of R k mixed rows is R releases of k, each with signs of its own, which the adversary knows. Either way
@@ -20,7 +20,7 @@ from dpmpc.randomness import SEED_BYTES, Stream
 Reals = NDArray[np.float64]
 
 BLOCK_CELLS = 1 << 20  # numbers that a party releases at once
-NO_CLAIM = 1e300  # epsilon of many releases side by side, of which nothing is promised
+NO_CLAIM = 1e300  # epsilon of many releases side by side; nothing is promised about them
 
 
 class Parties(AuditedMechanism):

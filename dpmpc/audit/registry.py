@@ -62,7 +62,7 @@ class NoisyEntry(AuditedMechanism):
     def observe(self, moved: int | None, releases: int, stream: Stream) -> Reals:
         """Fit as many rows as releases; return the released entries less -1."""
         X = np.full((releases, 1), -1.0 if moved is None else 1.0)
-        fitted = AdditiveNoise(self.claim.bits or 0.0, seed=_seed(stream)).fit(X, np.zeros(releases))
+        fitted = AdditiveNoise(self.claim.bits or 0.0, simulation_seed=_seed(stream)).fit(X, np.zeros(releases))
         return np.asarray(fitted.released_X_ + 1)
 
 
@@ -85,7 +85,7 @@ class ProjectedEntry(AuditedMechanism):
     def observe(self, moved: int | None, releases: int, stream: Stream) -> Reals:
         """Return the inner products of the two projected columns, which are sufficient, less their mean."""
         entry = -1.0 if moved is None else 1.0
-        fitted = RandomProjection(self.claim.bits or 0.0, rows=self._rows, seed=_seed(stream))
+        fitted = RandomProjection(self.claim.bits or 0.0, rows=self._rows, simulation_seed=_seed(stream))
         sigma = fitted.fit([[entry]], [1.0]).sigma_
         many = releases * self._rows
         secret = GaussianProjection(many, 1, stream.bytes(SEED_BYTES)).apply(np.array([[entry, 1.0]]))
@@ -180,7 +180,7 @@ def missing(epsilon: float, delta: float, seed: int, **choices: Any) -> Subject:
 
 
 def besieged(epsilon: float, delta: float, seed: int, *, people: int | None, **choices: Any) -> Subject:
-    """Build the audit of a roster's collection of which a hostile server leaves the minimum batch; no seed."""
+    """Build the audit of a collection with a roster that a hostile server cuts down to the minimum batch; no seed."""
     wanted = {"sketch": "osnap", "rows": ROWS, "sparsity": 2, "epsilon": epsilon, "delta": delta, **choices}
     return surrounded(Schema.from_pair(NAMES, (-1.0, 1.0)), CORNERS, minimum_batch=2 * CLIENTS, people=people, **wanted)
 

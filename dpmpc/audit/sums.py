@@ -152,7 +152,7 @@ class Sums(AuditedMechanism):
 
 
 def block_of(releases: int, most: int) -> int:
-    """Return how many releases to simulate at once: at most so many, in blocks of one size."""
+    """Return how many releases to simulate at once, in blocks of one size."""
     blocks = -(-releases // max(1, most))
     return -(-releases // blocks)
 

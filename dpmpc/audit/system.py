@@ -32,7 +32,7 @@ from dpmpc.bounds import Schema
 from dpmpc.client import Client
 from dpmpc.collection.agreement import Batch, batch_digest
 from dpmpc.collection.certificate import manifest_of
-from dpmpc.collection.designing import design_collection
+from dpmpc.collection.designing import Terms, design_collection
 from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.collection.report_ids import ID_BYTES, as_strings
@@ -44,6 +44,7 @@ from dpmpc.errors import DpmpcError, GuaranteeError, InputError
 from dpmpc.network.identity import write_identity
 from dpmpc.network.meter import Meter
 from dpmpc.randomness import SEED_BYTES, Stream
+from dpmpc.specification import Budget, taken
 from dpmpc.task import Task
 
 SERVERS = 3
@@ -250,7 +251,14 @@ def trial_collection(folder: Path, schema: Schema, *, minimum_batch: int, **opti
         certificate = write_identity(own / "identity", server, 2 * _DAY).decode()
         entries.append(ServerEntry(f"https://server-{server}.example", f"server-{server}.example:7444", certificate))
     now = datetime.datetime.now(datetime.UTC)
-    fields = {"opens": now - 2 * _DAY, "closes": now - _DAY, "expires": now + _DAY, "authenticated": True, **options}
-    return design_collection(
-        "a trial", schema, tuple(entries), minimum_batch=minimum_batch, largest_batch=8 * minimum_batch, **fields
+    terms = Terms(
+        name="a trial",
+        servers=tuple(entries),
+        opens=now - 2 * _DAY,
+        closes=now - _DAY,
+        expires=now + _DAY,
+        minimum_batch=minimum_batch,
+        largest_batch=8 * minimum_batch,
+        authenticated=True,
     )
+    return design_collection(terms, schema, taken(Budget, options), **options)

@@ -79,7 +79,7 @@ def mean_loss(family: str, theta: Reals, X: Reals, y: Reals) -> float:
 
 
 def trivial_loss(family: str, X: Reals, y: Reals) -> float:
-    """Return the loss of what predicts the mean of y for everybody."""
+    """Return the loss of predicting the mean of y for everybody."""
     theta = np.zeros(X.shape[1] + 1)
     theta[0] = _constant(family, y)
     return mean_loss(family, theta, X, y)

@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 
-from dpmpc.arguments import documented
+from dpmpc.arguments import documented, require_finite
 from dpmpc.baselines.common import normalised_rows, symmetric_noise
 from dpmpc.bounds import largest_squared_norm
 from dpmpc.contributions import moment_sensitivity
-from dpmpc.errors import InputError
 from dpmpc.estimators.scikit import remember_features, rows_like_fitted, target_of, warn_in_selection
 from dpmpc.linear_algebra import LinearModel, exact_gram, solve_ridge
 from dpmpc.noise import Gaussian
@@ -56,8 +55,8 @@ class PrivateRidge(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore[misc
         Whether the extended row (1, z) or the row z is used.
     radius : float, optional
         Clip the row, target included, to this L2 norm: a public constant.
-    seed : int, optional
-        Makes the noise repeatable.
+    simulation_seed : int, optional
+        Simulations only: repeats the noise, which then protects nobody.
 
     Attributes
     ----------
@@ -75,24 +74,23 @@ class PrivateRidge(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore[misc
         *,
         fit_intercept: bool = True,
         radius: float | None = None,
-        seed: int | None = None,
+        simulation_seed: int | None = None,
     ):
         self.alpha = alpha
         self.epsilon = epsilon
         self.delta = delta
         self.fit_intercept = fit_intercept
         self.radius = radius
-        self.seed = seed
+        self.simulation_seed = simulation_seed
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit to normalised data, X (n, d) and y (n,) in [-1, 1]."""
-        if not (math.isfinite(self.alpha) and self.alpha >= 0):
-            raise InputError(f"alpha: {self.alpha} given, a finite number >= 0 expected")
+        require_finite("alpha", self.alpha, 0)
         warn_in_selection()
         mu = mu_of_budget(self.epsilon, self.delta)
         features = Table.from_any(X).require_public_count().values
         rows = normalised_rows(features, target_of(self, y, len(features)), radius=self.radius)
-        self.model_ = self._fit(rows, mu, stream_for(self.seed))
+        self.model_ = self._fit(rows, mu, stream_for(self.simulation_seed))
         self.coef_, self.intercept_ = self.model_.weights, self.model_.intercept
         remember_features(self, X)
         return self

@@ -56,9 +56,11 @@ class LocalGaussian(PrivateRidge):
         n_components: int = 3,
         fit_intercept: bool = True,
         radius: float | None = None,
-        seed: int | None = None,
+        simulation_seed: int | None = None,
     ):
-        super().__init__(alpha, epsilon, delta, fit_intercept=fit_intercept, radius=radius, seed=seed)
+        super().__init__(
+            alpha, epsilon, delta, fit_intercept=fit_intercept, radius=radius, simulation_seed=simulation_seed
+        )
         self.n_components = n_components
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
@@ -67,7 +69,7 @@ class LocalGaussian(PrivateRidge):
             return super().fit(X, y)
         warn_in_selection()
         rows = normalised_rows(Table.from_any(X).require_public_count().values, radius=self.radius)
-        noisy = self._randomize(rows, mu_of_budget(self.epsilon, self.delta), stream_for(self.seed))
+        noisy = self._randomize(rows, mu_of_budget(self.epsilon, self.delta), stream_for(self.simulation_seed))
         self.components_ = top_components(noisy.T @ noisy, self.n_components)
         remember_features(self, X)
         return self

@@ -38,8 +38,8 @@ class PrivateComponents(BaseEstimator, abc.ABC):  # type: ignore[misc]
         Replace-one budget.
     radius : float, optional
         Clip the row to this L2 norm: a public constant.
-    seed : int, optional
-        Makes the noise repeatable.
+    simulation_seed : int, optional
+        Simulations only: repeats the noise, which then protects nobody.
 
     Attributes
     ----------
@@ -56,19 +56,19 @@ class PrivateComponents(BaseEstimator, abc.ABC):  # type: ignore[misc]
         delta: float = 1e-6,
         *,
         radius: float | None = None,
-        seed: int | None = None,
+        simulation_seed: int | None = None,
     ):
         self.n_components = n_components
         self.epsilon = epsilon
         self.delta = delta
         self.radius = radius
-        self.seed = seed
+        self.simulation_seed = simulation_seed
 
     def fit(self, X: ArrayLike, y: None = None) -> Self:
         """Fit to normalised data, X (n, d) in [-1, 1]."""
         warn_in_selection()
         rows = normalised_rows(Table.from_any(X).require_public_count().values, radius=self.radius)
-        moments = self._moments(rows, mu_of_budget(self.epsilon, self.delta), stream_for(self.seed))
+        moments = self._moments(rows, mu_of_budget(self.epsilon, self.delta), stream_for(self.simulation_seed))
         self.components_ = top_components(moments, self.n_components)
         remember_features(self, X)
         return self

@@ -1,4 +1,4 @@
-"""Clipping rows to an L2 ball, on top of the box that bounds make."""
+"""Clip rows to an L2 ball, beside the box that the bounds make."""
 
 from __future__ import annotations
 
@@ -54,5 +54,5 @@ def clip_ball(Z: ArrayLike, radius: float) -> NDArray[np.float64]:
 
 
 def largest_squared_norm(columns: int, radius: float | None) -> float:
-    """C^2, the largest squared norm of a row of the box [-1, 1]^p, within the ball where there is one."""
+    """Return C^2, the largest squared norm of a row of the box [-1, 1]^p, within the ball where there is one."""
     return float(columns) if radius is None else min(float(columns), radius**2)

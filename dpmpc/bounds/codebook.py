@@ -116,7 +116,7 @@ class Codebook(Record, frozen=True, omit_defaults=True):
 
     @staticmethod
     def is_meant(content: Mapping[str, Any]) -> bool:
-        """Whether the content of a bounds file says more than the bounds of numbers."""
+        """Return whether the content of a bounds file says more than the bounds of numbers."""
         entries = content.get("columns")
         found = entries.values() if isinstance(entries, Mapping) else ()
         more = _VARIABLE_KEYS - {"lower", "upper"}

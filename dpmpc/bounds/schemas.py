@@ -171,7 +171,7 @@ class Schema(Record, frozen=True):
 
     @classmethod
     def of_numbers(cls, path: str | Path) -> Schema:
-        """Read a schema as `from_toml` does, and refuse one with a codebook, for what cannot code a table yet.
+        """Read a schema as `from_toml` does, but refuse one with a codebook: the caller cannot code tables yet.
 
         Raises
         ------

@@ -360,5 +360,5 @@ def _reader_of_numbers(number: Callable[[str], float | None]) -> Callable[[Cell]
 
 
 def _indicator(name: str) -> Column:
-    """A column whose 0 is mapped to 0 and whose 1 is mapped to 1."""
+    """Return a column whose 0 is mapped to 0 and whose 1 is mapped to 1."""
     return Column(name, -1.0, 1.0)

@@ -1,7 +1,7 @@
-"""`dpmpc audit`: what can be told from many simulated releases, and computed from their noise, beside what is claimed.
+"""`dpmpc audit`: compare claims with what many simulated releases show, and with what follows from their noise.
 
-The table, or where it is piped a line for each mechanism, or one JSON object goes to standard output, progress to
-standard error. A claim that is refuted ends the command with exit status 1, after all that was asked for was audited.
+Standard output gets a table, or a line for each mechanism where it is a pipe, or one JSON object; standard error gets
+progress. If a claim is refuted the exit status is 1, after everything that was asked for has been audited.
 """
 
 from __future__ import annotations

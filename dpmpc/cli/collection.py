@@ -183,26 +183,24 @@ def _identity(options: argparse.Namespace) -> None:
 
 def _collection(options: argparse.Namespace) -> None:
     from dpmpc.bounds import Schema
-    from dpmpc.collection.designing import design_collection
+    from dpmpc.collection.designing import Terms, design_collection
     from dpmpc.collection.task_file import ServerEntry
     from dpmpc.network.identity import valid_until
+    from dpmpc.specification import Budget
 
     servers = tuple(ServerEntry(url, release, _text(path)) for url, release, path in options.server)
-    collection = design_collection(
-        options.name,
-        Schema.of_numbers(options.bounds),
-        servers,
-        options.epsilon,
-        options.delta,
+    terms = Terms(
+        name=options.name,
+        servers=servers,
         opens=options.opens,
         closes=options.closes,
         expires=options.expires,
         minimum_batch=options.minimum_batch,
         largest_batch=options.largest_batch,
         authenticated=options.authenticated,
-        proved=options.proved,
-        **release_choices(options),
     )
+    schema, budget = Schema.of_numbers(options.bounds), Budget(options.epsilon, options.delta)
+    collection = design_collection(terms, schema, budget, proved=options.proved, **release_choices(options))
     collection.save(options.file)
     print(f"{options.file}: collection {collection.digest.hex()}")
     print(collection.plan.guarantee)

@@ -153,7 +153,7 @@ def _coefficients(runs: Mapping[str, DemonstratedRelease]) -> Grid:
 
 
 def _comparison(runs: Mapping[str, DemonstratedRelease]) -> Grid:
-    """Error, upload and server time of each release."""
+    """Return error, upload and server time of each release."""
     grid = Grid(title="Side by side", **TABLE_STYLE)
     grid.add_column()
     results = {name: run.fields["result"]["not_private"] for name, run in runs.items()}

@@ -167,7 +167,7 @@ def hand_out(
 
 
 def _page(networked: Any, fields: dict[str, Any], analysis: Any, options: argparse.Namespace) -> str:
-    """The report as HTML, with the command as it was given but for the places of files."""
+    """Render the report as HTML, with the command as it was given but for the places of files."""
     from dpmpc.render import Analysed, command_line, page
     from dpmpc.render.fit import public_timing
 

@@ -71,7 +71,7 @@ class FitModel(abc.ABC):
     estimator: PrivateEstimator
 
     def columns(self, bounded: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        """Names of the columns to read, given those with bounds; None for all."""
+        """Return the names of the columns to read, given those with bounds; None for all."""
         return bounded
 
     def choices(self, asked: dict[str, Any], public: Schema) -> dict[str, Any]:
@@ -283,7 +283,7 @@ class MomentFitModel(FitModel):
         return {"model": {"order": self.estimator.order, "of": self.estimator.of}}
 
     def judge(self, table: Table, answer: dict[str, Any]) -> Findings:
-        """Compare with the moment of the column as it is, not clipped."""
+        """Compare with the moment of the unclipped column."""
         fitted = self.estimator
         not_private = {
             "exact_moment": fitted.exact_moment(table.values),

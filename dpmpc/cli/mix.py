@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpmpc.cli.options import seconds
+from dpmpc.cli.options import add_simulation_seed, form_of, seconds
 from dpmpc.cli.prepared import address_of, expect_party, new_path, prepare_folders, run_party
 from dpmpc.errors import InputError
 
@@ -69,12 +69,12 @@ def add_commands(commands: Any) -> None:
     plan.add_argument("--date", metavar="TEXT", help="the date that the public file gives (default none)")
     plan.add_argument("--threads", type=int, help="threads of each process (default 1)")
     plan.add_argument("--deadline", type=seconds, help="seconds that a party may keep others waiting (default 30)")
-    plan.add_argument("--simulation-seed", type=int, metavar="SEED", help="repeatable randomness: protects nobody")
+    add_simulation_seed(plan)
     mix.set_defaults(run=_mix)
 
 
 def _rows(text: str) -> int | str:
-    """A number, "theory" or "paper"."""
+    """Return a number, "theory" or "paper"."""
     try:
         return text if text in ("theory", "paper") else int(text)
     except ValueError:
@@ -82,22 +82,8 @@ def _rows(text: str) -> int | str:
 
 
 def _mix(options: argparse.Namespace) -> None:
-    form = next(name for name in FORMS if getattr(options, name) is not None)
-    _check_form(options, form)
+    form = form_of(options, FORMS, DEFAULTS)
     {"simulate": _simulate, "prepare": _prepare, "party": _party}[form](options)
-
-
-def _check_form(options: argparse.Namespace, form: str) -> None:
-    """Refuse what a form lacks or does not use, then fill in defaults."""
-    required, optional = FORMS[form]
-    for name in sorted(set().union(*(needed | used for needed, used in FORMS.values()))):
-        given = getattr(options, name)
-        if given is None and name in required:
-            raise InputError(f"{name}: none given, one expected with --{form}")
-        if given is not None and name not in required | optional:
-            raise InputError(f"{name}: {given!r} given, but --{form} does not use it")
-        if given is None:
-            setattr(options, name, DEFAULTS.get(name))
 
 
 def _simulate(options: argparse.Namespace) -> None:
@@ -141,8 +127,9 @@ def _prepare(options: argparse.Namespace) -> None:
 
 def _party(options: argparse.Namespace) -> None:
     from dpmpc.data_release import MixedRelease
-    from dpmpc.data_release.networked import PROGRAM, RELEASE_FILE, PartySource, write_source
-    from dpmpc.data_release.record import OWN_FILE, refuse_spent
+    from dpmpc.data_release.networked import PROGRAM, RELEASE_FILE, PartySource
+    from dpmpc.data_release.record import ReleaseFields, refuse_spent
+    from dpmpc.network.settings import write_source
     from dpmpc.tables import column_names, position_of
 
     out, folder = new_path("out", options.out), Path(options.folder)
@@ -152,7 +139,7 @@ def _party(options: argparse.Namespace) -> None:
     write_source(folder, PartySource(str(Path(options.data).resolve()), options.key))
     error = run_party(folder, options.party)[1]
     if error is not None:
-        if (folder / OWN_FILE).exists():
+        if ReleaseFields.has_sent(folder):
             print(f"dpmpc mix: {KEPT}", file=sys.stderr)
         raise error
     release = MixedRelease.load(folder / RELEASE_FILE)

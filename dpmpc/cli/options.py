@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Mapping, Set
 from typing import Any, get_args
 
 import msgspec
@@ -117,7 +118,7 @@ def seconds(text: str) -> float:
     return value
 
 
-def add_simulation_seed(command: argparse.ArgumentParser) -> None:
+def add_simulation_seed(command: argparse._ActionsContainer) -> None:
     """Add the seed of a simulation."""
     command.add_argument("--simulation-seed", type=int, metavar="SEED", help="repeatable randomness: protects nobody")
 
@@ -166,3 +167,30 @@ def rounds_option(text: str) -> int | str:
         return text if text == "auto" else int(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} given, a number or 'auto' expected") from None
+
+
+def form_of(
+    options: argparse.Namespace, forms: Mapping[str, tuple[Set[str], Set[str]]], defaults: Mapping[str, Any]
+) -> str:
+    """Return which of its forms a command was given; refuse what the form lacks or does not use, fill in defaults.
+
+    Parameters
+    ----------
+    options : argparse.Namespace
+        As parsed, None for what was not given.
+    forms : mapping
+        By the option that chooses a form: the options that it needs, and those that it may have.
+    defaults : mapping
+        Of options that were not given, whichever the form.
+    """
+    form = next(name for name in forms if getattr(options, name) is not None)
+    required, optional = forms[form]
+    for name in sorted(set().union(*(needed | used for needed, used in forms.values()))):
+        given = getattr(options, name)
+        if given is None and name in required:
+            raise InputError(f"{name}: none given, one expected with --{form}")
+        if given is not None and name not in required | optional:
+            raise InputError(f"{name}: {given!r} given, but --{form} does not use it")
+        if given is None:
+            setattr(options, name, defaults.get(name))
+    return form

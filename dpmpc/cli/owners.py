@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpmpc.cli.options import rounds_option, seconds
+from dpmpc.cli.options import add_simulation_seed, form_of, rounds_option, seconds
 from dpmpc.cli.prepared import address_of, expect_party, new_path, prepare_folders, run_party
 from dpmpc.errors import InputError
 
@@ -75,33 +75,24 @@ def add_commands(commands: Any) -> None:
     plan.add_argument("--names", nargs="+", metavar="NAME", help="what the owners are called")
     plan.add_argument("--threads", type=int, help="threads of each process (default 1)")
     plan.add_argument("--deadline", type=seconds, help="seconds that an owner may keep others waiting (default 30)")
-    plan.add_argument("--simulation-seed", type=int, metavar="SEED", help="repeatable randomness: protects nobody")
+    add_simulation_seed(plan)
     owners.set_defaults(run=_owners)
 
 
 def _owners(options: argparse.Namespace) -> None:
-    form = next(name for name in FORMS if getattr(options, name) is not None)
-    required, optional = FORMS[form]
-    for name in sorted(set().union(*(needed | used for needed, used in FORMS.values()))):
-        given = getattr(options, name)
-        if given is None and name in required:
-            raise InputError(f"{name}: none given, one expected with --{form}")
-        if given is not None and name not in required | optional:
-            raise InputError(f"{name}: {given!r} given, but --{form} does not use it")
-        if given is None:
-            setattr(options, name, DEFAULTS.get(name))
+    form = form_of(options, FORMS, DEFAULTS)
     {"simulate": _simulate, "prepare": _prepare, "owner": _owner}[form](options)
 
 
 def _simulate(options: argparse.Namespace) -> None:
-    from dpmpc.data_owners.networked import Source, public_arguments, read_rows, run
+    from dpmpc.data_owners.networked import OwnerSource, public_arguments, read_rows, run
 
     began = time.perf_counter()
     out = None if options.out is None else new_path("out", options.out)
     public = _schema(options)
     rows = [len(read_rows(path, public)) for path in options.simulate]
     plan = _plan(options, rows)
-    sources = [Source(str(Path(path).resolve())) for path in options.simulate]
+    sources = [OwnerSource(str(Path(path).resolve())) for path in options.simulate]
     done = run(public_arguments(plan, threads=options.threads), sources, deadline=options.deadline)
     _tell(options, plan, done.releases, done.owners, out, time.perf_counter() - began)
 
@@ -121,10 +112,10 @@ def _prepare(options: argparse.Namespace) -> None:
 
 
 def _owner(options: argparse.Namespace) -> None:
-    from dpmpc.data_owners.networked import PROGRAM, Source, load_releases, own_rows, plan_of, write_source
-    from dpmpc.data_owners.record import has_answered
+    from dpmpc.data_owners.networked import PROGRAM, OwnerSource, load_releases, own_rows, plan_of
+    from dpmpc.data_owners.record import RoundsFields
     from dpmpc.estimators.coded_rows import codebook_of
-    from dpmpc.network.settings import read_settings
+    from dpmpc.network.settings import read_settings, write_source
     from dpmpc.tables import column_names, position_of
 
     began, folder = time.perf_counter(), Path(options.folder)
@@ -137,14 +128,14 @@ def _owner(options: argparse.Namespace) -> None:
     for name in codebook_of(plan.schema).sources:  # before the others are waited for
         position_of(name, there, "data")
     ledger = None if options.ledger is None else str(Path(options.ledger).resolve())
-    source = Source(str(Path(options.data).resolve()), ledger)
+    source = OwnerSource(str(Path(options.data).resolve()), ledger)
     own_rows(source, plan, options.owner)  # what is wrong with the file is said before anybody could notice
     write_source(folder, source)
     print(f"{options.data}: answers for a {plan.model} regression of {plan.schema.names[-1]!r}", file=sys.stderr)
     print(plan.require_possible(), file=sys.stderr)
     outcome, error = run_party(folder, options.owner)
     if error is not None:
-        if has_answered(folder):
+        if RoundsFields.has_sent(folder):
             print(f"dpmpc owners: {KEPT}", file=sys.stderr)
         raise error
     spent = () if outcome is None or outcome.statistics is None else (outcome.statistics,)

@@ -91,8 +91,8 @@ def _release(options: argparse.Namespace) -> None:
 
 
 def _verify(options: argparse.Namespace) -> None:
-    from dpmpc.collection.certificate import verify
     from dpmpc.collection.task_file import Collection
+    from dpmpc.collection.verifying import verify
     from dpmpc.task import LONGEST_CHECK
 
     trusted = None if options.collection is None else Collection.load(options.collection)

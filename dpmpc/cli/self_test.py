@@ -29,7 +29,7 @@ CLIENTS = 5000
 
 
 def known_answers() -> dict[str, list[dict[str, Any]]]:
-    """Return the known answers that the package holds, by what they are of."""
+    """Return the known answers that the package holds, by subject."""
     read: dict[str, list[dict[str, Any]]] = json.loads((resources.files("dpmpc") / "known_answers.json").read_text())
     return read
 

@@ -79,7 +79,7 @@ def _tell(command: str, done: threading.Event, write: Callable[[str], None]) -> 
 
 
 def line(command: str, seconds: float) -> str:
-    """Return what is said after so many seconds."""
+    """Return what is said after this many seconds."""
     stage = _NOW.words or "at work"
     done = "" if _NOW.fraction is None else f", {_NOW.fraction:.0%} done"
     return f"{command}: {stage}{done}, {seconds:.0f} s"

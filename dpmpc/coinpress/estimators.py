@@ -51,7 +51,7 @@ class CoinPress(BaseEstimator):  # type: ignore[misc]
         Number of servers among which every round runs, as the next four parameters say; None for a trusted curator.
     run : callable, optional
         How servers run a task: by default in this process; ``dpmpc.protocols.coinpress.Networked()`` starts real ones.
-    seed : int, optional
+    simulation_seed : int, optional
         Simulations only: repeats the noise; the guarantee then says that nobody is protected.
 
     Attributes
@@ -71,7 +71,7 @@ class CoinPress(BaseEstimator):  # type: ignore[misc]
     noise_by: str = "clients"
     corrupt_clients: int = 0
     run: Runner | None = None
-    seed: int | None = None
+    simulation_seed: int | None = None
 
     def _summation(self, clients: int) -> Summation:
         """Make the curator or the servers who will sum, with the whole budget unspent."""
@@ -81,11 +81,11 @@ class CoinPress(BaseEstimator):  # type: ignore[misc]
                 f"delta: {self.delta:g} given for {clients} clients, less than 1/n = {1 / clients:g} expected"
             )
         if self.servers is None:
-            return Curator(self.rho, self.delta, self.seed)
+            return Curator(self.rho, self.delta, self.simulation_seed)
         return Servers(
             self.rho,
             self.delta,
-            self.seed,
+            self.simulation_seed,
             servers=self.servers,
             sharing=self.sharing,
             noise_by=self.noise_by,

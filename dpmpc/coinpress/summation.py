@@ -66,8 +66,8 @@ class Summation(abc.ABC):
         The whole budget, in zCDP.
     delta : float
         Where epsilon is read off.
-    seed : int, optional
-        Simulations only.
+    simulation_seed : int, optional
+        Simulations only: repeats the noise, which then protects nobody.
 
     Attributes
     ----------
@@ -75,12 +75,12 @@ class Summation(abc.ABC):
         The rounds and what they spent.
     """
 
-    def __init__(self, rho: float, delta: float, seed: int | None = None):
+    def __init__(self, rho: float, delta: float, simulation_seed: int | None = None):
         self.ledger = ZCDPBudget(rho)
         check_budget(1.0, delta)
         self.delta = delta
-        self.seed = seed
-        self._stream = stream_for(seed)
+        self.simulation_seed = simulation_seed
+        self._stream = stream_for(simulation_seed)
         self._released: list[Guarantee] = []
 
     @abc.abstractmethod
@@ -108,7 +108,7 @@ class Summation(abc.ABC):
             leverage=None,
             least_variance=None,
             sources=(*trusted.sources, *SOURCES),
-            simulation=self.seed is not None,
+            simulation=self.simulation_seed is not None,
         )
 
     def _epsilon(self, published: Round) -> float:
@@ -163,7 +163,7 @@ class Servers(Summation):
 
     Parameters
     ----------
-    rho, delta, seed
+    rho, delta, simulation_seed
         See `Summation`.
     servers, sharing, noise_by, corrupt_clients
         See `dpmpc.planning.design`.
@@ -175,7 +175,7 @@ class Servers(Summation):
         self,
         rho: float,
         delta: float,
-        seed: int | None = None,
+        simulation_seed: int | None = None,
         *,
         servers: int = 3,
         sharing: str = "additive",
@@ -183,13 +183,13 @@ class Servers(Summation):
         corrupt_clients: int = 0,
         run: Runner = simulation.run,
     ):
-        super().__init__(rho, delta, seed)
+        super().__init__(rho, delta, simulation_seed)
         self._choices: dict[str, Any] = {
             "servers": servers,
             "sharing": sharing,
             "noise_by": noise_by,
             "corrupt_clients": corrupt_clients,
-            "simulation_seed": seed,
+            "simulation_seed": simulation_seed,
         }
         self._run = run
 

@@ -142,7 +142,7 @@ async def compare_told(party: Party, digests: Mapping[int, bytes], what: str) ->
 
 
 def batch_digest(ids: NDArray[np.uint8]) -> bytes:
-    """SHA-256(label || number of ids, 8 bytes LE || the ids in ascending order)."""
+    """Return SHA-256(label || number of ids, 8 bytes LE || the ids in ascending order)."""
     content = np.ascontiguousarray(ids)
     return hashlib.sha256(Label.BATCH.value + _count(ids) + content.data).digest()
 
@@ -213,7 +213,7 @@ async def _exchange_ids(
 
 
 def _found_in(those: NDArray[np.uint8], ids: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Which ids are among those; both ascend."""
+    """Return which ids are among those; both ascend."""
     if not len(those):
         return np.zeros(len(ids), np.bool_)
     sought, sorted_ones = as_strings(ids), as_strings(those)

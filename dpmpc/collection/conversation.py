@@ -73,7 +73,6 @@ from dpmpc.collection.certificate import (
     Certificate,
     Manifest,
     Statement,
-    check_time,
     manifest_of,
     require_same,
     save,
@@ -86,6 +85,7 @@ from dpmpc.collection.openings import COMMITMENT_BYTES, SALT_BYTES, commitment, 
 from dpmpc.collection.releasing import Released, ReleasingServer, Standing
 from dpmpc.collection.task_file import Collection
 from dpmpc.collection.verification import check_proofs
+from dpmpc.collection.verifying import check_time
 from dpmpc.encoding.ring import Words
 from dpmpc.errors import (
     AlreadyReleased,
@@ -108,7 +108,7 @@ Wrong = dict[int, tuple[int, ...]]
 Shares = dict[int, Words]
 
 LONGEST_SIGNATURE = 80  # bytes of an ECDSA signature on P-256, DER
-SLACK_BYTES = 1 << 12  # by which statements that differ in rounding alone may differ in length
+SLACK_BYTES = 1 << 12  # how much the lengths of statements may differ that differ in rounding alone
 
 
 async def take_part(party: Party, server: ReleasingServer) -> Released:

@@ -147,7 +147,7 @@ def links(label: Label, rows: Iterable[Sequence[Field]]) -> list[bytes]:
 
 
 def first_difference(kept: Sequence[object], expected: Sequence[bytes]) -> int | None:
-    """Return the index of the first row whose link is not the one that was kept; None if there is none."""
+    """Return the index of the first row whose link differs from the one that was kept; None if none does."""
     for index, (one, other) in enumerate(zip(kept, expected, strict=True)):
         if one != other:
             return index

@@ -198,7 +198,7 @@ def seed_message(collection: Collection, members: list[int], seed: bytes) -> byt
 
 
 async def toss_seed(party: Party, server: ReleasingServer) -> SeedRecord:
-    """Toss a seed and sign it; nothing of it is durable yet."""
+    """Toss a seed and sign it; nothing is on the disk yet."""
     toss = await toss_coins(party, Stream.from_os().bytes(COIN_BYTES))
     seed = derive(toss, Label.DEALING_SEED, 0, SEED_BYTES)
     await compare_seeds(party, seed)

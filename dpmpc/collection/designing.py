@@ -17,6 +17,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from dpmpc.arguments import require_bool
 from dpmpc.bounds import Schema
 from dpmpc.collection.task_file import Collection, ServerEntry
@@ -26,6 +28,7 @@ from dpmpc.planning import ReleaseSpec, design
 from dpmpc.proved_reports import circuit_of, scheme_of
 from dpmpc.proving import bits_for, fewest_present, soundness_error
 from dpmpc.sharing import ShamirSharing
+from dpmpc.specification import Budget
 from dpmpc.task import Task
 
 MARGINS = (1.0, 1.02, 1.05, 1.1, 1.2)  # of the noise: matrices that are drawn later may need more than the first one
@@ -33,19 +36,30 @@ PROVED_BY_DEFAULT = ("additive", "servers")  # sharing, and who adds the noise
 MOST_COUNTED_ROWS = 256  # of one copy: an epsilon against more clients takes time k^3 for each number of them
 
 
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
+    """What is agreed on about a collection beside what it releases.
+
+    Parameters
+    ----------
+    name, servers, opens, closes, expires, minimum_batch, largest_batch, authenticated
+        See `Collection`.
+    """
+
+    name: str
+    servers: tuple[ServerEntry, ...]
+    opens: datetime.datetime
+    closes: datetime.datetime
+    expires: datetime.datetime
+    minimum_batch: int
+    largest_batch: int
+    authenticated: bool = False
+
+
 def design_collection(
-    name: str,
+    terms: Terms,
     schema: Schema,
-    servers: tuple[ServerEntry, ...],
-    epsilon: float,
-    delta: float,
+    budget: Budget,
     *,
-    opens: datetime.datetime,
-    closes: datetime.datetime,
-    expires: datetime.datetime,
-    minimum_batch: int,
-    largest_batch: int,
-    authenticated: bool = False,
     noise_by: str | None = None,
     corrupt_clients: int | None = None,
     proved: bool | None = None,
@@ -55,12 +69,12 @@ def design_collection(
 
     Parameters
     ----------
-    name, opens, closes, expires, minimum_batch, largest_batch, authenticated, servers
-        See `Collection`.
+    terms : Terms
+        Who the servers are, when reports are taken, and how many are opened together.
     schema : Schema
         Columns and public bounds.
-    epsilon, delta : float
-        The budget of the one release.
+    budget : Budget
+        Of the one release.
     noise_by : {"servers", "clients"}, optional
         Who adds the noise; "servers" by default. With Shamir shares and no proofs "clients" has to be given explicitly.
     corrupt_clients : int
@@ -89,26 +103,21 @@ def design_collection(
     """
     sharing = options.get("sharing", "additive")
     unproved_shamir = sharing == "shamir" and not proved
-    noise_by, corrupt_clients = _noise_of(noise_by, corrupt_clients, minimum_batch, unproved_shamir=unproved_shamir)
+    noise_by, corrupt_clients = _noise_of(
+        noise_by, corrupt_clients, terms.minimum_batch, unproved_shamir=unproved_shamir
+    )
     options |= {"noise_by": noise_by, "corrupt_clients": corrupt_clients}
     options["proved"] = (sharing, noise_by) == PROVED_BY_DEFAULT if proved is None else require_bool("proved", proved)
-    options |= {"clients": minimum_batch, "epsilon": epsilon, "delta": delta, "servers": len(servers)}
-    task = _designed(schema, largest_batch, by_default=proved is None, **options)
+    options |= {"clients": terms.minimum_batch, "servers": len(terms.servers), **msgspec.structs.asdict(budget)}
+    task = _designed(schema, terms.largest_batch, by_default=proved is None, **options)
     fields = _without_none(task.to_dict())
     for derived in ("columns", "seed"):
         fields["sketch"].pop(derived, None)
     noise = fields.pop("noise")
     for margin in MARGINS[task.noising.reaches_several_rows(task.sketch) :]:
         collection = Collection(
-            name=name,
-            opens=opens,
-            closes=closes,
-            expires=expires,
-            minimum_batch=minimum_batch,
-            largest_batch=largest_batch,
-            authenticated=authenticated,
+            **msgspec.structs.asdict(terms),
             template={**fields, "noise": _raised(noise, margin)},
-            servers=servers,
             checked_dealing=isinstance(task.scheme, ShamirSharing) and task.proofs is None,
         )
         collection.require_clipping()
@@ -152,7 +161,7 @@ def omission(collection: Collection, task: Task | None = None) -> str:
 
 
 def soundness(collection: Collection, reports: int) -> str:
-    """Say what the proofs of so many reports promise, and on what condition (docs/proved-reports.md, Theorem 1)."""
+    """Say what the proofs of this many reports promise, and on what condition (docs/proved-reports.md, Theorem 1)."""
     scheme = scheme_of(collection.plan)
     error = soundness_error(circuit_of(collection.plan), scheme, reports)
     if isinstance(scheme, ShamirSharing):

@@ -236,7 +236,7 @@ class ReleaseLedger(Store):
                 self._tables.keep_point(collection, None)
 
     def closed(self, collection: bytes) -> bool:
-        """Whether `close_collection` was called."""
+        """Return whether `close_collection` was called."""
         with self._turns, typed_errors(self.folder):
             return collection in self._tables.points()
 

@@ -150,7 +150,7 @@ class LedgerTables:
         )
 
     def scrub(self) -> None:
-        """Read everything, and refuse tables of which a bit has changed since they were written."""
+        """Read everything; refuse tables in which a bit has changed since they were written."""
         self.seeds()
         self.points()
         self._require_ids(self.releases())

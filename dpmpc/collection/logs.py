@@ -24,7 +24,7 @@ CAUSE = "cause"  # the extra field of a record that says why an upload was refus
 
 
 class LineFormatter(logging.Formatter):
-    """Writes a record as one line; subclasses say of what form."""
+    """Writes a record as one line; subclasses say in what form."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
@@ -53,7 +53,7 @@ class JsonFormatter(LineFormatter):
 
 
 def configure(level: str = "info", form: str = "text", stream: TextIO | None = None) -> None:
-    """Send what dpmpc logs to a stream, standard error by default; whatever was configured before is replaced.
+    """Send what dpmpc logs to a stream, standard error by default; this replaces any earlier configuration.
 
     Parameters
     ----------

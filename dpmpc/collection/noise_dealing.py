@@ -139,7 +139,7 @@ class NoiseDealer:
         return door.seeds(self._taken[dealer])
 
     def digest(self) -> bytes:
-        """SHA-256(label || number of dealers || for each its number || its seeds), numbers in 4 bytes LE."""
+        """Return SHA-256(label || number of dealers || for each its number || its seeds), numbers in 4 bytes LE."""
         listed = [dealer.to_bytes(4, "little") + self.seeds(dealer).tobytes() for dealer in self.dealers]
         return hashlib.sha256(
             Label.NOISE_DEALINGS.value + len(self.dealers).to_bytes(4, "little") + b"".join(listed)

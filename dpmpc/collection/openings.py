@@ -48,7 +48,7 @@ class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def _checksum(manifest_digest: bytes, salt: str, commitments: Mapping[str, str]) -> str:
-    """Return the SHA-256 of what is kept, so that a bit that changed on the disk accuses nobody."""
+    """Return the SHA-256 of what is kept, so that a bit that changes on the disk is not taken for a lie."""
     told = "".join(f"{server}:{commitments[server]};" for server in sorted(commitments))
     return hashlib.sha256(manifest_digest + f"{salt};{told}".encode()).hexdigest()
 

@@ -108,7 +108,7 @@ class Pending:
             raise
 
     def records(self, server: int, most: int) -> Iterator[list[PendingRecord]]:
-        """Yield what a server has not acknowledged, at most so many records at a time, in order."""
+        """Yield the records that a server has not acknowledged, in order, at most so many at a time."""
         last = -1
         query = "SELECT position, record FROM records WHERE server = ? AND position > ? ORDER BY position LIMIT ?"
         while rows := self._database.execute(query, (server, last, most)).fetchall():
@@ -139,14 +139,14 @@ class Pending:
         self.close()
 
     def _fill(self, reports: Iterable[list[list[bytes]]]) -> tuple[int, bool]:
-        """Make or check the content; return the number of reports, and whether all were acknowledged before."""
+        """Fill a new file or check an old one; return the number of reports, and whether all were acknowledged."""
         self._database.execute("PRAGMA synchronous = EXTRA")
         self._database.execute("PRAGMA secure_delete = ON")
         with self._transaction():
             tables = {name for (name,) in self._database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             if tables not in (set(), _NAMES):
                 raise InputError(f"state: {self._path} given, a database with other tables; another file expected")
-            self._path.chmod(0o600)  # of ours alone, before it holds a record
+            self._path.chmod(0o600)  # ours alone, before it holds a record
             if not tables:
                 self._begin(reports)
             elif [row[1] for row in self._database.execute("PRAGMA table_info(about)")] == _FIRST_COLUMNS:

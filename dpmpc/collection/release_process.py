@@ -106,7 +106,7 @@ def run_release(
 
 @contextlib.contextmanager
 def in_words_of_servers() -> Iterator[None]:
-    """Have errors speak of servers: the network below calls whoever takes part a party."""
+    """Have errors speak of servers: the network below calls them parties."""
     try:
         yield
     except DpmpcError as error:
@@ -183,7 +183,7 @@ def _opened(collection: Collection, number: int, folder: ServerFolder) -> Iterat
 
 
 def _allowance(collection: Collection) -> float:
-    """Seconds that the longest step of a server may take."""
+    """Return the seconds that the longest step of a server may take."""
     copies, width = collection.record_shape
     share = 8 * copies * width * collection.largest_batch
     return PATIENCE_SECONDS + share / _SLOWEST + collection.most_stored / _LEDGER_RECORDS

@@ -6,7 +6,8 @@ is the roster's, a client that uploads again either repeats its report or is ref
 
 Promised: a server that knows its roster and all tokens shown to it cannot speak for a client at another server, nor can
 a thief of its roster speak for a client anywhere. Not promised: anonymity. Whoever holds the tickets knows whose report
-an id is, and can contribute in the place of each client. What a report *says* no server learns, as without a roster.
+an id is, and can contribute in the place of each client. What a report *says* remains hidden from every server, with or
+without a roster.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 ``spool/``              the shares of the reports
 ``ledger/``             what this server has ever opened; preferably on another disk
 ``roster``              who may contribute, where the collection asks for that
-``release.lock``        the process that takes part in a release, while it does
+``release.lock``        locked by the process that takes part in a release
 ``refused-DIGEST.csv``  which reports of a collection were refused because of their proofs, and why
 ======================  ===============================================================
 """

@@ -74,9 +74,9 @@ try:
 except ImportError as error:
     raise InputError("dpmpc.collection needs aiohttp and prometheus-client: pip install 'dpmpc[intake]'") from error
 
-CLOCK_SECONDS = 1.0  # between two looks at the clock, to log that the collection opens or closes
-LEAST_FREE_BYTES = 1 << 26  # on the spool's disk; below it a server is not healthy, though it may store some more
-LONGEST_RETRY_S = 86400.0  # a rate may be so low that the next report is due in longer than a float can say
+CLOCK_SECONDS = 1.0  # how often the clock is read, to log that the collection opens or closes
+LEAST_FREE_BYTES = 1 << 26  # on the spool's disk; with less a server is not healthy, though it may still store some
+LONGEST_RETRY_S = 86400.0  # at a very low rate the wait for the next report may be longer than a float can hold
 LOGGER = logging.getLogger("dpmpc.collection")
 UPLOADS = "/v1/collections/{digest}/reports"
 _BEARER = "Bearer "
@@ -142,7 +142,7 @@ class Metrics:
 
 
 class Service:
-    """The requests of one server of one collection; to be made in the event loop that serves them.
+    """The requests of one server of one collection; made in the event loop that serves them.
 
     Parameters
     ----------
@@ -155,9 +155,9 @@ class Service:
     roster : Roster, optional
         Who may contribute; required where the collection is authenticated, and nowhere else.
     limits : Limits, optional
-        How much is taken.
+        How much is accepted.
     metrics_for_all : bool
-        Whether others than loopback addresses are answered ``/metrics`` and told exact counts.
+        Whether addresses other than loopback may see ``/metrics`` and exact counts.
     now : callable, optional
         The time of day, with its zone.
     """
@@ -207,7 +207,7 @@ class Service:
         self._metrics.refused.labels(reason).inc()
 
     async def close(self) -> None:
-        """Store the uploads that wait, then take no more."""
+        """Store the uploads that are waiting, then accept no more."""
         await self._commits.close()
         refused = ", ".join(f"{cause} {count:,}" for cause, count in sorted(self._refused.items())) or "none"
         LOGGER.info("%d reports stored; uploads refused: %s", self._commits.stored, refused)
@@ -310,7 +310,7 @@ class Service:
         return self._commits.alive and disk, disk
 
     async def _status_for(self, request: Any) -> Status:
-        """Return how this server stands, for whoever asks."""
+        """Return the status of this server, with exact counts for those who may see them."""
         own, exact = self.collection, self._may_see_figures(request)
         healthy, _ = await self._examine()
         return Status(

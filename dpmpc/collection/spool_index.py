@@ -143,7 +143,7 @@ class SpoolIndex:
                 os.close(held)
 
     def description(self) -> SpoolDescription:
-        """Return what the index says about the spool, or refuse one whose description is not as it was written."""
+        """Return what the index says about the spool; refuse an index whose description has changed."""
         rows = self._database.execute(_DESCRIPTION).fetchall()
         found = SpoolDescription._make(rows[0][:-1]) if len(rows) == 1 else None
         if found is None or rows[0][-1] != found.seal:
@@ -180,7 +180,7 @@ class SpoolIndex:
         self.describe(old._replace(reports=old.reports + len(rows), chain=chain))
 
     def snapshot(self) -> tuple[SpoolDescription, NDArray[np.void]]:
-        """Return description and `rows` as they were at one moment, whatever a writer does meanwhile."""
+        """Return description and `rows` as of one moment, even while a writer adds to them."""
         self._database.execute("BEGIN")
         try:
             return self.description(), self.rows()

@@ -85,7 +85,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def shown_count(stored: int, *, exact: bool) -> int:
-    """Return the count that is shown: as it is, or rounded down."""
+    """Return the count to show: exact, or rounded down."""
     return stored if exact else stored - stored % ROUNDED_TO
 
 
@@ -221,7 +221,7 @@ def _why(error: Exception) -> str:
 
 
 async def _shown_certificate(host: str, port: int) -> str:
-    """Return the certificate that whoever listens there shows, as PEM, without believing it."""
+    """Return the certificate that is shown at an address, as PEM, without believing it."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False

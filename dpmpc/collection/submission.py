@@ -53,7 +53,7 @@ except ImportError as error:
 SECONDS = 3600.0
 ATTEMPT_SECONDS = 30.0
 FIRST_DELAY, LONGEST_DELAY = 0.2, 60.0
-SILENCE_SECONDS, REMINDER_SECONDS = 5.0, 60.0  # until a server that acknowledges nothing is reported, and again
+SILENCE_SECONDS, REMINDER_SECONDS = 5.0, 60.0  # until a server that acknowledges nothing is reported, first and later
 _ANSWER_BYTES = 1 << 14
 _LONGEST_MESSAGE = 300  # characters of a server's words that are shown
 _LONGEST_PAUSE = 86400.0  # seconds; no server asks for more
@@ -123,7 +123,7 @@ class Submission:
     concurrency : int
         Requests to one server at a time.
     seconds : float
-        Longest time for all of it.
+        Longest time for the whole submission.
     client : Client, optional
         Who randomizes the rows; of ``collection.plan``.
     tell : callable, optional
@@ -228,7 +228,7 @@ class _Counter:
 
 
 class _Uploader:
-    """Send one server what it has not acknowledged."""
+    """Send one server the records that it has not acknowledged."""
 
     def __init__(
         self,
@@ -358,7 +358,7 @@ class _Uploader:
         raise ProtocolFailure(f"server {self._server}: {why}", self._server)
 
     def _count(self, content: bytes, reports: int) -> None:
-        """Add the counts that the server answered, which must account for every report that was sent."""
+        """Add the counts in a server's answer, which must account for every report that was sent."""
         try:
             counts = read_json(content, _Counts, largest=_ANSWER_BYTES)
         except ReadError as error:

@@ -1,10 +1,10 @@
-"""How servers check the proofs of all reports, after closing and before anything is bound.
+"""Check the proofs of all reports among servers, after closing and before anything is bound.
 
 1. *Point.* They tell one another which query point is sealed or used (`dpmpc.collection.query_points`). If nobody has
    used one they toss; each seals the toss; all confirm it. Each marks it as used; **all confirm again; only then does
    anybody send.** If one is used, all present must have sealed it, and they go on with it.
-2. *Hashes.* Each hashes its own shares once more, and tells of which reports the list has another hash: of none, unless
-   what it keeps was changed since the door. They are left out, in the name of the server that says so.
+2. *Hashes.* Each hashes its own shares once more, and names the reports whose list has another hash: none, unless what
+   it keeps has changed since it arrived. These are left out, under the name of the server that says so.
 3. *Lists.* They compare a hash over the seeds of all reports, which the lists of parts determine. Only if these differ
    do they send the seeds, 32 bytes for each report. A report whose seeds differ is left out.
 4. *Messages.* Each sends c + 1 words for each report to every other server, in blocks, in the order of the batch.
@@ -71,8 +71,9 @@ class Accepted:
     refused : dict
         How many others there are, by cause: see `dpmpc.collection.certificate.refusal_causes`.
     odd : dict
-        With Shamir shares, in how many inconsistent reports a server's message was off and those of all others agreed;
-        servers for whom there is none are left out. No proof of their fault: clients may deal them other words.
+        With Shamir shares, for each server, in how many inconsistent reports its message was off and those of all
+        others agreed; servers with none are not listed. This does not prove a server at fault: clients may have dealt
+        it other words.
     """
 
     ids: NDArray[np.uint8]
@@ -145,7 +146,7 @@ class Verifier:
         self._step = max(1, min(_BLOCK_BYTES // (8 * width), WORDS_IN_A_FRAME // (self.circuit.wires + 1)))
 
     def blocks(self, count: int) -> Iterator[slice]:
-        """Cut so many reports into blocks."""
+        """Cut this many reports into blocks."""
         for first in range(0, count, self._step):
             yield slice(first, min(first + self._step, count))
 
@@ -156,7 +157,7 @@ class Verifier:
             yield rows, shares_of(self._plan, self._own.server, np.ascontiguousarray(ids[rows]), kept)
 
     def seeds(self) -> tuple[Seeds, NDArray[np.bool_]]:
-        """Return the seeds (n, 32) of the joint randomness, and of which reports this server's own hash fits (n,)."""
+        """Return the seeds (n, 32) of the joint randomness, and whether this server's own hash fits (n,)."""
         seeds, fitting = np.empty((len(self.ids), PART_BYTES), np.uint8), np.empty(len(self.ids), np.bool_)
         for rows, shares in self._shares(self.ids):
             seeds[rows], fitting[rows] = self._own.seeds(shares), self._own.own_parts_match(shares)
@@ -280,12 +281,12 @@ def read_point(raw: bytes, server: int) -> PointStanding:
 
 
 def point_digest(toss: bytes) -> bytes:
-    """SHA-256(label || toss)."""
+    """Return SHA-256(label || toss)."""
     return hashlib.sha256(Label.QUERY_POINT.value + toss).digest()
 
 
 async def exchange_misfits(party: Party, own: NDArray[np.bool_]) -> dict[int, NDArray[np.bool_]]:
-    """Step 2: return of which reports each server says that its own hash does not fit; a server may lie.
+    """Step 2: return the reports that do not fit a server's own hash, as each server says; a server may lie.
 
     Raises
     ------
@@ -308,7 +309,7 @@ async def exchange_misfits(party: Party, own: NDArray[np.bool_]) -> dict[int, ND
 
 
 async def compare_lists(party: Party, seeds: Seeds) -> NDArray[np.bool_]:
-    """Step 3: return of which reports all servers have the same seeds."""
+    """Step 3: return whether all servers have the same seeds, for each report."""
     own = hashlib.sha256(seeds.data).digest()
     if set(await announce_bytes(party, Kind.DIGEST, own, len(own))) == {own}:
         await settle(party)

@@ -32,7 +32,7 @@ class Contribution(Described):
 
     @abc.abstractmethod
     def width(self, columns: int) -> int:
-        """Number of entries that a client with `columns` columns sends."""
+        """Return the number of entries that a client with `columns` columns sends."""
 
     def analysed(self, schema: Schema) -> Schema:
         """Return the columns that a release tells about: all but a weight."""
@@ -69,14 +69,14 @@ class Contribution(Described):
 
     @abc.abstractmethod
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
-        """By how much the encoded contribution moves when one client's row is replaced."""
+        """Return by how much the encoded contribution moves when one client's row is replaced."""
 
     @abc.abstractmethod
     def largest_entry(self, encoding: FixedPoint) -> int:
-        """Largest magnitude of an encoded entry."""
+        """Return the largest magnitude of an encoded entry."""
 
     def units(self, columns: int, encoding: FixedPoint) -> NDArray[np.float64]:
-        """Value of one integer in each entry (width,) of the encoded contribution: 2^-f."""
+        """Return the value of one integer in each entry (width,) of the encoded contribution: 2^-f."""
         return np.full(self.width(columns), 2.0**-encoding.fractional_bits)
 
     @abc.abstractmethod

@@ -64,7 +64,7 @@ class PowerSum(Contribution):
         return np.asarray(self._unit(rows) ** self.order)
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
-        """Width of the range of u^k: at most 1 for an even power or bounds on one side of 0, otherwise at most 2."""
+        """Return the width of the range of u^k: at most 1 for an even power or bounds on one side of 0, else 2."""
         _expect_one_column(self.name, columns)
         lower, upper = self._encoded_range(encoding)
         if lower == upper:
@@ -75,7 +75,7 @@ class PowerSum(Contribution):
         return Sensitivity(l1=upper - lower, l2=upper - lower, linf=upper - lower, columns=1)
 
     def largest_entry(self, encoding: FixedPoint) -> int:
-        """2^f, the encoding of the largest magnitude."""
+        """Return 2^f, the encoding of the largest magnitude."""
         return max(map(abs, self._encoded_range(encoding)))
 
     def _unit(self, z: Any) -> Any:
@@ -89,7 +89,7 @@ class PowerSum(Contribution):
         return (0.0 if crosses else min(ends)), max(ends)
 
     def _encoded_range(self, encoding: FixedPoint) -> tuple[int, int]:
-        """What `FixedPoint.encode` clips to."""
+        """Return what `FixedPoint.encode` clips to."""
         lower, upper = (round(end * 2.0**encoding.fractional_bits) for end in self.limits)
         return lower, upper
 
@@ -151,13 +151,13 @@ class ItemSketch(Contribution):
         return columns
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
-        """||s_v - s_w||: 2 in every norm where two items share a place with opposite signs; l2 and linf less else."""
+        """Return ||s_v - s_w||: 2 in every norm where items share a place with other signs; else less in l2, linf."""
         _expect_one_column(self.name, columns)
         moved = 2 << encoding.fractional_bits
         return Sensitivity(l1=moved, l2=moved, linf=moved, columns=self.rows)
 
     def largest_entry(self, encoding: FixedPoint) -> int:
-        """2^f, the encoding of 1."""
+        """Return 2^f, the encoding of 1."""
         return 1 << encoding.fractional_bits
 
     @functools.cached_property

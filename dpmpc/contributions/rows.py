@@ -59,13 +59,13 @@ class Rows(_RowStatistic):
         return functools.partial(encoding.encode_within, radius=self.radius)
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
-        """Replace-one sensitivity of the box, or of the ball where that is smaller."""
+        """Return the replace-one sensitivity of the box, or of the ball where that is smaller."""
         if self.radius is None or self.radius >= math.sqrt(columns):
             return encoding.sensitivity(columns)
         return encoding.sensitivity(columns, eta=self.radius, clip="ball")
 
     def largest_entry(self, encoding: FixedPoint) -> int:
-        """2^f, the encoding of 1."""
+        """Return 2^f, the encoding of 1."""
         return 1 << encoding.fractional_bits
 
 
@@ -98,7 +98,7 @@ class SecondMoments(_RowStatistic):
         return lambda rows, schema, out, first: encoding.encode_moments_within(rows, schema, weight, out, first)
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
-        """sqrt(2)(1 + C^2) in units of 2^-f, plus what rounding each entry to the nearest integer can add."""
+        """Return sqrt(2)(1 + C^2) in units of 2^-f, plus what rounding each entry to the nearest integer can add."""
         return self._sensitivity(columns, self.width(columns), encoding)
 
     def _sensitivity(self, columns: int, width: int, encoding: FixedPoint) -> Sensitivity:
@@ -108,7 +108,7 @@ class SecondMoments(_RowStatistic):
         return Sensitivity(l1=math.sqrt(width) * l2, l2=l2, linf=linf, columns=width)
 
     def largest_entry(self, encoding: FixedPoint) -> int:
-        """sqrt(2) 2^f, rounded up."""
+        """Return sqrt(2) 2^f, rounded up."""
         return math.ceil(math.sqrt(2) * (1 << encoding.fractional_bits))
 
     def gram(self, moments: NDArray[np.float64], columns: int, clients: int) -> NDArray[np.float64]:
@@ -170,13 +170,13 @@ class WhitenedProducts(Contribution):
         return encoding.encode(whitened[:, first] * whitened[:, second] * self._weights())
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
-        """sqrt(2) in units of 2^-f, plus what rounding each entry to the nearest integer can add."""
+        """Return sqrt(2) in units of 2^-f, plus what rounding each entry to the nearest integer can add."""
         width = self.width(columns)
         l2 = moment_sensitivity(1.0) * 2.0**encoding.fractional_bits + math.sqrt(width) + 1
         return Sensitivity(l1=math.sqrt(width) * l2, l2=l2, linf=2 * self.largest_entry(encoding), columns=width)
 
     def largest_entry(self, encoding: FixedPoint) -> int:
-        """2^f, the encoding of 1."""
+        """Return 2^f, the encoding of 1."""
         return 1 << encoding.fractional_bits
 
     def symmetric(self, moments: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -191,5 +191,5 @@ class WhitenedProducts(Contribution):
 
 
 def moment_sensitivity(squared_norm: float) -> float:
-    """``||z z^T - w w^T||_F^2 = |z|^4 + |w|^4 - 2 (z.w)^2 <= 2 C^4``, attained by orthogonal rows of norm C."""
+    """Return sqrt(2) C^2: ``|z z^T - w w^T|_F^2 = |z|^4 + |w|^4 - 2 (z.w)^2 <= 2 C^4``, attained if z.w = 0."""
     return math.sqrt(2) * squared_norm

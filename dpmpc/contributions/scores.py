@@ -126,7 +126,7 @@ class Scores(Contribution):
         return encoding.encode(np.concatenate(parts, axis=1), -limit, limit)
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
-        """Theorem 2 or 3 in units of 2^-f, plus what rounding each entry to the nearest integer can add."""
+        """Return that of Theorem 2 or 3 in units of 2^-f, plus what rounding each entry can add."""
         if encoding.fractional_bits > MOST_FRACTIONAL_BITS:
             raise InputError(
                 f"fractional_bits: {encoding.fractional_bits} given, at most {MOST_FRACTIONAL_BITS} expected of scores"
@@ -137,7 +137,7 @@ class Scores(Contribution):
         return Sensitivity(l1=math.sqrt(width) * l2, l2=l2, linf=linf, columns=width)
 
     def largest_entry(self, encoding: FixedPoint) -> int:
-        """Encoding of 1, or of the largest weighted curvature where that is more, rounded up."""
+        """Return the encoding of 1, or of the largest weighted curvature where that is more, rounded up."""
         return math.ceil(self._largest() * 2.0**encoding.fractional_bits)
 
     def read(self, entries: Reals, deviation: float) -> ScoreSums:

@@ -50,7 +50,7 @@ class WeightedMoments(SecondMoments):
         return None
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
-        """sqrt(2)(1 + C^2) in units of 2^-f for the columns beside the weight, plus what rounding can add."""
+        """Return sqrt(2)(1 + C^2) in units of 2^-f for the columns beside the weight, plus what rounding can add."""
         return self._sensitivity(columns - 1, self.width(columns), encoding)
 
     def gram(self, moments: NDArray[np.float64], columns: int, clients: int) -> NDArray[np.float64]:

@@ -18,18 +18,16 @@ from dpmpc.bounds import Codebook, Schema
 from dpmpc.data_owners.plan import OwnersPlan
 from dpmpc.data_owners.record import LEDGER_FILE
 from dpmpc.errors import InputError
-from dpmpc.network.launch import launch
+from dpmpc.network.launch import Callbacks, Participants, Patience, launch
 from dpmpc.network.meter import RunStatistics
-from dpmpc.network.settings import read_record
+from dpmpc.network.settings import write_source
 from dpmpc.release import Release
-from dpmpc.storage import write_private
 from dpmpc.tables import Table, read_cells, read_table
 
 PROGRAM = "dpmpc.protocols.data_owners"
-SOURCE_FILE = "source.json"
 
 
-class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class OwnerSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where an owner's rows are: told to that owner alone.
 
     Parameters
@@ -55,17 +53,7 @@ def plan_of(arguments: Mapping[str, Any]) -> OwnersPlan:
     return OwnersPlan.from_dict(arguments.get("plan", {}))
 
 
-def write_source(folder: Path, source: Source) -> None:
-    """Tell an owner where its rows are."""
-    write_private(folder / SOURCE_FILE, msgspec.json.encode(source))
-
-
-def read_source(folder: Path) -> Source:
-    """Return where an owner's rows are."""
-    return read_record(folder / SOURCE_FILE, Source, "the data file of an owner")
-
-
-def own_rows(source: Source, plan: OwnersPlan, number: int) -> NDArray[np.float64]:
+def own_rows(source: OwnerSource, plan: OwnersPlan, number: int) -> NDArray[np.float64]:
     """Return the rows of an owner: the columns and the number that the plan expects.
 
     Raises
@@ -87,7 +75,7 @@ def read_rows(path: str, public: Schema) -> Table:
     return public.codebook.encode(read_cells(path, public.codebook.sources)).select(public.names)
 
 
-def ledger_of(folder: Path, source: Source) -> Path:
+def ledger_of(folder: Path, source: OwnerSource) -> Path:
     """Return the file of an owner's ledger."""
     return folder / LEDGER_FILE if source.ledger is None else Path(source.ledger)
 
@@ -106,7 +94,7 @@ def load_releases(folder: Path) -> list[Release]:
 
 
 def allowance(plan: OwnersPlan) -> float:
-    """Seconds that slow machines need for their rows in a round, beyond the deadline of an owner."""
+    """Return the seconds that slow machines need for their rows in a round, beyond the deadline of an owner."""
     columns = len(plan.schema)
     return 2.0 + 1e-7 * max(plan.rows) * (columns + columns * (columns + 1))
 
@@ -129,7 +117,7 @@ class OwnersRun:
 
 def run(
     arguments: Mapping[str, Any],
-    sources: Sequence[Source],
+    sources: Sequence[OwnerSource],
     *,
     program: str = PROGRAM,
     deadline: float = 30.0,
@@ -141,7 +129,7 @@ def run(
     ----------
     arguments : mapping
         Of `public_arguments`.
-    sources : sequence of Source
+    sources : sequence of OwnerSource
         Where the rows of each owner are.
     program : str
         The name of the program, or of one that does the same and more.
@@ -166,13 +154,12 @@ def run(
 
     outcomes = launch(
         program,
-        len(plan.owners),
-        analyst=False,
+        Participants(len(plan.owners), analyst=False),
         arguments=arguments,
-        set_up=lambda party, folder: write_source(folder, sources[party]),
-        collect=collect,
-        on_progress=on_progress or (lambda party, said: None),
-        deadline=deadline + allowance(plan),
+        callbacks=Callbacks(
+            set_up=lambda party, folder: write_source(folder, sources[party]), collect=collect, on_progress=on_progress
+        ),
+        patience=Patience(deadline + allowance(plan)),
     )
     return OwnersRun(
         tuple(releases), tuple(outcome.statistics for outcome in outcomes if outcome.statistics is not None)

@@ -19,31 +19,22 @@ all folders (`--ledger`) is what counts them.
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
-import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.errors import BatchMismatch, InputError
+from dpmpc.errors import InputError
 from dpmpc.privacy import BudgetLedger
 from dpmpc.randomness import Stream
-from dpmpc.storage import canonical, write_private
+from dpmpc.storage import HexDigest, PartyFolder, SealedRecord, canonical, require_first_commitments
 from dpmpc.task import Task
-from dpmpc.untrusted import ReadError, printable, read_bytes, read_json
 
-RECORD_FILE, LOCK_FILE, LEDGER_FILE = "rounds.json", "rounds.lock", "ledger.json"
-FORMAT = 2
+LOCK_FILE, LEDGER_FILE = "rounds.lock", "ledger.json"
 NONCE_BYTES = 32
-LARGEST_RECORD = 1 << 26
-_WORD = np.dtype("<u8")
-
-_Hex = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
 
 class RoundEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -64,27 +55,32 @@ class RoundEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     task: dict[str, Any]
-    shares: _Hex
-    nonce: _Hex
-    opened: _Hex | None = None
-    commitments: dict[str, _Hex] = {}
+    shares: HexDigest
+    nonce: HexDigest
+    opened: HexDigest | None = None
+    commitments: dict[str, HexDigest] = {}
 
 
-class _Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `RECORD_FILE` holds; the checksum is SHA-256 of the rest, and `folder` tells folders of one plan apart."""
+def _file(number: int, what: str) -> str:
+    return f"round-{number}-{what}.words"
 
-    format: int
-    plan: _Hex
-    folder: _Hex
-    rounds: list[RoundEntry] = []
+
+class RoundsFields(SealedRecord, frozen=True, forbid_unknown_fields=True):
+    """What the record of an owner holds; `folder` tells folders of one plan apart."""
+
+    file: ClassVar[str] = "rounds.json"
+    version: ClassVar[int] = 2
+    called: ClassVar[str] = "the record of an owner"
+    beside: ClassVar[str] = _file(0, "shares")
+    largest: ClassVar[int] = 1 << 26
+
+    plan: HexDigest
+    folder: HexDigest
+    rounds: list[RoundEntry] = msgspec.field(default_factory=list)
     checksum: str = ""
 
-    def sealed(self) -> _Fields:
-        plain = msgspec.structs.replace(self, checksum="")
-        return msgspec.structs.replace(plain, checksum=hashlib.sha256(canonical(plain)).hexdigest())
 
-
-class RoundsRecord:
+class RoundsRecord(PartyFolder):
     """The record of one folder, held by one process at a time.
 
     Parameters
@@ -105,36 +101,22 @@ class RoundsRecord:
     """
 
     def __init__(self, folder: Path, plan: str, ledger: Path, limit: tuple[float, float]):
-        self._folder, self._ledger_file = folder, ledger
-        self._lock = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
+        super().__init__(folder, LOCK_FILE)
+        self._ledger_file = ledger
         try:
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise InputError(f"folder: {folder.name!r} given, which another process is using") from None
-            found = _read(folder / RECORD_FILE)
+            found = RoundsFields.read(folder)
             if found is not None and found.plan != plan:
                 raise InputError(
                     f"folder: {folder.name!r} given, which was used for plan {found.plan[:16]}..., {plan[:16]}... "
                     "expected: other rounds on the same rows spend further budget"
                 )
-            self._fields = found or _Fields(FORMAT, plan, Stream.from_os().bytes(NONCE_BYTES).hex())
+            self._fields = found or RoundsFields(RoundsFields.version, plan, Stream.from_os().bytes(NONCE_BYTES).hex())
             self._ledger = BudgetLedger.load(ledger) if ledger.exists() else BudgetLedger(*limit)
             if found is None:
-                self._write()
+                self._fields.write(folder)
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Release the lock, so that another process may use the folder."""
-        os.close(self._lock)
 
     def task(self, number: int) -> dict[str, Any] | None:
         """Return the public facts of a round that was begun, or None."""
@@ -207,15 +189,8 @@ class RoundsRecord:
         BatchMismatch
             With the owner that commits to another share now.
         """
-        given = {str(owner): one.hex() for owner, one in commitments.items()}
         kept = self._fields.rounds[number].commitments
-        for owner, one in given.items():
-            if kept and kept.get(owner) != one:
-                raise BatchMismatch(
-                    f"party {owner} commits to another share of round {number} than in an earlier run, when it may "
-                    "have seen those of the others; or it has lost its folder",
-                    int(owner),
-                )
+        given = require_first_commitments(kept, commitments, f"share of round {number}")
         if not kept:
             self._change(number, commitments=given)
 
@@ -226,52 +201,4 @@ class RoundsRecord:
 
     def _replace(self, rounds: list[RoundEntry]) -> None:
         self._fields = msgspec.structs.replace(self._fields, rounds=rounds)
-        self._write()
-
-    def _write(self) -> None:
-        self._fields = self._fields.sealed()
-        write_private(self._folder / RECORD_FILE, msgspec.json.encode(self._fields))
-
-    def _store(self, name: str, words: NDArray[np.uint64]) -> str:
-        content = np.ascontiguousarray(words, _WORD).tobytes()
-        write_private(self._folder / name, content)
-        return hashlib.sha256(content).hexdigest()
-
-    def _load(self, name: str, digest: str, shape: tuple[int, ...]) -> NDArray[np.uint64]:
-        path, length = self._folder / name, int(np.prod(shape)) * _WORD.itemsize
-        try:
-            content = read_bytes(path, largest=length)
-        except (OSError, ReadError) as error:
-            raise InputError(f"{path}: the words of this round expected: {printable(str(error))}") from error
-        if len(content) != length or hashlib.sha256(content).hexdigest() != digest:
-            raise InputError(f"{path}: damaged; the words that this folder has stored expected")
-        return np.frombuffer(content, _WORD).reshape(shape)
-
-
-def has_answered(folder: Path) -> bool:
-    """Whether an owner's folder has stored the shares of a round, which others may have."""
-    return (folder / _file(0, "shares")).exists()
-
-
-def _file(number: int, what: str) -> str:
-    return f"round-{number}-{what}.words"
-
-
-def _read(path: Path) -> _Fields | None:
-    try:
-        fields = read_json(read_bytes(path, largest=LARGEST_RECORD), _Fields, largest=LARGEST_RECORD)
-    except FileNotFoundError:
-        if (path.parent / _file(0, "shares")).exists():
-            raise InputError(
-                f"{path}: none given, but rounds lie beside it: their record expected; restore it"
-            ) from None
-        return None
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"{path}: the record of an owner expected: {printable(str(error))}; restore it, nothing replaces it"
-        ) from error
-    if fields.format != FORMAT:
-        raise InputError(f"{path}: format {fields.format} given, {FORMAT} expected")
-    if fields.checksum != fields.sealed().checksum:
-        raise InputError(f"{path}: it is damaged; restore it, nothing replaces it")
-    return fields
+        self._fields.write(self._folder)

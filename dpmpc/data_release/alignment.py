@@ -79,7 +79,7 @@ async def align(party: Party, key: bytes, ids: Sequence[str]) -> list[int]:
 
 
 async def all_equal(party: Party, number: int) -> bool:
-    """Whether the numbers of all parties are equal; nothing else about them leaves this party."""
+    """Return whether the numbers of all parties are equal; nothing else about them leaves this party."""
     comparison = IdComparison(party.pid, party.servers, party.runtime.settings.task_digest, number)
     own = await asyncio.to_thread(comparison.key)
     for step, next_step in (

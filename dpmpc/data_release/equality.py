@@ -58,7 +58,7 @@ Bases = Sequence[Sequence[Point]]
 
 
 class IdComparison:
-    """One party's part in one comparison, without the messages' way: what it shows, from what all have shown.
+    """One party's part in one comparison: what it shows next, given what all have shown; messages are sent elsewhere.
 
     Call `key`, `ciphertext`, `mask`, `opening` and `equal` in this order, once each. Each but the first takes what all
     parties have shown in the step before, in party order and one's own included.

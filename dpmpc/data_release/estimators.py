@@ -55,7 +55,7 @@ class MixingRegression(LinearPredictor, BaseEstimator, abc.ABC):  # type: ignore
         The family; "gaussian" is floating-point noise and needs a seed: for simulations only.
     threads : int
         Threads of the sampler and of the kernel.
-    seed : int, optional
+    simulation_seed : int, optional
         Simulations only: repeats signs and noise; the guarantee then says that nobody is protected.
 
     Attributes
@@ -85,7 +85,7 @@ class MixingRegression(LinearPredictor, BaseEstimator, abc.ABC):  # type: ignore
     bounds: Any = None
     noise: str = "discrete-gaussian"
     threads: int = 1
-    seed: int | None = None
+    simulation_seed: int | None = None
 
     def fit(self, parties: Sequence[Any], target: str | int = -1) -> Self:
         """Simulate a release under the estimator's budget and fit it.
@@ -115,8 +115,8 @@ class MixingRegression(LinearPredictor, BaseEstimator, abc.ABC):  # type: ignore
     def release(self, tables: Sequence[Table]) -> MixedRelease:
         """Simulate the parties who own the tables' columns, in this process; return what they release."""
         task = self.task(tables)
-        mixing = mixing_of(task, public_seed(self.seed))
-        source = stream_for(self.seed)
+        mixing = mixing_of(task, public_seed(self.simulation_seed))
+        source = stream_for(self.simulation_seed)
         parts = [
             DataOwner(task, number, mixing, source.substream(number)).release(table.values, threads=self.threads)
             for number, table in enumerate(tables)
@@ -135,7 +135,7 @@ class MixingRegression(LinearPredictor, BaseEstimator, abc.ABC):  # type: ignore
             protects=self.guarantee,
             calibration=self.calibration,
             noise=self.noise,
-            simulation=self.seed is not None,
+            simulation=self.simulation_seed is not None,
         )
 
     def fit_release(
@@ -193,7 +193,7 @@ class BGM(MixingRegression):
     """Biased Gaussian mechanism: noisy rows, and ordinary least squares on them (Wu et al. 2022, section 5.1).
 
     The noise adds 4 d_max sigma^2 to each eigenvalue of the Hessian, whatever n. At the usual budgets that is hundreds
-    of times the data's own, so that the fit is 0 but for fluctuation: a baseline, not a method.
+    of times the data's own, so that the fit is about 0: a baseline, not a method.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ class DGM(MixingRegression):
     """De-biased Gaussian mechanism (Wu et al. 2022, Algorithm 1): noisy rows, and their noise taken off the Hessian.
 
     Consistent, but eigenvalues of what is left may be near 0 even with a million subjects; the fit then explodes, and
-    its error has no mean to speak of. `smallest_eigenvalue_` tells.
+    its error has no mean to speak of. `smallest_eigenvalue_` shows it.
 
     Parameters
     ----------

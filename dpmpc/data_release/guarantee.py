@@ -278,5 +278,5 @@ def _protected_columns(columns: Sequence[int], protects: str) -> int:
 
 
 def _exposure(rows: int) -> IndependentRowNoise:
-    """Return the exposure of a subject that reaches `rows` rows, each of which has one draw of the noise."""
+    """Return the exposure of a subject that reaches `rows` rows with one draw of the noise each."""
     return IndependentRowNoise(leverage=float(rows), leverage_of_squares=float(rows), fewest=1, most=1, sparsity=rows)

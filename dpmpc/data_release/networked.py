@@ -15,13 +15,12 @@ from dpmpc.arguments import require_choice
 from dpmpc.data_release.release import MixedRelease
 from dpmpc.data_release.task import MixingTask
 from dpmpc.errors import InputError
-from dpmpc.network.launch import launch
-from dpmpc.network.settings import FRAME_HEADER, FRAME_LIMIT, read_record
-from dpmpc.storage import write_private
+from dpmpc.network.launch import Callbacks, Participants, Patience, launch
+from dpmpc.network.settings import FRAME_HEADER, FRAME_LIMIT, write_source
 
 PROGRAM = "dpmpc.protocols.random_mixing"
 METHODS = ("rmgm", "dgm", "bgm")
-RELEASE_FILE, SOURCE_FILE = "release.dpmpc", "source.json"
+RELEASE_FILE = "release.dpmpc"
 
 
 class PartySource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -98,18 +97,8 @@ def require_frames(task: MixingTask) -> None:
         )
 
 
-def write_source(folder: Path, source: PartySource) -> None:
-    """Tell a party where its rows are."""
-    write_private(folder / SOURCE_FILE, msgspec.json.encode(source))
-
-
-def read_source(folder: Path) -> PartySource:
-    """Return where a party's rows are."""
-    return read_record(folder / SOURCE_FILE, PartySource, "the file and the key column of a party")
-
-
 def allowance(task: MixingTask) -> float:
-    """Seconds that slow machines need for their rows, beyond the deadline of a party."""
+    """Return the seconds that slow machines need for their rows, beyond the deadline of a party."""
     entries = task.subjects * max(len(party) for party in task.parties)
     return 1e-3 * task.subjects * len(task.parties) + 1e-8 * entries * (task.rows or 1)
 
@@ -152,11 +141,9 @@ def run(
 
     launch(
         program,
-        len(sources),
-        analyst=False,
+        Participants(len(sources), analyst=False),
         arguments=arguments,
-        set_up=lambda party, folder: write_source(folder, sources[party]),
-        collect=collect,
-        deadline=deadline + allowance(task),
+        callbacks=Callbacks(set_up=lambda party, folder: write_source(folder, sources[party]), collect=collect),
+        patience=Patience(deadline + allowance(task)),
     )
     return releases[0]

@@ -73,5 +73,5 @@ class MixingOutlook:
 
     @property
     def too_noisy(self) -> bool:
-        """Whether most of what is learned is expected to be wrong."""
+        """Whether most of what a fit would learn is expected to be wrong."""
         return self.error >= TOLERABLE_ERROR

@@ -21,34 +21,28 @@ parties, who keep the earlier commitment, refuse it.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.errors import BatchMismatch, InputError
+from dpmpc.errors import InputError
 from dpmpc.randomness import Label, Stream
-from dpmpc.storage import write_private
-from dpmpc.untrusted import ReadError, printable, read_bytes, read_json
+from dpmpc.storage import HexDigest, PartyFolder, SealedRecord, require_first_commitments
+from dpmpc.untrusted import LARGEST_MESSAGE, ReadError, printable
 
-RECORD_FILE, OWN_FILE, LOCK_FILE = "record.json", "own-release.words", "record.lock"
+OWN_FILE, LOCK_FILE = "own-release.words", "record.lock"
 SPENT_FILE = "spent"  # version 0.1: a release was sent and not kept
-FORMAT = 2
 MOST_COMPARISONS = 10
 NONCE_BYTES = 32
-_WORD = np.dtype("<u8")
-
-_Hex = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
 
-class Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `RECORD_FILE` holds.
+class ReleaseFields(SealedRecord, frozen=True, forbid_unknown_fields=True):
+    """What the record of a party holds.
 
     Parameters
     ----------
@@ -66,27 +60,37 @@ class Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     commitments : dict
         By the number of a party: what it has committed to, hexadecimal. Empty until all have and this party knows it.
     checksum : str
-        SHA-256 of the other fields, so that a bit that changed on the disk accuses nobody.
+        SHA-256 of the other fields.
     """
 
-    format: int
-    agreement: _Hex
-    coin: _Hex
+    file: ClassVar[str] = "record.json"
+    version: ClassVar[int] = 2
+    called: ClassVar[str] = "the record of a party"
+    beside: ClassVar[str] = OWN_FILE
+    largest: ClassVar[int] = LARGEST_MESSAGE
+
+    agreement: HexDigest
+    coin: HexDigest
     comparisons: Annotated[int, msgspec.Meta(ge=0)] = 0
-    toss: _Hex | None = None
-    own: _Hex | None = None
-    nonce: _Hex | None = None
-    commitments: dict[str, _Hex] = {}
+    toss: HexDigest | None = None
+    own: HexDigest | None = None
+    nonce: HexDigest | None = None
+    commitments: dict[str, HexDigest] = msgspec.field(default_factory=dict)
     checksum: str = ""
 
-    def sealed(self) -> Fields:
-        """Return the fields with their checksum."""
-        plain = msgspec.structs.replace(self, checksum="")
-        digest = hashlib.sha256(msgspec.json.encode(plain, order="deterministic")).hexdigest()
-        return msgspec.structs.replace(plain, checksum=digest)
+    def content(self) -> bytes:
+        """Return the bytes that the checksum is made of: the fields in their order here."""
+        return msgspec.json.encode(self, order="deterministic")
+
+    def require_sound(self) -> None:
+        """Refuse a release without its toss or its nonce, and commitments without a release."""
+        if len({self.toss is None, self.own is None, self.nonce is None}) > 1 or (
+            self.commitments and self.own is None
+        ):
+            raise ReadError("fields that do not fit together")
 
 
-class ReleaseRecord:
+class ReleaseRecord(PartyFolder):
     """The record of one folder, held by one process at a time.
 
     Parameters
@@ -105,38 +109,22 @@ class ReleaseRecord:
     """
 
     def __init__(self, folder: Path, agreement: str, coin: bytes):
-        self._folder = folder
         refuse_spent(folder)
-        self._lock = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
+        super().__init__(folder, LOCK_FILE)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._lock)
-            raise InputError(f"folder: {folder.name!r} given, which another process is using") from None
-        try:
-            found = read_record(folder)
+            found = ReleaseFields.read(folder)
             if found is not None and found.agreement != agreement:
                 raise InputError(
                     f"folder: {folder.name!r} given, which was used for agreement "
                     f"{printable(found.agreement[:16])}..., {agreement[:16]}... expected: another release of the same "
                     "rows spends further budget"
                 )
-            self._fields = found or Fields(FORMAT, agreement, coin.hex())
+            self._fields = found or ReleaseFields(ReleaseFields.version, agreement, coin.hex())
             if found is None:
-                self._write()
+                self._fields.write(folder)
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Release the lock, so that another process may use the folder."""
-        os.close(self._lock)
 
     @property
     def coin(self) -> bytes:
@@ -157,8 +145,7 @@ class ReleaseRecord:
                 f"begun, fewer than {MOST_COMPARISONS} expected: each tells a dishonest party whether its guess of all "
                 "ids is right; find out why runs end early before you prepare anew"
             )
-        self._fields = msgspec.structs.replace(self._fields, comparisons=self._fields.comparisons + 1)
-        self._write()
+        self._change(comparisons=self._fields.comparisons + 1)
 
     def own_release(self, toss: bytes, shape: tuple[int, int]) -> NDArray[np.int64] | None:
         """Return the release that this folder has made, or None while it has made none.
@@ -175,26 +162,15 @@ class ReleaseRecord:
                 f"folder: {self._folder.name!r} given, which holds a release made under another toss: a party has "
                 "changed its coin since; another release of the same rows spends further budget"
             )
-        path = self._folder / OWN_FILE
-        length = shape[0] * shape[1] * _WORD.itemsize
-        try:
-            content = read_bytes(path, largest=length)
-        except (OSError, ReadError) as error:
-            raise InputError(f"{path}: the release of this folder expected: {printable(str(error))}") from error
-        if len(content) != length or hashlib.sha256(content).hexdigest() != self._fields.own:
-            raise InputError(f"{path}: damaged; the release that this folder has made expected")
-        return np.frombuffer(content, _WORD).view(np.int64).reshape(shape)
+        return self._load(OWN_FILE, self._fields.own, shape).view(np.int64)
 
     def keep(self, toss: bytes, own: NDArray[np.int64]) -> NDArray[np.int64]:
         """Store the release durably, before it is sent to anybody; return it."""
         if self._fields.own is not None:
             raise InputError(f"folder: {self._folder.name!r} given, which holds a release, an unused one expected")
-        content = np.ascontiguousarray(own).view(np.uint64).astype(_WORD, copy=False).tobytes()
-        write_private(self._folder / OWN_FILE, content)
-        digest = hashlib.sha256(content).hexdigest()
+        digest = self._store(OWN_FILE, own.view(np.uint64))
         nonce = Stream.from_os().bytes(NONCE_BYTES).hex()
-        self._fields = msgspec.structs.replace(self._fields, toss=_toss_digest(toss), own=digest, nonce=nonce)
-        self._write()
+        self._change(toss=_toss_digest(toss), own=digest, nonce=nonce)
         return own
 
     @property
@@ -220,60 +196,14 @@ class ReleaseRecord:
         BatchMismatch
             With the party that has committed to another release now.
         """
-        given = {str(number): one.hex() for number, one in commitments.items()}
         kept = self._fields.commitments
-        for number, one in given.items():
-            if kept and kept.get(number) != one:
-                raise BatchMismatch(
-                    f"party {number} commits to another release than in an earlier run, when it may have seen those of "
-                    "the others since; or it has lost its folder, and can only take part with the one that it had",
-                    int(number),
-                )
+        given = require_first_commitments(kept, commitments, "release")
         if not kept:
-            self._fields = msgspec.structs.replace(self._fields, commitments=given)
-            self._write()
+            self._change(commitments=given)
 
-    def _write(self) -> None:
-        self._fields = self._fields.sealed()
-        write_private(self._folder / RECORD_FILE, msgspec.json.encode(self._fields))
-
-
-def read_record(folder: Path) -> Fields | None:
-    """Return what the record of a folder says, or None where there is none.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, was damaged, or is gone from beside a release.
-    """
-    path = folder / RECORD_FILE
-    try:
-        fields = read_json(read_bytes(path), Fields)
-        if fields.format == FORMAT:
-            _require_whole_record(fields)
-    except FileNotFoundError:
-        if (folder / OWN_FILE).exists():
-            raise InputError(
-                f"{path}: none given, but {OWN_FILE} lies beside it: the record of that release expected, which says "
-                "what all parties had committed to; restore it, nothing replaces it"
-            ) from None
-        return None
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"{path}: the record of a party expected: {printable(str(error))}; restore it, nothing replaces it"
-        ) from error
-    if fields.format != FORMAT:
-        raise InputError(f"{path}: format {fields.format} given, {FORMAT} expected")
-    return fields
-
-
-def _require_whole_record(fields: Fields) -> None:
-    if fields.checksum != fields.sealed().checksum:
-        raise ReadError("it is damaged")
-    if len({fields.toss is None, fields.own is None, fields.nonce is None}) > 1 or (
-        fields.commitments and fields.own is None
-    ):
-        raise ReadError("fields that do not fit together")
+    def _change(self, **fields: Any) -> None:
+        self._fields = msgspec.structs.replace(self._fields, **fields)
+        self._fields.write(self._folder)
 
 
 def refuse_spent(folder: Path) -> None:

@@ -5,10 +5,10 @@ v/2 off it and 0 in the corner, so that E <A, N> <B, N> = v tr(A B) for symmetri
 here is a smooth function of the matrix; its error due to the noise is that of its linear part (the delta method), for
 which each function has its gradient A.
 
-Promised: a function of the release alone. The error of a mean is exact; where the noise is small beside the variance of
-the columns, those of standard deviations and correlations are nearly so. Not promised: the same where the noise rules;
-what cannot be told from noise is NaN. Sampling errors of standard deviations and correlations are those of normal data.
-The values are those that clients encode: clipped to their public bounds.
+Promised: functions of the release alone. The error of a mean is exact; where the noise is small compared with the
+variance of the columns, those of standard deviations and correlations are nearly exact. Not promised: the same where
+noise dominates; what cannot be told from noise is NaN. Sampling errors of standard deviations and correlations are
+those of normal data. The values are those that clients encode: clipped to their public bounds.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from dpmpc.description.number_tables import NumberTable, number_text
 
 Matrix = NDArray[np.float64]
 
-#: Whose statistics the standard errors are for: the population that the clients were drawn from, or the clients.
+#: What the standard errors are about: the population that the clients were drawn from, or these clients.
 OF = ("population", "sample")
-_CLEARLY = 2.0  # a variance below so many of its standard errors due to the noise is not told apart from 0
+_CLEARLY = 2.0  # a variance of fewer standard errors (due to the noise) than these counts as not distinguishable from 0
 
 
 @dataclasses.dataclass(frozen=True)

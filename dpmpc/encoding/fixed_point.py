@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpmpc._kernels import arithmetic
-from dpmpc.arguments import require_whole
+from dpmpc.arguments import require_float, require_whole
 from dpmpc.bounds import Schema
 from dpmpc.encoding.ring import Integers, Ring, integers, ring_named
 from dpmpc.errors import InputError
@@ -244,7 +244,7 @@ class FixedPoint(Described):
         raise InputError(f"clip: {clip!r} given, 'box' or 'ball' expected")
 
     def _bounds(self, bound: ArrayLike, columns: int, name: str) -> Reals:
-        """round(2^f bound) as integers held in float64, of shape (1,) or (columns,)."""
+        """Return round(2^f bound) as integers held in float64, of shape (1,) or (columns,)."""
         values = np.atleast_1d(np.asarray(bound, np.float64))
         if values.shape not in ((1,), (columns,)):
             raise InputError(
@@ -256,13 +256,11 @@ class FixedPoint(Described):
 
     def _radius(self, radius: ArrayLike) -> int:
         """Return C_f = floor(2^f C)."""
-        if (
-            not isinstance(radius, int | float | np.integer | np.floating)
-            or not 1 <= radius * self._scale <= LARGEST_INTEGER
-        ):
+        number = require_float("radius", radius)
+        if not 1 <= number * self._scale <= LARGEST_INTEGER:
             limits = f"from 1 to 2^51 in units of 2^-{self.fractional_bits}"
             raise InputError(f"radius: {radius!r} given, a number {limits} expected")
-        return math.floor(radius * self._scale)
+        return math.floor(number * self._scale)
 
 
 def _reals(z: ArrayLike) -> Reals:
@@ -287,7 +285,7 @@ def _not_finite(reals: Reals) -> InputError:
 
 
 def root_up(square: int) -> float:
-    """Return the least float found whose square is not below an integer."""
+    """Return a float whose square is not below an integer, the least that is found."""
     root = math.sqrt(square)
     while Fraction(root) ** 2 < square:
         root = math.nextafter(root, math.inf)

@@ -137,7 +137,7 @@ class Ring(abc.ABC):
         return out
 
     def is_canonical(self, a: Words) -> bool:
-        """Whether every element is below the modulus."""
+        """Return whether every element is below the modulus."""
         return not self._any_not_canonical(elements(a, "a").reshape(-1))
 
     def require_canonical(self, a: Words, name: str = "elements") -> Words:

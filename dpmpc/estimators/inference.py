@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from dpmpc.arguments import require_choice, require_fraction
 from dpmpc.bounds import largest_squared_norm
 from dpmpc.contributions import SecondMoments
-from dpmpc.errors import InputError
 from dpmpc.estimators.base import unit_map
 from dpmpc.release import NoisyGram, Release, SelectedColumns
 
@@ -195,8 +194,7 @@ def infer(
 def _check(level: float, target: str, errors: str) -> None:
     require_fraction("level", level)
     require_choice("target", target, TARGETS)
-    if errors not in ERRORS:
-        raise InputError(f"errors: {errors!r} given, one of {', '.join(ERRORS)} expected")
+    require_choice("errors", errors, ERRORS)
 
 
 def _invertible(gram: NoisyGram, position: int, *, summed: bool, fit_intercept: bool) -> NoisyGram | None:

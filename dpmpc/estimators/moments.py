@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import Tags
 
-from dpmpc.arguments import documented
+from dpmpc.arguments import documented, require_choice
 from dpmpc.bounds import Column, Schema
 from dpmpc.contributions import Contribution, ItemSketch, PowerSum, SecondMoments
 from dpmpc.errors import InputError
@@ -162,8 +162,7 @@ class FrequencyMoment(PrivateEstimator):
 
     def check_parameters(self) -> None:
         """Refuse parameters that no fit can use, before any data is read."""
-        if self.of not in OF:
-            raise InputError(f"of: {self.of!r} given, one of {', '.join(OF)} expected")
+        require_choice("of", self.of, OF)
         if self.of == "items" and self.order != 2:
             raise InputError(f"order: {self.order!r} given, 2 expected for items: their sketch shows F_2 only")
         if self.of == "values" and self.rows is not None:

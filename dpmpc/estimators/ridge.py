@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpmpc.arguments import documented, require_fraction, require_whole
+from dpmpc.arguments import documented, require_choice, require_fraction, require_whole
 from dpmpc.bounds import Column, check_table, schema
 from dpmpc.contributions import SecondMoments
 from dpmpc.errors import InputError, UtilityWarning
@@ -399,8 +399,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         """Refuse parameters that no fit can use, before any data is read."""
         if self.alpha != AUTO and (isinstance(self.alpha, str) or not (np.isfinite(self.alpha) and self.alpha >= 0)):
             raise InputError(f"alpha: {self.alpha} given, a finite number >= 0 or {AUTO!r} expected")
-        if self.debias not in DEBIAS:
-            raise InputError(f"debias: {self.debias!r} given, one of {', '.join(DEBIAS)} expected")
+        require_choice("debias", self.debias, DEBIAS)
         if require_whole("rounds", self.rounds, 1, 2) == 2:
             self._expect_two_rounds()
 

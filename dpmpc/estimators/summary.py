@@ -21,13 +21,9 @@ import scipy.stats
 from numpy.typing import NDArray
 
 from dpmpc.description import NumberTable, number_text
-from dpmpc.errors import InputError
+from dpmpc.errors import HOPELESS, InputError
 from dpmpc.estimators.inference import Inference
 
-HOPELESS = (
-    "Nothing can be learned from this release about this model: the noise leaves no finite confidence interval. More "
-    "clients, a larger epsilon, tighter public bounds or fewer features are needed."
-)
 ALL_FEATURES = "all features"
 _SMALLEST_P = 1e-16
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.contributions import SecondMoments
+from dpmpc.errors import HOPELESS
 from dpmpc.estimators.inference import Inference
-from dpmpc.estimators.summary import HOPELESS
 from dpmpc.planning.advice import break_even, error_of, release_of
 from dpmpc.planning.prediction import Regression
 from dpmpc.planning.scenario import Scenario

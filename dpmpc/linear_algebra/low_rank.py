@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.errors import InputError
+from dpmpc.arguments import require_whole
 
 
 def top_components(moments: NDArray[np.float64], count: int) -> NDArray[np.float64]:
@@ -18,9 +18,8 @@ def top_components(moments: NDArray[np.float64], count: int) -> NDArray[np.float
 
 
 def check_rank(count: int, columns: int) -> None:
-    """Refuse a number of components that data with so many columns cannot have."""
-    if isinstance(count, bool) or not isinstance(count, int | np.integer) or not 1 <= count <= columns:
-        raise InputError(f"n_components: {count!r} given, a whole number from 1 to {columns} (columns) expected")
+    """Refuse more components than there are columns, or fewer than one."""
+    require_whole("n_components", count, 1, columns)
 
 
 def excess_risk(components: NDArray[np.float64], X: NDArray[np.float64]) -> float:

@@ -102,7 +102,7 @@ def _times(matrix: Words, vector: Words) -> Words:
 
 
 async def _joint_mask(party: Party, task: Task, length: int) -> Words:
-    """Return this server's share of random numbers that t servers do not know: the sum of what t + 1 of them deal."""
+    """Return this server's share of random numbers that no t servers know: the sum of what t + 1 servers deal."""
     ring, dealers = Mersenne61(), range(task.trust.colluding_servers + 1)
     dealt: list[Words] = []
     if party.pid in dealers:

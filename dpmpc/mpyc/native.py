@@ -193,7 +193,7 @@ def _words(values: Any, encoding: FixedPoint | None) -> Words:
 
 
 def _from_bytes(data: bytes, shape: tuple[int, ...]) -> Words:
-    """Read a peer's share: so many canonical words, or an error."""
+    """Read a peer's share: as many canonical words as expected, or an error."""
     words = np.frombuffer(data, np.uint64)
     if words.size != int(np.prod(shape)):
         raise InputError(f"share: {words.size} words given, an array of shape {shape} expected at all parties")

@@ -1,4 +1,4 @@
-"""Why the printed noise of a projection is not enough: two columns that differ in one entry.
+"""Show why the printed noise of a projection is not enough: two columns that differ in one entry.
 
 Let x_1 = x_2 but for the first row, where X_11 is -1 or 1 and X_12 = 1. The difference of the projected columns is
 S_1 (X_11 - 1) + sigma (N_1 - N_2), S_1 the first column of S: nothing of the other rows is left in it. Where

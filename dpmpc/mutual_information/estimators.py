@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 
-from dpmpc.arguments import documented, require_choice, require_whole
+from dpmpc.arguments import documented, require_choice, require_finite, require_whole
 from dpmpc.bounds import Bounds, schema
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.estimators.scikit import remember_features, rows_like_fitted, target_of, warn_in_selection
@@ -57,7 +57,7 @@ class NoisyRegression(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore[m
 
     leakage_bits: float
     bounds: Bounds
-    seed: int | None
+    simulation_seed: int | None
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Release the rows X (n, d) within their bounds, with targets y (n,), and fit the release.
@@ -74,7 +74,9 @@ class NoisyRegression(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore[m
         table = Table.from_any(X).require_public_count()
         self._schema = schema(self.bounds, table.names)
         rows = self._schema.normalise(table.values)
-        self.released_X_, self.released_y_ = self._release(rows, target_of(self, y, len(rows)), stream_for(self.seed))
+        self.released_X_, self.released_y_ = self._release(
+            rows, target_of(self, y, len(rows)), stream_for(self.simulation_seed)
+        )
         self.coef_ = np.asarray(np.linalg.lstsq(self.released_X_, self.released_y_, rcond=None)[0])
         remember_features(self, X)
         return self
@@ -99,18 +101,18 @@ class AdditiveNoise(NoisyRegression):
         Most that the release may tell about one entry of X, the paper's epsilon.
     bounds : None, pair, dict, Schema, str or Path
         Public bounds of the columns of X, see `dpmpc.bounds.schema`; None: X is in [-1, 1].
-    seed : int, optional
-        Makes the noise repeatable.
+    simulation_seed : int, optional
+        Simulations only: repeats the noise, which then protects nobody.
 
     Notes
     -----
     See `NoisyRegression` for the attributes.
     """
 
-    def __init__(self, leakage_bits: float = 1.0, *, bounds: Bounds = None, seed: int | None = None):
+    def __init__(self, leakage_bits: float = 1.0, *, bounds: Bounds = None, simulation_seed: int | None = None):
         self.leakage_bits = leakage_bits
         self.bounds = bounds
-        self.seed = seed
+        self.simulation_seed = simulation_seed
 
     def _release(self, X: Matrix, y: Matrix, stream: Stream) -> tuple[Matrix, Matrix]:
         self.sigma_ = math.sqrt(additive_variance(self.leakage_bits))
@@ -145,8 +147,8 @@ class RandomProjection(NoisyRegression):
         the data: sigma then depends on the entries that it protects, which no theorem covers.
     bounds : None, pair, dict, Schema, str or Path
         Public bounds of the columns of X, see `dpmpc.bounds.schema`; None: X is in [-1, 1].
-    seed : int, optional
-        Makes S and the noise repeatable, and S is then not secret.
+    simulation_seed : int, optional
+        Simulations only: repeats S and the noise; S is then not secret, and nobody is protected.
 
     Notes
     -----
@@ -162,14 +164,14 @@ class RandomProjection(NoisyRegression):
         calibration: Literal["sound", "paper"] = "sound",
         floor: float | Literal["data"] | None = None,
         bounds: Bounds = None,
-        seed: int | None = None,
+        simulation_seed: int | None = None,
     ):
         self.leakage_bits = leakage_bits
         self.rows = rows
         self.calibration = calibration
         self.floor = floor
         self.bounds = bounds
-        self.seed = seed
+        self.simulation_seed = simulation_seed
 
     def _release(self, X: Matrix, y: Matrix, stream: Stream) -> tuple[Matrix, Matrix]:
         if require_whole("rows", self.rows, 1) < X.shape[1]:
@@ -189,10 +191,7 @@ class RandomProjection(NoisyRegression):
             return "data" if self.calibration == "paper" else 0.0
         if self.floor == "data":
             return "data"
-        number: object = self.floor
-        if not (isinstance(number, (int, float, np.integer, np.floating)) and 0 <= number < math.inf):
-            raise InputError(f"floor: {self.floor!r} given, a finite number >= 0, 'data' or None expected")
-        return float(number)
+        return require_finite("floor", self.floor, 0)
 
     def _variance(self, X: Matrix, y: Matrix, floor: float | Literal["data"]) -> float:
         """Return sigma^2; refuse data that do not meet the public floor."""

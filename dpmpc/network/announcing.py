@@ -161,7 +161,7 @@ class Conversation:
         return record, content
 
     def is_signed(self, record: SignedRecord, number: int, party: int, session: bytes | None = None) -> bool:
-        """Whether a party of this run has signed this record of round `number` in a session, by default this one."""
+        """Return whether a party of this run has signed this record of round `number`, in this session by default."""
         try:
             message = record.message(self.session if session is None else session, number, party)
             verify_signature(self._certificate(party), message, record.signature)
@@ -189,7 +189,7 @@ class Conversation:
         return msgspec.json.encode(_Dispute(reason, heard))
 
     def liar(self, peer: int, shown: list[_ShownRecord]) -> Equivocation | None:
-        """Compare what a peer shows with what this party has heard; return whom that convicts, if anybody."""
+        """Compare what a peer shows with what this party has heard; return who is convicted by it, if anybody."""
         members = self._party.runtime.settings.present
         for one in shown:
             if one.round >= len(self.rounds) or one.party not in members:
@@ -208,7 +208,7 @@ class Conversation:
         return None
 
     def bears_out(self, shown: list[_ShownRecord]) -> bool:
-        """Whether these records hold the whole of the last completed round."""
+        """Return whether these records hold the whole of the last completed round."""
         last = len(self.rounds) - 2
         return {one.party for one in shown if one.round == last} >= set(self._party.runtime.settings.present)
 
@@ -315,7 +315,7 @@ async def explained(party: Party, work: Awaitable[Result]) -> Result:
 
 
 def _explain_the_end(party: Party) -> None:
-    """After the run has failed: tell why, and hear whether somebody had said more than that its link broke."""
+    """Tell why the run has failed, and hear whether somebody had said more than that its link broke."""
     failure = party.runtime.failure
     if isinstance(failure, _TELLABLE):
         _show(party, str(failure))
@@ -415,7 +415,7 @@ async def _conversation(party: Party) -> Conversation:
 
 
 def _same(one: SignedRecord, other: SignedRecord) -> bool:
-    """Whether two records say the same; a second signature under the same words is not a lie."""
+    """Return whether two records say the same; a second signature under the same words is not a lie."""
     return (one.kind, one.transcript, one.content) == (other.kind, other.transcript, other.content)
 
 

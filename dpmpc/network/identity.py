@@ -336,7 +336,7 @@ def _parse(pem: bytes) -> x509.Certificate:
 
 @functools.cache
 def _ecdsa() -> ec.ECDSA:
-    """Return the deterministic variant of the signatures, or the randomized one where there is no other."""
+    """Return the deterministic variant of the signatures, or the randomized one where that is all there is."""
     try:
         return ec.ECDSA(hashes.SHA256(), deterministic_signing=True)
     except (TypeError, UnsupportedAlgorithm):

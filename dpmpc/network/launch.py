@@ -209,37 +209,34 @@ class _Child:
         return Ending(self.party, self.status, read_outcome(self._folder), self.stopped, last_words)
 
 
-def launch(
-    program: str,
-    servers: int,
-    *,
-    analyst: bool = True,
-    arguments: Mapping[str, Any] | None = None,
-    task: bytes | None = None,
-    set_up: FolderCallback | None = None,
-    meanwhile: Callable[[Sequence[Path]], None] | None = None,
-    collect: FolderCallback | None = None,
-    on_progress: ProgressCallback | None = None,
-    deadline: float = 30.0,
-    connect_deadline: float = 30.0,
-    timeout: float = 3600.0,
-    absent: Collection[int] = (),
-    without: Collection[int] = (),
-) -> list[Outcome]:
-    """Run a program among parties on this machine, and return how it ended for each.
+@dataclasses.dataclass(frozen=True)
+class Participants:
+    """Who is in a run.
 
     Parameters
     ----------
-    program : str
-        A module, as it is imported here, with a coroutine ``main(party)`` that returns a dict of plain data, or None.
     servers : int
         The number of servers, M >= 2; they are the parties 0 to M - 1.
     analyst : bool
         Whether there is an analyst, party M, who holds no share.
-    arguments : mapping, optional
-        Plain data for the program, the same for every party.
-    task : bytes, optional
-        32 bytes, the digest of the task; that of program and arguments by default.
+    without : collection of int
+        Servers that all the others know to go on without; nothing is done for them.
+    absent : collection of int
+        Parties that are not started, to see what the others make of it.
+    """
+
+    servers: int
+    analyst: bool = True
+    without: Collection[int] = ()
+    absent: Collection[int] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Callbacks:
+    """What the launcher does in the course of a run.
+
+    Parameters
+    ----------
     set_up : callable, optional
         ``set_up(party, folder)`` may put files into a party's private folder before any party starts.
     meanwhile : callable, optional
@@ -249,16 +246,58 @@ def launch(
         ``collect(party, folder)`` may read what a party left there, after all have succeeded.
     on_progress : callable, optional
         ``on_progress(party, progress)`` is called with the fractions or words that a party reports.
+    """
+
+    set_up: FolderCallback | None = None
+    meanwhile: Callable[[Sequence[Path]], None] | None = None
+    collect: FolderCallback | None = None
+    on_progress: ProgressCallback | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Patience:
+    """How long things may take, in seconds.
+
+    Parameters
+    ----------
     deadline : float
-        Seconds that one party may keep another waiting.
-    connect_deadline : float
-        Seconds until all parties have to be linked.
-    timeout : float
-        Seconds that the whole run may take.
-    absent : collection of int
-        Parties that are not started, to see what the others make of it.
-    without : collection of int
-        Servers that all the others know to go on without; nothing is done for them.
+        That one party may keep another waiting.
+    connect : float
+        Until all parties are linked.
+    whole : float
+        The whole run.
+    """
+
+    deadline: float = 30.0
+    connect: float = 30.0
+    whole: float = 3600.0
+
+
+def launch(
+    program: str,
+    participants: Participants,
+    *,
+    arguments: Mapping[str, Any] | None = None,
+    task: bytes | None = None,
+    callbacks: Callbacks = Callbacks(),
+    patience: Patience = Patience(),
+) -> list[Outcome]:
+    """Run a program among parties on this machine, and return how it ended for each.
+
+    Parameters
+    ----------
+    program : str
+        A module, as it is imported here, with a coroutine ``main(party)`` that returns a dict of plain data, or None.
+    participants : Participants
+        Who is in the run.
+    arguments : mapping, optional
+        Plain data for the program, the same for every party.
+    task : bytes, optional
+        32 bytes, the digest of the task; that of program and arguments by default.
+    callbacks : Callbacks
+        What is done with the parties' folders, and with what they report.
+    patience : Patience
+        How long things may take.
 
     Returns
     -------
@@ -272,7 +311,7 @@ def launch(
     ProtocolFailure
         The cause of the failure, if any party failed; it names the party at fault.
     """
-    parties = servers + bool(analyst)
+    parties, without = participants.servers + bool(participants.analyst), participants.without
     plain = dict(arguments or {})
     digest = digest_of(program, plain) if task is None else task.hex()
     with contextlib.ExitStack() as stack:
@@ -284,13 +323,13 @@ def launch(
         for party, folder in members.items():
             settings = PartySettings(
                 party=party,
-                servers=servers,
+                servers=participants.servers,
                 addresses=[listener.getsockname() for listener in listeners],
                 program=program,
                 arguments=plain,
                 task=digest,
-                deadline=deadline,
-                connect_deadline=connect_deadline,
+                deadline=patience.deadline,
+                connect_deadline=patience.connect,
                 listener=listeners[party].fileno(),
                 supervised=True,
                 without=tuple(sorted(without)),
@@ -299,22 +338,22 @@ def launch(
             authority.issue(folder, party)
             write_settings(folder, settings)
         for party, folder in members.items():
-            if set_up is not None:
-                set_up(party, folder)
-        present = [party for party in members if party not in absent]
+            if callbacks.set_up is not None:
+                callbacks.set_up(party, folder)
+        present = [party for party in members if party not in participants.absent]
         with _running(present, folders, listeners) as children:
-            if meanwhile is not None:
-                meanwhile(folders)
+            if callbacks.meanwhile is not None:
+                callbacks.meanwhile(folders)
             for child in children:
                 child.go_on()
-            _watch(children, timeout, on_progress)
+            _watch(children, patience.whole, callbacks.on_progress)
         endings = [child.ending() for child in children]
-        error = root_cause([*endings, *(Ending(party, None) for party in absent)])
+        error = root_cause([*endings, *(Ending(party, None) for party in participants.absent)])
         if error is not None:
             raise error
         for party, folder in members.items():
-            if collect is not None:
-                collect(party, folder)
+            if callbacks.collect is not None:
+                callbacks.collect(party, folder)
         return [ending.outcome for ending in endings if ending.outcome is not None]
 
 

@@ -33,7 +33,7 @@ Message = bytes | asyncio.Future[bytes]
 
 
 class LinkOwner(Protocol):
-    """What a link, and whoever makes links, use of the party that they belong to: `dpmpc.network.runtime.PartyRuntime`.
+    """The part of `dpmpc.network.runtime.PartyRuntime` that links, and the code that makes them, use.
 
     Attributes
     ----------
@@ -168,12 +168,12 @@ class PeerLink(asyncoro.MessageExchanger):  # type: ignore[misc]
             self.transport.abort()
 
     def pause_writing(self) -> None:
-        """The peer is slow: let senders wait, but not for ever."""
+        """Let senders wait while the peer is slow, but not for ever."""
         assert self.peer_pid is not None
         self._resumed = self.runtime.bounded(self.peer_pid)
 
     def resume_writing(self) -> None:
-        """The peer has caught up."""
+        """Let senders go on: the peer has caught up."""
         if self._resumed is not None and not self._resumed.done():
             self._resumed.set_result(None)
         self._resumed = None
@@ -184,7 +184,7 @@ class PeerLink(asyncoro.MessageExchanger):  # type: ignore[misc]
             super().close_connection()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The link is gone: fine after a farewell on both sides, the end of the run otherwise."""
+        """End the run because the link is gone, unless both sides had said farewell."""
         self.closed.set_result(None)
         if self.peer_pid is None or (self._finished and self._took_leave):
             return

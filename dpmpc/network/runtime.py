@@ -300,7 +300,7 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
             self._failed.set_result(error)
 
     def foresee(self, error: DpmpcError) -> None:
-        """Let the run end with this error, whatever breaks from now on, because that follows from it."""
+        """Let the run end with this error: whatever breaks from now on follows from it."""
         self._foreseen = error
 
     @property

@@ -1,7 +1,8 @@
-"""Write and read what a party is told before a run, party.json, and what it leaves behind, outcome.json.
+"""Write and read what a party is told before a run, and what it leaves behind, outcome.json.
 
-Both lie in its private folder. Neither holds a secret. The private key lies beside them, and so do whatever rows or
-shares the program reads.
+It is told what all parties agree on, party.json, and where its own rows are, source.json, if its program asks for that.
+All lie in its private folder. None holds a secret. The private key lies beside them, and so do whatever rows or shares
+the program reads.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from dpmpc.untrusted import ReadError, read_bytes, read_json
 
 Record = TypeVar("Record", bound=msgspec.Struct)
 
-SETTINGS_FILE, OUTCOME_FILE, LOG_FILE = "party.json", "outcome.json", "party.log"
+SETTINGS_FILE, SOURCE_FILE, OUTCOME_FILE, LOG_FILE = "party.json", "source.json", "outcome.json", "party.log"
 FRAME_LIMIT = 1 << 28
 LARGEST_RECORD = 1 << 26  # bytes of party.json and outcome.json
-FRAME_HEADER = 1 << 10  # more than a message has beside its words
+FRAME_HEADER = 1 << 10  # bytes; more than a message needs besides its words
 GO = b"\n"  # what a launcher writes to a party's standard input once everything is in its folder
 
 
@@ -163,10 +164,20 @@ def write_settings(folder: Path, settings: PartySettings) -> None:
 
 def read_settings(folder: Path) -> PartySettings:
     """Read party.json, checked field by field."""
-    return read_record(folder / SETTINGS_FILE, PartySettings, "the settings of a party")
+    return _read_record(folder / SETTINGS_FILE, PartySettings, "the settings of a party")
 
 
-def read_record(path: Path, kind: type[Record], expected: str) -> Record:
+def write_source(folder: Path, source: msgspec.Struct) -> None:
+    """Write source.json: tell a party where its rows are."""
+    write_private(folder / SOURCE_FILE, msgspec.json.encode(source))
+
+
+def read_source(folder: Path, kind: type[Record]) -> Record:
+    """Read source.json, which says where a party's rows are, checked field by field."""
+    return _read_record(folder / SOURCE_FILE, kind, "where the rows of a party are")
+
+
+def _read_record(path: Path, kind: type[Record], expected: str) -> Record:
     """Read a JSON file as a record of this type, or say in the error what was expected."""
     try:
         return read_json(read_bytes(path, largest=LARGEST_RECORD), kind, largest=LARGEST_RECORD)

@@ -88,7 +88,7 @@ class TrackedSocket(socket.socket):
 
 
 class CountingSocket(TrackedSocket):
-    """A socket that counts what it passes; what it accepts are counting sockets too."""
+    """A socket that counts the bytes that pass; sockets that it accepts count too."""
 
     def __init__(self, family: int = -1, type: int = -1, proto: int = -1, fileno: int | None = None):
         super().__init__(family, type, proto, fileno)

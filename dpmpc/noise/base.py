@@ -1,6 +1,6 @@
 """What every noise has in common: draws that depend on the stream alone, and a description in plain types.
 
-Parameters of noise, held exactly and rounded up to what a sampler can hold: never less noise than asked for.
+Parameters are held exactly, and rounded up to what a sampler can hold: there is never less noise than asked for.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
-from numbers import Rational, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_whole
-from dpmpc.errors import InputError, SimulationOnly
+from dpmpc.errors import SimulationOnly
 from dpmpc.randomness import KEY_BYTES, Label, Stream
 from dpmpc.storage import Described, fields_of
 
@@ -25,20 +24,6 @@ STEPS = 1 << 10
 """Steps per unit of a sigma or scale below 2^10; above, it is an integer."""
 
 MAX_SHARES = 1 << 40
-
-
-def positive(argument: str, value: object, largest: int | None) -> Fraction:
-    """Return `value` exactly, if it is a number in (0, largest]."""
-    expected = f"a number in (0, 2^{largest.bit_length() - 1}]" if largest else "a positive finite number"
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value) or value <= 0:
-        raise InputError(f"{argument}: {value!r} given, {expected} expected")
-    if isinstance(value, Rational):
-        exact = Fraction(int(value.numerator), int(value.denominator))
-    else:
-        exact = Fraction(float(value))
-    if largest is not None and exact > largest:
-        raise InputError(f"{argument}: {value!r} given, {expected} expected")
-    return exact
 
 
 def in_steps(exact: Fraction) -> Fraction:
@@ -81,7 +66,7 @@ class Noise(Described):
 
     @abstractmethod
     def tail(self, draws: int, log_odds: float) -> float:
-        """Return what a sum of so many draws stays below in absolute value, except with probability 2 exp(-L).
+        """Bound the absolute value of a sum of `draws` draws, except with probability 2 exp(-L).
 
         Parameters
         ----------
@@ -103,8 +88,8 @@ class Noise(Described):
         shape : int or tuple of int
             The shape of the result.
         stream : Stream, optional
-            Sixteen bytes are read from it, and key this call. By default a new key comes from the operating system,
-            except where `simulation_only`: there a stream has to be given.
+            Sixteen bytes are read from it as the key of this call. By default a new key comes from the operating
+            system, except where `simulation_only`: there a stream has to be given.
         threads : int
             At least 1. The result does not depend on it.
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.arguments import require_whole
-from dpmpc.noise.base import MAX_SHARES, Noise, gaussian_tail, positive
+from dpmpc.arguments import require_exact, require_whole
+from dpmpc.noise.base import MAX_SHARES, Noise, gaussian_tail
 from dpmpc.randomness import Stream
 
 
@@ -33,7 +33,7 @@ class Gaussian(Noise):
     simulation_only = True
 
     def __init__(self, sigma: float):
-        self.sigma = float(positive("sigma", sigma, None))
+        self.sigma = float(require_exact("sigma", sigma))
 
     @property
     def variance(self) -> float:
@@ -72,7 +72,7 @@ class GammaLaplace(Noise):
     simulation_only = True
 
     def __init__(self, scale: float | Fraction, shares: int = 1):
-        exact = positive("scale", scale, None)
+        exact = require_exact("scale", scale)
         nearest = float(exact)
         self.scale = nearest if nearest >= exact else math.nextafter(nearest, math.inf)
         self.shares = require_whole("shares", shares, 1, MAX_SHARES)
@@ -98,5 +98,5 @@ class GammaLaplace(Noise):
 
 
 def _uniform(stream: Stream, count: int) -> NDArray[np.float64]:
-    """Odd multiples of 2^-53 in (0, 1), one for each word; every one of them is a double."""
+    """Turn each word into an odd multiple of 2^-53 in (0, 1), which is a double."""
     return ((stream.words(count) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc._kernels import samplers
-from dpmpc.arguments import require_whole
-from dpmpc.noise.base import MAX_SHARES, Noise, gaussian_tail, in_steps, positive
+from dpmpc.arguments import require_exact, require_whole
+from dpmpc.noise.base import MAX_SHARES, Noise, gaussian_tail, in_steps
 from dpmpc.noise.poisson import MAX_MEAN, PoissonPlan, poisson_plan
 from dpmpc.randomness import Stream
 
@@ -89,7 +89,7 @@ class DiscreteGaussian(Noise):
     accountant = "discrete-gaussian"
 
     def __init__(self, sigma: float):
-        rounded = in_steps(positive("sigma", sigma, MAX_SIGMA))
+        rounded = in_steps(require_exact("sigma", sigma, MAX_SIGMA))
         self._scale, self._shift = rounded.numerator, rounded.denominator.bit_length() - 1
         self.sigma = float(rounded)
 
@@ -141,7 +141,7 @@ class Skellam(Noise):
     accountant = "skellam"
 
     def __init__(self, variance: float):
-        self._mean = math.ceil(positive("variance", variance, MAX_VARIANCE) / 2)
+        self._mean = math.ceil(require_exact("variance", variance, MAX_VARIANCE) / 2)
 
     @property
     def variance(self) -> int:
@@ -191,7 +191,7 @@ class DiscreteLaplace(Noise):
     accountant = "laplace-shares"
 
     def __init__(self, scale: float | Fraction, shares: int = 1):
-        rounded = in_steps(positive("scale", scale, MAX_SCALE))
+        rounded = in_steps(require_exact("scale", scale, MAX_SCALE))
         self._scale, self._shift = rounded.numerator, rounded.denominator.bit_length() - 1
         # The least number of levels with 2^levels >= 128 scale, and at least 1.
         self._levels = max(1, (math.ceil(TAIL_SCALES * rounded) - 1).bit_length())

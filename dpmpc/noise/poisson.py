@@ -1,4 +1,4 @@
-"""The histogram of the exact Poisson sampler, and the decision where its evaluation in fixed point cannot decide.
+"""Make the histogram of the exact Poisson sampler, and decide where fixed point is too coarse to decide.
 
 The kernel (csrc/samplers_draw.c) takes one word for a point of a plane, in which
 
@@ -61,7 +61,7 @@ class PoissonPlan:
     peak : int
         C.
     limit : int
-        Values with |y| > limit are of no account: less than 2^-139 of the mass.
+        Values with |y| > limit are ignored: they have less than 2^-139 of the mass.
     width_bits : int
         b.
     """
@@ -105,7 +105,7 @@ class PoissonPlan:
         return scaled - 1, scaled + 2
 
     def finish(self, deviate: int, height: int, words: Iterator[int]) -> bool:
-        """Whether a uniform real in [height, height + 1) is below C f(deviate).
+        """Return whether a uniform real in [height, height + 1) is below C f(deviate).
 
         Parameters
         ----------
@@ -116,7 +116,7 @@ class PoissonPlan:
         """
         bits, uniform = 0, height
         while True:
-            # 32 bits finer than the uniform, whose next word is then hardly ever read for want of digits of f.
+            # 32 bits finer than the uniform: lack of digits of f is then hardly ever why its next word is read.
             low, high = self.enclose(deviate, bits + 32)
             if (uniform + 1) << 32 <= low:
                 return True
@@ -126,11 +126,11 @@ class PoissonPlan:
             bits += 64
 
     def _log_ratio(self, deviate: int) -> Decimal:
-        """L(y) = ln p(0) - ln p(y) = ln (m + y)! - ln m! - y ln m, to the context's precision less the size of ln m!"""
+        """Return L(y) = ln p(0) - ln p(y) = ln (m + y)! - ln m! - y ln m, but for digits lost to the size of ln m!"""
         return _log_factorial(self.mean + deviate) - _log_factorial(self.mean) - deviate * Decimal(self.mean).ln()
 
     def _single(self) -> tuple[int, list[int], list[int]]:
-        """The first deviate, and f at every deviate from there on, by p(y) = p(y - 1) m / (m + y), rounded down.
+        """Return the first deviate, and f at every deviate from there on, by p(y) = p(y - 1) m / (m + y), rounded down.
 
         A factor is at most 1, so that each of fewer than 2^12 steps adds at most one unit of error.
         """
@@ -144,7 +144,7 @@ class PoissonPlan:
         return 1 - len(below), heights, heights
 
     def _wide(self) -> tuple[int, list[int], list[int]]:
-        """The first deviate, and f at the inner and at the outer edge of every step."""
+        """Return the first deviate, and f at the inner and at the outer edge of every step."""
         edges = -(-self.limit >> self.width_bits) + 1
         above, below = ([self._height(sign * edge << self.width_bits) for edge in range(edges)] for sign in (1, -1))
         return -(edges - 1) << self.width_bits, below[-2::-1] + above[:-1], below[:0:-1] + above[1:]
@@ -163,7 +163,7 @@ class PoissonPlan:
             return max(0, math.floor(height * (1 << _HEIGHT_BITS)) - (1 << 50))
 
     def _steps(self, inner: list[int], outer: list[int]) -> NDArray[np.uint64]:
-        """Where every step starts, and up to which height it is sure; then where the last one ends."""
+        """Return where every step starts, and up to which height it is sure; then where the last one ends."""
         steps, area = [], 0
         for high, low in zip(inner, outer, strict=True):
             sure = self.peak * low >> _HEIGHT_BITS
@@ -233,7 +233,7 @@ def _log_factorial(n: int) -> Decimal:
 
 @lru_cache(maxsize=512)
 def _bernoulli(n: int) -> Fraction:
-    """The Bernoulli number B_n, B_1 = -1/2: sum over j <= n of binomial(n + 1, j) B_j = 0 for n >= 1."""
+    """Return the Bernoulli number B_n, B_1 = -1/2: sum over j <= n of binomial(n + 1, j) B_j = 0 for n >= 1."""
     if n == 0:
         return Fraction(1)
     return -sum(math.comb(n + 1, j) * _bernoulli(j) for j in range(n) if j < 2 or j % 2 == 0) / Fraction(n + 1)

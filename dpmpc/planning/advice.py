@@ -59,7 +59,7 @@ class ReleaseOption:
         return f"{self.release}{rows} with noise by {self.noise_by}"
 
     def fit_options(self, columns: int, sparsity: int) -> str:
-        """Return the options with which `dpmpc fit` makes this release of so many columns; none by default."""
+        """Return the options with which `dpmpc fit` makes this release; none where its defaults do."""
         summed = SecondMoments().width(columns) <= AUTO_WIDTH
         options = []
         if self.release == "sum" and not summed:

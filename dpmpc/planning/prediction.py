@@ -48,7 +48,7 @@ class UtilityMetric(abc.ABC):
 
     @abc.abstractmethod
     def trivial(self, scenario: Scenario) -> float:
-        """Return the expected error of what ignores the data."""
+        """Return the expected error of an answer that ignores the data."""
 
     @abc.abstractmethod
     def default_rows(self, scenario: Scenario) -> int:

@@ -27,14 +27,14 @@ GAMMA = 0.5  # the paper's occupancy slack: every row holds at least (1 - gamma)
 
 
 def occupancy_failure(sketch: PublicMatrix, gamma: float = GAMMA) -> float:
-    """P[some row of one S_j collects fewer than (1 - gamma) n / k clients] <= k exp(-gamma^2 n / (2 k)) (Lemma 4.5)."""
+    """Bound P[a row of one S_j collects below (1 - gamma) n / k clients] by k exp(-gamma^2 n / (2 k)) (Lemma 4.5)."""
     return sketch.rows * math.exp(-(gamma**2) * sketch.columns / (2 * sketch.rows))
 
 
 def paper_variance(
     sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: float, delta: float, trust: TrustModel
 ) -> float:
-    """Corollary 4.7: (2 eta)^2 2 ln(1.25/delta0) / epsilon0^2 k / ((1 - gamma)(n - t)), per entry and copy.
+    """Return (2 eta)^2 2 ln(1.25/delta0) / epsilon0^2 k / ((1 - gamma)(n - t)), per entry and copy (Corollary 4.7).
 
     epsilon0 = epsilon/(s d), delta0 = (delta - failure)/(s d): the occupancy failure is part of the promised delta.
     """
@@ -77,34 +77,34 @@ class Accountant(abc.ABC):
 
     @abc.abstractmethod
     def epsilon(self, noise: Noise, exposure: EffectiveNoise, sensitivity: Sensitivity, delta: float) -> float:
-        """Epsilon that the noise gives at delta."""
+        """Return the epsilon that the noise gives at delta."""
 
     def suffices(
         self, noise: Noise, exposure: EffectiveNoise, sensitivity: Sensitivity, epsilon: float, delta: float
     ) -> bool:
-        """Whether the noise gives (epsilon, delta)."""
+        """Return whether the noise gives (epsilon, delta)."""
         return self.epsilon(noise, exposure, sensitivity, delta) <= epsilon
 
     @abc.abstractmethod
     def least(self, exposure: EffectiveNoise, sensitivity: Sensitivity, epsilon: float, delta: float) -> Noise:
-        """Least noise of this family that gives (epsilon, delta)."""
+        """Return the least noise of this family that gives (epsilon, delta)."""
 
     def papers(
         self, sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: float, delta: float, trust: TrustModel
     ) -> Noise:
-        """Noise of this family as the paper calibrates it; an error for families that it does not have."""
+        """Return noise of this family as the paper calibrates it; an error for families that it does not have."""
         raise InputError("calibration: 'paper' given, 'joint' expected for a noise that the paper does not have")
 
     @abc.abstractmethod
     def released_sd(self, l1: float, l2: float, sparsity: int, epsilon: float, delta: float) -> float:
-        """Standard deviation of a released entry, scaled by 1/sqrt(s), to first order and before any public matrix."""
+        """Return the deviation of a released entry over sqrt(s), to first order and before any public matrix."""
 
     def mu(self, noise: Noise, exposure: EffectiveNoise, sensitivity: Sensitivity) -> float | None:
-        """Gaussian-DP parameter of the release, where it has one."""
+        """Return the Gaussian-DP parameter of the release, where it has one."""
         return None
 
     def slack(self, noise: Noise, exposure: EffectiveNoise, sensitivity: Sensitivity) -> float:
-        """Pure epsilon by which a client's rows may differ from Gaussian ones, in one direction."""
+        """Return the pure epsilon by which a client's rows may differ from Gaussian ones, in one direction."""
         return 0.0
 
 
@@ -116,7 +116,7 @@ class SearchedAccountant(Accountant):
 
     @abc.abstractmethod
     def with_variance(self, variance: float) -> Noise:
-        """Noise of this family of at least this variance."""
+        """Return noise of this family of at least this variance."""
 
     def least(self, exposure: EffectiveNoise, sensitivity: Sensitivity, epsilon: float, delta: float) -> Noise:
         """Double the Gaussian's variance, which is the least that can do, until enough; then halve the bracket."""
@@ -148,11 +148,11 @@ class SearchedAccountant(Accountant):
     def papers(
         self, sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: float, delta: float, trust: TrustModel
     ) -> Noise:
-        """Noise of the variance of Corollary 4.7."""
+        """Return noise of the variance of Corollary 4.7."""
         return self.with_variance(paper_variance(sketch, sensitivity, epsilon, delta, trust))
 
     def released_sd(self, l1: float, l2: float, sparsity: int, epsilon: float, delta: float) -> float:
-        """Delta / mu, whatever the sparsity (docs/mathematics.md, section 1.2)."""
+        """Return Delta / mu, whatever the sparsity (docs/mathematics.md, section 1.2)."""
         return l2 / gaussian.mu_of_budget(epsilon, delta)
 
 
@@ -171,7 +171,7 @@ class _GaussianAccountant(SearchedAccountant):
     def suffices(
         self, noise: Noise, exposure: EffectiveNoise, sensitivity: Sensitivity, epsilon: float, delta: float
     ) -> bool:
-        """Whether the noise gives (epsilon, delta): one point of the curve, not a search for the least epsilon."""
+        """Return whether the noise gives (epsilon, delta): one point of the curve, no search for the least epsilon."""
         slack = self.slack(noise, exposure, sensitivity)
         if not math.isfinite(slack):
             return False
@@ -259,7 +259,7 @@ class _LaplaceAccountant(Accountant):
     def papers(
         self, sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: float, delta: float, trust: TrustModel
     ) -> Noise:
-        """Corollary 4.10: b = k Delta_1 / epsilon (Delta_1 = 2 eta d), m = n/k - t."""
+        """Return noise of Corollary 4.10: b = k Delta_1 / epsilon (Delta_1 = 2 eta d), m = n/k - t."""
         shares = sketch.columns // sketch.rows - trust.lost
         if shares < 1:
             raise GuaranteeError(
@@ -269,11 +269,11 @@ class _LaplaceAccountant(Accountant):
         return self._noise(sketch.rows, sensitivity, epsilon, shares)
 
     def released_sd(self, l1: float, l2: float, sparsity: int, epsilon: float, delta: float) -> float:
-        """sqrt(2) b / sqrt(s)."""
+        """Return sqrt(2) b / sqrt(s)."""
         return math.sqrt(2 * sparsity) * l1 / epsilon
 
     def _noise(self, rows: int, sensitivity: Sensitivity, epsilon: float, shares: int) -> Noise:
-        """Noise of scale rows Delta_1 / epsilon."""
+        """Return noise of scale rows Delta_1 / epsilon."""
         scale = rows * Fraction(sensitivity.l1) / Fraction(epsilon)
         if scale > MAX_SCALE:
             raise GuaranteeError(
@@ -304,7 +304,7 @@ def independent_rows(noise: str, exposure: EffectiveNoise) -> IndependentRowNois
 
 
 def _sigma(noise: Noise) -> float:
-    """The parameter sigma, which for a narrow discrete Gaussian is not the standard deviation."""
+    """Return the parameter sigma, which for a narrow discrete Gaussian is not the standard deviation."""
     assert isinstance(noise, Gaussian | DiscreteGaussian)
     return noise.sigma
 

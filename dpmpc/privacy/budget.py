@@ -97,7 +97,7 @@ class BudgetLedger:
         return composed_epsilon([entry.cost for entry in self.entries], self.delta)
 
     def epsilon_with(self, release: Any) -> float:
-        """Return what would be spent with one more release, of which only the guarantee is needed; spend nothing."""
+        """Return what would be spent with one more release, given its guarantee; spend nothing."""
         return composed_epsilon([*(entry.cost for entry in self.entries), Cost.of(release)], self.delta)
 
     def spend(self, release: Any, what: str, reports: str | None = None) -> None:

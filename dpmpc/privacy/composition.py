@@ -95,7 +95,7 @@ class Cost(Record, frozen=True, kw_only=True):
 
 
 def composed_epsilon(costs: Sequence[Cost], delta: float) -> float:
-    """Epsilon, at delta, of all releases together; infinite where no epsilon is proven.
+    """Return the epsilon, at delta, of all releases together; infinite where no epsilon is proven.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def composed_epsilon(costs: Sequence[Cost], delta: float) -> float:
 
 
 def epsilon_of_concentrated(rho: float, delta: float) -> float:
-    """Epsilon that rho-zCDP implies at delta.
+    """Return the epsilon that rho-zCDP implies at delta.
 
     inf over alpha > 1 of rho alpha + ln((alpha - 1)/alpha) - (ln delta + ln alpha)/(alpha - 1) (Canonne, Kamath and
     Steinke 2020, Proposition 12). Every alpha is a proof, so the search for the best may stop short of it.
@@ -143,7 +143,7 @@ def epsilon_of_concentrated(rho: float, delta: float) -> float:
 
 
 def _with_concentrated(rho: float, pure: Sequence[float], delta: float) -> float:
-    """The better of two proofs: pure epsilons are added, or counted as (epsilon^2 / 2)-zCDP (Bun and Steinke 2016)."""
+    """Return the better of two: pure epsilons are added, or counted as (epsilon^2 / 2)-zCDP (Bun and Steinke 2016)."""
     added = epsilon_of_concentrated(rho, delta) + _total(pure)
     counted = epsilon_of_concentrated(rho + _total(epsilon * epsilon for epsilon in pure) / 2, delta)
     return min(added, counted)
@@ -173,7 +173,7 @@ def _least_epsilon(mu: float, pure: Sequence[float], delta: float, highest: floa
 
 
 def _pure_losses(pure: Sequence[float]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Law of the sum of losses +-epsilon_i, + with probability e^epsilon_i / (1 + e^epsilon_i), on a grid.
+    """Return the law of the sum of losses +-epsilon_i, + with probability e^epsilon_i / (1 + e^epsilon_i), on a grid.
 
     Randomised response is the worst mechanism of its epsilon (Kairouz, Oh and Viswanath 2015); every epsilon is rounded
     up to whole steps of the grid, which makes it only worse.
@@ -193,7 +193,7 @@ def _pure_losses(pure: Sequence[float]) -> tuple[NDArray[np.float64], NDArray[np
 
 
 def _delta_of_mu(mu: float, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
-    """`dpmpc.privacy.gaussian.delta_of_mu` of many epsilons of any sign."""
+    """Compute `dpmpc.privacy.gaussian.delta_of_mu` of many epsilons of any sign."""
     from scipy.special import log_ndtr
 
     if mu == 0:

@@ -43,7 +43,7 @@ def rho_of_sum(l2: float, sigma: float, terms: int, columns: int) -> float:
 
 
 def epsilon_of_rho(rho: float, delta: float) -> float:
-    """Smallest epsilon of a Gaussian mechanism, or of an adaptive composition of them, whose zCDP adds up to rho."""
+    """Return the smallest epsilon of Gaussian mechanisms, composed adaptively, whose zCDP adds up to rho."""
     return epsilon_of_mu(math.sqrt(2 * rho), delta)
 
 

@@ -42,7 +42,7 @@ class EffectiveNoise(abc.ABC):
 
     @abc.abstractmethod
     def integer_slack(self, sigma: float, columns: int) -> float:
-        """Log-ratio between the sums of discrete Gaussians that a client's change meets and rounded Gaussians."""
+        """Return the log-ratio of the sums of discrete Gaussians that a client's change meets to rounded Gaussians."""
 
     def with_margin(self) -> EffectiveNoise:
         """Return what to calibrate to, so that another machine's arithmetic agrees that the noise suffices."""
@@ -50,7 +50,7 @@ class EffectiveNoise(abc.ABC):
 
     @abc.abstractmethod
     def assumption(self) -> str:
-        """What has to be true of a run, in words."""
+        """Say what has to be true of a run."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -113,7 +113,7 @@ class IndependentRowNoise(EffectiveNoise):
 
     @classmethod
     def of_dealers(cls, sketch: PublicMatrix, honest: int) -> IndependentRowNoise:
-        """Measure a public matrix whose rows get noise that servers deal, so many of whom are honest."""
+        """Measure a public matrix whose rows get noise that servers deal, some of whom are honest."""
         return dataclasses.replace(cls._of_honest(sketch, honest), dealt=True)
 
     @classmethod
@@ -128,7 +128,7 @@ class IndependentRowNoise(EffectiveNoise):
         )
 
     def integer_slack(self, sigma: float, columns: int) -> float:
-        """Slack of the sums and of rounding, for every entry that a client moves (`dpmpc.privacy.integer_noise`)."""
+        """Return the slack of sums and rounding for all entries that a client moves (`dpmpc.privacy.integer_noise`)."""
         per_entry = integer_noise.sum_slack(sigma, self.most)
         per_entry += integer_noise.smoothing_slack(integer_noise.ROUNDING_WIDTH)
         return self.sparsity * columns * per_entry

@@ -50,7 +50,7 @@ def check_budget(epsilon: float, delta: float, *, pure: bool = False) -> None:
 
 
 def delta_of_mu(mu: float, epsilon: float) -> float:
-    """Smallest delta such that mu-GDP implies (epsilon, delta)-DP (Balle and Wang 2018, Theorem 8).
+    """Return the smallest delta such that mu-GDP implies (epsilon, delta)-DP (Balle and Wang 2018, Theorem 8).
 
     delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), evaluated in logarithms so that deltas
     far below the rounding error of 1 keep their digits. For small mu and epsilon >= 0 the two nearly cancel. Then, with
@@ -89,7 +89,7 @@ def delta_of_mu(mu: float, epsilon: float) -> float:
 
 
 def is_proven(mu: float, epsilon: float, delta: float) -> bool:
-    """Whether an upper bound of `delta_of_mu` that takes no SciPy is at most delta; False proves nothing.
+    """Return whether an upper bound of `delta_of_mu` that takes no SciPy is at most delta; False proves nothing.
 
     With Phi(-z sqrt(2)) = erfc(z)/2 the curve is (erfc(x) - e^epsilon erfc(y))/2 at x = (epsilon/mu - mu/2)/sqrt(2) and
     y = (epsilon/mu + mu/2)/sqrt(2). erfc falls, so that it is taken at a smaller x and a greater y than floats could
@@ -110,7 +110,7 @@ def is_proven(mu: float, epsilon: float, delta: float) -> bool:
 
 
 def _delta_of_small_mu(mu: float, a: float) -> float:
-    """The series of `delta_of_mu`; R' = x R - 1."""
+    """Return the series of `delta_of_mu`; R' = x R - 1."""
     if a > _NO_DENSITY:
         return 0.0
     from scipy.special import erfcx
@@ -121,7 +121,7 @@ def _delta_of_small_mu(mu: float, a: float) -> float:
 
 
 def epsilon_of_mu(mu: float, delta: float) -> float:
-    """Smallest epsilon such that mu-GDP implies (epsilon, delta)-DP; the inverse of `delta_of_mu`.
+    """Return the smallest epsilon such that mu-GDP implies (epsilon, delta)-DP; the inverse of `delta_of_mu`.
 
     Infinite where there is none, as at delta = 0 for every mu > 0.
 
@@ -148,7 +148,7 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
 
 @lru_cache(maxsize=64)
 def mu_of_budget(epsilon: float, delta: float) -> float:
-    """Largest mu such that mu-GDP implies (epsilon, delta)-DP.
+    """Return the largest mu such that mu-GDP implies (epsilon, delta)-DP.
 
     Raises
     ------
@@ -173,7 +173,7 @@ def mu_of_budget(epsilon: float, delta: float) -> float:
 
 
 def analytic_gaussian_sigma(epsilon: float, delta: float) -> float:
-    """Standard deviation of the Gaussian mechanism at L2 sensitivity 1, the smallest for (epsilon, delta)-DP.
+    """Return the smallest standard deviation of the Gaussian mechanism at L2 sensitivity 1 for (epsilon, delta)-DP.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def analytic_gaussian_sigma(epsilon: float, delta: float) -> float:
 
 
 def classical_gaussian_sigma(epsilon: float, delta: float) -> float:
-    """sqrt(2 ln(1.25/delta)) / epsilon, the textbook's sufficient sigma at L2 sensitivity 1.
+    """Return sqrt(2 ln(1.25/delta)) / epsilon, the textbook's sufficient sigma at L2 sensitivity 1.
 
     Proven for epsilon < 1 only (Dwork and Roth 2014, Theorem A.1); it serves ``calibration="paper"``.
     """

@@ -1,7 +1,7 @@
 """What is promised, to whom, against whom, and why: a `Guarantee` says it in words and in numbers.
 
 A `Guarantee` is built from `Preconditions` alone, which are checked when they are made: that the number of clients is
-public, of how many clients in all anything may be missing, whose noise is counted on, and who has verified the task.
+public, how many clients in all may have something missing, whose noise is counted on, and who has verified the task.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Preconditions(Record, frozen=True):
     count_is_public : bool
         Whether n is known whatever the data is. No proof here holds otherwise.
     missing : int
-        Of how many clients anything may be missing, beyond the corrupt ones.
+        How many clients, beyond the corrupt ones, may have something missing.
     missing_means : str
         What `missing` counts: "clients in all".
     noise_by : {"clients", "servers", "clients and servers", "a curator", "servers that deal it"}
@@ -132,7 +132,7 @@ class Guarantee(Promise, Record, frozen=True, kw_only=True):
     corrupt_clients : int
         How many clients may reveal their own noise; all the others where the servers add the noise.
     dropouts : int
-        Of how many further clients, in all, anything may be missing in the sums.
+        How many further clients, in all, may have something missing from the sums.
     coalition : str
         "adaptive" if those clients may be chosen after the public matrix is known, "static" if they were fixed before.
     neighbouring : str
@@ -248,7 +248,7 @@ class Guarantee(Promise, Record, frozen=True, kw_only=True):
         return f"{self.dropouts:,} client{'s' if self.dropouts > 1 else ''} in all"
 
     def _coalition(self) -> str:
-        """Who may collude, in words."""
+        """Say who may collude."""
         servers = f"{self.corrupt_servers} of the {self.servers} servers"
         if not self.corrupt_clients:
             return f"the analyst and {servers}"

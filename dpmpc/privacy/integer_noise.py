@@ -39,7 +39,7 @@ RENYI_ORDERS = np.unique(np.concatenate([np.arange(2, 65), np.geomspace(65, 2**2
 
 
 def smoothing_slack(width: float) -> float:
-    """ln((1 + e)/(1 - e)) with e = e(width) rounded upwards; infinity where the bound says nothing."""
+    """Return ln((1 + e)/(1 - e)) with e = e(width) rounded upwards; infinity where the bound says nothing."""
     decay = math.exp(-2 * math.pi**2 * width**2)
     if decay >= 0.4:
         return math.inf
@@ -48,7 +48,7 @@ def smoothing_slack(width: float) -> float:
 
 
 def sum_slack(sigma: float, terms: int, exact: int = 64) -> float:
-    """Log-ratio between a sum of `terms` discrete Gaussians and one of the same variance parameter.
+    """Return the log-ratio between a sum of `terms` discrete Gaussians and one of the same variance parameter.
 
     The first `exact` terms of the sum are added one by one; the rest, which only get smaller, are bounded by the
     next one.
@@ -63,7 +63,7 @@ def sum_slack(sigma: float, terms: int, exact: int = 64) -> float:
 def skellam_renyi(
     order: float, *, variance: float, l1: float, l2: float, leverage: float, leverage_of_squares: float
 ) -> float:
-    """Renyi divergence bound of order alpha for Skellam noise on the rows that one client moves.
+    """Return the Renyi divergence bound of order alpha for Skellam noise on the rows that one client moves.
 
     Agarwal, Kairouz and Liu 2021, Theorem 3.5, for one row of noise variance V:
     alpha Delta_2^2 / (2 V) + min{((2 alpha - 1) Delta_2^2 + 6 Delta_1) / (4 V^2), 3 Delta_1 / (2 V)}.

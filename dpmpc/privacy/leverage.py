@@ -90,11 +90,11 @@ class OneCopyNoise(EffectiveNoise):
         return dataclasses.replace(self, leverage=self.leverage * (1 + MARGIN))
 
     def integer_slack(self, sigma: float, columns: int) -> float:
-        """Slack of the sums' law and of rounding every row; docs/one-copy.md, section 4."""
+        """Return the slack of the sums' law and of rounding every row; docs/one-copy.md, section 4."""
         return self.sum_slack(sigma, columns) + columns * self.rows * smoothing_slack(ROUNDING_WIDTH)
 
     def sum_slack(self, sigma: float, columns: int) -> float:
-        """Pure log-ratio between the opened noise and the lattice Gaussian on Z^k of covariance parameter sigma^2 G_H.
+        """Return the pure log-ratio of the opened noise to the lattice Gaussian on Z^k of covariance sigma^2 G_H.
 
         docs/one-copy.md, section 3: columns ln((1 + e)/(1 - e)), e = 1/(exp(2 pi^2 sigma^2 / (1 + s)) / (2 n) - 1), and
         (1 + e)/(1 - e) = 1/(1 - 4 n exp(-2 pi^2 sigma^2 / (1 + s))). Infinite where that proves nothing.
@@ -119,7 +119,7 @@ class OneCopyNoise(EffectiveNoise):
 
 @functools.lru_cache(maxsize=16)
 def _measured(sketch: PublicMatrix, lost: int, in_a_row: int) -> tuple[float, float]:
-    """Largest leverage and smallest eigenvalue without `lost` clients, of which any row has at most `in_a_row`.
+    """Measure the largest leverage and smallest eigenvalue without `lost` clients, at most `in_a_row` of any row.
 
     docs/one-copy.md, section 5; what is computed of G is bounded by `dpmpc.privacy.rigorous`.
     """
@@ -146,7 +146,7 @@ def _measured(sketch: PublicMatrix, lost: int, in_a_row: int) -> tuple[float, fl
 
 
 def _smallest_guess(G: Reals, R: Reals) -> float:
-    """The smallest eigenvalue of G, not proven: from the largest of its inverse, which Lanczos finds in little time."""
+    """Guess the smallest eigenvalue of G, unproven, from the largest of its inverse, which Lanczos finds quickly."""
     if len(G) > MOST_DIRECT:
         from scipy.sparse.linalg import ArpackError, eigsh
 
@@ -183,7 +183,7 @@ def heaviest(pieces: Iterable[Reals], count: int) -> Reals:
 
 
 def overlap_bound(sketch: PublicMatrix, lost: int, smallest: float) -> float:
-    """lambda_max(S_T^T G^-1 S_T) <= lambda_max(S_T^T S_T) / lambda_min(G), the former by Gershgorin's discs.
+    """Bound lambda_max(S_T^T G^-1 S_T) by lambda_max(S_T^T S_T) / lambda_min(G), the former by Gershgorin's discs.
 
     The numerator is s + min(s (t - 1), t - 1 + P) with P = `PublicMatrix.shared_pairs`, because |s_j . s_l| is at most
     s and at most 1 plus the number of pairs of rows that j and l share.
@@ -194,29 +194,29 @@ def overlap_bound(sketch: PublicMatrix, lost: int, smallest: float) -> float:
 
 
 def pairwise_bound(products: Reals, lost: int) -> float:
-    """lambda_max(L_TT) <= max_j of L_jj + the t - 1 largest |L_jl|, by Gershgorin's discs; `products` is |L|."""
+    """Bound lambda_max(L_TT) by max_j of L_jj + the t - 1 largest |L_jl| (Gershgorin's discs); `products` is |L|."""
     return float((products.diagonal() + _largest(_off_diagonal(products), lost - 1)).max())
 
 
 def pairwise_leverage(products: Reals, lost: int, g: float) -> float:
-    """max_i of l_i + (the t largest L_ij^2, j != i) / (1 - g); `products` is |L|."""
+    """Return max_i of l_i + (the t largest L_ij^2, j != i) / (1 - g); `products` is |L|."""
     return float((products.diagonal() + _largest(_off_diagonal(products) ** 2, lost) / (1 - g)).max())
 
 
 def _products(sketch: PublicMatrix, R: Reals) -> Reals:
-    """|S^T R S|, float64 (n, n), for R near G^-1."""
+    """Return |S^T R S|, float64 (n, n), for R near G^-1."""
     S = sketch.to_csc().astype(np.float64)
     products: Reals = np.abs(S.T @ (S.T @ R).T)
     return products
 
 
 def _off_diagonal(products: Reals) -> Reals:
-    """A copy with zeros on the diagonal."""
+    """Return a copy with zeros on the diagonal."""
     return products - np.diag(products.diagonal())
 
 
 def _largest(values: Reals, count: int) -> Reals:
-    """The sum of the `count` largest along the last axis."""
+    """Return the sum of the `count` largest along the last axis."""
     first = values.shape[-1] - count
     sums: Reals = np.partition(values, max(first - 1, 0))[..., first:].sum(axis=-1)
     return sums

@@ -106,7 +106,7 @@ class NoisePlacement(msgspec.Struct, frozen=True):
         return CUT_OFF_DELTA
 
     def copies_for(self, sketch: PublicMatrix) -> int:
-        """Copies that a client of this sketch sends."""
+        """Return how many copies a client of this sketch sends."""
         if self.by == "servers":
             return 1
         copies = sketch.sparsity if self.copies is None else self.copies
@@ -115,11 +115,11 @@ class NoisePlacement(msgspec.Struct, frozen=True):
         return copies
 
     def reaches_several_rows(self, sketch: PublicMatrix) -> bool:
-        """Whether the noise of one contribution goes to several rows of the sketch."""
+        """Return whether the noise of one contribution goes to several rows of the sketch."""
         return self.by == "clients" and self.copies_for(sketch) < sketch.sparsity
 
     def by_servers(self, sketch: PublicMatrix) -> bool:
-        """Whether servers add noise to their sums, all of it or what completes one copy."""
+        """Return whether servers add noise to their sums, all of it or what completes one copy."""
         return self.by == "servers" or self.reaches_several_rows(sketch)
 
     def terms(self, sketch: PublicMatrix, servers: int) -> NDArray[np.int64]:

@@ -1,7 +1,7 @@
-"""Numbers on which a proof rests, bounded from the safe side whatever floating point does.
+"""Bound the numbers that a proof rests on from the safe side, whatever floating point does.
 
 Scalars are exact rationals (`fractions.Fraction`), and each result is the float next above or below. Matrices hold
-exact integers; what a computer finds for them is only a guess, which is then *proven* by a computation whose own
+exact integers; what floating point finds for them is only a guess, which is then *proven* by a computation whose own
 rounding is bounded beforehand. With u = 2^-53 and g(m) = m u / (1 - m u), a sum of m products in any order, with or
 without fused operations, differs from the exact one by at most g(m) times the sum of the products' absolute values
 (Higham 2002, section 3.1; nothing underflows in the numbers used here).
@@ -31,7 +31,7 @@ from dpmpc.errors import GuaranteeError
 Reals = NDArray[np.float64]
 
 UNIT = Fraction(1, 1 << 53)
-_STEPS = 12  # times that a guess of an eigenvalue is lowered before none is proven
+_STEPS = 12  # how often a guess of an eigenvalue is lowered before the proof is given up
 _EXACT = 1 << 53
 
 
@@ -60,7 +60,7 @@ def sum_above(values: Iterable[float]) -> float:
 
 
 def sum_of_rounded_above(total: float, terms: int) -> float:
-    """Return a float not below an exact sum of `terms` numbers >= 0, of which floats gave `total`.
+    """Return a float not below the exact sum of `terms` numbers >= 0, whose sum in floats is `total`.
 
     Each number may have been rounded three times before it was added: a quotient, its square, and the quotient within.
     """
@@ -112,7 +112,7 @@ def smallest_eigenvalue_below(G: Reals, guess: float) -> float:
     error = _error(k + 3)  # two more than needed, for libraries that divide by multiplying with a reciprocal
     hidden = error / (1 - error) * trace
     lowered = G.copy()
-    for step in range(_STEPS):  # a guess may be off by more than the factorisation hides
+    for step in range(_STEPS):  # a guess may be off by more than the rounding of the factorisation
         shift = below(Fraction(guess) - hidden * (1 << step))
         if shift <= 0:
             break
@@ -135,7 +135,7 @@ def forms_error(R: Reals, error: float, sparsity: int) -> float:
 
 
 def _error(terms: int) -> Fraction:
-    """g(m)."""
+    """Return g(m)."""
     return terms * UNIT / (1 - terms * UNIT)
 
 

@@ -222,7 +222,7 @@ class Circuit(abc.ABC):
         )
 
     def vanishing(self, at: int) -> int:
-        """Z(at) = (at - 1) ... (at - N), modulo p."""
+        """Return Z(at) = (at - 1) ... (at - N), modulo p."""
         return math.prod(at - row for row in range(1, self.rows + 1)) % P
 
     def columns_of(self, records: Words, one: int) -> Words:
@@ -423,7 +423,7 @@ class ItemCircuit(Circuit):
         return LinearForm(tuple((place, 1) for place in range(self.digits)), -1)
 
     def witness(self, signs: Integers) -> Words:
-        """Return the witnesses (n, 2k) of rows (n, k), each of which has one entry +-1, and 0 elsewhere."""
+        """Return the witnesses (n, 2k) of rows (n, k) with one entry +-1 each, and 0 elsewhere."""
         if signs.dtype != np.int64 or signs.ndim != 2 or signs.shape[1] != self.places:
             raise InputError(f"signs: {signs.dtype} of shape {signs.shape} given, int64 (n, {self.places}) expected")
         wrong = (np.abs(signs).sum(axis=1) != 1) | (np.abs(signs) > 1).any(axis=1)

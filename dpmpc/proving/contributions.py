@@ -60,11 +60,11 @@ class ProvedContribution(Contribution):
         return None
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
-        """By how much one point of the proved set differs from another."""
+        """Return by how much one point of the proved set differs from another."""
         return self.statement(columns, encoding).sensitivity()
 
     def units(self, columns: int, encoding: FixedPoint) -> NDArray[np.float64]:
-        """Value of one integer in each entry, in the plain contribution's units."""
+        """Return the value of one integer in each entry, in the plain contribution's units."""
         return self.statement(columns, encoding).units
 
 
@@ -84,7 +84,7 @@ class RowsWithProof(ProvedContribution, Rows):
         return cls(plain.radius)
 
     def largest_entry(self, encoding: FixedPoint) -> int:
-        """R = 2^f, which digits reach."""
+        """Return R = 2^f, which digits reach."""
         return 1 << encoding.fractional_bits
 
 
@@ -104,7 +104,7 @@ class MomentsWithProof(ProvedContribution, SecondMoments):
         return cls(plain.radius)
 
     def largest_entry(self, encoding: FixedPoint) -> int:
-        """41 R^2."""
+        """Return 41 R^2."""
         return OFF_DIAGONAL << 2 * encoding.fractional_bits
 
 
@@ -124,7 +124,7 @@ class PowerWithProof(ProvedContribution, PowerSum):
         return cls(plain.order, plain.zero)
 
     def largest_entry(self, encoding: FixedPoint) -> int:
-        """The largest magnitude that digits reach."""
+        """Return the largest magnitude that digits reach."""
         return self.statement(1, encoding).largest_entry
 
 
@@ -147,7 +147,7 @@ class ItemWithProof(ProvedContribution, ItemSketch):
         return cls(plain.items, plain.rows, plain.seed)
 
     def largest_entry(self, encoding: FixedPoint) -> int:
-        """1."""
+        """Return 1."""
         return 1
 
 
@@ -167,7 +167,7 @@ def with_proofs(contribution: Contribution) -> ProvedContribution | None:
 
 
 def bits_for(clients: int) -> int:
-    """Return the fractional bits that so many clients need."""
+    """Return the fractional bits that a release of this many clients needs."""
     return USUAL_BITS if clients <= MANY else BITS_OF_MANY
 
 

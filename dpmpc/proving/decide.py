@@ -152,7 +152,7 @@ def _agree(scheme: ShamirSharing, words: Mapping[int, Words]) -> NDArray[np.bool
 
 
 def soundness_error(circuit: Circuit, scheme: Scheme, false_reports: int, hashes: float = HASHES) -> float:
-    """Bound the probability that any of so many false reports is accepted (docs/proved-reports.md, Theorem 1).
+    """Bound the probability that any of this many false reports is accepted (docs/proved-reports.md, Theorem 1).
 
         S (q + k) 5/p^2  +  S k (4N/(p - 4N - 1) + 1/p)  +  (M + 1/2) q^2/2^256
 

@@ -102,7 +102,7 @@ class ProvedShares:
 
 
 def holds_key(scheme: Scheme, server: int) -> bool:
-    """Whether a server gets a key in place of words: with additive shares all but the last."""
+    """Return whether a server gets a key in place of words: with additive shares all but the last."""
     return isinstance(scheme, AdditiveSharing) and server < scheme.servers - 1
 
 

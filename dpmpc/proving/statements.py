@@ -90,7 +90,7 @@ class Proved(abc.ABC):
 
     @abc.abstractmethod
     def sensitivity(self) -> Sensitivity:
-        """By how much the outputs move when one point of the proved set is replaced by another."""
+        """Return by how much the outputs move when one point of the proved set is replaced by another."""
 
     @property
     @abc.abstractmethod
@@ -98,7 +98,7 @@ class Proved(abc.ABC):
         """Largest magnitude of an entry of the outputs."""
 
     def plan_sums(self, occupancy: int, tail: Callable[[float], float], cells: int) -> ModulusPlan:
-        """Prove that no sum of so many contributions wraps around modulo p, or raise `OverflowRisk` (`plan_modulus`).
+        """Prove that no sum of this many contributions wraps around modulo p, or raise `OverflowRisk` (`plan_modulus`).
 
         That no statement wraps around was proved when the circuit was made.
         """
@@ -115,7 +115,7 @@ class ProvedRows(Proved):
         self.circuit = RowCircuit(columns, -self.scale, self.scale, self._ball())
 
     def _ball(self) -> int | None:
-        """C^2, or None where every number of the box is in the ball."""
+        """Return C^2, or None where every number of the box is in the ball."""
         radius = self.contribution.radius
         if radius is None:
             return None
@@ -141,7 +141,7 @@ class ProvedRows(Proved):
         return np.full(self.width, 1 / self.scale)
 
     def sensitivity(self) -> Sensitivity:
-        """Two points of the box, or of the ball where that is smaller: 2C apart in L2."""
+        """Return the distance of two points of the box, or of the ball where that is smaller: 2C in L2."""
         span, d = self.circuit.high - self.circuit.low, self.columns
         squared = d * span**2
         if self.circuit.squared_radius is not None:
@@ -177,7 +177,7 @@ class ProvedMoments(ProvedRows):
         return np.where(weights == DIAGONAL, 1.0, math.sqrt(2)) / (weights * float(self.scale) ** 2)
 
     def sensitivity(self) -> Sensitivity:
-        """29 sqrt(2) ((R - 1)^2 + C^2) in L2, where a box has C^2 = d low^2."""
+        """Return 29 sqrt(2) ((R - 1)^2 + C^2) in L2, where a box has C^2 = d low^2."""
         top = _reach(self.circuit)
         squared = 2 * (DIAGONAL * (self.scale**2 + _squared_norm(self.circuit))) ** 2
         largest = 2 * OFF_DIAGONAL * top * max(top, self.scale)
@@ -256,7 +256,7 @@ class ProvedWhitened(Proved):
         return roots / (weights * (float(self.scale) * 2.0**self.matrix_bits) ** 2)
 
     def sensitivity(self) -> Sensitivity:
-        """29 sqrt(2) C^2 in L2; sqrt(2) C^2 with `triangle`."""
+        """Return 29 sqrt(2) C^2 in L2; sqrt(2) C^2 with `triangle`."""
         squared = 2 * (self._pair[0] * _squared_norm(self.circuit)) ** 2
         largest = min(2 * self.largest_entry, math.isqrt(squared))
         return Sensitivity(root_up(self.width * squared), root_up(squared), largest, self.width)
@@ -296,7 +296,7 @@ class ProvedPower(Proved):
         return np.array([1 / self.scale])
 
     def sensitivity(self) -> Sensitivity:
-        """Width of the range."""
+        """Return the width of the range."""
         span = self.circuit.high - self.circuit.low
         return Sensitivity(span, span, span, 1)
 
@@ -334,7 +334,7 @@ class ProvedItem(Proved):
         return np.ones(self.width)
 
     def sensitivity(self) -> Sensitivity:
-        """Two of +1 and -1 in one place."""
+        """Return the distance of +1 and -1 in one place."""
         return Sensitivity(2, 2, 2, self.width)
 
     @property
@@ -369,12 +369,12 @@ def proved(contribution: Contribution, columns: int, fractional_bits: int) -> Pr
 
 
 def widened_ball(scale: int, radius: float, columns: int) -> int:
-    """C^2 = floor((scale rho + sqrt(d)/2)^2), from above: no row of norm rho exceeds it once rounded."""
+    """Return C^2 = floor((scale rho + sqrt(d)/2)^2), from above: no row of norm rho exceeds it once rounded."""
     return math.floor((scale * Fraction(radius) * (1 + _ROUNDING) + _half_root(columns)) ** 2)
 
 
 def _half_root(columns: int) -> Fraction:
-    """sqrt(d)/2, rounded up."""
+    """Return sqrt(d)/2, rounded up."""
     return Fraction(math.isqrt(columns << 120) + 1, 1 << 61)
 
 
@@ -386,20 +386,20 @@ def _rounded(reals: Reals, scale: int) -> Integers:
 
 
 def _reach(circuit: RowCircuit) -> int:
-    """Largest magnitude of one entry of z, or z M, in the proved set."""
+    """Return the largest magnitude of one entry of z, or z M, in the proved set."""
     if circuit.squared_radius is None:
         return circuit.largest
     return min(circuit.largest, math.isqrt(circuit.squared_radius))
 
 
 def _squared_norm(circuit: RowCircuit) -> int:
-    """C^2 of the proved set, whose box alone has d largest^2."""
+    """Return C^2 of the proved set, whose box alone has d largest^2."""
     box = circuit.columns * circuit.largest**2
     return box if circuit.squared_radius is None else min(box, circuit.squared_radius)
 
 
 def _triangle(columns: int, diagonal: int, rest: int) -> list[int]:
-    """Weights of the upper triangle of a matrix, row by row."""
+    """Return the weights of the upper triangle of a matrix, row by row."""
     first, second = np.triu_indices(columns)
     return [diagonal if same else rest for same in first == second]
 

@@ -151,7 +151,7 @@ def short(name: str, longest: int = _LONGEST) -> str:
 
 
 def figures(value: float, digits: int = 3, *, smallest: float = 1e-5) -> str:
-    """Write a number for people: so many significant digits, thousands apart, powers of ten if tiny or huge."""
+    """Write a number for people: to some significant digits, with commas, as a power of ten if tiny or huge."""
     rounded = float(f"{value:.{digits}g}")
     if rounded == 0 or smallest <= abs(rounded) < 1e7:
         decimals = max(digits - 1 - math.floor(math.log10(abs(rounded))), 0) if rounded else 0

@@ -126,7 +126,7 @@ def fit_fields(
 
 
 def proof_fields(run: NetworkedRun) -> dict[str, Any]:
-    """Return "proofs" of the JSON object: what came of them, where clients proved what they shared."""
+    """Return the entry "proofs" of the JSON object: the outcome, where clients proved what they shared."""
     circuit = None if run.release.task.proofs is None else run.release.task.proofs.circuit
     if circuit is None or run.refused is None:
         return {}

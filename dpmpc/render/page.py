@@ -21,7 +21,7 @@ from markupsafe import Markup
 
 import dpmpc
 from dpmpc.description import NumberTable
-from dpmpc.estimators.summary import HOPELESS
+from dpmpc.errors import HOPELESS
 from dpmpc.privacy import Guarantee
 from dpmpc.release import Release
 from dpmpc.render import plots, words
@@ -51,7 +51,7 @@ def command_line(arguments: Sequence[str], paths: Sequence[str | None]) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what computed a result, by name."""
+    """Return the versions of the software that computed a result, by name."""
     found = {name: importlib.metadata.version(name) for name in _PACKAGES}
     return {"dpmpc": dpmpc.__version__, "Python": platform.python_version(), **found}
 
@@ -329,7 +329,7 @@ def coefficient_table(result: Mapping[str, Any]) -> PageTable:
 def estimate_cells(
     value: float | None, error: float | None, low: float | None, high: float | None
 ) -> list[tuple[Number, ...]]:
-    """Return the estimate with its standard error, and the interval; none of them where the noise is too strong."""
+    """Return the estimate with its standard error and interval, or nothing where the noise is too strong."""
     if low is None:
         return [(Number.of(None),)] * 2
     return [

@@ -18,7 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from dpmpc.collection.certificate import CERTIFICATE_MEMBER, verify
+from dpmpc.collection.certificate import CERTIFICATE_MEMBER
+from dpmpc.collection.verifying import verify
 from dpmpc.contributions import ItemSketch, PowerSum, Rows, SecondMoments
 from dpmpc.data_release import BGM, DGM, RMGM, MixedRelease
 from dpmpc.data_release.estimators import MixingRegression

@@ -79,7 +79,7 @@ class RoundsRun:
 
     @classmethod
     def of(cls, runs: Sequence[NetworkedRun], guarantee: Guarantee, wall_s: float) -> RoundsRun:
-        """Add up the runs of the sums, of a fit that took so many seconds in all."""
+        """Add up the runs of a fit's sums; the fit took `wall_s` seconds in all."""
         clients, servers = (math.fsum(getattr(run, name) for run in runs) for name in ("clients_s", "servers_s"))
         analyst = math.fsum(run.analyst.setup_s for run in runs)
         return cls(

@@ -229,7 +229,7 @@ def _mixed(sums: ScoreSums, theta: Reals, link: Link, clients: int) -> tuple[Rea
 
 
 def _leaves_much(step: _Step, factor: float) -> bool:
-    """Whether Newton's method is not yet where noise and sampling would be the larger error in the end."""
+    """Return whether Newton's method is not yet where noise and sampling would be the larger error in the end."""
     expected = math.hypot(step.noise_error(factor), math.sqrt(float(np.trace(step.inverse))))
     squared = float(step.change @ step.change) - step.noise_error() ** 2
     return _LEFT_BY_NEWTON * squared > _WORTH_A_ROUND * expected

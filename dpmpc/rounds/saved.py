@@ -101,7 +101,7 @@ def require_alike(task: Task, asked: Task, place: int) -> None:
 
 
 def _alike(ours: Contribution, theirs: Contribution) -> bool:
-    """Whether two statistics are the same, scores up to a relative error of their public numbers."""
+    """Return whether two statistics are the same, scores up to a relative error of their public numbers."""
     if not (isinstance(ours, Scores) and isinstance(theirs, Scores)):
         return ours.name == theirs.name and ours.parameters() == theirs.parameters()
     close = functools.partial(np.allclose, rtol=_COEFFICIENTS, atol=_COEFFICIENTS)

@@ -290,7 +290,7 @@ class ShamirSharing:
         return value
 
     def _first_disagreement(self, shares: Mapping[int, Words]) -> int | None:
-        """Return the flat index of an entry whose shares are on no polynomial of degree t; None if there is none."""
+        """Return the flat index of an entry whose shares lie on no polynomial of degree t, or None."""
         for party in list(shares)[self.threshold + 1 :]:
             differing = self.interpolate(shares, party + 1) != shares[party]
             if differing.any():

@@ -2,8 +2,8 @@
 
 Promised, beside what `dpmpc.sketching` promises of every public matrix: several times fewer additions than a matrix
 product makes (csrc/dense_apply.c); memory of a few times the result; float64 sums whose order of additions depends on
-k and on the first client of a chunk only. Not promised: a cheap replacement of OSNAP. A client that noises every copy
-sends k of them (docs/mathematics.md, section 1.3).
+k and on the first client of a chunk only. Not promised: a cheap replacement for OSNAP. A client that adds noise to
+every copy sends k of them (docs/mathematics.md, section 1.3).
 
 Gaussian projections: dense matrices of normal entries, for real numbers only.
 
@@ -86,7 +86,7 @@ class GaussianProjection:
 
 
 BLOCK = 128  # clients whose signs in one row are drawn together
-PIECE_ENTRIES = 1 << 21  # of a piece of S in products of S with itself: small pieces would leave BLAS to its start-up
+PIECE_ENTRIES = 1 << 21  # of a piece of S in products of S with itself: with small ones BLAS would mostly start up
 
 
 class Rademacher(PublicMatrix):
@@ -154,7 +154,7 @@ class Rademacher(PublicMatrix):
         return self.rows * (self.rows - 1) // 2 * (self.columns - 1)
 
     def _real_pieces(self) -> Iterator[Reals]:
-        """Signs of all clients, float64 (m, k), a piece at a time."""
+        """Return the signs of all clients, float64 (m, k), a piece at a time."""
         size = -(-PIECE_ENTRIES // self.rows)
         for first in range(0, self.columns, size):
             yield self.entries(first, min(size, self.columns - first))[1].astype(np.float64)

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.arguments import require_whole
+from dpmpc.arguments import require_bool, require_hex, require_whole
 from dpmpc.encoding.ring import Mersenne61, Ring, Words, ring_named
 from dpmpc.errors import InputError
+from dpmpc.randomness import SEED_BYTES
 from dpmpc.sketching import overlaps
 from dpmpc.storage import Described
 
@@ -59,9 +60,7 @@ class PublicMatrix(Described):
         self.rows = require_whole("rows", rows, 1, MOST_ROWS)
         self.columns = require_whole("columns", columns, 1, MOST_COLUMNS)
         self.sparsity = require_whole("sparsity", sparsity, 1, self.rows)
-        if not isinstance(balanced, bool):
-            raise InputError(f"balanced: {balanced!r} given, True or False expected")
-        self.balanced = balanced
+        self.balanced = require_bool("balanced", balanced)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -92,7 +91,7 @@ class PublicMatrix(Described):
                 raise InputError(f"sketch: {name} is missing")
         given = {name: facts[name] for name in inspect.signature(cls).parameters}
         if "seed" in given:
-            given["seed"] = _seed_from_hex(given["seed"])
+            given["seed"] = require_hex("seed", given["seed"], SEED_BYTES)
         return cls(**given)
 
     @abc.abstractmethod
@@ -114,7 +113,7 @@ class PublicMatrix(Described):
 
     @abc.abstractmethod
     def _add(self, kind: Kind, first: int, X: Words, Y: Words) -> None:
-        """Y (k, p) += S[:, first:first + m] X for C-contiguous X (m, p) or (m, s p): the words of the numbers."""
+        """Add S[:, first:first + m] X to Y (k, p), for C-contiguous X (m, p) or (m, s p): the words of the numbers."""
 
     def apply(
         self,
@@ -267,7 +266,7 @@ class PublicMatrix(Described):
         return leverage
 
     def leverages(self, G: Reals | None = None) -> Iterator[Reals]:
-        """Return `leverage` a piece of clients at a time: memory of G, its inverse and a piece, whatever n.
+        """Return `leverage` a piece of clients at a time; memory holds G, its inverse and a piece, whatever n is.
 
         Parameters
         ----------
@@ -301,7 +300,7 @@ class PublicMatrix(Described):
         return counts[0], counts[1]
 
     def _pieces(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int8]]]:
-        """Entries of all clients, a piece at a time."""
+        """Return the entries of all clients, a piece at a time."""
         size = max(1, PIECE // self.sparsity)
         for first in range(0, self.columns, size):
             yield self.entries(first, min(size, self.columns - first))
@@ -364,13 +363,6 @@ class PublicMatrix(Described):
         return type(self).from_facts, (self.describe(),)
 
 
-def _seed_from_hex(seed: object) -> bytes:
-    try:
-        return bytes.fromhex(str(seed))
-    except ValueError:
-        raise InputError(f"seed: {seed!r} given, 64 hexadecimal digits expected") from None
-
-
 def _aligned_zeros(shape: tuple[int, ...]) -> Words:
     """Return zeros that begin where a cache line does: fewer words of the kernel's vectors then lie in two lines."""
     size = math.prod(shape)
@@ -388,7 +380,7 @@ def _accumulate(kind: Kind, totals: Words, part: Words) -> None:
 
 
 def _refuse_secure(X: object) -> None:
-    """Say what to call with a secure array of MPyC, of which nothing is imported here."""
+    """Refuse a secure array of MPyC, which is not imported here, and say what to call with it."""
     if any(kind.__module__.partition(".")[0] == "mpyc" for kind in type(X).__mro__):
         raise InputError(
             f"X: {type(X).__name__}, a secure object of MPyC, given, numbers expected: for a secure array over "

@@ -1,12 +1,13 @@
 """What is written down: plain records, the file form of a release, and files that appear whole or not at all.
 
 `records` has the one way in which public facts become plain data and come back, field by field; `release_file` the zip
-that holds a release; `files` writes atomically and refuses private files that others may touch. Each says what it
-promises.
+that holds a release; `files` writes atomically and refuses private files that others may touch; `party_folder` is what
+a party keeps of what it has sent. Each says what it promises.
 """
 
 from dpmpc.storage import release_file
 from dpmpc.storage.files import require_private, sync, whole, write_private
+from dpmpc.storage.party_folder import HexDigest, PartyFolder, SealedRecord, require_first_commitments
 from dpmpc.storage.records import MALFORMED, Described, Record, canonical, fields_of, malformed, plain, rebuilt
 from dpmpc.storage.release_file import (
     LARGEST_PUBLIC,
@@ -46,8 +47,11 @@ __all__ = [
     "ArrayHeader",
     "Described",
     "Header",
+    "HexDigest",
     "Members",
+    "PartyFolder",
     "Record",
+    "SealedRecord",
     "SumsReader",
     "alike",
     "canonical",
@@ -60,6 +64,7 @@ __all__ = [
     "read_header",
     "rebuilt",
     "release_file",
+    "require_first_commitments",
     "require_private",
     "sync",
     "whole",

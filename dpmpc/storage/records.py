@@ -137,7 +137,7 @@ class Record(msgspec.Struct, frozen=True, dict=True):
 
 
 def plain(value: Any, *kept: type) -> Any:
-    """Return records, and what they hold, as plain data; types that are `kept` stay as they are."""
+    """Return records, and what they hold, as plain data; values of `kept` types stay unchanged."""
     return _listed(msgspec.to_builtins(value, builtin_types=kept or None, enc_hook=_plain))
 
 
@@ -157,7 +157,7 @@ def _plain(value: Any) -> Any:
 
 
 def canonical(value: Any) -> bytes:
-    """Return the one JSON form of plain data or records, of which digests are made: keys sorted, no spaces.
+    """Return the JSON form of plain data or records that digests are made of: keys sorted, no spaces.
 
     Raises
     ------
@@ -184,7 +184,7 @@ def _require_fields(where: str, kind: type[msgspec.Struct], given: Any) -> None:
 
 
 class _Part(NamedTuple):
-    """A field of a struct as it is written, and the struct that it holds, if any, or several of."""
+    """A field of a struct as it is written, and the struct that it holds one or several of, if any."""
 
     name: str
     may_be_left_out: bool

@@ -3,7 +3,7 @@
 Promised: the same release gives the same bytes on every machine, without a date. Reading a release runs no code from
 the file (no pickles), and takes no more memory than a file of its length may need. Whatever is not a release is an
 `InputError`, and a file that claims another guarantee than its own public facts give is refused. Not promised: that
-the facts in a release are true, which takes signatures (`dpmpc.collection.certificate`).
+the facts in a release are true, which takes signatures (`dpmpc.collection.verifying`).
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ SumsReader: TypeAlias = Callable[[tuple[int, ...], DTypeLike], NDArray[Any]]
 
 
 class Guaranteed(Protocol):
-    """A release, of which only the guarantee matters here."""
+    """A release, as far as it matters here: its guarantee."""
 
     @property
     def guarantee(self) -> Any:
@@ -155,7 +155,7 @@ def write(
 
 
 class Members:
-    """The members of a release file, none of which is believed to be as long as it says."""
+    """The members of a release file; the length that each claims is not believed."""
 
     def __init__(self, archive: zipfile.ZipFile, length: int):
         infos = archive.infolist()

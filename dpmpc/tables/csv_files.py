@@ -93,7 +93,7 @@ USUAL = Dialect()
 
 
 def is_csv(path: str | Path) -> bool:
-    """Whether a name is that of a CSV file, by its ending, or stands for standard input."""
+    """Return whether a name is that of a CSV file, by its ending, or stands for standard input."""
     return str(path) == STANDARD_INPUT or str(path).lower().endswith(_ENDINGS)
 
 

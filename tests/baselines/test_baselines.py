@@ -141,7 +141,7 @@ def test_sensitivities_follow_from_the_public_bounds():
 def test_the_noise_spends_the_budget_exactly(baseline, epsilon, delta):
     X, y = regression(100, features=3)
     data = (X,) if baseline is AnalyzeGauss else (X, y)
-    fitted = baseline(epsilon=epsilon, delta=delta, seed=1).fit(*data)
+    fitted = baseline(epsilon=epsilon, delta=delta, simulation_seed=1).fit(*data)
     theirs = dp_accounting.get_epsilon_gaussian(fitted.sigma_ / fitted.sensitivity_, delta)
     assert theirs == pytest.approx(epsilon, rel=1e-6)
 
@@ -149,7 +149,7 @@ def test_the_noise_spends_the_budget_exactly(baseline, epsilon, delta):
 def test_adassp_composed_from_its_three_releases():
     """At the worst pair of rows, as three mechanisms that a privacy-loss accountant composes."""
     X, y = regression(100, features=3)
-    sigma = AdaSSP(epsilon=1.0, delta=1e-6, seed=1).fit(X, y).sigma_
+    sigma = AdaSSP(epsilon=1.0, delta=1e-6, simulation_seed=1).fit(X, y).sigma_
     accountant = PLDAccountant()
     for move in (math.sqrt(8) / 3, 4 / 3, math.sqrt(8 / 3)):
         accountant.compose(dp_accounting.GaussianDpEvent(sigma / move))
@@ -161,7 +161,7 @@ def test_adassp_composed_from_its_three_releases():
 @pytest.mark.parametrize("columns", [1, 20])
 def test_modsulq_as_printed_never_spends_more_than_its_budget(epsilon, delta, columns):
     X = np.random.default_rng(0).uniform(-1, 1, (50, columns))
-    fitted = ModSulq(1, epsilon, delta, seed=1).fit(X)
+    fitted = ModSulq(1, epsilon, delta, simulation_seed=1).fit(X)
     theirs = dp_accounting.get_epsilon_gaussian(fitted.sigma_ / fitted.sensitivity_, delta)
     assert theirs == pytest.approx(fitted.achieved_epsilon_, abs=1e-6)
     assert fitted.achieved_epsilon_ <= epsilon
@@ -169,7 +169,7 @@ def test_modsulq_as_printed_never_spends_more_than_its_budget(epsilon, delta, co
 
 def test_modsulq_reference_values_and_the_budgets_that_its_formula_does_not_cover():
     assert modsulq_beta(100_000, 20, 1.0, 1e-6) == pytest.approx(1.2785e-3, rel=1e-4)
-    assert ModSulq(3, seed=1).fit(blocks(100)).achieved_epsilon_ == pytest.approx(0.0375, abs=1e-4)
+    assert ModSulq(3, simulation_seed=1).fit(blocks(100)).achieved_epsilon_ == pytest.approx(0.0375, abs=1e-4)
     with pytest.raises(GuaranteeError, match="epsilon: 10000 promised"):
         ModSulq(1, 1e4, 0.45).fit(np.ones((5, 1)))
 
@@ -200,7 +200,7 @@ def test_the_noise_of_the_moments_reaches_the_fit():
         (AdaSSP, 4 / math.sqrt(3) * math.sqrt(20) / mu),
         (LocalGaussian, math.sqrt(30) * 4 * 21 / mu**2),  # a sum over 30 clients of products of two draws
     ):
-        fits = [baseline(1e12, fit_intercept=False, seed=seed).fit(X, y).coef_ for seed in range(100)]
+        fits = [baseline(1e12, fit_intercept=False, simulation_seed=seed).fit(X, y).coef_ for seed in range(100)]
         assert np.std(fits) * 1e12 == pytest.approx(expected, rel=0.08), baseline
 
 
@@ -212,7 +212,7 @@ def test_the_noise_of_the_matrix_reaches_the_fit(baseline, moments, cross):
     1500 draws, standard deviation within 10 %: false alarms below 1e-7.
     """
     X = np.tile(scipy.linalg.hadamard(16).astype(float), (5_000, 1))
-    fits = [baseline(0.0, fit_intercept=False, seed=seed).fit(X, X[:, 0]).coef_[1:] for seed in range(100)]
+    fits = [baseline(0.0, fit_intercept=False, simulation_seed=seed).fit(X, X[:, 0]).coef_[1:] for seed in range(100)]
     assert np.std(fits) * len(X) == pytest.approx(math.hypot(moments, cross) / mu_of_budget(1, 1e-6), rel=0.1)
 
 
@@ -223,7 +223,7 @@ def test_adassp_hides_the_smallest_eigenvalue():
     300 draws, standard deviation within 20 %, mean within five standard errors: false alarms below 3e-6.
     """
     X = np.tile(scipy.linalg.hadamard(16).astype(float), (97, 1))
-    penalties = [AdaSSP(0.0, fit_intercept=False, seed=seed).fit(X, X[:, 0]).alpha_ for seed in range(300)]
+    penalties = [AdaSSP(0.0, fit_intercept=False, simulation_seed=seed).fit(X, X[:, 0]).alpha_ for seed in range(300)]
     sigma = 4 / math.sqrt(3) / mu_of_budget(1, 1e-6) * 16
     assert np.std(penalties) == pytest.approx(sigma, rel=0.2)
     mean = sigma * (math.sqrt(16 * math.log(2 * 16**2 / 0.05)) + math.sqrt(math.log(6e6))) - 1552
@@ -244,7 +244,7 @@ def test_ridge_reference_values():
     least = ridge_cost(optimal_ridge(X, y, 10, fit_intercept=False), X, y, 10)
 
     def mean(baseline):
-        runs = [baseline(10, fit_intercept=False, seed=seed).fit(X, y) for seed in range(30)]
+        runs = [baseline(10, fit_intercept=False, simulation_seed=seed).fit(X, y) for seed in range(30)]
         return np.mean([ridge_cost(run.model_, X, y, 10) for run in runs]) / least
 
     trivial = trivial_predictor(10, y, fit_intercept=False)
@@ -264,7 +264,7 @@ def test_low_rank_reference_values():
     X = blocks()
 
     def mean(baseline, **options):
-        runs = [baseline(n_components=3, radius=2.2, seed=seed, **options).fit(X) for seed in range(12)]
+        runs = [baseline(n_components=3, radius=2.2, simulation_seed=seed, **options).fit(X) for seed in range(12)]
         return np.mean([excess_risk(run.components_, X) for run in runs])
 
     assert excess_risk(np.eye(20)[:3], X) == pytest.approx(2.3, abs=0.02)
@@ -284,7 +284,7 @@ def test_ridge_on_a_sum_beats_adassp_where_the_data_is_ill_conditioned(kind):
     """
     X, y = ill_conditioned(kind)
     ours = [RidgeRegression(sketch="sum", simulation_seed=seed).fit(X, y) for seed in range(8)]
-    theirs = [AdaSSP(seed=seed).fit(X, y) for seed in range(8)]
+    theirs = [AdaSSP(simulation_seed=seed).fit(X, y) for seed in range(8)]
     assert {fit.release_.guarantee.neighbouring for fit in ours} == {"replace-one"}
     assert all(fit.alpha_ > 1 for fit in ours + theirs)
     adaptive = np.mean([phi(fit.model_, X, y, 1) for fit in ours])
@@ -295,16 +295,16 @@ def test_ridge_on_a_sum_beats_adassp_where_the_data_is_ill_conditioned(kind):
 
 def test_adassp_leaves_the_penalty_alone_where_the_data_is_well_conditioned():
     X, y = regression(20_000, features=3)
-    assert AdaSSP(2.5, seed=1).fit(X, y).alpha_ == 2.5
+    assert AdaSSP(2.5, simulation_seed=1).fit(X, y).alpha_ == 2.5
 
 
 def test_local_rows_are_debiased_where_that_is_safe_and_helps(monkeypatch):
     X, y = regression(20_000, features=3, residual=0.3)
-    fitted = LocalGaussian(1.0, 60.0, 1e-6, seed=1).fit(X, y)
+    fitted = LocalGaussian(1.0, 60.0, 1e-6, simulation_seed=1).fit(X, y)
     assert fitted.debiased_
-    assert not LocalGaussian(1.0, 1.0, 1e-6, seed=1).fit(X, y).debiased_
+    assert not LocalGaussian(1.0, 1.0, 1e-6, simulation_seed=1).fit(X, y).debiased_
     monkeypatch.setattr(NoisyGram, "debiased", lambda gram, target, fit_intercept: gram)
-    biased = LocalGaussian(1.0, 60.0, 1e-6, seed=1).fit(X, y)
+    biased = LocalGaussian(1.0, 60.0, 1e-6, simulation_seed=1).fit(X, y)
     assert phi(fitted.model_, X, y, 1) < 1.05 < phi(biased.model_, X, y, 1)
 
 
@@ -326,7 +326,7 @@ def test_excess_risk_agrees_with_its_definition():
 @pytest.mark.parametrize("baseline", RIDGE)
 def test_a_ridge_baseline_is_a_scikit_learn_citizen(baseline):
     X, y = regression(500, features=3)
-    fitted = baseline(2.0, 0.5, 1e-5, seed=4).fit(X, y)
+    fitted = baseline(2.0, 0.5, 1e-5, simulation_seed=4).fit(X, y)
     assert clone(fitted).get_params() == fitted.get_params()
     assert fitted.predict(X[:2]) == pytest.approx(X[:2] @ fitted.coef_ + fitted.intercept_)
     assert (clone(fitted).fit(X, y).coef_ == fitted.coef_).all()
@@ -337,7 +337,7 @@ def test_a_ridge_baseline_is_a_scikit_learn_citizen(baseline):
 @pytest.mark.parametrize("baseline", LOW_RANK)
 def test_a_low_rank_baseline_is_a_scikit_learn_citizen(baseline):
     X = blocks(500)
-    fitted = baseline(n_components=2, epsilon=0.5, seed=4).fit(X)
+    fitted = baseline(n_components=2, epsilon=0.5, simulation_seed=4).fit(X)
     assert clone(fitted).get_params() == fitted.get_params()
     assert fitted.components_.shape == (2, 20)
     assert fitted.components_ @ fitted.components_.T == pytest.approx(np.eye(2), abs=1e-9)
@@ -356,7 +356,7 @@ def test_a_low_rank_baseline_is_a_scikit_learn_citizen(baseline):
         ({"epsilon": 0.0}, "epsilon: 0"),
         ({"delta": 1.0}, "delta: 1"),
         ({"radius": -2.0}, "radius: -2"),
-        ({"seed": -3}, "seed: -3"),
+        ({"simulation_seed": -3}, "seed: -3"),
     ],
 )
 def test_bad_parameters(baseline, parameters, message):

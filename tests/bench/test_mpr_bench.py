@@ -37,7 +37,7 @@ def parties_of(rows):
 
 
 def library(kind, seed, **choices):
-    return kind(1.0, mpr.DELTA, calibration="paper", seed=seed, **choices).fit(parties_of(rows_of()))
+    return kind(1.0, mpr.DELTA, calibration="paper", simulation_seed=seed, **choices).fit(parties_of(rows_of()))
 
 
 # The law of a release
@@ -55,7 +55,7 @@ def test_the_fit_is_the_librarys(kind):
 
 def test_noise_and_rows_are_the_librarys():
     for kind, choices in ((mixing.BGM, {}), (mixing.RMGM, {"rows": "theory"}), (mixing.RMGM, {"rows": "paper"})):
-        task = kind(1.0, mpr.DELTA, calibration="paper", seed=0, **choices).task(
+        task = kind(1.0, mpr.DELTA, calibration="paper", simulation_seed=0, **choices).task(
             [
                 Table.from_any(part, [f"{at}{column}" for column in range(part.shape[1])])
                 for at, part in enumerate(parties_of(rows_of(100_000)))
@@ -77,7 +77,7 @@ def test_moments_of_noisy_rows_have_the_law_of_the_librarys():
     """
     rows = rows_of(FEW)
     moments, rng = rows.T @ rows, np.random.default_rng(1)
-    drawn = [mixing.BGM(AMPLE, mpr.DELTA, seed=seed).fit(parties_of(rows)).release_ for seed in range(RUNS)]
+    drawn = [mixing.BGM(AMPLE, mpr.DELTA, simulation_seed=seed).fit(parties_of(rows)).release_ for seed in range(RUNS)]
     sd = np.sqrt(drawn[0].task.noise_variance)
     same_law([mpr.noisy_moments(moments, FEW, sd, rng) for _ in range(RUNS)], [one.moments() for one in drawn])
 
@@ -87,7 +87,10 @@ def test_moments_of_mixed_rows_have_the_law_of_the_librarys():
     """As above, for k = 6 mixed rows; signs are fresh in each run."""
     rows = rows_of(FEW)
     rng = np.random.default_rng(2)
-    drawn = [mixing.RMGM(AMPLE, mpr.DELTA, rows=6, seed=seed).fit(parties_of(rows)).release_ for seed in range(RUNS)]
+    drawn = [
+        mixing.RMGM(AMPLE, mpr.DELTA, rows=6, simulation_seed=seed).fit(parties_of(rows)).release_
+        for seed in range(RUNS)
+    ]
     sd = np.sqrt(drawn[0].task.noise_variance)
     fast = [mpr.mixed_moments(mpr.mixed(rows, 6, RUNS + seed), FEW, sd, rng) for seed in range(RUNS)]
     same_law(fast, [one.moments() for one in drawn])

@@ -447,6 +447,7 @@ def test_arguments_that_make_no_sense_exit_with_two():
         assert stop.value.code == 2
 
 
+@pytest.mark.long("two million rows")
 @pytest.mark.skipif("DPMPC_DATA" not in os.environ, reason="DPMPC_DATA is not set: no real data sets at hand")
 def test_fit_on_household_power(capsys):
     source = os.path.join(os.environ["DPMPC_DATA"], "household_power.parquet")

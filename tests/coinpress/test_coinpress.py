@@ -70,7 +70,10 @@ def test_tail_bounds_bound(columns):
 @pytest.mark.parametrize(("t", "published"), [(1, 1.0615), (2, 0.2829), (3, 0.2719), (4, 0.2730)])
 def test_mean_error_is_the_references(t, published):
     ball = {"center": 0.0, "radius": 10 * math.sqrt(50)}
-    errors = [np.linalg.norm(PrivateMean(RHO, t, seed=s, **ball).fit(gaussian(s, 1000, 50)).mean_) for s in range(60)]
+    errors = [
+        np.linalg.norm(PrivateMean(RHO, t, simulation_seed=s, **ball).fit(gaussian(s, 1000, 50)).mean_)
+        for s in range(60)
+    ]
     assert np.mean(errors) == pytest.approx(published, abs=ERRORS * spread_of(errors))
 
 
@@ -84,7 +87,9 @@ def test_regression_error_is_the_references(d, n, published):
     for seed in range(60):
         X = gaussian(seed, n, d)
         y = X @ beta + gaussian(seed, n, 1)[:, 0]
-        errors.append(np.linalg.norm(CoinPressRegression(RHO, radius=radius, seed=seed).fit(X, y).coef_ - beta))
+        errors.append(
+            np.linalg.norm(CoinPressRegression(RHO, radius=radius, simulation_seed=seed).fit(X, y).coef_ - beta)
+        )
     assert np.mean(errors) == pytest.approx(published, abs=ERRORS * spread_of(errors))
 
 
@@ -95,7 +100,7 @@ def test_the_labels_variance_gives_the_norm_of_the_coefficients():
     for seed in range(60):
         X = gaussian(seed, 1000, 5)
         y = X @ beta + gaussian(seed, 1000, 1)[:, 0]
-        found.append(CoinPressRegression(RHO, seed=seed).fit(X, y).squared_norm_)
+        found.append(CoinPressRegression(RHO, simulation_seed=seed).fit(X, y).squared_norm_)
     assert np.mean(found) == pytest.approx(3.18, abs=ERRORS * spread_of(found))
 
 
@@ -124,8 +129,8 @@ def test_covariance_error_is_that_of_the_printed_algorithm(t):
     paper, joint, theirs = [], [], []
     for seed in range(40):
         X = gaussian(seed, n, d)
-        paper.append(PrivateCovariance(RHO, t, calibration="paper", seed=seed).fit(X).covariance_)
-        joint.append(PrivateCovariance(RHO, t, seed=seed).fit(X).covariance_)
+        paper.append(PrivateCovariance(RHO, t, calibration="paper", simulation_seed=seed).fit(X).covariance_)
+        joint.append(PrivateCovariance(RHO, t, simulation_seed=seed).fit(X).covariance_)
         theirs.append(printed_covariance(X, upper, RHO, t, rng))
     paper, joint, theirs = (np.linalg.norm(np.array(m) - np.eye(d), axis=(1, 2)) for m in (paper, joint, theirs))
     band = ERRORS * math.hypot(spread_of(paper), spread_of(theirs))
@@ -162,7 +167,9 @@ def test_the_references_order_costs_accuracy_from_the_third_round_on(monkeypatch
     inverse = np.linalg.inv(root)
 
     def error():
-        found = [PrivateCovariance(RHO, 3, seed=s).fit(gaussian(s, 3000, 10) @ root).covariance_ for s in range(5)]
+        found = [
+            PrivateCovariance(RHO, 3, simulation_seed=s).fit(gaussian(s, 3000, 10) @ root).covariance_ for s in range(5)
+        ]
         return np.mean([np.linalg.norm(inverse @ matrix @ inverse - np.eye(10)) for matrix in found])
 
     ours = error()
@@ -264,7 +271,7 @@ def test_the_budget_is_spent_and_never_exceeded(options):
 def test_the_last_round_has_three_quarters():
     assert steps.split(1.0, 1) == [1.0]
     assert steps.split(1.0, 3) == [0.125, 0.125, 0.75]
-    spent = [rho for _, rho in PrivateMean(1.0, 3, seed=0, **BALL).fit(gaussian(0, 100, 2)).ledger_.entries]
+    spent = [rho for _, rho in PrivateMean(1.0, 3, simulation_seed=0, **BALL).fit(gaussian(0, 100, 2)).ledger_.entries]
     assert spent == pytest.approx([0.125, 0.125, 0.75], rel=1e-6)
     for wrong in (0, 1.5, True):
         with pytest.raises(InputError, match="rounds"):
@@ -282,7 +289,7 @@ def test_nothing_is_released_beyond_the_budget(options):
 
 
 def test_epsilon_agrees_with_an_independent_accountant():
-    guarantee = PrivateMean(RHO, 3, seed=0, **BALL).fit(gaussian(0, 500, 3)).guarantee_
+    guarantee = PrivateMean(RHO, 3, simulation_seed=0, **BALL).fit(gaussian(0, 500, 3)).guarantee_
     accountant = pld_privacy_accountant.PLDAccountant()
     for share in steps.split(RHO, 3):
         accountant.compose(dp_event.GaussianDpEvent(1 / math.sqrt(2 * share)))
@@ -318,7 +325,8 @@ def test_curator_and_servers_agree_in_distribution(options):
     )
     if spread == 1.0:
         central, shared = (
-            [PrivateMean(RHO, 2, seed=s, **BALL, **way).fit(X).mean_[0] for s in range(200)] for way in ({}, options)
+            [PrivateMean(RHO, 2, simulation_seed=s, **BALL, **way).fit(X).mean_[0] for s in range(200)]
+            for way in ({}, options)
         )
         assert scipy.stats.ks_2samp(central, shared).pvalue > 1e-4
 
@@ -332,8 +340,8 @@ def test_every_round_draws_fresh_noise(monkeypatch):
         return drawn[-1].copy()
 
     monkeypatch.setattr(DiscreteGaussian, "sample", recording)
-    PrivateMean(RHO, 3, servers=2, seed=5, **BALL).fit(gaussian(0, 100, 3))
-    PrivateMean(RHO, 3, seed=5, **BALL).fit(gaussian(0, 100, 3))
+    PrivateMean(RHO, 3, servers=2, simulation_seed=5, **BALL).fit(gaussian(0, 100, 3))
+    PrivateMean(RHO, 3, simulation_seed=5, **BALL).fit(gaussian(0, 100, 3))
     assert [part.shape for part in drawn] == [(100, 1, 3)] * 3 + [(3,)] * 3
     scaled = [np.ravel(part / part.std())[:3] for part in drawn]
     assert len({tuple(part) for part in scaled}) == 6
@@ -353,7 +361,7 @@ def test_guarantees_say_who_is_trusted():
         assert "one client's whole row is replaced" in text
         assert "every round draws fresh noise" in text
         assert "one release only" not in text
-    seeded = PrivateMean(RHO, 2, seed=1, **BALL).fit(gaussian(0, 100, 2))
+    seeded = PrivateMean(RHO, 2, simulation_seed=1, **BALL).fit(gaussian(0, 100, 2))
     assert str(seeded.guarantee_).startswith("SIMULATION")
 
 
@@ -367,7 +375,7 @@ CASES = {
 @pytest.mark.parametrize("value", [1e9, -1e200, 1.7e308])
 def test_rows_are_left_alone_and_one_large_row_is_bounded(value):
     """An outlier in feature and label moves no answer far: each of a few rounds clips it."""
-    for estimator, data in every_estimator(seed=2):
+    for estimator, data in every_estimator(simulation_seed=2):
         before = [part.copy() for part in data]
         whole = estimator.fit(*data)
         found = [getattr(whole, name) for name in ("mean_", "covariance_", "coef_") if hasattr(whole, name)]
@@ -441,7 +449,7 @@ def test_regressions_that_cannot_be_are_refused(options, words):
 
 def test_a_mean_away_from_the_origin_is_found_in_its_ball():
     X = gaussian(0, 2000, 3) + np.array([100.0, -50.0, 7.0])
-    fitted = PrivateMean(RHO, 3, center=[98.0, -49.0, 5.0], radius=4.0, seed=1).fit(X)
+    fitted = PrivateMean(RHO, 3, center=[98.0, -49.0, 5.0], radius=4.0, simulation_seed=1).fit(X)
     assert np.linalg.norm(fitted.mean_ - X.mean(axis=0)) < fitted.radius_ < 0.2
 
 
@@ -455,7 +463,7 @@ def test_the_extension_finds_coefficients_of_stretched_features():
         X = gaussian(seed, 20_000, 4) @ root
         y = X @ beta + gaussian(seed, 20_000, 1)[:, 0]
         for covariance, errors in (("estimate", whole), ("identity", naive)):
-            fitted = CoinPressRegression(2.0, 3, covariance=covariance, seed=seed).fit(X, y)
+            fitted = CoinPressRegression(2.0, 3, covariance=covariance, simulation_seed=seed).fit(X, y)
             errors.append(np.linalg.norm(fitted.coef_ - beta))
         assert fitted.predict(X[:2]) == pytest.approx(X[:2] @ fitted.coef_)
     assert np.mean(whole) < 0.2
@@ -471,8 +479,8 @@ def test_a_singular_estimate_is_floored_before_it_is_inverted():
 def test_three_networked_servers_find_what_one_process_finds():
     """To the last bit, from the same seed, over mutually authenticated TLS; each round is one message a server."""
     X, network = gaussian(0, 500, 3), Networked()
-    inside = PrivateMean(RHO, 2, **BALL, servers=3, seed=7).fit(X)
-    across = PrivateMean(RHO, 2, **BALL, servers=3, seed=7, run=network).fit(X)
+    inside = PrivateMean(RHO, 2, **BALL, servers=3, simulation_seed=7).fit(X)
+    across = PrivateMean(RHO, 2, **BALL, servers=3, simulation_seed=7, run=network).fit(X)
     assert (across.mean_ == inside.mean_).all()
     assert across.guarantee_ == inside.guarantee_
     assert [[report.payload_sent for report in servers] for servers in network.servers] == [[24] * 3] * 2
@@ -496,11 +504,11 @@ def test_a_mean_at_the_edge_of_its_ball_is_said():
     """Ages, body mass indices and counts, for which a ball of standardised data is far too small."""
     X = gaussian(0, 4000, 3) + np.array([56.1, 27.0, 6.1])
     with pytest.warns(UtilityWarning, match=r"at the edge of the ball of radius 17\.3 .* Give a centre and a radius"):
-        PrivateMean(rho=0.1, seed=0, center=0.0, radius=10 * math.sqrt(3)).fit(X)
+        PrivateMean(rho=0.1, simulation_seed=0, center=0.0, radius=10 * math.sqrt(3)).fit(X)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fitted = PrivateMean(rho=0.1, seed=0, center=[50, 25, 5], radius=15.0).fit(X)
-        bounded = PrivateMean(rho=0.1, seed=0, bounds={"x0": (40, 60), "x1": (15, 35), "x2": (0, 10)}).fit(X)
+        fitted = PrivateMean(rho=0.1, simulation_seed=0, center=[50, 25, 5], radius=15.0).fit(X)
+        bounded = PrivateMean(rho=0.1, simulation_seed=0, bounds={"x0": (40, 60), "x1": (15, 35), "x2": (0, 10)}).fit(X)
     assert np.abs(fitted.mean_ - [56.1, 27.0, 6.1]).max() < 0.5
-    same = PrivateMean(rho=0.1, seed=0, center=[50, 25, 5], radius=15.0).fit(X)  # half the diagonal of the box
+    same = PrivateMean(rho=0.1, simulation_seed=0, center=[50, 25, 5], radius=15.0).fit(X)  # half the diagonal of the box
     assert np.array_equal(bounded.mean_, same.mean_)

@@ -5,8 +5,8 @@ import hashlib
 import numpy as np
 
 from dpmpc.collection.agreement import batch_digest
-from dpmpc.collection.certificate import verify
 from dpmpc.collection.server_folder import ServerFolder
+from dpmpc.collection.verifying import verify
 from dpmpc.randomness import Label
 from support.release_processes import deploy, run
 

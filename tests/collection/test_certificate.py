@@ -19,19 +19,11 @@ from dpmpc.analyst import open_robustly
 from dpmpc.cli.main import main
 from dpmpc.collection import certificate as certificates
 from dpmpc.collection.agreement import batch_digest
-from dpmpc.collection.certificate import (
-    Certificate,
-    Manifest,
-    Statement,
-    manifest_of,
-    require_same,
-    save,
-    state,
-    verify,
-)
+from dpmpc.collection.certificate import Certificate, Manifest, Statement, manifest_of, require_same, save, state
 from dpmpc.collection.releasing import WithoutMask
 from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.task_file import Collection
+from dpmpc.collection.verifying import verify
 from dpmpc.errors import InputError, VerificationFailed
 from dpmpc.network.identity import sign, write_identity
 from dpmpc.release import Release

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpmpc.collection import agreement, conversation
-from dpmpc.collection.certificate import verify
 from dpmpc.collection.conversation import read_standing, read_statement
-from dpmpc.collection.ledger import ReleaseLedger, State
+from dpmpc.collection.ledger import State
 from dpmpc.collection.releasing import ReleasingServer, Standing
 from dpmpc.collection.server_folder import ServerFolder
+from dpmpc.collection.verifying import verify
 from dpmpc.errors import BatchMismatch, DpmpcError, InconsistentShares, InputError, MalformedFrame, VerificationFailed
 from dpmpc.network import announcing
 from dpmpc.network.frames import Frame, Kind, encode
@@ -26,8 +26,8 @@ from dpmpc.network.links import FRAME_LABELS, MOST_UNREAD, PeerLink
 from dpmpc.network.meter import Meter, PhaseCost, rounded, statistics_from
 from dpmpc.network.settings import read_outcome, read_settings
 from support.hostile.servers import meddle, say, tell_other_words, words_of
+from support.proved_collections import converse, states
 from support.release_processes import DAY, copied_or_linked, filled
-from support.talk import talk
 
 
 @pytest.fixture(scope="module")
@@ -40,40 +40,6 @@ def deployment(original, tmp_path):
     copy = tmp_path / "trial"
     shutil.copytree(original.root, copy, copy_function=copied_or_linked)
     return dataclasses.replace(original, root=copy)
-
-
-def converse(deployment, meddlers=None, kinds=None):
-    """Let all servers of a deployment release it; return what each returned or raised."""
-    collection = deployment.collection
-
-    async def program(party):
-        folder = ServerFolder(deployment.folder(party.pid))
-        kind = (kinds or {}).get(party.pid, ReleasingServer)
-        with folder.open_spool(collection, party.pid, writer=False) as spool, ReleaseLedger(folder.ledger) as ledger:
-            server = kind(
-                collection,
-                party.pid,
-                spool,
-                ledger,
-                folder.identity,
-                deployment.out(party.pid),
-                False,
-                1,
-                lambda line: None,
-            )
-            return await conversation.release(party, server)
-
-    folders = [deployment.folder(server) / "identity" for server in range(len(collection.servers))]
-    return talk(folders, program, meddlers)
-
-
-def states(deployment):
-    """How far each server's ledger says that it is."""
-    found = []
-    for server in range(len(deployment.collection.servers)):
-        with ReleaseLedger(ServerFolder(deployment.folder(server)).ledger) as ledger:
-            found.append([entry.state for entry in ledger.releases()])
-    return found
 
 
 def test_all_write_the_same_file_and_again(deployment):

@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from dpmpc.collection.certificate import verify
 from dpmpc.collection.server_folder import ServerFolder
+from dpmpc.collection.verifying import verify
 from dpmpc.errors import InputError
 from support.hostile.servers import REFUSAL, SCENES
 from support.release_processes import filled, run

@@ -7,17 +7,18 @@ import pytest
 
 from dpmpc.client import Client
 from dpmpc.collection import noise_dealing
-from dpmpc.collection.certificate import verify
 from dpmpc.collection.noise_shares import NoiseShares
 from dpmpc.collection.shamir_claims import check_dealers
+from dpmpc.collection.verifying import verify
 from dpmpc.errors import InconsistentShares, InputError, MalformedFrame, SpoolError, VerificationFailed
 from dpmpc.network.frames import Kind
 from dpmpc.proving import Verdicts
 from dpmpc.sharing import ShamirSharing
 from support.hostile import shamir_servers
 from support.hostile.servers import meddle
+from support.proved_collections import rows_of_clients, states
 from support.release_processes import COUNT, filled
-from support.shamir_collections import SHAMIR, converse, dying, kept_noise, no_noise, released, rows_of_clients, states
+from support.shamir_collections import SHAMIR, converse, dying, kept_noise, no_noise, released
 
 
 def test_the_manifest_names_what_was_dealt(deployed, silent, monkeypatch):

@@ -12,20 +12,13 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from dpmpc.client import Client
 from dpmpc.collection import release_process, serving, verification
-from dpmpc.collection.certificate import (
-    DIFFERENT_LISTS,
-    FALSE_PROOF,
-    REFUSED,
-    Manifest,
-    check_refused,
-    verify,
-    wrong_hash,
-)
+from dpmpc.collection.certificate import DIFFERENT_LISTS, FALSE_PROOF, REFUSED, Manifest, wrong_hash
 from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.collection.reports import HEADER_BYTES, ReportFormat
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.service import Service
+from dpmpc.collection.verifying import check_refused, verify
 from dpmpc.errors import (
     BatchMismatch,
     CollectionClosed,

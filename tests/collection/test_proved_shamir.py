@@ -8,25 +8,18 @@ import pytest
 
 from dpmpc.client import Client
 from dpmpc.collection import verification
-from dpmpc.collection.certificate import DIFFERENT_LISTS, FALSE_PROOF, Manifest, check_refused, require_quorum, verify
+from dpmpc.collection.certificate import DIFFERENT_LISTS, FALSE_PROOF, Manifest, require_quorum
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.collection.shamir_claims import INCONSISTENT, blame, check_odd
+from dpmpc.collection.verifying import check_refused, verify
 from dpmpc.errors import DpmpcError, GuaranteeError, InconsistentShares, InputError, VerificationFailed
 from dpmpc.network.frames import Kind
 from support.hostile import shamir_servers
 from support.hostile.provers import DEEDS
 from support.hostile.servers import meddle
+from support.proved_collections import points, rows_of_clients
 from support.release_processes import COUNT, deploy, run
-from support.shamir_collections import (
-    SHAMIR,
-    converse,
-    dying,
-    join,
-    kept_noise,
-    points,
-    released,
-    rows_of_clients,
-)
+from support.shamir_collections import SHAMIR, converse, dying, join, kept_noise, released
 
 FALSE = ["out of range", "wrong products", "wrap-around", "beyond the ball", "arbitrary words"]
 

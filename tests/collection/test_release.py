@@ -18,10 +18,11 @@ import time
 import numpy as np
 import pytest
 
-from dpmpc.collection.certificate import require_quorum, verify
+from dpmpc.collection.certificate import require_quorum
 from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.release_process import run_release
 from dpmpc.collection.server_folder import ServerFolder
+from dpmpc.collection.verifying import verify
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.estimators import RidgeRegression
 from dpmpc.release import Release

@@ -17,7 +17,7 @@ from dpmpc.bounds import Schema
 from dpmpc.cli import collection as commands
 from dpmpc.cli.main import main, parser
 from dpmpc.collection import front_page, service
-from dpmpc.collection.designing import design_collection
+from dpmpc.collection.designing import Terms, design_collection
 from dpmpc.collection.release_process import in_words_of_servers
 from dpmpc.collection.service import Service
 from dpmpc.collection.spool import Spool
@@ -27,6 +27,7 @@ from dpmpc.collection.task_file import ServerEntry
 from dpmpc.collection.times import STATES, in_words, state_at
 from dpmpc.errors import CollectionClosed, InputError, PartyImpersonated, PartyLost, PartyMissing
 from dpmpc.network.identity import fingerprint, write_identity
+from dpmpc.specification import Budget
 
 NOW = datetime.datetime(2027, 2, 1, 12, tzinfo=datetime.UTC)
 HOUR = datetime.timedelta(hours=1)
@@ -47,16 +48,8 @@ def entries(tmp_path_factory):
 
 def made(entries, name="a trial", names=("a", "b", "y"), **times):
     chosen = {"opens": NOW - DAY, "closes": NOW + DAY, "expires": NOW + 2 * DAY} | times
-    return design_collection(
-        name,
-        Schema.from_pair(list(names), (0.0, 10.0)),
-        entries,
-        1.0,
-        1e-7,
-        minimum_batch=2000,
-        largest_batch=10_000,
-        **chosen,
-    )
+    terms = Terms(name=name, servers=entries, minimum_batch=2000, largest_batch=10_000, **chosen)
+    return design_collection(terms, Schema.from_pair(list(names), (0.0, 10.0)), Budget(1.0, 1e-7))
 
 
 def answered(collection, tmp_path, *paths, now=NOW, **options):

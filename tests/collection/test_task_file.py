@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from dpmpc.bounds import Schema
 from dpmpc.cli.main import main
 from dpmpc.client import Client
-from dpmpc.collection.designing import design_collection
+from dpmpc.collection.designing import Terms, design_collection
 from dpmpc.collection.pending import Pending
 from dpmpc.collection.reports import ReportFormat, make_reports
 from dpmpc.collection.serving import serve
@@ -28,6 +28,7 @@ from dpmpc.collection.task_file import Collection, ServerEntry
 from dpmpc.errors import CollectionClosed, GuaranteeError, InputError, ReportRejected, TooFewClients
 from dpmpc.network.identity import write_identity
 from dpmpc.randomness import Stream
+from dpmpc.specification import Budget, taken
 
 UTC = datetime.UTC
 OPENS = datetime.datetime(2027, 1, 1, tzinfo=UTC)
@@ -48,11 +49,11 @@ def entries(tmp_path_factory):
 
 def designed(entries, servers=3, **options):
     fields = {"opens": OPENS, "closes": CLOSES, "expires": EXPIRES, "minimum_batch": 2000, "largest_batch": 100_000}
-    fields |= options
+    fields |= {"name": "a trial", "servers": entries[:servers], **options}
     if fields.get("noise_by", "clients") == "clients":
         fields = {"noise_by": "clients", "corrupt_clients": 0} | fields
     schema = Schema.from_pair(["a", "b", "y"], (0.0, 10.0))
-    return design_collection("a trial", schema, entries[:servers], 1.0, 1e-6, **fields)
+    return design_collection(taken(Terms, fields), schema, Budget(1.0, 1e-6), **fields)
 
 
 @pytest.fixture(scope="module")
@@ -437,19 +438,17 @@ def refusing(collection):
 
 def test_a_collection_clips(sketched, entries, tmp_path, capsys):
     """A report that does not come would tell every server that a value lies outside its bounds."""
+    terms = Terms(
+        name="a trial",
+        servers=entries[:3],
+        opens=OPENS,
+        closes=CLOSES,
+        expires=EXPIRES,
+        minimum_batch=2000,
+        largest_batch=100_000,
+    )
     with pytest.raises(InputError, match=r"outside: 'refuse' given, 'clip' expected"):
-        design_collection(
-            "a trial",
-            REFUSING,
-            entries[:3],
-            1.0,
-            1e-6,
-            opens=OPENS,
-            closes=CLOSES,
-            expires=EXPIRES,
-            minimum_batch=2000,
-            largest_batch=100_000,
-        )
+        design_collection(terms, REFUSING, Budget(1.0, 1e-6))
     older = refusing(sketched)
     assert older.verify().digest != sketched.digest  # a release of it still verifies
     with pytest.raises(InputError, match="'clip' expected"):

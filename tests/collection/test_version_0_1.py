@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from dpmpc.cli.main import main
-from dpmpc.collection.certificate import verify
 from dpmpc.collection.task_file import Collection
+from dpmpc.collection.verifying import verify
 from dpmpc.data_release import MixedRelease
 from dpmpc.estimators import RidgeRegression
 from dpmpc.release import Release

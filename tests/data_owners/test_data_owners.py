@@ -14,11 +14,11 @@ from dpmpc import LogisticRegression
 from dpmpc.analyst import open_sums
 from dpmpc.bounds import Column, Schema
 from dpmpc.data_owners import AgreedReleases, OwnersPlan, OwnRound, RoundsRecord
-from dpmpc.data_owners.networked import Source, load_releases, public_arguments, write_source
-from dpmpc.data_owners.record import LEDGER_FILE, RECORD_FILE, has_answered
+from dpmpc.data_owners.networked import OwnerSource, load_releases, public_arguments
+from dpmpc.data_owners.record import LEDGER_FILE, RoundsFields
 from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, MalformedFrame, PartyLost, SimulationOnly
 from dpmpc.network.frames import Frame, Kind
-from dpmpc.network.settings import digest_of
+from dpmpc.network.settings import digest_of, write_source
 from dpmpc.privacy import BudgetLedger
 from dpmpc.protocols import data_owners
 from dpmpc.randomness import Stream, stream_for
@@ -157,7 +157,7 @@ class Owners:
         for there, part in zip(self.folders, parts(), strict=True):
             there.mkdir()
             write_csv(there / "rows.csv", Table(SCHEMA.names, part))
-            write_source(there, Source(str(there / "rows.csv")))
+            write_source(there, OwnerSource(str(there / "rows.csv")))
 
     def run(self, deeds=None):
         """Run all; `deeds[number](party)` changes a party before it begins. Return what each returned or raised."""
@@ -253,7 +253,7 @@ def test_a_round_that_is_repeated_after_a_crash_is_the_same_round(owners, owner,
 
 def test_whoever_commits_to_something_else_in_a_repetition_is_named(owners):
     owners.run({1: before(Kind.OPENING, crash)})
-    (owners.folders[1] / RECORD_FILE).unlink()
+    (owners.folders[1] / RoundsFields.file).unlink()
     for path in owners.folders[1].glob("round-*"):
         path.unlink()  # an owner that lost its folder, or says so
     broken = owners.run()
@@ -311,7 +311,7 @@ def test_a_little_more_than_the_share_is_too_much_for_the_last_round(owners, mon
     """Owner 0 asks for a little more in the last round, as no rounding does: the budget of all rounds ends it."""
     for there in owners.folders:  # with room in their ledgers for other fits
         BudgetLedger(9.0, 1e-6).save(there / "large.json")
-        write_source(there, Source(str(there / "rows.csv"), str(there / "large.json")))
+        write_source(there, OwnerSource(str(there / "rows.csv"), str(there / "large.json")))
 
     def more(task):
         if task["statistic"]["name"] != "scores":
@@ -335,7 +335,7 @@ def test_garbage_in_place_of_a_task_names_the_proposer(owners):
     broken = owners.run({0: before(Kind.STATEMENT, garbage)})
     assert isinstance(broken[1], MalformedFrame)
     assert broken[1].party == 0
-    assert not has_answered(owners.folders[1])
+    assert not RoundsFields.has_sent(owners.folders[1])
 
 
 def test_a_ledger_that_is_full_answers_no_round(owners, tmp_path):
@@ -343,7 +343,7 @@ def test_a_ledger_that_is_full_answers_no_round(owners, tmp_path):
     ledger = BudgetLedger(3.0, 1e-6)
     ledger.spend((2.0, 1e-7), "an earlier fit")
     ledger.save(tmp_path / "rows.json")
-    write_source(owners.folders[1], Source(str(owners.folders[1] / "rows.csv"), str(tmp_path / "rows.json")))
+    write_source(owners.folders[1], OwnerSource(str(owners.folders[1] / "rows.csv"), str(tmp_path / "rows.json")))
     broken = owners.run()
     assert isinstance(broken[1], GuaranteeError)
     assert isinstance(broken[0], PartyLost)
@@ -355,7 +355,7 @@ def test_a_file_that_is_not_what_the_plan_says_is_refused_before_anything_is_sen
     broken = owners.run()
     assert isinstance(broken[2], InputError)
     assert "rows: 900 given by the plan, 5 expected" in str(broken[2])
-    assert not any(has_answered(there) for there in owners.folders)
+    assert not any(RoundsFields.has_sent(there) for there in owners.folders)
 
 
 class TestRecord:
@@ -433,7 +433,7 @@ class TestRecord:
             record.keep_shares(0, self.task(), np.zeros((3, 9), np.uint64))
             record.keep_opened(0, np.zeros((1, 9), np.uint64))
         shares, opened = "round-0-shares.words", "round-0-opened.words"
-        assert written == [RECORD_FILE, shares, RECORD_FILE, opened, RECORD_FILE]
+        assert written == [RoundsFields.file, shares, RoundsFields.file, opened, RoundsFields.file]
 
     def test_damage_is_noticed(self, tmp_path):
         with self.open(tmp_path) as record:
@@ -444,10 +444,10 @@ class TestRecord:
         with self.open(tmp_path) as record, pytest.raises(InputError, match="damaged"):
             record.shares(0, (3, 9))
         shares.write_bytes(whole)
-        written = (tmp_path / RECORD_FILE).read_bytes()
-        (tmp_path / RECORD_FILE).write_bytes(written.replace(b'"sigma":', b'"sigmb":'))
+        written = (tmp_path / RoundsFields.file).read_bytes()
+        (tmp_path / RoundsFields.file).write_bytes(written.replace(b'"sigma":', b'"sigmb":'))
         with pytest.raises(InputError, match="damaged"):
             self.open(tmp_path)
-        (tmp_path / RECORD_FILE).unlink()
-        with pytest.raises(InputError, match="rounds lie beside it"):
+        (tmp_path / RoundsFields.file).unlink()
+        with pytest.raises(InputError, match=r"round-0-shares\.words lies beside it"):
             self.open(tmp_path)

@@ -59,7 +59,7 @@ def errors(method, subjects, seeds, **options):
     found = []
     for seed in range(seeds):
         weights, parties = population(subjects, seed)
-        fitted = method(**PAPER, seed=seed, **options).fit(parties)
+        fitted = method(**PAPER, simulation_seed=seed, **options).fit(parties)
         found.append((np.linalg.norm(fitted.coef_ - weights), fitted.smallest_eigenvalue_))
     return np.array(found)
 
@@ -197,7 +197,7 @@ def test_release_is_the_exact_integer_product_plus_the_stream_s_noise(rows):
 
 def test_parties_have_noise_of_their_own():
     column = np.linspace(-1, 1, 1000)[:, None]
-    released = DGM(seed=1).fit([column, column[::-1], np.sin(9 * column)]).release_
+    released = DGM(simulation_seed=1).fit([column, column[::-1], np.sin(9 * column)]).release_
     noise = released.rows[:, :2] - np.hstack([column, column[::-1]])
     # |correlation| of 1000 independent pairs exceeds 0.16 with probability 4e-7.
     assert abs(np.corrcoef(noise.T)[0, 1]) < 0.16
@@ -287,7 +287,7 @@ def test_seeds_and_floating_point_noise_are_for_simulations():
         small_task(noise="gaussian")
     secret = RMGM(rows=12).fit(population(500, 0)[1])
     assert not secret.release_.guarantee.simulation
-    assert "SIMULATION" in str(RMGM(rows=12, seed=1).fit(population(500, 0)[1]).release_.guarantee)
+    assert "SIMULATION" in str(RMGM(rows=12, simulation_seed=1).fit(population(500, 0)[1]).release_.guarantee)
     again = RMGM(rows=12).fit(population(500, 0)[1])
     assert not np.array_equal(secret.release_.sums, again.release_.sums)
 
@@ -349,7 +349,7 @@ def test_dgm_explodes_where_an_eigenvalue_is_near_zero():
 @pytest.mark.parametrize("epsilon", [1.0, 500.0])
 def test_an_outlook_says_whether_there_are_enough_people(method, epsilon):
     weights, parties = population(20_000, 1)
-    fitted = method(epsilon, 1e-5, seed=3).fit(parties)
+    fitted = method(epsilon, 1e-5, simulation_seed=3).fit(parties)
     outlook = MixingOutlook.of(method.__name__.lower(), fitted.release_, -1)
     error = np.sum((fitted.coef_ - weights) ** 2) / np.sum(weights**2)
     assert outlook.too_noisy == (epsilon == 1)
@@ -376,20 +376,20 @@ def test_bgm_is_the_zero_predictor():
 
 
 def test_any_column_can_be_the_label_afterwards():
-    fitted = RMGM(epsilon=50.0, rows=600, seed=3).fit(population(20_000, 1)[1])
+    fitted = RMGM(epsilon=50.0, rows=600, simulation_seed=3).fit(population(20_000, 1)[1])
     other = RMGM().fit_release(fitted.release_, target="x0")
     rows = fitted.release_.rows
     expected = np.linalg.solve(rows[:, 1:].T @ rows[:, 1:] + 0.2 * np.eye(10), rows[:, 1:].T @ rows[:, 0])
     assert other.coef_ == pytest.approx(expected, rel=1e-8)
     assert (other.target_, other.feature_names_[0]) == ("x0", "x1")
-    named = RMGM(epsilon=50.0, rows=600, seed=3).fit(population(20_000, 1)[1], target="x0")
+    named = RMGM(epsilon=50.0, rows=600, simulation_seed=3).fit(population(20_000, 1)[1], target="x0")
     np.testing.assert_array_equal(named.coef_, other.coef_)
 
 
 def test_with_ample_budget_all_but_bgm_find_the_weights():
     for method, options in ((DGM, {}), (RMGM, {"rows": 2000})):
         weights, parties = population(50_000, 2)
-        fitted = method(epsilon=200.0, seed=1, **options).fit(parties)
+        fitted = method(epsilon=200.0, simulation_seed=1, **options).fit(parties)
         assert fitted.coef_ == pytest.approx(weights, abs=0.02)
         assert fitted.score(np.hstack(parties)[:, :-1], parties[-1][:, -1]) > 0.9
 
@@ -397,11 +397,11 @@ def test_with_ample_budget_all_but_bgm_find_the_weights():
 def test_coefficients_are_in_the_columns_units():
     """Ages and incomes: the same release in other units gives the same predictions in those units."""
     _, parties = population(3000, 5)
-    unit = RMGM(epsilon=20.0, rows=100, seed=9).fit(parties)
+    unit = RMGM(epsilon=20.0, rows=100, simulation_seed=9).fit(parties)
     scaled = [parties[0] * 40 + 50, *parties[1:-1], parties[-1] * 1e4 + 3e4]
     bounds = {f"x{column}": (-1.0, 1.0) for column in range(2, 10)}
     bounds |= {"x0": (10.0, 90.0), "x1": (10.0, 90.0), "x10": (2e4, 4e4)}
-    fitted = RMGM(epsilon=20.0, rows=100, seed=9, bounds=bounds).fit(scaled)
+    fitted = RMGM(epsilon=20.0, rows=100, simulation_seed=9, bounds=bounds).fit(scaled)
     assert fitted.coef_ == pytest.approx(unit.coef_ * 1e4 / np.array([40, 40] + [1] * 8), rel=1e-3)
     ours = fitted.predict(np.hstack(scaled)[:5, :-1])
     assert ours == pytest.approx(unit.predict(np.hstack(parties)[:5, :-1]) * 1e4 + 3e4, rel=1e-4)
@@ -418,7 +418,7 @@ def test_parties_need_no_scikit_learn():
 
 def test_tables_keep_their_names_and_arrays_are_numbered_over_all_parties():
     first, *others = population(300, 0)[1]
-    fitted = DGM(seed=0).fit([Table(("age", "height"), first), *others], target="age")
+    fitted = DGM(simulation_seed=0).fit([Table(("age", "height"), first), *others], target="age")
     assert fitted.feature_names_ == ("height", *(f"x{column}" for column in range(2, 11)))
 
 
@@ -475,7 +475,7 @@ def test_errors_name_what_was_given_and_what_was_expected(change, message):
 
 def test_a_release_of_the_other_kind_is_refused():
     parties = population(300, 0)[1]
-    plain, mixed = DGM(seed=0).fit(parties).release_, RMGM(rows=12, seed=0).fit(parties).release_
+    plain, mixed = DGM(simulation_seed=0).fit(parties).release_, RMGM(rows=12, simulation_seed=0).fit(parties).release_
     with pytest.raises(InputError, match="one row for each subject given, mixed rows expected by RMGM"):
         RMGM().fit_release(plain)
     with pytest.raises(InputError, match="12 mixed rows given, one row for each subject expected by DGM"):

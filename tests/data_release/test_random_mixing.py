@@ -35,8 +35,8 @@ from dpmpc.errors import (
     PartyMissing,
     SimulationOnly,
 )
-from dpmpc.network.launch import launch
-from dpmpc.network.settings import digest_of, read_settings, write_settings
+from dpmpc.network.launch import Callbacks, Participants, Patience, launch
+from dpmpc.network.settings import digest_of, read_settings, write_settings, write_source
 from dpmpc.protocols import random_mixing
 from dpmpc.randomness import Label, Stream
 from dpmpc.tables import column_names, read_labels
@@ -208,7 +208,7 @@ def test_a_party_with_another_schema_does_not_begin(kept, admits_it):
     sources = files(kept)
 
     def set_up(party, folder):
-        networked.write_source(folder, sources[party])
+        write_source(folder, sources[party])
         if party == 1:
             settings = json.loads((folder / "party.json").read_text())
             settings["arguments"]["task"]["parties"][1]["columns"][0]["upper"] = 4
@@ -218,7 +218,7 @@ def test_a_party_with_another_schema_does_not_begin(kept, admits_it):
 
     error, said = (BatchMismatch, "task") if admits_it else (InputError, "party 1: task: ")
     with pytest.raises(error, match=said):
-        launch(WATCHED, 3, analyst=False, arguments=arguments_of(), set_up=set_up)
+        launch(WATCHED, Participants(3, analyst=False), arguments=arguments_of(), callbacks=Callbacks(set_up=set_up))
     assert published(kept) == []
 
 
@@ -227,12 +227,10 @@ def test_a_missing_party_is_named(kept):
     with pytest.raises(PartyMissing, match="party 2") as failure:
         launch(
             WATCHED,
-            3,
-            analyst=False,
+            Participants(3, analyst=False, absent=[2]),
             arguments=arguments_of(),
-            set_up=lambda party, folder: networked.write_source(folder, sources[party]),
-            absent=[2],
-            connect_deadline=1,
+            callbacks=Callbacks(set_up=lambda party, folder: write_source(folder, sources[party])),
+            patience=Patience(connect=1),
         )
     assert failure.value.party == 2
     assert published(kept) == []

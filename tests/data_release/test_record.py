@@ -13,10 +13,8 @@ from dpmpc.data_release.record import (
     LOCK_FILE,
     MOST_COMPARISONS,
     OWN_FILE,
-    RECORD_FILE,
-    Fields,
+    ReleaseFields,
     ReleaseRecord,
-    read_record,
     refuse_spent,
 )
 from dpmpc.errors import BatchMismatch, InputError
@@ -51,9 +49,9 @@ def test_files_are_for_their_owner_alone(tmp_path):
             record.keep(TOSS, OWN)
     finally:
         os.umask(before)
-    for name in (RECORD_FILE, OWN_FILE, LOCK_FILE):
+    for name in (ReleaseFields.file, OWN_FILE, LOCK_FILE):
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([RECORD_FILE, OWN_FILE, LOCK_FILE])
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([ReleaseFields.file, OWN_FILE, LOCK_FILE])
 
 
 def test_neither_the_toss_nor_its_plain_hash_is_kept(tmp_path):
@@ -62,7 +60,7 @@ def test_neither_the_toss_nor_its_plain_hash_is_kept(tmp_path):
         record.keep(TOSS, OWN)
     import hashlib
 
-    text = (tmp_path / RECORD_FILE).read_text()
+    text = (tmp_path / ReleaseFields.file).read_text()
     assert TOSS.hex() not in text
     assert hashlib.sha256(TOSS).hexdigest() not in text
 
@@ -82,7 +80,7 @@ def test_what_is_written_is_on_the_disk_before_it_counts(tmp_path, monkeypatch):
         record.keep(TOSS, OWN)
         record.keep_commitments(COMMITMENTS)
         record.keep_commitments(COMMITMENTS)
-    assert synced == [RECORD_FILE, RECORD_FILE, OWN_FILE, RECORD_FILE, RECORD_FILE]
+    assert synced == [ReleaseFields.file, ReleaseFields.file, OWN_FILE, ReleaseFields.file, ReleaseFields.file]
 
 
 def test_another_toss_or_agreement_is_refused(tmp_path):
@@ -143,7 +141,7 @@ def test_the_first_commitments_count_for_good_and_who_changes_one_is_named(tmp_p
     with record_of(tmp_path) as record:
         record.keep(TOSS, OWN)
         record.keep_commitments(COMMITMENTS)
-    before = (tmp_path / RECORD_FILE).read_bytes()
+    before = (tmp_path / ReleaseFields.file).read_bytes()
     for _ in range(2):
         with record_of(tmp_path) as record:
             record.keep_commitments(COMMITMENTS)
@@ -151,7 +149,7 @@ def test_the_first_commitments_count_for_good_and_who_changes_one_is_named(tmp_p
                 record.keep_commitments(COMMITMENTS | {changed: b"x" * 32})
             assert failure.value.party == changed
             record.keep_commitments(COMMITMENTS)
-    assert (tmp_path / RECORD_FILE).read_bytes() == before
+    assert (tmp_path / ReleaseFields.file).read_bytes() == before
 
 
 def test_a_party_that_was_not_there_at_first_is_refused(tmp_path):
@@ -166,16 +164,16 @@ def test_a_record_that_is_gone_from_beside_its_release_is_not_begun_anew(tmp_pat
     """Another coin, other noise and no commitments: what a party that has lost its memory may not do."""
     with record_of(tmp_path) as record:
         record.keep(TOSS, OWN)
-    (tmp_path / RECORD_FILE).unlink()
+    (tmp_path / ReleaseFields.file).unlink()
     with pytest.raises(InputError, match=r"own-release\.words lies beside it: .* restore it, nothing replaces it"):
         record_of(tmp_path)
-    assert not (tmp_path / RECORD_FILE).exists()
+    assert not (tmp_path / ReleaseFields.file).exists()
 
 
 def test_a_release_that_a_crash_left_without_its_record_was_never_shown_and_is_made_again(tmp_path, monkeypatch):
     """The process ends between the two writes of `keep`: the record says that there is no release."""
-    with record_of(tmp_path) as record:
-        monkeypatch.setattr(record, "_write", lambda: 1 / 0)
+    with record_of(tmp_path) as record, monkeypatch.context() as patched:
+        patched.setattr(ReleaseFields, "write", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             record.keep(TOSS, OWN)
     with record_of(tmp_path) as record:
@@ -189,29 +187,29 @@ def test_any_bit_of_a_record_that_changes_is_noticed_and_accuses_nobody(tmp_path
     with record_of(tmp_path) as record:
         record.keep(TOSS, OWN)
         record.keep_commitments(COMMITMENTS)
-    path, content = tmp_path / RECORD_FILE, (tmp_path / RECORD_FILE).read_bytes()
-    honest = read_record(tmp_path)
+    path, content = tmp_path / ReleaseFields.file, (tmp_path / ReleaseFields.file).read_bytes()
+    honest = ReleaseFields.read(tmp_path)
     for position in range(len(content)):
         for bit in (0, 2, 5):
             path.write_bytes(content[:position] + bytes([content[position] ^ 1 << bit]) + content[position + 1 :])
             with contextlib.suppress(InputError):
-                assert read_record(tmp_path) == honest
+                assert ReleaseFields.read(tmp_path) == honest
 
 
-GOOD = Fields(2, AGREEMENT, COIN.hex())
+GOOD = ReleaseFields(2, AGREEMENT, COIN.hex())
 MADE = {"toss": "00" * 32, "own": "00" * 32, "nonce": "00" * 32}
 
 
 def written(**changes):
     """A record with its checksum, changed or with fields that the class has not."""
     fields = json.loads(msgspec.json.encode(GOOD)) | changes
-    known = Fields(**{name: fields[name] for name in Fields.__struct_fields__})
+    known = ReleaseFields(**{name: fields[name] for name in ReleaseFields.__struct_fields__})
     return json.dumps(fields | {"checksum": known.sealed().checksum}).encode()
 
 
 @pytest.mark.parametrize("changes", [{}, MADE, MADE | {"commitments": {"0": "00" * 32}}], ids=repr)
 def test_a_record_is_read(tmp_path, changes):
-    (tmp_path / RECORD_FILE).write_bytes(written(**changes))
+    (tmp_path / ReleaseFields.file).write_bytes(written(**changes))
     record_of(tmp_path).close()
 
 
@@ -238,10 +236,10 @@ def test_a_record_is_read(tmp_path, changes):
     ids=lambda content: content[-20:].decode(errors="replace"),
 )
 def test_a_record_that_cannot_be_read_is_refused_and_not_replaced(tmp_path, content):
-    (tmp_path / RECORD_FILE).write_bytes(content)
-    with pytest.raises(InputError, match=RECORD_FILE):
+    (tmp_path / ReleaseFields.file).write_bytes(content)
+    with pytest.raises(InputError, match=ReleaseFields.file):
         record_of(tmp_path)
-    assert (tmp_path / RECORD_FILE).read_bytes() == content
+    assert (tmp_path / ReleaseFields.file).read_bytes() == content
 
 
 def test_a_folder_of_version_0_1_that_has_sent_is_refused_and_one_that_has_not_is_used(tmp_path):

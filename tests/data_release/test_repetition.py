@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from dpmpc.data_release import MixedRelease, design
-from dpmpc.data_release.networked import RELEASE_FILE, PartySource, public_arguments, write_source
-from dpmpc.data_release.record import MOST_COMPARISONS, OWN_FILE, RECORD_FILE, ReleaseRecord, read_record
+from dpmpc.data_release.networked import RELEASE_FILE, PartySource, public_arguments
+from dpmpc.data_release.record import MOST_COMPARISONS, OWN_FILE, ReleaseFields, ReleaseRecord
 from dpmpc.errors import BatchMismatch, InputError, MalformedFrame, PartyLost
 from dpmpc.network.frames import Kind
-from dpmpc.network.settings import digest_of
+from dpmpc.network.settings import digest_of, write_source
 from dpmpc.protocols import random_mixing
 from support.linked_parties import run_linked
 
@@ -58,7 +58,7 @@ class Owners:
         return [number for number, there in enumerate(self.folders) if (there / RELEASE_FILE).exists()]
 
     def comparisons(self):
-        return [read_record(there).comparisons for there in self.folders]
+        return [ReleaseFields.read(there).comparisons for there in self.folders]
 
     def release(self, number):
         return MixedRelease.load(self.folders[number] / RELEASE_FILE).sums
@@ -174,26 +174,26 @@ def test_a_crash_between_commitment_and_showing_costs_nothing(owners, monkeypatc
         first = owners.run({1: lambda party: as_itself(party, patched, keep_commitments=ends)})
     assert isinstance(first[1], Crash)
     assert all(isinstance(outcome, PartyLost) for outcome in (first[0], first[2]))
-    kept = [read_record(there).commitments for there in owners.folders]
+    kept = [ReleaseFields.read(there).commitments for there in owners.folders]
     assert set(kept[0]) == set(kept[2]) == {"0", "1", "2"}
     assert bool(kept[1]) == (when == "before it is shown")
     assert owners.run() == [{}, {}, {}]
-    assert [read_record(there).commitments for there in owners.folders] == [kept[0]] * 3
+    assert [ReleaseFields.read(there).commitments for there in owners.folders] == [kept[0]] * 3
 
 
 def test_an_owner_that_has_lost_its_record_is_refused_by_itself(owners):
     owners.run({1: before(Kind.SHARE, crash)})
-    (owners.folders[1] / RECORD_FILE).unlink()
+    (owners.folders[1] / ReleaseFields.file).unlink()
     again = owners.run()
     assert isinstance(again[1], InputError)
-    assert "the record of that release expected" in str(again[1])
+    assert "the record of a party expected" in str(again[1])
     assert owners.published() == []
 
 
 def test_an_owner_that_has_lost_its_folder_gets_no_second_release_from_the_others(owners):
     """It has another coin, so another toss: whoever has made its release refuses."""
     owners.run({1: before(Kind.SHARE, crash)})
-    for name in (RECORD_FILE, OWN_FILE):
+    for name in (ReleaseFields.file, OWN_FILE):
         (owners.folders[1] / name).unlink()
     again = owners.run()
     for number in (0, 2):
@@ -206,9 +206,9 @@ def test_an_owner_with_its_old_coin_and_a_new_release_is_refused_too(owners):
     """Its folder was put back to before it had made its release: the others keep what it had committed to."""
     early = owners.run({1: before(Kind.COMMITMENT, crash, nth=3)})  # coin, then the comparison's first step
     assert isinstance(early[1], Crash)
-    backup = (owners.folders[1] / RECORD_FILE).read_bytes()
+    backup = (owners.folders[1] / ReleaseFields.file).read_bytes()
     owners.run({1: before(Kind.SHARE, crash)})
-    (owners.folders[1] / RECORD_FILE).write_bytes(backup)
+    (owners.folders[1] / ReleaseFields.file).write_bytes(backup)
     again = owners.run()
     for number in (0, 2):
         assert isinstance(again[number], BatchMismatch)
@@ -246,12 +246,12 @@ def test_whoever_says_falsely_that_it_has_made_its_release_gets_nothing_and_no_h
 
         party.runtime.send_frame = send_frame
 
-    kept = [read_record(there).commitments for there in owners.folders]
+    kept = [ReleaseFields.read(there).commitments for there in owners.folders]
     outcomes = owners.run({1: two_stories})
     for number in (0, 2):
         assert isinstance(outcomes[number], BatchMismatch | MalformedFrame | PartyLost)
         assert outcomes[number].party in (None, 1)
-    assert [read_record(there).commitments for there in owners.folders] == kept
+    assert [ReleaseFields.read(there).commitments for there in owners.folders] == kept
     assert owners.run() == [{}, {}, {}]
 
 

@@ -10,11 +10,11 @@ import pytest
 from dpmpc.data_release import design
 from dpmpc.data_release.alignment import align, keyed_hashes, number_of_set
 from dpmpc.data_release.group import GENERATOR, combine, encode
-from dpmpc.data_release.networked import PartySource, public_arguments, write_source
+from dpmpc.data_release.networked import PartySource, public_arguments
 from dpmpc.data_release.record import MOST_COMPARISONS
 from dpmpc.errors import BatchMismatch, InputError, MalformedFrame, PartyLost
 from dpmpc.network.frames import ContentType, Kind
-from dpmpc.network.settings import digest_of
+from dpmpc.network.settings import digest_of, write_source
 from dpmpc.network.simultaneous import commitment, show_bytes, show_words
 from dpmpc.protocols import random_mixing
 from support.hostile.owners import altered

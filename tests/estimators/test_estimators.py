@@ -51,7 +51,7 @@ def test_ssp_is_close_to_the_optimum():
     best = ridge_cost(optimal_ridge(X, y, 10, fit_intercept=False), X, y, 10)
     excess = []
     for seed in range(20):
-        fitted = SSP(10, 1.0, 1e-6, fit_intercept=False, seed=seed).fit(X, y)
+        fitted = SSP(10, 1.0, 1e-6, fit_intercept=False, simulation_seed=seed).fit(X, y)
         excess.append(ridge_cost(fitted.model_, X, y, 10) / best - 1)
     assert 3e-4 < np.mean(excess) < 1.2e-3
 

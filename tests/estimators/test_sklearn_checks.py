@@ -28,8 +28,8 @@ from dpmpc.mutual_information import AdditiveNoise, RandomProjection
 
 NO_NOISE = {"epsilon": 1e5, "delta": 1e-3, "servers": 2, "simulation_seed": 0}
 OPTIONS = {**NO_NOISE, "bounds": (-10, 10)}  # what lies outside is clipped: bounds are never read off the data
-CURATOR = {"epsilon": 1e5, "delta": 1e-3, "seed": 0}
-ROUNDS = {"rho": 1e4, "delta": 1e-3, "seed": 0}
+CURATOR = {"epsilon": 1e5, "delta": 1e-3, "simulation_seed": 0}
+ROUNDS = {"rho": 1e4, "delta": 1e-3, "simulation_seed": 0}
 EXPECTED = {
     "check_dtype_object": "a cell that is not a number is refused by InputError, which names its column and row and is "
     "a ValueError; scikit-learn expects the TypeError of float()"
@@ -45,8 +45,8 @@ EXPECTED = {
         PrivateMean(center=0.0, radius=100.0, **ROUNDS),
         PrivateCovariance(**ROUNDS),
         CoinPressRegression(**ROUNDS),
-        AdditiveNoise(10, bounds=(-10, 10), seed=0),
-        RandomProjection(10, rows=50, bounds=(-10, 10), seed=0),
+        AdditiveNoise(10, bounds=(-10, 10), simulation_seed=0),
+        RandomProjection(10, rows=50, bounds=(-10, 10), simulation_seed=0),
     ],
     expected_failed_checks=lambda estimator: EXPECTED,
 )
@@ -114,7 +114,7 @@ def test_baselines_guess_no_bounds(population, baseline):
 @pytest.mark.parametrize("baseline", [SSP, AdaSSP, LocalGaussian, AnalyzeGauss, ModSulq])
 def test_baselines_have_the_habits_of_estimators(population, baseline):
     X, y = population
-    estimator = baseline(epsilon=10.0, seed=1)
+    estimator = baseline(epsilon=10.0, simulation_seed=1)
     before = estimator.get_params()
     assert estimator.fit(pd.DataFrame(X, columns=["a", "b", "c"]), y) is estimator
     assert estimator.get_params() == before == clone(estimator).get_params()
@@ -190,10 +190,10 @@ def test_a_search_finds_its_best_and_warns_once(population):
     "estimator",
     [
         make_pipeline(PolynomialFeatures(2, include_bias=False), RidgeRegression(simulation_seed=1, delta=1e-3)),
-        SSP(seed=1),
-        LocalGaussian(seed=1),
+        SSP(simulation_seed=1),
+        LocalGaussian(simulation_seed=1),
         CoinPressRegression(**ROUNDS),
-        AdditiveNoise(seed=1),
+        AdditiveNoise(simulation_seed=1),
     ],
 )
 def test_every_cross_validation_warns_whatever_scores(population, estimator):

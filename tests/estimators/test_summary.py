@@ -11,8 +11,7 @@ from sklearn.exceptions import NotFittedError
 from bench.secure_sketching.coverage import release_of_law
 from dpmpc import FrequencyMoment, RidgeRegression
 from dpmpc.bounds import Column, Schema
-from dpmpc.errors import InputError
-from dpmpc.estimators.summary import HOPELESS
+from dpmpc.errors import HOPELESS, InputError
 from dpmpc.linear_algebra import averaged_ridge
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.release import GramRelease

@@ -9,8 +9,7 @@ from bench.secure_sketching.coverage import release_of_law
 from dpmpc import RidgeRegression
 from dpmpc.bounds import Schema
 from dpmpc.cli.main import main
-from dpmpc.errors import UtilityWarning
-from dpmpc.estimators.summary import HOPELESS
+from dpmpc.errors import HOPELESS, UtilityWarning
 from dpmpc.estimators.usefulness import too_few, why_not_useful
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.planning.advice import break_even

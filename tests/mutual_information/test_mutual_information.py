@@ -174,7 +174,7 @@ def test_the_information_about_a_bit_exceeds_what_the_paper_proves():
 
 def test_what_additive_noise_releases():
     X, y = regression(20_000, 3)
-    model = AdditiveNoise(0.5, seed=1).fit(X, y)
+    model = AdditiveNoise(0.5, simulation_seed=1).fit(X, y)
     noise = model.released_X_ - X
     # Sixty thousand draws: five standard errors of the variance are 3 %; false alarms below 1e-6.
     assert noise.var() == pytest.approx(1, rel=0.03)
@@ -187,7 +187,7 @@ def test_what_additive_noise_releases():
 def test_rows_of_a_projection_have_their_covariance():
     """Fixed seed. 20000 independent rows of N(0, G); each entry of G within five standard errors: alarms below 1e-5."""
     X, y = regression(30, 3)
-    model = RandomProjection(0.5, rows=20_000, seed=2).fit(X, y)
+    model = RandomProjection(0.5, rows=20_000, simulation_seed=2).fit(X, y)
     released = np.column_stack([model.released_X_, model.released_y_])
     M = np.column_stack([X, y])
     G = M.T @ M + np.diag([model.sigma_**2] * 3 + [0])
@@ -203,7 +203,7 @@ def test_without_noise_the_error_is_that_of_a_gaussian_sketch():
     rows = 40
     found = []
     for seed in range(300):
-        model = RandomProjection(20, rows=rows, calibration="paper", seed=seed).fit(X, y)
+        model = RandomProjection(20, rows=rows, calibration="paper", simulation_seed=seed).fit(X, y)
         assert model.sigma_ == 0
         found.append(relative_error(X, y, model.coef_))
     assert abs(np.mean(found) - (1 + 5 / (rows - 5 - 1))) < 5 * np.std(found) / math.sqrt(300)
@@ -216,20 +216,23 @@ def test_the_benchmarks_law_is_that_of_the_estimator():
     factor = np.linalg.qr(np.column_stack([X, y]), mode="r")
     generator = np.random.default_rng(3)
     drawn = [relative_error(X, y, midp_figures.projected(factor, 30, 30.0, generator)) for _ in range(400)]
-    fitted = [relative_error(X, y, RandomProjection(0.5, rows=30, seed=seed).fit(X, y).coef_) for seed in range(400)]
+    fitted = [
+        relative_error(X, y, RandomProjection(0.5, rows=30, simulation_seed=seed).fit(X, y).coef_)
+        for seed in range(400)
+    ]
     error = math.sqrt((np.var(drawn) + np.var(fitted)) / 400)
     assert abs(np.mean(drawn) - np.mean(fitted)) < 5 * error
 
 
 def test_a_seed_repeats_and_bounds_normalise():
     X, y = regression()
-    model = RandomProjection(0.5, rows=10, bounds=(-2, 2), seed=4)
+    model = RandomProjection(0.5, rows=10, bounds=(-2, 2), simulation_seed=4)
     first, again = model.fit(2 * X, y), clone(model).fit(2 * X, y)
-    unit = RandomProjection(0.5, rows=10, seed=4).fit(X, y)
+    unit = RandomProjection(0.5, rows=10, simulation_seed=4).fit(X, y)
     assert (first.coef_ == again.coef_).all()
     assert first.coef_ == pytest.approx(unit.coef_)
     assert first.predict(2 * X) == pytest.approx(X @ unit.coef_)
-    assert not np.array_equal(clone(model).set_params(seed=5).fit(2 * X, y).coef_, first.coef_)
+    assert not np.array_equal(clone(model).set_params(simulation_seed=5).fit(2 * X, y).coef_, first.coef_)
 
 
 def test_what_is_promised():
@@ -355,7 +358,7 @@ def test_leaks_are_counted_with_confidence():
 def test_theorem_1_holds_where_it_says_something_and_is_vacuous_on_figure_1():
     X, y = regression(500, 2)
     for seed in range(20):
-        coef = AdditiveNoise(7, seed=seed).fit(X, y).coef_
+        coef = AdditiveNoise(7, simulation_seed=seed).fit(X, y).coef_
         assert relative_error(X, y, coef) <= additive_error_bound(X, y, 7, 0.01)
     assert additive_error_bound(X, y, 7, 0.01) < 2
     assert additive_error_bound(X, y, 9, 1e-9) < additive_error_bound(X, y, 8, 1e-9)

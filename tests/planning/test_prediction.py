@@ -62,7 +62,7 @@ def test_predicted_psi_of_the_local_model_is_near_the_mean_of_runs():
     """As above."""
     Z = population(200_000, 0.8)
     scenario = Scenario(COLUMNS, 200_000, 20.0, 1e-6, population=Population(explained=0.8))
-    fits = (LocalGaussian(epsilon=20.0, n_components=RANK, seed=seed).fit(Z) for seed in range(8))
+    fits = (LocalGaussian(epsilon=20.0, n_components=RANK, simulation_seed=seed).fit(Z) for seed in range(8))
     found = np.mean([excess_risk(fit.components_, Z) for fit in fits])
     predicted = LowRank(RANK).local(scenario)
     assert predicted / 1.6 < found < predicted * 1.6

@@ -11,6 +11,7 @@ from dpmpc.planning import ReleaseSpec, design
 from dpmpc.planning.prediction import Regression, expected_of
 from dpmpc.planning.scenario import Population
 from dpmpc.randomness import Stream
+from dpmpc.specification import Budget
 
 EXPLAINED = 0.8
 MILLION = pytest.mark.long("twelve releases of a million clients")
@@ -166,6 +167,18 @@ def test_flat_keywords_have_one_name_each(name):
         InputError, match=rf"{name}: given, one of .*contribution.*noise_by.*simulation_seed.* expected"
     ):
         ReleaseSpec.of(Schema.unit([*"ab"]), 1000, 1.0, 1e-6, **{name: 1})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ((Schema.unit([*"ab"]), 1000, 1.0, 1e-6), r"budget: 1\.0 given, a Budget expected; ReleaseSpec\.of"),
+        ((["a", "b"], 1000, Budget(1.0, 1e-6)), r"schema: \['a', 'b'\] given, a Schema expected"),
+    ],
+)
+def test_parts_of_a_specification_are_values_of_their_kind(arguments, named):
+    with pytest.raises(InputError, match=named):
+        ReleaseSpec(*arguments)
 
 
 @pytest.mark.parametrize("sketch", ["countsketch", "sum"])

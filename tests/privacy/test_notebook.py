@@ -61,11 +61,11 @@ def test_reprs_are_short_and_say_what_is_a_simulation(release):
 
 def test_other_guarantees_have_short_reprs():
     X = np.random.default_rng(0).uniform(-1, 1, (500, 2))
-    mixed = RMGM(seed=1).fit([X[:, :1], X[:, 1:]]).release_.guarantee
+    mixed = RMGM(simulation_seed=1).fit([X[:, :1], X[:, 1:]]).release_.guarantee
     assert repr(mixed) == (
         "<MixingGuarantee: (1, 1e-05)-differential privacy for each of 500 subjects, party, replace-one, SIMULATION>"
     )
-    bits = AdditiveNoise(0.5, seed=1).fit(X, X[:, 0]).guarantee_
+    bits = AdditiveNoise(0.5, simulation_seed=1).fit(X, X[:, 0]).guarantee_
     assert repr(bits) == "<MutualInformationGuarantee: 0.5 bits about one entry, proven, SIMULATION>"
     for guarantee in (mixed, bits):
         words = "".join(Reader(guarantee._repr_html_()).words)

@@ -15,7 +15,7 @@ from dpmpc import privacy
 from dpmpc.analyst import open_sums
 from dpmpc.bounds import Schema
 from dpmpc.client import share_batch
-from dpmpc.collection.designing import design_collection, omission
+from dpmpc.collection.designing import Terms, design_collection, omission
 from dpmpc.collection.task_file import ServerEntry
 from dpmpc.encoding import Sensitivity
 from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, PrivacyWarning
@@ -26,7 +26,7 @@ from dpmpc.release import GramRelease, Release
 from dpmpc.server import transform
 from dpmpc.sharing.batch import ArrayShare
 from dpmpc.sketching import OSNAP
-from dpmpc.specification import MATRICES, STATIC_FAILURE
+from dpmpc.specification import MATRICES, STATIC_FAILURE, Budget, taken
 from support.hostile.surrounding import surround
 
 VERSION_0_1 = Path(__file__).parents[1] / "vectors" / "version_0_1"
@@ -231,11 +231,10 @@ def entries(tmp_path_factory):
 
 def collected(entries, **options):
     now = datetime.datetime.now(datetime.UTC)
-    times = {"opens": now - DAY, "closes": now, "expires": now + DAY}
-    sizes = {"minimum_batch": 200, "largest_batch": 5000, "sketch": "sum"}
-    return design_collection(
-        "a trial", Schema.from_pair(["a", "y"], (-1.0, 1.0)), entries, 1.0, 1e-6, **times, **(sizes | options)
-    )
+    fields = {"name": "a trial", "servers": entries, "opens": now - DAY, "closes": now, "expires": now + DAY}
+    fields |= {"minimum_batch": 200, "largest_batch": 5000, "sketch": "sum"} | options
+    schema = Schema.from_pair(["a", "y"], (-1.0, 1.0))
+    return design_collection(taken(Terms, fields), schema, Budget(1.0, 1e-6), **fields)
 
 
 def test_servers_make_the_noise_of_a_collection_unless_told_otherwise(entries):

@@ -7,11 +7,11 @@ import numpy as np
 
 from dpmpc.client import Client
 from dpmpc.collection import conversation
-from dpmpc.collection.certificate import verify
 from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.server_folder import ServerFolder
+from dpmpc.collection.verifying import verify
 from support.release_processes import COUNT
 from support.talk import talk
 
@@ -38,8 +38,8 @@ def without_noise():
         yield
 
 
-def converse(deployment, meddlers=None, kinds=None, told=None):
-    """Let all servers of a deployment release it; return what each returned or raised."""
+def converse(deployment, meddlers=None, kinds=None, told=None, servers=None):
+    """Let some servers of a deployment, by default all, release it; return what each returned or raised."""
     collection = deployment.collection
 
     async def program(party):
@@ -50,8 +50,8 @@ def converse(deployment, meddlers=None, kinds=None, told=None):
             server = kind(collection, party.pid, spool, ledger, folder.identity, out, False, 1, tell)
             return await conversation.release(party, server)
 
-    folders = [deployment.folder(server) / "identity" for server in range(len(collection.servers))]
-    return talk(folders, program, meddlers)
+    servers = range(len(collection.servers)) if servers is None else servers
+    return talk({server: deployment.folder(server) / "identity" for server in servers}, program, meddlers)
 
 
 def join(deployment, records):

@@ -18,19 +18,20 @@ from dpmpc.bounds import Schema
 from dpmpc.cli import main as cli
 from dpmpc.client import Client
 from dpmpc.collection import agreement, conversation, dealing, noise_dealing, releasing, verification
-from dpmpc.collection.certificate import verify
-from dpmpc.collection.designing import design_collection
+from dpmpc.collection.designing import Terms, design_collection
 from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.noise_shares import NoiseShares
 from dpmpc.collection.query_points import PointKeeper
 from dpmpc.collection.reports import ReportFormat, make_reports
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.task_file import Collection, ServerEntry
+from dpmpc.collection.verifying import verify
 from dpmpc.network import identity
 from dpmpc.network.frames import Kind
 from dpmpc.network.identity import write_identity
 from dpmpc.network.runtime import PartyRuntime
 from dpmpc.randomness import Stream
+from dpmpc.specification import Budget, taken
 from support.hostile import servers as servers_that_misbehave
 from support.processes import begin
 
@@ -111,8 +112,8 @@ def deploy(root, servers=3, *, count=COUNT, columns=("a", "y"), addresses=None, 
             certificate = (folder / "identity" / "party.crt").read_bytes()
         address = (addresses or {}).get(server, f"127.0.0.1:{ports[server]}")
         entries.append(ServerEntry(f"https://server-{server}.example", address, certificate.decode()))
-    schema = Schema.from_pair(columns, (0.0, 10.0))
-    collection = design_collection("a trial", schema, tuple(entries), 1.0, 1e-6, **fields)
+    schema, fields = Schema.from_pair(columns, (0.0, 10.0)), {"name": "a trial", "servers": tuple(entries)} | fields
+    collection = design_collection(taken(Terms, fields), schema, Budget(1.0, 1e-6), **fields)
     collection.save(root / "collection.toml")
     rows = np.random.default_rng(5).uniform(0, 10, (count, len(columns)))
     ids = [os.urandom(16) for _ in range(count)] if ids is None else ids

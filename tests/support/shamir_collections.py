@@ -2,32 +2,15 @@
 
 import numpy as np
 
-from dpmpc.client import Client
-from dpmpc.collection import conversation
-from dpmpc.collection.certificate import verify
-from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.server_folder import ServerFolder
+from dpmpc.collection.verifying import verify
 from dpmpc.errors import DpmpcError
-from support.release_processes import COUNT
-from support.talk import talk
+from support import proved_collections
+from support.proved_collections import PROVED, honest_sums, rows_of_clients
 
-SHAMIR = {
-    "sharing": "shamir",
-    "proved": True,
-    "noise_by": "servers",
-    "sketch": "sum",
-    "radius": 1.0,
-    "rows": None,
-    "sparsity": None,
-    "copies": "auto",
-}
-
-
-def rows_of_clients(count=COUNT):
-    """The rows that `deploy` makes reports of."""
-    return np.random.default_rng(5).uniform(0, 10, (count, 2))
+SHAMIR = PROVED | {"sharing": "shamir"}
 
 
 def no_noise(task, stream, threads=1):
@@ -36,19 +19,9 @@ def no_noise(task, stream, threads=1):
 
 def converse(deployment, meddlers=None, kinds=None, told=None, servers=None):
     """Let some servers of a deployment, by default all, release it; return what each returned or raised, by number."""
-    collection = deployment.collection
-    servers = range(len(collection.servers)) if servers is None else servers
-
-    async def program(party):
-        folder = ServerFolder(deployment.folder(party.pid))
-        kind = (kinds or {}).get(party.pid, ReleasingServer)
-        with folder.open_spool(collection, party.pid, writer=False) as spool, ReleaseLedger(folder.ledger) as ledger:
-            out, tell = deployment.out(party.pid), (lambda line: None) if told is None else told.append
-            server = kind(collection, party.pid, spool, ledger, folder.identity, out, False, 1, tell)
-            return await conversation.release(party, server)
-
-    folders = {server: deployment.folder(server) / "identity" for server in servers}
-    return dict(zip(servers, talk(folders, program, meddlers), strict=True))
+    servers = range(len(deployment.collection.servers)) if servers is None else servers
+    results = proved_collections.converse(deployment, meddlers, kinds, told, servers)
+    return dict(zip(servers, results, strict=True))
 
 
 def join(deployment, *reports):
@@ -65,27 +38,9 @@ def released(deployment, results, refused=None, rows=None):
     assert len({deployment.out(server).read_bytes() for server in results}) == 1
     verified = verify(deployment.out(min(results)), deployment.collection)
     rows = rows_of_clients() if rows is None else rows
-    expected = Client(deployment.collection.plan).encode(rows).sum(axis=0)
-    np.testing.assert_array_equal(verified.release.sums[0], expected)
+    np.testing.assert_array_equal(verified.release.sums[0], honest_sums(deployment, rows))
     assert verified.certificate.statement.manifest.refused == (refused or {})
     return verified
-
-
-def states(deployment):
-    found = []
-    for server in range(len(deployment.collection.servers)):
-        with ReleaseLedger(ServerFolder(deployment.folder(server)).ledger) as ledger:
-            found.append([str(entry.state) for entry in ledger.releases()])
-    return found
-
-
-def points(deployment):
-    """The point that each ledger says is used."""
-    found = []
-    for server in range(len(deployment.collection.servers)):
-        with ReleaseLedger(ServerFolder(deployment.folder(server)).ledger) as ledger:
-            found.append(ledger.point(deployment.collection.digest))
-    return found
 
 
 def kept_noise(deployment):

@@ -19,7 +19,7 @@ import numpy as np
 from dpmpc.data_release import equality
 from dpmpc.data_release.record import ReleaseRecord
 from dpmpc.network.frames import ContentType, Kind
-from dpmpc.network.settings import read_settings
+from dpmpc.network.settings import read_settings, write_source
 
 STEPS = ("coin", "key", "ciphertext", "mask", "opening", "release")
 LOOT = "LOOT"  # the environment variable that says where stolen releases go
@@ -110,7 +110,7 @@ def lie_in_comparison(deed, guess):
 
 def main():
     """Run one party of a prepared release that does a deed."""
-    from dpmpc.data_release.networked import PartySource, write_source
+    from dpmpc.data_release.networked import PartySource
     from dpmpc.network import party as process
     from dpmpc.protocols import random_mixing
 

@@ -338,7 +338,7 @@ def main() -> int:
     parser.add_argument("--liar", type=int, metavar="I")
     options = parser.parse_args()
     sys.path.append(str(Path(__file__).parents[3]))  # for bench, when this is run by hand from tests/
-    from dpmpc.collection.certificate import verify
+    from dpmpc.collection.verifying import verify
     from support import release_processes
 
     scene = SCENES[options.scene]

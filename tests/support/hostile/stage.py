@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from dpmpc.collection.certificate import verify
 from dpmpc.collection.reports import records_of
+from dpmpc.collection.verifying import verify
 from dpmpc.errors import CollectionClosed, DpmpcError, ReportRejected
 from dpmpc.proved_reports import circuit_of, scheme_of
 from dpmpc.proving import ProvedShares, Prover
