@@ -267,6 +267,8 @@ class ReleaseSpec(msgspec.Struct, frozen=True):
         The public matrix.
     purpose : {"ridge", "low-rank"}
         What the release is for: decides the default number of rows.
+    by : str, optional
+        A variable of the schema's codebook with few public values: second moments are summed by its values.
     radius : float, optional
         Clip normalised rows to this L2 norm.
     share_limit : float
@@ -291,6 +293,7 @@ class ReleaseSpec(msgspec.Struct, frozen=True):
     mechanism: Mechanism = Mechanism()
     sketch: Sketch = Sketch()
     purpose: str = "ridge"
+    by: str | None = None
     radius: float | None = None
     share_limit: float = SHARE_LIMIT
     simulation_seed: int | None = None

@@ -165,6 +165,11 @@ class Codebook(Record, frozen=True, omit_defaults=True):
         check_names([column.name for column in columns], "columns")
         return columns
 
+    @property
+    def radius(self) -> float | None:
+        """The L2 norm that no normalised row exceeds, where it is less than that of the box."""
+        return self.radius_of([column.name for column in self.columns])
+
     def radius_of(self, names: Sequence[str]) -> float | None:
         """Return the L2 norm that no normalised row of these columns exceeds, where it is less than that of the box."""
         wanted = set(names)
@@ -195,6 +200,26 @@ class Codebook(Record, frozen=True, omit_defaults=True):
     def _terms(self) -> tuple[Term, ...]:
         own = {variable.name: variable.term for variable in self.variables}
         return (*own.values(), *(_product([own[name] for name in factors]) for factors in self.products))
+
+    def variable(self, name: str) -> Variable | None:
+        """Return a variable by its name, or None."""
+        return next((variable for variable in self.variables if variable.name == name), None)
+
+    def without(self, name: str) -> Codebook:
+        """Return the codebook of the other variables.
+
+        Raises
+        ------
+        InputError
+            If a product has this factor, or nothing is left.
+        """
+        for factors in self.products:
+            if name in factors:
+                raise InputError(f"products: {' * '.join(factors)} given, none expected that has {name!r} as a factor")
+        left = tuple(variable for variable in self.variables if variable.name != name)
+        if not left:
+            raise InputError(f"columns: {name!r} is the only one, at least one beside it expected")
+        return replace(self, variables=left)
 
     def encode(self, X: Any) -> Table:
         """Code a table: one row of numbers for each of its rows.

@@ -15,19 +15,25 @@ from dpmpc.errors import InputError
 
 if TYPE_CHECKING:
     from dpmpc.bounds import Schema
+    from dpmpc.render.fit_folder import Linear
 
 #: What is predicted, before the target's name: a mean, a probability of 1, an expected count.
 _HEADINGS = {"ridge": "predicted", "logistic": "probability of", "poisson": "expected"}
 
 
 class _Model(NamedTuple):
-    """A model and the schema that its columns belong to."""
+    """Models and the schema that their columns belong to: one for everybody, or one for each group."""
 
     kind: str
     public: Schema
     target: str
-    coefficients: dict[str, float]
-    intercept: float
+    models: dict[str, Linear]
+    by: str | None = None
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that the models are made of, each once."""
+        return list(dict.fromkeys(name for coefficients, _ in self.models.values() for name in coefficients))
 
 
 def add_commands(commands: Any) -> None:
@@ -55,15 +61,21 @@ def add_commands(commands: Any) -> None:
 
 
 def _predict(options: argparse.Namespace) -> None:
-    from dpmpc.estimators.coded_rows import codebook_of, predict_coded
+    from dpmpc.estimators.coded_rows import codebook_of, predict_by_group, predict_coded
+    from dpmpc.render.fit_folder import EVERYBODY
     from dpmpc.tables import read_cells
 
     model = _of_folder(options) if Path(options.model).is_dir() else _of_release(options)
-    sources = codebook_of(model.public).sources_of(list(model.coefficients))
-    wanted = (*sources, *([] if options.id is None or options.id in sources else [options.id]))
-    cells = read_cells(options.data, wanted, dialect=dialect_of(options))
-    most = model.public.columns[model.public.index(model.target)].upper
-    predicted = predict_coded(model.public, model.coefficients, model.intercept, cells, model=model.kind, most=most)
+    sources = codebook_of(model.public).sources_of(model.columns)
+    wanted = dict.fromkeys((*sources, *(name for name in (model.by, options.id) if name is not None)))
+    cells = read_cells(options.data, tuple(wanted), dialect=dialect_of(options))
+    if model.by is None:
+        most = model.public.columns[model.public.index(model.target)].upper
+        predicted = predict_coded(model.public, *model.models[EVERYBODY], cells, model=model.kind, most=most)
+    else:
+        predicted, groups = predict_by_group(model.public, model.by, model.models, cells)
+        if absent := sorted({group for group in groups if group and group not in model.models}):
+            print(f"dpmpc: no regression of {', '.join(absent)}: rows of it have no prediction", file=sys.stderr)
     names = range(1, len(cells) + 1) if options.id is None else cells.column(options.id)
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow([options.id or "row", f"{_HEADINGS[model.kind]} {model.target}"])
@@ -71,7 +83,8 @@ def _predict(options: argparse.Namespace) -> None:
         writer.writerow(["" if name is None else name, "" if math.isnan(value) else f"{value:.10g}"])
     lacking = sum(map(math.isnan, predicted.tolist()))
     if lacking:
-        print(f"dpmpc: {lacking:,} of {len(cells):,} rows lack a value, and have no prediction", file=sys.stderr)
+        cause = "lack a value" if model.by is None else "lack a value or a regression of their group"
+        print(f"dpmpc: {lacking:,} of {len(cells):,} rows {cause}, and have no prediction", file=sys.stderr)
 
 
 def _of_folder(options: argparse.Namespace) -> _Model:
@@ -85,30 +98,43 @@ def _of_folder(options: argparse.Namespace) -> _Model:
                 f"{'model' if name == 'kind' else name}: {getattr(options, name)!r} given, but {options.model!r} holds "
                 f"a fitted model; {str(folder.path / folder.files[0])!r} can be read anew"
             )
-    target, coefficients, intercept = folder.coefficients()
-    return _Model(folder.model, folder.first_release().task.schema, target, coefficients, intercept)
+    target, models, by = folder.models()
+    kind = "ridge" if by is not None else folder.model
+    return _Model(kind, folder.first_release().task.schema, target, models, by)
 
 
 def _of_release(options: argparse.Namespace) -> _Model:
     """Fit a release, which costs nothing."""
-    from dpmpc.estimators import LogisticRegression, RidgeRegression
+    from dpmpc.estimators import GroupedRidgeRegression, LogisticRegression, RidgeRegression
+    from dpmpc.estimators.blocks import is_grouped
     from dpmpc.estimators.round_fits import APPROXIMATION
     from dpmpc.release import Release
+    from dpmpc.render.fit_folder import EVERYBODY
 
     if options.target is None:
         raise InputError("target: none given, the name of the column to predict expected (--target)")
     release = Release.load(options.model)
+    public = release.task.schema
     features = None if options.features is None else [name.strip() for name in options.features.split(",")]
-    model: RidgeRegression | LogisticRegression
     if options.kind == "logistic":
         if options.alpha is not None:
             raise InputError(f"alpha: {options.alpha} given, but that is for --model ridge, not logistic")
-        model = LogisticRegression().fit_release(release, options.target, features=features)
-        if model.verdict_ is not None:
-            raise InputError(f"model: {options.model!r} says nothing of {options.target!r}: {model.verdict_}")
+        likely = LogisticRegression().fit_release(release, options.target, features=features)
+        if likely.verdict_ is not None:
+            raise InputError(f"model: {options.model!r} says nothing of {options.target!r}: {likely.verdict_}")
         print(f"dpmpc: this is {APPROXIMATION}", file=sys.stderr)
-    else:
-        model = RidgeRegression(1.0 if options.alpha is None else options.alpha)
-        model.fit_release(release, options.target, features=features)
-    coefficients = dict(zip(model.feature_names_, model.coef_.tolist(), strict=True))
-    return _Model(options.kind or "ridge", release.task.schema, options.target, coefficients, model.intercept_)
+        return _Model("logistic", public, options.target, {EVERYBODY: _fitted(likely)})
+    alpha = 1.0 if options.alpha is None else options.alpha
+    if is_grouped(release):
+        grouped = GroupedRidgeRegression(alpha=alpha).fit_release(release, options.target, features=features)
+        if not grouped.models_:
+            raise InputError("model: a release given that gives no regression of any group, one at least expected")
+        models = {group: _fitted(one) for group, one in grouped.models_.items()}
+        return _Model("ridge", public, grouped.target_, models, grouped.by_)
+    model = RidgeRegression(alpha).fit_release(release, options.target, features=features)
+    return _Model("ridge", public, model.target_, {EVERYBODY: _fitted(model)})
+
+
+def _fitted(model: Any) -> Linear:
+    """Return coefficients and intercept of an estimator."""
+    return dict(zip(model.feature_names_, model.coef_.tolist(), strict=True)), model.intercept_

@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 
 from dpmpc.arguments import require_choice, require_fraction
 from dpmpc.bounds import largest_squared_norm
-from dpmpc.contributions import SecondMoments
 from dpmpc.estimators.base import unit_map
 from dpmpc.release import NoisyGram, Release, SelectedColumns
 
@@ -35,6 +34,7 @@ Matrix = NDArray[np.float64]
 TARGETS = ("population", "sample")
 #: What is assumed of the residuals: that their variance does not depend on the features, or nothing.
 ERRORS = ("homoscedastic", "any")
+_STANDS_OUT = 4.0  # standard errors of a noisy number of rows; where there is none, one of 30,000 is above them
 _CLEARLY = 2.0  # a target's variance below so many of its standard errors is not told apart from 0
 
 
@@ -172,9 +172,9 @@ def infer(
         where that error is not small.
     """
     _check(level, target, errors)
-    summed = isinstance(release.task.statistic, SecondMoments)
+    summed = release.summed
     gram = _invertible(release.gram(), position, summed=summed, fit_intercept=fit_intercept)
-    if gram is None:
+    if gram is None or not stands_out(release.total, release.total_variance):
         return _uninformative(release, position, level)
     equation = _Equation.solve(gram, position, fit_intercept=fit_intercept)
     noise, residual, share = _of_second_moments(release, equation) if summed else _of_rows(release, equation)
@@ -189,6 +189,11 @@ def infer(
     covariance[np.ix_(kept, kept)] = equation.inverse @ noise @ equation.inverse
     degrees = math.inf if summed else float(release.task.sketch.rows - len(equation.used))
     return _in_units(release, position, equation, covariance, explained, level=level, degrees=degrees)
+
+
+def stands_out(total: float, variance: float) -> bool:
+    """Whether a noisy number of rows is clearly above 0; without noise it is."""
+    return variance == 0 or total > _STANDS_OUT * math.sqrt(variance)
 
 
 def _check(level: float, target: str, errors: str) -> None:

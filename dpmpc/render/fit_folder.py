@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from dpmpc.errors import InputError
 from dpmpc.estimators import LogisticRegression, PoissonRegression, RidgeRegression
@@ -21,7 +21,10 @@ from dpmpc.rounds import SavedReleases
 from dpmpc.task import LONGEST_CHECK
 
 RESULT_FILE, ONE_RELEASE = "result.json", "release.dpmpc"
-MODELS = ("ridge", "logistic", "poisson")
+BY_GROUP = "grouped-ridge"
+MODELS = ("ridge", "logistic", "poisson", BY_GROUP)
+EVERYBODY = ""  # the one group of a model without groups
+Linear: TypeAlias = "tuple[dict[str, float], float]"  # coefficients by column, and the intercept
 _LARGEST_RESULT = 1 << 26
 
 
@@ -87,25 +90,30 @@ class FitFolder:
         """Whether the model was read from several sums, or could have been."""
         return self.files != (ONE_RELEASE,)
 
-    def coefficients(self) -> tuple[str, dict[str, float], float]:
-        """Return target, coefficients and intercept, as they were published.
+    def models(self) -> tuple[str, dict[str, Linear], str | None]:
+        """Return the target, the models by group as they were published, and the column of groups where there is one.
 
         Raises
         ------
         InputError
             If there are none: the file says so, or is damaged.
         """
-        path, result = self.path / RESULT_FILE, self.content.get("result")
+        path = self.path / RESULT_FILE
+        result: Any = self.content.get("result")
         if isinstance(result, dict) and result.get("coefficients", "") is None:
             raise InputError(f"model: {path} holds a fit that has learned nothing: {result.get('verdict')}")
         try:
-            coefficients = {str(name): float(value) for name, value in result["coefficients"].items()}  # type: ignore[index]
-            target, intercept = str(result["target"]), float(result["intercept"])  # type: ignore[index]
+            target, by = str(result["target"]), str(result["by"]) if self.model == BY_GROUP else None
+            found = {EVERYBODY: result} if by is None else result["groups"]
+            models = {str(group): _linear(one) for group, one in found.items() if by is None or "coefficients" in one}
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InputError(f"model: {path} lacks a target, an intercept or coefficients that are numbers") from error
-        if not coefficients or not all(map(math.isfinite, (*coefficients.values(), intercept))):
-            raise InputError(f"model: {path} has coefficients that are not finite, finite numbers expected")
-        return target, coefficients, intercept
+        if not models:
+            raise InputError(f"model: {path} has no regression of any group, one at least expected")
+        for coefficients, intercept in models.values():
+            if not coefficients or not all(map(math.isfinite, (*coefficients.values(), intercept))):
+                raise InputError(f"model: {path} has coefficients that are not finite, finite numbers expected")
+        return target, models, by
 
     def first_release(self) -> Release:
         """Return the release whose task has columns, bounds and codebook."""
@@ -135,3 +143,8 @@ class FitFolder:
             most = int(releases[0].task.schema.columns[-1].upper)
             model = PoissonRegression(rounds=told.get("rounds", "auto"), most=most)
         return model.fit_rounds(SavedReleases(releases, epsilon)), releases
+
+
+def _linear(result: Any) -> Linear:
+    """Return coefficients and intercept of a result that was read."""
+    return {str(name): float(value) for name, value in result["coefficients"].items()}, float(result["intercept"])

@@ -510,5 +510,7 @@ def test_a_mean_at_the_edge_of_its_ball_is_said():
         fitted = PrivateMean(rho=0.1, simulation_seed=0, center=[50, 25, 5], radius=15.0).fit(X)
         bounded = PrivateMean(rho=0.1, simulation_seed=0, bounds={"x0": (40, 60), "x1": (15, 35), "x2": (0, 10)}).fit(X)
     assert np.abs(fitted.mean_ - [56.1, 27.0, 6.1]).max() < 0.5
-    same = PrivateMean(rho=0.1, simulation_seed=0, center=[50, 25, 5], radius=15.0).fit(X)  # half the diagonal of the box
+    same = PrivateMean(rho=0.1, simulation_seed=0, center=[50, 25, 5], radius=15.0).fit(
+        X
+    )  # half the diagonal of the box
     assert np.array_equal(bounded.mean_, same.mean_)
