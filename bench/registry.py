@@ -122,5 +122,10 @@ BENCHES = {
         "mutual information: an attack on the printed noise", "sound noise", ("--trials", "5")
     ),
     "mutual_information.figures": Bench("mutual information: Figures 1 to 3", "additive noise, random projections"),
+    "curators.central": Bench(
+        "our sums over three servers beside a trusted curator's methods, real data",
+        "AdaSSP and its boosted form, Gaussian and Hessian mixing, objective perturbation, DP-GD, TukeyEM",
+        ("--short",),
+    ),
     "coinpress.figures": Bench("CoinPress: regression, Figures 2 to 5", "SSP, RMGM, a trusted curator"),
 }
