@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_choice, require_positive
@@ -191,6 +191,26 @@ class Codebook(Record, frozen=True, omit_defaults=True):
     def _terms(self) -> tuple[Term, ...]:
         own = {variable.name: variable.term for variable in self.variables}
         return (*own.values(), *(_product([own[name] for name in factors]) for factors in self.products))
+
+    def variable(self, name: str) -> Variable | None:
+        """Return a variable by its name, or None."""
+        return next((variable for variable in self.variables if variable.name == name), None)
+
+    def without(self, name: str) -> Codebook:
+        """Return the codebook of the other variables.
+
+        Raises
+        ------
+        InputError
+            If a product has this factor, or nothing is left.
+        """
+        for factors in self.products:
+            if name in factors:
+                raise InputError(f"products: {' * '.join(factors)} given, none expected that has {name!r} as a factor")
+        left = tuple(variable for variable in self.variables if variable.name != name)
+        if not left:
+            raise InputError(f"columns: {name!r} is the only one, at least one beside it expected")
+        return replace(self, variables=left)
 
     def encode(self, X: Any) -> Table:
         """Code a table: one row of numbers for each of its rows.

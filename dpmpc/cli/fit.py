@@ -65,6 +65,11 @@ def _add_model_options(command: argparse.ArgumentParser) -> None:
         "--alpha", type=penalty, help="penalty in normalised units (default 1); auto chooses it from the release"
     )
     ridge.add_argument("--no-intercept", action="store_true", help="fit without a constant")
+    ridge.add_argument(
+        "--by",
+        metavar="COL",
+        help="one regression for each of up to 50 values of this column, which the bounds file lists, from one release",
+    )
     low_rank = command.add_argument_group("--model low-rank")
     low_rank.add_argument("--components", type=int, metavar="R", help="rank of the approximation (default 3)")
     moment = command.add_argument_group("--model moment")
@@ -172,6 +177,7 @@ def _page(networked: Any, fields: dict[str, Any], analysis: Any, options: argpar
         analysed=Analysed(analysis.name, analysis.arguments()["model"], fields["result"]),
         timing=public_timing(networked, wall_s=fields["timing"]["wall_s"]),
         command=command_line(options.arguments, [*options.data, options.bounds, options.out]),
+        tables=analysis.tables(),
     )
 
 

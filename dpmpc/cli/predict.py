@@ -8,7 +8,7 @@ import json
 import math
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dpmpc.cli.fit import penalty
 from dpmpc.cli.options import DATA_HELP, add_file_options, dialect_of
@@ -18,15 +18,25 @@ if TYPE_CHECKING:
     from dpmpc.bounds import Schema
 
 _LARGEST_RESULT = 1 << 26
+_EVERYBODY = ""  # the one group of a model without groups
+_BY_GROUP = "grouped-ridge"
+
+
+_Linear: TypeAlias = "tuple[dict[str, float], float]"
 
 
 class _Model(NamedTuple):
-    """A linear model and the schema that its columns belong to."""
+    """Linear models and the schema that their columns belong to: one for everybody, or one for each group."""
 
     public: Schema
     target: str
-    coefficients: dict[str, float]
-    intercept: float
+    models: dict[str, _Linear]
+    by: str | None = None
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that the models are made of, each once."""
+        return list(dict.fromkeys(name for coefficients, _ in self.models.values() for name in coefficients))
 
 
 def add_commands(commands: Any) -> None:
@@ -48,14 +58,19 @@ def add_commands(commands: Any) -> None:
 
 
 def _predict(options: argparse.Namespace) -> None:
-    from dpmpc.estimators.coded_rows import codebook_of, predict_coded
+    from dpmpc.estimators.coded_rows import codebook_of, predict_by_group, predict_coded
     from dpmpc.tables import read_cells
 
     model = _of_folder(options) if Path(options.model).is_dir() else _of_release(options)
-    sources = codebook_of(model.public).sources_of(list(model.coefficients))
-    wanted = (*sources, *([] if options.id is None or options.id in sources else [options.id]))
-    cells = read_cells(options.data, wanted, dialect=dialect_of(options))
-    predicted = predict_coded(model.public, model.coefficients, model.intercept, cells)
+    sources = codebook_of(model.public).sources_of(model.columns)
+    wanted = dict.fromkeys((*sources, *(name for name in (model.by, options.id) if name is not None)))
+    cells = read_cells(options.data, tuple(wanted), dialect=dialect_of(options))
+    if model.by is None:
+        predicted = predict_coded(model.public, *model.models[_EVERYBODY], cells)
+    else:
+        predicted, groups = predict_by_group(model.public, model.by, model.models, cells)
+        if absent := sorted({group for group in groups if group and group not in model.models}):
+            print(f"dpmpc: no regression of {', '.join(absent)}: rows of it have no prediction", file=sys.stderr)
     names = range(1, len(cells) + 1) if options.id is None else cells.column(options.id)
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow([options.id or "row", f"predicted {model.target}"])
@@ -63,7 +78,8 @@ def _predict(options: argparse.Namespace) -> None:
         writer.writerow(["" if name is None else name, "" if math.isnan(value) else f"{value:.10g}"])
     lacking = sum(map(math.isnan, predicted.tolist()))
     if lacking:
-        print(f"dpmpc: {lacking:,} of {len(cells):,} rows lack a value, and have no prediction", file=sys.stderr)
+        cause = "lack a value" if model.by is None else "lack a value or a regression of their group"
+        print(f"dpmpc: {lacking:,} of {len(cells):,} rows {cause}, and have no prediction", file=sys.stderr)
 
 
 def _of_folder(options: argparse.Namespace) -> _Model:
@@ -85,35 +101,55 @@ def _of_folder(options: argparse.Namespace) -> _Model:
     except ValueError as error:
         raise InputError(f"model: {path} is not the result of a fit: {error}") from error
     kind = content.get("model") if isinstance(content, dict) else None
-    if kind != "ridge":
+    if kind not in ("ridge", _BY_GROUP):
         raise InputError(f"model: {path} holds a model {kind!r}, 'ridge' expected")
     result = content.get("result")
     try:
-        coefficients = {str(name): float(value) for name, value in result["coefficients"].items()}
-        target, intercept = str(result["target"]), float(result["intercept"])
+        target, by = str(result["target"]), str(result["by"]) if kind == _BY_GROUP else None
+        found = {_EVERYBODY: result} if by is None else result["groups"]
+        models = {str(group): _linear(one) for group, one in found.items() if by is None or "coefficients" in one}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InputError(f"model: {path} lacks a target, an intercept or coefficients that are numbers") from error
-    if not coefficients or not all(map(math.isfinite, (*coefficients.values(), intercept))):
-        raise InputError(f"model: {path} has coefficients that are not finite, finite numbers expected")
+    if not models:
+        raise InputError(f"model: {path} has no regression of any group, one at least expected")
+    for coefficients, intercept in models.values():
+        if not coefficients or not all(map(math.isfinite, (*coefficients.values(), intercept))):
+            raise InputError(f"model: {path} has coefficients that are not finite, finite numbers expected")
     written = Path(options.model) / "release.dpmpc"
     if not written.exists():
         raise InputError(
             f"model: {options.model!r} holds no {written.name}, the folder of a fit from one release expected"
         )
     release = Release.load(written)
-    return _Model(release.task.schema, target, coefficients, intercept)
+    return _Model(release.task.schema, target, models, by)
+
+
+def _linear(result: Any) -> _Linear:
+    """Return coefficients and intercept of a result that was read."""
+    return {str(name): float(value) for name, value in result["coefficients"].items()}, float(result["intercept"])
 
 
 def _of_release(options: argparse.Namespace) -> _Model:
     """Fit a release, which costs nothing."""
-    from dpmpc.estimators import RidgeRegression
+    from dpmpc.estimators import GroupedRidgeRegression, RidgeRegression
+    from dpmpc.estimators.blocks import is_grouped
     from dpmpc.release import Release
 
     if options.target is None:
         raise InputError("target: none given, the name of the column to predict expected (--target)")
     release = Release.load(options.model)
     features = None if options.features is None else [name.strip() for name in options.features.split(",")]
-    model = RidgeRegression(1.0 if options.alpha is None else options.alpha)
-    model.fit_release(release, options.target, features=features)
-    coefficients = dict(zip(model.feature_names_, model.coef_.tolist(), strict=True))
-    return _Model(release.task.schema, model.target_, coefficients, model.intercept_)
+    alpha = 1.0 if options.alpha is None else options.alpha
+    if is_grouped(release):
+        grouped = GroupedRidgeRegression(alpha=alpha).fit_release(release, options.target, features=features)
+        if not grouped.models_:
+            raise InputError("model: a release given that gives no regression of any group, one at least expected")
+        models = {group: _fitted(one) for group, one in grouped.models_.items()}
+        return _Model(release.task.schema, grouped.target_, models, grouped.by_)
+    model = RidgeRegression(alpha).fit_release(release, options.target, features=features)
+    return _Model(release.task.schema, model.target_, {_EVERYBODY: _fitted(model)})
+
+
+def _fitted(model: Any) -> _Linear:
+    """Return coefficients and intercept of an estimator."""
+    return dict(zip(model.feature_names_, model.coef_.tolist(), strict=True)), model.intercept_

@@ -72,6 +72,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Return what a release of this estimator is, beyond budget, trust and mechanism, by flat names."""
         return {}
 
+    def schema_of(self, names: tuple[str, ...]) -> Schema:
+        """Return the public bounds of a table's columns."""
+        return schema(self.bounds, names)
+
     def specification(self, public: Schema, clients: int) -> ReleaseSpec:
         """Return the release that `fit` makes of so many rows within these bounds."""
         flat = {
@@ -103,7 +107,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Simulate the clients who own the table's rows and the servers, in this process; return what they release."""
         warn_in_selection()
         table.require_public_count()
-        public = schema(self.bounds, table.names)
+        public = self.schema_of(table.names)
         warn_of_bounds(public, table.values, self.bounds, stacklevel=3)
         spec = self.specification(public, len(table))
         return simulation.run(design(spec), table.values, stream=stream_for(spec.simulation_seed), threads=self.threads)

@@ -51,3 +51,46 @@ def predict_coded(public: Schema, coefficients: Mapping[str, float], intercept: 
     values, complete = codebook_of(public).encode_features(X, list(coefficients))
     found = values @ np.array(list(coefficients.values())) + intercept
     return np.where(complete, found, np.nan)
+
+
+def predict_by_group(
+    public: Schema, by: str, models: Mapping[str, tuple[Mapping[str, float], float]], X: Any
+) -> tuple[NDArray[np.float64], list[str]]:
+    """Predict from the linear model of each row's own group.
+
+    Parameters
+    ----------
+    public : Schema
+        Of the release that the models were learnt from.
+    by : str
+        The variable whose values are the groups.
+    models : mapping
+        Group -> coefficients and intercept, as in `predict_coded`; groups may be absent.
+    X : Cells or data frame
+        New rows, with the group's column.
+
+    Returns
+    -------
+    predicted : ndarray of float64, shape (n,)
+        NaN where a row lacks a value, or its group a model.
+    groups : list of str
+        The group of each row; empty where that is missing.
+    """
+    book = codebook_of(public)
+    variable = book.variable(by)
+    if variable is None or not variable.categories:
+        raise InputError(f"by: {by!r} given, a category of the release's codebook expected")
+    shown, complete = book.encode_features(X, [column.name for column in variable.term.columns])
+    places = _places(shown)
+    groups = [variable.categories[place] if known else "" for place, known in zip(places, complete, strict=True)]
+    found = np.full(len(groups), np.nan)
+    for group, (coefficients, intercept) in models.items():
+        mine = np.array([one == group for one in groups], dtype=np.bool_)
+        if mine.any():
+            found[mine] = predict_coded(public, coefficients, intercept, X)[mine]
+    return found, groups
+
+
+def _places(shown: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return the position of each row's value among the categories, from the indicators of all but the first."""
+    return np.where(shown.max(axis=1) > 0, 1 + shown.argmax(axis=1), 0)

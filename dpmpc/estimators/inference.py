@@ -34,6 +34,7 @@ Matrix = NDArray[np.float64]
 TARGETS = ("population", "sample")
 #: What is assumed of the residuals: that their variance does not depend on the features, or nothing.
 ERRORS = ("homoscedastic", "any")
+_STANDS_OUT = 4.0  # standard errors of a noisy number of rows; where there is none, one of 30,000 is above them
 _CLEARLY = 2.0  # a target's variance below so many of its standard errors is not told apart from 0
 
 
@@ -173,7 +174,8 @@ def infer(
     _check(level, target, errors)
     rows = observed.rows
     gram = _invertible(observed.gram, position, summed=rows is None, fit_intercept=fit_intercept)
-    if gram is None or (rows is not None and len(rows) < len(gram.columns) + fit_intercept):
+    enough = rows is None or len(rows) >= len(observed.gram.columns) + fit_intercept
+    if gram is None or not enough or not stands_out(observed.count, observed.total_variance):
         return _uninformative(observed, position, level)
     equation = _Equation.solve(gram, position, fit_intercept=fit_intercept)
     noise, residual = _of_second_moments(observed, equation) if rows is None else _of_rows(observed, rows, equation)
@@ -187,6 +189,11 @@ def infer(
     covariance[np.ix_(kept, kept)] = equation.inverse @ noise @ equation.inverse
     degrees = math.inf if rows is None else float(len(rows) - len(equation.used))
     return _in_units(observed, position, equation, covariance, explained, level=level, degrees=degrees)
+
+
+def stands_out(total: float, variance: float) -> bool:
+    """Return whether a noisy number of rows is clearly above 0; without noise it is."""
+    return variance == 0 or total > _STANDS_OUT * math.sqrt(variance)
 
 
 def _check(level: float, target: str, errors: str) -> None:

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.bounds import Schema, largest_squared_norm
-from dpmpc.contributions import SecondMoments
 from dpmpc.release import NoisyGram, Release, SelectedColumns
 
 Matrix = NDArray[np.float64]
@@ -57,8 +56,7 @@ class Observed:
     @classmethod
     def of(cls, release: Release | SelectedColumns) -> Observed:
         """Read what servers opened."""
-        task = release.task
-        summed = isinstance(task.statistic, SecondMoments)
+        task, summed = release.task, release.summed
         return cls(
             schema=release.schema,
             clients=release.clients,

@@ -18,7 +18,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpmpc.arguments import documented, require_choice, require_fraction, require_whole
 from dpmpc.bounds import Column, check_table, schema
-from dpmpc.contributions import SecondMoments
 from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.estimators.base import (
     LinearPredictor,
@@ -30,6 +29,7 @@ from dpmpc.estimators.base import (
     target_name,
     unit_map,
 )
+from dpmpc.estimators.blocks import source_of
 from dpmpc.estimators.in_rounds import Fitted, inference_of, releases_of, take
 from dpmpc.estimators.inference import Inference, infer
 from dpmpc.estimators.observed import Observed
@@ -64,7 +64,7 @@ def choose_alpha(
     least : float
         Penalties below this are not safe.
     """
-    estimate = _risk_of_second_moments if isinstance(release.task.statistic, SecondMoments) else _risk_of_rows
+    estimate = _risk_of_second_moments if release.summed else _risk_of_rows
     features = np.delete(np.diag(gram.matrix), [0, position + 1])
     candidates = least + _CANDIDATES * max(float(features.mean()), 1.0)
     risks = [estimate(release, gram, position, alpha, fit_intercept) for alpha in candidates]
@@ -239,7 +239,12 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         return self
 
     def fit_release(
-        self, release: Release | GramRelease, target: str | int = -1, *, features: Sequence[str] | None = None
+        self,
+        release: Release | GramRelease,
+        target: str | int = -1,
+        *,
+        features: Sequence[str] | None = None,
+        group: str | None = None,
     ) -> RidgeRegression:
         """Fit a release: pure post-processing.
 
@@ -251,10 +256,13 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
             The column to predict, the last by default.
         features : sequence of str, optional
             The columns to predict it from, in the order of `coef_`; by default all others.
+        group : str, optional
+            Of a release by group: whose regression; by default that of all people together.
         """
         self.check_parameters()
-        name = release.columns[column_index(release.columns, target)]
-        self.selected_ = selected = release.select(chosen_columns(release.columns, name, features))
+        source = source_of(release, group)
+        name = source.columns[column_index(source.columns, target)]
+        self.selected_ = selected = source.select(chosen_columns(source.columns, name, features))
         position = selected.columns.index(name)
         noisy = selected.gram()
         gram = noisy if self.debias == "never" else noisy.debiased(position, fit_intercept=self.fit_intercept)

@@ -11,10 +11,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.contributions import SecondMoments
 from dpmpc.errors import HOPELESS
+from dpmpc.estimators.blocks import is_grouped
 from dpmpc.estimators.inference import Inference
 from dpmpc.planning.advice import break_even, error_of, release_of
+from dpmpc.planning.grouped import people_needed
 from dpmpc.planning.prediction import Regression
 from dpmpc.planning.scenario import Scenario
 from dpmpc.release import GramSource
@@ -61,6 +62,8 @@ def too_few(release: GramSource) -> list[str]:
     It rests on public facts alone, and on the population that `dpmpc plan` assumes.
     """
     task, metric = release.task, Regression()
+    if is_grouped(release):
+        return too_few_in_group(release)
     scenario = Scenario.of(task)
     if error_of(release_of(task), scenario, metric) < metric.trivial(scenario):
         return []
@@ -72,6 +75,21 @@ def too_few(release: GramSource) -> list[str]:
     ]
 
 
+def too_few_in_group(release: GramSource) -> list[str]:
+    """Return the same of some groups of a release, whose number of people it shows with noise."""
+    needed = people_needed(release.task, len(release.columns), float(release.noise_variance[0]))
+    error = math.sqrt(release.total_variance)
+    if needed is not None and release.total >= needed:
+        return []
+    when = "for no number of people that this delta allows" if needed is None else f"from {needed:,} people on"
+    counted = f"about {release.total:,.0f} people found, standard error {error:,.0f}" if error else ""
+    counted = counted or f"{release.clients:,} people given"
+    return [
+        f"{counted}: with the noise of these sums a regression is expected to beat predicting the mean {when}; "
+        f"{_REMEDY}"
+    ]
+
+
 def linear_probability(release: GramSource, target: str) -> list[str]:
     """Return a notice where the release shows that a target within [0, 1] takes no other value than 0 and 1.
 
@@ -79,11 +97,11 @@ def linear_probability(release: GramSource, target: str) -> list[str]:
     """
     task = release.task
     column = task.schema.columns[task.schema.index(target)]
-    if (column.lower, column.upper) != (0.0, 1.0) or not isinstance(task.statistic, SecondMoments):
+    if (column.lower, column.upper) != (0.0, 1.0) or not release.summed:
         return []
-    noise = _CLEARLY * math.sqrt(float(task.noise_variance[0])) / task.clients
+    noise = _CLEARLY * math.sqrt(float(release.noise_variance[0]) + release.total_variance) / release.total
     place = 1 + release.columns.index(target)
-    square = float(release.gram().matrix[place, place]) / task.clients
+    square = float(release.gram().matrix[place, place]) / release.total
     return [_probabilities(target)] if noise <= _KNOWN and abs(square - 1) <= noise + _ROUNDING else []
 
 

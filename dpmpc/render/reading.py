@@ -25,10 +25,12 @@ from dpmpc.data_release.estimators import MixingRegression
 from dpmpc.data_release.outlook import MixingOutlook
 from dpmpc.description import NumberTable
 from dpmpc.errors import InputError, UtilityWarning
-from dpmpc.estimators import FrequencyMoment, RidgeRegression
+from dpmpc.estimators import FrequencyMoment, GroupedRidgeRegression, RidgeRegression
+from dpmpc.estimators.blocks import Blocks, is_grouped
 from dpmpc.release import Release
 from dpmpc.render.about import About
 from dpmpc.render.fit import inference_fields, release_text, task_fields
+from dpmpc.render.grouped import MODEL, grouped_fields, means_table, noise_text
 from dpmpc.render.mixed import mixed_page
 from dpmpc.render.page import Analysed, page
 from dpmpc.storage import LARGEST_PUBLIC, MALFORMED, PUBLIC_MEMBER, open_members
@@ -169,6 +171,7 @@ def _kind(path: str | os.PathLike[str]) -> str:
 def _of_sums(release: Release, about: About, file: str, wish: Wish) -> Reading:
     """Read what servers opened."""
     tables, notes, fields, analysed = _regression(release, wish) if wish.target else _measures(release)
+    listed = tables if analysed is None or analysed.model == MODEL else []  # others are drawn from their results
     if about.kind == "collection":
         notes = [*notes, f"dpmpc verify {file} --collection TASKFILE checks whose keys these are."]
     return Reading(
@@ -184,7 +187,7 @@ def _of_sums(release: Release, about: About, file: str, wish: Wish) -> Reading:
             "columns": list(release.columns),
             **fields,
         },
-        lambda: page(release, analysed=analysed, about=about, tables=[] if analysed else tables, file=file),
+        lambda: page(release, analysed=analysed, about=about, tables=listed, file=file),
     )
 
 
@@ -194,6 +197,8 @@ _Parts: TypeAlias = "tuple[list[NumberTable], list[str], dict[str, Any], Analyse
 def _regression(release: Release, wish: Wish) -> _Parts:
     """Regress a column on others."""
     assert wish.target is not None
+    if is_grouped(release):
+        return _regressions_by_group(release, wish)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UtilityWarning)  # they are told with the reading
         model = RidgeRegression().fit_release(release, wish.target, features=wish.features)
@@ -212,9 +217,28 @@ def _regression(release: Release, wish: Wish) -> _Parts:
     return [summary.coefficients], [], fields, analysed
 
 
+def _regressions_by_group(release: Release, wish: Wish) -> _Parts:
+    """Regress a column on others in each group."""
+    if wish.groups:
+        raise InputError("group: given, but regressions by group test no features together, --features expected")
+    model = GroupedRidgeRegression()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UtilityWarning)
+        model.fit_release(release, wish.target or -1, features=wish.features)
+    result = grouped_fields(model, wish.level)
+    analysed = Analysed(MODEL, {"alpha": model.alpha}, result, wish.features)
+    notes = [f"Estimates are without penalty; {noise_text(release)}."]
+    return model.summary(wish.level).tables, notes, result, analysed
+
+
 def _measures(release: Release) -> _Parts:
     """Say what a release shows without a model."""
     statistic = release.task.statistic
+    if is_grouped(release):
+        everybody, table = Blocks(release).describe(), means_table(release)
+        hint = f"--target {release.columns[-1]} regresses that column on the others, in each group."
+        fields = {"by": table.label, "groups": table.to_dict(), "description": everybody.columns.to_dict()}
+        return [table, *everybody.tables], [hint], fields, None
     if isinstance(statistic, SecondMoments):
         found = release.describe()
         fields = {"description": found.columns.to_dict(), "correlations": found.pairs.to_dict()}
