@@ -174,8 +174,9 @@ def infer(
     _check(level, target, errors)
     rows = observed.rows
     gram = _invertible(observed.gram, position, summed=rows is None, fit_intercept=fit_intercept)
-    enough = rows is None or len(rows) >= len(observed.gram.columns) + fit_intercept
-    if gram is None or not enough or not stands_out(observed.count, observed.total_variance):
+    if gram is None or not stands_out(observed.count, observed.total_variance):
+        return _uninformative(observed, position, level)
+    if rows is not None and len(rows) < len(gram.columns) + fit_intercept:
         return _uninformative(observed, position, level)
     equation = _Equation.solve(gram, position, fit_intercept=fit_intercept)
     noise, residual = _of_second_moments(observed, equation) if rows is None else _of_rows(observed, rows, equation)

@@ -56,7 +56,8 @@ class Observed:
     @classmethod
     def of(cls, release: Release | SelectedColumns) -> Observed:
         """Read what servers opened."""
-        task, summed = release.task, release.summed
+        task = release.task
+        summed = release.summed
         return cls(
             schema=release.schema,
             clients=release.clients,
