@@ -56,7 +56,7 @@ class EstimatorInRounds(Fitted, PrivateEstimator):
     epsilon, delta : float
         Budget of all rounds together, 0 < delta < 1/n.
     bounds : Schema, pair, dict, path or None
-        Public bounds of the features; None where they are already in [-1, 1]. Those of the target follow from the
+        Public bounds of the features; None where they are already in [-1, 1]. The bounds of the target follow from the
         model. They may be named too, as "y" or as the Series that holds it, and others than the model's are refused.
     noise : {"discrete-gaussian"}
         What rounds take: only of that is known here how rounds add up.
