@@ -43,8 +43,9 @@ nitpick_ignore_regex = [
     (
         "py:class",
         r"dpmpc\.(baselines\.linear\.PrivateRidge|baselines\.low_rank\.PrivateComponents|coinpress\.estimators\.CoinPress"
-        r"|privacy\.guarantee\.Promise|storage\.records\.(Described|Record)|estimators\.in_rounds\.Fitted"
+        r"|privacy\.guarantee\.Promise|storage\.records\.(Described|Record)|estimators\.round_fits\.Fitted"
         r"|mutual_information\.estimators\.NoisyRegression"
+        r"|storage\.party_folder\.PartyFolder"
         r"|sketching\.sparse\.SparseMatrix"
         r"|contributions\.rows\._RowStatistic)",
     ),
