@@ -83,6 +83,11 @@ BENCHES = {
     "system.glm": Bench(
         "regressions in rounds: logistic, and linear on the household set", "the best fit; one release", ("--short",)
     ),
+    "system.rounds_coverage": Bench(
+        "coverage of intervals of models in rounds and of mixed files",
+        "the nominal level, one release",
+        ("--runs", "3"),
+    ),
     "system.zero_rounds": Bench(
         "the logistic fit without rounds: its bias, and its error with noise", "the best fit", ("--short",)
     ),
@@ -117,5 +122,10 @@ BENCHES = {
         "mutual information: an attack on the printed noise", "sound noise", ("--trials", "5")
     ),
     "mutual_information.figures": Bench("mutual information: Figures 1 to 3", "additive noise, random projections"),
+    "curators.central": Bench(
+        "our sums over three servers beside a trusted curator's methods, real data",
+        "AdaSSP and its boosted form, Gaussian and Hessian mixing, objective perturbation, DP-GD, TukeyEM",
+        ("--short",),
+    ),
     "coinpress.figures": Bench("CoinPress: regression, Figures 2 to 5", "SSP, RMGM, a trusted curator"),
 }

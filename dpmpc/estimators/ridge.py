@@ -31,6 +31,7 @@ from dpmpc.estimators.base import (
 )
 from dpmpc.estimators.blocks import source_of
 from dpmpc.estimators.inference import Inference, infer
+from dpmpc.estimators.observed import Observed
 from dpmpc.estimators.round_fits import Fitted, inference_of, releases_of, take
 from dpmpc.estimators.scikit import name_features, remember_features, warn_in_selection
 from dpmpc.estimators.summary import Summary
@@ -303,7 +304,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         if self._second_round is not None:
             return inference_of(self._second_round, require_fraction("level", level))
         return infer(
-            _opened(self.selected_, "inference"),
+            Observed.of(_opened(self.selected_, "inference")),
             self.selected_.columns.index(self.target_),
             fit_intercept=self.fit_intercept,
             level=level,

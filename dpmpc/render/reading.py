@@ -49,6 +49,11 @@ from dpmpc.task import LONGEST_CHECK
 from dpmpc.untrusted import printable, read_json
 
 _MIXED_RIDGE = 1e-5
+_UNBIASED = (
+    "Without the noise's share of the Hessian, which shrinks a fit by rmgm or bgm, and without ridge: other numbers",
+    "than the fit's, with standard errors. Both predict the middle of the bounds where all features are in theirs.",
+)
+_NO_INTERVAL = "The noise leaves no standard errors: more people, a larger epsilon or fewer features would."
 REGRESSIONS: dict[str, type[MixingRegression]] = {"rmgm": RMGM, "dgm": DGM, "bgm": BGM}
 
 
@@ -159,8 +164,6 @@ def read(path: str | os.PathLike[str], wish: Wish | None = None) -> Reading:
             f"model: {asked.model!r} given, a target and no groups expected beside it, and a release of second moments"
         )
     if kind == "mixed":
-        if asked.groups:
-            raise InputError("group: given, but fits of a mixed file have no standard errors to test with")
         return _of_mixed(MixedRelease.load(path), file, asked)
     for name in ("method", "ridge"):
         if getattr(asked, name) is not None:
@@ -378,11 +381,18 @@ def _of_mixed(release: MixedRelease, file: str, wish: Wish) -> Reading:
         names, values = [*coefficients, "intercept"], [*coefficients.values(), float(fitted.intercept_)]
         title = f"{fitted.target_}, by {method}, in the columns' units"
         tables.append(NumberTable(title, {"coefficient": values}, names, notes=_mean_squares(outlook, fitted)))
+        summary = fitted.summary(wish.level, groups=wish.groups)
+        if summary.informative:
+            tables.append(dataclasses.replace(summary.coefficients, notes=[*_UNBIASED, *summary.notes]))
+        else:
+            notes += [_NO_INTERVAL]
         fields |= {
             "method": method,
             "target": fitted.target_,
             "coefficients": coefficients,
             "intercept": float(fitted.intercept_),
+            **inference_fields(summary.inference),
+            "regression": summary.to_dict(),
             "smallest_eigenvalue": fitted.smallest_eigenvalue_,
             "second_moments": {"noise": outlook.noise, "data": outlook.data},
             "expected_error": outlook.error if math.isfinite(outlook.error) else None,
