@@ -99,7 +99,7 @@ def render(content: dict[str, Any]) -> str:
             "",
             "Error: standard deviation of the wrong part of the linear predictor over that of the right one, against "
             "the maximum likelihood of the same people; 1 where nothing could be learned. The rounds that take it away "
-            "are shown by `python -m bench glm`.",
+            "are measured by `python -m bench glm`.",
             "",
             f"Bias: the error at n = {content['biases'][0]['n']:,} and epsilon = {WITHOUT_NOISE:g}, where noise is "
             f"negligible: the median, the least and the most of {len(content['biases'][0]['errors'])} populations of "

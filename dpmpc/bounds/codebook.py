@@ -166,6 +166,11 @@ class Codebook(Record, frozen=True, omit_defaults=True):
         return columns
 
     @property
+    def terms(self) -> int:
+        """How many variables and products there are: the largest squared norm of a normalised row."""
+        return len(self.variables) + len(self.products)
+
+    @property
     def radius(self) -> float | None:
         """The L2 norm that no normalised row exceeds, where it is less than that of the box."""
         return self.radius_of([column.name for column in self.columns])
