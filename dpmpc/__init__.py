@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     )
     from dpmpc.estimators import (
         FrequencyMoment,
+        GroupedRidgeRegression,
         LogisticRegression,
         LowRankApproximation,
         PoissonRegression,
@@ -71,6 +72,7 @@ __all__ = [
     "DpmpcError",
     "Equivocation",
     "FrequencyMoment",
+    "GroupedRidgeRegression",
     "GuaranteeError",
     "InconsistentShares",
     "InputError",
@@ -109,6 +111,7 @@ __all__ = [
 _SOURCES = {
     "Budget": "dpmpc.specification",
     "FrequencyMoment": "dpmpc.estimators",
+    "GroupedRidgeRegression": "dpmpc.estimators",
     "LogisticRegression": "dpmpc.estimators",
     "LowRankApproximation": "dpmpc.estimators",
     "Mechanism": "dpmpc.specification",

@@ -34,6 +34,7 @@ class GramSource(abc.ABC):
     """What estimators of second moments read of a task, in whichever form it was opened."""
 
     task: Task
+    opened: bool = True  # whether the servers opened what is read, and not only products of it
 
     @property
     def guarantee(self) -> Guarantee:
@@ -49,6 +50,11 @@ class GramSource(abc.ABC):
     def weighted(self) -> bool:
         """Whether rows have weights, or lack values and weigh nothing: then the sum of the weights is noisy."""
         return isinstance(self.task.statistic, WeightedMoments)
+
+    @property
+    def summed(self) -> bool:
+        """Whether second moments were summed, and not rows sketched."""
+        return isinstance(self.task.statistic, SecondMoments)
 
     @functools.cached_property
     def total(self) -> float:
@@ -155,9 +161,7 @@ class Release(GramSource):
     def noisy(self, matrix: NDArray[np.float64], columns: tuple[str, ...]) -> NoisyGram:
         """Say how noisy a part of the Gram matrix is that belongs to (1, some columns)."""
         if isinstance(self.task.statistic, SecondMoments):
-            # A symmetric matrix whose off-diagonal entries have variance v/2 has norm near sqrt(v/2) 2 sqrt(p).
-            spread = math.sqrt(float(self.noise_variance[0]) / 2) * 2 * math.sqrt(len(columns) + 1)
-            return NoisyGram(matrix, columns, bias=0.0, fluctuation=spread)
+            return NoisyGram.of_sums(matrix, float(self.noise_variance[0]), columns)
         return NoisyGram.of_product(matrix, self.noise_variance, columns)
 
     def describe(self, *, of: str = "population") -> Description:
@@ -266,6 +270,7 @@ class GramRelease(GramSource):
 
     task: Task
     products: NDArray[np.int64]
+    opened = False
 
     @property
     def guarantee(self) -> Guarantee:
@@ -302,6 +307,7 @@ class SelectedColumns(GramSource):
     def __init__(self, source: GramSource, chosen: Schema):
         self.task = source.task
         self.source = source
+        self.opened = source.opened
         self._chosen = chosen
 
     @functools.cached_property
@@ -334,9 +340,19 @@ class SelectedColumns(GramSource):
         return self.source.noisy(matrix, columns)
 
     @property
-    def opened(self) -> bool:
-        """Whether the servers opened what is read."""
-        return isinstance(self.source, Release)
+    def summed(self) -> bool:
+        """Whether second moments were summed, and not rows sketched."""
+        return self.source.summed
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the sum that others are divided by is noisy."""
+        return self.source.weighted
+
+    @property
+    def noise_variance(self) -> NDArray[np.float64]:
+        """Variance of the noise in each row's entries, float64 (k,)."""
+        return self.source.noise_variance
 
     @property
     def _opened(self) -> Release:
@@ -395,6 +411,14 @@ class NoisyGram:
             bias=float(noise_variance.sum()),
             fluctuation=largest * (2 * math.sqrt(length * width) + width),
         )
+
+    @classmethod
+    def of_sums(cls, matrix: NDArray[np.float64], variance: float, columns: tuple[str, ...]) -> NoisyGram:
+        """Take summed second moments, with noise of this variance on the diagonal and half of it elsewhere.
+
+        A symmetric matrix whose off-diagonal entries have variance v/2 has norm near sqrt(v/2) 2 sqrt(p).
+        """
+        return cls(matrix, columns, bias=0.0, fluctuation=math.sqrt(variance / 2) * 2 * math.sqrt(len(columns) + 1))
 
     def smallest_eigenvalue(self, target: int, *, fit_intercept: bool) -> float:
         """Return that of the features' Gram matrix, after the intercept has been projected out where there is one."""

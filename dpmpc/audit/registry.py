@@ -31,7 +31,7 @@ from dpmpc.audit.mechanism import AuditedMechanism, Claim, Subject
 from dpmpc.audit.parties import Parties
 from dpmpc.audit.sums import Sums
 from dpmpc.audit.system import MissingClients, RepeatedRelease, surrounded
-from dpmpc.bounds import Schema
+from dpmpc.bounds import Codebook, Schema, Variable
 from dpmpc.coinpress.rounds import Round, covariance_round, mean_round
 from dpmpc.coinpress.summation import Servers
 from dpmpc.contributions import Logistic, Scores
@@ -131,6 +131,14 @@ def second_moments(epsilon: float, delta: float, seed: int) -> AuditedMechanism:
     return Sums(task, ((1.0, 1.0, 1.0), (1.0, -1.0, -1.0)))
 
 
+def by_group(epsilon: float, delta: float, seed: int) -> AuditedMechanism:
+    """Build the audit of second moments by group: two rows of the longest norm, in different groups."""
+    numbers = tuple(Variable(name, -1.0, 1.0) for name in NAMES)
+    public = Schema.of_codebook(Codebook((*numbers, Variable("group", values=("x", "y", "z")))))
+    task = design(ReleaseSpec.of(public, CLIENTS // 2, epsilon, delta, by="group", simulation_seed=seed))
+    return Sums(task, ((1.0, 1.0, 1.0, 0.0), (1.0, 1.0, 0.0, 1.0)))
+
+
 def scores(epsilon: float, delta: float, seed: int) -> AuditedMechanism:
     """Build the audit of a round of logistic scores: two cases that nobody expected, with opposite features."""
     contribution = Scores(np.diag([1.0, 20.0]), [-60.0, 0.0], 12.0, Logistic())
@@ -202,6 +210,7 @@ MECHANISMS: Mapping[str, Factory] = {
     "countsketch": functools.partial(sketched, sketch="countsketch", sparsity=None),
     "rademacher": functools.partial(sketched, sketch="rademacher", sparsity=None),
     "second-moments": second_moments,
+    "by-group": by_group,
     "skellam": functools.partial(sketched, noise="skellam"),
     "skellam-by-servers": functools.partial(sketched, noise="skellam", noise_by="servers"),
     "discrete-laplace": pure,

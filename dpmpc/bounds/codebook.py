@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_choice, require_positive
@@ -166,22 +166,31 @@ class Codebook(Record, frozen=True, omit_defaults=True):
         return columns
 
     @property
-    def terms(self) -> int:
-        """How many variables and products there are: the largest squared norm of a normalised row."""
-        return len(self.variables) + len(self.products)
-
-    @property
     def radius(self) -> float | None:
         """The L2 norm that no normalised row exceeds, where it is less than that of the box."""
-        count = sum(len(term.columns) for term in self._terms)
-        return math.sqrt(self.terms) if self.terms < count else None
+        return self.radius_of([column.name for column in self.columns])
+
+    def radius_of(self, names: Sequence[str]) -> float | None:
+        """Return the L2 norm that no normalised row of these columns exceeds, where it is less than that of the box."""
+        wanted = set(names)
+        used = [term for term in self._terms if any(column.name in wanted for column in term.columns)]
+        count = sum(column.name in wanted for term in used for column in term.columns)
+        return math.sqrt(len(used)) if len(used) < count else None
+
+    def has(self, columns: Sequence[Column]) -> bool:
+        """Whether these are columns of the codebook: some of them in any order, or all where there is a weight."""
+        return tuple(columns) == self.columns or (not self.weighted and set(columns) <= set(self.columns))
+
+    def with_number(self, column: Column) -> Codebook:
+        """Return the codebook with a number within these bounds, the last of its variables."""
+        return replace(self, variables=(*self.variables, Variable(column.name, column.lower, column.upper)))
 
     @functools.cached_property
     def indicators(self) -> frozenset[str]:
-        """The columns that may be constant in a good table: those of values, knots, what is missing, and weights."""
-        several = [term for term in self._terms if len(term.columns) > 1]
-        named = {column.name for term in several for column in term.columns}
-        return frozenset(named | ({self.columns[-1].name} if self.weighted else set()))
+        """The columns that may be constant in a good table: all but those of numbers and dates."""
+        plain = [one for one in self.variables if one.kind in ("number", "date") and one.knots is None]
+        measured = {column.name for one in plain for column in one.term.columns[: one.term.shown]}
+        return frozenset(column.name for column in self.columns) - measured
 
     @property
     def _weight(self) -> tuple[str, float, float]:
@@ -191,6 +200,26 @@ class Codebook(Record, frozen=True, omit_defaults=True):
     def _terms(self) -> tuple[Term, ...]:
         own = {variable.name: variable.term for variable in self.variables}
         return (*own.values(), *(_product([own[name] for name in factors]) for factors in self.products))
+
+    def variable(self, name: str) -> Variable | None:
+        """Return a variable by its name, or None."""
+        return next((variable for variable in self.variables if variable.name == name), None)
+
+    def without(self, name: str) -> Codebook:
+        """Return the codebook of the other variables.
+
+        Raises
+        ------
+        InputError
+            If a product has this factor, or nothing is left.
+        """
+        for factors in self.products:
+            if name in factors:
+                raise InputError(f"products: {' * '.join(factors)} given, none expected that has {name!r} as a factor")
+        left = tuple(variable for variable in self.variables if variable.name != name)
+        if not left:
+            raise InputError(f"columns: {name!r} is the only one, at least one beside it expected")
+        return replace(self, variables=left)
 
     def encode(self, X: Any) -> Table:
         """Code a table: one row of numbers for each of its rows.

@@ -236,6 +236,17 @@ class Variable(Record, frozen=True, omit_defaults=True):
         return self._day(str(self.lower)) or 0
 
     @property
+    def categories(self) -> tuple[str, ...]:
+        """What a row can be: the values of a category, the reference first; no and yes; none of other variables.
+
+        With indicators of what is missing, that comes last.
+        """
+        last = (_LABEL,) if self.if_missing == "indicator" else ()
+        if self.kind == "yes-no":
+            return ("no", "yes", *last)
+        return () if self.kind != "category" else (str(self.reference), *self.indicated, *last)
+
+    @property
     def indicated(self) -> tuple[str, ...]:
         """The values of a category that have an indicator: all but the reference."""
         values = (*(self.values or ()), *([] if self.other is None else [self.other]))

@@ -48,7 +48,7 @@ def read_data(options: argparse.Namespace, analysis: FitModel) -> tuple[Table, S
     if given is not None and isinstance(book, Codebook):
         public = Schema.of_codebook(book, given.outside)
         chosen = analysis.columns(public.names)
-        if public.weighted and (analysis.name != "ridge" or options.rounds not in (None, 1)):
+        if public.weighted and (analysis.name not in ("ridge", "grouped-ridge") or options.rounds not in (None, 1)):
             asked = f"{analysis.name}, rounds: {options.rounds}"
             raise InputError(
                 f"model: {asked} given, 'ridge' in one round expected where rows have weights or contribute zeros; "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from dpmpc.cli.fit_groups import GroupedFitModel
 from dpmpc.cli.fit_models import FitModel, LowRankFitModel, MomentFitModel, RidgeFitModel
 from dpmpc.cli.fit_rounds import LogisticFitModel, PoissonFitModel, RidgeRoundsFitModel
 from dpmpc.errors import InputError
@@ -19,8 +20,10 @@ def fit_model_of(options: argparse.Namespace) -> FitModel:
     for other in _MODELS.values():
         for option in other.options:
             given = getattr(options, option)
-            if option not in chosen.options and given not in (None, False):
+            if option not in chosen.options and given is not None and given is not False:
                 raise InputError(f"{option}: {given!r} given, but that is for --model {other.name}, not {chosen.name}")
+    if chosen is RidgeFitModel and options.by is not None:
+        return GroupedFitModel.of(options)
     if chosen is RidgeFitModel and options.rounds not in (None, 1):
         return RidgeRoundsFitModel.of(options)
     return chosen.of(options)

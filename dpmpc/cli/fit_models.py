@@ -18,6 +18,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 
 from dpmpc.bounds import Schema, check_table
+from dpmpc.description import NumberTable
 from dpmpc.errors import InputError
 from dpmpc.estimators import FrequencyMoment, LowRankApproximation, PrivateEstimator, RidgeRegression
 from dpmpc.estimators.summary import Summary
@@ -94,6 +95,10 @@ class FitModel(abc.ABC):
         """Fit the release, as the program's analyst does."""
         self.estimator.fit_release(release)
 
+    def tables(self) -> list[NumberTable]:
+        """Return tables of the result for the page, where it does not draw them from the result itself."""
+        return []
+
     @abc.abstractmethod
     def judge(self, table: Table, answer: dict[str, Any]) -> Findings:
         """Say what the program answered, beside what the data itself would give; `fit` has been called."""
@@ -104,7 +109,7 @@ class RidgeFitModel(FitModel):
 
     name = "ridge"
     program = "dpmpc.protocols.ridge_regression"
-    options = ("target", "alpha", "no_intercept", "rounds")
+    options = ("target", "alpha", "no_intercept", "rounds", "by")
     estimator: RidgeRegression
 
     def __init__(self, estimator: RidgeRegression, target: str, truth: NDArray[np.float64] | None = None):
@@ -126,7 +131,7 @@ class RidgeFitModel(FitModel):
         return len(table.names) - 1
 
     def check(self, table: Table, public: Schema) -> None:
-        """Refuse an unknown target, a table without features, a constant column."""
+        """Refuse an unknown target and a table without features."""
         check_table(table, self.target, public)
 
     def arguments(self) -> dict[str, Any]:
@@ -213,7 +218,7 @@ class LowRankFitModel(FitModel):
         return {**asked, "purpose": "low-rank"}
 
     def check(self, table: Table, public: Schema) -> None:
-        """Refuse a rank above the number of columns, or a constant column."""
+        """Refuse a rank above the number of columns."""
         self.estimator.check_parameters(len(table.names))
         check_table(table, public=public)
 

@@ -27,6 +27,7 @@ def add_commands(commands: Any) -> None:
     plan.add_argument("--columns", type=int, metavar="P", help="features and target; or give --bounds")
     plan.add_argument("--bounds", metavar="FILE", help="TOML with the public bounds, which name the columns")
     plan.add_argument("--model", choices=PLANNED, default="ridge", help="what is to be fitted (default %(default)s)")
+    plan.add_argument("--by", metavar="COL", help="as in `dpmpc fit`: a regression for each value of this column")
     plan.add_argument("--components", type=int, metavar="R", help="rank of --model low-rank (default 3)")
     plan.add_argument(
         "--explained",
@@ -40,7 +41,8 @@ def add_commands(commands: Any) -> None:
         "--rounds",
         type=rounds_option,
         metavar="R",
-        help="as in `dpmpc fit`: sums after the first, 1 to 4 or auto (default); ridge: 1 (default) or 2",
+        help="as in `dpmpc fit`: sums after the first, 1 to 4 or auto (default); 0 for logistic too; ridge: 1 "
+        "(default) or 2",
     )
     rounds.add_argument("--mean", type=float, help="assumed share of ones (default 0.2) or mean count (default 1)")
     rounds.add_argument(
@@ -89,8 +91,11 @@ def _plan(options: argparse.Namespace) -> None:
         if getattr(options, name) is not None and options.model not in models:
             given = getattr(options, name)
             raise InputError(f"{name}: {given} given, but that is for --model {' or '.join(models)}")
-    if options.rounds not in (None, 1) or options.model in ("logistic", "poisson"):
+    if options.by is None and (options.rounds not in (None, 1) or options.model in ("logistic", "poisson")):
         _plan_rounds(options, schema)
+        return
+    if options.by is not None:
+        _plan_groups(options, schema)
         return
     metric, explained = _metric(options, len(schema))
     population = Population(options.spread, options.spread, explained)
@@ -101,6 +106,26 @@ def _plan(options: argparse.Namespace) -> None:
     if plot is not None:
         _draw_plan(plot, task, metric, population)
     print_result(fields if options.json else plan_report.plan_parts(task, fields, metric, population))
+
+
+def _plan_groups(options: argparse.Namespace, schema: Schema) -> None:
+    """Plan a regression for each group."""
+    from dpmpc.planning import ReleaseSpec, design
+    from dpmpc.planning.scenario import Population
+    from dpmpc.render.plan_groups import groups_plan_fields, groups_plan_parts
+
+    if options.model != "ridge":
+        raise InputError(f"by: {options.by!r} given, but that is for --model ridge, not {options.model}")
+    if options.rounds not in (None, 1):
+        raise InputError(f"rounds: {options.rounds!r} given with --by, 1 expected: groups share one release")
+    for name in ("components", "plot"):
+        if getattr(options, name) is not None:
+            raise InputError(f"{name}: {getattr(options, name)!r} given, but a plan by group has no such")
+    population = Population(options.spread, options.spread, 0.5 if options.explained is None else options.explained)
+    choices = {**task_choices(options), "by": options.by, "proved": options.proved}
+    task = design(ReleaseSpec.of(schema, options.clients, options.epsilon, options.delta, **choices))
+    fields = groups_plan_fields(task, options.by, population, prices=_prices(options), days=options.days)
+    print_result(fields if options.json else groups_plan_parts(task, fields, population))
 
 
 def _plan_rounds(options: argparse.Namespace, schema: Schema) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
 import math
 import sys
 from pathlib import Path
@@ -16,17 +15,25 @@ from dpmpc.errors import InputError
 
 if TYPE_CHECKING:
     from dpmpc.bounds import Schema
+    from dpmpc.render.fit_folder import Linear
 
-_LARGEST_RESULT = 1 << 26
+#: What is predicted, before the target's name: a mean, a probability of 1, an expected count.
+_HEADINGS = {"ridge": "predicted", "logistic": "probability of", "poisson": "expected"}
 
 
 class _Model(NamedTuple):
-    """A linear model and the schema that its columns belong to."""
+    """Models and the schema that their columns belong to: one for everybody, or one for each group."""
 
+    kind: str
     public: Schema
     target: str
-    coefficients: dict[str, float]
-    intercept: float
+    models: dict[str, Linear]
+    by: str | None = None
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that the models are made of, each once."""
+        return list(dict.fromkeys(name for coefficients, _ in self.models.values() for name in coefficients))
 
 
 def add_commands(commands: Any) -> None:
@@ -40,80 +47,94 @@ def add_commands(commands: Any) -> None:
     predict.add_argument("data", metavar="ROWS", nargs="+", help=DATA_HELP)
     predict.add_argument("--id", metavar="COL", help="a column that names the rows (default: their numbers)")
     add_file_options(predict)
-    release = predict.add_argument_group("for a release file, which ridge regression reads")
+    release = predict.add_argument_group("for a release file")
     release.add_argument("--target", metavar="COL", help="the column to predict; required")
     release.add_argument("--features", metavar="A,B", help="from these alone")
-    release.add_argument("--alpha", type=penalty, help="penalty in normalised units (default 1), or auto")
+    release.add_argument(
+        "--model",
+        dest="kind",
+        choices=("ridge", "logistic"),
+        help="what reads the release (default ridge); logistic is the approximation without rounds",
+    )
+    release.add_argument("--alpha", type=penalty, help="ridge: penalty in normalised units (default 1), or auto")
     predict.set_defaults(run=_predict)
 
 
 def _predict(options: argparse.Namespace) -> None:
-    from dpmpc.estimators.coded_rows import codebook_of, predict_coded
+    from dpmpc.estimators.coded_rows import codebook_of, predict_by_group, predict_coded
+    from dpmpc.render.fit_folder import EVERYBODY
     from dpmpc.tables import read_cells
 
     model = _of_folder(options) if Path(options.model).is_dir() else _of_release(options)
-    sources = codebook_of(model.public).sources_of(list(model.coefficients))
-    wanted = (*sources, *([] if options.id is None or options.id in sources else [options.id]))
-    cells = read_cells(options.data, wanted, dialect=dialect_of(options))
-    predicted = predict_coded(model.public, model.coefficients, model.intercept, cells)
+    sources = codebook_of(model.public).sources_of(model.columns)
+    wanted = dict.fromkeys((*sources, *(name for name in (model.by, options.id) if name is not None)))
+    cells = read_cells(options.data, tuple(wanted), dialect=dialect_of(options))
+    if model.by is None:
+        most = model.public.columns[model.public.index(model.target)].upper
+        predicted = predict_coded(model.public, *model.models[EVERYBODY], cells, model=model.kind, most=most)
+    else:
+        predicted, groups = predict_by_group(model.public, model.by, model.models, cells)
+        if absent := sorted({group for group in groups if group and group not in model.models}):
+            print(f"dpmpc: no regression of {', '.join(absent)}: rows of it have no prediction", file=sys.stderr)
     names = range(1, len(cells) + 1) if options.id is None else cells.column(options.id)
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow([options.id or "row", f"predicted {model.target}"])
+    writer.writerow([options.id or "row", f"{_HEADINGS[model.kind]} {model.target}"])
     for name, value in zip(names, predicted.tolist(), strict=True):
         writer.writerow(["" if name is None else name, "" if math.isnan(value) else f"{value:.10g}"])
     lacking = sum(map(math.isnan, predicted.tolist()))
     if lacking:
-        print(f"dpmpc: {lacking:,} of {len(cells):,} rows lack a value, and have no prediction", file=sys.stderr)
+        cause = "lack a value" if model.by is None else "lack a value or a regression of their group"
+        print(f"dpmpc: {lacking:,} of {len(cells):,} rows {cause}, and have no prediction", file=sys.stderr)
 
 
 def _of_folder(options: argparse.Namespace) -> _Model:
     """Read the model that a fit has written, as it was published."""
-    from dpmpc.release import Release
+    from dpmpc.render.fit_folder import FitFolder
 
-    for name in ("target", "features", "alpha"):
+    folder = FitFolder.open(options.model)
+    for name in ("target", "features", "alpha", "kind"):
         if getattr(options, name) is not None:
             raise InputError(
-                f"{name}: {getattr(options, name)!r} given, but {options.model!r} holds a fitted model; "
-                f"{str(Path(options.model) / 'release.dpmpc')!r} can be read anew"
+                f"{'model' if name == 'kind' else name}: {getattr(options, name)!r} given, but {options.model!r} holds "
+                f"a fitted model; {str(folder.path / folder.files[0])!r} can be read anew"
             )
-    path = Path(options.model) / "result.json"
-    try:
-        with path.open("rb") as file:
-            content = json.loads(file.read(_LARGEST_RESULT))
-    except OSError as error:
-        raise InputError(f"model: {path} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise InputError(f"model: {path} is not the result of a fit: {error}") from error
-    kind = content.get("model") if isinstance(content, dict) else None
-    if kind != "ridge":
-        raise InputError(f"model: {path} holds a model {kind!r}, 'ridge' expected")
-    result = content.get("result")
-    try:
-        coefficients = {str(name): float(value) for name, value in result["coefficients"].items()}
-        target, intercept = str(result["target"]), float(result["intercept"])
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise InputError(f"model: {path} lacks a target, an intercept or coefficients that are numbers") from error
-    if not coefficients or not all(map(math.isfinite, (*coefficients.values(), intercept))):
-        raise InputError(f"model: {path} has coefficients that are not finite, finite numbers expected")
-    written = Path(options.model) / "release.dpmpc"
-    if not written.exists():
-        raise InputError(
-            f"model: {options.model!r} holds no {written.name}, the folder of a fit from one release expected"
-        )
-    release = Release.load(written)
-    return _Model(release.task.schema, target, coefficients, intercept)
+    target, models, by = folder.models()
+    kind = "ridge" if by is not None else folder.model
+    return _Model(kind, folder.first_release().task.schema, target, models, by)
 
 
 def _of_release(options: argparse.Namespace) -> _Model:
     """Fit a release, which costs nothing."""
-    from dpmpc.estimators import RidgeRegression
+    from dpmpc.estimators import GroupedRidgeRegression, LogisticRegression, RidgeRegression
+    from dpmpc.estimators.blocks import is_grouped
+    from dpmpc.estimators.round_fits import APPROXIMATION
     from dpmpc.release import Release
+    from dpmpc.render.fit_folder import EVERYBODY
 
     if options.target is None:
         raise InputError("target: none given, the name of the column to predict expected (--target)")
     release = Release.load(options.model)
+    public = release.task.schema
     features = None if options.features is None else [name.strip() for name in options.features.split(",")]
-    model = RidgeRegression(1.0 if options.alpha is None else options.alpha)
-    model.fit_release(release, options.target, features=features)
-    coefficients = dict(zip(model.feature_names_, model.coef_.tolist(), strict=True))
-    return _Model(release.task.schema, model.target_, coefficients, model.intercept_)
+    if options.kind == "logistic":
+        if options.alpha is not None:
+            raise InputError(f"alpha: {options.alpha} given, but that is for --model ridge, not logistic")
+        likely = LogisticRegression().fit_release(release, options.target, features=features)
+        if likely.verdict_ is not None:
+            raise InputError(f"model: {options.model!r} says nothing of {options.target!r}: {likely.verdict_}")
+        print(f"dpmpc: this is {APPROXIMATION}", file=sys.stderr)
+        return _Model("logistic", public, options.target, {EVERYBODY: _fitted(likely)})
+    alpha = 1.0 if options.alpha is None else options.alpha
+    if is_grouped(release):
+        grouped = GroupedRidgeRegression(alpha=alpha).fit_release(release, options.target, features=features)
+        if not grouped.models_:
+            raise InputError("model: a release given that gives no regression of any group, one at least expected")
+        models = {group: _fitted(one) for group, one in grouped.models_.items()}
+        return _Model("ridge", public, grouped.target_, models, grouped.by_)
+    model = RidgeRegression(alpha).fit_release(release, options.target, features=features)
+    return _Model("ridge", public, model.target_, {EVERYBODY: _fitted(model)})
+
+
+def _fitted(model: Any) -> Linear:
+    """Return coefficients and intercept of an estimator."""
+    return dict(zip(model.feature_names_, model.coef_.tolist(), strict=True)), model.intercept_

@@ -2,8 +2,8 @@
 
 Either way a release is a public linear map of the contributions plus noise. `Rows` is what the paper sketches. With
 `SecondMoments` the public matrix is the all-ones row: the release is the noisy Gram matrix of (1, z), so that
-sufficient statistics perturbation runs with no trusted curator. `PowerSum` and `ItemSketch`, for frequency moments, are
-summed likewise (docs/mathematics.md, section 5).
+sufficient statistics perturbation runs with no trusted curator; `GroupedMoments` has one such matrix for each group.
+`PowerSum` and `ItemSketch`, for frequency moments, are summed likewise (docs/mathematics.md, section 5).
 
 A statistic says what it sends, and by how much one client can move it. That bound holds for every row, whatever the
 schema that the row came through; only accuracy depends on the two belonging together.
@@ -12,6 +12,7 @@ schema that the row came through; only accuracy depends on the two belonging tog
 from dpmpc.contributions.base import Contribution
 from dpmpc.contributions.columns import ItemSketch, PowerSum
 from dpmpc.contributions.families import CONTRIBUTIONS, contribution_from
+from dpmpc.contributions.grouped import MOST_GROUPS, GroupedMoments
 from dpmpc.contributions.links import Identity, Link, Logistic, Poisson, sigmoid
 from dpmpc.contributions.rows import Rows, SecondMoments, WhitenedProducts, moment_sensitivity
 from dpmpc.contributions.scores import Scores, ScoreSums
@@ -19,7 +20,9 @@ from dpmpc.contributions.weighted import WeightedMoments
 
 __all__ = [
     "CONTRIBUTIONS",
+    "MOST_GROUPS",
     "Contribution",
+    "GroupedMoments",
     "Identity",
     "ItemSketch",
     "Link",

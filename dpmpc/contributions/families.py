@@ -7,13 +7,24 @@ from typing import Any
 
 from dpmpc.contributions.base import Contribution
 from dpmpc.contributions.columns import ItemSketch, PowerSum
+from dpmpc.contributions.grouped import GroupedMoments
 from dpmpc.contributions.rows import Rows, SecondMoments, WhitenedProducts
 from dpmpc.contributions.scores import Scores
 from dpmpc.contributions.weighted import WeightedMoments
 from dpmpc.storage import rebuilt
 
 CONTRIBUTIONS: dict[str, type[Contribution]] = {
-    kind.name: kind for kind in (Rows, SecondMoments, WeightedMoments, WhitenedProducts, PowerSum, ItemSketch, Scores)
+    kind.name: kind
+    for kind in (
+        Rows,
+        SecondMoments,
+        WeightedMoments,
+        GroupedMoments,
+        WhitenedProducts,
+        PowerSum,
+        ItemSketch,
+        Scores,
+    )
 }
 """What a saved task may name; whoever adds a statistic adds it here."""
 

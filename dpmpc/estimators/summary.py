@@ -165,7 +165,7 @@ class Summary:
         for name, test in self.tests.items():
             q, degrees = test.degrees
             told = f"F({q:g}, {degrees:g})" if math.isfinite(degrees) else f"F({q:g}, infinity)"
-            notes.append(f"{name}: {told} = {number_text(test.statistic)}, {_p_text(test.p_value)}.")
+            notes.append(f"{name}: {told} = {number_text(test.statistic)}, {p_text(test.p_value)}.")
         if count > 1:
             notes.append(
                 f"{count} coefficients are tested: if all were 0, {number_text(count * chance)} of {count} p-values "
@@ -227,7 +227,8 @@ def _checked(groups: Mapping[str, Sequence[str]], features: tuple[str, ...]) -> 
     return {name: tuple(group) for name, group in groups.items()}
 
 
-def _p_text(p_value: float) -> str:
+def p_text(p_value: float) -> str:
+    """Say how probable, or below what, where that is beyond the digits of a float."""
     return f"p < {_SMALLEST_P:g}" if p_value < _SMALLEST_P else f"p = {number_text(p_value)}"
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import msgspec
 
 from dpmpc.arguments import require_choice
-from dpmpc.contributions import Contribution, Rows, SecondMoments, WeightedMoments
+from dpmpc.bounds import Codebook
+from dpmpc.contributions import MOST_GROUPS, Contribution, GroupedMoments, Rows, SecondMoments, WeightedMoments
 from dpmpc.encoding import FixedPoint, ring_named
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.planning.prediction import LowRank, Regression, UtilityMetric
@@ -155,6 +156,8 @@ def _summed(spec: ReleaseSpec, trust: TrustModel) -> tuple[Contribution, PublicM
     if spec.contribution is not None:
         _expect_plain_sum(spec)
         return spec.contribution, Sum(columns=spec.clients)
+    if spec.by is not None:
+        return _grouped(spec, spec.by)
     if spec.schema.weighted:
         return _weighted(spec)
     metric = PURPOSES[require_choice("purpose", spec.purpose, PURPOSES)]
@@ -222,6 +225,8 @@ def _expect_storable(task: Task, limit: float) -> None:
 def _expect_plain_sum(spec: ReleaseSpec) -> None:
     assert spec.contribution is not None
     name = spec.contribution.name
+    if spec.by is not None:
+        raise InputError(f"by: {spec.by!r} given, none expected with a {name}")
     if spec.schema.weighted:
         raise InputError(f"bounds: with weights or rows of zeros given, neither expected with a {name}")
     if spec.sketch.kind not in ("auto", "sum"):
@@ -233,19 +238,56 @@ def _expect_plain_sum(spec: ReleaseSpec) -> None:
 
 def _weighted(spec: ReleaseSpec) -> tuple[Contribution, PublicMatrix]:
     """Sum weighted second moments: no sketch knows the number of complete rows, which it would need."""
-    if spec.sketch.kind not in ("auto", "sum"):
+    _expect_sum(spec, "where rows have weights or lack values")
+    return WeightedMoments(_radius(spec)), Sum(columns=spec.clients)
+
+
+def _grouped(spec: ReleaseSpec, by: str) -> tuple[Contribution, PublicMatrix]:
+    """Sum second moments by the values of a variable, whose indicators are then no part of the moments."""
+    _expect_sum(spec, "where second moments are summed by group")
+    book = spec.schema.codebook
+    variable = book.variable(by) if isinstance(book, Codebook) else None
+    if not isinstance(book, Codebook) or variable is None or not variable.categories:
+        kind = "no category of the bounds" if variable is None else f"a {variable.kind}"
         raise InputError(
-            f"sketch: {spec.sketch.kind!r} given, 'auto' or 'sum' expected where rows have weights or lack values"
+            f"by: {by!r} given, {kind}, a column expected whose values the bounds list: values = [...], or yes and no"
         )
+    if len(variable.categories) > MOST_GROUPS:
+        raise InputError(f"by: {by!r} given, with {len(variable.categories)} values, at most {MOST_GROUPS} expected")
+    if variable.if_missing == "middle":
+        raise InputError(
+            f"by: {by!r} given, whose missing values would be counted as {variable.categories[0]!r}: if_missing = "
+            '"indicator", which makes them a group, or incomplete = "zeros" expected'
+        )
+    rest = book.without(by)
+    first = spec.schema.index(variable.term.columns[0].name)
+    statistic = GroupedMoments(first, len(variable.term.columns), _least(spec.radius, rest.radius), book.weighted)
+    words = statistic.width(len(spec.schema))
+    if words > AUTO_WIDTH and spec.sketch.kind != "sum":
+        raise InputError(
+            f"by: {by!r} given, whose {statistic.groups} groups of {len(rest.columns)} columns take {words:,} words a "
+            f"client, at most {AUTO_WIDTH:,} expected: take fewer columns or groups, or sketch='sum' (--sketch sum) to "
+            "have clients send so many"
+        )
+    return statistic, Sum(columns=spec.clients)
+
+
+def _expect_sum(spec: ReleaseSpec, where: str) -> None:
+    """Refuse a sketch where only a sum will do."""
+    if spec.sketch.kind not in ("auto", "sum"):
+        raise InputError(f"sketch: {spec.sketch.kind!r} given, 'auto' or 'sum' expected {where}")
     if spec.sketch.rows not in (None, 1) or spec.sketch.sparsity not in (None, 1):
         raise InputError(f"rows, sparsity: {spec.sketch.rows}, {spec.sketch.sparsity} given, none expected with a sum")
-    return WeightedMoments(_radius(spec)), Sum(columns=spec.clients)
 
 
 def _radius(spec: ReleaseSpec) -> float | None:
     """Return the norm to clip to: what is asked for, and no more than rows of a codebook have anyway."""
-    found = [radius for radius in (spec.radius, spec.schema.radius) if radius is not None]
-    return min(found, default=None)
+    return _least(spec.radius, spec.schema.radius)
+
+
+def _least(*radii: float | None) -> float | None:
+    """Return the least radius that there is."""
+    return min((radius for radius in radii if radius is not None), default=None)
 
 
 def _resolved(sketch: str, columns: int) -> str:

@@ -24,6 +24,7 @@ _RELEASED = {
     "rows": "a sketch of their rows",
     "second-moments": "the sum of their second moments",
     "weighted-second-moments": "the weighted sum of their second moments",
+    "grouped-second-moments": "the sums of their second moments by group",
     "proved-rows": "a sketch of their proved rows",
     "proved-second-moments": "the sum of their proved second moments",
     "whitened-products": "the sum of their whitened products",

@@ -76,7 +76,7 @@ class Analysed:
 
     Attributes
     ----------
-    model : {"ridge", "low-rank", "moment"}
+    model : {"ridge", "grouped-ridge", "low-rank", "moment"}
         As in `dpmpc fit --model`.
     parameters : mapping
         What the estimator was told.
@@ -194,7 +194,7 @@ def page(
         released=release_text(task) + ".",
         guarantee=promised,
         facts=facts_of([task], promised, spent),
-        tables=[*([] if analysed is None else [_result_table(analysed)]), *map(page_table, tables)],
+        tables=[*([] if analysed is None else _result_tables(analysed)), *map(page_table, tables)],
         notes=[] if analysed is None else _notes(analysed),
         drawn={place: [draw() for draw in named.values()] if drawing else [] for place, named in wanted.items()},
         missing=[] if drawing else [title for named in wanted.values() for title in named],
@@ -237,6 +237,8 @@ def _title(analysed: Analysed) -> str:
     result = analysed.result
     if analysed.model == "ridge":
         return f"Ridge regression of {result['target']}"
+    if analysed.model == "grouped-ridge":
+        return f"Ridge regressions of {result['target']} by {result['by']}"
     if analysed.model == "low-rank":
         return f"Low-rank approximation of {len(result['components'][0])} columns"
     if result["of"] == "items":
@@ -269,28 +271,40 @@ def _result_plot(analysed: Analysed, release: Release) -> dict[str, Callable[[],
         return {"coefficients": lambda: plots.coefficients(analysed.result, release.task.schema)}
     if analysed.model == "low-rank":
         return {"components": lambda: plots.components(analysed.result)}
+    if analysed.model == "grouped-ridge":
+        return {}
     return {"estimate": lambda: plots.moment(analysed.result)}
 
 
 def _notes(analysed: Analysed) -> list[str]:
+    if analysed.model == "grouped-ridge":
+        return [words.sentence(text) for text in analysed.result["warnings"]]
     if analysed.model != "ridge":
         return []
     result = analysed.result
     return [f"Fitted with penalty {result['alpha']:g} in normalised units."]
 
 
-def _result_table(analysed: Analysed) -> PageTable:
+def _result_tables(analysed: Analysed) -> list[PageTable]:
+    """Return the tables of a result; those of regressions by group are handed in beside it."""
     result = analysed.result
+    if analysed.model == "grouped-ridge":
+        return []
     if analysed.model == "ridge":
-        return coefficient_table(result)
+        return [coefficient_table(result)]
     if analysed.model == "low-rank":
         listed = result["components"]
-        return PageTable(
+        table = PageTable(
             "Components",
             "Entries of directions of length 1, in normalised columns: no unit.",
             ["column", *(f"component {number}" for number in range(1, len(listed) + 1))],
             [(name, [(Number.of(row[name]),) for row in listed]) for name in listed[0]],
         )
+        return [table]
+    return [_moment_table(result)]
+
+
+def _moment_table(result: Mapping[str, Any]) -> PageTable:
     value, error = result["moment"], result["standard_error"]
     source = "the noise" if result["of"] == "values" else "the noise and the sketch"
     ends = (Number.of(value - plots.NORMAL_95 * error, 6), Number.of(value + plots.NORMAL_95 * error, 6, "to "))

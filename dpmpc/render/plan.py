@@ -37,14 +37,14 @@ def plan_fields(
         **task_fields(task, len(task.schema) - (metric.purpose == "ridge")),
         "model": metric.purpose,
         "coalition": task.trust.coalition,
-        "noise": _noise(task),
+        "noise": noise_fields(task),
         "modulus": {
             "ring": task.encoding.ring.name,
             "bits_needed": modulus.bits_needed,
             "bits_available": modulus.bits_available,
         },
         "bytes": byte_fields(task),
-        "cost": _cost(task, prices or Prices(), days),
+        "cost": cost_fields(task, prices or Prices(), days),
         f"expected_{metric.symbol}": {
             "this_release": expected_of(task, metric, population),
             "sum": _finite(prediction.sum),
@@ -67,16 +67,16 @@ def plan_parts(
     advice = fields["recommendation"]
     chosen = "no release" if advice["release"] is None else f"{advice['release']}, noise by {advice['noise_by']}"
     return [
-        _release_grid(fields),
+        release_grid(fields),
         _errors_grid(fields, metric),
-        _assumed_text(metric, population),
+        assumed_text(metric, population),
         _options_grid(fields, metric),
         f"[bold]Recommended: {chosen}[/bold]\n{advice['why']}.\n{_as_fitted(metric.purpose, advice['fit_options'])}",
         guarantee_text(task.guarantee),
     ]
 
 
-def _noise(task: Task) -> dict[str, Any]:
+def noise_fields(task: Task) -> dict[str, Any]:
     """Describe one draw of the noise, who adds such draws, and what they amount to in the release."""
     drawn = math.sqrt(task.noise.variance)
     sd = drawn * (task.unit / task.sketch.scale)
@@ -90,7 +90,7 @@ def _noise(task: Task) -> dict[str, Any]:
     }
 
 
-def _cost(task: Task, prices: Prices, days: float) -> dict[str, Any]:
+def cost_fields(task: Task, prices: Prices, days: float) -> dict[str, Any]:
     """Return what all servers spend, and the figures that it is computed from."""
     return {
         **dataclasses.asdict(estimate(Workload.of(task), prices=prices, days=days)),
@@ -120,14 +120,20 @@ def _as_fitted(model: str, options: str | None) -> str:
     """Say with which options `dpmpc fit` does what is recommended."""
     if options is None:
         return ""
-    return f"dpmpc fit --model {model} does that {f'with {options}' if options else 'by default'}.\n"
+    told = f"dpmpc fit --model {model} does that {f'with {options}' if options else 'by default'}."
+    if "--noise-by servers" in options:
+        told += (
+            " By default clients add the noise: there is the least of it, but it counts on clients to add their parts, "
+            "which few can rely on; the plan prefers servers where their noise costs next to nothing."
+        )
+    return f"{told}\n"
 
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _release_grid(fields: dict[str, Any]) -> Grid:
+def release_grid(fields: dict[str, Any]) -> Grid:
     """Return the facts of the release as it would be run."""
     noise, size, modulus, sketch = fields["noise"], fields["bytes"], fields["modulus"], fields["sketch"]
     other, share = size["client_to_other_servers"], size["client_to_last_server"]
@@ -169,7 +175,7 @@ def _coalition(fields: dict[str, Any]) -> str:
     privacy = fields["privacy"]
     when = {"adaptive": "chosen when all is public", "static": "fixed beforehand"}[fields["coalition"]]
     clients = f"{privacy['corrupt_clients']:,} clients" + (f" {when}" if privacy["corrupt_clients"] else "")
-    lost = f"; anything may be missing of {privacy['dropouts']:,} clients in all" if privacy["dropouts"] else ""
+    lost = f"; anything from {privacy['dropouts']:,} clients in all may be missing" if privacy["dropouts"] else ""
     return f"the analyst, {privacy['corrupt_servers']} of {fields['servers']} servers, {clients}{lost}"
 
 
@@ -187,7 +193,7 @@ def _errors_grid(fields: dict[str, Any], metric: UtilityMetric) -> Grid:
     return grid
 
 
-def _assumed_text(metric: UtilityMetric, population: Population) -> str:
+def assumed_text(metric: UtilityMetric, population: Population) -> str:
     """Say what the errors rest on."""
     return (
         f"Assumed: columns have a standard deviation of {population.spread:g} once their bounds are scaled to [-1, 1] "

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.contributions import ItemSketch, PowerSum, Rows, SecondMoments
+from dpmpc.contributions import GroupedMoments, ItemSketch, PowerSum, Rows, SecondMoments
 from dpmpc.privacy import Guarantee
 from dpmpc.release import Release
 from dpmpc.render.drawing import figures
@@ -54,6 +54,11 @@ class Signal:
             squares = np.mean(matrix**2, axis=1)
             entries = ("sums of products that a column is part of, columns mapped to [−1, 1]", "typical size, no unit")
             return cls._of(entries, release.columns, squares, noise.mean(axis=1))
+        if isinstance(statistic, GroupedMoments):
+            entries = ("entries of a group's block, columns mapped to [−1, 1]", "typical size, no unit")
+            squares = np.mean(release.sketch[0].reshape(statistic.groups, -1) ** 2, axis=1)
+            names = statistic.variable(release.task.schema).categories
+            return cls._of(entries, names, squares, np.full(len(squares), variance[0]))
         entries = ("released sums", "typical size, no unit")
         if isinstance(statistic, PowerSum):
             entries = ("released sum, the column divided by its largest bound", "size, no unit")
@@ -80,6 +85,7 @@ class Signal:
 
 _CLASSES = {
     "ridge": "RidgeRegression",
+    "grouped-ridge": "GroupedRidgeRegression",
     "low-rank": "LowRankApproximation",
     "moment": "FrequencyMoment",
     "logistic": "LogisticRegression",
@@ -111,7 +117,7 @@ def terms(guarantee: Guarantee) -> list[tuple[str, list[str]]]:
         f"{'; '.join(pooled)}."
     ]
     if guarantee.dropouts:
-        against.append(f"It holds where anything is missing of at most {guarantee.missing}.")
+        against.append(f"It holds even if anything from at most {guarantee.missing} is missing.")
     return [
         ("Who is protected", [f"Each of the {guarantee.clients:,} clients, with its whole row."]),
         ("Neighbouring relation", [f"{guarantee.neighbouring}: {guarantee.relation}."]),
@@ -129,7 +135,7 @@ def free(task: Task, *, compared: bool) -> list[str]:
     if task.simulation:
         return ["Nothing: a simulation protects nobody. Publish it only where the data itself may be published."]
     said = ["Publish the release and this report, and compute anything from them: post-processing keeps the guarantee."]
-    if isinstance(task.statistic, Rows | SecondMoments) and len(task.schema) > 1:
+    if isinstance(task.statistic, Rows | SecondMoments | GroupedMoments) and len(task.schema) > 1:
         said.append("Predict another column, change the penalty or the rank: one release serves them all.")
     if compared:
         said.append(
@@ -176,7 +182,7 @@ def recipe(
     """Return the lines of Python that compute the result from the release's file."""
     name = _CLASSES[model]
     given = ", ".join(f"{key}={value!r}" for key, value in parameters.items())
-    target = f", target={result['target']!r}" if model == "ridge" else ""
+    target = f", target={result['target']!r}" if model in ("ridge", "grouped-ridge", "logistic") else ""
     target += f", features={list(features)!r}" if features is not None else ""
     return "\n".join(
         [

@@ -31,7 +31,8 @@ PARTS = {
         "system.performance_plots",
         "system.ports",
     ),
-    *("system.performance_plots", "system.released", "system.scale_server", "system.wire"),
+    *("system.performance_plots", "system.released", "system.rounds_populations"),
+    *("system.scale_server", "system.wire"),
 }
 ROOT = Path(command.__file__).parent
 

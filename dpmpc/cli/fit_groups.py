@@ -1,0 +1,131 @@
+"""`dpmpc fit --by`: one ridge regression for each public group, from one release, and what is judged of it.
+
+What is computed from the rows at hand beside the release is for whoever owns them, and is not private.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.bounds import Codebook, Schema, check_table
+from dpmpc.cli.fit_models import LEVEL, Findings, FitModel, clipped, compared_parts
+from dpmpc.contributions import GroupedMoments
+from dpmpc.description import NumberTable
+from dpmpc.errors import InputError
+from dpmpc.estimators import GroupedRidgeRegression, RidgeRegression
+from dpmpc.linear_algebra import exact_gram, solve_ridge
+from dpmpc.networked import PROGRAM
+from dpmpc.render.grouped import MODEL, grouped_fields, grouped_parts
+from dpmpc.tables import Table
+
+
+class GroupedFitModel(FitModel):
+    """Ridge regressions by the values of a variable of the bounds file.
+
+    Attributes
+    ----------
+    target, by : str
+        The column to predict, and the variable whose values are the groups.
+    """
+
+    name = MODEL
+    program = PROGRAM
+    options = ("target", "alpha", "by")
+    estimator: GroupedRidgeRegression
+
+    def __init__(self, estimator: GroupedRidgeRegression, target: str, by: str):
+        RidgeRegression(estimator.alpha).check_parameters()
+        self.estimator, self.target, self.by = estimator, target, by
+
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> Self:
+        """Read the command's options."""
+        if options.target is None:
+            raise InputError("target: none given, the name of the column to predict expected (--target)")
+        if options.no_intercept:
+            raise InputError("no_intercept: given with --by, but each group has an intercept of its own")
+        if options.rounds not in (None, 1):
+            raise InputError(f"rounds: {options.rounds!r} given with --by, 1 expected: groups share one release")
+        if options.bounds is None:
+            raise InputError("by: given without bounds, a bounds file that lists the groups expected (--bounds)")
+        alpha = 1.0 if options.alpha is None else options.alpha
+        return cls(GroupedRidgeRegression(alpha=alpha, by=options.by), options.target, options.by)
+
+    def choices(self, asked: dict[str, Any], public: Schema) -> dict[str, Any]:
+        """Add what second moments are summed by."""
+        return {**asked, "by": self.by}
+
+    def features(self, table: Table) -> int:
+        """Count the columns beside the target and those of the groups; `fit` has been called."""
+        fitted = self.estimator
+        return len(fitted.feature_names_) + fitted.release_.task.schema.weighted
+
+    def check(self, table: Table, public: Schema) -> None:
+        """Refuse an unknown group or target, a target that tells the group, a table without features."""
+        variable = public.codebook.variable(self.by) if isinstance(public.codebook, Codebook) else None
+        if variable is not None and self.target in {column.name for column in variable.term.columns}:
+            raise InputError(f"target: {self.target!r} given, which tells the group, another column expected")
+        check_table(table, self.target, public)
+        if variable is not None and len(table.names) - len(variable.term.columns) - public.weighted < 2:
+            raise InputError(
+                f"target: {self.target!r} and the group are the only columns, at least one feature expected"
+            )
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the target and the estimator's parameters."""
+        return {"target": self.target, "model": {"alpha": self.estimator.alpha}}
+
+    def fit(self, release: Any) -> None:
+        """Fit the release with the target as asked."""
+        self.estimator.fit_release(release, self.target)
+
+    def tables(self) -> list[NumberTable]:
+        """Return people, and coefficients by group."""
+        return self.estimator.summary(LEVEL).tables
+
+    def judge(self, table: Table, answer: dict[str, Any]) -> Findings:
+        """Say what was found, beside the regressions of the rows at hand."""
+        fitted = self.estimator
+        counts, exact = self._exact(table)
+        share = clipped(fitted.release_.task.schema, table)
+        not_private = {
+            "people": dict(zip(fitted.groups_, counts.tolist(), strict=True)),
+            "coefficients": {
+                group: dict(zip((*fitted.feature_names_, "intercept"), row.tolist(), strict=True))
+                for group, row in zip(fitted.groups_, exact, strict=True)
+                if np.isfinite(row).all()
+            },
+            **share,
+        }
+        columns = {"people": counts.tolist()} | {
+            name: exact[:, place].tolist() for place, name in enumerate((*fitted.feature_names_, "intercept"))
+        }
+        shown = NumberTable("Coefficients of the data itself", columns, list(fitted.groups_), label=fitted.by_)
+        return Findings(
+            grouped_fields(fitted, LEVEL),
+            grouped_parts(fitted, LEVEL),
+            not_private,
+            compared_parts([str(shown)], [], share),
+        )
+
+    def _exact(self, table: Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the size (G,) of each group, and its coefficients and intercept (G, d + 1); NaN where undetermined."""
+        fitted, task = self.estimator, self.estimator.release_.task
+        assert isinstance(task.statistic, GroupedMoments)
+        Z = task.schema.normalise(table.values)
+        own = task.statistic.group_of(Z)
+        weights = (1 + Z[:, -1]) / 2 if task.statistic.weighted else np.ones(len(Z))
+        names = fitted.pooled_.selected_.columns
+        z, target = Z[:, [task.schema.index(name) for name in names]], names.index(fitted.target_)
+        counts, found = np.zeros(len(fitted.groups_)), np.full((len(fitted.groups_), len(names)), np.nan)
+        for group in range(len(counts)):
+            gram = exact_gram(z[own == group], weights[own == group])
+            counts[group] = gram[0, 0]
+            if np.linalg.matrix_rank(np.delete(np.delete(gram, target + 1, 0), target + 1, 1)) == len(names):
+                units, intercept = fitted.pooled_.in_units(solve_ridge(gram, target, 0.0))
+                found[group] = [*units, intercept]
+        return counts, found

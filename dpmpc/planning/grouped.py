@@ -1,0 +1,103 @@
+"""Before any data: what regressions by group may be expected to be worth, for an assumed population.
+
+A group has the noise of the whole release, whatever its size, so that its expected error follows from its number of
+people alone. Not promised: more than `dpmpc.planning.prediction` promises.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+
+from dpmpc.contributions import GroupedMoments, moment_sensitivity
+from dpmpc.errors import InputError
+from dpmpc.planning.advice import smallest_batch
+from dpmpc.planning.prediction import Regression
+from dpmpc.planning.scenario import Population, Scenario
+from dpmpc.task import Task
+
+SHARES = (1.0, 0.5, 0.1)  # of a group of the mean size, at which the plan says what to expect
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupsOutlook:
+    """What to expect of a release by group.
+
+    Attributes
+    ----------
+    groups : int
+        G.
+    size_error : float
+        Standard error of the released number of people of each group.
+    expected : dict of int to float
+        People in a group -> expected phi of its regression.
+    smallest : int or None
+        People from which on a group's regression beats predicting the mean; None if there is no such number.
+    pooled : float
+        Expected phi of everybody's regression, from the sum of the blocks.
+    one_hot : float
+        By how much the variance of the noise in common slopes is less where the groups are a category among the
+        features of a release without groups; below 1 where it is more.
+    trivial : float
+        Phi of predicting the mean.
+    """
+
+    groups: int
+    size_error: float
+    expected: dict[int, float]
+    smallest: int | None
+    pooled: float
+    one_hot: float
+    trivial: float
+
+
+def groups_outlook(task: Task, population: Population | None = None) -> GroupsOutlook:
+    """Say what to expect of a task by group."""
+    statistic, metric = task.statistic, Regression()
+    if not isinstance(statistic, GroupedMoments):
+        raise InputError(f"task: of {statistic.name} given, one by group expected")
+    columns = len(statistic.analysed(task.schema))
+    scenario = dataclasses.replace(Scenario.of(task, population), columns=columns)
+    variance, groups = float(task.noise_variance[0]), statistic.groups
+
+    def phi(people: int, noise: float) -> float:
+        return metric.of_moments(dataclasses.replace(scenario, clients=people), noise)
+
+    sizes = dict.fromkeys(max(1, round(share * task.clients / groups)) for share in SHARES)
+    # One release whose category is a term more, in place of G blocks that are added up.
+    terms = columns if statistic.radius is None else statistic.radius**2
+    one_hot = groups * (moment_sensitivity(1 + terms) / moment_sensitivity(2 + terms)) ** 2
+    return GroupsOutlook(
+        groups=groups,
+        size_error=math.sqrt(variance),
+        expected={people: phi(people, variance) for people in sizes},
+        smallest=people_needed(task, columns, variance, population),
+        pooled=phi(task.clients, groups * variance),
+        one_hot=one_hot,
+        trivial=metric.trivial(scenario),
+    )
+
+
+def people_needed(task: Task, columns: int, variance: float, population: Population | None = None) -> int | None:
+    """Return how many people sums with this noise have to be of, for a regression that beats predicting the mean.
+
+    Parameters
+    ----------
+    task : Task
+        Whose noise it is.
+    columns : int
+        Features and target.
+    variance : float
+        Of the noise in an entry of second moments.
+    population : Population, optional
+        What is assumed of the data; by default what `dpmpc plan` assumes.
+    """
+    return _needed(dataclasses.replace(Scenario.of(task, population), columns=columns), variance)
+
+
+@functools.lru_cache(maxsize=64)
+def _needed(scenario: Scenario, variance: float) -> int | None:
+    """Find the least number, once for all groups of a release."""
+    metric = Regression()
+    return smallest_batch(scenario, lambda at: metric.of_moments(at, variance) < metric.trivial(at))
