@@ -178,7 +178,7 @@ class Codebook(Record, frozen=True, omit_defaults=True):
         return math.sqrt(len(used)) if len(used) < count else None
 
     def has(self, columns: Sequence[Column]) -> bool:
-        """Whether these are columns of the codebook: some of them in any order, or all where there is a weight."""
+        """Return whether these are columns of the codebook: some, in any order, or all where there is a weight."""
         return tuple(columns) == self.columns or (not self.weighted and set(columns) <= set(self.columns))
 
     def with_number(self, column: Column) -> Codebook:
