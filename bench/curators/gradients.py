@@ -64,7 +64,7 @@ def objective_noise(epsilon: float, B: float, delta: float = DELTA) -> tuple[flo
 
 
 def gradient_descent(problem: Problem, epsilon: float, runs: int, stream: Stream) -> Fits:
-    """Descend noisy clipped gradients of all rows, with steps, clipping and rate tuned on these very rows, for free.
+    """Take steps along noisy clipped gradients, with their number, clipping and rate tuned on these rows, for free.
 
     A step adds rate (sum_i clip_c(x_i (y_i - x_i theta)) + N(0, sigma^2 I)). Replacing a row moves a sum by at most 2c,
     so T steps with sigma = 2 c sqrt(T)/mu are exactly mu-GDP, the noise being Gaussian and independent (Dong, Roth and
