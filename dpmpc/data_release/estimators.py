@@ -106,8 +106,8 @@ class MixingRegression(LinearPredictor, BaseEstimator, abc.ABC):  # type: ignore
         Raises
         ------
         InputError
-            If a column is constant, or a value is not within bounds that refuse it. That depends on the data and no
-            guarantee covers it: the message is for whoever holds all rows.
+            If a value is not within bounds that refuse it. That depends on the data and no guarantee covers it: the
+            message is for whoever holds all rows.
         """
         self.check_parameters()
         tables = tables_of(parties)

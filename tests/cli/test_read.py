@@ -212,8 +212,9 @@ def test_a_table_that_is_not_there_is_not_printed(capsys):
 
 def test_other_files_are_refused_with_what_reads_them(tmp_path, capsys):
     (tmp_path / "task.toml").write_text("x = 1\n")
-    for path in (tmp_path / "task.toml", tmp_path / "none", tmp_path):
+    for path in (tmp_path / "task.toml", tmp_path / "none"):
         assert "a release of dpmpc fit, release or mix expected" in run(capsys, path, status=2).err
+    assert "result.json cannot be read: No such file" in run(capsys, tmp_path, status=2).err
 
 
 def test_a_large_claim_is_not_checked_for_longer_than_asked(tmp_path, capsys):
