@@ -118,7 +118,7 @@ class Mixed:
     epsilon: float
 
     def attempt(self, number: int) -> tuple[Inference, dict[str, Reals]]:
-        """Publish new people's columns once; return intervals, and what they should hold."""
+        """Release new people's columns once; return intervals, and what they should hold."""
         rows = self.population.sample(self.clients, np.random.default_rng([number, self.clients]))
         public = self.population.schema
         parties = [Table((name,), rows[:, [place]]) for place, name in enumerate(public.names)]
