@@ -120,10 +120,8 @@ def require_hex(name: str, value: object, length: int) -> bytes:
     try:
         content = bytes.fromhex(str(value))
     except ValueError:
-        content = b""
-    if len(content) != length:
-        raise InputError(f"{name}: {value!r} given, {2 * length} hexadecimal digits expected")
-    return content
+        raise InputError(f"{name}: {value!r} given, {2 * length} hexadecimal digits expected") from None
+    return require_bytes(name, content, length)
 
 
 def choice(text: str, *options: str, symbol: str | None = None, command: bool = True) -> msgspec.Meta:

@@ -6,8 +6,8 @@ Paper: Burkhardt et al. 2025, Algorithm 1. A client
 2. encodes it as integers,
 3. makes one copy for each of its rows in the sketch, and adds fresh noise to each copy (or sends one noisy copy, or one
    without noise, as the task says: `dpmpc.privacy.noising`),
-4. splits the copies into shares, one per server; where the task asks for proofs, together with one that what is shared
-   is a well-formed row (`Client.prove`).
+4. splits the copies into shares, one per server; where the task asks for proofs, together with a proof that what is
+   shared is a well-formed row (`Client.prove`).
 
 The noise of one client is too small to protect it; the noise of all that meet in a row of the sketch is what the
 guarantee counts. `Client` verifies the task before it randomizes anything: it does not trust a server
@@ -29,7 +29,7 @@ from dpmpc.sharing import AdditiveSharing, ArrayShare, FileShare, Masks, SeededS
 from dpmpc.task import Task
 
 BLOCK = 1 << 15  # clients randomized at once: bounds the memory of a simulation
-BLOCK_WORDS = 1 << 23  # and no more words than these, of clients that send many copies
+BLOCK_WORDS = 1 << 23  # but no more words than these at once, where clients send many copies
 _CACHED_WORDS = 1 << 17  # encoded and masked at once by each thread, so that all of it stays in the cache
 
 

@@ -414,7 +414,7 @@ class NoisyGram:
 
     @classmethod
     def of_sums(cls, matrix: NDArray[np.float64], variance: float, columns: tuple[str, ...]) -> NoisyGram:
-        """Gram matrix of summed second moments, with noise of this variance on the diagonal and half of it elsewhere.
+        """Take summed second moments, with noise of this variance on the diagonal and half of it elsewhere.
 
         A symmetric matrix whose off-diagonal entries have variance v/2 has norm near sqrt(v/2) 2 sqrt(p).
         """

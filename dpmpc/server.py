@@ -122,7 +122,7 @@ def add_noise(
 
 
 def require_dealt(task: Task, dealt: Words | None) -> Words | None:
-    """Return a share of dealt noise, or refuse one that is missing, superfluous or of another form.
+    """Return a share of dealt noise; refuse one that is missing, not needed or of the wrong shape.
 
     Sums of a task whose servers deal their noise are never opened without it.
     """
@@ -155,7 +155,7 @@ def require_own_noise(task: Task) -> None:
 
 
 def draw_dealt(task: Task, stream: Stream, *, threads: int = 1) -> NDArray[np.int64]:
-    """Draw the noise (k, width) that one server deals, which ends at `Task.noise_bound`."""
+    """Draw the noise (k, width) that one server deals, at most `Task.noise_bound` in size."""
     noise: NDArray[np.int64] = task.noise.sample((task.sketch.rows, task.width), stream=stream, threads=threads)
     return noise.clip(-task.noise_bound, task.noise_bound)
 
@@ -190,8 +190,7 @@ def deal_together(task: Task, keys: Sequence[bytes | None], stream: Stream | Non
 def simulation_keys(task: Task, stream: Stream | None) -> list[bytes | None]:
     """Draw the keys of the servers' noise, if they add any, from a simulation's seeded stream.
 
-    None stands for secret noise. They are the first that is drawn from the stream: servers are told before any client
-    begins.
+    None stands for secret noise. Keys are drawn from the stream first: servers get them before any client begins.
     """
     servers = task.trust.servers
     if stream is None or not stream.simulation or not task.servers_add_noise:

@@ -71,9 +71,9 @@ class Budget(msgspec.Struct, frozen=True):
 class TrustModel(msgspec.Struct, frozen=True):
     """Who may collude or be missing without breaking the guarantee.
 
-    Dropouts are clients in all of whom anything may be missing, beyond the corrupt ones. Each client hits a row of the
-    sketch once at most, so no row lacks more contributions than there are dropouts; but as many missing from every row
-    are far more clients, and are not covered.
+    Dropouts are clients in all from whom anything may be missing, beyond the corrupt ones. Each client hits a row of
+    the sketch once at most, so no row lacks more contributions than there are dropouts; but as many missing from every
+    row are far more clients, and are not covered.
 
     Examples
     --------
@@ -91,8 +91,8 @@ class TrustModel(msgspec.Struct, frozen=True):
             command=False,
         ),
     ] = None
-    corrupt_clients: Annotated[int, choice("Clients that may tell the servers their noise, at most.", symbol="T")] = 0
-    dropouts: Annotated[int, choice("Clients of whom anything may be missing in the end, at most.", symbol="N")] = 0
+    corrupt_clients: Annotated[int, choice("Most clients that may tell the servers their noise.", symbol="T")] = 0
+    dropouts: Annotated[int, choice("Most clients from whom anything may be missing in the end.", symbol="N")] = 0
     coalition: Annotated[
         str,
         choice(

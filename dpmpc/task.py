@@ -33,13 +33,13 @@ from dpmpc.sketching import PublicMatrix, sketch_from
 from dpmpc.specification import CALIBRATIONS, SHARINGS, TrustModel
 from dpmpc.storage import Record, canonical, malformed
 
-LONGEST_CHECK = 60.0  # seconds of one core that whoever reads somebody's task spends on it unless told otherwise
+LONGEST_CHECK = 60.0  # seconds of one core that checking somebody else's task may take, unless told otherwise
 _ENTRY_SECONDS = 3e-8  # to draw an entry of a sparse matrix and to weigh it, on a slow core
 _PRODUCT_SECONDS = 1e-9  # of linear algebra, for each product of three
 
 
 class PublicFacts(Record, frozen=True):
-    """What everybody knows of a release before it happens, and what follows from it; of whichever kind it is.
+    """What everybody knows of a release of any kind before it happens, and what follows from that.
 
     Subclasses have the fields `epsilon`, `delta` and `simulation`, and say what is promised and why no sum wraps
     around.
@@ -48,7 +48,7 @@ class PublicFacts(Record, frozen=True):
     called: ClassVar[str] = "task"
 
     def __post_init__(self) -> None:
-        for name in ("epsilon", "delta"):  # plain floats, of whichever type they came: they are part of the digest
+        for name in ("epsilon", "delta"):  # plain floats, whatever type was given: they are part of the digest
             force_setattr(self, name, require_float(name, getattr(self, name)))
         require_bool("simulation", getattr(self, "simulation", None))
 
@@ -151,7 +151,7 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
         self._require_dealers()
 
     def _require_provable(self) -> None:
-        """Refuse what no proof can be about: shares in another ring, and noise that clients add."""
+        """Refuse what cannot be proved: shares in another ring, and noise that clients add."""
         if self.encoding.ring.name != "mersenne61":
             raise InputError(f"ring: {self.encoding.ring.name!r} given, 'mersenne61' expected where clients prove")
         if self.noising.by != "servers":
@@ -161,7 +161,7 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
             )
 
     def _require_dealers(self) -> None:
-        """Refuse noise that is dealt where it need not be, or by fewer servers than may be present."""
+        """Refuse dealt noise where none is needed, or by fewer servers than may be present."""
         dealers, servers = self.noising.dealers, self.trust.servers
         if self.sharing != "shamir" or not self.servers_add_noise:
             if self.noising.dealt:
@@ -381,7 +381,7 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
         return seconds
 
     def require_checkable(self, longest: float = LONGEST_CHECK) -> Task:
-        """Return the task itself, if `verify` takes no longer than that: somebody else says how large it is.
+        """Return the task itself if `verify` takes no longer than that: whoever wrote the task chose its size.
 
         Raises
         ------

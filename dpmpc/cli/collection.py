@@ -137,8 +137,8 @@ def _add_submit(commands: Any) -> None:
         "--state", metavar="FILE", help="keeps what is not acknowledged (default: submission-DIGEST.state)"
     )
     submit.add_argument("--concurrency", type=int, default=8, metavar="N", help="requests to a server at a time")
-    submit.add_argument("--batch", type=int, default=1, metavar="N", help="reports of a request (default %(default)s)")
-    submit.add_argument("--seconds", type=seconds, default=3600.0, help="longest time for all (default %(default)g)")
+    submit.add_argument("--batch", type=int, default=1, metavar="N", help="reports per request (default %(default)s)")
+    submit.add_argument("--seconds", type=seconds, default=3600.0, help="longest time in all (default %(default)g)")
     submit.set_defaults(run=_submit)
 
 
@@ -380,7 +380,7 @@ def _send(options: argparse.Namespace, collection: Any, rows: Any, on_progress: 
     if done.finished_before and submission.tickets is None:
         raise InputError(
             f"state: {submission.state} is that of a finished submission, whose rows it has forgotten: nothing was "
-            "sent. There is nothing to do for the same rows; another file expected for others"
+            "sent. For the same rows there is nothing to do; for others another file is expected"
         )
     return done
 

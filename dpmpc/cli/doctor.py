@@ -260,7 +260,7 @@ def disk() -> tuple[State, str, str]:
         seconds = statistics.median(_seconds(write) for _ in range(5))
     found = f"fsync in {seconds * 1e3:.1f} ms"
     if seconds > SLOW_SYNC_S:
-        return "warning", found, "a server that takes uploads waits so long for each batch: use a faster disk"
+        return "warning", found, "a server waits this long for each batch of uploads: use a faster disk"
     return "ok", found, ""
 
 
@@ -274,7 +274,7 @@ def limits() -> tuple[State, str, str]:
     unlimited = files == resource.RLIM_INFINITY
     found = f"{usable_cores()} of {os.cpu_count()} cores, {'any number of' if unlimited else files} open files"
     if not unlimited and files < LEAST_FILES:
-        return "warning", found, f"ulimit -n {LEAST_FILES}: a server that takes uploads holds many"
+        return "warning", found, f"ulimit -n {LEAST_FILES}: a server that takes uploads has many files open"
     return "ok", found, ""
 
 

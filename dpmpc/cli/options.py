@@ -20,7 +20,7 @@ DATA_HELP = "CSV (also .tsv, .csv.gz, or - for standard input) or Parquet, one r
 #: Choices that a collection makes by itself or demands, and what it says of them.
 _COLLECTED = {
     "noise_by": " (default: servers)",
-    "corrupt_clients": ": of any batch that a server could leave over; needed with --noise-by clients",
+    "corrupt_clients": ": in any batch that a server could leave; needed with --noise-by clients",
 }
 
 

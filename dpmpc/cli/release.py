@@ -20,9 +20,9 @@ def add_commands(commands: Any) -> None:
     """Add the commands to the parser's."""
     release = commands.add_parser(
         "release",
-        help="one server's part in opening a collection that has closed; it may be repeated if it breaks",
-        description="Status 2: this server or another one refuses; nothing is opened, unless all would not sign what "
-        "was (VerificationFailed) or it cannot be written. Status 3: the run broke; repeat the same command.",
+        help="one server's part in opening a collection that has closed; it may be repeated if it fails",
+        description="Status 2: this server or another one refuses; nothing is opened, unless the error is "
+        "VerificationFailed or a file that cannot be written. Status 3: the run failed; repeat the same command.",
     )
     release.add_argument("collection", metavar="COLLECTION", help="the task file")
     release.add_argument("--server", type=int, required=True, metavar="I", help="this server's number")

@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 
 from dpmpc import errors
 from dpmpc.collection.report_ids import ID_BYTES, as_strings
-from dpmpc.errors import BatchMismatch, DpmpcError, InconsistentShares, MalformedFrame, ProtocolFailure
+from dpmpc.errors import BatchMismatch, DpmpcError, InconsistentShares, ProtocolFailure
 from dpmpc.network.announcing import FLUSH_SECONDS, announce, announce_bytes, settle
 from dpmpc.network.coins import COIN_BYTES, exchange_bytes, exchange_coins, toss_of
-from dpmpc.network.frames import ContentType, Kind
+from dpmpc.network.frames import ContentType, Kind, malformed_frame
 from dpmpc.network.party import Party
 from dpmpc.randomness import Label, Stream
 from dpmpc.untrusted import ReadError, printable, read_json
@@ -241,8 +241,8 @@ def _read_refusal(peer: int, content: bytes) -> DpmpcError:
     try:
         refusal = read_json(content, _Refusal, largest=_LARGEST_REFUSAL)
     except ReadError as error:
-        return MalformedFrame(f"party {peer} sent no valid VERDICT frame: {error}", peer)
+        return malformed_frame(peer, Kind.VERDICT, error)
     if refusal.type not in _REASONS:
-        return MalformedFrame(f"party {peer} sent no valid VERDICT frame: a {refusal.type!r}", peer)
+        return malformed_frame(peer, Kind.VERDICT, f"a {refusal.type!r}")
     kind: type[DpmpcError] = getattr(errors, refusal.type)
     return kind(f"server {peer} refuses: {printable(refusal.message, _LONGEST_REASON)}")

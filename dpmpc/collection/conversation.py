@@ -90,11 +90,10 @@ from dpmpc.encoding.ring import Words
 from dpmpc.errors import (
     AlreadyReleased,
     InconsistentShares,
-    MalformedFrame,
     VerificationFailed,
 )
 from dpmpc.network.announcing import announce, explained, settle
-from dpmpc.network.frames import ContentType, Kind
+from dpmpc.network.frames import ContentType, Kind, malformed_frame
 from dpmpc.network.identity import verify_signature
 from dpmpc.network.meter import RunStatistics, rounded, statistics_from
 from dpmpc.network.party import Party
@@ -175,12 +174,13 @@ def read_standing(raw: bytes, server: int, collection: Collection) -> Standing:
         standing = read_json(raw, Standing)
         time = datetime.datetime.fromtimestamp(standing.time, datetime.UTC)
     except (ReadError, ValueError, OverflowError, OSError) as error:
-        raise MalformedFrame(f"party {server} sent no valid STANDING frame: {error}", server) from error
+        raise malformed_frame(server, Kind.STANDING, error) from error
     if not collection.opens <= time < collection.expires:
-        raise MalformedFrame(
-            f"party {server} sent no valid STANDING frame: its clock says {time.isoformat(timespec='seconds')}, a time "
-            f"from {collection.opens.isoformat()} to {collection.expires.isoformat()} expected",
+        raise malformed_frame(
             server,
+            Kind.STANDING,
+            f"its clock says {time.isoformat(timespec='seconds')}, a time "
+            f"from {collection.opens.isoformat()} to {collection.expires.isoformat()} expected",
         )
     return standing
 
@@ -265,9 +265,9 @@ def read_left_out(raw: bytes, server: int, most: int) -> dict[str, int]:
     try:
         counts = read_json(raw, dict[str, int])
     except ReadError as error:
-        raise MalformedFrame(f"party {server} sent no valid LEFT_OUT frame: {error}", server) from error
+        raise malformed_frame(server, Kind.LEFT_OUT, error) from error
     if not all(reason in LEFT_OUT_ALONE and 0 < count <= most for reason, count in counts.items()):
-        raise MalformedFrame(f"party {server} sent no valid LEFT_OUT frame: {printable(str(counts))}", server)
+        raise malformed_frame(server, Kind.LEFT_OUT, printable(str(counts)))
     return counts
 
 
@@ -408,7 +408,7 @@ def read_statement(raw: bytes, server: int) -> Statement:
     try:
         return Statement.decode(raw)
     except VerificationFailed as error:
-        raise MalformedFrame(f"party {server} sent no valid STATEMENT frame: {error}", server) from error
+        raise malformed_frame(server, Kind.STATEMENT, error) from error
 
 
 def checked_signature(server: ReleasingServer, statement: Statement, own: Statement) -> bytes:

@@ -1,4 +1,4 @@
-"""How servers find the reports whose Shamir shares lie on no polynomial, before anything is bound to a release.
+"""Find the reports whose Shamir shares lie on no polynomial, before anything is bound to a release.
 
 One client that deals such shares would otherwise make the opened sums inconsistent, and end the collection. The check
 and its proof are `dpmpc.sharing.dealing`: the servers open one linear combination of the words of each report, under a
@@ -51,9 +51,9 @@ from dpmpc.collection.certificate import require_quorum
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.collection.task_file import Collection
 from dpmpc.encoding.ring import Mersenne61, Words
-from dpmpc.errors import BatchMismatch, DpmpcError, MalformedFrame, VerificationFailed
+from dpmpc.errors import BatchMismatch, DpmpcError, VerificationFailed
 from dpmpc.network.coins import COIN_BYTES, exchange_bytes, toss_coins
-from dpmpc.network.frames import ContentType, Kind
+from dpmpc.network.frames import ContentType, Kind, malformed_frame
 from dpmpc.network.identity import sign, verify_signature
 from dpmpc.network.party import Party
 from dpmpc.randomness import SEED_BYTES, Label, Stream, derive
@@ -66,7 +66,7 @@ _LARGEST_RECORD = 1 << 16
 
 
 class SeedRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A seed of coefficients and what proves that it came of a toss.
+    """A seed of coefficients, and the signatures that prove that it was tossed.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class SeedRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CheckedDealing:
-    """A batch whose reports were dealt as they should be.
+    """A batch whose reports were dealt correctly.
 
     Attributes
     ----------
@@ -156,7 +156,7 @@ def keep(server: ReleasingServer, record: SeedRecord) -> None:
 
 
 async def exchange_records(party: Party, collection: Collection, own: bytes | None) -> dict[int, SeedRecord]:
-    """Show one another the seeds that are recorded, with their signatures."""
+    """Exchange the seeds that servers have recorded, with their signatures."""
     for peer in party.runtime.peers:
         await party.runtime.send_frame(peer, party.runtime.frame(Kind.SEED, own or b""))
     told = {party.pid: own or b""}
@@ -187,7 +187,7 @@ def read_record(collection: Collection, content: bytes, sender: int) -> SeedReco
             certificate = collection.servers[number].certificate.encode()
             verify_signature(certificate, seed_message(collection, numbers, seed), bytes.fromhex(signature))
     except (ValueError, IndexError, DpmpcError) as error:
-        raise MalformedFrame(f"party {sender} sent no valid SEED frame: {error}", sender) from None
+        raise malformed_frame(sender, Kind.SEED, error) from None
     return record
 
 
@@ -213,7 +213,7 @@ async def toss_seed(party: Party, server: ReleasingServer) -> SeedRecord:
         try:
             verify_signature(pinned, message, signatures[peer])
         except VerificationFailed as error:
-            raise MalformedFrame(f"party {peer} sent no valid SIGNATURE frame: {error}", peer) from error
+            raise malformed_frame(peer, Kind.SIGNATURE, error) from error
     return SeedRecord(seed.hex(), {str(number): signatures[number].hex() for number in party.present})
 
 
@@ -241,7 +241,7 @@ async def exchange_values(party: Party, own: Words) -> dict[int, Words]:
     values = {party.pid: own, **{peer: np.concatenate(parts) for peer, parts in received.items()}}
     for peer, words in values.items():
         if not Mersenne61().is_canonical(words):
-            raise MalformedFrame(f"party {peer} sent no valid CHECK frame: an element that is not canonical", peer)
+            raise malformed_frame(peer, Kind.CHECK, "an element that is not canonical")
     return dict(sorted(values.items()))
 
 

@@ -1,4 +1,4 @@
-"""How the servers of a collection deal noise among one another, for sums that they hold in Shamir shares.
+"""Deal noise among the servers of a collection, for sums that they hold in Shamir shares.
 
 A server's own noise is no share of such sums. So each server that is present draws its noise, shares it among all, and
 proves that it lies within its range (`dpmpc.proving.noise`); each adds to its share of the sums its shares of all noise
@@ -40,9 +40,9 @@ from dpmpc.collection.agreement import compare_told, confirm, toss_coins, unless
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.collection.verification import WORDS_IN_A_FRAME, exchange_block
 from dpmpc.encoding.ring import Words
-from dpmpc.errors import InconsistentShares, InputError, MalformedFrame
+from dpmpc.errors import InconsistentShares, InputError
 from dpmpc.network.announcing import settle
-from dpmpc.network.frames import ContentType, Kind
+from dpmpc.network.frames import ContentType, Kind, malformed_frame
 from dpmpc.network.party import Party
 from dpmpc.proved_reports import packed, unpacked
 from dpmpc.proving import (
@@ -63,7 +63,7 @@ from dpmpc.sharing import ShamirSharing
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Dealt:
-    """What came of a dealing at one server.
+    """The outcome of a dealing at one server.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class Dealt:
 
 
 class NoiseDealer:
-    """What one server does by itself: deals, checks, answers, and adds up.
+    """One server's part: it deals, checks, answers, and adds up.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ class NoiseDealer:
             try:
                 matching = door.own_parts_match(shares)
             except InputError as error:
-                raise MalformedFrame(f"party {dealer} sent no valid NOISE frame: {error}", dealer) from error
+                raise malformed_frame(dealer, Kind.NOISE, error) from error
             if not matching.all():
                 raise InconsistentShares(
                     f"noise: server {dealer} lists another hash of the share of server {self._number} than the share "

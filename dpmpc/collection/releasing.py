@@ -1,4 +1,4 @@
-"""One server of a release: what it looks up, refuses, computes and keeps by itself.
+"""Do what one server of a release does by itself: look up, refuse, compute and keep.
 
 The conversation with the other servers is `dpmpc.collection.conversation`, which calls the steps of this module.
 Paths, times and keys stay here: nothing of them is sent.
@@ -102,7 +102,7 @@ class ReleasingServer:
     threads : int
         Of the transform.
     tell : callable
-        Takes what there is to say to whoever watches, a line each.
+        Called with each line that a person who watches should see.
     """
 
     collection: Collection
@@ -136,7 +136,7 @@ class ReleasingServer:
         return PointKeeper(self.collection.digest, self.spool, self.ledger)
 
     def require_due(self) -> None:
-        """Refuse: too early, or too late for any release."""
+        """Refuse a release that is too early, or too late."""
         now = datetime.datetime.now(datetime.UTC)
         self.collection.require_unexpired(now)
         if now < self.collection.closes and not (self.close or self.spool.closed):
@@ -154,7 +154,7 @@ class ReleasingServer:
             self.points.close()
 
     def available(self) -> Available:
-        """Find the reports that are as they were added and belong to no release that is opening or opened.
+        """Find the reports that are undamaged and belong to no release that is opening or opened.
 
         A client that sends one id to two collections of a ledger loses its report to the first, and nobody else does.
 
@@ -206,7 +206,7 @@ class ReleasingServer:
             self.noise_shares.forget_all_but({entry.manifest_digest for entry in self.ledger.releases()})
 
     def keep_refused(self, refused: Mapping[str, NDArray[np.uint8]]) -> None:
-        """Write down which reports were refused, and why, for this server's operator alone; tell how many.
+        """Write down, for this server's operator alone, which reports were refused and why; tell how many.
 
         The file is private: with a roster an id is a person's.
         """
@@ -266,7 +266,7 @@ class ReleasingServer:
 
 
 class WithoutMask(Share):
-    """A share of reports without their last word each, the mask of the dealing check.
+    """A share of reports without the last word of each, which is the mask of the dealing check.
 
     Parameters
     ----------
@@ -329,7 +329,7 @@ class ProvedOutputs(Share):
 
 @dataclasses.dataclass(frozen=True)
 class Released:
-    """What came of a release.
+    """The outcome of a release.
 
     Attributes
     ----------

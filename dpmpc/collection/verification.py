@@ -41,9 +41,8 @@ from dpmpc.collection.query_points import PointStanding, point_to_go_on_with
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.collection.shamir_claims import INCONSISTENT
 from dpmpc.encoding.ring import Words
-from dpmpc.errors import MalformedFrame
 from dpmpc.network.announcing import announce, announce_bytes, settle
-from dpmpc.network.frames import ContentType, Kind
+from dpmpc.network.frames import ContentType, Kind, malformed_frame
 from dpmpc.network.party import Party
 from dpmpc.proved_reports import circuit_of, scheme_of, shares_of
 from dpmpc.proving import ProofServer, ProvedShares, QueryPoint, Verdicts, decide, joint_randomness
@@ -276,7 +275,7 @@ def read_point(raw: bytes, server: int) -> PointStanding:
         if standing.used and not standing.point:
             raise ReadError("a point that is used, and none")
     except ReadError as error:
-        raise MalformedFrame(f"party {server} sent no valid POINT frame: {error}", server) from error
+        raise malformed_frame(server, Kind.POINT, error) from error
     return standing
 
 
@@ -299,10 +298,8 @@ async def exchange_misfits(party: Party, own: NDArray[np.bool_]) -> dict[int, ND
     for server, raw in told.items():
         bits = np.unpackbits(np.frombuffer(raw or bytes(-(-len(own) // 8)), np.uint8)).astype(np.bool_)
         if len(bits) != 8 * -(-len(own) // 8) or bits[len(own) :].any():
-            raise MalformedFrame(
-                f"party {server} sent no valid MISFITS frame: {len(raw)} bytes, a bit for each of {len(own)} reports "
-                "or nothing expected",
-                server,
+            raise malformed_frame(
+                server, Kind.MISFITS, f"{len(raw)} bytes, a bit for each of {len(own)} reports or nothing expected"
             )
         misfits[server] = bits[: len(own)]
     return misfits
@@ -358,7 +355,5 @@ async def exchange_block(party: Party, kind: Kind, own: Words) -> Mapping[int, W
     for peer in party.runtime.other_servers:
         told[peer] = (await party.runtime.receive_frame(peer, kind, ContentType.WORDS, own.shape)).words
         if kind is not Kind.SEEDS and not FIELD.is_canonical(told[peer]):
-            raise MalformedFrame(
-                f"party {peer} sent no valid {kind.name} frame: an element that is not canonical", peer
-            )
+            raise malformed_frame(peer, kind, "an element that is not canonical")
     return dict(sorted(told.items()))

@@ -72,21 +72,19 @@ class GroupedMoments(Contribution):
         return schema.select([schema.names[place] for place in self._places(len(schema))])
 
     def variable(self, schema: Schema) -> Variable:
-        """Return the variable that tells the groups.
+        """Return the variable of a schema whose values are the groups.
 
         Raises
         ------
         InputError
-            If the codebook does not have the indicators where clients put them.
+            If the schema has no category whose indicators are where clients look for them.
         """
-        names = schema.names[self.first : self.first + self.indicators]
-        for variable in schema.codebook.variables if isinstance(schema.codebook, Codebook) else ():
+        book, names = schema.codebook, schema.names[self.first : self.first + self.indicators]
+        for variable in book.variables if isinstance(book, Codebook) else ():
             shown = tuple(column.name for column in variable.term.columns)
             if shown == names and len(variable.categories) == self.groups:
                 return variable
-        raise InputError(
-            f"release: by group given, but its codebook has no category whose columns are {', '.join(names)}"
-        )
+        raise InputError(f"bounds: no category given whose columns are {', '.join(names)}, as {self.name} expects")
 
     def block_width(self, columns: int) -> int:
         """Return W = (q + 1)(q + 2) / 2 for the q columns of z."""
@@ -117,7 +115,7 @@ class GroupedMoments(Contribution):
         return np.where(shown.max(axis=1) > _SET, 1 + shown.argmax(axis=1), 0)
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
-        """sqrt(2)(1 + C^2) in units of 2^-f, plus what rounding each entry of a block can add, as of one block.
+        """Return sqrt(2)(1 + C^2) in units of 2^-f, plus what rounding each entry can add, as of one block.
 
         Two blocks of W entries differ, so that the L1 norm is sqrt(2) times that of one block.
         """
@@ -128,7 +126,7 @@ class GroupedMoments(Contribution):
         return Sensitivity(l1=math.sqrt(2 * width) * l2, l2=l2, linf=linf, columns=self.width(columns))
 
     def largest_entry(self, encoding: FixedPoint) -> int:
-        """sqrt(2) 2^f, rounded up."""
+        """Return sqrt(2) 2^f, rounded up."""
         return math.ceil(math.sqrt(2) * (1 << encoding.fractional_bits))
 
     def grams(self, moments: Reals, columns: int) -> Reals:

@@ -99,7 +99,7 @@ class Blocks(GramSource):
 
 
 def is_grouped(release: GramSource) -> bool:
-    """Whether second moments were released by group."""
+    """Return whether second moments were released by group."""
     return isinstance(release.task.statistic, GroupedMoments)
 
 

@@ -105,7 +105,7 @@ def _stacked(blocks: Blocks, places: list[int]) -> tuple[Reals, Reals]:
 
 
 def _covariance(variances: Reals, c: Reals) -> Reals:
-    """Cov(N c) = diag(V c^2) + V o c c^T off the diagonal, for a symmetric N of independent entries of variance V."""
+    """Return Cov(N c), diag(V c^2) + V o c c^T off the diagonal, for a symmetric N of independent entries."""
     found = variances * np.outer(c, c)
     np.fill_diagonal(found, variances @ c**2)
     return found

@@ -192,7 +192,7 @@ def infer(
 
 
 def stands_out(total: float, variance: float) -> bool:
-    """Whether a noisy number of rows is clearly above 0; without noise it is."""
+    """Return whether a noisy number of rows is clearly above 0; without noise it is."""
     return variance == 0 or total > _STANDS_OUT * math.sqrt(variance)
 
 

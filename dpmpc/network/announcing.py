@@ -45,7 +45,7 @@ from dpmpc.errors import (
     ProtocolFailure,
     VerificationFailed,
 )
-from dpmpc.network.frames import ContentType, Disputed, Frame, Kind
+from dpmpc.network.frames import ContentType, Disputed, Frame, Kind, malformed_frame
 from dpmpc.network.identity import sign, verify_signature
 from dpmpc.network.party import Party
 from dpmpc.randomness import Label, Stream
@@ -145,12 +145,12 @@ class Conversation:
         raw, fixed = frame.raw, 2 * _DIGEST_BYTES + 1
         end = fixed + (raw[fixed - 1] if len(raw) >= fixed else _LONGEST_SIGNATURE)
         if len(raw) < end:
-            raise _malformed(peer, frame.kind, f"{len(raw)} bytes, too few for a signed announcement")
+            raise malformed_frame(peer, frame.kind, f"{len(raw)} bytes, too few for a signed announcement")
         session, transcript, signature = raw[:_DIGEST_BYTES], raw[_DIGEST_BYTES : fixed - 1], raw[fixed:end]
         content = raw[end:]
         record = SignedRecord(frame.kind, transcript, hashlib.sha256(content).digest(), signature)
         if not self.is_signed(record, len(self.rounds), peer, session):
-            raise _malformed(peer, frame.kind, "not signed with the key of its certificate")
+            raise malformed_frame(peer, frame.kind, "not signed with the key of its certificate")
         if session != self.session:
             peers = self._party.runtime.other_servers
             raise Equivocation(
@@ -272,10 +272,10 @@ async def announce(
         if heard[peer].transcript != conversation.transcript:
             raise Disputed(peer)
         if frame.kind is not kind:
-            raise _malformed(peer, kind, f"an announcement of kind {frame.kind.name}")
+            raise malformed_frame(peer, kind, f"an announcement of kind {frame.kind.name}")
         if len(words[peer]) != (len(words[peer]) if length is None else length) or len(words[peer]) > largest:
             expected = f"at most {largest}" if length is None else str(length)
-            raise _malformed(peer, kind, f"{len(words[peer])} bytes, {expected} expected")
+            raise malformed_frame(peer, kind, f"{len(words[peer])} bytes, {expected} expected")
     conversation.complete()
     return {number: words[number] for number in sorted(words)}
 
@@ -374,7 +374,7 @@ async def _dispute_of(party: Party, peer: int) -> Frame:
                 return dispute.frame
         except MalformedFrame:
             continue
-    raise _malformed(peer, Kind.DISPUTE, f"{_FRAMES_PASSED_OVER} other frames")
+    raise malformed_frame(peer, Kind.DISPUTE, f"{_FRAMES_PASSED_OVER} other frames")
 
 
 def _show(party: Party, reason: str) -> None:
@@ -389,7 +389,7 @@ def _read(peer: int, frame: Frame) -> _Dispute:
     try:
         return read_json(frame.raw, _Dispute)
     except ReadError as error:
-        raise _malformed(peer, Kind.DISPUTE, str(error)) from error
+        raise malformed_frame(peer, Kind.DISPUTE, str(error)) from error
 
 
 def _begun(party: Party) -> Conversation | None:
@@ -417,7 +417,3 @@ async def _conversation(party: Party) -> Conversation:
 def _same(one: SignedRecord, other: SignedRecord) -> bool:
     """Return whether two records say the same; a second signature under the same words is not a lie."""
     return (one.kind, one.transcript, one.content) == (other.kind, other.transcript, other.content)
-
-
-def _malformed(peer: int, kind: Kind, why: str) -> MalformedFrame:
-    return MalformedFrame(f"party {peer} sent no valid {kind.name} frame: {why}", peer)

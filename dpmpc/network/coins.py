@@ -20,8 +20,7 @@ import hashlib
 import hmac
 from collections.abc import Awaitable, Callable, Sequence
 
-from dpmpc.errors import MalformedFrame
-from dpmpc.network.frames import ContentType, Kind
+from dpmpc.network.frames import ContentType, Kind, malformed_frame
 from dpmpc.network.party import Party
 from dpmpc.randomness import Label
 
@@ -73,11 +72,7 @@ def toss_of(
     task, members = party.runtime.settings.task_digest, _tossing(party, members)
     for number, committed, opened in zip(members, commitments, coins, strict=True):
         if not hmac.compare_digest(committed, commitment(number, members, task, opened)):
-            raise MalformedFrame(
-                f"party {number} sent no valid OPENING frame: not the coin that it committed to among "
-                f"parties {members}",
-                number,
-            )
+            raise malformed_frame(number, Kind.OPENING, f"not the coin that it committed to among parties {members}")
     return hashlib.sha256(Label.TOSS.value + task + b"".join(coins)).digest()
 
 

@@ -299,8 +299,13 @@ def _content(payload: memoryview, content: ContentType, shape: tuple[int, ...]) 
     return np.frombuffer(payload, WORD).reshape(shape)
 
 
+def malformed_frame(party: int, kind: Kind, why: object) -> MalformedFrame:
+    """Return the error that says why what a party sent is not a frame of this kind, or holds what it must not."""
+    return MalformedFrame(f"party {party} sent no valid {kind.name} frame: {why}", party)
+
+
 def _malformed(expected: Expectation, why: str) -> MalformedFrame:
-    return MalformedFrame(f"party {expected.sender} sent no valid {expected.kind.name} frame: {why}", expected.sender)
+    return malformed_frame(expected.sender, expected.kind, why)
 
 
 def _pickle_remark(data: bytes) -> str:

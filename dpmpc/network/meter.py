@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from dpmpc.errors import MalformedFrame
-from dpmpc.network.frames import PARTIES
+from dpmpc.network.frames import PARTIES, Kind, malformed_frame
 from dpmpc.network.sockets import ByteCount, Traffic
 from dpmpc.system import peak_rss_mb
 from dpmpc.untrusted import ReadError, read_json
@@ -100,7 +100,7 @@ def statistics_from(raw: bytes, party: int) -> RunStatistics:
     try:
         statistics = read_json(raw, RunStatistics, largest=LARGEST_STATISTICS)
     except ReadError as error:
-        raise MalformedFrame(f"party {party} sent no valid COST frame: {error}", party) from error
+        raise malformed_frame(party, Kind.COST, error) from error
     if statistics.server != party:
         raise MalformedFrame(f"party {party} sent the COST frame of party {statistics.server}", party)
     if len(statistics.phases) > MAX_PHASES or not all(_PHASE_NAME.fullmatch(name) for name in statistics.phases):

@@ -98,6 +98,6 @@ def people_needed(task: Task, columns: int, variance: float, population: Populat
 
 @functools.lru_cache(maxsize=64)
 def _needed(scenario: Scenario, variance: float) -> int | None:
-    """Search once for all groups of a release."""
+    """Find the least number, once for all groups of a release."""
     metric = Regression()
     return smallest_batch(scenario, lambda at: metric.of_moments(at, variance) < metric.trivial(at))

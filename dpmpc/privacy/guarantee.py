@@ -237,14 +237,14 @@ class Guarantee(Promise, Record, frozen=True, kw_only=True):
             + (f" (mu = {self.mu:.6g}, rho = {self.rho:.6g})" if self.mu is not None and self.rho is not None else ""),
             f"  holds even if {self._coalition()} pool all they see"
             + (", those clients being fixed before the public matrix is drawn" if self.coalition == "static" else "")
-            + (f", and anything is missing of at most {self.missing}" if self.dropouts else ""),
+            + (f", and anything from at most {self.missing} is missing" if self.dropouts else ""),
             f"  given: {self.preconditions}",
         ]
         return self._text(lines)
 
     @property
     def missing(self) -> str:
-        """Of whom anything may be missing, in words."""
+        """From whom anything may be missing, in words."""
         return f"{self.dropouts:,} client{'s' if self.dropouts > 1 else ''} in all"
 
     def _coalition(self) -> str:

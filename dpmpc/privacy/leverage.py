@@ -1,4 +1,4 @@
-"""How exposed the worst-placed client is when each client sends one noisy copy of its row.
+"""Bound how exposed the worst-placed client is when each client sends one noisy copy of its row.
 
 The servers open S (Z + E) + E_0: S unscaled with entries +-1, E the clients' discrete Gaussian noise of parameter
 sigma, one row a client, and E_0 the anchors, discrete Gaussian noise of the same sigma that every server adds to each
@@ -39,7 +39,7 @@ ROUNDING = 1e-10  # relative; far above the rounding of the few operations, and 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OneCopyNoise(EffectiveNoise):
-    """What one noisy copy a client leaves the worst-placed client to count on.
+    """What protects the worst-placed client when every client sends one noisy copy.
 
     Write H for the honest clients and G_H = S_H S_H^T + I, where I stands for one honest server's anchors.
 
@@ -176,7 +176,7 @@ def heaviest(pieces: Iterable[Reals], count: int) -> Reals:
     leaders, least = np.empty(0), -math.inf
     for piece in pieces:
         leaders = np.concatenate([leaders, piece[piece > least]])
-        if len(leaders) > 2 * count:  # seldom: few values pass once the least of the leaders is large
+        if len(leaders) > 2 * count:  # seldom: once the least of the leaders is large, few values exceed it
             leaders = np.partition(leaders, -count)[-count:]
             least = float(leaders[0])
     return np.sort(leaders)[::-1][:count]

@@ -169,7 +169,7 @@ def _coalition(fields: dict[str, Any]) -> str:
     privacy = fields["privacy"]
     when = {"adaptive": "chosen when all is public", "static": "fixed beforehand"}[fields["coalition"]]
     clients = f"{privacy['corrupt_clients']:,} clients" + (f" {when}" if privacy["corrupt_clients"] else "")
-    lost = f"; anything may be missing of {privacy['dropouts']:,} clients in all" if privacy["dropouts"] else ""
+    lost = f"; anything from {privacy['dropouts']:,} clients in all may be missing" if privacy["dropouts"] else ""
     return f"the analyst, {privacy['corrupt_servers']} of {fields['servers']} servers, {clients}{lost}"
 
 

@@ -117,7 +117,7 @@ def terms(guarantee: Guarantee) -> list[tuple[str, list[str]]]:
         f"{'; '.join(pooled)}."
     ]
     if guarantee.dropouts:
-        against.append(f"It holds where anything is missing of at most {guarantee.missing}.")
+        against.append(f"It holds even if anything from at most {guarantee.missing} is missing.")
     return [
         ("Who is protected", [f"Each of the {guarantee.clients:,} clients, with its whole row."]),
         ("Neighbouring relation", [f"{guarantee.neighbouring}: {guarantee.relation}."]),

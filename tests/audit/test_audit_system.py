@@ -143,7 +143,7 @@ def test_words_that_do_not_say_in_all_are_read_strictly():
 
     assert missing_in_each_row(Words("holds even if 4 contributions to a row are missing"))
     assert missing_in_each_row(Words("holds even if 4 clients are missing; all is well in all rows"))
-    assert not missing_in_each_row(Words("holds even if anything is missing of at most 4 clients in all"))
+    assert not missing_in_each_row(Words("holds even if anything from at most 4 clients in all is missing"))
     nobody = Words("")
     nobody.dropouts = 0
     assert not missing_in_each_row(nobody)

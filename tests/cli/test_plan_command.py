@@ -96,7 +96,7 @@ def test_plan_names_the_coalition(capsys):
     for when, words in (("adaptive", "1,200 clients chosen when all is public"), ("static", "1,200 clients fixed")):
         printed = " ".join(run(capsys, *arguments, "--coalition", when)[1].split())
         assert words in printed
-        assert "anything may be missing of 7 clients in all" in printed
+        assert "anything from 7 clients in all may be missing" in printed
     assert plan(capsys, "--coalition", "static")["coalition"] == "static"
 
 

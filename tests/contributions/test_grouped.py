@@ -173,6 +173,18 @@ def test_groups_by_values_of_a_table():
     assert missing[0].codebook.variable("g").categories == ("no", "yes", "missing")
 
 
+def test_the_groups_are_those_of_the_category_that_clients_look_at():
+    """A file may claim another place: its groups would get the names of other values."""
+    public, contribution = grouped((NUMBERS[0], category("h", 3), category("g", 3), NUMBERS[1]))
+    assert (contribution.first, contribution.variable(public).name) == (3, "g")
+    assert GroupedMoments(1, 2).variable(public).name == "h"
+    for wrong in (GroupedMoments(0, 2), GroupedMoments(2, 2), GroupedMoments(3, 1), GroupedMoments(5, 1)):
+        with pytest.raises(InputError, match="bounds: no category given whose columns are "):
+            wrong.variable(public)
+    with pytest.raises(InputError, match="bounds: no category given"):
+        contribution.variable(Schema(public.columns))
+
+
 def test_grams():
     rng = np.random.default_rng(0)
     rows, own, weights = rng.uniform(-1, 1, (300, 3)), rng.integers(0, 4, 300), rng.uniform(0, 1, 300)

@@ -350,7 +350,7 @@ def test_a_release_without_groups_is_refused():
 def test_a_file_whose_indicators_are_not_where_it_says_is_refused(noisy):
     moved = type(noisy.task.statistic)(0, 2, noisy.task.statistic.radius)
     wrong = msgspec.structs.replace(noisy.task, statistic=moved)
-    with pytest.raises(InputError, match="its codebook has no category whose columns are x, ward=south"):
+    with pytest.raises(InputError, match="no category given whose columns are x, ward=south"):
         Blocks(Release(wrong, noisy.sums))
 
 

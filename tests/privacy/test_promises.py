@@ -50,7 +50,7 @@ def box(columns=1, reach=2.0):
 @pytest.mark.parametrize("copies", ["one", "each"])
 def test_dropouts_are_clients_in_all(copies):
     text = str(task_of(dropouts=2, copies=copies).guarantee)
-    assert "anything is missing of at most 2 clients in all" in text
+    assert "anything from at most 2 clients in all is missing" in text
     assert "contributions to a row" not in text
 
 
@@ -107,7 +107,7 @@ def test_a_file_of_version_0_1_is_read_in_the_sense_that_holds():
     assert "preconditions" not in stored
     with pytest.warns(PrivacyWarning, match=r"let 2 contributions to each row be missing.*as many clients in all"):
         release = Release.load(path)
-    assert "anything is missing of at most 2 clients in all" in str(release.guarantee)
+    assert "anything from at most 2 clients in all is missing" in str(release.guarantee)
     assert release.guarantee.achieved_epsilon == pytest.approx(stored["achieved_epsilon"], rel=1e-6)
     Release.load(VERSION_0_1 / "each_copy_dropouts.dpmpc")  # no warning: the words were true of each copy
 

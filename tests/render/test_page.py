@@ -210,7 +210,7 @@ def test_a_release_alone_has_a_report(tmp_path):
     assert "Result" not in found.text
     assert "Release.load('theirs.dpmpc')" in found.text
     assert "Opening the same reports twice" not in found.text
-    assert "anything is missing of at most 1 client in all" in found.text
+    assert "anything from at most 1 client in all is missing" in found.text
     assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
 
 
