@@ -83,6 +83,17 @@ BENCHES = {
     "system.glm": Bench(
         "regressions in rounds: logistic, and linear on the household set", "the best fit; one release", ("--short",)
     ),
+    "system.rounds_coverage": Bench(
+        "coverage of intervals of models in rounds and of mixed files",
+        "the nominal level, one release",
+        ("--runs", "3"),
+    ),
+    "system.zero_rounds": Bench(
+        "the logistic fit without rounds: its bias, and its error with noise", "the best fit", ("--short",)
+    ),
+    "system.penalties": Bench(
+        "ridge penalties from a noisy sum, on real data", "lifting, the SURE rule of version 0.2", ("--short",)
+    ),
     "system.crash": Bench("servers killed while clients upload", "what the clients remember", ("--short",)),
     "system.namespaces": Bench(
         "three hosts, a bad network, one cut off; root only", "the sums of uploads", ("--short",)
@@ -111,5 +122,10 @@ BENCHES = {
         "mutual information: an attack on the printed noise", "sound noise", ("--trials", "5")
     ),
     "mutual_information.figures": Bench("mutual information: Figures 1 to 3", "additive noise, random projections"),
+    "curators.central": Bench(
+        "our sums over three servers beside a trusted curator's methods, real data",
+        "AdaSSP and its boosted form, Gaussian and Hessian mixing, objective perturbation, DP-GD, TukeyEM",
+        ("--short",),
+    ),
     "coinpress.figures": Bench("CoinPress: regression, Figures 2 to 5", "SSP, RMGM, a trusted curator"),
 }

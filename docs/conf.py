@@ -29,7 +29,7 @@ autodoc_default_options = {
     "members": True,
     "show-inheritance": True,
     # scikit-learn's, which refer to its own pages
-    "exclude-members": "set_fit_request, set_score_request, set_inverse_transform_request, set_output",
+    "exclude-members": "set_fit_request, set_predict_request, set_score_request, set_inverse_transform_request, set_output",
 }
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # numpydoc's sections say in words what a parameter is
@@ -43,8 +43,9 @@ nitpick_ignore_regex = [
     (
         "py:class",
         r"dpmpc\.(baselines\.linear\.PrivateRidge|baselines\.low_rank\.PrivateComponents|coinpress\.estimators\.CoinPress"
-        r"|privacy\.guarantee\.Promise|storage\.records\.(Described|Record)|estimators\.in_rounds\.Fitted"
+        r"|privacy\.guarantee\.Promise|storage\.records\.(Described|Record)|estimators\.round_fits\.Fitted"
         r"|mutual_information\.estimators\.NoisyRegression"
+        r"|storage\.party_folder\.PartyFolder"
         r"|sketching\.sparse\.SparseMatrix"
         r"|contributions\.rows\._RowStatistic)",
     ),

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 import time
 from collections.abc import Sequence
@@ -83,7 +84,7 @@ def demonstrate(arguments: Sequence[str]) -> None:
     began = time.perf_counter()
     fitted: CoinPress
     if chosen.model == "mean":
-        fitted = PrivateMean(**options).fit(X + truth)
+        fitted = PrivateMean(center=0.0, radius=10 * math.sqrt(chosen.features), **options).fit(X + truth)
         found, exact = fitted.mean_, np.mean(X + truth, axis=0)
     elif chosen.model == "covariance":
         fitted = PrivateCovariance(**options).fit(X)

@@ -67,7 +67,9 @@ COMPUTED = {"statistic", "noise", "epsilon"}  # what machines may differ in; `re
 
 def prepare(settings: PartySettings) -> None:
     """Check what was agreed on before any other owner is contacted."""
-    _agreed_plan(settings).require_possible()
+    plan = _agreed_plan(settings)
+    settings.require_secret_noise(plan.simulation_seed)
+    plan.require_possible()
 
 
 async def main(party: Party) -> dict[str, Any]:

@@ -122,8 +122,10 @@ def _agreed_task(settings: PartySettings) -> Task:
             f"task: one for {task.trust.servers} servers given, {settings.servers} expected by this party's own "
             f"settings ({SETTINGS_FILE})"
         )
-    if not task.simulation and any(key is not None for key in _simulation_keys(settings)):
-        raise SimulationOnly("simulation_keys: some given, but the task does not say that it is a simulation")
+    for key in _simulation_keys(settings):
+        if key is not None and not task.simulation:
+            raise SimulationOnly("simulation_keys: some given, but the task does not say that it is a simulation")
+        settings.require_secret_noise(key)
     require_own_noise(task)
     return task.verify()
 

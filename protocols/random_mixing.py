@@ -54,16 +54,24 @@ from dpmpc.data_release import DataOwner, MixedRelease, MixingTask, design, mixi
 from dpmpc.data_release.alignment import align, check_unique
 from dpmpc.data_release.networked import RELEASE_FILE, PartySource, public_arguments, run
 from dpmpc.data_release.record import ReleaseRecord
-from dpmpc.errors import BatchMismatch, InputError
+from dpmpc.errors import BatchMismatch, InputError, SimulationOnly
 from dpmpc.network.coins import exchange_bytes, toss_coins
 from dpmpc.network.frames import Kind
 from dpmpc.network.party import Party
-from dpmpc.network.settings import digest_of, read_source
+from dpmpc.network.settings import PartySettings, digest_of, read_source
 from dpmpc.network.simultaneous import DIGEST_BYTES, show_words
 from dpmpc.randomness import SEED_BYTES, Label, derive, stream_for
 from dpmpc.tables import Table, read_labels, read_table, write_csv
 
 PAPER = "Wu et al., Differentially Private Multi-Party Data Release for Linear Regression (UAI 2022)"
+
+
+def prepare(settings: PartySettings) -> None:
+    """Refuse noise that others know before any other party is contacted."""
+    seed, task = settings.arguments.get("simulation_seed"), MixingTask.from_dict(settings.arguments["task"])
+    settings.require_secret_noise(seed)
+    if seed is not None and not task.simulation:
+        raise SimulationOnly("simulation_seed: one given, but the task does not say that it is a simulation")
 
 
 async def main(party: Party) -> dict[str, Any]:

@@ -254,11 +254,12 @@ def against_curator(runs: int, clients: int = 10_000, features: int = 10, rounds
     found: dict[str, dict[str, list[float]]] = {
         model: {way: [] for way in ways} for model in ("mean", "covariance", "regression")
     }
+    radius = 10 * math.sqrt(features)  # the papers'
     for number, (way, options) in enumerate(ways.items()):
         for seed in range(runs):
             X, y, beta, _ = Population(features).draw(clients, 1000 * number + seed)
             fits = {
-                "mean": PrivateMean(RHO, rounds, delta=DELTA, **options).fit(X).mean_,
+                "mean": PrivateMean(RHO, rounds, delta=DELTA, center=0.0, radius=radius, **options).fit(X).mean_,
                 "covariance": PrivateCovariance(RHO, rounds, delta=DELTA, **options).fit(X).covariance_
                 - np.eye(features),
                 "regression": CoinPressRegression(RHO, rounds, delta=DELTA, **options).fit(X, y).coef_ - beta,

@@ -166,22 +166,31 @@ class Codebook(Record, frozen=True, omit_defaults=True):
         return columns
 
     @property
-    def terms(self) -> int:
-        """How many variables and products there are: the largest squared norm of a normalised row."""
-        return len(self.variables) + len(self.products)
-
-    @property
     def radius(self) -> float | None:
         """The L2 norm that no normalised row exceeds, where it is less than that of the box."""
-        count = sum(len(term.columns) for term in self._terms)
-        return math.sqrt(self.terms) if self.terms < count else None
+        return self.radius_of([column.name for column in self.columns])
+
+    def radius_of(self, names: Sequence[str]) -> float | None:
+        """Return the L2 norm that no normalised row of these columns exceeds, where it is less than that of the box."""
+        wanted = set(names)
+        used = [term for term in self._terms if any(column.name in wanted for column in term.columns)]
+        count = sum(column.name in wanted for term in used for column in term.columns)
+        return math.sqrt(len(used)) if len(used) < count else None
+
+    def has(self, columns: Sequence[Column]) -> bool:
+        """Whether these are columns of the codebook: some of them in any order, or all where there is a weight."""
+        return tuple(columns) == self.columns or (not self.weighted and set(columns) <= set(self.columns))
+
+    def with_number(self, column: Column) -> Codebook:
+        """Return the codebook with a number within these bounds, the last of its variables."""
+        return replace(self, variables=(*self.variables, Variable(column.name, column.lower, column.upper)))
 
     @functools.cached_property
     def indicators(self) -> frozenset[str]:
-        """The columns that may be constant in a good table: those of values, knots, what is missing, and weights."""
-        several = [term for term in self._terms if len(term.columns) > 1]
-        named = {column.name for term in several for column in term.columns}
-        return frozenset(named | ({self.columns[-1].name} if self.weighted else set()))
+        """The columns that may be constant in a good table: all but those of numbers and dates."""
+        plain = [one for one in self.variables if one.kind in ("number", "date") and one.knots is None]
+        measured = {column.name for one in plain for column in one.term.columns[: one.term.shown]}
+        return frozenset(column.name for column in self.columns) - measured
 
     @property
     def _weight(self) -> tuple[str, float, float]:

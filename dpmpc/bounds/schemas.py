@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence, Set
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -23,7 +24,7 @@ from dpmpc._kernels import arithmetic
 from dpmpc.arguments import require_choice
 from dpmpc.bounds.codebook import Codebook, toml_key
 from dpmpc.bounds.columns import Column
-from dpmpc.errors import InputError
+from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.storage import Record, fields_of
 from dpmpc.tables import Table, check_finite, check_names, expect_columns, numeric_matrix, position_of
 from dpmpc.untrusted import ReadError, read_bytes, read_toml
@@ -41,11 +42,10 @@ _SIGNIFICANT_DIGITS = 2
 
 
 def check_table(table: Table, target: str | None = None, public: Schema | None = None) -> None:
-    """Refuse a table that no model can be fitted to: an unknown target, no feature beside it, a constant column.
+    """Refuse an unknown target, or one without a feature beside it, and warn of constant columns.
 
-    Columns that stand for one of several values may be constant, which a schema with a codebook tells.
-
-    Not private: whether a column is constant depends on the data. For those who hold all rows.
+    What is refused depends on names alone, which are public. The warning depends on the data: it is not private, and
+    for whoever holds all rows. Columns of a codebook that stand for values may be constant.
 
     Raises
     ------
@@ -57,11 +57,20 @@ def check_table(table: Table, target: str | None = None, public: Schema | None =
         if len(table.names) == 1:
             raise InputError(f"target: {target!r} is the only column, at least one feature beside it expected")
     book = None if public is None else public.codebook
-    spared = book.indicators if isinstance(book, Codebook) else frozenset()
+    for text in _constant(table, book.indicators if isinstance(book, Codebook) else frozenset()):
+        warnings.warn(
+            f"{text}: nothing can be learned of it (this warning depends on the data and is not private)",
+            UtilityWarning,
+            stacklevel=3,
+        )
+
+
+def _constant(table: Table, spared: Set[str] = frozenset()) -> Iterator[str]:
+    """Say of each column that all rows have the same value, but of those that may be so."""
     for name, low, high in zip(table.names, table.values.min(axis=0), table.values.max(axis=0), strict=True):
         if low == high and name not in spared:
             rows = f"all {len(table)} rows" if len(table) > 1 else "the only row (n_samples = 1)"
-            raise InputError(f"column {name!r} is {low} in {rows}, at least two different values expected")
+            yield f"column {name!r} is {low} in {rows}"
 
 
 def suggest(table: Table) -> Schema:
@@ -75,7 +84,8 @@ def suggest(table: Table) -> Schema:
     InputError
         If a column is constant, or a bound would not fit float64.
     """
-    check_table(table)
+    for text in _constant(table):
+        raise InputError(f"{text}, at least two different values expected")
     lows, highs = table.values.min(axis=0).tolist(), table.values.max(axis=0).tolist()
     return Schema(
         tuple(
@@ -103,6 +113,7 @@ class Schema(Record, frozen=True):
         At least one; unique names.
     codebook : Codebook, optional
         How the columns are coded from a table with categories, dates or missing values; their bounds follow from it.
+        The columns are all of the codebook's, or some of them in any order where no row has a weight.
     outside : {"clip", "refuse"}
         What happens to a value outside its bounds: it is moved to the nearer bound, or is an error. Such an error
         depends on the data and names the value: it is not private.
@@ -110,7 +121,7 @@ class Schema(Record, frozen=True):
     Raises
     ------
     InputError
-        If there is no column, or a name is repeated, or the columns are not those of the codebook.
+        If there is no column, or a name is repeated, or a column is not of the codebook.
 
     Examples
     --------
@@ -137,7 +148,7 @@ class Schema(Record, frozen=True):
                 raise InputError(f"columns: {column!r} given, Column(name, lower, upper) expected")
         check_names(self.names, "columns")
         require_choice("outside", self.outside, ("clip", "refuse"))
-        if isinstance(self.codebook, Codebook) and self.codebook.columns != self.columns:
+        if isinstance(self.codebook, Codebook) and not self.codebook.has(self.columns):
             raise InputError(
                 f"codebook: columns {', '.join(column.name for column in self.codebook.columns)} and their bounds "
                 f"follow from it, {', '.join(self.names)} given"
@@ -208,7 +219,7 @@ class Schema(Record, frozen=True):
         return cls(tuple(bounded), fields.get("outside", "clip"))
 
     def to_toml(self) -> str:
-        """Return the text of a file that `from_toml` reads as an equal schema."""
+        """Return the text of a file that `from_toml` reads as an equal schema, with all columns of a codebook."""
         head = "" if self.outside == "clip" else f'outside = "{self.outside}"\n\n'
         if isinstance(self.codebook, Codebook):
             return head.replace("\n\n", "\n") + self.codebook.to_toml()
@@ -240,16 +251,24 @@ class Schema(Record, frozen=True):
         return position_of(name, self.names, "bounds")
 
     def select(self, names: Sequence[str]) -> Schema:
-        """Return the schema of some columns, in the order given."""
+        """Return the schema of some columns, in the order given; a weight stays with all others or is lost."""
         chosen = check_names(names, "names")
         if chosen == self.names:
             return self
-        return Schema(tuple(self.columns[self.index(name)] for name in chosen), self.outside)
+        kept = msgspec.UNSET if self.weighted else self.codebook
+        return Schema(tuple(self.columns[self.index(name)] for name in chosen), self.outside, kept)
+
+    def with_target(self, target: Column) -> Schema:
+        """Return the schema with one more column, the last: a number, in the codebook too where there is one."""
+        book = self.codebook
+        if isinstance(book, Codebook):
+            book = book.with_number(target)
+        return Schema((*self.columns, target), self.outside, book)
 
     @property
     def radius(self) -> float | None:
         """The L2 norm that no normalised row of the codebook exceeds, where it is less than that of the box."""
-        return self.codebook.radius if isinstance(self.codebook, Codebook) else None
+        return self.codebook.radius_of(self.names) if isinstance(self.codebook, Codebook) else None
 
     @property
     def weighted(self) -> bool:

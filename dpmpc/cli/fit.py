@@ -58,7 +58,8 @@ def _add_model_options(command: argparse.ArgumentParser) -> None:
         type=rounds_option,
         metavar="R",
         help="logistic and poisson: sums of scores after the first sum, 1 to 4, or auto (default): two, three where "
-        "the first step was long and for counts; ridge: 1 (default), or 2 for one more sum; all within one budget",
+        "the first step was long and for counts; logistic: 0 for an approximation from the first sum alone; ridge: 1 "
+        "(default), or 2 for one more sum; all within one budget",
     )
     ridge = command.add_argument_group("--model ridge")
     ridge.add_argument(
@@ -133,7 +134,10 @@ def _fit_in_rounds(
     findings = analysis.judge(table, {})
     wall_s = time.perf_counter() - began
     result = {**findings.result, "not_private": findings.not_private}
-    fields = report.rounds_fields(done, analysis.name, result, features=analysis.features(table), wall_s=wall_s)
+    parameters = analysis.arguments()["model"]
+    fields = report.rounds_fields(
+        done, analysis.name, result, parameters=parameters, features=analysis.features(table), wall_s=wall_s
+    )
     shown = [*findings.parts, *(findings.compared if options.compare else [])]
     releases = {report.release_file(number): release for number, release in enumerate(done.releases)}
 
@@ -141,7 +145,7 @@ def _fit_in_rounds(
         return rounds_page(
             done.releases,
             done.guarantee,
-            Analysed(analysis.name, analysis.arguments()["model"], result),
+            Analysed(analysis.name, parameters, result),
             files=list(releases),
             timing=report.rounds_timing(done, wall_s=wall_s),
             command=command_line(options.arguments, [*options.data, options.bounds, options.out]),

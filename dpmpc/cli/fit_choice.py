@@ -20,7 +20,7 @@ def fit_model_of(options: argparse.Namespace) -> FitModel:
     for other in _MODELS.values():
         for option in other.options:
             given = getattr(options, option)
-            if option not in chosen.options and given not in (None, False):
+            if option not in chosen.options and given is not None and given is not False:
                 raise InputError(f"{option}: {given!r} given, but that is for --model {other.name}, not {chosen.name}")
     if chosen is RidgeFitModel and options.by is not None:
         return GroupedFitModel.of(options)

@@ -131,7 +131,7 @@ class RidgeFitModel(FitModel):
         return len(table.names) - 1
 
     def check(self, table: Table, public: Schema) -> None:
-        """Refuse an unknown target, a table without features, a constant column."""
+        """Refuse an unknown target and a table without features."""
         check_table(table, self.target, public)
 
     def arguments(self) -> dict[str, Any]:
@@ -218,7 +218,7 @@ class LowRankFitModel(FitModel):
         return {**asked, "purpose": "low-rank"}
 
     def check(self, table: Table, public: Schema) -> None:
-        """Refuse a rank above the number of columns, or a constant column."""
+        """Refuse a rank above the number of columns."""
         self.estimator.check_parameters(len(table.names))
         check_table(table, public=public)
 

@@ -24,7 +24,7 @@ from dpmpc.cli.options import sums_only
 from dpmpc.cli.output import progress
 from dpmpc.errors import InputError
 from dpmpc.estimators import LogisticRegression, PoissonRegression, RidgeRegression
-from dpmpc.estimators.in_rounds import features_in_units
+from dpmpc.estimators.round_fits import features_in_units
 from dpmpc.networked import PROGRAM, Rounds
 from dpmpc.randomness import stream_for
 from dpmpc.render.fit import values_table
@@ -48,7 +48,7 @@ class RoundsFitModel(FitModel):
     estimator: LogisticRegression | PoissonRegression | RidgeRegression
 
     def check(self, table: Table, public: Schema) -> None:
-        """Refuse an unknown target, a table without features, a constant column."""
+        """Refuse an unknown target and a table without features."""
         check_table(table, self.target, public)
 
     def features(self, table: Table) -> int:
@@ -75,7 +75,7 @@ class RoundsFitModel(FitModel):
         ordered = public.select(names)
         column = self.column(ordered.columns[-1], given=given)
         columns = (*ordered.columns[:-1], column)
-        return table.select(names), msgspec.structs.replace(ordered, columns=columns, codebook=msgspec.UNSET)
+        return table.select(names), msgspec.structs.replace(ordered, columns=columns)
 
     def column(self, target: Column, *, given: bool) -> Column:
         """Return the target with its bounds."""

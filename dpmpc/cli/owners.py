@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpmpc.cli.options import add_simulation_seed, form_of, rounds_option, seconds
 from dpmpc.cli.prepared import address_of, expect_party, new_path, prepare_folders, run_party
-from dpmpc.errors import InputError, SimulationOnly
+from dpmpc.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +65,9 @@ def add_commands(commands: Any) -> None:
     plan = owners.add_argument_group("--simulate and --prepare")
     plan.add_argument("--epsilon", type=float, help="the budget of all rounds; smaller is more private")
     plan.add_argument("--delta", type=float, help="the probability that the epsilon bound fails: well below 1/N")
-    plan.add_argument("--bounds", metavar="FILE", help="TOML with all columns and their public bounds")
+    plan.add_argument(
+        "--bounds", metavar="FILE", help="TOML with all columns and their public bounds, categories and dates too"
+    )
     plan.add_argument("--target", metavar="COL", help="the column to predict")
     plan.add_argument("--model", choices=MODELS, help="what to fit")
     plan.add_argument("--rounds", type=rounds_option, metavar="R", help="as in dpmpc fit (default auto; 2 for ridge)")
@@ -83,13 +85,12 @@ def _owners(options: argparse.Namespace) -> None:
 
 
 def _simulate(options: argparse.Namespace) -> None:
-    from dpmpc.data_owners.networked import OwnerSource, public_arguments, run
-    from dpmpc.tables import read_table
+    from dpmpc.data_owners.networked import OwnerSource, public_arguments, read_rows, run
 
     began = time.perf_counter()
     out = None if options.out is None else new_path("out", options.out)
-    columns = _schema(options).names
-    rows = [len(read_table(path, columns)) for path in options.simulate]
+    public = _schema(options)
+    rows = [len(read_rows(path, public)) for path in options.simulate]
     plan = _plan(options, rows)
     sources = [OwnerSource(str(Path(path).resolve())) for path in options.simulate]
     done = run(public_arguments(plan, threads=options.threads), sources, deadline=options.deadline)
@@ -113,17 +114,18 @@ def _prepare(options: argparse.Namespace) -> None:
 def _owner(options: argparse.Namespace) -> None:
     from dpmpc.data_owners.networked import PROGRAM, OwnerSource, load_releases, own_rows, plan_of
     from dpmpc.data_owners.record import RoundsFields
+    from dpmpc.estimators.coded_rows import codebook_of
     from dpmpc.network.settings import read_settings, write_source
     from dpmpc.tables import column_names, position_of
 
     began, folder = time.perf_counter(), Path(options.folder)
     out = None if options.out is None else new_path("out", options.out)
     expect_party(folder, options.owner, PROGRAM)
-    plan = plan_of(read_settings(folder).arguments)
-    if plan.simulation_seed is not None:  # whoever prepared knows it, and with it the noise of every owner
-        raise SimulationOnly(f"folder: {options.folder!r} given, whose plan has a seed, none expected with --owner")
+    settings = read_settings(folder)
+    plan = plan_of(settings.arguments)
+    settings.require_secret_noise(plan.simulation_seed)
     there = column_names(options.data)
-    for name in plan.schema.names:  # before the others are waited for
+    for name in codebook_of(plan.schema).sources:  # before the others are waited for
         position_of(name, there, "data")
     ledger = None if options.ledger is None else str(Path(options.ledger).resolve())
     source = OwnerSource(str(Path(options.data).resolve()), ledger)
@@ -145,7 +147,12 @@ def _schema(options: argparse.Namespace) -> Any:
     from dpmpc.bounds import Schema
     from dpmpc.tables import position_of
 
-    schema = Schema.of_numbers(options.bounds)
+    schema = Schema.from_toml(options.bounds)
+    if schema.weighted:
+        raise InputError(
+            "bounds: with weights or rows of zeros given, neither expected of a model in rounds; "
+            'if_missing = "indicator" keeps rows that lack values'
+        )
     position_of(options.target, schema.names, "target")
     return schema.select([*(name for name in schema.names if name != options.target), options.target])
 
@@ -159,6 +166,8 @@ def _plan(options: argparse.Namespace, rows: Sequence[int]) -> OwnersPlan:
         raise InputError(f"alpha: {options.alpha} given, but that is for --model ridge, not {options.model}")
     if ridge and options.rounds not in (None, 2, "auto"):
         raise InputError(f"rounds: {options.rounds!r} given, 2 or 'auto' expected of ridge regression in rounds")
+    if options.rounds == 0:
+        raise InputError("rounds: 0 given, 1 to 4 or 'auto' expected of data owners; dpmpc fit has an approximation")
     asked = 0 if ridge or options.rounds in (None, "auto") else options.rounds
     plan = OwnersPlan(
         owners=tuple(options.names or (f"owner {number}" for number in range(len(rows)))),
@@ -194,7 +203,10 @@ def _tell(
     result, shown = report.found_in_rounds(model, plan.schema.names[-1])
     done = report.RoundsRun(tuple(releases), model.guarantee_, tuple(spent), report.Seconds(0.0, wall_s, 0.0, 0.0))
     owners = [{"name": name, "rows": rows} for name, rows in zip(plan.owners, plan.rows, strict=True)]
-    fields = report.rounds_fields(done, plan.model, result, features=len(plan.schema) - 1, wall_s=wall_s)
+    parameters = _parameters(model)
+    fields = report.rounds_fields(
+        done, plan.model, result, parameters=parameters, features=len(plan.schema) - 1, wall_s=wall_s
+    )
     fields["owners"] = owners
     told = "; ".join(f"{owner['name']} {owner['rows']:,}" for owner in owners)
     shown = [f"Rows of the owners: {told}. The guarantee is for a row, not for a person with several rows.", *shown]
@@ -205,7 +217,7 @@ def _tell(
         return rounds_page(
             releases,
             model.guarantee_,
-            Analysed(plan.model, _parameters(model), result),
+            Analysed(plan.model, parameters, result),
             files=list(files),
             timing=report.rounds_timing(done, wall_s=math.ceil(wall_s)),
             command=command_line(options.arguments, paths),

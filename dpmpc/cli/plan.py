@@ -41,7 +41,8 @@ def add_commands(commands: Any) -> None:
         "--rounds",
         type=rounds_option,
         metavar="R",
-        help="as in `dpmpc fit`: sums after the first, 1 to 4 or auto (default); ridge: 1 (default) or 2",
+        help="as in `dpmpc fit`: sums after the first, 1 to 4 or auto (default); 0 for logistic too; ridge: 1 "
+        "(default) or 2",
     )
     rounds.add_argument("--mean", type=float, help="assumed share of ones (default 0.2) or mean count (default 1)")
     rounds.add_argument(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
 import math
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpmpc.cli.fit import penalty
 from dpmpc.cli.options import DATA_HELP, add_file_options, dialect_of
@@ -16,21 +15,19 @@ from dpmpc.errors import InputError
 
 if TYPE_CHECKING:
     from dpmpc.bounds import Schema
+    from dpmpc.render.fit_folder import Linear
 
-_LARGEST_RESULT = 1 << 26
-_EVERYBODY = ""  # the one group of a model without groups
-_BY_GROUP = "grouped-ridge"
-
-
-_Linear: TypeAlias = "tuple[dict[str, float], float]"
+#: What is predicted, before the target's name: a mean, a probability of 1, an expected count.
+_HEADINGS = {"ridge": "predicted", "logistic": "probability of", "poisson": "expected"}
 
 
 class _Model(NamedTuple):
-    """Linear models and the schema that their columns belong to: one for everybody, or one for each group."""
+    """Models and the schema that their columns belong to: one for everybody, or one for each group."""
 
+    kind: str
     public: Schema
     target: str
-    models: dict[str, _Linear]
+    models: dict[str, Linear]
     by: str | None = None
 
     @property
@@ -50,15 +47,22 @@ def add_commands(commands: Any) -> None:
     predict.add_argument("data", metavar="ROWS", nargs="+", help=DATA_HELP)
     predict.add_argument("--id", metavar="COL", help="a column that names the rows (default: their numbers)")
     add_file_options(predict)
-    release = predict.add_argument_group("for a release file, which ridge regression reads")
+    release = predict.add_argument_group("for a release file")
     release.add_argument("--target", metavar="COL", help="the column to predict; required")
     release.add_argument("--features", metavar="A,B", help="from these alone")
-    release.add_argument("--alpha", type=penalty, help="penalty in normalised units (default 1), or auto")
+    release.add_argument(
+        "--model",
+        dest="kind",
+        choices=("ridge", "logistic"),
+        help="what reads the release (default ridge); logistic is the approximation without rounds",
+    )
+    release.add_argument("--alpha", type=penalty, help="ridge: penalty in normalised units (default 1), or auto")
     predict.set_defaults(run=_predict)
 
 
 def _predict(options: argparse.Namespace) -> None:
     from dpmpc.estimators.coded_rows import codebook_of, predict_by_group, predict_coded
+    from dpmpc.render.fit_folder import EVERYBODY
     from dpmpc.tables import read_cells
 
     model = _of_folder(options) if Path(options.model).is_dir() else _of_release(options)
@@ -66,14 +70,15 @@ def _predict(options: argparse.Namespace) -> None:
     wanted = dict.fromkeys((*sources, *(name for name in (model.by, options.id) if name is not None)))
     cells = read_cells(options.data, tuple(wanted), dialect=dialect_of(options))
     if model.by is None:
-        predicted = predict_coded(model.public, *model.models[_EVERYBODY], cells)
+        most = model.public.columns[model.public.index(model.target)].upper
+        predicted = predict_coded(model.public, *model.models[EVERYBODY], cells, model=model.kind, most=most)
     else:
         predicted, groups = predict_by_group(model.public, model.by, model.models, cells)
         if absent := sorted({group for group in groups if group and group not in model.models}):
             print(f"dpmpc: no regression of {', '.join(absent)}: rows of it have no prediction", file=sys.stderr)
     names = range(1, len(cells) + 1) if options.id is None else cells.column(options.id)
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow([options.id or "row", f"predicted {model.target}"])
+    writer.writerow([options.id or "row", f"{_HEADINGS[model.kind]} {model.target}"])
     for name, value in zip(names, predicted.tolist(), strict=True):
         writer.writerow(["" if name is None else name, "" if math.isnan(value) else f"{value:.10g}"])
     lacking = sum(map(math.isnan, predicted.tolist()))
@@ -84,72 +89,52 @@ def _predict(options: argparse.Namespace) -> None:
 
 def _of_folder(options: argparse.Namespace) -> _Model:
     """Read the model that a fit has written, as it was published."""
-    from dpmpc.release import Release
+    from dpmpc.render.fit_folder import FitFolder
 
-    for name in ("target", "features", "alpha"):
+    folder = FitFolder.open(options.model)
+    for name in ("target", "features", "alpha", "kind"):
         if getattr(options, name) is not None:
             raise InputError(
-                f"{name}: {getattr(options, name)!r} given, but {options.model!r} holds a fitted model; "
-                f"{str(Path(options.model) / 'release.dpmpc')!r} can be read anew"
+                f"{'model' if name == 'kind' else name}: {getattr(options, name)!r} given, but {options.model!r} holds "
+                f"a fitted model; {str(folder.path / folder.files[0])!r} can be read anew"
             )
-    path = Path(options.model) / "result.json"
-    try:
-        with path.open("rb") as file:
-            content = json.loads(file.read(_LARGEST_RESULT))
-    except OSError as error:
-        raise InputError(f"model: {path} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise InputError(f"model: {path} is not the result of a fit: {error}") from error
-    kind = content.get("model") if isinstance(content, dict) else None
-    if kind not in ("ridge", _BY_GROUP):
-        raise InputError(f"model: {path} holds a model {kind!r}, 'ridge' expected")
-    result = content.get("result")
-    try:
-        target, by = str(result["target"]), str(result["by"]) if kind == _BY_GROUP else None
-        found = {_EVERYBODY: result} if by is None else result["groups"]
-        models = {str(group): _linear(one) for group, one in found.items() if by is None or "coefficients" in one}
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise InputError(f"model: {path} lacks a target, an intercept or coefficients that are numbers") from error
-    if not models:
-        raise InputError(f"model: {path} has no regression of any group, one at least expected")
-    for coefficients, intercept in models.values():
-        if not coefficients or not all(map(math.isfinite, (*coefficients.values(), intercept))):
-            raise InputError(f"model: {path} has coefficients that are not finite, finite numbers expected")
-    written = Path(options.model) / "release.dpmpc"
-    if not written.exists():
-        raise InputError(
-            f"model: {options.model!r} holds no {written.name}, the folder of a fit from one release expected"
-        )
-    release = Release.load(written)
-    return _Model(release.task.schema, target, models, by)
-
-
-def _linear(result: Any) -> _Linear:
-    """Return coefficients and intercept of a result that was read."""
-    return {str(name): float(value) for name, value in result["coefficients"].items()}, float(result["intercept"])
+    target, models, by = folder.models()
+    kind = "ridge" if by is not None else folder.model
+    return _Model(kind, folder.first_release().task.schema, target, models, by)
 
 
 def _of_release(options: argparse.Namespace) -> _Model:
     """Fit a release, which costs nothing."""
-    from dpmpc.estimators import GroupedRidgeRegression, RidgeRegression
+    from dpmpc.estimators import GroupedRidgeRegression, LogisticRegression, RidgeRegression
     from dpmpc.estimators.blocks import is_grouped
+    from dpmpc.estimators.round_fits import APPROXIMATION
     from dpmpc.release import Release
+    from dpmpc.render.fit_folder import EVERYBODY
 
     if options.target is None:
         raise InputError("target: none given, the name of the column to predict expected (--target)")
     release = Release.load(options.model)
+    public = release.task.schema
     features = None if options.features is None else [name.strip() for name in options.features.split(",")]
+    if options.kind == "logistic":
+        if options.alpha is not None:
+            raise InputError(f"alpha: {options.alpha} given, but that is for --model ridge, not logistic")
+        likely = LogisticRegression().fit_release(release, options.target, features=features)
+        if likely.verdict_ is not None:
+            raise InputError(f"model: {options.model!r} says nothing of {options.target!r}: {likely.verdict_}")
+        print(f"dpmpc: this is {APPROXIMATION}", file=sys.stderr)
+        return _Model("logistic", public, options.target, {EVERYBODY: _fitted(likely)})
     alpha = 1.0 if options.alpha is None else options.alpha
     if is_grouped(release):
         grouped = GroupedRidgeRegression(alpha=alpha).fit_release(release, options.target, features=features)
         if not grouped.models_:
             raise InputError("model: a release given that gives no regression of any group, one at least expected")
         models = {group: _fitted(one) for group, one in grouped.models_.items()}
-        return _Model(release.task.schema, grouped.target_, models, grouped.by_)
+        return _Model("ridge", public, grouped.target_, models, grouped.by_)
     model = RidgeRegression(alpha).fit_release(release, options.target, features=features)
-    return _Model(release.task.schema, model.target_, {_EVERYBODY: _fitted(model)})
+    return _Model("ridge", public, model.target_, {EVERYBODY: _fitted(model)})
 
 
-def _fitted(model: Any) -> _Linear:
+def _fitted(model: Any) -> Linear:
     """Return coefficients and intercept of an estimator."""
     return dict(zip(model.feature_names_, model.coef_.tolist(), strict=True)), model.intercept_

@@ -90,10 +90,11 @@ def prepare_folders(
 
 
 def expect_party(folder: Path, number: int, program: str) -> None:
-    """Refuse a folder of another party, or of another program."""
+    """Refuse a folder of another party, of another program, or with a seed of its noise, which others would know."""
     from dpmpc.network.settings import read_settings
 
     settings = read_settings(folder)
+    settings.require_secret_noise(settings.arguments.get("simulation_seed"))
     if (settings.party, settings.program) != (number, program):
         raise InputError(
             f"folder: {str(folder)!r} given, of party {settings.party} of {printable(settings.program, 100)}, one of "

@@ -19,10 +19,17 @@ def add_commands(commands: Any) -> None:
         "read",
         aliases=["learn"],
         help="what a release file holds: facts, tables, and a regression of any column on others",
-        description="A release of fit, of a collection or of mix, told apart by its content. Costs no privacy.",
+        description="A release of fit, of a collection or of mix, told apart by its content, or the folder of a fit. "
+        "Costs no privacy.",
     )
-    read.add_argument("file", metavar="FILE", help="the release")
+    read.add_argument("file", metavar="FILE", help="the release, or the folder that fit --out or owners --out wrote")
     read.add_argument("--target", metavar="COL", help="regress this column on the others")
+    read.add_argument(
+        "--model",
+        choices=("ridge", "logistic"),
+        default="ridge",
+        help="what regresses it (default %(default)s); logistic is the approximation without rounds",
+    )
     read.add_argument("--features", metavar="A,B", help="on these alone")
     read.add_argument(
         "--group",
@@ -61,6 +68,7 @@ def _read(options: argparse.Namespace) -> None:
             target=options.target,
             features=None if options.features is None else _listed("features", options.features),
             groups=_groups(options.group),
+            model=options.model,
             method=options.method,
             ridge=options.ridge,
             level=options.level,

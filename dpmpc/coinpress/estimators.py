@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 from dpmpc import simulation as model
 from dpmpc.arguments import documented, require_choice, require_fraction, require_positive
+from dpmpc.bounds import Bounds, schema
 from dpmpc.coinpress import algorithms
 from dpmpc.coinpress import rounds as steps
 from dpmpc.coinpress.algorithms import LARGEST
@@ -28,7 +30,7 @@ from dpmpc.specification import describe
 from dpmpc.tables import Table
 
 CALIBRATIONS = ("joint", "paper")
-MEAN_RADIUS, COVARIANCE_UPPER, REGRESSION_RADIUS, LABEL_UPPER = 10.0, 10.0, 100.0, 100.0
+COVARIANCE_UPPER, REGRESSION_RADIUS, LABEL_UPPER = 10.0, 100.0, 100.0
 COVARIANCES = ("identity", "estimate")
 
 
@@ -106,12 +108,15 @@ class PrivateMean(CoinPress):
 
     Parameters
     ----------
-    center : array_like of float, shape (d,), optional
-        c, the middle of the ball that is known to hold the mean; the origin by default.
+    center : float or array_like of float, shape (d,), optional
+        c, the middle of the ball that is known to hold the mean; a number for all columns.
     radius : float, optional
-        r, its radius; 10 sqrt(d) by default, the papers' choice for standardised data. A public constant: privacy holds
-        whatever it is, but a mean outside the ball is missed. That it may have been is said by a `UtilityWarning`, from
-        the estimate alone.
+        r, its radius; the papers take 10 sqrt(d) for standardised data. A public constant: privacy holds whatever it
+        is, but a mean outside the ball is missed. That it may have been is said by a `UtilityWarning`, from the
+        estimate alone.
+    bounds : Schema, pair, dict or path, optional
+        Public bounds of the columns in place of centre and radius: their middle, and what reaches their corners. Rows
+        are not clipped to them.
     **options
         The parameters of `CoinPress`.
 
@@ -125,12 +130,12 @@ class PrivateMean(CoinPress):
 
     center: ArrayLike | None = None
     radius: float | None = None
+    bounds: Bounds = None
 
     def fit(self, X: ArrayLike, y: None = None) -> PrivateMean:
         """Estimate the mean of X (n, d)."""
         table = Table.from_any(X).require_public_count()
-        center = _center(self.center, len(table.names))
-        radius = _or_default("radius", self.radius, MEAN_RADIUS * math.sqrt(len(table.names)))
+        center, radius = self._ball(table.names)
         total = self._summation(len(table))
         shares = steps.split(self.rho, self.rounds)
         rows = algorithms.bounded(table.values)
@@ -140,12 +145,27 @@ class PrivateMean(CoinPress):
             warnings.warn(
                 f"radius: the mean lies {distance:.3g} from the centre, at the edge of the ball of radius {radius:.3g} "
                 "that is said to hold it, or beyond: it is probably wrong. Give a centre and a radius (center=, "
-                "radius=) from public knowledge that surely hold the mean, and units in which the covariance is "
-                "at most the identity; with public bounds, Release.describe of second moments has means too",
+                "radius=), or bounds, from public knowledge that surely hold the mean, and units in which the "
+                "covariance is at most the identity; Release.describe of second moments within bounds has means too",
                 UtilityWarning,
                 stacklevel=2,
             )
         return self._keep(total, table, X)
+
+    def _ball(self, names: Sequence[str]) -> tuple[NDArray[np.float64], float]:
+        """Return centre and radius of the ball that is said to hold the mean."""
+        if self.bounds is not None:
+            if self.center is not None or self.radius is not None:
+                raise InputError("bounds: given beside center or radius, one of the two expected")
+            public = schema(self.bounds, names)
+            return public.offset, float(np.linalg.norm(public.slope))
+        if self.center is None or self.radius is None:
+            lacking = " and ".join(name for name in ("center", "radius") if getattr(self, name) is None)
+            raise InputError(
+                f"{lacking}: none given, a centre and a radius of a ball that surely holds the mean, from public "
+                "knowledge, or public bounds expected"
+            )
+        return _center(self.center, len(names)), require_positive("radius", self.radius, LARGEST)
 
 
 @documented(describe)
@@ -274,9 +294,9 @@ def _or_default(name: str, value: float | None, default: float) -> float:
 
 
 def _center(center: Any, columns: int) -> NDArray[np.float64]:
-    if center is None:
-        return np.zeros(columns)
     values = np.array(center, dtype=np.float64)
+    if values.shape == ():
+        values = np.full(columns, values)
     if values.shape != (columns,) or not np.isfinite(values).all():
         raise InputError(f"center: {center!r} given, {columns} finite numbers expected, one for each column")
     return values

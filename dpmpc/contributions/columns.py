@@ -151,7 +151,7 @@ class ItemSketch(Contribution):
         return columns
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
-        """Return ||s_v - s_w||: 2 in every norm where items share a place with other signs; else less in l2, linf."""
+        """Return ``||s_v - s_w||``: at most 2, in every norm, reached where items share a place with opposite signs."""
         _expect_one_column(self.name, columns)
         moved = 2 << encoding.fractional_bits
         return Sensitivity(l1=moved, l2=moved, linf=moved, columns=self.rows)

@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.bounds import Codebook, Schema
 from dpmpc.data_owners.plan import OwnersPlan
 from dpmpc.data_owners.record import LEDGER_FILE
 from dpmpc.errors import InputError
@@ -21,7 +22,7 @@ from dpmpc.network.launch import Callbacks, Participants, Patience, launch
 from dpmpc.network.meter import RunStatistics
 from dpmpc.network.settings import write_source
 from dpmpc.release import Release
-from dpmpc.tables import read_table
+from dpmpc.tables import Table, read_cells, read_table
 
 PROGRAM = "dpmpc.protocols.data_owners"
 
@@ -61,10 +62,17 @@ def own_rows(source: OwnerSource, plan: OwnersPlan, number: int) -> NDArray[np.f
         If the file cannot be read or is another table. The command reads it before it connects to anybody: an owner
         that broke off would tell the others that a cell of its file is missing.
     """
-    table = read_table(source.data, plan.schema.names)
+    table = read_rows(source.data, plan.schema)
     if len(table) != plan.rows[number]:
         raise InputError(f"rows: {plan.rows[number]} given by the plan, {len(table)} expected: as many as the file has")
     return table.values
+
+
+def read_rows(path: str, public: Schema) -> Table:
+    """Return the columns of a file, coded by the codebook where there is one."""
+    if not isinstance(public.codebook, Codebook):
+        return read_table(path, public.names)
+    return public.codebook.encode(read_cells(path, public.codebook.sources)).select(public.names)
 
 
 def ledger_of(folder: Path, source: OwnerSource) -> Path:

@@ -10,24 +10,29 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
-from dpmpc.arguments import documented, require_finite
+from dpmpc.arguments import documented, require_finite, require_fraction
 from dpmpc.bounds import check_table
 from dpmpc.data_release.owner import DataOwner, mixing_of
 from dpmpc.data_release.release import MixedRelease
 from dpmpc.data_release.task import MixingTask, design
 from dpmpc.errors import InputError
 from dpmpc.estimators.base import LinearPredictor, chosen_columns, column_index, in_units
+from dpmpc.estimators.inference import Inference, infer
+from dpmpc.estimators.observed import Observed
 from dpmpc.estimators.scikit import name_features
+from dpmpc.estimators.summary import Summary
 from dpmpc.linear_algebra import solve_ridge
 from dpmpc.planning.designing import public_seed
 from dpmpc.randomness import stream_for
+from dpmpc.release import NoisyGram
 from dpmpc.tables import Table, numeric_matrix
 
 
@@ -101,8 +106,8 @@ class MixingRegression(LinearPredictor, BaseEstimator, abc.ABC):  # type: ignore
         Raises
         ------
         InputError
-            If a column is constant, or a value is not within bounds that refuse it. That depends on the data and no
-            guarantee covers it: the message is for whoever holds all rows.
+            If a value is not within bounds that refuse it. That depends on the data and no guarantee covers it: the
+            message is for whoever holds all rows.
         """
         self.check_parameters()
         tables = tables_of(parties)
@@ -167,6 +172,45 @@ class MixingRegression(LinearPredictor, BaseEstimator, abc.ABC):  # type: ignore
         name_features(self, self.feature_names_)
         self.coef_, self.intercept_ = in_units(self.model_, release.task.schema.select(names), position)
         return self
+
+    def inference(self, level: float = 0.95) -> Inference:
+        """Compute standard errors and confidence intervals from the release alone (docs/mathematics.md, section 8.6).
+
+        Their centres, `Inference.coef`, have neither penalty nor the noise's bias, and are not `coef_`: they belong to
+        the regression without an intercept, in normalised units, in the population that the subjects were drawn from.
+        They cover sampling, mixing and noise, and are the same whichever regression reads the release. Where noise
+        hides the Hessian they are infinite.
+
+        Parameters
+        ----------
+        level : float
+            Nominal coverage of each interval, strictly between 0 and 1.
+        """
+        check_is_fitted(self)
+        names = (*self.feature_names_, self.target_)
+        return infer(
+            observed_of(self.release_, names),
+            len(names) - 1,
+            fit_intercept=False,
+            level=require_fraction("level", level),
+            target="population",
+            errors="homoscedastic",
+        )
+
+    def summary(self, level: float = 0.95, *, groups: Mapping[str, Sequence[str]] | None = None) -> Summary:
+        """Return the table of the regression: estimates, standard errors, tests, intervals, R^2; from the release.
+
+        Its coefficients are those of `inference`. As there is no intercept, R^2 is the explained share of the target's
+        mean square about the middle of its bounds.
+
+        Parameters
+        ----------
+        level : float
+            Nominal coverage of each interval, strictly between 0 and 1.
+        groups : mapping, optional
+            Name -> features whose coefficients are tested together; all features always are.
+        """
+        return Summary.of(self.target_, self.inference(level), groups)
 
     def check_parameters(self) -> None:
         """Refuse parameters that no fit can use, before any data is touched."""
@@ -251,6 +295,23 @@ class RMGM(MixingRegression):
     def mixed_rows(self) -> int | str:
         """Return k or how to choose it."""
         return self.rows
+
+
+def observed_of(release: MixedRelease, names: Sequence[str]) -> Observed:
+    """Return what inference reads of some columns: rows that each add up all subjects, or are one subject's each."""
+    task, columns = release.task, tuple(names)
+    rows = release.rows[:, [release.columns.index(name) for name in columns]]
+    nothing, variance = np.zeros(len(rows)), np.full(len(rows), task.noise_variance)
+    return Observed(
+        schema=task.schema.select(columns),
+        clients=task.subjects,
+        gram=NoisyGram.of_rows(nothing, rows, variance, columns),
+        noise_variance=variance,
+        rows=np.column_stack([nothing, rows]),
+        sampling=0.0 if task.rows is None else 1 - 1 / task.rows,
+        mixtures=task.rows is not None,
+        squared_norm=float(len(columns)),
+    )
 
 
 def tables_of(parties: Sequence[ArrayLike]) -> list[Table]:

@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 from dpmpc import simulation
 from dpmpc.arguments import documented
-from dpmpc.bounds import Bounds, Schema, check_table, schema, warn_of_bounds
+from dpmpc.bounds import Bounds, Column, Schema, check_table, schema, warn_of_bounds
 from dpmpc.errors import InputError
 from dpmpc.estimators.scikit import rows_like_fitted, target_of, warn_in_selection
 from dpmpc.linear_algebra import LinearModel
@@ -150,7 +150,7 @@ class PrivateLinearModel(PrivateEstimator):
         return {"sketch": self.sketch, "rows": self.rows, "sparsity": self.sparsity, "radius": self.radius}
 
     def release(self, table: Table) -> Release:
-        """Do what `PrivateEstimator.release` does, and refuse constant columns."""
+        """Do what `PrivateEstimator.release` does, and warn of constant columns."""
         check_table(table, public=schema(self.bounds, table.names))
         return super().release(table)
 
@@ -193,10 +193,33 @@ def target_name(bounds: Bounds, y: Any) -> str:
     own = getattr(y, "name", None)
     if not isinstance(own, str) or not own:
         return "y"
+    names = _named(bounds)
+    return own if names is not None and (own in names or "y" not in names) else "y"
+
+
+def schema_of(bounds: Bounds, names: Sequence[str], target: Column) -> Schema:
+    """Return the schema of features and, last, a target; `bounds` need not name the target.
+
+    Parameters
+    ----------
+    bounds : Schema, pair, dict, path or None
+        As of an estimator. A pair, or None, says nothing of the target.
+    names : sequence of str
+        The columns, the target last.
+    target : Column
+        Its bounds where `bounds` does not name it.
+    """
+    named = _named(bounds)
+    if named is not None and target.name in named:
+        return schema(bounds, names)
+    return schema(bounds, names[:-1]).with_target(target)
+
+
+def _named(bounds: Bounds) -> tuple[str, ...] | None:
+    """Return the columns that bounds name; None where they are the same for all."""
     if isinstance(bounds, str | Path):
         bounds = Schema.from_toml(bounds)
-    names = bounds.names if isinstance(bounds, Schema) else tuple(bounds) if isinstance(bounds, Mapping) else ("y",)
-    return own if own in names or "y" not in names else "y"
+    return bounds.names if isinstance(bounds, Schema) else tuple(bounds) if isinstance(bounds, Mapping) else None
 
 
 def column_index(columns: tuple[str, ...], target: str | int) -> int:

@@ -4,57 +4,46 @@
 all that the result is read from, is `dpmpc.rounds`.
 
 Promised: all rounds together cost the budget that is given, replacing one row in all of them alike (`guarantee_`).
-Not promised: a fit where there are too few people. Then the releases say so: `verdict_` has the reason, `coef_` is NaN,
-predictions are the released mean, and a `UtilityWarning` is raised.
+Not promised: that a logistic fit without rounds is near the best one (`dpmpc.estimators.round_fits.APPROXIMATION`); a
+fit where there are too few people. Then the releases say so: `verdict_` has the reason, `coef_` is NaN, predictions are
+the released mean, and a `UtilityWarning` is raised.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-import scipy.stats
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
-from dpmpc import simulation
 from dpmpc.arguments import documented, require_fraction
-from dpmpc.bounds import Column, Schema, check_table, schema
+from dpmpc.bounds import Column, Schema, check_table
 from dpmpc.contributions import sigmoid
 from dpmpc.description.number_tables import NumberTable
-from dpmpc.errors import InputError, UtilityWarning
-from dpmpc.estimators.base import PrivateEstimator, table_of
+from dpmpc.errors import InputError
+from dpmpc.estimators.base import PrivateEstimator, chosen_columns, column_index, schema_of, table_of, target_name
 from dpmpc.estimators.inference import Inference
+from dpmpc.estimators.round_fits import (
+    APPROXIMATION,
+    Fitted,
+    features_in_units,
+    inference_of,
+    ratio_of,
+    releases_of,
+    take,
+)
 from dpmpc.estimators.scikit import name_features, remember_features, rows_like_fitted, warn_in_selection
-from dpmpc.privacy import Guarantee
-from dpmpc.randomness import stream_for
 from dpmpc.release import Release
-from dpmpc.rounds import LogisticModel, PoissonModel, Releases, RoundModel, RoundsFit, fit_in_rounds
-from dpmpc.specification import ReleaseSpec, describe
-from dpmpc.tables import Table
+from dpmpc.rounds import LogisticModel, PoissonModel, Releases, RoundModel, RoundsFit, fit_in_rounds, fit_start
+from dpmpc.specification import describe
 
 Reals = NDArray[np.float64]
-
-TARGET = "y"
-
-
-class Fitted:
-    """What `take` sets; beside the data classes, whose fields are parameters."""
-
-    coef_: Reals
-    intercept_: float
-    covariance_: Reals | None
-    verdict_: str | None
-    guarantee_: Guarantee
-    releases_: tuple[Release, ...]
-    rounds_: int
-    feature_names_: tuple[str, ...]
 
 
 @documented(describe)
@@ -67,7 +56,8 @@ class EstimatorInRounds(Fitted, PrivateEstimator):
     epsilon, delta : float
         Budget of all rounds together, 0 < delta < 1/n.
     bounds : Schema, pair, dict, path or None
-        Public bounds of the features; None where they are already in [-1, 1]. The target has bounds of its own.
+        Public bounds of the features; None where they are already in [-1, 1]. Those of the target follow from the
+        model. They may be named too, as "y" or as the Series that holds it, and others than the model's are refused.
     noise : {"discrete-gaussian"}
         What rounds take: only of that is known here how rounds add up.
     coalition : {"adaptive"}
@@ -76,7 +66,8 @@ class EstimatorInRounds(Fitted, PrivateEstimator):
         Noise for a whole sum at once.
     rounds : int or "auto"
         Rounds of scores, 1 to 4, after the second moments that give the start. "auto" takes two, and a third where the
-        first step was long; three for counts. All of them are paid from one budget.
+        first step was long; three for counts. All of them are paid from one budget. A logistic regression may have 0
+        too: one release and an approximation without intervals (`LogisticRegression.fit_release`).
     **options
         The parameters of `PrivateEstimator`.
     """
@@ -108,19 +99,30 @@ class EstimatorInRounds(Fitted, PrivateEstimator):
 
     def _take_rounds(self, releases: Releases) -> Self:
         public = releases.schema
-        fit = fit_in_rounds(self.round_model(public.columns[-1]), releases, self.rounds)
-        take(self, fit, public, features_in_units(public))
+        return self._take(fit_in_rounds(self.round_model(public.columns[-1]), releases, self.rounds), public)
+
+    def _take(self, fit: RoundsFit, public: Schema, *, stacklevel: int = 5) -> Self:
+        """Set what a fit of the last of these columns has found."""
+        take(self, fit, public, features_in_units(public), stacklevel=stacklevel)
         if fit.verdict is not None:
             self.intercept_ = self._intercept_of_mean(fit.mean)
         name_features(self, self.feature_names_)
         return self
 
-    def _fit(self, X: Any, table: Table, target: Column) -> None:
-        """Have the rounds made of the table's rows in this process, and take the result."""
-        features = schema(self.bounds, table.names[:-1])
-        public = Schema((*features.columns, target), features.outside)
-        self.round_model(target)
-        check_table(table)
+    def _fit(self, X: Any, y: Any, target: Any, upper: float) -> None:
+        """Have the rounds made of rows and targets in this process, and take the result.
+
+        Parameters
+        ----------
+        X, y : array-like
+            As `fit` was given them.
+        target : array-like of shape (n,)
+            The target between 0 and `upper`.
+        """
+        table = table_of(self, X, target, target_name(self.bounds, y))
+        public = schema_of(self.bounds, table.names, Column(table.names[-1], 0.0, upper))
+        self.round_model(public.columns[-1])
+        check_table(table, public=public)
         warn_in_selection()
         table.require_public_count()
         self._take_rounds(releases_of(self.specification(public, len(table)), table, self.threads))
@@ -137,19 +139,23 @@ class EstimatorInRounds(Fitted, PrivateEstimator):
         notes = [f"For one more unit of the column, the others as they are. n = {found.clients:,}."]
         if self.verdict_ is not None:
             return NumberTable(f"{of} ratios", {}, (), notes=[f"Nothing can be learned: {self.verdict_}."])
-        if found.informative:
+        if self.rounds_ == 0:
+            notes.append(f"This is {APPROXIMATION}.")
+        elif found.informative:
             notes.append(
                 "Errors and intervals cover sampling and noise, and do not assume that the model is right (HC0)."
             )
         else:
             notes.append("The noise in the last round leaves no interval.")
-        lists = {
-            "coefficient": found.coef,
-            "std. error": found.standard_errors,
-            f"{of.lower()} ratio": ratio_of(found.coef),
-            f"{found.level:.0%} from": ratio_of(found.confidence_intervals[:, 0]),
-            "to": ratio_of(found.confidence_intervals[:, 1]),
-        }
+        lists = {"coefficient": found.coef, f"{of.lower()} ratio": ratio_of(found.coef)}
+        if found.informative:
+            lists = {
+                "coefficient": found.coef,
+                "std. error": found.standard_errors,
+                f"{of.lower()} ratio": ratio_of(found.coef),
+                f"{found.level:.0%} from": ratio_of(found.confidence_intervals[:, 0]),
+                "to": ratio_of(found.confidence_intervals[:, 1]),
+            }
         return NumberTable(
             f"{of} ratios", {name: values.tolist() for name, values in lists.items()}, found.feature_names, notes=notes
         )
@@ -192,7 +198,7 @@ class LogisticRegression(ClassifierMixin, EstimatorInRounds):  # type: ignore[mi
     guarantee_ : Guarantee
         Of all rounds together.
     rounds_ : int
-        Rounds of scores that were made.
+        Rounds of scores that were made; 0 where the fit is an approximation.
     releases_ : tuple of Release
         The second moments, and the rounds. The guarantee of each is that of a part.
     feature_names_ : tuple of str
@@ -226,13 +232,37 @@ class LogisticRegression(ClassifierMixin, EstimatorInRounds):  # type: ignore[mi
         y : array-like of shape (n,)
             The labels.
         """
-        codes = self._codes(y)
-        self._fit(X, table_of(self, X, codes, TARGET), Column(TARGET, 0.0, 1.0))
+        self._fit(X, y, self._codes(y), 1.0)
         return self
+
+    def fit_release(
+        self, release: Release, target: str | int = -1, *, features: Sequence[str] | None = None
+    ) -> LogisticRegression:
+        """Fit one release of second moments without any round: pure post-processing, and an approximation.
+
+        What `fit` does with ``rounds=0``: scaled least squares (`dpmpc.rounds.start`). The direction of least squares
+        is right for Gaussian features; elsewhere coefficients are off by a few hundredths to half of the effects,
+        however many people there are, and there are no intervals.
+
+        Parameters
+        ----------
+        release : Release
+            Of second moments: a sum.
+        target : str or int
+            The column to predict, whose bounds are (0, 1); the last by default.
+        features : sequence of str, optional
+            The columns to predict it from, in the order of `coef_`; by default all others.
+        """
+        name = release.columns[column_index(release.columns, target)]
+        chosen = [one for one in chosen_columns(release.columns, name, features) if one != name]
+        selected = release.select([*chosen, name])
+        model = self.round_model(selected.schema.columns[-1])
+        self.classes_ = self._public_classes()
+        return self._take(fit_start(model, release, selected), selected.schema, stacklevel=3)
 
     def fit_rounds(self, releases: Releases) -> Self:
         """Do what `EstimatorInRounds.fit_rounds` does; the target is 0 for the first class and 1 for the second."""
-        self.classes_ = np.array([0, 1]) if self.classes is None else self._two(self.classes)
+        self.classes_ = self._public_classes()
         return super().fit_rounds(releases)
 
     def odds_ratios(self, level: float = 0.95) -> NumberTable:
@@ -289,6 +319,10 @@ class LogisticRegression(ClassifierMixin, EstimatorInRounds):  # type: ignore[mi
             raise InputError(f"y: {labels[strange].tolist()[0]!r} given, one of the classes {found.tolist()} expected")
         self.classes_ = found
         return (labels == found[1]).astype(np.float64)
+
+    def _public_classes(self) -> NDArray[Any]:
+        """Return what 0 and 1 in a release stand for."""
+        return np.array([0, 1]) if self.classes is None else self._two(self.classes)
 
     @staticmethod
     def _two(classes: Any) -> NDArray[Any]:
@@ -366,8 +400,7 @@ class PoissonRegression(RegressorMixin, EstimatorInRounds):  # type: ignore[misc
         y : array-like of shape (n,)
             The counts.
         """
-        most = PoissonModel(self.most).top  # refuses what is no number of counts
-        self._fit(X, table_of(self, X, y, TARGET), Column(TARGET, 0.0, float(most)))
+        self._fit(X, y, y, float(PoissonModel(self.most).top))  # which refuses what is no number of counts
         return self
 
     def rate_ratios(self, level: float = 0.95) -> NumberTable:
@@ -402,83 +435,3 @@ class PoissonRegression(RegressorMixin, EstimatorInRounds):  # type: ignore[misc
 
     def _intercept_of_mean(self, mean: float) -> float:
         return math.log(max(self.most * (1 + mean) / 2, 1 / self.releases_[0].clients))
-
-
-def ratio_of(coefficients: Reals) -> Reals:
-    """Return exp(coefficient); infinite where that is too large for a number."""
-    with np.errstate(over="ignore"):
-        return np.asarray(np.exp(coefficients))
-
-
-def releases_of(spec: ReleaseSpec, table: Table, threads: int) -> Releases:
-    """Return releases that clients who own the table's rows, and servers, make in this process."""
-    stream = stream_for(spec.simulation_seed)
-    return Releases(spec, lambda task: simulation.run(task, table.values, stream=stream, threads=threads))
-
-
-def features_in_units(public: Schema) -> Reals:
-    """Return the map (p, p) of (intercept, weights), normalised, to the features' units, where the target has none."""
-    offset, slope = public.offset[:-1], public.slope[:-1]
-    linear = np.diag(1 / np.append(1.0, slope))
-    linear[0, 1:] = -offset / slope
-    return linear
-
-
-def take(estimator: Fitted, fit: RoundsFit, public: Schema, linear: Reals, shift: Reals | float = 0.0) -> None:
-    """Set what a fit in rounds found, and warn where it found nothing.
-
-    Parameters
-    ----------
-    estimator : Fitted
-        Whose attributes are set.
-    fit : RoundsFit
-        On the normalised scale.
-    public : Schema
-        Features and, last, the target.
-    linear, shift : ndarray
-        From normalised coefficients to those in the columns' units.
-    """
-    units = linear @ fit.coefficients + shift
-    estimator.coef_, estimator.intercept_ = units[1:], float(units[0])
-    estimator.covariance_ = None if fit.covariance is None else linear @ fit.covariance @ linear.T
-    estimator.feature_names_ = public.names[:-1]
-    estimator.verdict_, estimator.rounds_ = fit.verdict, fit.rounds
-    estimator.guarantee_, estimator.releases_ = fit.guarantee, fit.releases
-    if fit.verdict is not None:
-        clients, epsilon = fit.guarantee.clients, fit.guarantee.epsilon
-        warnings.warn(
-            f"nothing can be learned from {clients:,} rows at epsilon = {epsilon:g}: {fit.verdict}. There are no "
-            "coefficients. More people, a larger epsilon or fewer features would help",
-            UtilityWarning,
-            stacklevel=5,
-        )
-
-
-def inference_of(estimator: Fitted, level: float) -> Inference:
-    """Return normal intervals around the coefficients of a fit in rounds."""
-    side = len(estimator.coef_) + 1
-    covariance = estimator.covariance_
-    known = covariance is not None
-    deviations = np.full(side, math.inf) if covariance is None else np.sqrt(np.diag(covariance))
-    estimates = np.array([estimator.intercept_, *estimator.coef_])
-    if estimator.verdict_ is not None:
-        estimates[:] = math.nan
-    reach = float(scipy.stats.norm.ppf((1 + level) / 2)) * deviations
-    low, high = (estimates - reach, estimates + reach) if known else (-deviations, deviations)
-    intervals = np.column_stack([low, high])
-    return Inference(
-        feature_names=estimator.feature_names_,
-        coef=estimates[1:],
-        standard_errors=deviations[1:],
-        confidence_intervals=intervals[1:],
-        intercept=float(estimates[0]),
-        intercept_standard_error=float(deviations[0]),
-        intercept_confidence_interval=intervals[0],
-        level=level,
-        degrees=math.inf,
-        covariance=np.full((side, side), math.nan) if covariance is None else covariance,
-        clients=estimator.guarantee_.clients,
-        r_squared=math.nan,  # rounds release no spread of the target
-        r_squared_standard_error=math.nan,
-        robust=True,
-    )

@@ -23,9 +23,9 @@ import scipy.stats
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_choice, require_fraction
-from dpmpc.bounds import largest_squared_norm
 from dpmpc.estimators.base import unit_map
-from dpmpc.release import NoisyGram, Release, SelectedColumns
+from dpmpc.estimators.observed import Observed
+from dpmpc.release import NoisyGram
 
 Matrix = NDArray[np.float64]
 
@@ -151,14 +151,14 @@ class _Equation:
 
 
 def infer(
-    release: Release | SelectedColumns, position: int, *, fit_intercept: bool, level: float, target: str, errors: str
+    observed: Observed, position: int, *, fit_intercept: bool, level: float, target: str, errors: str
 ) -> Inference:
     """Estimate the unpenalised coefficients of a column on all others, with confidence intervals.
 
     Parameters
     ----------
-    release : Release
-        Of rows or of second moments.
+    observed : Observed
+        What a release shows.
     position : int
         The column to predict.
     fit_intercept : bool
@@ -172,23 +172,24 @@ def infer(
         where that error is not small.
     """
     _check(level, target, errors)
-    summed = release.summed
-    gram = _invertible(release.gram(), position, summed=summed, fit_intercept=fit_intercept)
-    if gram is None or not stands_out(release.total, release.total_variance):
-        return _uninformative(release, position, level)
+    rows = observed.rows
+    gram = _invertible(observed.gram, position, summed=rows is None, fit_intercept=fit_intercept)
+    if gram is None or not stands_out(observed.count, observed.total_variance):
+        return _uninformative(observed, position, level)
+    if rows is not None and len(rows) < len(gram.columns) + fit_intercept:
+        return _uninformative(observed, position, level)
     equation = _Equation.solve(gram, position, fit_intercept=fit_intercept)
-    noise, residual, share = _of_second_moments(release, equation) if summed else _of_rows(release, equation)
-    explained = _explained(
-        release, equation, position, residual, summed=summed, share=share if target == "population" else 0.0
-    )
+    noise, residual = _of_second_moments(observed, equation) if rows is None else _of_rows(observed, rows, equation)
+    share = observed.sampling if target == "population" else 0.0
+    explained = _explained(observed, equation, position, residual, share)
     if target == "population":
-        noise = noise + share * _sampling(release, equation, residual, errors)
+        noise = noise + share * _sampling(observed, equation, residual, errors)
     # theta^ - theta = H^-1 (M_u c), and M_u c has covariance `noise`.
-    covariance = np.zeros((len(release.columns), len(release.columns)))
-    kept = np.arange(len(release.columns))[not fit_intercept :]
+    covariance = np.zeros((len(gram.columns), len(gram.columns)))
+    kept = np.arange(len(gram.columns))[not fit_intercept :]
     covariance[np.ix_(kept, kept)] = equation.inverse @ noise @ equation.inverse
-    degrees = math.inf if summed else float(release.task.sketch.rows - len(equation.used))
-    return _in_units(release, position, equation, covariance, explained, level=level, degrees=degrees)
+    degrees = math.inf if rows is None else float(len(rows) - len(equation.used))
+    return _in_units(observed, position, equation, covariance, explained, level=level, degrees=degrees)
 
 
 def stands_out(total: float, variance: float) -> bool:
@@ -211,90 +212,84 @@ def _invertible(gram: NoisyGram, position: int, *, summed: bool, fit_intercept: 
     return debiased if debiased.bias == 0 else None
 
 
-def _of_second_moments(release: Release | SelectedColumns, equation: _Equation) -> tuple[Matrix, float, float]:
-    """Return the covariance of M_u c without sampling, the residual variance, and the share of sampling to add."""
+def _of_second_moments(observed: Observed, equation: _Equation) -> tuple[Matrix, float]:
+    """Return the covariance of M_u c without sampling, and the residual variance."""
     c, used, matrix = equation.contrast, equation.used, equation.gram.matrix
-    variance = float(release.noise_variance[0])
+    variance = float(observed.noise_variance[0])
     # Cov(N c) = v/2 (|c|^2 I + c c^T) for symmetric N with variance v on the diagonal, v/2 off it;
     # N_00 = 0 where n is exact.
     noise = variance / 2 * (c @ c * np.eye(len(c)) + np.outer(c, c))
-    noise[0, 0] -= (variance - release.total_variance) * c[0] ** 2
+    noise[0, 0] -= (variance - observed.total_variance) * c[0] ** 2
     noise = noise[np.ix_(used, used)]
     # E c^T M c = (n - m) v_e - tr(H^-1 Cov(N c)): the fit follows the noise.
-    residual = (c @ matrix @ c + np.trace(equation.inverse @ noise)) / max(release.total - len(used), 1)
-    return noise, max(0.0, float(residual)), 1.0
+    residual = (c @ matrix @ c + np.trace(equation.inverse @ noise)) / max(observed.count - len(used), 1)
+    return noise, max(0.0, float(residual))
 
 
-def _of_rows(release: Release | SelectedColumns, equation: _Equation) -> tuple[Matrix, float, float]:
-    """Do the same for rows a_r = (o_r, S z) + noise, which are nearly Gaussian because they add up many clients."""
-    c, used = equation.contrast, equation.used
-    rows, clients, copies = release.task.sketch.rows, release.clients, release.task.sketch.sparsity
-    variance = release.noise_variance
+def _of_rows(observed: Observed, rows: Matrix, equation: _Equation) -> tuple[Matrix, float]:
+    """Do the same for rows a_r = (o_r, S z) + noise; the covariance has what their scatter shows of the sampling."""
+    c, used, variance = equation.contrast, equation.used, observed.noise_variance
     mean = float(variance.mean())
-    extended = np.column_stack([release.ones, release.sketch])
-    features = extended[:, used]
+    features, deviations = rows[:, used], rows @ c
     # Var(a_r . c) = m_r v_e + v_r |c_x|^2; m_r and v_r are taken as proportional (docs/mathematics.md, section 6.2).
-    spread = float(np.sum((extended @ c) ** 2)) / (rows - len(used))
+    spread = float(deviations @ deviations) / (len(rows) - len(used))
     shift = np.where(np.array(used) == 0, 0.0, c[used])
-    # Var(psi_r) = Var(a_r . c) E[u u^T] + v_r^2 w w^T (Fuller 1987, Theorem 2.2.1, with known error variance).
-    noise = spread * (features.T * (variance / mean)) @ features + float(variance @ variance) * np.outer(shift, shift)
-    residual = max(0.0, spread - mean * float(c[1:] @ c[1:])) * rows / clients
-    return noise, residual, 1 - 1 / copies
+    if observed.mixtures:
+        # Var(psi_r) = Var(a_r . c) E[u u^T] + v_r^2 w w^T (Fuller 1987, Theorem 2.2.1, with known error variance).
+        noise = spread * (features.T * (variance / mean)) @ features
+        noise += float(variance @ variance) * np.outer(shift, shift)
+    else:
+        scores = features * deviations[:, None] - np.outer(variance, shift)
+        noise = scores.T @ scores
+    residual = max(0.0, spread - mean * float(c[1:] @ c[1:])) * len(rows) / observed.clients
+    return noise, residual
 
 
-def _sampling(release: Release | SelectedColumns, equation: _Equation, residual: float, errors: str) -> Matrix:
+def _sampling(observed: Observed, equation: _Equation, residual: float, errors: str) -> Matrix:
     """Return the covariance of the sum of u_i e_i over the clients; under "any", an upper bound of it."""
     used = equation.used
     if errors == "homoscedastic":
         return residual * equation.gram.matrix[np.ix_(used, used)]
     # sum u u^T e^2 <= max |u|^2 sum e^2 in the order of positive semi-definite matrices.
-    norm = largest_squared_norm(len(release.columns) - 1, release.task.statistic.radius) + 1
-    return release.total * norm * residual * np.eye(len(used))
+    return observed.count * (observed.squared_norm + 1) * residual * np.eye(len(used))
 
 
 def _explained(
-    release: Release | SelectedColumns,
-    equation: _Equation,
-    position: int,
-    residual: float,
-    *,
-    summed: bool,
-    share: float,
+    observed: Observed, equation: _Equation, position: int, residual: float, share: float
 ) -> tuple[float, float]:
     """Return R^2 and its standard error (docs/mathematics.md, section 6.5); `share` is the sampling to add."""
-    c, matrix, n = equation.contrast, equation.gram.matrix, release.total
+    c, matrix, n, rows = equation.contrast, equation.gram.matrix, observed.count, observed.rows
     centred = equation.used[0] == 0
     b = np.zeros(len(c))  # y minus its mean
     b[position + 1] = 1.0
     b[0] = -matrix[0, position + 1] / matrix[0, 0] if centred else 0.0
-    if summed:
-        variance = float(release.noise_variance[0])
+    variance = float(observed.noise_variance[0])
+    if rows is None:
         # E (M_0y + N_0y)^2 / n = M_0y^2 / n + v / 2n.
         total = float(b @ matrix @ b) + (variance / (2 * n) if centred else 0.0)
         floor = _CLEARLY * math.sqrt(variance)
     else:
-        extended = np.column_stack([release.ones, release.sketch])
-        rows, deviations = len(extended), extended @ np.column_stack([c, b])
-        second = deviations.T @ deviations / rows
+        deviations = rows @ np.column_stack([c, b])
+        second = deviations.T @ deviations / len(rows)
         total = float(b @ matrix @ b)  # without the noise's expectation: the matrix is debiased
-        floor = _CLEARLY * math.sqrt(2 * rows) * second[1, 1]
+        floor = _CLEARLY * math.sqrt(2 * len(rows)) * second[1, 1]
     if total <= floor:
         return math.nan, math.nan
     unexplained = residual * max(n - centred, 1) / total
-    if summed:
+    if rows is None:
         # d RSS = <c c^T, N>, d TSS = <b b^T, N>, and E <A, N> <B, N> = v tr(A B) without the corner.
         G = np.outer(c, c) - unexplained * np.outer(b, b)
-        noise = variance * float(np.sum(G * G)) - (variance - release.total_variance) * float(G[0, 0]) ** 2
+        noise = variance * float(np.sum(G * G)) - (variance - observed.total_variance) * float(G[0, 0]) ** 2
     else:
         u, uw, w = second[0, 0], second[0, 1], second[1, 1]
-        noise = 2 * rows * (u**2 - 2 * unexplained * uw**2 + unexplained**2 * w**2)
+        noise = 2 * len(rows) * (u**2 - 2 * unexplained * uw**2 + unexplained**2 * w**2)
     explained = 1 - unexplained
     sampling = share * 4 * max(explained, 0.0) * unexplained**2 / n
     return explained, math.sqrt(max(noise, 0.0) / total**2 + sampling)
 
 
 def _in_units(
-    release: Release | SelectedColumns,
+    observed: Observed,
     position: int,
     equation: _Equation,
     covariance: Matrix,
@@ -303,18 +298,18 @@ def _in_units(
     level: float,
     degrees: float,
 ) -> Inference:
-    linear, shift = unit_map(release.schema, position)
+    linear, shift = unit_map(observed.schema, position)
     weights = np.delete(-equation.contrast, position + 1)
     estimates = linear @ weights + shift
     in_units = linear @ covariance @ linear.T
     deviations = np.sqrt(np.diag(in_units))
     reach = float(scipy.stats.t.ppf((1 + level) / 2, degrees)) * deviations
     facts: dict[str, Any] = {"level": level, "degrees": degrees, "covariance": in_units, "explained": explained}
-    return _inference(release, position, estimates, deviations, reach, **facts)
+    return _inference(observed, position, estimates, deviations, reach, **facts)
 
 
-def _uninformative(release: Release | SelectedColumns, position: int, level: float) -> Inference:
-    infinite = np.full(len(release.columns), math.inf)
+def _uninformative(observed: Observed, position: int, level: float) -> Inference:
+    infinite = np.full(len(observed.schema.names), math.inf)
     unknown = np.full((len(infinite), len(infinite)), math.inf)
     facts: dict[str, Any] = {
         "level": level,
@@ -322,11 +317,11 @@ def _uninformative(release: Release | SelectedColumns, position: int, level: flo
         "covariance": unknown,
         "explained": (math.nan, math.nan),
     }
-    return _inference(release, position, infinite * math.nan, infinite, infinite, **facts)
+    return _inference(observed, position, infinite * math.nan, infinite, infinite, **facts)
 
 
 def _inference(
-    release: Release | SelectedColumns,
+    observed: Observed,
     position: int,
     estimates: Matrix,
     deviations: Matrix,
@@ -340,17 +335,17 @@ def _inference(
     low, high = np.where(finite, estimates - reach, -math.inf), np.where(finite, estimates + reach, math.inf)
     intervals = np.column_stack([low, high])
     return Inference(
-        feature_names=tuple(np.delete(release.columns, position).tolist()),
+        feature_names=tuple(np.delete(observed.schema.names, position).tolist()),
         coef=estimates[1:],
         standard_errors=deviations[1:],
         confidence_intervals=intervals[1:],
         intercept=float(estimates[0]),
         intercept_standard_error=float(deviations[0]),
         intercept_confidence_interval=intervals[0],
-        clients=release.clients,
+        clients=observed.clients,
         r_squared=explained[0],
         r_squared_standard_error=explained[1],
-        total=release.total if release.weighted else None,
-        total_standard_error=math.sqrt(release.total_variance) if release.weighted else None,
+        total=observed.total,
+        total_standard_error=None if observed.total is None else math.sqrt(observed.total_variance),
         **facts,
     )

@@ -81,8 +81,8 @@ class LowRankApproximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Pr
         Raises
         ------
         InputError
-            If a column is constant, or a value is not within bounds that refuse it. That depends on the data and no
-            guarantee covers it: the message is for whoever holds all rows.
+            If a value is not within bounds that refuse it. That depends on the data and no guarantee covers it: the
+            message is for whoever holds all rows.
         """
         table = Table.from_any(X)
         self.check_parameters(len(table.names))

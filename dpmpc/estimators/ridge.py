@@ -1,9 +1,9 @@
 """Ridge regression from a release (Burkhardt et al. 2025, section 5.1).
 
-`alpha="auto"` chooses the penalty from the release alone: the one with the least estimated prediction risk.
-The noise's law is public, so the risk ||X w + b - y||^2 of every candidate has an estimate whose only inputs are the
-release and that law (docs/mathematics.md, section 4.2): choosing costs no privacy. Not promised: the best
-penalty. The estimate is itself noisy, and unbiased only for Gaussian noise.
+`alpha="auto"` chooses the penalty from the release alone (docs/mathematics.md, section 4.2): choosing costs no privacy,
+as the noise's law is public. Of a sum, weights are averaged over priors, each direction with a penalty of its own
+(`dpmpc.linear_algebra.empirical_bayes`). Of a sketch of rows it is the penalty with the least estimated prediction
+risk. Not promised: the best penalty, or a better one than 1.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ from dpmpc.estimators.base import (
     unit_map,
 )
 from dpmpc.estimators.blocks import source_of
-from dpmpc.estimators.in_rounds import Fitted, inference_of, releases_of, take
 from dpmpc.estimators.inference import Inference, infer
+from dpmpc.estimators.observed import Observed
+from dpmpc.estimators.round_fits import Fitted, inference_of, releases_of, take
 from dpmpc.estimators.scikit import name_features, remember_features, warn_in_selection
 from dpmpc.estimators.summary import Summary
 from dpmpc.estimators.usefulness import linear_probability, linear_probability_of, why_not_useful
-from dpmpc.linear_algebra import LinearModel, exact_gram, solve_ridge
+from dpmpc.linear_algebra import LinearModel, averaged_ridge, exact_gram, solve_ridge
 from dpmpc.release import GramRelease, GramSource, NoisyGram, Release, SelectedColumns
 from dpmpc.rounds import LeastSquares, Releases, fit_in_rounds
 from dpmpc.specification import describe
@@ -48,12 +49,14 @@ _CANDIDATES = np.concatenate([[0.0], np.geomspace(1e-5, 1e2, 57)])  # in units o
 def choose_alpha(
     release: Release | SelectedColumns, gram: NoisyGram, position: int, *, fit_intercept: bool, least: float
 ) -> float:
-    """Return the penalty with the least estimated risk.
+    """Return the penalty with the least estimated risk of a sketch of rows.
+
+    The estimate is the sum over the rows of (a_r . c)^2 - v_r |c_x|^2, with the c that is fitted without row r.
 
     Parameters
     ----------
     release : Release
-        Of rows or of second moments.
+        Of rows.
     gram : NoisyGram
         Its Gram matrix, debiased or not, as the fit reads it.
     position : int
@@ -63,50 +66,28 @@ def choose_alpha(
     least : float
         Penalties below this are not safe.
     """
-    estimate = _risk_of_second_moments if release.summed else _risk_of_rows
     features = np.delete(np.diag(gram.matrix), [0, position + 1])
     candidates = least + _CANDIDATES * max(float(features.mean()), 1.0)
-    risks = [estimate(release, gram, position, alpha, fit_intercept) for alpha in candidates]
+    risks = [_risk(release, gram, position, alpha, fit_intercept) for alpha in candidates]
     return float(candidates[np.argmin(risks)])
 
 
-def _risk_of_second_moments(
+def _risk(
     release: Release | SelectedColumns, gram: NoisyGram, position: int, alpha: float, fit_intercept: bool
 ) -> float:
-    """Return c^T M c - E[c^T N c].
-
-    By Stein's lemma the latter is -v (tr(Q) |c|^2 + c^T Q c), less the corner, which has no noise where n is exact.
-    """
-    variance = float(release.noise_variance[0])
-    c, Q = _contrast_and_inverse(gram, position, alpha, fit_intercept)
-    follows = np.trace(Q) * (c @ c) + c @ Q @ c
-    if not release.weighted:
-        follows -= 2 * Q[0, 0] * c[0] ** 2
-    return float(c @ gram.matrix @ c + variance * follows)
-
-
-def _risk_of_rows(
-    release: Release | SelectedColumns, gram: NoisyGram, position: int, alpha: float, fit_intercept: bool
-) -> float:
-    """Sum over the rows of (a_r . c)^2 - v_r |c_x|^2, with the c that is fitted without row r (Sherman, Morrison)."""
-    c, Q = _contrast_and_inverse(gram, position, alpha, fit_intercept)
+    """Return the estimate for one penalty; what a fit without row r is follows from Sherman and Morrison."""
+    model = solve_ridge(gram.matrix, position, alpha, fit_intercept=fit_intercept)
+    c = np.insert(-np.array([model.intercept, *model.weights]), position + 1, 1.0)
+    used = [column for column in range(len(c)) if column != position + 1 and (fit_intercept or column > 0)]
+    penalised = gram.matrix[np.ix_(used, used)] + alpha * np.diag([float(column > 0) for column in used])
+    Q = np.zeros_like(gram.matrix)  # (M + alpha I)^-1 at the features; dc = -Q dM c
+    Q[np.ix_(used, used)] = np.linalg.inv(penalised)
     rows = np.column_stack([release.ones, release.sketch])
     moved = rows @ Q
     left_out = (rows @ c) / (1 - np.einsum("ij,ij->i", moved, rows))
     contrasts = c + moved * left_out[:, None]
     norms = np.einsum("ij,ij->i", contrasts[:, 1:], contrasts[:, 1:])
     return float(left_out @ left_out - release.noise_variance @ norms)
-
-
-def _contrast_and_inverse(gram: NoisyGram, position: int, alpha: float, fit_intercept: bool) -> tuple[Matrix, Matrix]:
-    """Return c = (-theta, 1) and Q = (M + alpha I)^-1 at the features, 0 elsewhere; dc = -Q dM c."""
-    model = solve_ridge(gram.matrix, position, alpha, fit_intercept=fit_intercept)
-    c = np.insert(-np.array([model.intercept, *model.weights]), position + 1, 1.0)
-    used = [column for column in range(len(c)) if column != position + 1 and (fit_intercept or column > 0)]
-    penalised = gram.matrix[np.ix_(used, used)] + alpha * np.diag([float(column > 0) for column in used])
-    Q = np.zeros_like(gram.matrix)
-    Q[np.ix_(used, used)] = np.linalg.inv(penalised)
-    return c, Q
 
 
 DEBIAS = ("guarded", "never")
@@ -144,7 +125,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
     ----------
     alpha : float or "auto"
         Penalty on the squared coefficients of the normalised columns (each mapped from its bounds to [-1, 1]). "auto"
-        takes the penalty with the least prediction risk, as estimated from the release (`dpmpc.estimators.ridge`).
+        averages over penalties as the release suggests or, of a sketch of rows, chooses one (`dpmpc.estimators.ridge`).
     fit_intercept : bool
         Whether to fit an intercept. It costs no privacy: its column of the sketch is public.
     debias : {"guarded", "never"}
@@ -178,7 +159,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         Whether B was taken off.
     alpha_ : float
         The penalty used: the chosen one, or one larger than `alpha` where the noise left the Gram matrix without a
-        safe inverse.
+        safe inverse. Where penalties were averaged, the one that shrinks the median direction as much.
     model_ : LinearModel
         The fit in normalised units.
     guarantee_ : Guarantee
@@ -220,17 +201,17 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         Raises
         ------
         InputError
-            If a column is constant, or a value is not within bounds that refuse it. That depends on the data and no
-            guarantee covers it: the message is for whoever holds all rows.
+            If a value is not within bounds that refuse it. That depends on the data and no guarantee covers it: the
+            message is for whoever holds all rows.
         """
         self.check_parameters()
         table = table_of(self, X, y, target_name(self.bounds, y))
         if self.rounds == 1:
             self.fit_release(self.release(table), target=table.names[-1])
         else:
-            check_table(table)
-            warn_in_selection()
             public = schema(self.bounds, table.names)
+            check_table(table, public=public)
+            warn_in_selection()
             spec = self.specification(public, len(table.require_public_count()))
             self._take_rounds(releases_of(spec, table, self.threads))
         self.warn_of_probabilities(table.values[:, -1])
@@ -266,8 +247,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         noisy = selected.gram()
         gram = noisy if self.debias == "never" else noisy.debiased(position, fit_intercept=self.fit_intercept)
         self.debiased_ = gram is not noisy
-        self.alpha_ = self._penalty(selected, gram, position)
-        self.model_ = solve_ridge(gram.matrix, position, self.alpha_, fit_intercept=self.fit_intercept)
+        self.model_, self.alpha_ = self._solved(selected, gram, position)
         self.release_ = release
         self._second_round: Fitted | None = None
         self.target_ = selected.columns[position]
@@ -324,7 +304,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         if self._second_round is not None:
             return inference_of(self._second_round, require_fraction("level", level))
         return infer(
-            _opened(self.selected_, "inference"),
+            Observed.of(_opened(self.selected_, "inference")),
             self.selected_.columns.index(self.target_),
             fit_intercept=self.fit_intercept,
             level=level,
@@ -499,13 +479,19 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         target = self.selected_.columns.index(self.target_)
         return np.insert(np.asarray(X, dtype=np.float64), target, np.asarray(y, dtype=np.float64), axis=1)
 
-    def _penalty(self, release: GramSource, gram: NoisyGram, target: int) -> float:
-        """Return the penalty asked for, or the chosen one, and no less than is safe."""
-        if isinstance(self.alpha, str):
+    def _solved(self, release: GramSource, gram: NoisyGram, target: int) -> tuple[LinearModel, float]:
+        """Return the fit and its penalty: the one asked for, or a chosen or averaged one, and no less than is safe."""
+        fit_intercept = self.fit_intercept
+        if not isinstance(self.alpha, str):
+            alpha = max(self.alpha, self._safe_alpha(gram, target))
+        elif release.summed:
+            variance, safe_alpha = float(release.noise_variance[0]), max(1.0, self._safe_alpha(gram, target))
+            return averaged_ridge(gram.matrix, target, variance, safe_alpha=safe_alpha, fit_intercept=fit_intercept)
+        else:
             least = self._safe_alpha(gram, target, margin=_CHOSEN_MARGIN)
             opened = _opened(release, "alpha='auto'")
-            return choose_alpha(opened, gram, target, fit_intercept=self.fit_intercept, least=least)
-        return max(self.alpha, self._safe_alpha(gram, target))
+            alpha = choose_alpha(opened, gram, target, fit_intercept=fit_intercept, least=least)
+        return solve_ridge(gram.matrix, target, alpha, fit_intercept=fit_intercept), alpha
 
     def _safe_alpha(self, gram: NoisyGram, target: int, margin: float = 1.0) -> float:
         """Return a penalty that lifts the smallest eigenvalue of a noisy sum, which may be negative, above its noise.

@@ -28,7 +28,7 @@ _REMEDY = "more clients, a larger epsilon, tighter public bounds or fewer featur
 
 
 def why_not_useful(release: GramSource, found: Inference | None, *, asked: float | None, used: float) -> list[str]:
-    """Return the warnings of a fit.
+    """Return the warnings of a fit: one for all that noise does to it, with the remedies, and one of a weak promise.
 
     Parameters
     ----------
@@ -41,23 +41,23 @@ def why_not_useful(release: GramSource, found: Inference | None, *, asked: float
     used : float
         The penalty of the fit.
     """
-    said = []
-    if found is not None and not found.informative:
-        said.append(HOPELESS)
-    elif found is not None and math.isfinite(found.r_squared) and found.r_squared + found.r_squared_standard_error < 0:
-        said.append(
+    hopeless = found is not None and not found.informative
+    reasons = []
+    if found is not None and not hopeless and found.r_squared + found.r_squared_standard_error < 0:
+        reasons.append(
             f"R^2 is {found.r_squared:.2g}, standard error {found.r_squared_standard_error:.2g}: predicting the mean "
-            f"for everybody is expected to be better; {_REMEDY}"
+            "for everybody is expected to be better"
         )
     if asked is not None and used > asked:
-        said.append(
-            f"the noise raised the penalty from {asked:g} to {used:.3g}, which shrinks the coefficients; {_REMEDY}"
-        )
-    return [*said, *too_few(release), *weak_promise(release)]
+        reasons.append(f"the noise raised the penalty from {asked:g} to {used:.3g}, which shrinks the coefficients")
+    reasons += too_few(release)
+    if hopeless:  # which names the remedies
+        return [f"{HOPELESS} In numbers: {'; '.join(reasons)}" if reasons else HOPELESS, *weak_promise(release)]
+    return [*(["; ".join([*reasons, _REMEDY])] if reasons else []), *weak_promise(release)]
 
 
 def too_few(release: GramSource) -> list[str]:
-    """Return a warning where the plan expects such a release of so many people to be worse than ignoring the data.
+    """Say where the plan expects such a release of so many people to be worse than ignoring the data.
 
     It rests on public facts alone, and on the population that `dpmpc plan` assumes.
     """
@@ -71,7 +71,7 @@ def too_few(release: GramSource) -> list[str]:
     when = "for no number of people that this delta allows" if start is None else f"from {start:,} people on"
     return [
         f"{release.clients:,} people given: a release like this is expected to beat predicting the mean {when} "
-        f"(dpmpc plan); {_REMEDY}"
+        "(dpmpc plan)"
     ]
 
 
@@ -107,7 +107,9 @@ def linear_probability(release: GramSource, target: str) -> list[str]:
 
 def linear_probability_of(values: NDArray[np.float64], target: str) -> list[str]:
     """Return the same notice from a target at hand; for whoever has the rows, as it is not private."""
-    return [_probabilities(target)] if np.isin(values, (0.0, 1.0)).all() else []
+    if not np.isin(values, (0.0, 1.0)).all():
+        return []
+    return [f"{_probabilities(target)} (this notice depends on the data and is not private)"]
 
 
 def _probabilities(target: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from dpmpc.arguments import require_positive, require_whole
-from dpmpc.errors import InputError
+from dpmpc.errors import InputError, SimulationOnly
 from dpmpc.network.frames import TASK_BYTES
 from dpmpc.network.meter import RunStatistics
 from dpmpc.storage import write_private
@@ -92,6 +92,22 @@ class PartySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         _require(len(self.present) >= 2, "without", self.without, "at least 2 servers to remain")
         digits = len(self.task) == 2 * TASK_BYTES and set(self.task) <= set("0123456789abcdef")
         _require(digits, "task", self.task, f"{2 * TASK_BYTES} hexadecimal digits")
+
+    def require_secret_noise(self, seed: object) -> None:
+        """Refuse a seed of noise in a party that was started by hand: whoever has prepared it would know its noise.
+
+        A launcher's parties are those of a simulation on one machine.
+
+        Raises
+        ------
+        SimulationOnly
+            If there is a seed and no launcher.
+        """
+        if seed is not None and not self.supervised:
+            raise SimulationOnly(
+                f"simulation_seed: one given to party {self.party}, which was started by hand; none expected outside "
+                "of a simulation on one machine"
+            )
 
     @property
     def analyst(self) -> int | None:

@@ -120,7 +120,13 @@ def _as_fitted(model: str, options: str | None) -> str:
     """Say with which options `dpmpc fit` does what is recommended."""
     if options is None:
         return ""
-    return f"dpmpc fit --model {model} does that {f'with {options}' if options else 'by default'}.\n"
+    told = f"dpmpc fit --model {model} does that {f'with {options}' if options else 'by default'}."
+    if "--noise-by servers" in options:
+        told += (
+            " By default clients add the noise: there is the least of it, but it counts on clients to add their parts, "
+            "which few can rely on; the plan prefers servers where their noise costs next to nothing."
+        )
+    return f"{told}\n"
 
 
 def _finite(value: float) -> float | None:

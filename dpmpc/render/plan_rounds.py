@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.table import Table as Grid
 
+from dpmpc.estimators.round_fits import APPROXIMATION
 from dpmpc.render.fit import TABLE_STYLE, byte_fields, guarantee_text, task_fields
 from dpmpc.rounds import Assumed, Outlook
 from dpmpc.rounds.newton import HOPELESS
@@ -47,6 +48,7 @@ def rounds_plan_fields(found: Outlook, assumed: Assumed, *, rounds: int | str, n
         "learns_from": found.learns_from,
         "noise_is_small_from": found.noise_is_small_from,
         "assumed": {"mean": assumed.mean, "effect": assumed.effect, "explained": assumed.population.explained},
+        "approximation": APPROXIMATION if rounds == 0 else None,
         "recommendation": {
             "fit": None if found.hopeless else f"--model {found.model} --rounds {rounds} --noise-by {noise_by}",
             "why": _why(found),
@@ -62,6 +64,7 @@ def rounds_plan_parts(fields: dict[str, Any], found: Outlook, assumed: Assumed) 
         _sums_grid(fields),
         _errors_grid(found),
         _assumed_text(found.model, assumed),
+        *([f"Without rounds this is {APPROXIMATION}.\n"] if fields["rounds"] == 0 else []),
         f"[bold]Recommended: {chosen}[/bold]\n{advice['why']}.\n",
         guarantee_text(found.guarantee),
     ]

@@ -1,7 +1,8 @@
 """Read any release file that dpmpc writes, and say what is in it: as text, JSON, CSV, LaTeX, or a page.
 
-What a file is follows from its content: its public facts and whether it holds a certificate. Everything is computed
-from the file, so that reading costs no privacy.
+What a file is follows from its content: its public facts and whether it holds a certificate. A folder that a fit in
+rounds has written is computed again from its releases. Everything is computed from the files, so that reading costs no
+privacy.
 
 Promised: the guarantee is recomputed, and of a collection's release everything that `dpmpc verify` checks without a
 task file. Not promised: that a collection's keys are those of whom you trust: `dpmpc verify --collection` checks that.
@@ -25,19 +26,34 @@ from dpmpc.data_release.estimators import MixingRegression
 from dpmpc.data_release.outlook import MixingOutlook
 from dpmpc.description import NumberTable
 from dpmpc.errors import InputError, UtilityWarning
-from dpmpc.estimators import FrequencyMoment, GroupedRidgeRegression, RidgeRegression
+from dpmpc.estimators import (
+    FrequencyMoment,
+    GroupedRidgeRegression,
+    LogisticRegression,
+    PoissonRegression,
+    RidgeRegression,
+)
 from dpmpc.estimators.blocks import Blocks, is_grouped
 from dpmpc.release import Release
+from dpmpc.render import words
 from dpmpc.render.about import About
 from dpmpc.render.fit import inference_fields, release_text, task_fields
+from dpmpc.render.fit_folder import FitFolder
 from dpmpc.render.grouped import MODEL, grouped_fields, means_table, noise_text
 from dpmpc.render.mixed import mixed_page
 from dpmpc.render.page import Analysed, page
+from dpmpc.render.rounds import found_in_rounds, rounds_text, sum_fields
+from dpmpc.render.rounds_page import rounds_page
 from dpmpc.storage import LARGEST_PUBLIC, MALFORMED, PUBLIC_MEMBER, open_members
 from dpmpc.task import LONGEST_CHECK
 from dpmpc.untrusted import printable, read_json
 
 _MIXED_RIDGE = 1e-5
+_UNBIASED = (
+    "Without the noise's share of the Hessian, which shrinks a fit by rmgm or bgm, and without ridge: other numbers",
+    "than the fit's, with standard errors. Both predict the middle of the bounds where all features are in theirs.",
+)
+_NO_INTERVAL = "The noise leaves no standard errors: more people, a larger epsilon or fewer features would."
 REGRESSIONS: dict[str, type[MixingRegression]] = {"rmgm": RMGM, "dgm": DGM, "bgm": BGM}
 
 
@@ -53,6 +69,8 @@ class Wish:
         Those others; by default all.
     groups : mapping
         Name -> features that are tested together.
+    model : str
+        What regresses it: "ridge", or "logistic" for the approximation without rounds.
     method : str, optional
         Of a mixed file: how its rows are read, by default as the file says.
     ridge : float, optional
@@ -66,6 +84,7 @@ class Wish:
     target: str | None = None
     features: Sequence[str] | None = None
     groups: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    model: str = "ridge"
     method: str | None = None
     ridge: float | None = None
     level: float = 0.95
@@ -123,20 +142,28 @@ class Reading:
 
 
 def read(path: str | os.PathLike[str], wish: Wish | None = None) -> Reading:
-    """Read a file.
+    """Read a file, or the folder of a fit.
 
     Raises
     ------
     InputError
         If it is not a release that dpmpc wrote, claims what does not hold, or cannot give what is asked for.
     """
-    asked, file = wish or Wish(), Path(path).name
+    asked = wish or Wish()
+    if Path(path).is_dir():
+        folder = FitFolder.open(Path(path))
+        if folder.in_rounds:
+            return _of_rounds(folder, asked)
+        path = folder.path / folder.files[0]
+    file = Path(path).name
     if asked.target is None and (asked.features or asked.groups):
         raise InputError("target: none given, the column to predict expected beside features and groups")
     kind = _kind(path)
+    if asked.model != "ridge" and (asked.target is None or asked.groups or kind == "mixed"):
+        raise InputError(
+            f"model: {asked.model!r} given, a target and no groups expected beside it, and a release of second moments"
+        )
     if kind == "mixed":
-        if asked.groups:
-            raise InputError("group: given, but fits of a mixed file have no standard errors to test with")
         return _of_mixed(MixedRelease.load(path), file, asked)
     for name in ("method", "ridge"):
         if getattr(asked, name) is not None:
@@ -167,6 +194,12 @@ def _kind(path: str | os.PathLike[str]) -> str:
 
 def _of_sums(release: Release, about: About, file: str, wish: Wish) -> Reading:
     """Read what servers opened."""
+    if wish.target and wish.model == "logistic":
+        model = LogisticRegression(rounds=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UtilityWarning)  # the reading says it
+            model.fit_release(release, wish.target, features=wish.features)
+        return _of_likelihood(model, wish.target, about, [file], wish)
     tables, notes, fields, analysed = _regression(release, wish) if wish.target else _measures(release)
     listed = tables if analysed is None or analysed.model == MODEL else []  # others are drawn from their results
     if about.kind == "collection":
@@ -188,6 +221,65 @@ def _of_sums(release: Release, about: About, file: str, wish: Wish) -> Reading:
     )
 
 
+def _of_rounds(folder: FitFolder, wish: Wish) -> Reading:
+    """Compute a fit in rounds again from its releases."""
+    for name in ("target", "features", "method", "ridge"):
+        if getattr(wish, name) is not None:
+            raise InputError(
+                f"{name}: {getattr(wish, name)!r} given, but {str(folder.path)!r} holds a fitted model; "
+                f"{str(folder.path / folder.files[0])!r} can be read anew"
+            )
+    if wish.groups or wish.model != "ridge":
+        given = "group" if wish.groups else "model"
+        raise InputError(f"{given}: given, but {str(folder.path)!r} holds a fitted {folder.model} model")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UtilityWarning)  # the reading says it
+        model, releases = folder.fit_again(wish.longest)
+    target = releases[0].columns[-1]
+    return _of_likelihood(model, target, About.of_release(releases[0]), folder.files, wish)
+
+
+def _of_likelihood(
+    model: LogisticRegression | PoissonRegression | RidgeRegression,
+    target: str,
+    about: About,
+    files: Sequence[str],
+    wish: Wish,
+) -> Reading:
+    """Read what a fit in rounds, or from the start of one, has found."""
+    name, releases, promised = _NAMES[type(model)], model.releases_, model.guarantee_
+    result, _ = found_in_rounds(model, target, wish.level)
+    if isinstance(model, RidgeRegression):
+        table, parameters = model.summary(wish.level).coefficients, {"alpha": model.alpha, "rounds": 2}
+    elif isinstance(model, LogisticRegression):
+        table, parameters = model.odds_ratios(wish.level), {"rounds": model.rounds}
+    else:
+        table, parameters = model.rate_ratios(wish.level), {"rounds": model.rounds, "most": model.most}
+    analysed = Analysed(name, parameters, result, wish.features)
+    told = [] if model.verdict_ is None else [f"nothing can be learned: {model.verdict_}"]
+    approximate = model.verdict_ is None and result.get("approximation") is not None
+    recipe = words.recipe(files[0], name, parameters, result, wish.features) if wish.target else None
+    return Reading(
+        about,
+        f"{rounds_text(releases)}.",
+        [table],
+        [],
+        [f"this is {result['approximation']}"] if approximate else told,
+        str(promised),
+        {
+            **_about_fields(about),
+            "model": name,
+            **task_fields(releases[-1].task, len(model.feature_names_), promised),
+            "columns": list(releases[0].columns),
+            "releases": sum_fields(releases, promised),
+            "result": result,
+            "warnings": told,
+        },
+        lambda: rounds_page(releases, promised, analysed, files=files, timing={}, about=about.facts, recipe=recipe),
+    )
+
+
+_NAMES = {LogisticRegression: "logistic", PoissonRegression: "poisson", RidgeRegression: "ridge"}
 _Parts: TypeAlias = "tuple[list[NumberTable], list[str], dict[str, Any], Analysed | None]"
 
 
@@ -289,11 +381,18 @@ def _of_mixed(release: MixedRelease, file: str, wish: Wish) -> Reading:
         names, values = [*coefficients, "intercept"], [*coefficients.values(), float(fitted.intercept_)]
         title = f"{fitted.target_}, by {method}, in the columns' units"
         tables.append(NumberTable(title, {"coefficient": values}, names, notes=_mean_squares(outlook, fitted)))
+        summary = fitted.summary(wish.level, groups=wish.groups)
+        if summary.informative:
+            tables.append(dataclasses.replace(summary.coefficients, notes=[*_UNBIASED, *summary.notes]))
+        else:
+            notes += [_NO_INTERVAL]
         fields |= {
             "method": method,
             "target": fitted.target_,
             "coefficients": coefficients,
             "intercept": float(fitted.intercept_),
+            **inference_fields(summary.inference),
+            "regression": summary.to_dict(),
             "smallest_eigenvalue": fitted.smallest_eigenvalue_,
             "second_moments": {"noise": outlook.noise, "data": outlook.data},
             "expected_error": outlook.error if math.isfinite(outlook.error) else None,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from dpmpc.estimators import Inference, LogisticRegression, PoissonRegression, RidgeRegression
+from dpmpc.estimators.round_fits import APPROXIMATION
 from dpmpc.estimators.summary import Summary
 from dpmpc.network.meter import RunStatistics, rounded, tenths, together
 from dpmpc.networked import NetworkedRun
@@ -95,11 +96,18 @@ def release_file(number: int) -> str:
 
 
 def rounds_fields(
-    done: RoundsRun, model: str, result: dict[str, Any], *, features: int, wall_s: float
+    done: RoundsRun,
+    model: str,
+    result: dict[str, Any],
+    *,
+    parameters: Mapping[str, Any],
+    features: int,
+    wall_s: float,
 ) -> dict[str, Any]:
     """Return the whole JSON object of `dpmpc fit --json` for a fit in rounds."""
     return {
         "model": model,
+        "parameters": dict(parameters),
         **task_fields(done.releases[-1].task, features, done.guarantee),
         "releases": sum_fields(done.releases, done.guarantee),
         "timing": _timing(done, done.servers, wall_s),
@@ -119,7 +127,7 @@ def sum_fields(releases: Sequence[Release], promised: Guarantee) -> list[dict[st
                 "words": task.copies * task.width,
                 "mu": mu,
                 "share": (mu / promised.mu) ** 2 if promised.mu else None,
-                "epsilon_alone": epsilon_of_mu(mu, promised.delta),
+                "epsilon_alone": epsilon_of_mu(mu, promised.delta) if mu else task.guarantee.achieved_epsilon,
                 "noise_sd": math.sqrt(float(release.noise_variance[0])),
                 "file": release_file(number),
             }
@@ -153,6 +161,7 @@ def found_in_rounds(
     result = {
         "target": target,
         "rounds": fitted.rounds_,
+        "approximation": APPROXIMATION if learned and fitted.rounds_ == 0 else None,
         "verdict": fitted.verdict_,
         "coefficients": named(fitted.coef_, there=learned),
         "intercept": fitted.intercept_ if learned else None,
@@ -167,7 +176,8 @@ def found_in_rounds(
     table = fitted.odds_ratios(level) if isinstance(fitted, LogisticRegression) else fitted.rate_ratios(level)
     if not learned:
         return result, [f"[bold]{escape(table.notes[0])}[/bold]", "There are no coefficients."]
-    told = f"target {target}, intercept {fitted.intercept_:.5g}, {fitted.rounds_} rounds of scores"
+    rounds = "no rounds of scores" if fitted.rounds_ == 0 else f"{fitted.rounds_} rounds of scores"
+    told = f"target {target}, intercept {fitted.intercept_:.5g}, {rounds}"
     return result, [values_table(table.title, table.names, dict(table.columns)), *map(escape, [told, *table.notes])]
 
 

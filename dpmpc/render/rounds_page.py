@@ -38,6 +38,8 @@ def rounds_page(
     files: Sequence[str],
     timing: Mapping[str, Any],
     command: str | None = None,
+    about: Sequence[tuple[str, list[str]]] = (),
+    recipe: str | None = None,
 ) -> str:
     """Return the page, HTML in one piece.
 
@@ -55,16 +57,21 @@ def rounds_page(
         As `dpmpc.render.page.page` takes it.
     command : str, optional
         The command that makes such a fit again.
+    about : sequence of (str, list of str)
+        Names and texts that stand under the title.
+    recipe : str, optional
+        The lines of Python that compute the result, where the releases are not those of a fit in rounds.
     """
     tasks, result, servers = [release.task for release in releases], analysed.result, timing.get("per_server", [])
     hopeless = analysed.model in RATIOS and result["verdict"] is not None
+    approximate = result.get("approximation") is not None
     wanted = {"result": {} if hopeless else _result_plot(analysed, releases[0]), "noise": {}, "servers": {}}
     if servers:
         wanted["servers"] = {"timeline of the servers": lambda: plots.timeline(servers)}
     drawing = available()
     return template().render(
-        title=f"{_NAMES[analysed.model]} regression of {result['target']}",
-        about=[],
+        title=f"{_NAMES[analysed.model]} regression of {result['target']}{', approximate' if approximate else ''}",
+        about=list(about),
         verdict=words.sentence(f"Nothing can be learned: {result['verdict']}") if hopeless else None,
         released=f"{rounds_text(releases)}.",
         guarantee=promised,
@@ -80,7 +87,7 @@ def rounds_page(
         costs=[*([server_table(servers)] if servers else []), byte_table(tasks)],
         free=words.free(tasks[-1], compared=True),
         costly=words.costly(tasks[-1]),
-        recipe=words.rounds_recipe(files, promised.epsilon, analysed.model, analysed.parameters),
+        recipe=recipe or words.rounds_recipe(files, promised.epsilon, analysed.model, analysed.parameters),
         command=command,
         digest=" ".join(task.digest.hex() for task in tasks),
         versions=versions(),
@@ -103,6 +110,8 @@ def _notes(analysed: Analysed) -> list[str]:
         return [fitted, robust] if result["verdict"] is None else [fitted, f"One release: {result['verdict']}."]
     if result["verdict"] is not None:
         return []
+    if result["approximation"] is not None:
+        return [f"This is {result['approximation']}."]
     unknown = "The noise in the last round leaves no standard errors."
     return [f"Rounds of scores: {result['rounds']}.", robust if result["standard_errors"] else unknown]
 

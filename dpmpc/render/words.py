@@ -182,7 +182,7 @@ def recipe(
     """Return the lines of Python that compute the result from the release's file."""
     name = _CLASSES[model]
     given = ", ".join(f"{key}={value!r}" for key, value in parameters.items())
-    target = f", target={result['target']!r}" if model in ("ridge", "grouped-ridge") else ""
+    target = f", target={result['target']!r}" if model in ("ridge", "grouped-ridge", "logistic") else ""
     target += f", features={list(features)!r}" if features is not None else ""
     return "\n".join(
         [

@@ -10,7 +10,7 @@ simulated in this process, or servers that are processes.
 """
 
 from dpmpc.rounds.models import LeastSquares, LogisticModel, PoissonModel, RoundModel
-from dpmpc.rounds.newton import RoundsFit, fit_in_rounds
+from dpmpc.rounds.newton import RoundsFit, fit_in_rounds, fit_start
 from dpmpc.rounds.outlook import Assumed, Outlook, outlook
 from dpmpc.rounds.releases import CORRUPT, FRESH, Ask, Releases
 from dpmpc.rounds.saved import SavedReleases
@@ -29,5 +29,6 @@ __all__ = [
     "RoundsFit",
     "SavedReleases",
     "fit_in_rounds",
+    "fit_start",
     "outlook",
 ]

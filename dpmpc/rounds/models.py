@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 
 from dpmpc.contributions import Identity, Link, Logistic, Poisson
 from dpmpc.errors import InputError
-from dpmpc.rounds.start import Whitened, gaussian_curvature, linear_start, logistic_start, poisson_start
+from dpmpc.rounds.start import (
+    Whitened,
+    gaussian_curvature,
+    linear_start,
+    logistic_start,
+    logistic_start_error,
+    poisson_start,
+)
 
 Reals = NDArray[np.float64]
 
@@ -25,7 +32,7 @@ class RoundModel(abc.ABC):
     Attributes
     ----------
     shares : dict of int to tuple of float
-        Of mu^2: for the start and for each round, by the number of rounds.
+        Of mu^2: for the start and for each round, by the number of rounds; with 0, the start is the fit.
     relies_on_features : bool
         Whether the curvature that Gaussian features would have is mixed in where the released one is noisy.
     """
@@ -52,6 +59,10 @@ class RoundModel(abc.ABC):
         """Return why nothing can be learned from these moments; None where something may."""
         return None
 
+    def start_error(self, whitened: Whitened, theta: Reals) -> float:
+        """Return by how much noise alone moves the linear predictor of a fit that ends at its start."""
+        raise NotImplementedError  # asked only where `shares` has no rounds
+
     def radius_factor(self, whitened: Whitened, theta: Reals, link: Link, mu: float) -> float:
         """Return R / sqrt(p): 2 or 1.5 where noise is negligible in a last round of parameter mu, else 1."""
         side = len(theta)
@@ -65,15 +76,22 @@ class RoundModel(abc.ABC):
         return 1.0
 
 
+_SHARES = {1: (0.3, 0.7), 2: (0.25, 0.15, 0.6), 3: (0.2, 0.1, 0.1, 0.6), 4: (0.2, 0.08, 0.08, 0.1, 0.54)}
+
+
 class LogisticModel(RoundModel):
     """The chance of a 1 among 0 and 1."""
 
-    shares: ClassVar = {1: (0.3, 0.7), 2: (0.25, 0.15, 0.6), 3: (0.2, 0.1, 0.1, 0.6), 4: (0.2, 0.08, 0.08, 0.1, 0.54)}
+    shares: ClassVar = {0: (1.0,), **_SHARES}
     usual = 2
 
     def begin(self, whitened: Whitened) -> tuple[Reals, Link]:
         """Return the scaled least-squares fit."""
         return logistic_start(whitened), Logistic()
+
+    def start_error(self, whitened: Whitened, theta: Reals) -> float:
+        """Return the first-order error of scaled least squares."""
+        return logistic_start_error(whitened, theta)
 
     def refuse(self, whitened: Whitened) -> str | None:
         """Refuse where ones, or zeros, cannot be told from none."""
@@ -95,7 +113,7 @@ class PoissonModel(RoundModel):
         Public upper bound of the counts.
     """
 
-    shares: ClassVar = LogisticModel.shares
+    shares: ClassVar = _SHARES
     usual = 3
 
     def __init__(self, top: int):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ from dpmpc.arguments import require_whole
 from dpmpc.contributions import Link, Scores, ScoreSums
 from dpmpc.errors import InputError
 from dpmpc.privacy import Guarantee
-from dpmpc.release import Release
+from dpmpc.release import GramSource, Release
 from dpmpc.rounds.models import RoundModel
 from dpmpc.rounds.releases import Releases
 from dpmpc.rounds.start import Whitened, gaussian_curvature
@@ -62,6 +63,8 @@ class RoundsFit:
         Of all releases together.
     releases : tuple of Release
         The start and the rounds.
+
+    Where there are no rounds the coefficients are those of the start, which are biased: see `dpmpc.rounds.start`.
     """
 
     coefficients: Reals
@@ -111,11 +114,15 @@ def fit_in_rounds(model: RoundModel, releases: Releases, rounds: int | str = AUT
     planned = model.usual if rounds == AUTO else rounds
     if isinstance(planned, str):
         raise InputError(f"rounds: {rounds!r} given, 'auto' or a number expected")
-    require_words(releases.columns)
-    first, *shares = model.shares_of(require_whole("rounds", planned))
-    whitened = Whitened.of(releases.make(first))
+    first, *shares = model.shares_of(require_whole("rounds", planned, 0))
+    if shares:
+        require_words(releases.columns)
+    start = releases.make(first)
+    if not shares:
+        return dataclasses.replace(fit_start(model, start), guarantee=releases.guarantee)
+    whitened = Whitened.of(start)
     if refused := model.refuse(whitened):
-        return _nothing(whitened, releases, refused)
+        return _nothing(whitened, releases.made, releases.guarantee, refused)
     theta, link = model.begin(whitened)
     side, unit = len(theta), model.unit(whitened)
     factor = model.radius_factor(whitened, theta, link, releases.mu_of(shares[-1]))
@@ -134,7 +141,7 @@ def fit_in_rounds(model: RoundModel, releases: Releases, rounds: int | str = AUT
     assert step is not None
     error = step.noise_error() / unit
     if error > HOPELESS or 2 * step.raised > side or step.cut:
-        return _nothing(whitened, releases, _why(error, step, side))
+        return _nothing(whitened, releases.made, releases.guarantee, _why(error, step, side))
     back = matrix.T
     known = None if step.raised else back @ _covariance(step, releases.made[-1].clients) @ back.T
     return RoundsFit(
@@ -146,6 +153,37 @@ def fit_in_rounds(model: RoundModel, releases: Releases, rounds: int | str = AUT
         rounds=len(releases.made) - 1,
         guarantee=releases.guarantee,
         releases=tuple(releases.made),
+    )
+
+
+def fit_start(model: RoundModel, release: Release, chosen: GramSource | None = None) -> RoundsFit:
+    """Fit a regression by its start alone, from one release of second moments: post-processing.
+
+    Parameters
+    ----------
+    model : RoundModel
+        Which regression.
+    release : Release
+        The second moments.
+    chosen : GramSource, optional
+        Some columns of the release, the target last; by default all.
+    """
+    whitened = Whitened.of(release if chosen is None else chosen)
+    if refused := model.refuse(whitened):
+        return _nothing(whitened, [release], release.guarantee, refused)
+    theta, _ = model.begin(whitened)
+    error = model.start_error(whitened, theta) / model.unit(whitened)
+    if error > HOPELESS:
+        return _nothing(whitened, [release], release.guarantee, _noise_moves(error))
+    return RoundsFit(
+        coefficients=whitened.matrix.T @ theta,
+        covariance=None,
+        curvature=None,
+        verdict=None,
+        mean=whitened.mean,
+        rounds=0,
+        guarantee=release.guarantee,
+        releases=(release,),
     )
 
 
@@ -210,23 +248,27 @@ def _covariance(step: _Step, clients: int) -> Reals:
 def _why(error: float, step: _Step, side: int) -> str:
     """Say why the last round leaves nothing to learn."""
     if error > HOPELESS:
-        return (
-            f"noise alone moves the linear predictor of a typical row by {error:.2g} standard units, at most "
-            f"{HOPELESS} expected"
-        )
+        return _noise_moves(error)
     if 2 * step.raised > side:
         return f"noise hides the curvature in {step.raised} of {side} directions"
     return "the last step was not the end: the features all but determine the target, or noise sent it astray"
 
 
-def _nothing(whitened: Whitened, releases: Releases, why: str) -> RoundsFit:
+def _noise_moves(error: float) -> str:
+    return (
+        f"noise alone moves the linear predictor of a typical row by {error:.2g} standard units, at most "
+        f"{HOPELESS} expected"
+    )
+
+
+def _nothing(whitened: Whitened, made: Sequence[Release], promised: Guarantee, why: str) -> RoundsFit:
     return RoundsFit(
         coefficients=np.full(len(whitened.matrix), math.nan),
         covariance=None,
         curvature=None,
         verdict=why,
         mean=min(max(whitened.mean, -1.0), 1.0),
-        rounds=len(releases.made) - 1,
-        guarantee=releases.guarantee,
-        releases=tuple(releases.made),
+        rounds=len(made) - 1,
+        guarantee=promised,
+        releases=tuple(made),
     )

@@ -8,7 +8,7 @@ a score (docs/mathematics.md, section 12)
     noise moves the linear predictor of a typical row by sqrt(tr H^-2) sd, sampling by sqrt(tr H^-1).
 
 Not promised: more than the order of magnitude for data unlike the assumed population; where the start is far off, as
-for few cases, a step is left that these formulas do not count.
+for few cases, a step is left that these formulas do not count. Without rounds that is all of the start's bias.
 """
 
 from __future__ import annotations
@@ -158,8 +158,14 @@ def outlook(model: str, spec: ReleaseSpec, rounds: int | str = AUTO, assumed: As
     scores = Scores(np.eye(side), theta, max(1.0, factor * math.sqrt(side)), link)
     tasks = [start, *(releases.task(share, scores) for share in shares[1:])]
     sums = [_planned(task, share, scores) for task, share in zip(tasks, shares, strict=True)]
-    inverse = np.linalg.inv(clients * gaussian_curvature(theta, link.expected_curvature))
+    curvature = gaussian_curvature(theta, link.expected_curvature)
+    inverse = np.linalg.inv(clients * curvature)
     noise = float(np.linalg.norm(inverse)) * sums[-1].noise_sd / unit
+    if len(sums) == 1:
+        spread = np.diag([1.0, *[1 / given.population.spread] * (side - 1)])
+        noise = kind.start_error(
+            dataclasses.replace(whitened, matrix=spread, covariance=2 * curvature[0, 0] * theta[1:]), theta
+        )
     residual = math.sqrt(1 - given.population.explained) if model == "ridge" else 1.0
     sampling = math.sqrt(float(np.trace(inverse))) * residual
     return Outlook(

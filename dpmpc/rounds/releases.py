@@ -151,7 +151,7 @@ class Releases:
             epsilon=self._spec.budget.epsilon,
             delta=self._spec.budget.delta,
             achieved_epsilon=self._require_within_budget(tasks),
-            mechanism=f"{len(tasks)} sums with fresh {NOISE} noise each",
+            mechanism=f"{len(tasks)} sums with fresh {NOISE} noise each" if len(tasks) > 1 else last.mechanism,
             mu=mu,
             rho=mu**2 / 2,
             slack=math.fsum(task.guarantee.slack for task in tasks),

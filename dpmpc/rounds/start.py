@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from dpmpc.contributions import SecondMoments, sigmoid
-from dpmpc.release import Release
+from dpmpc.errors import InputError
+from dpmpc.release import GramSource
 
 Reals = NDArray[np.float64]
 
@@ -60,11 +61,16 @@ class Whitened:
     clients: int
 
     @classmethod
-    def of(cls, release: Release) -> Whitened:
-        """Read a release of second moments whose last column is the target."""
-        clients, columns = release.clients, len(release.columns)
-        gram = SecondMoments.matrix(release.sketch[0], columns, clients) / clients
-        noise = math.sqrt(float(release.noise_variance[0])) / clients
+    def of(cls, source: GramSource) -> Whitened:
+        """Read a release of second moments, or some of its columns, of which the last is the target."""
+        statistic = source.task.statistic
+        if not isinstance(statistic, SecondMoments):
+            raise InputError(f"release: of {statistic.name} given, of second moments expected (a sum)")
+        if source.weighted:
+            raise InputError("release: with weights or rows of zeros given, neither expected of this model")
+        clients, columns = source.clients, len(source.columns)
+        gram = source.gram().matrix / clients
+        noise = math.sqrt(float(source.noise_variance[0])) / clients
         mean, features = gram[0, 1:columns], gram[1:columns, 1:columns]
         eigenvalues, vectors = np.linalg.eigh(features - np.outer(mean, mean))
         raised = np.maximum(eigenvalues, max(math.sqrt(2 * (columns - 1)) * noise, _LEAST_EIGENVALUE))
@@ -108,6 +114,20 @@ def logistic_start(whitened: Whitened) -> Reals:
 
     slope = LARGEST_SLOPE if gap(LARGEST_SLOPE) < 0 else float(brentq(gap, 0, LARGEST_SLOPE))
     return np.array([intercept(slope), *(slope * _direction(whitened.covariance))])
+
+
+def logistic_start_error(whitened: Whitened, theta: Reals) -> float:
+    """Return by how much noise alone moves the linear predictor of a typical row at `logistic_start`, first order.
+
+    With C b = c for noisy second moments, of variance v/2 off their diagonal and v on it, b moves by
+    C^-1 (dc - dC b): whitened, by a vector of mean square v/2 tr(C^-1) (1 + |b|^2) and at most as much again for the
+    diagonal. Coefficients are b times a number that one equation gives.
+    """
+    inverse_root = whitened.matrix[1:, 1:]
+    least_squares = inverse_root @ whitened.covariance
+    q = sigmoid(theta[0] + float(np.linalg.norm(theta[1:])) * GAUSS_NODES)
+    moved = whitened.noise**2 / 2 * float(np.sum(inverse_root**2)) * (1 + 2 * float(least_squares @ least_squares))
+    return math.sqrt(moved) / 2 / float(GAUSS_WEIGHTS @ (q * (1 - q)))
 
 
 def poisson_start(whitened: Whitened, top: int) -> Reals:

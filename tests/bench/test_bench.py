@@ -2,10 +2,12 @@
 
 import dataclasses
 import json
+import math
 import shutil
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from bench import harness
 from bench.coinpress import figures as coinpress_figures
@@ -21,7 +23,19 @@ from bench.secure_sketching import (
     unopened,
 )
 from bench.secure_sketching.runtime_tables import Setting
-from bench.system import clients, dense, end_to_end, intake, kernels, projections, scale
+from bench.system import (
+    clients,
+    dense,
+    end_to_end,
+    intake,
+    kernels,
+    projections,
+    rounds_coverage,
+    rounds_populations,
+    scale,
+)
+from bench.system.rounds_populations import Population
+from dpmpc.contributions import Logistic, Scores
 from dpmpc.errors import InputError
 from dpmpc.planning.cost import Prices
 from dpmpc.sharing import open_share
@@ -269,6 +283,45 @@ def test_coverage_is_measured_and_told():
     text = coverage.render({"level": 0.95, "delta": 1e-6, "runs": 3, "measured": measured})
     assert "| clipped | 4,000 | 2 | 1 | 1 |" in text
     assert "| infinite | 0.0% |" in text
+
+
+def test_coverage_in_rounds_is_measured_and_goes_on_from_a_file(tmp_path, monkeypatch):
+    uniform = rounds_populations.uniform
+    settings = (
+        rounds_coverage.Setting("wrong", Population("logistic", uniform, features=3, wrong=True), 4_000, 3.0),
+        rounds_coverage.Setting("hopeless", Population("poisson", uniform, features=3), 300, 0.1),
+        rounds_coverage.Setting(
+            "real", Population("linear", uniform, features=1, uneven=True), 500, 3.0, "real clients"
+        ),
+        rounds_coverage.Setting("one", Population("linear", uniform, features=1), 2_000, 3.0, "one release"),
+        rounds_coverage.Mixed("mixed", 30, Population("linear", uniform, features=2, intercept=0.0), 5_000, 8.0),
+        rounds_coverage.Mixed("rows", None, Population("linear", uniform, features=1, intercept=0.0), 5_000, 8.0),
+    )
+    file = tmp_path / "kept"
+    measured = [entry for one in settings for entry in rounds_coverage.measure(one, 3, rounds_coverage.Kept(file))]
+    assert [entry["name"] for entry in measured[:3]] == [
+        f"wrong, {sense}" for sense in ("with the released weights", "with the population's weights", "without weights")
+    ]
+    assert (measured[3]["coverage"], measured[3]["without_interval"]) == (None, 1)
+    assert all(len(entry["coverage"]) == entry["d"] for entry in measured if entry["coverage"])
+    assert [entry["coverage_intercept"] is None for entry in measured[4:]] == [False, False, True, True]
+    monkeypatch.setattr(rounds_coverage, "outcome", None)  # nothing is made again
+    again = [entry for one in settings for entry in rounds_coverage.measure(one, 3, rounds_coverage.Kept(file))]
+    assert again == measured
+    text = rounds_coverage.render({"level": 0.95, "delta": 1e-6, "runs": 3, "measured": measured})
+    assert "| hopeless | 300 | 3 | 0.1 |  |  |  |  |  | 100.0% |" in text
+
+
+def test_a_wrong_model_has_a_projection_for_each_weighting():
+    """Without weights: the limit of maximum likelihood, here that of a large sample."""
+    population = Population("logistic", rounds_populations.uniform, features=3, size=2.0, wrong=True)
+    rows = population.sample(400_000, np.random.default_rng(0))
+    best = LogisticRegression(C=np.inf, tol=1e-8).fit(rows[:, :-1], rows[:, -1])
+    whitening = np.diag([1.0, *[math.sqrt(3)] * 3])
+    found = rounds_populations.projections(population, Scores(whitening, np.zeros(4), 2.0, Logistic()))
+    assert found["without weights"] == pytest.approx([*best.intercept_, *best.coef_[0]], abs=0.03)
+    assert found["with the released weights"] == pytest.approx(found["with the population's weights"], abs=1e-5)
+    assert np.abs(found["without weights"] - found["with the released weights"]).max() > 0.002
 
 
 def test_coinpress_is_compared_at_one_guarantee(tmp_path):

@@ -14,6 +14,8 @@ from dpmpc.errors import BenchFailed
 
 #: Modules of bench/ that are parts of benches.
 PARTS = {
+    *("curators.gradients", "curators.mixing", "curators.moments", "curators.names", "curators.page"),
+    *("curators.problem", "curators.tukey"),
     *("data_release.common", "data_release.population"),
     "secure_sketching.mp_spdz_home",
     *("secure_sketching.plain_mpyc", "secure_sketching.real_data", "secure_sketching.runtime_tables"),
@@ -29,7 +31,8 @@ PARTS = {
         "system.performance_plots",
         "system.ports",
     ),
-    *("system.performance_plots", "system.released", "system.scale_server", "system.wire"),
+    *("system.performance_plots", "system.released", "system.rounds_populations"),
+    *("system.scale_server", "system.wire"),
 }
 ROOT = Path(command.__file__).parent
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from dpmpc.bounds import Column, Schema, check_table, clip_ball, schema, suggest
-from dpmpc.errors import InputError
+from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.tables import Table
 
 AGE_HEIGHT = Schema((Column("age", 0, 100), Column("height", 1.5, 2.5)))
@@ -246,6 +246,14 @@ def test_a_sound_table_passes_the_check():
     check_table(table, "b")
 
 
+def test_a_constant_column_is_told_and_not_refused():
+    """A refusal would tell whether somebody's row has another value; the warning says that it is not private."""
+    with pytest.warns(
+        UtilityWarning, match=r"column 'b' is 1\.0 in all 2 rows: .*depends on the data and is not private"
+    ):
+        check_table(TABLE)
+
+
 # Refusals: what is done, and what the message has to name
 
 TABLE = Table(("a", "b"), [[0, 1], [1, 1]])
@@ -289,7 +297,6 @@ REFUSALS = {
     "infinite radius": (lambda: clip_ball([[1.0]], math.inf), ["radius", "inf", "finite"]),
     "radius as text": (lambda: clip_ball([[1.0]], "1"), ["radius", "'1'", "number"]),
     "NaN in the ball": (lambda: clip_ball([[1.0], [math.nan]], 1), ["Z", "'0'", "row 2", "nan"]),
-    "constant column": (lambda: check_table(TABLE), ["'b'", "1.0", "2 rows"]),
     "constant column, suggested": (lambda: suggest(TABLE), ["'b'", "1.0", "2 rows"]),
     "unknown target": (lambda: check_table(TABLE, "c"), ["target", "'c'", "a, b"]),
     "nothing but a target": (lambda: check_table(TABLE.select(["a"]), "a"), ["target", "'a'", "at least one feature"]),

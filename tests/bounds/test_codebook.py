@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpmpc.bounds import Codebook, Schema, Variable, Weight, check_table
-from dpmpc.errors import InputError
+from dpmpc.bounds import Codebook, Column, Schema, Variable, Weight, check_table
+from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.storage import canonical
 from dpmpc.tables import Cells, Table
 
@@ -201,16 +201,37 @@ def test_each_term_has_norm_at_most_1(row):
     ends = np.cumsum([len(term.columns) for term in FULL._terms])
     for block in np.split(z, ends[:-1]):
         assert np.sum(block**2) <= 1 + 1e-12
-    assert np.sum(z**2) <= FULL.terms + 1e-9
+    assert np.sum(z**2) <= public.radius**2 + 1e-9
+    for names in (public.names[:3], public.names[::-2]):  # of some columns too, in any order
+        chosen = public.select(names)
+        norm = np.sum(z[[public.index(name) for name in names]] ** 2)
+        assert norm <= (len(names) if chosen.radius is None else chosen.radius**2) + 1e-9
 
 
 def test_the_radius_counts_terms_and_not_columns():
-    assert FULL.terms == 5 + 11
-    assert FULL.radius == math.sqrt(16)
-    assert Codebook((AGE, CRP)).radius is None  # the box is as small
-    assert Codebook((AGE, WARD)).radius == math.sqrt(2)
-    assert Codebook((AGE, WARD), weight=Weight("w", 1)).radius == math.sqrt(2)  # the weight is no part of the row
-    assert Codebook((AGE,), weight=Weight("w", 1)).radius is None
+    def radius(*variables, **more):
+        return Schema.of_codebook(Codebook(variables, **more)).radius
+
+    assert Schema.of_codebook(FULL).radius == math.sqrt(5 + 11)
+    assert radius(AGE, CRP) is None  # the box is as small
+    assert radius(AGE, WARD) == math.sqrt(2)
+    assert radius(AGE, WARD, weight=Weight("w", 1)) == math.sqrt(2)  # the weight is no part of the row
+    assert radius(AGE, weight=Weight("w", 1)) is None
+    assert Schema.of_codebook(Codebook((AGE, WARD))).select(["ward=C", "age"]).radius is None
+
+
+def test_some_columns_in_any_order_keep_the_codebook():
+    public = Schema.of_codebook(Codebook((AGE, WARD, SMOKER)))
+    chosen = public.select(["smoker", "ward=C"])
+    assert chosen.codebook == public.codebook
+    assert Schema.from_dict(json.loads(canonical(chosen))) == chosen
+    assert chosen.with_target(Column("y", 0, 1)).names == ("smoker", "ward=C", "y")
+    assert chosen.with_target(Column("y", 0, 1)).codebook.sources == ("age", "ward", "smoker", "y")
+    weighted = Schema.of_codebook(Codebook((AGE, WARD), weight=Weight("w", 1)))
+    alone = weighted.select(["age", "ward=B", "ward=C"])
+    assert (alone.weighted, weighted.weighted) == (False, True)
+    with pytest.raises(InputError, match="codebook: columns age, ward=B, ward=C, w and their bounds follow from it"):
+        Schema(weighted.columns[::-1], codebook=weighted.codebook)
 
 
 # Files
@@ -341,10 +362,13 @@ def test_new_rows_are_coded_alike_whatever_else_they_hold():
 
 
 def test_a_value_that_nobody_has_is_no_constant_column():
+    """What is told of depends on the codebook, which is public: categories of two values as those of three."""
     public = Schema.of_codebook(Codebook((AGE, WARD)))
     table = public.codebook.encode(Frame(age=["30", "40"], ward=["A", "B"]))
     check_table(table, "age", public)
-    with pytest.raises(InputError, match="column 'ward=C' is"):
+    with pytest.warns(UtilityWarning, match="column 'ward=C' is .*this warning depends on the data and is not private"):
         check_table(table, "age")
-    with pytest.raises(InputError, match="column 'age' is"):
+    with pytest.warns(UtilityWarning, match="column 'age' is"):
         check_table(Table(table.names, np.full((2, 3), 30.0)), "ward=B", public)
+    two = Schema.of_codebook(Codebook((AGE, Variable("sex", values=("f", "m")), SMOKER)))
+    check_table(two.codebook.encode(Frame(age=["30", "40"], sex=["f", "f"], smoker=["no", "no"])), "age", two)

@@ -307,7 +307,6 @@ BAD_INPUT = {
     "missing cell": (csv(GOOD + "0.5,,0\n"), [], "weight"),
     "nan cell": (csv(GOOD + "0.5,nan,0\n"), [], "weight"),
     "infinite cell": (csv(GOOD + "0.5,inf,0\n"), [], "weight"),
-    "constant column": (csv("height,weight,score\n0.5,1,1\n0.1,1,-1\n"), [], "weight"),
     "out of [-1, 1] without bounds": (csv(GOOD + "7,0,0\n"), [], "7"),
     "unknown target": (csv(GOOD), ["--target", "income"], "income"),
     "epsilon zero": (csv(GOOD), ["--epsilon", "0"], "epsilon: 0"),

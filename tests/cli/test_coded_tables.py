@@ -121,7 +121,7 @@ def test_from_a_messy_file_to_predictions(folder, capsys):
     for content, said in [
         ("{", "is not the result of a fit"),
         ("[]", "holds a model None"),
-        ('{"model": "moment"}', "holds a model 'moment', 'ridge' expected"),
+        ('{"model": "moment"}', "holds a model 'moment', one of ridge, logistic, poisson expected"),
         ('{"model": "ridge", "result": {}}', "lacks a target"),
         ('{"model": "ridge", "result": {"target": "y", "intercept": 0, "coefficients": {}}}', "not finite"),
     ]:

@@ -215,3 +215,181 @@ def test_what_makes_no_sense_is_named_and_leaves_nothing_behind(case, tmp_path, 
 def test_a_number_of_rounds_is_a_number(capsys):
     with pytest.raises(SystemExit, match="2"):
         run(capsys, "fit", "people.csv", "--target", "ill", *BUDGET, "--rounds", "many")
+
+
+# What a fit has written is read again, with the codebook of its table
+
+CODED = """
+[columns.age]
+lower = 18
+upper = 90
+
+[columns.ill]
+yes = ["yes"]
+no = ["no"]
+
+[columns.visits]
+lower = 0
+upper = 12
+
+[columns.smoker]
+yes = ["1"]
+no = ["2"]
+
+[columns.ward]
+values = ["surgery", "medicine", "other"]
+if_missing = "indicator"
+"""
+SMOKES, WARDS = {True: "1", False: "2"}, np.array(["surgery", "medicine", "other", ""])
+
+
+def write_coded(folder, clients=4000, seed=0):
+    """Write people as a hospital keeps them: smokers are 1 and 2, and a ward may be missing."""
+    rng = np.random.default_rng(seed)
+    age, smoker = rng.uniform(18, 90, clients).round(), rng.random(clients) < 0.4
+    ward = WARDS[rng.integers(0, 4, clients)]
+    eta = -3 + 0.05 * age + 1.2 * smoker - 0.8 * (ward == "medicine")
+    ill = rng.random(clients) < 1 / (1 + np.exp(-eta))
+    visits = rng.poisson(np.exp(0.3 * eta)).clip(0, 12)
+    lines = ["age,ill,visits,smoker,ward"]
+    for row in zip(age, ill, visits, smoker, ward, strict=True):
+        lines.append(f"{row[0]:g},{'yes' if row[1] else 'no'},{row[2]},{SMOKES[bool(row[3])]},{row[4]}")
+    (folder / "people.csv").write_text("\n".join(lines) + "\n")
+    (folder / "bounds.toml").write_text(CODED)
+    (folder / "new.csv").write_text("id,ward,smoker,age\na,medicine,1,60\nb,,2,60\nc,surgery,2,\nd,other,1,200\n")
+    return folder / "people.csv"
+
+
+def predictions(capsys, *words):
+    """Return the heading and what is predicted, by the id of the row."""
+    status, printed, told = run(capsys, "predict", *words, "--id", "id")
+    assert status == 0, told
+    heading, *lines = printed.splitlines()
+    return heading, {line.split(",")[0]: line.split(",")[1] for line in lines}, told
+
+
+NEW = {"a": (60, 1, 1, 0, 0), "b": (60, 0, 0, 0, 1), "d": (90, 1, 0, 1, 0)}  # age, smoker, medicine, other, missing
+NAMES = ["age", "smoker", "ward=medicine", "ward=other", "ward=missing"]
+
+
+@pytest.mark.usefixtures("one_process")
+@pytest.mark.parametrize(
+    ("model", "target", "heading"),
+    [
+        (["--model", "logistic", "--rounds", "1"], "ill", "id,probability of ill"),
+        (["--model", "logistic", "--rounds", "0"], "ill", "id,probability of ill"),
+        (["--model", "poisson", "--rounds", "1"], "visits", "id,expected visits"),
+        (["--model", "ridge", "--rounds", "2"], "visits", "id,predicted visits"),
+    ],
+)
+def test_what_a_coded_fit_has_written_predicts(model, target, heading, tmp_path, capsys):
+    """By hand from the published coefficients; `read` computes the same from the releases."""
+    data, out = write_coded(tmp_path), tmp_path / "result"
+    left_out = "visits" if target == "ill" else "ill"
+    bounds = tmp_path / "bounds.toml"
+    kept = [part for part in CODED.split("\n\n") if f"columns.{left_out}]" not in part]
+    bounds.write_text("\n\n".join(kept))
+    status, printed, told = run(
+        capsys, "fit", data, "--target", target, "--bounds", bounds, *BUDGET, *model, "--out", out, "--json"
+    )
+    assert status == 0, told
+    fields = json.loads(printed)
+    result = fields["result"]
+    assert list(result["coefficients"]) == NAMES
+    releases = [Release.load(out / f"release-{number}.dpmpc") for number in range(len(fields["releases"]))]
+    assert all(release.task.schema.codebook == Schema.from_toml(bounds).codebook for release in releases)
+    assert all(release.columns == (*NAMES, target) for release in releases)
+    found_heading, found, told = predictions(capsys, out, tmp_path / "new.csv")
+    assert found_heading == heading
+    mean = {
+        "logistic": lambda eta: 1 / (1 + math.exp(-eta)),
+        "poisson": lambda eta: min(math.exp(eta), 12),
+        "ridge": lambda eta: eta,
+    }[fields["model"]]
+    for name, row in NEW.items():
+        eta = result["intercept"] + sum(b * x for b, x in zip(result["coefficients"].values(), row, strict=True))
+        assert float(found[name]) == pytest.approx(mean(eta), rel=1e-8)
+    assert found["c"] == ""
+    assert "1 of 4 rows lack a value" in told
+    status, printed, told = run(capsys, "read", out, "--json")
+    assert status == 0, told
+    read = json.loads(printed)
+    assert read["result"]["coefficients"] == pytest.approx(result["coefficients"], rel=1e-9)
+    assert read["result"].get("approximation") == result.get("approximation")
+    assert (read["privacy"], read["model"]) == (fields["privacy"], fields["model"])
+    status, printed, _ = run(capsys, "read", out)
+    assert status == 0
+    assert ("an approximation: scaled least squares" in printed) == ("0" in model)
+    assert "Released: the sum of their second moments" in printed
+    status, printed, _ = run(capsys, "read", out, "--html")
+    assert status == 0
+    assert result["coefficients"]["age"] == pytest.approx(
+        min(Page(printed).numbers, key=lambda number: abs(number - result["coefficients"]["age"])), rel=1e-9
+    )
+    if target == "ill":  # the first sum alone: its cells are coded too, and 2 is no number of cigarettes
+        alone = (out / "release-0.dpmpc", tmp_path / "new.csv", "--target", "ill")
+        _, linear, _ = predictions(capsys, *alone)
+        _, chances, told = predictions(capsys, *alone, "--model", "logistic")
+        assert 0 < float(chances["b"]) < float(chances["a"]) < 1
+        assert float(linear["b"]) < float(linear["a"])
+        assert "this is an approximation" in told
+        (tmp_path / "wrong.csv").write_text("id,ward,smoker,age\na,medicine,0,60\n")
+        status, _, told = run(capsys, "predict", *alone[:1], tmp_path / "wrong.csv", *alone[2:])
+        assert status == 2
+        assert "0 given, one of 1, 2 expected" in told
+
+
+@pytest.mark.usefixtures("one_process")
+def test_zero_rounds_are_called_an_approximation_everywhere(place, tmp_path, capsys):
+    out = tmp_path / "result"
+    status, printed, told = run(
+        capsys, *place("logistic", (0, 1)), "--model", "logistic", "--rounds", "0", "--out", out
+    )
+    assert status == 0, told
+    text, page = (out / "report.txt").read_text(), Page((out / "report.html").read_text(encoding="utf-8"))
+    for said in (" ".join(printed.split()), " ".join(text.split()), page.text):
+        assert "an approximation: scaled least squares from second moments, without a round of scores" in said
+        assert "No interval covers that, and there is none" in said
+    assert "no rounds of scores" in printed
+    assert "Logistic regression of ill, approximate" in page.text
+    fields = json.loads((out / "result.json").read_text())
+    result = fields["result"]
+    assert (result["rounds"], fields["parameters"]) == (0, {"rounds": 0})
+    assert result["approximation"].startswith("an approximation")
+    assert result["standard_errors"] is result["confidence_intervals"] is result["odds_ratio_intervals"] is None
+    assert [one["share"] for one in fields["releases"]] == pytest.approx([1.0], rel=1e-6)
+    alone = in_process(LogisticRegression(rounds=0, classes=[0, 1]), "logistic", (0, 1))
+    assert list(result["coefficients"].values()) == alone.coef_.tolist()
+    for words in (("--model", "logistic", "--target", "ill"), ("--model", "logistic", "--target", "ill", "--html")):
+        status, printed, told = run(capsys, "read", out / "release-0.dpmpc", *words)
+        assert status == 0, told
+        assert "dpmpc read: this is an approximation" in told
+        assert "scaled least squares" in printed
+    assert "fit_release(Release.load(&#39;release-0.dpmpc&#39;), target=&#39;ill&#39;)" in printed
+    for words, said in [
+        ((out, "--target", "age"), "holds a fitted model"),
+        ((out, "--model", "logistic"), "holds a fitted logistic model"),
+        ((out / "release-0.dpmpc", "--model", "logistic"), "model: 'logistic' given, a target"),
+        ((out / "release-0.dpmpc", "--model", "logistic", "--target", "age"), "bounds of column 'age'"),
+        ((tmp_path,), "result.json cannot be read"),
+    ]:
+        status, _, told = run(capsys, "read", *words)
+        assert (status, said in told) == (2, True), told
+
+
+@pytest.mark.usefixtures("one_process")
+@pytest.mark.filterwarnings("always::dpmpc.errors.UtilityWarning")
+def test_a_folder_of_a_hopeless_fit_has_no_predictions(place, tmp_path, capsys):
+    out = tmp_path / "result"
+    assert run(capsys, *place("rare", (0, 1), clients=1500), "--model", "logistic", "--out", out)[0] == 0
+    (tmp_path / "new.csv").write_text("age,smoker\n60,1\n")
+    status, printed, told = run(capsys, "predict", out, tmp_path / "new.csv")
+    assert (status, printed) == (2, "")
+    assert "holds a fit that has learned nothing: about" in told
+    status, printed, told = run(capsys, "read", out)
+    assert status == 0
+    assert "nothing can be learned: about" in told
+    assert "Nothing can be learned: about" in printed
+    (out / "release-0.dpmpc").unlink()
+    status, _, told = run(capsys, "read", out)
+    assert (status, "holds neither release.dpmpc nor release-0.dpmpc" in told) == (2, True)

@@ -207,6 +207,29 @@ def test_plan_of_a_model_in_rounds(capsys):
     assert "nothing can be learned from 400 clients" in printed
 
 
+def test_plan_of_zero_rounds_says_that_it_is_an_approximation(capsys):
+    fields = plan(capsys, "--model", "logistic", "--rounds", "0")
+    assert [one["share"] for one in fields["sums"]] == [1.0]
+    assert fields["recommendation"]["fit"] == "--model logistic --rounds 0 --noise-by clients"
+    assert fields["approximation"].startswith("an approximation")
+    rounds = plan(capsys, "--model", "logistic", "--rounds", "2")
+    assert rounds["approximation"] is None
+    assert fields["expected"]["sampling_error"] == rounds["expected"]["sampling_error"]
+    assert 0 < fields["expected"]["noise_error"] < 10 * rounds["expected"]["noise_error"]
+    spread = plan(capsys, "--model", "logistic", "--rounds", "0", "--spread", "0.2")
+    assert 2 < spread["expected"]["noise_error"] / fields["expected"]["noise_error"] < 4
+    options = ["--model", "logistic", "--rounds", "0"]
+    status, printed, _ = run(capsys, "plan", "--clients", "200000", "--columns", "6", *BUDGET, *options)
+    assert status == 0
+    assert "Without rounds this is an approximation" in printed
+
+
+def test_plan_says_why_fit_has_another_default(capsys):
+    status, printed, _ = run(capsys, "plan", "--clients", "9e5", "--columns", "6", *BUDGET)
+    assert status == 0
+    assert "with --noise-by servers. By default clients add the noise: there is the least of it" in printed
+
+
 def test_plan_says_with_which_options_fit_does_what_it_recommends(capsys):
     fields = plan(capsys)
     advice = fields["recommendation"]

@@ -155,6 +155,29 @@ def test_mixed_files_have_features_method_and_ridge(capsys):
     assert "<svg" not in page
 
 
+def test_mixed_files_have_standard_errors_and_tests(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (5_000, 2))
+    model = RMGM(rows=60, epsilon=8.0, simulation_seed=1).fit([X, (X @ [0.5, -0.3])[:, None]])
+    path = tmp_path / "mixed.dpmpc"
+    model.release_.save(path)
+    asked = [path, "--target", "x2", "--method", "rmgm"]
+    found = model.inference(0.9)
+    fields = json.loads(run(capsys, *asked, "--level", 0.9, "--group", "both=x0,x1", "--json").out)
+    assert fields["standard_errors"] == dict(zip(["x0", "x1"], found.standard_errors.tolist(), strict=True))
+    assert fields["confidence_intervals"]["x0"] == found.confidence_intervals[0].tolist()
+    assert fields["regression"]["tests"]["both"]["degrees"] == [2, 58]
+    text = run(capsys, *asked).out
+    assert "std. error" in text
+    assert "errors cover sampling, sketch and noise" in text
+    assert "std. error" in run(capsys, *asked, "--html").out
+    text = run(capsys, FOLDER / "mixed.dpmpc", "--target", "y").out
+    assert "std. error" not in text
+    assert "The noise leaves no standard errors" in text
+    fields = json.loads(run(capsys, FOLDER / "mixed.dpmpc", "--target", "y", "--json").out)
+    assert set(fields["standard_errors"].values()) == {None}
+
+
 def test_a_hopeless_fit_starts_with_its_verdict_and_draws_nothing(tmp_path, capsys):
     released(tmp_path / "release", epsilon=0.001, clients=500, sketch="sum")
     told = run(capsys, tmp_path / "release", "--target", "stay", "--html")
@@ -189,8 +212,9 @@ def test_a_table_that_is_not_there_is_not_printed(capsys):
 
 def test_other_files_are_refused_with_what_reads_them(tmp_path, capsys):
     (tmp_path / "task.toml").write_text("x = 1\n")
-    for path in (tmp_path / "task.toml", tmp_path / "none", tmp_path):
+    for path in (tmp_path / "task.toml", tmp_path / "none"):
         assert "a release of dpmpc fit, release or mix expected" in run(capsys, path, status=2).err
+    assert "result.json cannot be read: No such file" in run(capsys, tmp_path, status=2).err
 
 
 def test_a_large_claim_is_not_checked_for_longer_than_asked(tmp_path, capsys):

@@ -34,6 +34,7 @@ from dpmpc.tables import Table
 ERRORS = 4.0  # standard errors
 PROGRAM = Path(__file__).parents[2] / "protocols" / "coinpress.py"
 RHO = 0.5
+BALL = {"center": 0.0, "radius": 20.0}  # for standardised columns: the papers' 10 sqrt(d) for four of them
 
 
 def gaussian(seed, clients, columns):
@@ -68,8 +69,10 @@ def test_tail_bounds_bound(columns):
 @pytest.mark.statistical
 @pytest.mark.parametrize(("t", "published"), [(1, 1.0615), (2, 0.2829), (3, 0.2719), (4, 0.2730)])
 def test_mean_error_is_the_references(t, published):
+    ball = {"center": 0.0, "radius": 10 * math.sqrt(50)}
     errors = [
-        np.linalg.norm(PrivateMean(RHO, t, simulation_seed=s).fit(gaussian(s, 1000, 50)).mean_) for s in range(60)
+        np.linalg.norm(PrivateMean(RHO, t, simulation_seed=s, **ball).fit(gaussian(s, 1000, 50)).mean_)
+        for s in range(60)
     ]
     assert np.mean(errors) == pytest.approx(published, abs=ERRORS * spread_of(errors))
 
@@ -237,7 +240,7 @@ def every_estimator(**options):
     X = gaussian(1, 300, 3)
     y = X.sum(axis=1) + gaussian(2, 300, 1)[:, 0]
     return [
-        (PrivateMean(RHO, 3, **options), (X,)),
+        (PrivateMean(RHO, 3, **BALL, **options), (X,)),
         (PrivateCovariance(RHO, 3, **options), (X,)),
         (CoinPressRegression(RHO, 2, **options), (X, y)),
         (CoinPressRegression(RHO, 3, covariance="estimate", **options), (X, y)),
@@ -268,7 +271,7 @@ def test_the_budget_is_spent_and_never_exceeded(options):
 def test_the_last_round_has_three_quarters():
     assert steps.split(1.0, 1) == [1.0]
     assert steps.split(1.0, 3) == [0.125, 0.125, 0.75]
-    spent = [rho for _, rho in PrivateMean(1.0, 3, simulation_seed=0).fit(gaussian(0, 100, 2)).ledger_.entries]
+    spent = [rho for _, rho in PrivateMean(1.0, 3, simulation_seed=0, **BALL).fit(gaussian(0, 100, 2)).ledger_.entries]
     assert spent == pytest.approx([0.125, 0.125, 0.75], rel=1e-6)
     for wrong in (0, 1.5, True):
         with pytest.raises(InputError, match="rounds"):
@@ -286,7 +289,7 @@ def test_nothing_is_released_beyond_the_budget(options):
 
 
 def test_epsilon_agrees_with_an_independent_accountant():
-    guarantee = PrivateMean(RHO, 3, simulation_seed=0).fit(gaussian(0, 500, 3)).guarantee_
+    guarantee = PrivateMean(RHO, 3, simulation_seed=0, **BALL).fit(gaussian(0, 500, 3)).guarantee_
     accountant = pld_privacy_accountant.PLDAccountant()
     for share in steps.split(RHO, 3):
         accountant.compose(dp_event.GaussianDpEvent(1 / math.sqrt(2 * share)))
@@ -322,7 +325,8 @@ def test_curator_and_servers_agree_in_distribution(options):
     )
     if spread == 1.0:
         central, shared = (
-            [PrivateMean(RHO, 2, simulation_seed=s, **way).fit(X).mean_[0] for s in range(200)] for way in ({}, options)
+            [PrivateMean(RHO, 2, simulation_seed=s, **BALL, **way).fit(X).mean_[0] for s in range(200)]
+            for way in ({}, options)
         )
         assert scipy.stats.ks_2samp(central, shared).pvalue > 1e-4
 
@@ -336,15 +340,17 @@ def test_every_round_draws_fresh_noise(monkeypatch):
         return drawn[-1].copy()
 
     monkeypatch.setattr(DiscreteGaussian, "sample", recording)
-    PrivateMean(RHO, 3, servers=2, simulation_seed=5).fit(gaussian(0, 100, 3))
-    PrivateMean(RHO, 3, simulation_seed=5).fit(gaussian(0, 100, 3))
+    PrivateMean(RHO, 3, servers=2, simulation_seed=5, **BALL).fit(gaussian(0, 100, 3))
+    PrivateMean(RHO, 3, simulation_seed=5, **BALL).fit(gaussian(0, 100, 3))
     assert [part.shape for part in drawn] == [(100, 1, 3)] * 3 + [(3,)] * 3
     scaled = [np.ravel(part / part.std())[:3] for part in drawn]
     assert len({tuple(part) for part in scaled}) == 6
 
 
 def test_guarantees_say_who_is_trusted():
-    fitted = {way: PrivateMean(RHO, 2, **way_options).fit(gaussian(0, 100, 2)) for way, way_options in CASES.items()}
+    fitted = {
+        way: PrivateMean(RHO, 2, **BALL, **way_options).fit(gaussian(0, 100, 2)) for way, way_options in CASES.items()
+    }
     texts = {way: str(model.guarantee_) for way, model in fitted.items()}
     assert "the curator, who sees every row, is trusted" in texts["curator"]
     assert "holds even if the analyst, 2 of the 3 servers and 5 clients pool" in texts["clients"]
@@ -355,7 +361,7 @@ def test_guarantees_say_who_is_trusted():
         assert "one client's whole row is replaced" in text
         assert "every round draws fresh noise" in text
         assert "one release only" not in text
-    seeded = PrivateMean(RHO, 2, simulation_seed=1).fit(gaussian(0, 100, 2))
+    seeded = PrivateMean(RHO, 2, simulation_seed=1, **BALL).fit(gaussian(0, 100, 2))
     assert str(seeded.guarantee_).startswith("SIMULATION")
 
 
@@ -400,16 +406,21 @@ def test_rows_that_are_not_finite_are_refused(bad):
 @pytest.mark.parametrize(
     ("estimator", "words"),
     [
-        (PrivateMean(0.0), "rho: 0.0 given"),
-        (PrivateMean(1e-14, 1), "more expected at delta"),
-        (PrivateMean(rounds=0), "rounds: 0 given"),
-        (PrivateMean(delta=0.5), "delta: 0.5 given for 300 clients"),
-        (PrivateMean(delta=0.0), "delta: 0.0 given"),
-        (PrivateMean(center=[1.0]), "center: .* 3 finite numbers expected"),
-        (PrivateMean(radius=-1.0), "radius: -1.0 given"),
-        (PrivateMean(radius=1e200), "radius: 1e\\+200 given, a positive number of at most 1e\\+100"),
-        (PrivateMean(servers=1), "servers: 1 given"),
-        (PrivateMean(servers=3, corrupt_clients=300), "corrupt_clients"),
+        (PrivateMean(0.0, **BALL), "rho: 0.0 given"),
+        (PrivateMean(1e-14, 1, **BALL), "more expected at delta"),
+        (PrivateMean(rounds=0, **BALL), "rounds: 0 given"),
+        (PrivateMean(delta=0.5, **BALL), "delta: 0.5 given for 300 clients"),
+        (PrivateMean(delta=0.0, **BALL), "delta: 0.0 given"),
+        (PrivateMean(), "center and radius: none given, a centre and a radius of a ball that surely holds the mean"),
+        (PrivateMean(center=0.0), "radius: none given"),
+        (PrivateMean(radius=1.0), "center: none given"),
+        (PrivateMean(bounds=(-1, 1), radius=1.0), "bounds: given beside center or radius"),
+        (PrivateMean(bounds={"x0": (-1, 1)}), "bounds: none given for column 'x1'"),
+        (PrivateMean(center=[1.0], radius=1.0), "center: .* 3 finite numbers expected"),
+        (PrivateMean(center=0.0, radius=-1.0), "radius: -1.0 given"),
+        (PrivateMean(center=0.0, radius=1e200), "radius: 1e\\+200 given, a positive number of at most 1e\\+100"),
+        (PrivateMean(**BALL, servers=1), "servers: 1 given"),
+        (PrivateMean(**BALL, servers=3, corrupt_clients=300), "corrupt_clients"),
         (PrivateCovariance(upper=0.0), "upper: 0.0 given"),
         (PrivateCovariance(calibration="best"), "calibration: 'best' given"),
     ],
@@ -468,8 +479,8 @@ def test_a_singular_estimate_is_floored_before_it_is_inverted():
 def test_three_networked_servers_find_what_one_process_finds():
     """To the last bit, from the same seed, over mutually authenticated TLS; each round is one message a server."""
     X, network = gaussian(0, 500, 3), Networked()
-    inside = PrivateMean(RHO, 2, servers=3, simulation_seed=7).fit(X)
-    across = PrivateMean(RHO, 2, servers=3, simulation_seed=7, run=network).fit(X)
+    inside = PrivateMean(RHO, 2, **BALL, servers=3, simulation_seed=7).fit(X)
+    across = PrivateMean(RHO, 2, **BALL, servers=3, simulation_seed=7, run=network).fit(X)
     assert (across.mean_ == inside.mean_).all()
     assert across.guarantee_ == inside.guarantee_
     assert [[report.payload_sent for report in servers] for servers in network.servers] == [[24] * 3] * 2
@@ -490,12 +501,16 @@ def test_the_program_prints_one_json_object():
 
 
 def test_a_mean_at_the_edge_of_its_ball_is_said():
-    """Ages, body mass indices and counts, for which the default ball of standardised data is far too small."""
+    """Ages, body mass indices and counts, for which a ball of standardised data is far too small."""
     X = gaussian(0, 4000, 3) + np.array([56.1, 27.0, 6.1])
     with pytest.warns(UtilityWarning, match=r"at the edge of the ball of radius 17\.3 .* Give a centre and a radius"):
-        PrivateMean(rho=0.1, simulation_seed=0).fit(X)
+        PrivateMean(rho=0.1, simulation_seed=0, center=0.0, radius=10 * math.sqrt(3)).fit(X)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fitted = PrivateMean(rho=0.1, simulation_seed=0, center=[50, 25, 5], radius=15.0).fit(X)
-        PrivateMean(rho=0.1, simulation_seed=0).fit(gaussian(0, 4000, 3))
+        bounded = PrivateMean(rho=0.1, simulation_seed=0, bounds={"x0": (40, 60), "x1": (15, 35), "x2": (0, 10)}).fit(X)
     assert np.abs(fitted.mean_ - [56.1, 27.0, 6.1]).max() < 0.5
+    same = PrivateMean(rho=0.1, simulation_seed=0, center=[50, 25, 5], radius=15.0).fit(
+        X
+    )  # half the diagonal of the box
+    assert np.array_equal(bounded.mean_, same.mean_)

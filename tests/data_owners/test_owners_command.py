@@ -56,6 +56,34 @@ def test_owners_on_one_machine(files, capsys):
     assert "not for a person with several rows" in (out / "report.txt").read_text()
 
 
+def test_owners_of_coded_tables_leave_what_predicts(files, capsys):
+    """A ward and a smoker are words in both files; the folder has the codebook, and predictions are chances."""
+    rng = np.random.default_rng(4)
+    bounds = (
+        "[columns.age]\nlower = 18\nupper = 90\n[columns.ill]\nyes = ['y']\nno = ['n']\n"
+        "[columns.ward]\nvalues = ['A', 'B']\n"
+    )
+    (files / "bounds.toml").write_text(bounds)
+    for number in range(2):
+        age, ward = rng.uniform(18, 90, 2000).round(), rng.choice(["A", "B"], 2000)
+        ill = np.where(rng.random(2000) < 1 / (1 + np.exp(3 - 0.05 * age - (ward == "B"))), "y", "n")
+        lines = [f"{a:g},{i},{w}" for a, i, w in zip(age, ill, ward, strict=True)]
+        (files / f"owner{number}.csv").write_text("\n".join(["age,ill,ward", *lines]) + "\n")
+    out, data = files / "result", [files / "owner0.csv", files / "owner1.csv"]
+    status, _, told = run(capsys, "owners", "--simulate", *data, *options(files), "--out", out)
+    assert status == 0, told
+    (files / "new.csv").write_text("age,ward\n60,B\n60,A\n")
+    status, printed, told = run(capsys, "predict", out, files / "new.csv")
+    assert status == 0, told
+    heading, first, second = printed.splitlines()
+    assert heading == "row,probability of ill"
+    assert 0.4 < float(second.split(",")[1]) < float(first.split(",")[1]) < 0.95
+    status, printed, told = run(capsys, "read", out)
+    assert status == 0, told
+    assert "ward=B" in printed
+    assert "Odds ratios" in printed
+
+
 @pytest.mark.long("the same program as test_data_owners.py, over TLS and from the command line")
 def test_prepared_owners_on_their_own(files, capsys):
     """Two owners by hand; then one again in the same folder, with another that has its folder too: the same sums."""
@@ -95,6 +123,13 @@ def test_prepared_owners_on_their_own(files, capsys):
         assert [process.returncode for process in processes] == [0, 0], ended
         results += [json.loads(printed)["result"] for printed, _ in ended]
     assert results.count(results[0]) == 4
+
+
+def test_owners_have_no_fit_without_rounds(files, capsys):
+    command = ["owners", "--simulate", files / "owner0.csv", files / "owner1.csv", *options(files), "--rounds", "0"]
+    status, printed, told = run(capsys, *command)
+    assert (status, printed) == (2, "")
+    assert "rounds: 0 given, 1 to 4 or 'auto' expected of data owners" in told
 
 
 PREPARE = ["--prepare", "new", "--addresses", "127.0.0.1:4400", "127.0.0.1:4401", "--rows", "5", "6"]
@@ -140,7 +175,7 @@ def test_a_folder_whose_plan_has_a_seed_is_refused(files, capsys):
     write_settings(folder, msgspec.structs.replace(settings, task=task))
     status, _, told = run(capsys, "owners", "--owner", "1", "--data", files / "owner1.csv", "--folder", folder)
     assert status == 2
-    assert "whose plan has a seed" in told
+    assert "simulation_seed: one given to party 1, which was started by hand" in told
     assert not (folder / "rounds.json").exists()
 
 
@@ -162,8 +197,7 @@ def test_what_is_wrong_with_a_file_is_said_before_anybody_is_asked(files, capsys
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('missing = ["-9"]', "bounds of numbers alone expected here"),
-        ('weight = {column = "hours", upper = 9}', "bounds of numbers alone expected here"),
+        ('weight = {column = "hours", upper = 9}', "bounds: with weights or rows of zeros given, neither expected"),
         ('outside = "refuse"', "outside = 'refuse' given, 'clip' expected"),
     ],
 )

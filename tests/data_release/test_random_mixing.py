@@ -13,6 +13,7 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives import hashes
@@ -25,9 +26,18 @@ from dpmpc.data_release import RMGM, DataOwner, MixedRelease, design, mixing_of,
 from dpmpc.data_release.alignment import keyed_hashes, number_of_set
 from dpmpc.data_release.group import GENERATOR, combine, encode
 from dpmpc.data_release.networked import PartySource, public_arguments
-from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, MalformedFrame, PartyLost, PartyMissing
+from dpmpc.errors import (
+    BatchMismatch,
+    GuaranteeError,
+    InputError,
+    MalformedFrame,
+    PartyLost,
+    PartyMissing,
+    SimulationOnly,
+)
 from dpmpc.network.launch import Callbacks, Participants, Patience, launch
-from dpmpc.network.settings import digest_of, write_source
+from dpmpc.network.settings import digest_of, read_settings, write_settings, write_source
+from dpmpc.protocols import random_mixing
 from dpmpc.randomness import Label, Stream
 from dpmpc.tables import column_names, read_labels
 from support.waiting import wait_for
@@ -387,6 +397,16 @@ def test_parties_on_machines_of_their_own(command_files, capsys, unused_ports):
     with parties(command_files, "again{}") as started:
         assert [process.wait(timeout=150) for process in started] == [0, 0, 0]
     assert (command_files / "again1").read_bytes() == public[0], "the same bytes: no noise was drawn again"
+
+    settings = read_settings(prepared / "party-2")
+    settings.arguments["simulation_seed"] = 7  # whoever prepared it would know the noise of every party
+    write_settings(prepared / "party-2", settings)
+    assert main(party_command(command_files, 2, out="again")) == 2
+    assert "simulation_seed: one given to party 2, which was started by hand" in capsys.readouterr().err
+    with pytest.raises(SimulationOnly, match="started by hand"):  # without the command too
+        random_mixing.prepare(read_settings(prepared / "party-2"))
+    with pytest.raises(SimulationOnly, match="the task does not say that it is a simulation"):
+        random_mixing.prepare(msgspec.structs.replace(settings, supervised=True))
 
     (prepared / "party-1" / "spent").touch()
     assert main(party_command(command_files, 1, out="again")) == 2

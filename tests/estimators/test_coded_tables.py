@@ -159,7 +159,7 @@ def test_models_in_rounds_take_categories_but_no_weights():
     model.fit(table.select(plain.names[:-1]), table.column("ill"))
     assert model.coef_[0] > 0
     weighted = LogisticRegression(bounds=Schema.of_codebook(Codebook(VARIABLES, weight=Weight("y", 1))))
-    with pytest.raises(InputError, match="with weights or rows of zeros given, for the columns"):
+    with pytest.raises(InputError, match="with weights or rows of zeros given, neither expected"):
         weighted.fit(Table(("age", "ward=B", "ward=C", "cost"), rows), np.arange(CLIENTS) % 2)
     with pytest.raises(InputError, match="with weights or rows of zeros given, neither expected of a model in rounds"):
         Releases(ReleaseSpec.of(public(), CLIENTS, 1.0, 1e-6), lambda _: pytest.fail("nothing is released"))

@@ -12,7 +12,11 @@ import sklearn.linear_model
 from sklearn.exceptions import NotFittedError
 
 from dpmpc import LogisticRegression, PoissonRegression, RidgeRegression
+from dpmpc.bounds import Codebook, Schema, Variable
 from dpmpc.errors import InputError, UtilityWarning
+from dpmpc.estimators.coded_rows import predict_coded
+from dpmpc.rounds import LogisticModel
+from dpmpc.rounds.start import Whitened, logistic_start
 
 EPSILON = {"epsilon": 1.0, "simulation_seed": 3}
 
@@ -140,7 +144,7 @@ def test_where_nothing_can_be_learned_it_says_so(clients, epsilon, odds, why):
 
 def test_bad_input_is_named(cases):
     X, y = cases
-    with pytest.raises(InputError, match=r"rounds: 7 given, 'auto' or one of 1, 2, 3, 4 expected"):
+    with pytest.raises(InputError, match=r"rounds: 7 given, 'auto' or one of 0, 1, 2, 3, 4 expected"):
         LogisticRegression(bounds=BOUNDS, rounds=7, **EPSILON).fit(X, y)
     with pytest.raises(InputError, match=r"rounds: 'many' given, 'auto' or a number expected"):
         LogisticRegression(bounds=BOUNDS, rounds="many", **EPSILON).fit(X, y)
@@ -166,6 +170,136 @@ def test_noise_by_servers_is_counted_for_all_rounds(cases):
     assert model.guarantee_.noise_by == "servers"
     assert model.guarantee_.achieved_epsilon <= 1.0
     assert model.coef_ == pytest.approx([0.05, 0.8, -0.6], abs=0.4)
+
+
+# Zero rounds
+
+
+@pytest.fixture(scope="module")
+def gaussian_cases():
+    """Gaussian features that go together, for which scaled least squares is right; cases are a fifth."""
+    rng = np.random.default_rng(5)
+    X = rng.multivariate_normal([0, 0.1], [[0.04, 0.03], [0.03, 0.09]], 200_000).clip(-1, 1)
+    return X, (rng.random(len(X)) < sigmoid(-1.5 + X @ [2.0, -1.5])).astype(int)
+
+
+def test_zero_rounds_are_near_the_maximum_likelihood_of_gaussian_features(gaussian_cases):
+    X, y = gaussian_cases
+    model = LogisticRegression(rounds=0, bounds=(-1, 1), **EPSILON).fit(X, y)
+    best = sklearn.linear_model.LogisticRegression(C=np.inf, tol=1e-8, max_iter=1000).fit(X, y)
+    assert model.coef_ == pytest.approx(best.coef_[0], abs=0.08)
+    assert model.intercept_ == pytest.approx(best.intercept_[0], abs=0.03)
+    assert (model.rounds_, len(model.releases_)) == (0, 1)
+    assert (model.guarantee_.epsilon, model.guarantee_.achieved_epsilon <= 1.0) == (1.0, True)
+    assert model.guarantee_.mu == pytest.approx(0.236704, rel=1e-3)  # all of the budget in one release
+    found = model.inference()
+    assert not found.informative
+    assert np.isinf(found.standard_errors).all()
+    table = str(model.odds_ratios())
+    assert "an approximation: scaled least squares from second moments" in table
+    assert "HC0" not in table
+
+
+def test_a_release_of_second_moments_is_fitted_for_any_column(gaussian_cases):
+    X, y = gaussian_cases
+    bounds = {"x0": (-1, 1), "x1": (-1, 1), "y": (0, 1)}
+    linear = RidgeRegression(bounds=bounds, sketch="sum", **EPSILON)
+    with pytest.warns(UtilityWarning, match="linear probability model"):
+        linear.fit(X, y)
+    whole = LogisticRegression(classes=["no", "yes"]).fit_release(linear.release_)
+    best = sklearn.linear_model.LogisticRegression(C=np.inf, tol=1e-8, max_iter=1000).fit(X, y)
+    assert whole.coef_ == pytest.approx(best.coef_[0], abs=0.08)
+    assert whole.predict_proba(X)[:, 1].mean() == pytest.approx(y.mean(), abs=0.01)
+    assert set(whole.predict(X)) == {"no", "yes"}
+    assert whole.guarantee_ == linear.release_.guarantee
+    turned = LogisticRegression().fit_release(linear.release_, "y", features=["x1", "x0"])
+    assert turned.coef_ == pytest.approx(whole.coef_[::-1])
+    one = LogisticRegression().fit_release(linear.release_, "y", features=["x1"])
+    alone = sklearn.linear_model.LogisticRegression(C=np.inf).fit(X[:, 1:], y)
+    assert one.coef_ == pytest.approx(alone.coef_[0], abs=0.08)
+    with pytest.raises(InputError, match=r"bounds of column 'x1': \(-1, 1\) given, \(0, 1\) expected"):
+        LogisticRegression().fit_release(linear.release_, "x1")
+    with pytest.raises(InputError, match="features: 'y' given, some of x0, x1 expected"):
+        LogisticRegression().fit_release(linear.release_, "y", features=["y"])
+
+
+def test_a_sketch_and_a_round_have_no_moments_to_start_from(gaussian_cases, fitted):
+    X, y = gaussian_cases
+    bounds = {"x0": (-1, 1), "x1": (-1, 1), "y": (0, 1)}
+    sketched = RidgeRegression(bounds=bounds, sketch="osnap", rows=64, **EPSILON)
+    with pytest.warns(UtilityWarning):
+        sketched.fit(X[:5000], y[:5000])
+    with pytest.raises(InputError, match="release: of rows given, of second moments expected"):
+        LogisticRegression().fit_release(sketched.release_)
+    with pytest.raises(InputError, match="release: of scores given, of second moments expected"):
+        LogisticRegression().fit_release(fitted.releases_[1])
+    with pytest.raises(InputError, match=r"rounds: 0 given, 'auto' or one of 1, 2, 3, 4 expected"):
+        PoissonRegression(rounds=0, bounds=(-1, 1), most=1, **EPSILON).fit(X, y)
+
+
+def test_zero_rounds_say_where_nothing_can_be_learned():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (1000, 8))
+    y = (rng.random(1000) < sigmoid(X[:, 0])).astype(int)
+    with pytest.warns(UtilityWarning, match="nothing can be learned from 1,000 rows at epsilon = 0.3: noise alone"):
+        model = LogisticRegression(rounds=0, bounds=(-1, 1), epsilon=0.3, simulation_seed=1).fit(X, y)
+    assert np.isnan(model.coef_).all()
+    chances = model.predict_proba(X)[:, 1]
+    assert chances.min() == chances.max()
+
+
+@pytest.mark.statistical
+def test_the_error_that_noise_makes_without_rounds_is_foreseen():
+    """Spread of 60 fits of the same people over fresh noise against the formula, within a third."""
+    rng = np.random.default_rng(6)
+    X = rng.multivariate_normal([0, 0], [[0.06, 0.02], [0.02, 0.09]], 20_000).clip(-1, 1)
+    y = (rng.random(len(X)) < sigmoid(X @ [2.0, -1.0])).astype(int)
+    fits = [LogisticRegression(rounds=0, bounds=(-1, 1), simulation_seed=s).fit(X, y) for s in range(60)]
+    deviations = np.array([fit.coef_ for fit in fits]) - np.mean([fit.coef_ for fit in fits], axis=0)
+    spread = math.sqrt(np.einsum("ij,jk,ik->", deviations, np.cov(X.T), deviations) / 59)
+    whitened = Whitened.of(fits[0].releases_[0])
+    assert LogisticModel().start_error(whitened, logistic_start(whitened)) == pytest.approx(spread, rel=0.35)
+
+
+# What targets and their bounds are called
+
+
+def test_a_series_has_a_name_and_bounds_of_its_own(cases):
+    X, y = cases
+    ill = pd.Series((y == "ill").astype(int)[:2000], name="ill")
+    few = X[:2000]
+    with_own = LogisticRegression(bounds={**BOUNDS, "ill": (0, 1)}, rounds=1, **EPSILON).fit(few, ill)
+    assert with_own.releases_[0].columns == ("age", "smoker", "dose", "ill")
+    plain = LogisticRegression(bounds=BOUNDS, rounds=1, **EPSILON).fit(few, ill.to_numpy())
+    assert plain.releases_[0].columns == ("age", "smoker", "dose", "y")
+    assert with_own.coef_ == pytest.approx(plain.coef_)
+    named = LogisticRegression(bounds={**BOUNDS, "y": (0, 1)}, rounds=1, **EPSILON).fit(few, ill)
+    assert named.releases_[0].columns[-1] == "y"
+    with pytest.raises(InputError, match=r"bounds of column 'ill': \(0, 2\) given, \(0, 1\) expected"):
+        LogisticRegression(bounds={**BOUNDS, "ill": (0, 2)}, **EPSILON).fit(few, ill)
+    counts = pd.Series(np.arange(2000) % 5, name="visits")
+    model = PoissonRegression(bounds={**BOUNDS, "visits": (0, 9)}, most=9, rounds=1, epsilon=5.0, simulation_seed=1)
+    assert model.fit(few, counts).releases_[0].columns[-1] == "visits"
+    with pytest.raises(InputError, match=r"bounds of column 'visits': \(0, 9\) given, \(0, 100\) expected"):
+        PoissonRegression(bounds={**BOUNDS, "visits": (0, 9)}, **EPSILON).fit(few, counts)
+
+
+def test_a_codebook_of_the_features_goes_into_the_releases():
+    book = Codebook((Variable("age", 18, 95), Variable("ward", values=("A", "B", "C"))))
+    rng = np.random.default_rng(7)
+    frame = pd.DataFrame({"age": rng.uniform(18, 95, 4000).round(1), "ward": rng.choice(["A", "B", "C"], 4000)})
+    X = book.encode(frame.astype(str))
+    y = rng.random(4000) < sigmoid(-2 + 0.04 * X.values[:, 0])
+    model = LogisticRegression(bounds=Schema.of_codebook(book), rounds=1, epsilon=3.0, simulation_seed=1).fit(X, y)
+    public = model.releases_[0].task.schema
+    assert public.names == ("age", "ward=B", "ward=C", "y")
+    assert public.codebook.sources == ("age", "ward", "y")
+    assert public.radius == math.sqrt(3)  # a row is in one ward: the start has less noise than that of the box
+    coefficients = dict(zip(model.feature_names_, model.coef_, strict=True))
+    found = predict_coded(public, coefficients, model.intercept_, frame.astype(str), model="logistic")
+    assert found == pytest.approx(model.predict_proba(pd.DataFrame(X.values, columns=X.names))[:, 1])
+    with pytest.raises(InputError, match="model: 'probit' given"):
+        predict_coded(public, coefficients, model.intercept_, frame.astype(str), model="probit")
 
 
 # Linear regression

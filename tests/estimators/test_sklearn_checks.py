@@ -42,7 +42,7 @@ EXPECTED = {
         LowRankApproximation(1, **OPTIONS),
         LogisticRegression(**OPTIONS),
         PoissonRegression(**OPTIONS),
-        PrivateMean(**ROUNDS),
+        PrivateMean(center=0.0, radius=100.0, **ROUNDS),
         PrivateCovariance(**ROUNDS),
         CoinPressRegression(**ROUNDS),
         AdditiveNoise(10, bounds=(-10, 10), simulation_seed=0),

@@ -10,7 +10,7 @@ from dpmpc import RidgeRegression
 from dpmpc.bounds import Schema
 from dpmpc.cli.main import main
 from dpmpc.errors import HOPELESS, UtilityWarning
-from dpmpc.estimators.usefulness import too_few
+from dpmpc.estimators.usefulness import too_few, why_not_useful
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.planning.advice import break_even
 from dpmpc.planning.prediction import Regression
@@ -35,12 +35,18 @@ def test_a_good_fit_warns_of_nothing():
 def test_a_hopeless_fit_and_a_raised_penalty_are_said_with_number_and_remedy():
     with pytest.warns(UtilityWarning) as caught:
         model = RidgeRegression().fit_release(released(200, 0.01), "y")
-    said = [str(each.message) for each in caught]
-    assert said == model.why_not_useful()
-    assert said[0] == HOPELESS
-    assert f"the noise raised the penalty from 1 to {model.alpha_:.3g}" in said[1]
-    assert "more clients" in said[1]
-    assert said[2].startswith("200 people given: a release like this is expected to beat predicting the mean from ")
+    (said,) = [str(each.message) for each in caught]  # once: all of it is the same noise
+    assert [said] == model.why_not_useful()
+    assert said.startswith(f"{HOPELESS} In numbers: the noise raised the penalty from 1 to {model.alpha_:.3g}, which")
+    assert "; 200 people given: a release like this is expected to beat predicting the mean from " in said
+    assert said.count("tighter public bounds") == 1
+
+
+def test_a_raised_penalty_alone_has_the_remedy():
+    (said,) = why_not_useful(released(), None, asked=0.0, used=92.4)
+    assert said.startswith(
+        "the noise raised the penalty from 0 to 92.4, which shrinks the coefficients; more clients, "
+    )
 
 
 def test_the_break_even_is_that_of_the_plan():
@@ -59,10 +65,9 @@ def test_read_prints_each_once_in_a_line(tmp_path, capsys):
     released(200, 0.01).save(tmp_path / "release")
     assert main(["read", str(tmp_path / "release"), "--target", "y"]) == 0
     told = capsys.readouterr().err.splitlines()
-    assert told[0] == f"dpmpc read: {HOPELESS}"
-    assert told[1].startswith("dpmpc read: the noise raised the penalty from 1 to ")
-    assert told[2].startswith("dpmpc read: 200 people given: ")
-    assert len(told) == 3
+    (line,) = told
+    assert line.startswith(f"dpmpc read: {HOPELESS} In numbers: the noise raised the penalty from 1 to ")
+    assert "; 200 people given: " in line
 
 
 def test_fit_prints_each_in_a_line(tmp_path, capsys):

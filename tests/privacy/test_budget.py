@@ -226,7 +226,7 @@ def test_promises_about_other_neighbours_do_not_add_up(population):
 
 def test_other_releases_have_costs(population):
     X, y = population
-    mean = PrivateMean(rho=0.1, simulation_seed=1).fit(X)
+    mean = PrivateMean(rho=0.1, simulation_seed=1, center=0.0, radius=10.0).fit(X)
     assert composed_epsilon([Cost.of(mean.guarantee_)], 1e-6) == pytest.approx(mean.guarantee_.achieved_epsilon)
     mixed = RMGM(simulation_seed=1).fit([X[:, :1], np.column_stack([X[:, 1:], y])]).release_
     assert composed_epsilon([Cost.of(mixed)], 1e-5) == pytest.approx(mixed.guarantee.subject_epsilon)

@@ -66,7 +66,7 @@ class Runtime:
         raise AssertionError("a message is waited for")
 
 
-def party_of(task, folder, pid=SERVER, *, digest=None, keys=None, fields=None):
+def party_of(task, folder, pid=SERVER, *, digest=None, keys=None, fields=None, by_hand=False):
     """A party whose operator was given these settings; its folder holds no share."""
     settings = PartySettings(
         party=pid,
@@ -81,6 +81,7 @@ def party_of(task, folder, pid=SERVER, *, digest=None, keys=None, fields=None):
             "model": {},
         },
         task=digest or task.digest.hex(),
+        supervised=not by_hand,
     )
     meter = SimpleNamespace(phase=lambda name: pytest.fail(f"phase {name} was begun"))
     return SimpleNamespace(
@@ -157,6 +158,9 @@ def test_seeds_of_the_noise_are_for_simulations_alone(tmp_path):
         linear_transform.verified_task(party_of(task_of(), tmp_path, keys=["no", None, 7]))
     simulated = task_of(simulation_seed=1)
     assert linear_transform.verified_task(party_of(simulated, tmp_path, keys=keys)) == simulated
+    with pytest.raises(SimulationOnly, match="simulation_seed: one given to party 0, which was started by hand"):
+        linear_transform.verified_task(party_of(simulated, tmp_path, keys=keys, by_hand=True))
+    linear_transform.verified_task(party_of(simulated, tmp_path, by_hand=True))
 
 
 @pytest.mark.parametrize("fields", [[], "task", 7])

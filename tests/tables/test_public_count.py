@@ -112,7 +112,7 @@ Y = TABLE.values[:, 0]
 ESTIMATORS = {
     "ridge": lambda table: RidgeRegression(epsilon=1.0, delta=1e-6).fit(table, Y),
     "low rank": lambda table: LowRankApproximation(epsilon=1.0, delta=1e-6).fit(table),
-    "mean": lambda table: PrivateMean(rho=0.5).fit(table),
+    "mean": lambda table: PrivateMean(rho=0.5, center=0.0, radius=10.0).fit(table),
     "covariance": lambda table: PrivateCovariance(rho=0.5).fit(table),
     "coinpress": lambda table: CoinPressRegression(rho=0.5).fit(table, Y),
     "projection": lambda table: RandomProjection(rows=10, leakage_bits=1.0).fit(table, Y),

@@ -1,0 +1,157 @@
+"""Populations whose regressions are known, and what a logistic regression in rounds estimates where its model is wrong.
+
+Features are in [-1, 1]; a row is the features and then the target, in the units of `Population.schema`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+
+import numpy as np
+import scipy.stats
+from numpy.typing import NDArray
+
+from dpmpc.bounds import Column, Schema
+from dpmpc.contributions import Logistic, Scores, sigmoid
+from dpmpc.encoding import FixedPoint
+
+Reals = NDArray[np.float64]
+Draw = Callable[[int, int, np.random.Generator], Reals]
+
+MOST = 20  # public upper bound of the counts
+RESIDUAL = 0.2  # standard deviation of a number about its mean
+_EFFECTS = np.array([0.8, -0.5, 0.3, 0.0, 0.6, -0.2, 0.4, 0.0, 0.5, -0.3])
+_POINTS = 13  # 2^13 points of Sobol's sequence stand for the population
+_BITS = FixedPoint(24)
+
+
+def uniform(rows: int, features: int, rng: np.random.Generator) -> Reals:
+    """Draw independent features."""
+    return rng.uniform(-1, 1, (rows, features))
+
+
+def correlated(rows: int, features: int, rng: np.random.Generator) -> Reals:
+    """Draw Gaussian features, clipped at three standard deviations, with correlations of .8 to the distance."""
+    root = np.linalg.cholesky(0.8 ** np.abs(np.subtract.outer(np.arange(features), np.arange(features))))
+    return np.clip(rng.standard_normal((rows, features)) @ root.T / 3, -1, 1)
+
+
+def skewed(rows: int, features: int, rng: np.random.Generator) -> Reals:
+    """Draw features of two values, one of which has 5 to 50 %."""
+    return np.where(rng.random((rows, features)) < np.linspace(0.05, 0.5, features), 1.0, -1.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Population:
+    """People, and the coefficients that they have.
+
+    Attributes
+    ----------
+    model : {"logistic", "poisson", "linear"}
+        What the target is: 0 or 1, a count, a number.
+    draw : callable
+        Draws (rows, features).
+    features : int
+        d.
+    size : float
+        What the effects are multiplied by.
+    intercept : float
+        Of the linear predictor.
+    wrong : bool
+        Whether the linear predictor has the product of the first two features and the square of the third as well.
+    uneven : bool
+        Whether a number's spread is proportional to the first feature's size.
+    """
+
+    model: str
+    draw: Draw
+    features: int = 5
+    size: float = 1.0
+    intercept: float = -0.3
+    wrong: bool = False
+    uneven: bool = False
+
+    @property
+    def truth(self) -> Reals:
+        """Intercept and coefficients, (d + 1,), of the linear part."""
+        return np.append(self.intercept, self.size * _EFFECTS[: self.features])
+
+    @property
+    def schema(self) -> Schema:
+        """Public bounds of features and target."""
+        ends = {"logistic": (0.0, 1.0), "poisson": (0.0, float(MOST)), "linear": (-3.0, 3.0)}[self.model]
+        names = [f"x{feature}" for feature in range(self.features)]
+        return Schema((*(Column(name, -1.0, 1.0) for name in names), Column("y", *ends)))
+
+    def predictor(self, X: Reals) -> Reals:
+        """Return the linear predictor (rows,) of features (rows, d)."""
+        eta = self.truth[0] + X @ self.truth[1:]
+        if self.wrong:
+            eta += X[:, 0] * X[:, 1] + X[:, 2] ** 2
+        return np.asarray(eta)
+
+    def sample(self, rows: int, rng: np.random.Generator) -> Reals:
+        """Draw people, (rows, d + 1)."""
+        X = self.draw(rows, self.features, rng)
+        eta = self.predictor(X)
+        if self.model == "logistic":
+            y = (rng.random(rows) < sigmoid(eta)).astype(float)
+        elif self.model == "poisson":
+            y = np.minimum(rng.poisson(np.exp(eta)), MOST).astype(float)
+        else:
+            spread = math.sqrt(3) * np.abs(X[:, 0]) if self.uneven else 1.0
+            y = eta + RESIDUAL * spread * rng.standard_normal(rows)
+        return np.column_stack([X, y])
+
+
+def projections(population: Population, released: Scores) -> dict[str, Reals]:
+    """Return what a wrong logistic model of independent, uniform features is the best of, in three senses.
+
+    Parameters
+    ----------
+    population : Population
+        With `wrong`.
+    released : Scores
+        Of the last round.
+
+    Returns
+    -------
+    dict of ndarray of float64, shape (d + 1,)
+        The solutions of E w (y - q) v = 0: with the weights w at the released whitening and radius, which is what the
+        rounds solve; with those at the population's own whitening; and with none, the limit of maximum likelihood.
+    """
+    rows, _, longest = _reference(population)
+    return {
+        "with the released weights": _solution(rows, released.matrix, released.ball, released.theta),
+        "with the population's weights": _of_population(population, released.ball),
+        "without weights": _of_population(population, longest),
+    }
+
+
+@functools.cache
+def _reference(population: Population) -> tuple[Reals, Reals, float]:
+    """Return rows that stand for the population, with chances for targets; its own whitening, and the longest row."""
+    points = 2 * scipy.stats.qmc.Sobol(population.features, rng=1).random_base2(_POINTS) - 1
+    own = np.diag(np.append(1.0, np.full(population.features, math.sqrt(3))))
+    rows = np.column_stack([points, 2 * sigmoid(population.predictor(points)) - 1])
+    return rows, own, float(np.linalg.norm(np.diag(own)))
+
+
+@functools.cache
+def _of_population(population: Population, radius: float) -> Reals:
+    """Return the solution with weights at the population's own whitening; with none at the longest radius."""
+    rows, own, _ = _reference(population)
+    return _solution(rows, own, radius)
+
+
+def _solution(rows: Reals, matrix: Reals, radius: float, start: Reals | None = None) -> Reals:
+    """Solve the score's equation by Newton's method, with scores as clients compute them."""
+    theta = np.zeros(len(matrix)) if start is None else start
+    for _ in range(4 if start is not None else 8):
+        scores = Scores(matrix, theta, radius, Logistic())
+        sums = scores.read(scores.encode(rows, _BITS).sum(axis=0) * 2.0**-_BITS.fractional_bits, 0.0)
+        theta = theta + np.linalg.solve(sums.curvature, sums.score)
+    return np.asarray(matrix.T @ theta)

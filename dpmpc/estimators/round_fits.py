@@ -1,0 +1,137 @@
+"""What a fit in rounds leaves: its attributes in the columns' units, its intervals, and where there are none.
+
+Promised: everything is computed from the fit, and so from releases. Not promised: intervals of a fit from the start
+alone, whose bias nothing in a release tells (docs/mathematics.md, section 12.6): there are none.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import scipy.stats
+from numpy.typing import NDArray
+
+from dpmpc import simulation
+from dpmpc.bounds import Schema
+from dpmpc.errors import UtilityWarning
+from dpmpc.estimators.inference import Inference
+from dpmpc.privacy import Guarantee
+from dpmpc.randomness import stream_for
+from dpmpc.release import Release
+from dpmpc.rounds import Releases, RoundsFit
+from dpmpc.specification import ReleaseSpec
+from dpmpc.tables import Table
+
+Reals = NDArray[np.float64]
+
+#: What is said of a fit without rounds, wherever it is shown.
+APPROXIMATION = (
+    "an approximation: scaled least squares from second moments, without a round of scores. It is right for Gaussian "
+    "features; elsewhere it is off by a few hundredths to half of the effects, however many people there are. No "
+    "interval covers that, and there is none"
+)
+
+
+class Fitted:
+    """What `take` sets; beside the data classes, whose fields are parameters."""
+
+    coef_: Reals
+    intercept_: float
+    covariance_: Reals | None
+    verdict_: str | None
+    guarantee_: Guarantee
+    releases_: tuple[Release, ...]
+    rounds_: int
+    feature_names_: tuple[str, ...]
+
+
+def ratio_of(coefficients: Reals) -> Reals:
+    """Return exp(coefficient); infinite where that is too large for a number."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.exp(coefficients))
+
+
+def releases_of(spec: ReleaseSpec, table: Table, threads: int) -> Releases:
+    """Return releases that clients who own the table's rows, and servers, make in this process."""
+    stream = stream_for(spec.simulation_seed)
+    return Releases(spec, lambda task: simulation.run(task, table.values, stream=stream, threads=threads))
+
+
+def features_in_units(public: Schema) -> Reals:
+    """Return the map (p, p) of (intercept, weights), normalised, to the features' units, where the target has none."""
+    offset, slope = public.offset[:-1], public.slope[:-1]
+    linear = np.diag(1 / np.append(1.0, slope))
+    linear[0, 1:] = -offset / slope
+    return linear
+
+
+def take(
+    estimator: Fitted,
+    fit: RoundsFit,
+    public: Schema,
+    linear: Reals,
+    shift: Reals | float = 0.0,
+    *,
+    stacklevel: int = 2,
+) -> None:
+    """Set what a fit in rounds found, and warn where it found nothing.
+
+    Parameters
+    ----------
+    estimator : Fitted
+        Whose attributes are set.
+    fit : RoundsFit
+        On the normalised scale.
+    public : Schema
+        Features and, last, the target.
+    linear, shift : ndarray
+        From normalised coefficients to those in the columns' units.
+    stacklevel : int
+        As in `warnings.warn`.
+    """
+    units = linear @ fit.coefficients + shift
+    estimator.coef_, estimator.intercept_ = units[1:], float(units[0])
+    estimator.covariance_ = None if fit.covariance is None else linear @ fit.covariance @ linear.T
+    estimator.feature_names_ = public.names[:-1]
+    estimator.verdict_, estimator.rounds_ = fit.verdict, fit.rounds
+    estimator.guarantee_, estimator.releases_ = fit.guarantee, fit.releases
+    if fit.verdict is not None:
+        clients, epsilon = fit.guarantee.clients, fit.guarantee.epsilon
+        warnings.warn(
+            f"nothing can be learned from {clients:,} rows at epsilon = {epsilon:g}: {fit.verdict}. There are no "
+            "coefficients. More people, a larger epsilon or fewer features would help",
+            UtilityWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def inference_of(estimator: Fitted, level: float) -> Inference:
+    """Return normal intervals around the coefficients of a fit in rounds."""
+    side = len(estimator.coef_) + 1
+    covariance = estimator.covariance_
+    known = covariance is not None
+    deviations = np.full(side, math.inf) if covariance is None else np.sqrt(np.diag(covariance))
+    estimates = np.array([estimator.intercept_, *estimator.coef_])
+    if estimator.verdict_ is not None:
+        estimates[:] = math.nan
+    reach = float(scipy.stats.norm.ppf((1 + level) / 2)) * deviations
+    low, high = (estimates - reach, estimates + reach) if known else (-deviations, deviations)
+    intervals = np.column_stack([low, high])
+    return Inference(
+        feature_names=estimator.feature_names_,
+        coef=estimates[1:],
+        standard_errors=deviations[1:],
+        confidence_intervals=intervals[1:],
+        intercept=float(estimates[0]),
+        intercept_standard_error=float(deviations[0]),
+        intercept_confidence_interval=intervals[0],
+        level=level,
+        degrees=math.inf,
+        covariance=np.full((side, side), math.nan) if covariance is None else covariance,
+        clients=estimator.guarantee_.clients,
+        r_squared=math.nan,  # rounds release no spread of the target
+        r_squared_standard_error=math.nan,
+        robust=True,
+    )

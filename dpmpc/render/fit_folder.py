@@ -1,0 +1,150 @@
+"""What `dpmpc fit --out` and `dpmpc owners --out` have written, read again: the model, its target, its releases.
+
+Promised: coefficients are those that were published; a fit in rounds can be computed again from its releases, which
+costs no privacy. Whoever wrote the folder is believed as far as its releases bear it out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from dpmpc.errors import InputError
+from dpmpc.estimators import LogisticRegression, PoissonRegression, RidgeRegression
+from dpmpc.release import Release
+from dpmpc.render.rounds import release_file
+from dpmpc.rounds import SavedReleases
+from dpmpc.task import LONGEST_CHECK
+
+RESULT_FILE, ONE_RELEASE = "result.json", "release.dpmpc"
+BY_GROUP = "grouped-ridge"
+MODELS = ("ridge", "logistic", "poisson", BY_GROUP)
+EVERYBODY = ""  # the one group of a model without groups
+Linear: TypeAlias = "tuple[dict[str, float], float]"  # coefficients by column, and the intercept
+_LARGEST_RESULT = 1 << 26
+
+
+@dataclasses.dataclass(frozen=True)
+class FitFolder:
+    """A folder of results.
+
+    Attributes
+    ----------
+    path : Path
+        Where it is.
+    content : mapping
+        Of its `RESULT_FILE`.
+    """
+
+    path: Path
+    content: Mapping[str, Any]
+
+    @classmethod
+    def open(cls, folder: str | Path) -> FitFolder:
+        """Read what a fit of a regression has found.
+
+        Raises
+        ------
+        InputError
+            If the folder holds no result, or that of something else.
+        """
+        path = Path(folder) / RESULT_FILE
+        try:
+            with path.open("rb") as file:
+                content = json.loads(file.read(_LARGEST_RESULT))
+        except OSError as error:
+            raise InputError(f"model: {path} cannot be read: {error.strerror}") from error
+        except ValueError as error:
+            raise InputError(f"model: {path} is not the result of a fit: {error}") from error
+        kind = content.get("model") if isinstance(content, dict) else None
+        if kind not in MODELS:
+            raise InputError(f"model: {path} holds a model {kind!r}, one of {', '.join(MODELS)} expected")
+        return cls(Path(folder), content)
+
+    @property
+    def model(self) -> str:
+        """Which regression it is."""
+        return str(self.content["model"])
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The names of its releases: one, or second moments and then the rounds."""
+        if (self.path / ONE_RELEASE).exists():
+            return (ONE_RELEASE,)
+        found: list[str] = []
+        while (self.path / release_file(len(found))).exists():
+            found.append(release_file(len(found)))
+        if not found:
+            raise InputError(
+                f"model: {str(self.path)!r} holds neither {ONE_RELEASE} nor {release_file(0)}, the folder of a fit "
+                "expected"
+            )
+        return tuple(found)
+
+    @property
+    def in_rounds(self) -> bool:
+        """Whether the model was read from several sums, or could have been."""
+        return self.files != (ONE_RELEASE,)
+
+    def models(self) -> tuple[str, dict[str, Linear], str | None]:
+        """Return the target, the models by group as they were published, and the column of groups where there is one.
+
+        Raises
+        ------
+        InputError
+            If there are none: the file says so, or is damaged.
+        """
+        path = self.path / RESULT_FILE
+        result: Any = self.content.get("result")
+        if isinstance(result, dict) and result.get("coefficients", "") is None:
+            raise InputError(f"model: {path} holds a fit that has learned nothing: {result.get('verdict')}")
+        try:
+            target, by = str(result["target"]), str(result["by"]) if self.model == BY_GROUP else None
+            found = {EVERYBODY: result} if by is None else result["groups"]
+            models = {str(group): _linear(one) for group, one in found.items() if by is None or "coefficients" in one}
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise InputError(f"model: {path} lacks a target, an intercept or coefficients that are numbers") from error
+        if not models:
+            raise InputError(f"model: {path} has no regression of any group, one at least expected")
+        for coefficients, intercept in models.values():
+            if not coefficients or not all(map(math.isfinite, (*coefficients.values(), intercept))):
+                raise InputError(f"model: {path} has coefficients that are not finite, finite numbers expected")
+        return target, models, by
+
+    def first_release(self) -> Release:
+        """Return the release whose task has columns, bounds and codebook."""
+        return Release.load(self.path / self.files[0])
+
+    def fit_again(
+        self, longest: float = LONGEST_CHECK
+    ) -> tuple[LogisticRegression | PoissonRegression | RidgeRegression, tuple[Release, ...]]:
+        """Compute a fit in rounds again from its releases.
+
+        Raises
+        ------
+        InputError
+            If a release is not one that the fit would have asked for.
+        """
+        releases = tuple(Release.load(self.path / name, longest=longest) for name in self.files)
+        try:
+            told, epsilon = dict(self.content.get("parameters", {})), float(self.content["privacy"]["epsilon"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"model: {self.path / RESULT_FILE} lacks the budget of the fit") from error
+        model: LogisticRegression | PoissonRegression | RidgeRegression
+        if self.model == "ridge":
+            model = RidgeRegression(told.get("alpha", 1.0), rounds=2)
+        elif self.model == "logistic":
+            model = LogisticRegression(rounds=told.get("rounds", "auto"))
+        else:
+            most = int(releases[0].task.schema.columns[-1].upper)
+            model = PoissonRegression(rounds=told.get("rounds", "auto"), most=most)
+        return model.fit_rounds(SavedReleases(releases, epsilon)), releases
+
+
+def _linear(result: Any) -> Linear:
+    """Return coefficients and intercept of a result that was read."""
+    return {str(name): float(value) for name, value in result["coefficients"].items()}, float(result["intercept"])
