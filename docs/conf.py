@@ -29,7 +29,8 @@ autodoc_default_options = {
     "members": True,
     "show-inheritance": True,
     # scikit-learn's, which refer to its own pages
-    "exclude-members": "set_fit_request, set_predict_request, set_score_request, set_inverse_transform_request, set_output",
+    "exclude-members": "set_fit_request, set_predict_request, set_score_request, set_inverse_transform_request, "
+    "set_output",
 }
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # numpydoc's sections say in words what a parameter is
