@@ -210,6 +210,11 @@ class Codebook(Record, frozen=True, omit_defaults=True):
         """Return a variable by its name, or None."""
         return next((variable for variable in self.variables if variable.name == name), None)
 
+    def fills(self, column: str) -> bool:
+        """Return whether a column, other than an indicator of what is missing, has values for rows that lack one."""
+        filled = [variable.term for variable in self.variables if variable.if_missing is not None]
+        return any(column == one.name for term in filled for one in term.columns[: term.shown])
+
     def without(self, name: str) -> Codebook:
         """Return the codebook of the other variables.
 

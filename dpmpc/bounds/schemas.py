@@ -54,6 +54,11 @@ def check_table(table: Table, target: str | None = None, public: Schema | None =
     """
     if target is not None:
         position_of(target, table.names, "target")
+        if public is not None and isinstance(public.codebook, Codebook) and public.codebook.fills(target):
+            raise InputError(
+                f"target: {target!r} given, which has if_missing in the bounds, one without it expected: rows that "
+                "lack it would count with a made-up value; with --zero-missing they count for nothing"
+            )
         if len(table.names) == 1:
             raise InputError(f"target: {target!r} is the only column, at least one feature beside it expected")
     book = None if public is None else public.codebook

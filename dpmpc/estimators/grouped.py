@@ -224,9 +224,19 @@ class GroupedRidgeRegression(PrivateEstimator):
         """Say of a group why there is no regression, and how many people it would take."""
         block, size = model.selected_, self.sizes_[place]
         needed = people_needed(block.task, len(block.columns), float(block.noise_variance[0]))
-        enough = "no number of people would do at this delta" if needed is None else f"{needed:,} people would do"
-        few = "too few people" if not stands_out(size, self.size_error_**2) else "too much noise for its people"
-        return f"{few}: {size:,.0f} found, standard error {self.size_error_:,.0f}; about {enough}"
+        found = f"{round(size):,} found, standard error {self.size_error_:,.0f}"
+        if not stands_out(size, self.size_error_**2):
+            short = "too few people"
+        elif needed is None or size < needed:
+            short = "too much noise for its people"
+        else:
+            return (
+                f"its features vary too little: {found}, and about {needed:,} would do if they varied as plans assume; "
+                "one of them is nearly the same throughout the group, or follows from the others there"
+            )
+        return f"{short}: {found}; " + (
+            "no number of people would do at this delta" if needed is None else f"about {needed:,} people would do"
+        )
 
     def _why_not_useful(self) -> tuple[str, ...]:
         """Return what is to be told of all groups once, and of single ones with their names."""

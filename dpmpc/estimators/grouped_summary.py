@@ -94,6 +94,11 @@ class GroupedSummary:
         return self.pooled.feature_names
 
     @property
+    def constant(self) -> str:
+        """What the intercept is called: by another name where a feature has this one."""
+        return f"({INTERCEPT})" if INTERCEPT in self.features else INTERCEPT
+
+    @property
     def people(self) -> NumberTable:
         """How many people each group has, and how much of the target's variance its regression explains."""
         found = [self.found.get(group) for group in self.groups]
@@ -115,13 +120,13 @@ class GroupedSummary:
             return {}
         return {
             name: Difference.of(*np.array([_entry(one, name)[:2] for one in self.found.values()]).T)
-            for name in (*self.features, INTERCEPT)
+            for name in (*self.features, self.constant)
         }
 
     @property
     def coefficients(self) -> dict[str, NumberTable]:
         """A table for each feature and for the intercept, with a row for each group that has a regression."""
-        return {name: self._coefficient(name) for name in (*self.features, INTERCEPT)} if self.informative else {}
+        return {name: self._coefficient(name) for name in (*self.features, self.constant)} if self.informative else {}
 
     @property
     def informative(self) -> bool:
@@ -137,9 +142,9 @@ class GroupedSummary:
         rows = {group: _entry(one, name) for group, one in self.found.items()}
         if self.pooled.informative:
             rows[POOLED] = _entry(self.pooled, name)
-        if self.fixed is not None and name != INTERCEPT:
+        if self.fixed is not None and name != self.constant:
             rows[FIXED] = _entry(self.fixed, name)
-        if self.fixed is not None and name == INTERCEPT:
+        if self.fixed is not None and name == self.constant:
             places = self.fixed.feature_names[len(self.features) :]
             named = {place.removeprefix(f"{self.by}="): place for place in places}
             rows |= {f"({group}: fixed effects)": _entry(self.fixed, place) for group, place in named.items()}
@@ -184,8 +189,8 @@ class GroupedSummary:
 
 
 def _entry(found: Inference, name: str) -> tuple[float, float, float, float]:
-    """Return estimate, standard error and interval of a coefficient."""
-    if name == INTERCEPT and name not in found.feature_names:
+    """Return estimate, standard error and interval of a coefficient; of the intercept where no feature has the name."""
+    if name not in found.feature_names:
         return (found.intercept, found.intercept_standard_error, *found.intercept_confidence_interval.tolist())
     place = found.feature_names.index(name)
     return (

@@ -11,6 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.bounds import Codebook
 from dpmpc.errors import HOPELESS
 from dpmpc.estimators.blocks import is_grouped
 from dpmpc.estimators.inference import Inference
@@ -103,6 +104,17 @@ def linear_probability(release: GramSource, target: str) -> list[str]:
     place = 1 + release.columns.index(target)
     square = float(release.gram().matrix[place, place]) / release.total
     return [_probabilities(target)] if noise <= _KNOWN and abs(square - 1) <= noise + _ROUNDING else []
+
+
+def filled_target(release: GramSource, target: str) -> list[str]:
+    """Return a warning where rows that lack the target were given a value: public, as the codebook says so."""
+    book = release.task.schema.codebook
+    if not isinstance(book, Codebook) or not book.fills(target):
+        return []
+    return [
+        f"rows that lack {target!r} were given a value (if_missing in the bounds) and count as if they had it, so that "
+        "coefficients and R^2 tell of who lacks it too; columns that say what is missing take the most"
+    ]
 
 
 def linear_probability_of(values: NDArray[np.float64], target: str) -> list[str]:

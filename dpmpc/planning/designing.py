@@ -252,6 +252,11 @@ def _grouped(spec: ReleaseSpec, by: str) -> tuple[Contribution, PublicMatrix]:
         raise InputError(
             f"by: {by!r} given, {kind}, a column expected whose values the bounds list: values = [...], or yes and no"
         )
+    if len(set(variable.categories)) < len(variable.categories):
+        raise InputError(
+            f"by: {by!r} given, whose values have one called {variable.categories[-1]!r} beside the group of rows that "
+            "lack a value, another name expected"
+        )
     if len(variable.categories) > MOST_GROUPS:
         raise InputError(f"by: {by!r} given, with {len(variable.categories)} values, at most {MOST_GROUPS} expected")
     if variable.if_missing == "middle":

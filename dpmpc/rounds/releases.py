@@ -70,6 +70,8 @@ class Releases:
         ):
             if given != expected:
                 raise InputError(f"{argument}: {given!r} given, {expected!r} expected of a model in rounds")
+        if spec.by is not None:
+            raise InputError(f"by: {spec.by!r} given, none expected of a model in rounds: groups share one release")
         if spec.schema.weighted:
             raise InputError(
                 "bounds: with weights or rows of zeros given, neither expected of a model in rounds; "

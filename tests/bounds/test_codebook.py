@@ -372,3 +372,17 @@ def test_a_value_that_nobody_has_is_no_constant_column():
         check_table(Table(table.names, np.full((2, 3), 30.0)), "ward=B", public)
     two = Schema.of_codebook(Codebook((AGE, Variable("sex", values=("f", "m")), SMOKER)))
     check_table(two.codebook.encode(Frame(age=["30", "40"], sex=["f", "f"], smoker=["no", "no"])), "age", two)
+
+
+@pytest.mark.parametrize("filled", ["indicator", "middle"])
+def test_a_target_that_is_made_up_where_it_is_missing_is_refused(filled):
+    """Without that, the indicator of what is missing explains most of a target that has nothing to do with it."""
+    book = Codebook((AGE, Variable("crp", 1, 100, if_missing=filled)))
+    public = Schema.of_codebook(book)
+    table = Table(tuple(public.names), np.eye(len(public.names)) + 20)
+    with pytest.raises(InputError, match="target: 'crp' given, which has if_missing in the bounds"):
+        check_table(table, "crp", public)
+    check_table(table, "age", public)
+    assert book.fills("crp")
+    assert not book.fills("age")
+    assert not book.fills("crp=missing")  # known of everybody

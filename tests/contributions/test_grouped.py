@@ -253,9 +253,11 @@ def test_what_is_refused(variables, choices, said):
 def test_groups_that_are_refused():
     many = Variable("g", values=tuple(f"g{number}" for number in range(51)))
     filled = Variable("g", yes=("y",), no=("n",), if_missing="middle")
+    twice = Variable("g", values=("missing", "a"), if_missing="indicator")
     for book, said in [
         (Codebook((NUMBERS[0], many)), "with 51 values, at most 50 expected"),
         (Codebook((NUMBERS[0], filled)), "would be counted as 'no'"),
+        (Codebook((NUMBERS[0], twice)), "one called 'missing' beside the group of rows that lack a value"),
         (Codebook((*NUMBERS, category("g", 2)), products=(("x", "g"),)), r"products: x \* g given, none expected"),
         (Codebook((category("g", 2),)), "columns: 'g' is the only one"),
     ]:

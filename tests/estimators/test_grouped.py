@@ -186,6 +186,43 @@ def test_a_small_group_says_so_and_shows_no_number(noisy):
     assert summary._repr_html_().count("<table>") == 4
 
 
+def test_a_large_group_whose_feature_does_not_vary_is_not_told_to_be_small():
+    """Two thousand people, of whom all have the same answer: the message must not ask for 259."""
+    rng, count = np.random.default_rng(0), 20_000
+    ward = rng.choice(2, count, p=[0.9, 0.1])
+    x, answer = rng.uniform(0, 1, count), np.where(ward == 1, 1, rng.integers(0, 2, count))
+    book = Codebook(
+        (
+            Variable("x", 0, 1),
+            Variable("answer", yes=("yes",), no=("no",)),
+            Variable("ward", values=WARDS[:2]),
+            Variable("y", 0, 1),
+        )
+    )
+    here = task(clients=count, schema=Schema.of_codebook(book))
+    rows = np.column_stack([x, answer, ward, 0.5 * x + 0.2 * answer])
+    with pytest.warns(UtilityWarning, match="south: no regression, its features vary too little: 1,9[0-9]+ found"):
+        model = GroupedRidgeRegression().fit_release(release_of_law(here, rows, rng), "y")
+    assert "one of them is nearly the same throughout the group" in model.left_out_["south"]
+    alone = RidgeRegression().fit_release(model.release_, "y", features=["x"], group="south")
+    assert alone.inference().informative
+
+
+def test_a_feature_called_intercept_is_not_taken_for_the_intercept():
+    rng = np.random.default_rng(0)
+    book = Codebook((Variable("intercept", 0, 10), VARIABLES[1], VARIABLES[3]))
+    here = task(schema=Schema.of_codebook(book))
+    rows = data(rng)[0]
+    model = GroupedRidgeRegression().fit_release(release_of_law(here, rows[:, [0, 1, 2, 4]], rng), "y")
+    tables = model.summary().coefficients
+    assert list(tables) == ["intercept", "(intercept)"]
+    ends = ["(all: pooled)", "(all: fixed effects)"]
+    assert list(tables["intercept"].names) == [*WARDS, *ends]
+    assert list(tables["(intercept)"].names)[-3:] == [f"({name}: fixed effects)" for name in WARDS]
+    assert tables["intercept"].columns["coefficient"][0] == pytest.approx(3, abs=0.5)
+    assert list(model.summary().differences) == ["intercept", "(intercept)"]
+
+
 def test_differences_between_groups_are_found_where_there_are_any(noisy):
     with pytest.warns(UtilityWarning):
         found = GroupedRidgeRegression().fit_release(noisy, "y").summary().differences

@@ -7,7 +7,7 @@ import pytest
 
 from bench.secure_sketching.coverage import release_of_law
 from dpmpc import RidgeRegression
-from dpmpc.bounds import Schema
+from dpmpc.bounds import Codebook, Schema, Variable
 from dpmpc.cli.main import main
 from dpmpc.errors import HOPELESS, UtilityWarning
 from dpmpc.estimators.usefulness import too_few, why_not_useful
@@ -119,3 +119,20 @@ def test_other_targets_are_no_probabilities():
             warnings.simplefilter("error")
             bounds = {"x0": (-1, 1), "x1": (-1, 1), "y": (0, float(np.ceil(target.max())))}
             RidgeRegression(bounds=bounds, simulation_seed=2).fit(X, target)
+
+
+def test_a_target_that_was_filled_is_told():
+    """Crp has nothing to do with age, and who lacks it seems to explain it: the release shows that this may be so."""
+    book = Codebook((Variable("age", 0, 100), Variable("crp", 0, 200, if_missing="indicator")))
+    rng, count = np.random.default_rng(0), 20_000
+    lacks = rng.random(count) < 0.2
+    crp = np.where(lacks, 100.0, rng.uniform(0, 20, count))
+    data = np.column_stack([rng.uniform(0, 100, count), crp, lacks])
+    spec = ReleaseSpec.of(Schema.of_codebook(book), count, 1.0, 1e-6, simulation_seed=0)
+    release = release_of_law(design(spec), data, rng)
+    with pytest.warns(UtilityWarning, match=r"rows that lack 'crp' were given a value \(if_missing in the bounds\)"):
+        model = RidgeRegression().fit_release(release, "crp")
+    assert model.inference().r_squared > 0.7  # of nothing but who lacks it
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "rows that lack")
+        RidgeRegression().fit_release(release, "crp=missing", features=["age"])

@@ -81,6 +81,12 @@ def test_the_release_of_another_task_is_refused():
     assert made.made == []
 
 
+def test_groups_are_refused_before_anything_is_released():
+    spec = ReleaseSpec.of(SCHEMA, 1000, 1.0, 1e-6, by="a")
+    with pytest.raises(InputError, match="by: 'a' given, none expected of a model in rounds"):
+        Releases(spec, lambda task: pytest.fail("a release was asked for"))
+
+
 def test_only_noise_that_adds_up_is_taken():
     for choice in ({"noise": "skellam"}, {"calibration": "paper"}, {"coalition": "static"}):
         (argument,) = choice
