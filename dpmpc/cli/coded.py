@@ -52,7 +52,7 @@ def read_data(options: argparse.Namespace, analysis: FitModel) -> tuple[Table, S
             asked = f"{analysis.name}, rounds: {options.rounds}"
             raise InputError(
                 f"model: {asked} given, 'ridge' in one round expected where rows have weights or contribute zeros; "
-                'if_missing = "indicator" keeps rows that lack values'
+                'if_missing = "indicator" keeps rows that lack a feature'
             )
         table = book.encode(read_cells(options.data, book.sources, dialect=dialect))
         return (table, public) if chosen is None else (table.select(chosen), public.select(chosen))

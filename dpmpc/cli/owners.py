@@ -151,7 +151,7 @@ def _schema(options: argparse.Namespace) -> Any:
     if schema.weighted:
         raise InputError(
             "bounds: with weights or rows of zeros given, neither expected of a model in rounds; "
-            'if_missing = "indicator" keeps rows that lack values'
+            'if_missing = "indicator" keeps rows that lack a feature'
         )
     position_of(options.target, schema.names, "target")
     return schema.select([*(name for name in schema.names if name != options.target), options.target])

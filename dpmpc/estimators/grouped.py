@@ -224,7 +224,9 @@ class GroupedRidgeRegression(PrivateEstimator):
         """Say of a group why there is no regression, and how many people it would take."""
         block, size = model.selected_, self.sizes_[place]
         needed = people_needed(block.task, len(block.columns), float(block.noise_variance[0]))
-        found = f"{round(size):,} found, standard error {self.size_error_:,.0f}"
+        book = block.task.schema.codebook
+        unit = ", weights in units of the largest" if isinstance(book, Codebook) and book.weight is not None else ""
+        found = f"{round(size):,} found{unit}, standard error {self.size_error_:,.0f}"
         if not stands_out(size, self.size_error_**2):
             short = "too few people"
         elif needed is None or size < needed:

@@ -75,7 +75,7 @@ class Releases:
         if spec.schema.weighted:
             raise InputError(
                 "bounds: with weights or rows of zeros given, neither expected of a model in rounds; "
-                'if_missing = "indicator" keeps rows that lack values'
+                'if_missing = "indicator" keeps rows that lack a feature'
             )
         bits = msgspec.structs.replace(mechanism, fractional_bits=FRACTIONAL_BITS)
         self._spec = msgspec.structs.replace(spec, mechanism=bits, sketch=Sketch(kind="sum"), contribution=None)

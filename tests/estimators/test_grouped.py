@@ -279,6 +279,14 @@ def test_weights_and_rows_that_lack_a_value():
     assert "in units of the largest, are counted" in str(model.summary())
 
 
+def test_weights_far_below_their_bound_are_not_called_few_people():
+    """Two thousand people of weight 1 where 400 are allowed count as five."""
+    rows = np.column_stack([data(np.random.default_rng(0))[0], np.ones(CLIENTS)])
+    release = release_of_law(task(schema=public(weight=Weight("w", 400))), rows, np.random.default_rng(1))
+    with pytest.warns(UtilityWarning, match="found, weights in units of the largest, standard error"):
+        GroupedRidgeRegression().fit_release(release, "y")
+
+
 def test_fit_makes_one_release_and_predicts_by_group():
     rng = np.random.default_rng(0)
     rows, ward = data(rng, clients=20_000)
