@@ -56,9 +56,9 @@ def check_table(table: Table, target: str | None = None, public: Schema | None =
         position_of(target, table.names, "target")
         if public is not None and isinstance(public.codebook, Codebook) and public.codebook.fills(target):
             raise InputError(
-                f"target: {target!r} given, which has if_missing in the bounds, one without it expected: rows that lack "
-                "it would count with a made-up value. With --zero-missing a ridge regression leaves them uncounted; a "
-                "file without them will do where their number is public"
+                f"target: {target!r} given, which has if_missing in the bounds, one without it expected: rows that "
+                "lack it would count with a made-up value. With --zero-missing a ridge regression does not "
+                "count them; a file without them will do where their number is public"
             )
         if len(table.names) == 1:
             raise InputError(f"target: {target!r} is the only column, at least one feature beside it expected")
