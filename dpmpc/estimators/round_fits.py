@@ -26,6 +26,8 @@ from dpmpc.tables import Table
 
 Reals = NDArray[np.float64]
 
+_STANDS_OUT = 4.0  # so many standard deviations of the noise a column's mean square has to vary
+
 #: What is said of a fit without rounds, wherever it is shown.
 APPROXIMATION = (
     "an approximation: scaled least squares from second moments, without a round of scores. It is right for Gaussian "
@@ -105,6 +107,22 @@ def take(
             UtilityWarning,
             stacklevel=stacklevel + 1,
         )
+    elif fit.covariance is None and (hidden := _hidden(fit, estimator.feature_names_)):
+        warnings.warn(
+            f"{', '.join(hidden)}: noise hides whether there is any variance, so that the coefficient is noise, the "
+            "intercept makes up for it, and no coefficient has an interval; fit without",
+            UtilityWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def _hidden(fit: RoundsFit, names: tuple[str, ...]) -> list[str]:
+    """Return the columns whose variance, in the first release, does not stand out of its noise."""
+    start = fit.releases[0]
+    gram = start.gram().matrix / start.clients
+    least = _STANDS_OUT * math.sqrt(float(start.noise_variance[0])) / start.clients
+    places = [1 + start.columns.index(name) for name in names]
+    return [name for name, j in zip(names, places, strict=True) if gram[j, j] - gram[0, j] ** 2 <= least]
 
 
 def inference_of(estimator: Fitted, level: float) -> Inference:

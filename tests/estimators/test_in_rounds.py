@@ -4,6 +4,7 @@ The oracle is scikit-learn's own fit without a penalty, and the textbook's sandw
 """
 
 import math
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -368,3 +369,17 @@ def test_a_second_round_that_adds_nothing_says_so(loosely_bounded):
 def test_two_rounds_refuse_what_they_do_not_do(loosely_bounded, choice, message):
     with pytest.raises(InputError, match=message):
         RidgeRegression(bounds=LOOSE, **choice).fit(*loosely_bounded)
+
+
+@pytest.mark.parametrize("rounds", ["auto", 0])
+def test_a_feature_that_does_not_vary_is_named_by_what_the_release_shows(cases, rounds):
+    """Its coefficient is noise, of ten or more: whoever has the release alone is told which column to leave out."""
+    X, y = cases
+    rows = X.assign(dose=0.5)
+    model = LogisticRegression(bounds=BOUNDS, classes=["healthy", "ill"], rounds=rounds, **EPSILON)
+    with pytest.warns(UtilityWarning, match="^dose: noise hides whether there is any variance"):
+        model.fit(rows, y)
+    assert not model.inference().informative
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(rows[["age", "smoker"]], y)
