@@ -35,7 +35,13 @@ from dpmpc.estimators.observed import Observed
 from dpmpc.estimators.round_fits import Fitted, inference_of, releases_of, take
 from dpmpc.estimators.scikit import name_features, remember_features, warn_in_selection
 from dpmpc.estimators.summary import Summary
-from dpmpc.estimators.usefulness import filled_target, linear_probability, linear_probability_of, why_not_useful
+from dpmpc.estimators.usefulness import (
+    filled_target,
+    linear_probability,
+    linear_probability_of,
+    target_among_features,
+    why_not_useful,
+)
 from dpmpc.linear_algebra import LinearModel, averaged_ridge, exact_gram, solve_ridge
 from dpmpc.release import GramRelease, GramSource, NoisyGram, Release, SelectedColumns
 from dpmpc.rounds import LeastSquares, Releases, fit_in_rounds
@@ -280,6 +286,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
                 used=self.alpha_,
             ),
             *filled_target(self.selected_, self.target_),
+            *target_among_features(self.selected_, self.target_),
             *linear_probability(self.selected_, self.target_),
         ]
 

@@ -117,6 +117,21 @@ def filled_target(release: GramSource, target: str) -> list[str]:
     ]
 
 
+def target_among_features(release: GramSource, target: str) -> list[str]:
+    """Return a warning of features that are coded from the target's own variable; public, by the codebook."""
+    book = release.task.schema.codebook
+    if not isinstance(book, Codebook):
+        return []
+    own = book.sources_of([target])
+    told = [name for name in release.columns if name != target and not set(own).isdisjoint(book.sources_of([name]))]
+    if not told:
+        return []
+    return [
+        f"{', '.join(told)}: coded from {' and '.join(own)} as the target {target!r} is, so that these features tell "
+        "part of it by themselves; name features without them"
+    ]
+
+
 def linear_probability_of(values: NDArray[np.float64], target: str) -> list[str]:
     """Return the same notice from a target at hand; for whoever has the rows, as it is not private."""
     if not np.isin(values, (0.0, 1.0)).all():

@@ -136,3 +136,27 @@ def test_a_target_that_was_filled_is_told():
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "rows that lack")
         RidgeRegression().fit_release(release, "crp=missing", features=["age"])
+
+
+def test_features_that_come_from_the_target_are_told():
+    """One ward is known by not being another, and age times sex tells age: R^2 is high whatever the data."""
+    variables = (
+        Variable("age", 0, 100),
+        Variable("ward", values=("A", "B", "C")),
+        Variable("sex", yes=("f",), no=("m",)),
+    )
+    book = Codebook(variables, products=(("age", "sex"),))
+    rng, count = np.random.default_rng(0), 20_000
+    age, sex, ward = rng.uniform(0, 100, count), rng.integers(0, 2, count), np.eye(3)[rng.integers(0, 3, count), 1:]
+    spec = ReleaseSpec.of(Schema.of_codebook(book), count, 2.0, 1e-6, simulation_seed=0)
+    release = release_of_law(design(spec), np.column_stack([age, ward, sex, age * sex]), rng)
+    for target, features, told in (
+        ("ward=B", ["ward=C", "age"], "ward=C: coded from ward as the target 'ward=B' is"),
+        ("age", None, r"age\*sex: coded from age as the target 'age' is"),
+    ):
+        with pytest.warns(UtilityWarning, match=told):
+            model = RidgeRegression().fit_release(release, target, features=features)
+        assert model.inference().r_squared > 0.2
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", ".*coded from")
+        RidgeRegression().fit_release(release, "sex", features=["age", "ward=B", "ward=C"])
