@@ -107,7 +107,7 @@ def _of_release(options: argparse.Namespace) -> _Model:
     """Fit a release, which costs nothing."""
     from dpmpc.estimators import GroupedRidgeRegression, LogisticRegression, RidgeRegression
     from dpmpc.estimators.blocks import is_grouped
-    from dpmpc.estimators.round_fits import APPROXIMATION
+    from dpmpc.estimators.round_fits import approximation_of
     from dpmpc.release import Release
     from dpmpc.render.fit_folder import EVERYBODY
 
@@ -122,7 +122,7 @@ def _of_release(options: argparse.Namespace) -> _Model:
         likely = LogisticRegression().fit_release(release, options.target, features=features)
         if likely.verdict_ is not None:
             raise InputError(f"model: {options.model!r} says nothing of {options.target!r}: {likely.verdict_}")
-        print(f"dpmpc: this is {APPROXIMATION}", file=sys.stderr)
+        print(f"dpmpc: this is {approximation_of(likely)}", file=sys.stderr)
         return _Model("logistic", public, options.target, {EVERYBODY: _fitted(likely)})
     alpha = 1.0 if options.alpha is None else options.alpha
     if is_grouped(release):

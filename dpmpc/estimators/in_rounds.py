@@ -30,8 +30,8 @@ from dpmpc.errors import InputError
 from dpmpc.estimators.base import PrivateEstimator, chosen_columns, column_index, schema_of, table_of, target_name
 from dpmpc.estimators.inference import Inference
 from dpmpc.estimators.round_fits import (
-    APPROXIMATION,
     Fitted,
+    approximation_of,
     features_in_units,
     inference_of,
     ratio_of,
@@ -139,8 +139,8 @@ class EstimatorInRounds(Fitted, PrivateEstimator):
         notes = [f"For one more unit of the column, the others as they are. n = {found.clients:,}."]
         if self.verdict_ is not None:
             return NumberTable(f"{of} ratios", {}, (), notes=[f"Nothing can be learned: {self.verdict_}."])
-        if self.rounds_ == 0:
-            notes.append(f"This is {APPROXIMATION}.")
+        if (approximate := approximation_of(self)) is not None:
+            notes.append(f"This is {approximate}.")
         elif found.informative:
             notes.append(
                 "Errors and intervals cover sampling and noise, and do not assume that the model is right (HC0)."
@@ -199,6 +199,8 @@ class LogisticRegression(ClassifierMixin, EstimatorInRounds):  # type: ignore[mi
         Of all rounds together.
     rounds_ : int
         Rounds of scores that were made; 0 where the fit is an approximation.
+    start_error_ : float or None
+        Of an approximation: by how much noise alone is expected to move the log odds of a typical row.
     releases_ : tuple of Release
         The second moments, and the rounds. The guarantee of each is that of a part.
     feature_names_ : tuple of str

@@ -47,6 +47,17 @@ class Fitted:
     releases_: tuple[Release, ...]
     rounds_: int
     feature_names_: tuple[str, ...]
+    start_error_: float | None
+
+
+def approximation_of(estimator: Fitted) -> str | None:
+    """Return what is said of a fit that ends at its start, with the size of the noise's error; None of any other."""
+    if estimator.start_error_ is None:
+        return None
+    return (
+        f"{APPROXIMATION}. Beside that, noise moves the log odds of a typical row by about "
+        f"{estimator.start_error_:.2g}, up or down, and coefficients accordingly"
+    )
 
 
 def ratio_of(coefficients: Reals) -> Reals:
@@ -99,6 +110,7 @@ def take(
     estimator.feature_names_ = public.names[:-1]
     estimator.verdict_, estimator.rounds_ = fit.verdict, fit.rounds
     estimator.guarantee_, estimator.releases_ = fit.guarantee, fit.releases
+    estimator.start_error_ = fit.start_error
     if fit.verdict is not None:
         clients, epsilon = fit.guarantee.clients, fit.guarantee.epsilon
         warnings.warn(

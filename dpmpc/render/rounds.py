@@ -17,7 +17,7 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from dpmpc.estimators import Inference, LogisticRegression, PoissonRegression, RidgeRegression
-from dpmpc.estimators.round_fits import APPROXIMATION
+from dpmpc.estimators.round_fits import approximation_of
 from dpmpc.estimators.summary import Summary
 from dpmpc.network.meter import RunStatistics, rounded, tenths, together
 from dpmpc.networked import NetworkedRun
@@ -161,7 +161,8 @@ def found_in_rounds(
     result = {
         "target": target,
         "rounds": fitted.rounds_,
-        "approximation": APPROXIMATION if learned and fitted.rounds_ == 0 else None,
+        "approximation": approximation_of(fitted),
+        "noise_error": fitted.start_error_,
         "verdict": fitted.verdict_,
         "coefficients": named(fitted.coef_, there=learned),
         "intercept": fitted.intercept_ if learned else None,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dpmpc.contributions import Identity, Link, Logistic, Poisson
 from dpmpc.errors import InputError
 from dpmpc.rounds.start import (
+    LARGEST_SLOPE,
     Whitened,
     gaussian_curvature,
     linear_start,
@@ -63,6 +64,10 @@ class RoundModel(abc.ABC):
         """Return by how much noise alone moves the linear predictor of a fit that ends at its start."""
         raise NotImplementedError  # asked only where `shares` has no rounds
 
+    def refuse_start(self, theta: Reals) -> str | None:
+        """Return why a fit may not end at this start; None where it may."""
+        return None
+
     def radius_factor(self, whitened: Whitened, theta: Reals, link: Link, mu: float) -> float:
         """Return R / sqrt(p): 2 or 1.5 where noise is negligible in a last round of parameter mu, else 1."""
         side = len(theta)
@@ -92,6 +97,15 @@ class LogisticModel(RoundModel):
     def start_error(self, whitened: Whitened, theta: Reals) -> float:
         """Return the first-order error of scaled least squares."""
         return logistic_start_error(whitened, theta)
+
+    def refuse_start(self, theta: Reals) -> str | None:
+        """Refuse a start as long as one may be, whose length says nothing of the effects."""
+        if float(np.linalg.norm(theta[1:])) < LARGEST_SLOPE * (1 - 1e-9):
+            return None
+        return (
+            "the features explain more of the target than an approximation without rounds can express: they all but "
+            "determine it, or are far from Gaussian; rounds of scores tell which"
+        )
 
     def refuse(self, whitened: Whitened) -> str | None:
         """Refuse where ones, or zeros, cannot be told from none."""

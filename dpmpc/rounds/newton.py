@@ -63,6 +63,8 @@ class RoundsFit:
         Of all releases together.
     releases : tuple of Release
         The start and the rounds.
+    start_error : float or None
+        By how much noise alone is expected to move the linear predictor of a typical row, where the start is the fit.
 
     Where there are no rounds the coefficients are those of the start, which are biased: see `dpmpc.rounds.start`.
     """
@@ -75,6 +77,7 @@ class RoundsFit:
     rounds: int
     guarantee: Guarantee
     releases: tuple[Release, ...]
+    start_error: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -175,6 +178,8 @@ def fit_start(model: RoundModel, release: Release, chosen: GramSource | None = N
     error = model.start_error(whitened, theta) / model.unit(whitened)
     if error > HOPELESS:
         return _nothing(whitened, [release], release.guarantee, _noise_moves(error))
+    if refused := model.refuse_start(theta):
+        return _nothing(whitened, [release], release.guarantee, refused)
     return RoundsFit(
         coefficients=whitened.matrix.T @ theta,
         covariance=None,
@@ -184,6 +189,7 @@ def fit_start(model: RoundModel, release: Release, chosen: GramSource | None = N
         rounds=0,
         guarantee=release.guarantee,
         releases=(release,),
+        start_error=error,
     )
 
 

@@ -31,7 +31,6 @@ GAUSS_WEIGHTS = _RAW / _RAW.sum()  # E f(N) = sum of weights times f(nodes), N s
 _LEAST_EIGENVALUE = 1e-9
 LARGEST_SLOPE = 4.0  # a start has a linear predictor of at most this standard deviation
 _LARGEST_LOG_SLOPE = 2.0  # the same of a Poisson model
-_MOST_EXPLAINED = 0.9  # of the variance of a 0/1 target: more is noise, or separation
 _FEW = 3.0  # so many standard deviations of its noise a count has to be above 0
 
 
@@ -103,7 +102,6 @@ def logistic_start(whitened: Whitened) -> Reals:
     # James-Stein: the noise's share is taken off the squared length.
     excess = whitened.noise**2 / 8 * float(np.sum(whitened.matrix[1:, 1:] ** 2))
     norm = max(0.0, norm - excess / norm) if norm > 0 else 0.0
-    norm = min(norm, math.sqrt(_MOST_EXPLAINED * mean * (1 - mean)))
 
     def intercept(slope: float) -> float:
         return float(brentq(lambda a: GAUSS_WEIGHTS @ sigmoid(a + slope * GAUSS_NODES) - mean, -60, 60))

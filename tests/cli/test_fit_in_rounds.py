@@ -350,12 +350,14 @@ def test_zero_rounds_are_called_an_approximation_everywhere(place, tmp_path, cap
     for said in (" ".join(printed.split()), " ".join(text.split()), page.text):
         assert "an approximation: scaled least squares from second moments, without a round of scores" in said
         assert "No interval covers that, and there is none" in said
+        assert "noise moves the log odds of a typical row by about 0." in said
     assert "no rounds of scores" in printed
     assert "Logistic regression of ill, approximate" in page.text
     fields = json.loads((out / "result.json").read_text())
     result = fields["result"]
     assert (result["rounds"], fields["parameters"]) == (0, {"rounds": 0})
     assert result["approximation"].startswith("an approximation")
+    assert 0 < result["noise_error"] < 0.5
     assert result["standard_errors"] is result["confidence_intervals"] is result["odds_ratio_intervals"] is None
     assert [one["share"] for one in fields["releases"]] == pytest.approx([1.0], rel=1e-6)
     alone = in_process(LogisticRegression(rounds=0, classes=[0, 1]), "logistic", (0, 1))

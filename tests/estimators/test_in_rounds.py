@@ -199,6 +199,9 @@ def test_zero_rounds_are_near_the_maximum_likelihood_of_gaussian_features(gaussi
     table = str(model.odds_ratios())
     assert "an approximation: scaled least squares from second moments" in table
     assert "HC0" not in table
+    assert f"noise moves the log odds of a typical row by about {model.start_error_:.2g}" in " ".join(table.split())
+    assert 0 < model.start_error_ < 0.1
+    assert LogisticRegression(rounds=1, bounds=(-1, 1), **EPSILON).fit(X, y).start_error_ is None
 
 
 def test_a_release_of_second_moments_is_fitted_for_any_column(gaussian_cases):
@@ -247,6 +250,16 @@ def test_zero_rounds_say_where_nothing_can_be_learned():
     assert np.isnan(model.coef_).all()
     chances = model.predict_proba(X)[:, 1]
     assert chances.min() == chances.max()
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 10.0])
+def test_zero_rounds_give_no_slopes_where_features_determine_the_target(epsilon):
+    X = np.random.default_rng(0).uniform(-1, 1, (20_000, 3))
+    with pytest.warns(UtilityWarning, match="the features explain more of the target than an approximation without"):
+        model = LogisticRegression(rounds=0, bounds=(-1, 1), epsilon=epsilon, simulation_seed=1).fit(X, X[:, 0] > 0)
+    assert "all but determine it" in model.verdict_
+    assert np.isnan(model.coef_).all()
+    assert model.start_error_ is None
 
 
 @pytest.mark.statistical
