@@ -35,6 +35,12 @@ MOST_COLUMNS = 10_000
 #: The column that says which rows are complete, where there are no other weights.
 COMPLETE = "(complete)"
 
+#: What becomes of rows that lack the target, which nothing made up may stand for.
+LACKING_TARGET = (
+    'with incomplete = "zeros" (--zero-missing) a ridge regression in one round does not count rows that lack the '
+    "target; a file without them will do where their number is public"
+)
+
 _VARIABLE_KEYS = frozenset(Variable.__struct_fields__) - {"name"}
 _OWN_KEYS = frozenset({"products", "missing", "weight", "incomplete"})
 
@@ -231,13 +237,15 @@ class Codebook(Record, frozen=True, omit_defaults=True):
             raise InputError(f"columns: {name!r} is the only one, at least one beside it expected")
         return replace(self, variables=left)
 
-    def encode(self, X: Any) -> Table:
+    def encode(self, X: Any, target: str | None = None) -> Table:
         """Code a table: one row of numbers for each of its rows.
 
         Parameters
         ----------
         X : Cells or data frame
             What `dpmpc.tables.read_cells` read, or an object with ``columns`` and ``to_numpy``.
+        target : str, optional
+            The column that is to be predicted, where that is known; for the words of errors.
 
         Returns
         -------
@@ -263,9 +271,12 @@ class Codebook(Record, frozen=True, omit_defaults=True):
         if gone.any():
             if self.incomplete == "refuse":
                 row = int(np.argmax(gone))
+                where = f"{cells.place(absent[row], row)}: the value is missing"
+                if target is not None and absent[row] in self.sources_of([target]):
+                    raise InputError(f"{where}, which is the target; {LACKING_TARGET}")
                 raise InputError(
-                    f"{cells.place(absent[row], row)}: the value is missing; say what stands for it: if_missing = "
-                    '"indicator" or "middle" in its column, or incomplete = "zeros" (--zero-missing) for the whole row'
+                    f'{where}; say what stands for it: if_missing = "indicator" or "middle" in its column, or '
+                    'incomplete = "zeros" (--zero-missing) for the whole row'
                 )
             values[gone] = [column.middle for column in self.columns]
             values[gone, -1] = 0.0

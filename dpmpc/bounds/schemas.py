@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpmpc._kernels import arithmetic
 from dpmpc.arguments import require_choice
-from dpmpc.bounds.codebook import Codebook, toml_key
+from dpmpc.bounds.codebook import LACKING_TARGET, Codebook, toml_key
 from dpmpc.bounds.columns import Column
 from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.storage import Record, fields_of
@@ -57,8 +57,7 @@ def check_table(table: Table, target: str | None = None, public: Schema | None =
         if public is not None and isinstance(public.codebook, Codebook) and public.codebook.fills(target):
             raise InputError(
                 f"target: {target!r} given, which has if_missing in the bounds, one without it expected: rows that "
-                "lack it would count with a made-up value. With --zero-missing a ridge regression does not "
-                "count them; a file without them will do where their number is public"
+                f"lack it would count with a made-up value; {LACKING_TARGET}"
             )
         if len(table.names) == 1:
             raise InputError(f"target: {target!r} is the only column, at least one feature beside it expected")

@@ -54,7 +54,7 @@ def read_data(options: argparse.Namespace, analysis: FitModel) -> tuple[Table, S
                 f"model: {asked} given, 'ridge' in one round expected where rows have weights or contribute zeros; "
                 'if_missing = "indicator" keeps rows that lack a feature'
             )
-        table = book.encode(read_cells(options.data, book.sources, dialect=dialect))
+        table = book.encode(read_cells(options.data, book.sources, dialect=dialect), options.target)
         return (table, public) if chosen is None else (table.select(chosen), public.select(chosen))
     if options.zero_missing:
         raise InputError("zero_missing: given without bounds, a bounds file expected (--bounds)")

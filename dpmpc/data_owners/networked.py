@@ -72,7 +72,8 @@ def read_rows(path: str, public: Schema) -> Table:
     """Return the columns of a file, coded by the codebook where there is one."""
     if not isinstance(public.codebook, Codebook):
         return read_table(path, public.names)
-    return public.codebook.encode(read_cells(path, public.codebook.sources)).select(public.names)
+    cells = read_cells(path, public.codebook.sources)
+    return public.codebook.encode(cells, target=public.names[-1]).select(public.names)
 
 
 def ledger_of(folder: Path, source: OwnerSource) -> Path:

@@ -133,6 +133,17 @@ def test_incomplete_rows_weigh_nothing_and_hold_nothing():
         coded([AGE, WARD], frame, missing=("unknown",))
 
 
+def test_a_missing_target_is_told_what_works_for_targets():
+    book = Codebook((AGE, WARD, Variable("crp", 0.1, 500, transform="log")))
+    frame = Frame({"age": ["30", "40"], "ward": ["B", ""], "crp": ["3", "4"]})
+    with pytest.raises(InputError, match=r"'ward', row 2: the value is missing; say what stands for it: if_missing"):
+        book.encode(frame, target="log(crp)")
+    frame = Frame({"age": ["30", "40"], "ward": ["B", "C"], "crp": ["3", ""]})
+    with pytest.raises(InputError, match=r"'crp', row 2: the value is missing, which is the target; .*zeros") as caught:
+        book.encode(frame, target="log(crp)")
+    assert "if_missing" not in str(caught.value)
+
+
 def test_weights_are_the_last_column():
     frame = {"age": ["30", "50", "40"], "w": ["2", "", "3"]}
     table = coded([AGE], frame, weight=Weight("w", 4), incomplete="zeros")
