@@ -17,7 +17,7 @@ from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.estimators.base import PrivateEstimator, table_of, target_name
 from dpmpc.estimators.blocks import Blocks
 from dpmpc.estimators.fixed_effects import fixed_effects
-from dpmpc.estimators.grouped_summary import GroupedSummary
+from dpmpc.estimators.grouped_summary import POOLED, GroupedSummary
 from dpmpc.estimators.inference import stands_out
 from dpmpc.estimators.ridge import RidgeRegression
 from dpmpc.estimators.scikit import name_features, remember_features, rows_like_fitted
@@ -68,7 +68,7 @@ class GroupedRidgeRegression(PrivateEstimator):
     fixed_effects_ : Inference or None
         Common slopes with an intercept for each group (`dpmpc.estimators.fixed_effects`).
     warnings_ : tuple of str
-        What to be careful about in the regressions that there are, from the release alone.
+        What to be careful about in the regressions that there are, `pooled_` among them, from the release alone.
     feature_names_, n_features_in_, feature_names_in_, target_, release_
         As in `RidgeRegression`.
 
@@ -241,11 +241,12 @@ class GroupedRidgeRegression(PrivateEstimator):
         )
 
     def _why_not_useful(self) -> tuple[str, ...]:
-        """Return what is to be told of all groups once, and of single ones with their names."""
-        told = {group: model.why_not_useful() for group, model in self.models_.items()}
+        """Return what is to be told of all regressions once, and of single ones with their names."""
+        told = {f"{self.by_} = {group}": model.why_not_useful() for group, model in self.models_.items()}
+        told[POOLED] = self.pooled_.why_not_useful()
         counts = collections.Counter(text for texts in told.values() for text in texts)
         shared = [text for text, count in counts.items() if count > 1]
-        own = [f"{self.by_} = {group}: {text}" for group, texts in told.items() for text in texts if text not in shared]
+        own = [f"{name}: {text}" for name, texts in told.items() for text in texts if text not in shared]
         return (*shared, *own)
 
 

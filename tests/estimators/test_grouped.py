@@ -414,3 +414,17 @@ def test_groups_cost_what_no_groups_cost():
         made = design(ReleaseSpec.of(Schema.of_codebook(book), 5000, 1.0, 1e-6, **choices))
         deviations.append(math.sqrt(made.noise_variance[0]))
     assert max(deviations) / min(deviations) == pytest.approx(1, abs=1e-3)
+
+
+def test_a_pooled_regression_that_is_worth_little_says_so():
+    rng = np.random.default_rng(0)
+    X, ward = rng.uniform(0, 10, (60, 1)), rng.choice(["north", "south"], 60)
+    bounds = {"x0": (0, 10), "y": (-5, 35)}
+    with pytest.warns(UtilityWarning) as told:
+        model = GroupedRidgeRegression(["north", "south"], bounds=bounds, simulation_seed=0).fit(
+            X, X[:, 0], groups=ward
+        )
+    assert model.models_ == {}
+    pooled = [text for text in model.warnings_ if text.startswith("(all: pooled): ")]
+    assert any("Nothing can be learned" in text for text in pooled)
+    assert set(pooled) <= {str(one.message) for one in told}
