@@ -85,7 +85,7 @@ def design_collection(
         Whether clients prove that what they share is well formed; by default wherever shares are additive and servers
         add the noise. With Shamir shares servers then prove the range of theirs. Noise of clients cannot be proved.
     **options
-        Others of `ReleaseSpec.of`.
+        Others of `ReleaseSpec.of`, but `by`: collections do not take groups.
 
     Returns
     -------
@@ -101,6 +101,10 @@ def design_collection(
     GuaranteeError, OverflowRisk
         If the guarantee cannot be given.
     """
+    if options.get("by") is not None:
+        raise InputError(
+            f"by: {options['by']!r} given, none expected: collections do not take groups yet; dpmpc fit --by does"
+        )
     sharing = options.get("sharing", "additive")
     unproved_shamir = sharing == "shamir" and not proved
     noise_by, corrupt_clients = _noise_of(

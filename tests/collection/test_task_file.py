@@ -56,6 +56,12 @@ def designed(entries, servers=3, **options):
     return design_collection(taken(Terms, fields), schema, Budget(1.0, 1e-6), **fields)
 
 
+@pytest.mark.parametrize("proved", [None, False, True])
+def test_a_collection_by_group_is_refused(entries, proved):
+    with pytest.raises(InputError, match="by: 'a' given, none expected: collections do not take groups yet"):
+        designed(entries, noise_by="servers", by="a", proved=proved)
+
+
 @pytest.fixture(scope="module")
 def sketched(entries):
     return designed(entries, sketch="osnap", rows=50, sparsity=4)
