@@ -328,8 +328,15 @@ class LogisticRegression(ClassifierMixin, EstimatorInRounds):  # type: ignore[mi
 
     @staticmethod
     def _two(classes: Any) -> NDArray[Any]:
-        found = np.asarray(classes)
-        if found.shape != (2,) or found[0] == found[1]:
+        try:
+            found = np.asarray(classes)
+        except ValueError:  # lists of several lengths
+            found = np.empty((0, 0))
+        if found.ndim != 1 or any(label is None or label != label for label in found.tolist()):  # None or NaN
+            raise InputError(f"classes: {classes!r} given, a list of two labels expected, numbers or words")
+        if len(found) > 2:
+            raise InputError(f"classes: {found.tolist()} given, where two labels are expected")
+        if len(set(found.tolist())) < 2:
             raise InputError(f"classes: {found.tolist()} given, not one class but two expected")
         return found
 

@@ -9,8 +9,11 @@ risk. Not promised: the best penalty, or a better one than 1.
 from __future__ import annotations
 
 import dataclasses
+import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -414,8 +417,10 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
 
     def check_parameters(self) -> None:
         """Refuse parameters that no fit can use, before any data is read."""
-        if self.alpha != AUTO and (isinstance(self.alpha, str) or not (np.isfinite(self.alpha) and self.alpha >= 0)):
-            raise InputError(f"alpha: {self.alpha} given, a finite number >= 0 or {AUTO!r} expected")
+        given: Any = self.alpha
+        number = isinstance(given, Real) and not isinstance(given, bool)
+        if not (given == AUTO if isinstance(given, str) else number and math.isfinite(given) and given >= 0):
+            raise InputError(f"alpha: {given} given, a finite number >= 0 or {AUTO!r} expected")
         require_choice("debias", self.debias, DEBIAS)
         if require_whole("rounds", self.rounds, 1, 2) == 2:
             self._expect_two_rounds()

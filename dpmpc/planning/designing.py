@@ -7,6 +7,8 @@ to expect.
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from dpmpc.arguments import require_choice
@@ -30,6 +32,7 @@ ONE_COPY_NOISE = "discrete-gaussian"
 DEAREST_COPY = 1.25  # "auto" pays so much more variance for one copy, at most, than for one copy a row
 MOST_DENSE_ROWS = 2048  # leverages take a dense k x k matrix and time k^3: 34 MB, some seconds
 DEFAULT_SPARSITY = 4
+_ROW_OF_ALL = re.compile(r"\(.*: (pooled|fixed effects)\)")  # what tables by group call rows that are no group's
 
 
 def design(spec: ReleaseSpec) -> Task:
@@ -257,6 +260,9 @@ def _grouped(spec: ReleaseSpec, by: str) -> tuple[Contribution, PublicMatrix]:
             f"by: {by!r} given, whose values have one called {variable.categories[-1]!r} beside the group of rows that "
             "lack a value, another name expected"
         )
+    for name in variable.categories:
+        if _ROW_OF_ALL.fullmatch(name):
+            raise InputError(f"by: {by!r} given, with a value {name!r}, which tables call other rows, another expected")
     if len(variable.categories) > MOST_GROUPS:
         raise InputError(f"by: {by!r} given, with {len(variable.categories)} values, at most {MOST_GROUPS} expected")
     if variable.if_missing == "middle":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import math
+import operator
 from typing import ClassVar
 
 import numpy as np
@@ -41,11 +42,11 @@ class RoundModel(abc.ABC):
     shares: ClassVar[dict[int, tuple[float, ...]]]
     relies_on_features: ClassVar[bool] = True
 
-    def shares_of(self, rounds: int) -> tuple[float, ...]:
+    def shares_of(self, rounds: int | str) -> tuple[float, ...]:
         """Return the shares of the start and of the rounds."""
-        if isinstance(rounds, bool) or rounds not in self.shares:
+        if isinstance(rounds, bool) or not hasattr(rounds, "__index__") or rounds not in self.shares:
             raise InputError(f"rounds: {rounds!r} given, 'auto' or one of {', '.join(map(str, self.shares))} expected")
-        return self.shares[rounds]
+        return self.shares[operator.index(rounds)]
 
     @property
     @abc.abstractmethod

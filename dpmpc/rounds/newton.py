@@ -20,7 +20,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.arguments import require_whole
 from dpmpc.contributions import Link, Scores, ScoreSums
 from dpmpc.errors import InputError
 from dpmpc.privacy import Guarantee
@@ -114,10 +113,7 @@ def fit_in_rounds(model: RoundModel, releases: Releases, rounds: int | str = AUT
     rounds : int or "auto"
         Rounds of scores after the start; "auto" adds one where the first step was long.
     """
-    planned = model.usual if rounds == AUTO else rounds
-    if isinstance(planned, str):
-        raise InputError(f"rounds: {rounds!r} given, 'auto' or a number expected")
-    first, *shares = model.shares_of(require_whole("rounds", planned, 0))
+    first, *shares = model.shares_of(model.usual if rounds == AUTO else rounds)
     if shares:
         require_words(releases.columns)
     start = releases.make(first)

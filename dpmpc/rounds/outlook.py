@@ -146,7 +146,7 @@ def outlook(model: str, spec: ReleaseSpec, rounds: int | str = AUTO, assumed: As
     """
     given = assumed or Assumed()
     kind = _model_of(model, given)
-    shares = kind.shares_of(kind.usual if rounds == AUTO else rounds)  # type: ignore[arg-type]
+    shares = kind.shares_of(kind.usual if rounds == AUTO else rounds)
     releases = Releases(spec, _nobody)
     clients, side = releases.clients, releases.columns
     require_words(side)

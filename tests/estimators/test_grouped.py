@@ -373,6 +373,12 @@ def test_a_file_whose_indicators_are_not_where_it_says_is_refused(noisy):
         ({"values": ("a", "a")}, ["a"] * 20, "values"),
         ({"values": tuple("abcdefghij" * 6)}, ["a"] * 20, "values"),
         ({"by": "x0"}, ["a"] * 20, "columns"),
+        (
+            {"values": ("a", "(all: pooled)")},
+            ["a"] * 20,
+            r"with a value '\(all: pooled\)', which tables call other rows",
+        ),
+        ({"values": ("a", "(a: fixed effects)")}, ["a"] * 20, r"with a value '\(a: fixed effects\)', which tables"),
         ({"alpha": -1.0}, ["a"] * 20, "alpha: -1.0 given"),
     ],
 )

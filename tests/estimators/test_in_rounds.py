@@ -147,8 +147,23 @@ def test_bad_input_is_named(cases):
     X, y = cases
     with pytest.raises(InputError, match=r"rounds: 7 given, 'auto' or one of 0, 1, 2, 3, 4 expected"):
         LogisticRegression(bounds=BOUNDS, rounds=7, **EPSILON).fit(X, y)
-    with pytest.raises(InputError, match=r"rounds: 'many' given, 'auto' or a number expected"):
+    with pytest.raises(InputError, match=r"rounds: 'many' given, 'auto' or one of 0, 1, 2, 3, 4 expected"):
         LogisticRegression(bounds=BOUNDS, rounds="many", **EPSILON).fit(X, y)
+    with pytest.raises(InputError, match=r"rounds: -1 given, 'auto' or one of 0, 1, 2, 3, 4 expected"):
+        LogisticRegression(bounds=BOUNDS, rounds=-1, **EPSILON).fit(X, y)
+    with pytest.raises(InputError, match=r"rounds: 2.0 given, 'auto' or one of 0, 1, 2, 3, 4 expected"):
+        LogisticRegression(bounds=BOUNDS, rounds=2.0, **EPSILON).fit(X, y)
+    for classes, said in [
+        (["no", "yes", "x"], r"classes: \['no', 'yes', 'x'\] given, where two labels are expected"),
+        (["yes", "yes"], r"classes: \['yes', 'yes'\] given, not one class but two expected"),
+        ("ab", "classes: 'ab' given, a list of two labels expected"),
+        ([["no"], ["yes"]], "classes: .* given, a list of two labels expected"),
+        ([["no"], ["yes", "x"]], "classes: .* given, a list of two labels expected"),
+        ([None, "yes"], "classes: .* given, a list of two labels expected"),
+        ([math.nan, 1.0], "classes: .* given, a list of two labels expected"),
+    ]:
+        with pytest.raises(InputError, match=said):
+            LogisticRegression(bounds=BOUNDS, classes=classes, **EPSILON).fit(X, y)
     with pytest.raises(InputError, match=r"noise: 'skellam' given, 'discrete-gaussian' expected of a model in rounds"):
         LogisticRegression(bounds=BOUNDS, noise="skellam", **EPSILON).fit(X, y)
     with pytest.raises(InputError, match=r"coalition: 'static' given"):
