@@ -9,7 +9,7 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from dpmpc.arguments import require_positive
+from dpmpc.arguments import require_exact
 from dpmpc.encoding import Sensitivity
 from dpmpc.noise import FAMILIES, DiscreteLaplace, Noise
 from dpmpc.privacy import Accountant, EffectiveNoise, accountant_of, independent_rows
@@ -41,8 +41,7 @@ class DilutedLaplace(Noise):
     name, parameters, accountant = "diluted-laplace", ("scale", "chance"), DilutedLaplaceAccountant
 
     def __init__(self, scale: float | Fraction, chance: float):
-        self._laplace = DiscreteLaplace(scale)
-        self._threshold = math.ceil(require_positive("chance", chance, 1) * 2**32)
+        self._laplace, self._threshold = DiscreteLaplace(scale), math.ceil(require_exact("chance", chance, 1) * 2**32)
         self.scale, self.chance = self._laplace.scale, self._threshold / 2**32
 
     @property

@@ -16,7 +16,7 @@ nothing of a row. The proofs hold if all servers follow the protocol: then one c
    do with a probability of about 2^-56. What fails is left out, counted by cause, and never opened.
 8. *Sum.* Each server adds up its shares of what the accepted reports hold, adds noise, and sends that to the analyst.
 
-Steps 1 and 2 are `dpmpc.client`; steps 3 to 7 `dpmpc.collection.run_proofs`, on `dpmpc.collection.verification`, which
+Steps 1 and 2 are `dpmpc.client`; steps 3 to 7 `dpmpc.collection.run_proofs`, on `dpmpc.collection.proof_checks`, which
 a real collection goes through too; step 8 is `linear_transform`. This module has the liars: what they do stands in
 `LIES`. Beside the release with proofs it makes the one without, in which the same clients share random words.
 

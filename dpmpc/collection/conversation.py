@@ -9,7 +9,7 @@ and a signing key that the collection pins. What is opened is the release, which
    left out the reports that are damaged, or that its ledger has opened, and tells how many.
 2. Every server checks the batch by itself: its size. With Shamir shares they leave out the reports that were not dealt
    as they should be (`dpmpc.collection.dealing`), and where clients prove what they share those whose proofs do not
-   hold (`dpmpc.collection.verification`). Where sums are in Shamir shares and servers add the noise, they deal it
+   hold (`dpmpc.collection.proof_checks`). Where sums are in Shamir shares and servers add the noise, they deal it
    (`dpmpc.collection.noise_dealing`).
 3. They toss a coin for the public matrix (`dpmpc.network.coins`); it also chooses among the reports, should these be
    more than the largest batch (`Collection.chosen`). Each recomputes the guarantee for this batch and this matrix.
@@ -82,9 +82,9 @@ from dpmpc.collection.certificate import (
 from dpmpc.collection.dealing import check_dealing
 from dpmpc.collection.noise_dealing import deal_noise
 from dpmpc.collection.openings import COMMITMENT_BYTES, SALT_BYTES, commitment, require_committed
+from dpmpc.collection.proof_checks import check_proofs
 from dpmpc.collection.releasing import Released, ReleasingServer, Standing
 from dpmpc.collection.task_file import Collection
-from dpmpc.collection.verification import check_proofs
 from dpmpc.collection.verifying import check_time
 from dpmpc.encoding.ring import Words
 from dpmpc.errors import (

@@ -37,8 +37,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.collection.agreement import compare_told, confirm, toss_coins, unless_refused
+from dpmpc.collection.proof_checks import WORDS_IN_A_FRAME, exchange_block
 from dpmpc.collection.releasing import ReleasingServer
-from dpmpc.collection.verification import WORDS_IN_A_FRAME, exchange_block
 from dpmpc.encoding.ring import Words
 from dpmpc.errors import InconsistentShares, InputError
 from dpmpc.network.announcing import settle

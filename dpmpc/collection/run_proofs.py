@@ -6,11 +6,11 @@ query point is a file of the folder, made before anything is sent and never repl
 
 1. *Batch.* Each server opens its reports; all confirm the same ids in the same order.
 2. *Point.* They toss; all confirm the toss; each writes it down. **All confirm again; only then does anybody send.**
-3. Steps 2 to 5 of `dpmpc.collection.verification`: hashes, lists, messages, verdicts.
+3. Steps 2 to 5 of `dpmpc.collection.proof_checks`: hashes, lists, messages, verdicts.
 4. The reports that are accepted are the batch: the task of so many clients takes the place of the first one, and each
    server reads its outputs as a share of the sums.
 
-Promised: what `dpmpc.collection.verification` promises, as long as no folder is copied; a run on a folder whose point
+Promised: what `dpmpc.collection.proof_checks` promises, as long as no folder is copied; a run on a folder whose point
 is written down is refused, whether or not the first one came to an end. Not promised: anything about rows that the
 process that plays all the clients leaves out or makes up.
 """
@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.collection.agreement import batch_digest, confirm, toss_coins, unless_refused
+from dpmpc.collection.proof_checks import Verifier, check_at_point, point_digest
 from dpmpc.collection.releasing import ProvedOutputs
 from dpmpc.collection.report_ids import ID_BYTES, as_strings
-from dpmpc.collection.verification import Verifier, check_at_point, point_digest
 from dpmpc.encoding.ring import Words
 from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, TooFewClients
 from dpmpc.network.announcing import explained
@@ -140,7 +140,7 @@ async def check_run(party: Party, task: Task) -> ProvedRun:
     GuaranteeError
         If the proofs of this folder were checked before.
     ProtocolFailure
-        As in `dpmpc.collection.verification`.
+        As in `dpmpc.collection.proof_checks`.
     """
     return await explained(party, _check_run(party, task))
 

@@ -182,7 +182,7 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True, tag=1, t
 
     @property
     def proved(self) -> bool:
-        """Whether clients prove that what they share is well formed (`dpmpc.collection.verification`)."""
+        """Whether clients prove that what they share is well formed (`dpmpc.collection.proof_checks`)."""
         return self.plan.proofs is not None
 
     @property

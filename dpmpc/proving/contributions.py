@@ -4,7 +4,7 @@ A task names one of these where clients prove what they share. It then has the e
 2^f, the sensitivity of the whole proved set, and no rounding of products (`dpmpc.proving.statements`).
 
 Promised: `sensitivity` and `largest_entry` hold for whatever a circuit lets pass, not for honest rows alone. Not
-promised: that anybody checks a proof. A collection does (`dpmpc.collection.verification`); a run whose clients are
+promised: that anybody checks a proof. A collection does (`dpmpc.collection.proof_checks`); a run whose clients are
 simulated adds up what the proofs are of, and makes none.
 """
 

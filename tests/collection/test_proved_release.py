@@ -11,7 +11,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from dpmpc.client import Client
-from dpmpc.collection import release_process, serving, verification
+from dpmpc.collection import proof_checks, release_process, serving
 from dpmpc.collection.certificate import DIFFERENT_LISTS, FALSE_PROOF, REFUSED, Manifest, wrong_hash
 from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.releasing import ReleasingServer
@@ -307,7 +307,7 @@ def test_words_that_are_no_elements_name_their_server(deployment):
 @pytest.mark.parametrize("raw", [b"{}x", b'{"point":"ab"}', b'{"used":true}', b'{"point":1}', b"[" * 100])
 def test_what_is_no_standing_names_its_server(raw):
     with pytest.raises(MalformedFrame, match="party 1 sent no valid POINT frame"):
-        verification.read_point(raw, 1)
+        proof_checks.read_point(raw, 1)
 
 
 def test_a_lying_server_drops_a_report_and_all_count_it(deployment):
@@ -320,7 +320,7 @@ def test_a_lying_server_drops_a_report_and_all_count_it(deployment):
 
 def test_a_server_that_finds_another_hash_is_named_with_the_report_that_it_drops(deployment, monkeypatch):
     """Its spool was changed by somebody who could write checksums as well, or it lies: the others cannot know."""
-    original = verification.Verifier.seeds
+    original = proof_checks.Verifier.seeds
 
     def claiming(self):
         seeds, fitting = original(self)
@@ -328,7 +328,7 @@ def test_a_server_that_finds_another_hash_is_named_with_the_report_that_it_drops
         fitting[3] = self._own.server != 2
         return seeds, fitting
 
-    monkeypatch.setattr(verification.Verifier, "seeds", claiming)
+    monkeypatch.setattr(proof_checks.Verifier, "seeds", claiming)
     results = converse(deployment)
     dropped = sorted(range(COUNT), key=lambda index: deployment.ids[index])[3]
     verified = released(deployment, np.delete(rows_of_clients(), dropped, axis=0), results, {wrong_hash(2): 1})
@@ -459,9 +459,9 @@ PROCESS_STEPS = [
     ("before", "ledger", "use_point"),
     ("after", "ledger", "use_point"),
     ("after", "points", "use"),
-    ("before", "verification", "exchange_block"),
-    ("after", "verification", "exchange_block"),
-    ("after", "verification", "exchange_messages"),
+    ("before", "proof_checks", "exchange_block"),
+    ("after", "proof_checks", "exchange_block"),
+    ("after", "proof_checks", "exchange_messages"),
     ("before", "ledger", "seal"),
 ]
 TELLING = [PROCESS_STEPS[place] for place in (4, 7)]
@@ -526,7 +526,7 @@ def test_a_collection_without_proofs_refuses_nobody(original):
 
 
 def test_larger_blocks_make_no_difference(deployment, monkeypatch):
-    monkeypatch.setattr(verification, "WORDS_IN_A_FRAME", 400)
+    monkeypatch.setattr(proof_checks, "WORDS_IN_A_FRAME", 400)
     for deed in LATER:
         join(deployment, DEEDS[deed](deployment.collection, os.urandom(16)))
     results = converse(deployment)
@@ -613,7 +613,7 @@ def test_a_hundred_thousand_reports_with_a_thousand_liars(tmp_path, monkeypatch)
             for first in range(0, people, 10_000):
                 spool.add(*form.decode(b"".join(own[first : first + 10_000])))
             spool.add(*form.decode(b"".join(lie[server] for lie in lies)))
-    for step in (("after", "ledger", "use_point"), ("after", "verification", "exchange_block")):
+    for step in (("after", "ledger", "use_point"), ("after", "proof_checks", "exchange_block")):
         assert run(deployment, deeds={1: ("die", *step)})[1].status == -9
     ended = run(deployment)
     assert {one.status for one in ended.values()} == {0}, ended[0].told

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpmpc.client import Client
-from dpmpc.collection import verification
+from dpmpc.collection import proof_checks
 from dpmpc.collection.certificate import DIFFERENT_LISTS, FALSE_PROOF, Manifest, require_quorum
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.collection.shamir_claims import INCONSISTENT, blame, check_odd
@@ -129,7 +129,7 @@ def test_a_missing_server_of_four_is_done_without(deployed, silent):
 
 
 def lie_about_report(monkeypatch, liar, report):
-    original = verification.exchange_block
+    original = proof_checks.exchange_block
 
     async def lying(party, kind, own):
         if party.pid == liar and kind is Kind.PROOF:
@@ -137,7 +137,7 @@ def lie_about_report(monkeypatch, liar, report):
             own[report, 0] = (int(own[report, 0]) + 1) % (2**61 - 1)
         return await original(party, kind, own)
 
-    monkeypatch.setattr(verification, "exchange_block", lying)
+    monkeypatch.setattr(proof_checks, "exchange_block", lying)
 
 
 @pytest.mark.parametrize("servers", [3, 4])
@@ -294,7 +294,7 @@ PROCESS_STEPS = [
     ("after", "points", "close"),
     ("before", "points", "seal"),
     ("after", "points", "use"),
-    ("after", "verification", "exchange_block"),
+    ("after", "proof_checks", "exchange_block"),
     ("before", "noise", "exchange_dealt"),
     ("after", "noise", "exchange_dealt"),
     ("after", "noise", "exchange_answers"),

@@ -7,7 +7,7 @@ import pytest
 
 from dpmpc.bounds import Schema
 from dpmpc.client import Client
-from dpmpc.collection import run_proofs, verification
+from dpmpc.collection import proof_checks, run_proofs
 from dpmpc.collection.certificate import DIFFERENT_LISTS, FALSE_PROOF, wrong_hash
 from dpmpc.collection.run_proofs import POINT_FILE, RunReports, check_run, task_of, use_point
 from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, MalformedFrame, TooFewClients
@@ -94,7 +94,7 @@ def test_liars_are_left_out_by_cause_and_the_others_are_summed(keys, tmp_path):
 
 
 def test_small_blocks_make_no_difference(keys, tmp_path, monkeypatch):
-    monkeypatch.setattr(verification, "WORDS_IN_A_FRAME", 100)
+    monkeypatch.setattr(proof_checks, "WORDS_IN_A_FRAME", 100)
     plan = task()
     told = proved_reports.liars_among(CLIENTS, 0.2)
     found = checked(folders_for(keys, tmp_path, proved_reports.reports(plan, rows(), told), plan), plan)
@@ -131,8 +131,8 @@ def test_what_is_no_bit_for_each_report_names_its_server(keys, raw):
     async def program(party):
         own = np.zeros(CLIENTS, np.bool_)
         if party.pid == 2:
-            return await verification.announce(party, Kind.MISFITS, raw)
-        return await verification.exchange_misfits(party, own)
+            return await proof_checks.announce(party, Kind.MISFITS, raw)
+        return await proof_checks.exchange_misfits(party, own)
 
     for result in talk(keys[:3], program)[:2]:
         assert isinstance(result, MalformedFrame)

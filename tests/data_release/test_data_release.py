@@ -435,7 +435,6 @@ def test_scikit_learn_can_clone_them(method):
         ({"parties": [1]}, "parties: 1 given, at least 2"),
         ({"parties": "rows"}, "party 1 has 39 rows, 40 expected"),
         ({"parties": "nan"}, "column 'x2', row 1: the value is missing"),
-        ({"parties": "constant"}, "column 'x3' is 0.5 in all 40 rows"),
         ({"parties": "outside"}, "7.0 lies outside"),
         ({"parties": "few"}, "subjects: 3 given, at least 4 expected"),
         ({"bounds": {"x0": (-1, 1)}}, "bounds: none given for column 'x1'"),
@@ -462,8 +461,6 @@ def test_errors_name_what_was_given_and_what_was_expected(change, message):
             parties[1] = parties[1][:39]
         case "nan":
             parties[1][0, 0] = np.nan
-        case "constant":
-            parties[1][:, 1] = 0.5
         case "outside":
             parties[0][0, 0] = 7.0
         case "few":
@@ -471,6 +468,14 @@ def test_errors_name_what_was_given_and_what_was_expected(change, message):
     options = {key: value for key, value in change.items() if key not in ("parties", "target")}
     with pytest.raises(InputError, match=message.replace("(", "\\(")):
         RMGM(**{"rows": 10, **options}).fit(parties, change.get("target", -1))
+
+
+def test_a_constant_column_is_told_and_refuses_nothing():
+    """A refusal would tell of rows; who holds them all is warned."""
+    rows = np.random.default_rng(0).uniform(-1, 1, (40, 5))
+    rows[:, 3] = 0.5
+    with pytest.warns(UserWarning, match="column 'x3' is 0.5 in all 40 rows"):
+        RMGM(rows=10, simulation_seed=0).fit([rows[:, :2], rows[:, 2:]])
 
 
 def test_a_release_of_the_other_kind_is_refused():

@@ -193,7 +193,7 @@ def test_dropouts_and_corruption_both_count():
     assert weaker.variance / base.variance == pytest.approx(2.0, rel=1e-4)
     promise = privacy.account(weaker, sketch, box(2), 1, 1e-6, trust=TrustModel(corrupt_clients=20, dropouts=30))
     assert "20 clients" in str(promise)
-    assert "missing of at most 30 clients in all" in str(promise)
+    assert "anything from at most 30 clients in all is missing" in str(promise)
 
 
 def test_the_papers_calibration_takes_its_failures_and_coalitions_away():

@@ -17,7 +17,7 @@ from bench.system.ports import free_ports
 from dpmpc.bounds import Schema
 from dpmpc.cli import main as cli
 from dpmpc.client import Client
-from dpmpc.collection import agreement, conversation, dealing, noise_dealing, releasing, verification
+from dpmpc.collection import agreement, conversation, dealing, noise_dealing, proof_checks, releasing
 from dpmpc.collection.designing import Terms, design_collection
 from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.noise_shares import NoiseShares
@@ -192,7 +192,7 @@ HOLDERS = {
     "server": releasing.ReleasingServer,
     "ledger": ReleaseLedger,
     "points": PointKeeper,
-    "verification": verification,
+    "proof_checks": proof_checks,
     "noise": noise_dealing,
     "noise_shares": NoiseShares,
 }

@@ -15,10 +15,10 @@ from unittest import mock
 
 import numpy as np
 
-from dpmpc.collection import verification
+from dpmpc.collection import proof_checks
+from dpmpc.collection.proof_checks import Verifier
 from dpmpc.collection.query_points import PointStanding
 from dpmpc.collection.releasing import ReleasingServer
-from dpmpc.collection.verification import Verifier
 from dpmpc.encoding.ring import Mersenne61
 from dpmpc.errors import DpmpcError, ReportConflict
 from dpmpc.network.frames import ContentType, Kind
@@ -77,24 +77,24 @@ def other_seeds() -> Iterator[None]:
 @contextlib.contextmanager
 def other_words(kind: Kind) -> Iterator[None]:
     """Let the liar send all servers a wrong word about one report."""
-    original = verification.exchange_block
+    original = proof_checks.exchange_block
 
     async def lying(party, asked, own):
         return await original(party, asked, off_by_one(own.copy()) if party.pid == LIAR and asked is kind else own)
 
-    with mock.patch.object(verification, "exchange_block", lying):
+    with mock.patch.object(proof_checks, "exchange_block", lying):
         yield
 
 
 @contextlib.contextmanager
 def another_digest(of: str) -> Iterator[None]:
     """Let the liar confirm something else than it has found."""
-    original = verification.confirm
+    original = proof_checks.confirm
 
     async def lying(party, digest, what):
         await original(party, flipped(digest) if party.pid == LIAR and what == of else digest, what)
 
-    with mock.patch.object(verification, "confirm", lying):
+    with mock.patch.object(proof_checks, "confirm", lying):
         yield
 
 
@@ -179,7 +179,7 @@ def rushing(stage: Stage) -> list[Any]:
     witness[0, stage.circuit.digits + 1] = 10**6
     stage.upload(proved_anyway(stage.collection, os.urandom(16), witness))
     joints: list[np.ndarray] = []
-    original_answers, original_exchange = Verifier.answers, verification.exchange_block
+    original_answers, original_exchange = Verifier.answers, proof_checks.exchange_block
     points: list[Any] = []
 
     def answers(self, ids, seeds, point):
@@ -200,7 +200,7 @@ def rushing(stage: Stage) -> list[Any]:
             await party.runtime.send_frame(peer, party.runtime.frame(kind, forged))
         return dict(sorted({**told, party.pid: forged}.items()))
 
-    with mock.patch.object(Verifier, "answers", answers), mock.patch.object(verification, "exchange_block", last_word):
+    with mock.patch.object(Verifier, "answers", answers), mock.patch.object(proof_checks, "exchange_block", last_word):
         return stage.release()
 
 
