@@ -32,19 +32,10 @@ def plan_fields(
     scenario = Scenario.of(task, population)
     prediction = predict(scenario, metric)
     options = options_of(task, metric, population)
-    modulus = task.modulus_plan
     return {
         **task_fields(task, len(task.schema) - (metric.purpose == "ridge")),
         "model": metric.purpose,
-        "coalition": task.trust.coalition,
-        "noise": noise_fields(task),
-        "modulus": {
-            "ring": task.encoding.ring.name,
-            "bits_needed": modulus.bits_needed,
-            "bits_available": modulus.bits_available,
-        },
-        "bytes": byte_fields(task),
-        "cost": cost_fields(task, prices or Prices(), days),
+        **release_fields(task, prices or Prices(), days),
         f"expected_{metric.symbol}": {
             "this_release": expected_of(task, metric, population),
             "sum": _finite(prediction.sum),
@@ -76,7 +67,23 @@ def plan_parts(
     ]
 
 
-def noise_fields(task: Task) -> dict[str, Any]:
+def release_fields(task: Task, prices: Prices, days: float) -> dict[str, Any]:
+    """Describe the release of a task, whatever is read from it: noise, modulus, bytes and cost."""
+    modulus = task.modulus_plan
+    return {
+        "coalition": task.trust.coalition,
+        "noise": _noise(task),
+        "modulus": {
+            "ring": task.encoding.ring.name,
+            "bits_needed": modulus.bits_needed,
+            "bits_available": modulus.bits_available,
+        },
+        "bytes": byte_fields(task),
+        "cost": _cost(task, prices, days),
+    }
+
+
+def _noise(task: Task) -> dict[str, Any]:
     """Describe one draw of the noise, who adds such draws, and what they amount to in the release."""
     drawn = math.sqrt(task.noise.variance)
     sd = drawn * (task.unit / task.sketch.scale)
@@ -90,7 +97,7 @@ def noise_fields(task: Task) -> dict[str, Any]:
     }
 
 
-def cost_fields(task: Task, prices: Prices, days: float) -> dict[str, Any]:
+def _cost(task: Task, prices: Prices, days: float) -> dict[str, Any]:
     """Return what all servers spend, and the figures that it is computed from."""
     return {
         **dataclasses.asdict(estimate(Workload.of(task), prices=prices, days=days)),

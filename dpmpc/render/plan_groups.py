@@ -14,8 +14,8 @@ from dpmpc.planning.cost import DAYS_OF_A_MONTH, Prices
 from dpmpc.planning.grouped import groups_outlook
 from dpmpc.planning.prediction import Regression
 from dpmpc.planning.scenario import Population
-from dpmpc.render.fit import TABLE_STYLE, byte_fields, guarantee_text, task_fields
-from dpmpc.render.plan import assumed_text, cost_fields, noise_fields, release_grid
+from dpmpc.render.fit import TABLE_STYLE, guarantee_text, task_fields
+from dpmpc.render.plan import assumed_text, release_fields, release_grid
 from dpmpc.task import Task
 
 
@@ -24,20 +24,12 @@ def groups_plan_fields(
 ) -> dict[str, Any]:
     """Return everything that the plan says; what is impossible is null."""
     assert isinstance(task.statistic, GroupedMoments)
-    found, modulus = groups_outlook(task, population), task.modulus_plan
+    found = groups_outlook(task, population)
     return {
         **task_fields(task, len(task.statistic.analysed(task.schema)) - 1),
         "model": "grouped-ridge",
         "by": by,
-        "coalition": task.trust.coalition,
-        "noise": noise_fields(task),
-        "modulus": {
-            "ring": task.encoding.ring.name,
-            "bits_needed": modulus.bits_needed,
-            "bits_available": modulus.bits_available,
-        },
-        "bytes": byte_fields(task),
-        "cost": cost_fields(task, prices or Prices(), days),
+        **release_fields(task, prices or Prices(), days),
         **{name: value for name, value in dataclasses.asdict(found).items() if name != "expected"},
         "expected_phi": {str(people): phi for people, phi in found.expected.items()},
     }
