@@ -68,8 +68,7 @@ def too_few(release: GramSource) -> list[str]:
     scenario = Scenario.of(task)
     if error_of(release_of(task), scenario, metric) < metric.trivial(scenario):
         return []
-    start = break_even(task, metric)
-    when = "for no number of people that this delta allows" if start is None else f"from {start:,} people on"
+    when = _from(break_even(task, metric))
     return [
         f"{release.clients:,} people given: a release like this is expected to beat predicting the mean {when} "
         "(dpmpc plan)"
@@ -82,13 +81,16 @@ def too_few_in_group(release: GramSource) -> list[str]:
     error = math.sqrt(release.total_variance)
     if needed is not None and release.total >= needed:
         return []
-    when = "for no number of people that this delta allows" if needed is None else f"from {needed:,} people on"
     counted = f"about {release.total:,.0f} people found, standard error {error:,.0f}" if error else ""
     counted = counted or f"{release.clients:,} people given"
     return [
-        f"{counted}: with the noise of these sums a regression is expected to beat predicting the mean {when}; "
-        f"{_REMEDY}"
+        f"{counted}: with the noise of these sums a regression is expected to beat predicting the mean {_from(needed)}"
     ]
+
+
+def _from(people: int | None) -> str:
+    """Say from which number of people on something holds."""
+    return "for no number of people that this delta allows" if people is None else f"from {people:,} people on"
 
 
 def linear_probability(release: GramSource, target: str) -> list[str]:

@@ -432,5 +432,6 @@ def test_a_pooled_regression_that_is_worth_little_says_so():
         )
     assert model.models_ == {}
     pooled = [text for text in model.warnings_ if text.startswith("(all: pooled): ")]
+    assert [text.count("fewer features") for text in pooled if "expected to beat" in text] == [1]  # told once
     assert any("Nothing can be learned" in text for text in pooled)
     assert set(pooled) <= {str(one.message) for one in told}
