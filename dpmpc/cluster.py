@@ -156,7 +156,7 @@ def _of_array(dask: Any, task: Task, array: Any, chunk: int | None) -> list[Any]
 
 
 def _sketch_rows(sketch: PublicMatrix, ring: Ring, share: Share, first: int, count: int) -> Words:
-    sums = np.zeros((sketch.rows, share.shape[-1]), np.uint64)
+    sums = sketch.zeros(share.shape[-1])
     step = max(1, CHUNK_BYTES // (8 * math.prod(share.shape[1:])))
     for begin in range(first, first + count, step):
         part = share.rows(begin, min(step, first + count - begin))

@@ -81,7 +81,7 @@ def transform(
     if share.shape != task.share_shape:
         raise BatchMismatch(f"share: shape {share.shape} given, {task.share_shape} expected by the task")
     stream = noise_stream(task, simulation_key)
-    sums = np.zeros((task.sketch.rows, task.width), np.uint64)
+    sums = task.sketch.zeros(task.width)
     chunk = max(1, CHUNK_BYTES // (8 * task.copies * task.width))
     if threads > 1:  # the kernel hands out work in pieces of clients
         chunk = max(chunk, threads * task.sketch.piece)

@@ -32,7 +32,7 @@ from dpmpc.task import Task
 def exact_sums(task: Task, rows: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return S q, int64 (k, width), for rows (n, p) in the units of the schema: what would be opened without noise."""
     ring = task.encoding.ring
-    sums = np.zeros((task.sketch.rows, task.width), np.uint64)
+    sums = task.sketch.zeros(task.width)
     for first in range(0, len(rows), BLOCK):
         block = task.schema.normalise(rows[first : first + BLOCK])
         encoded = ring.embed(task.statistic.encode(block, task.encoding))

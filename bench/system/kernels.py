@@ -180,7 +180,7 @@ def stored(S: OSNAP, X: Words) -> Callable[[], Words]:
     drawn = Stored(S._matrix, S.columns)
 
     def product() -> Words:
-        Y = np.zeros((S.rows, X.shape[1]), np.uint64)
+        Y = S.zeros(X.shape[1])
         drawn.scatter("ring64", X, Y)
         return Y
 

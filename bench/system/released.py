@@ -44,7 +44,7 @@ def release(servers: Servers) -> Verified:
 
 def expected_sums(servers: Servers, task: Task) -> NDArray[np.int64]:
     """Return the sums of a task over all reports that the servers hold, where no server adds noise."""
-    sums = np.zeros((task.sketch.rows, task.width), np.uint64)
+    sums = task.sketch.zeros(task.width)
     with contextlib.ExitStack() as stack:
         spools = [stack.enter_context(servers.spool(server)) for server in range(task.trust.servers)]
         shares = [spool.share(spool.ids()) for spool in spools]

@@ -163,7 +163,7 @@ class PublicMatrix(Described):
             self._add_part(kind, terms, first, parts[0], totals)
             return sums
         for start in range(0, len(parts), threads):
-            for part in self._sum_parts(kind, terms, first, parts[start : start + threads], totals.shape):
+            for part in self._sum_parts(kind, terms, first, parts[start : start + threads], totals.shape[1]):
                 _accumulate(kind, totals, part)
         return sums
 
@@ -171,6 +171,17 @@ class PublicMatrix(Described):
     def piece(self) -> int:
         """Clients whose float64 rows are added up apart from those of others."""
         return max(PIECE, 1 << (16 * self.rows - 1).bit_length())
+
+    def zeros(self, width: int) -> Words:
+        """Return the sums over no client, to add chunks to: zeros, uint64 (k, width).
+
+        They begin where a cache line does, so that fewer of the kernel's vectors lie in two lines: `apply` then takes up
+        to a quarter less time than with an `out` that begins elsewhere.
+        """
+        size = self.rows * width
+        room: Words = np.zeros(size + LINE // 8, np.uint64)
+        start = -room.ctypes.data % LINE // 8
+        return room[start : start + size].reshape(self.rows, width)
 
     def __matmul__(self, X: Any) -> Reals:
         """Return S X, scaled, for real X of shape (n,), (n, p) or (n, s, p): float64 (k,) or (k, p)."""
@@ -318,13 +329,11 @@ class PublicMatrix(Described):
             cuts = range(first, last, max(1, -(-count // useful)))[1:]
         return list(pairwise([first, *cuts, last]))
 
-    def _sum_parts(
-        self, kind: Kind, X: Words, first: int, parts: list[Clients], shape: tuple[int, ...]
-    ) -> Iterable[Words]:
+    def _sum_parts(self, kind: Kind, X: Words, first: int, parts: list[Clients], width: int) -> Iterable[Words]:
         """Sum parts of a chunk, each from zero and, if there are several, on a thread of its own."""
 
         def total(part: Clients) -> Words:
-            sums = _aligned_zeros(shape)
+            sums = self.zeros(width)
             self._add_part(kind, X, first, part, sums)
             return sums
 
@@ -349,7 +358,7 @@ class PublicMatrix(Described):
     def _check_out(self, X: NDArray[Number], out: NDArray[Number] | None, kind: Kind) -> NDArray[Number]:
         shape = (self.rows, X.shape[-1])
         if out is None:
-            return _aligned_zeros(shape).view(X.dtype)
+            return self.zeros(X.shape[-1]).view(X.dtype)
         if not isinstance(out, np.ndarray) or out.shape != shape or out.dtype != X.dtype:
             given = f"{out.dtype} {out.shape}" if isinstance(out, np.ndarray) else type(out).__name__
             raise InputError(f"out: {given} given, an array of {X.dtype} {shape} expected")
@@ -361,14 +370,6 @@ class PublicMatrix(Described):
 
     def __reduce__(self) -> tuple[Callable[[Mapping[str, Any]], PublicMatrix], tuple[dict[str, Any]]]:
         return type(self).from_facts, (self.describe(),)
-
-
-def _aligned_zeros(shape: tuple[int, ...]) -> Words:
-    """Return zeros that begin where a cache line does: fewer words of the kernel's vectors then lie in two lines."""
-    size = math.prod(shape)
-    room: Words = np.zeros(size + LINE // 8, np.uint64)
-    start = -room.ctypes.data % LINE // 8
-    return room[start : start + size].reshape(shape)
 
 
 def _accumulate(kind: Kind, totals: Words, part: Words) -> None:

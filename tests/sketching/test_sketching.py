@@ -293,6 +293,17 @@ def test_no_clients_change_nothing():
         np.testing.assert_array_equal(out, before)
 
 
+def test_chunks_are_added_to_zeros_that_begin_with_a_cache_line():
+    for width in (1, 3, 10):
+        S = OSNAP(5, 7, 2, seed=6)
+        Y, X = S.zeros(width), numbers("ring64", (7, width))
+        assert Y.shape == (5, width) and Y.dtype == np.uint64 and Y.ctypes.data % 64 == 0
+        assert not Y.any()
+        S.apply(X[:4], out=Y)
+        S.apply(X[4:], out=Y, first=4)
+        np.testing.assert_array_equal(Y, S.apply(X))
+
+
 def test_matmul_is_scaled():
     S = OSNAP(20, 300, 3, seed=8)
     X = numbers("float64", (300, 4))
