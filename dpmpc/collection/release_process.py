@@ -36,6 +36,19 @@ _SLOWEST = 20e6  # bytes of its share that a server handles in a second at least
 _LEDGER_RECORDS = 20e3  # report ids that a server looks up and records in a second at least
 
 
+@contextlib.contextmanager
+def in_words_of_servers() -> Iterator[None]:
+    """Have errors speak of servers: the network below calls them parties."""
+    try:
+        yield
+    except DpmpcError as error:
+        if error.args and isinstance(error.args[0], str):
+            words = re.sub(r"\bparties\b", "servers", error.args[0])
+            error.args = (re.sub(r"\bparty\b(?![-.\w])", "server", words), *error.args[1:])
+        raise
+
+
+@in_words_of_servers()
 def run_release(
     collection: Collection,
     number: int,
@@ -88,48 +101,7 @@ def run_release(
     ProtocolFailure
         If the run breaks. It may be repeated with the same arguments.
     """
-    with in_words_of_servers():
-        return _run(
-            collection,
-            number,
-            ServerFolder(Path(folder)),
-            Path(out),
-            close,
-            without,
-            listen,
-            connect_deadline,
-            deadline,
-            threads,
-            tell,
-        )
-
-
-@contextlib.contextmanager
-def in_words_of_servers() -> Iterator[None]:
-    """Have errors speak of servers: the network below calls them parties."""
-    try:
-        yield
-    except DpmpcError as error:
-        if error.args and isinstance(error.args[0], str):
-            words = re.sub(r"\bparties\b", "servers", error.args[0])
-            error.args = (re.sub(r"\bparty\b(?![-.\w])", "server", words), *error.args[1:])
-        raise
-
-
-def _run(
-    collection: Collection,
-    number: int,
-    own: ServerFolder,
-    target: Path,
-    close: bool,
-    without: tuple[int, ...],
-    listen: tuple[str, int] | None,
-    connect_deadline: float,
-    deadline: float | None,
-    threads: int,
-    tell: Callable[[str], None],
-) -> Released:
-    """Check what was asked, meet the others, and take part."""
+    own, target = ServerFolder(Path(folder)), Path(out)
     own.require_server(collection, number)
     require_quorum(collection, without)
     if threads < 1:
