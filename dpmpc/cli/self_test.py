@@ -47,12 +47,12 @@ def wrong_answers() -> tuple[int, list[str]]:
     known = known_answers()
     compared, wrong = 0, []
     for kind, answer in _ANSWERS.items():
-        for body in sketch.instruction_sets() if kind in _BY_BODY else ("",):
-            with _bodies(body):
+        for name in sketch.instruction_sets() if kind in _BY_INSTRUCTION_SET else ("",):
+            with _instruction_set(name):
                 for place, case in enumerate(known[kind]):
                     compared += 1
                     if not answer(case):
-                        wrong.append(f"{kind}[{place}]" + (f" with {body}" if body else ""))
+                        wrong.append(f"{kind}[{place}]" + (f" with {name}" if name else ""))
     return compared, wrong
 
 
@@ -80,7 +80,7 @@ def network_seconds(deadline: float = 30.0) -> float:
 
 
 @contextmanager
-def _bodies(name: str) -> Iterator[None]:
+def _instruction_set(name: str) -> Iterator[None]:
     """Run the kernels of public matrices with one instruction set; afterwards with the best again."""
     kernels = (sketch, dense) if name else ()
     for kernel in kernels:
@@ -126,4 +126,4 @@ def _noise(case: dict[str, Any]) -> bool:
 
 
 _ANSWERS = {"philox": _philox, "sums": _sum, "expand": _expanded, "box": _box, "ball": _ball, "noise": _noise}
-_BY_BODY = ("philox", "sums")
+_BY_INSTRUCTION_SET = ("philox", "sums")

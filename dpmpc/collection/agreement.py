@@ -114,8 +114,11 @@ async def confirm(party: Party, digest: bytes, what: str) -> None:
             raise BatchMismatch(f"{what}: server {server} has {other.hex()}, we have {digest.hex()}", server)
 
 
-async def toss_coins(party: Party) -> bytes:
-    """Toss with all others; check the coins once all are known to have heard the same."""
+async def toss_announced(party: Party) -> bytes:
+    """Toss with all other servers, who are known to have heard the same coins before the toss is used.
+
+    `network.coins.toss_coins` is for parties that tell all others the same.
+    """
     coin, servers = Stream.from_os().bytes(COIN_BYTES), party.present
     commitments, coins = await exchange_coins(party, coin, announce_bytes, servers)
     return await unless_refused(party, lambda: toss_of(party, commitments, coins, servers))

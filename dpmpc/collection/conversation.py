@@ -63,7 +63,7 @@ from dpmpc.collection.agreement import (
     agree_on_batch,
     batch_digest,
     confirm,
-    toss_coins,
+    toss_announced,
     unless_refused,
 )
 from dpmpc.collection.certificate import (
@@ -81,7 +81,7 @@ from dpmpc.collection.certificate import (
 )
 from dpmpc.collection.dealing import check_dealing
 from dpmpc.collection.noise_dealing import deal_noise
-from dpmpc.collection.openings import COMMITMENT_BYTES, SALT_BYTES, commitment, require_committed
+from dpmpc.collection.openings import COMMITMENT_BYTES, SALT_BYTES, require_committed, share_commitment
 from dpmpc.collection.proof_checks import check_proofs
 from dpmpc.collection.releasing import Released, ReleasingServer, Standing
 from dpmpc.collection.task_file import Collection
@@ -134,7 +134,7 @@ async def release(party: Party, server: ReleasingServer) -> Released:
         party, lambda: (server.bound_share(manifest, sums), server.openings.salt(manifest.digest))
     )
     await confirm(party, manifest.digest, "manifest that is about to be opened")
-    commitments = await commit(party, server, manifest, commitment(party.pid, manifest.digest, salt, share))
+    commitments = await commit(party, server, manifest, share_commitment(party.pid, manifest.digest, salt, share))
     shares = await exchange_shares(party, manifest, task, share, salt, commitments)
     opened, wrong = await unless_refused(party, lambda: open_robustly(task, shares))
     findings = await compare_openings(party, opened, wrong)
@@ -216,7 +216,7 @@ async def agree(party: Party, server: ReleasingServer, standings: dict[int, Stan
     if server.collection.checked_dealing:
         batch = await leave_out_bad_dealings(party, server, batch, left_out)
     noise = await deal_noise(party, server) if server.collection.plan.noise_is_dealt else None
-    toss = await toss_coins(party)
+    toss = await toss_announced(party)
     chosen = await asyncio.to_thread(server.collection.chosen, batch.ids, toss)
     if len(chosen) < len(batch.ids):
         server.tell(
@@ -343,7 +343,7 @@ async def exchange_shares(
         for peer in party.runtime.peers:
             theirs = (await party.runtime.receive_frame(peer, Kind.SALT, ContentType.BYTES, (SALT_BYTES,))).raw
             shares[peer] = (await party.runtime.receive_frame(peer, Kind.SHARE, ContentType.WORDS, shape)).words
-            opened[peer] = commitment(peer, manifest.digest, theirs, shares[peer])
+            opened[peer] = share_commitment(peer, manifest.digest, theirs, shares[peer])
     await unless_refused(party, lambda: require_committed(commitments, opened))
     return shares
 

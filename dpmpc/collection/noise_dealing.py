@@ -36,7 +36,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.collection.agreement import compare_told, confirm, toss_coins, unless_refused
+from dpmpc.collection.agreement import compare_told, confirm, toss_announced, unless_refused
 from dpmpc.collection.proof_checks import WORDS_IN_A_FRAME, exchange_block
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.encoding.ring import Words
@@ -189,7 +189,7 @@ async def deal_noise(party: Party, server: ReleasingServer) -> Dealt:
     lists = {number: hashlib.sha256(dealer.seeds(number).data).digest() for number in dealer.dealers}
     await compare_told(party, lists, "lists of dealt noise")
     digest = dealer.digest()
-    toss = await toss_coins(party)  # all have what was dealt to them: nothing of it changes any more
+    toss = await toss_announced(party)  # all have what was dealt to them: nothing of it changes any more
     await confirm(party, hashlib.sha256(Label.NOISE_DEALINGS.value + digest + toss).digest(), "query point of noise")
     point = QueryPoint.of_toss(dealer.circuit, toss)
     with party.meter.phase("verify"):

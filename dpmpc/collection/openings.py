@@ -53,7 +53,7 @@ def _checksum(manifest_digest: bytes, salt: str, commitments: Mapping[str, str])
     return hashlib.sha256(manifest_digest + f"{salt};{told}".encode()).hexdigest()
 
 
-def commitment(server: int, manifest_digest: bytes, salt: bytes, share: Words) -> bytes:
+def share_commitment(server: int, manifest_digest: bytes, salt: bytes, share: Words) -> bytes:
     """Return SHA-256(label || server, 4 bytes LE || manifest || salt || the words of the share, LE, row by row)."""
     digest = hashlib.sha256(Label.OPENING_COMMITMENT.value + server.to_bytes(4, "little") + manifest_digest + salt)
     digest.update(np.ascontiguousarray(share, "<u8").data)

@@ -35,7 +35,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.collection.agreement import batch_digest, compare_told, confirm, toss_coins, unless_refused
+from dpmpc.collection.agreement import batch_digest, compare_told, confirm, toss_announced, unless_refused
 from dpmpc.collection.certificate import DIFFERENT_LISTS, FALSE_PROOF, wrong_hash
 from dpmpc.collection.query_points import PointStanding, point_to_go_on_with
 from dpmpc.collection.releasing import ReleasingServer
@@ -252,7 +252,7 @@ async def agree_on_point(party: Party, server: ReleasingServer) -> bytes:
         party, lambda: point_to_go_on_with({number: read_point(raw, number) for number, raw in told.items()})
     )
     if toss is None:
-        tossed = toss = await toss_coins(party)
+        tossed = toss = await toss_announced(party)
         await unless_refused(party, lambda: server.points.seal(tossed))
     await confirm(party, point_digest(toss), "query point that is sealed")
     used = toss

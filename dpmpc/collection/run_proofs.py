@@ -25,7 +25,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.collection.agreement import batch_digest, confirm, toss_coins, unless_refused
+from dpmpc.collection.agreement import batch_digest, confirm, toss_announced, unless_refused
 from dpmpc.collection.proof_checks import Verifier, check_at_point, point_digest
 from dpmpc.collection.releasing import ProvedOutputs
 from dpmpc.collection.report_ids import ID_BYTES, as_strings
@@ -149,7 +149,7 @@ async def _check_run(party: Party, task: Task) -> ProvedRun:
     with party.meter.phase("verify"):
         reports = await unless_refused(party, lambda: RunReports(party.folder, task, party.pid))
         await confirm(party, batch_digest(reports.ids), "batch: the ids of all reports")
-        toss = await toss_coins(party)
+        toss = await toss_announced(party)
         await confirm(party, point_digest(toss), "query point that was tossed")
         await unless_refused(party, lambda: use_point(party.folder, toss))
         await confirm(party, point_digest(toss), "query point that is used")

@@ -25,7 +25,7 @@ import hmac
 from collections.abc import Sequence
 
 from dpmpc.data_release.equality import IdComparison
-from dpmpc.data_release.group import ORDER
+from dpmpc.data_release.p256 import ORDER
 from dpmpc.errors import BatchMismatch, InputError
 from dpmpc.network.party import Party
 from dpmpc.network.simultaneous import show_bytes

@@ -35,7 +35,7 @@ import functools
 import hashlib
 from collections.abc import Iterable, Sequence
 
-from dpmpc.data_release.group import (
+from dpmpc.data_release.p256 import (
     GENERATOR,
     ORDER,
     POINT_BYTES,

@@ -1,6 +1,6 @@
 """From real numbers to integers and back, and the proof that sums of these integers fit the ring or field.
 
-`FixedPoint` rounds and clips; `Ring64` and `Mersenne61` (`dpmpc.encoding.ring`) are the two homes of the integers;
+`FixedPoint` rounds and clips; `Ring64` and `Mersenne61` (`dpmpc.encoding.ring`) are the two rings of the integers;
 `plan_modulus` proves that a sum of encoded rows and their noise cannot wrap around.
 
 Promised: an encoded row never leaves the box or ball that its `Sensitivity` was computed for, whatever the input; an

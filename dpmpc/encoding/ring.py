@@ -1,4 +1,4 @@
-"""The two homes of shared integers: the ring Z_2^64 and the prime field Z_p, p = 2^61 - 1.
+"""The two rings of shared integers: the ring Z_2^64 and the prime field Z_p, p = 2^61 - 1.
 
 Promised: exact arithmetic on canonical uint64 elements of any shape, the GIL released; an element that is not
 canonical, a wrong dtype or differing shapes are refused before anything is written. Not promised: constant time. The
@@ -268,18 +268,18 @@ class Mersenne61(Ring):
         arithmetic.multiply_add(a, factor, b, out)
 
 
-_HOMES: dict[str, type[Ring]] = {kind.name: kind for kind in (Ring64, Mersenne61)}
+_RINGS: dict[str, type[Ring]] = {kind.name: kind for kind in (Ring64, Mersenne61)}
 
 
 def ring_named(value: Ring | type[Ring] | str) -> Ring:
-    """Return the home that an instance, a class or a name ("ring64", "mersenne61") stands for."""
+    """Return the ring that an instance, a class or a name ("ring64", "mersenne61") stands for."""
     if isinstance(value, Ring):
         return value
     if isinstance(value, type) and issubclass(value, Ring):
         return value()
-    if isinstance(value, str) and value in _HOMES:
-        return _HOMES[value]()
-    raise InputError(f"ring: {value!r} given, one of {', '.join(_HOMES)} expected")
+    if isinstance(value, str) and value in _RINGS:
+        return _RINGS[value]()
+    raise InputError(f"ring: {value!r} given, one of {', '.join(_RINGS)} expected")
 
 
 def output(out: Words | None, shape: tuple[int, ...]) -> Words:

@@ -55,7 +55,7 @@ async def exchange_coins(
 ) -> tuple[list[bytes], list[bytes]]:
     """Commit to a coin, then open it; return everybody's commitments and coins, unchecked, in party order."""
     task, members = party.runtime.settings.task_digest, _tossing(party, members)
-    commitments = await exchange(party, Kind.COMMITMENT, commitment(party.pid, members, task, coin), COIN_BYTES)
+    commitments = await exchange(party, Kind.COMMITMENT, coin_commitment(party.pid, members, task, coin), COIN_BYTES)
     return commitments, await exchange(party, Kind.OPENING, coin, COIN_BYTES)
 
 
@@ -71,12 +71,12 @@ def toss_of(
     """
     task, members = party.runtime.settings.task_digest, _tossing(party, members)
     for number, committed, opened in zip(members, commitments, coins, strict=True):
-        if not hmac.compare_digest(committed, commitment(number, members, task, opened)):
+        if not hmac.compare_digest(committed, coin_commitment(number, members, task, opened)):
             raise malformed_frame(number, Kind.OPENING, f"not the coin that it committed to among parties {members}")
     return hashlib.sha256(Label.TOSS.value + task + b"".join(coins)).digest()
 
 
-def commitment(party: int, members: Sequence[int], task: bytes, coin: bytes) -> bytes:
+def coin_commitment(party: int, members: Sequence[int], task: bytes, coin: bytes) -> bytes:
     """Return SHA-256(label || party || members || task || coin), each number being 4 bytes LE."""
     numbers = b"".join(number.to_bytes(4, "little") for number in (party, *members))
     return hashlib.sha256(Label.COMMITMENT.value + numbers + task + coin).digest()

@@ -56,11 +56,13 @@ class Fixed:
 
     def require(self, number: int, nonce: bytes, content: bytes | memoryview) -> None:
         """Refuse a content that is not the one that a party has committed to."""
-        if not hmac.compare_digest(commitment(number, self.task, self.step, nonce, content), self.commitments[number]):
+        if not hmac.compare_digest(
+            content_commitment(number, self.task, self.step, nonce, content), self.commitments[number]
+        ):
             raise MalformedFrame(f"party {number} has shown another {self.step} than it committed to", number)
 
 
-def commitment(number: int, task: bytes, step: str, nonce: bytes, content: bytes | memoryview) -> bytes:
+def content_commitment(number: int, task: bytes, step: str, nonce: bytes, content: bytes | memoryview) -> bytes:
     """Return SHA-256(label || party, 4 bytes LE || task || SHA-256(step) || nonce || content)."""
     hashed = hashlib.sha256(Label.SIMULTANEOUS.value + number.to_bytes(4, "little") + task)
     hashed.update(hashlib.sha256(step.encode()).digest() + nonce)
@@ -89,7 +91,7 @@ async def fix(party: Party, step: str, content: bytes | memoryview, nonce: bytes
     """
     settings = party.runtime.settings
     nonce = nonce or Stream.from_os().bytes(NONCE_BYTES)
-    own = commitment(party.pid, settings.task_digest, step, nonce, content)
+    own = content_commitment(party.pid, settings.task_digest, step, nonce, content)
     commitments = await exchange_bytes(party, Kind.COMMITMENT, own, DIGEST_BYTES)
     known = hashlib.sha256(hashlib.sha256(step.encode()).digest() + b"".join(commitments)).digest()
     for number, other in zip(

@@ -3,9 +3,9 @@
 An accountant says what epsilon a given noise gives on a given `EffectiveNoise`, and finds the least noise that gives a
 budget. Formulas stand in `gaussian`, `integer_noise` and docs/mathematics.md, sections 1.2 and 1.3.
 
-The calibration as the paper prints it (Burkhardt et al. 2025, section 4), for reproduction.
-
-It is private, and pays about s^2 d times more variance than one joint mechanism (docs/mathematics.md, section 1.1).
+`paper_variance` and `Accountant.as_in_paper` reproduce the calibration that the paper prints (Burkhardt et al. 2025,
+section 4). It is private, but costs about s^2 d times more variance than the joint calibration (docs/mathematics.md,
+section 1.1).
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Accountant(abc.ABC):
     def least(self, exposure: EffectiveNoise, sensitivity: Sensitivity, epsilon: float, delta: float) -> Noise:
         """Return the least noise of this family that gives (epsilon, delta)."""
 
-    def papers(
+    def as_in_paper(
         self, sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: float, delta: float, trust: TrustModel
     ) -> Noise:
         """Return noise of this family as the paper calibrates it; an error for families that it does not have."""
@@ -145,7 +145,7 @@ class SearchedAccountant(Accountant):
                 "use fewer fractional bits, fewer columns or a larger epsilon"
             ) from error
 
-    def papers(
+    def as_in_paper(
         self, sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: float, delta: float, trust: TrustModel
     ) -> Noise:
         """Return noise of the variance of Corollary 4.7."""
@@ -256,7 +256,7 @@ class _LaplaceAccountant(Accountant):
         fewest = independent_rows(self.family.name, exposure).fewest
         return self._noise(exposure.sparsity, sensitivity, epsilon, fewest)
 
-    def papers(
+    def as_in_paper(
         self, sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: float, delta: float, trust: TrustModel
     ) -> Noise:
         """Return noise of Corollary 4.10: b = k Delta_1 / epsilon (Delta_1 = 2 eta d), m = n/k - t."""

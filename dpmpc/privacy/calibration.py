@@ -103,7 +103,7 @@ def calibrate(
     spendable = _spendable(epsilon, delta, trust, noising, pure=accountant.pure)
     exposure = noising.exposure(sketch, trust)
     if calibration == "paper":
-        return accountant.papers(sketch, sensitivity, epsilon, spendable, trust)
+        return accountant.as_in_paper(sketch, sensitivity, epsilon, spendable, trust)
     return accountant.least(exposure.with_margin(), sensitivity, epsilon, spendable)
 
 

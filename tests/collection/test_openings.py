@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from dpmpc.collection.openings import Openings, commitment, require_committed
+from dpmpc.collection.openings import Openings, require_committed, share_commitment
 from dpmpc.errors import AlreadyReleased, InconsistentShares, SpoolError
 
 MANIFEST = bytes(range(32))
@@ -16,14 +16,14 @@ SHARE = np.arange(6, dtype=np.uint64).reshape(2, 3)
 def test_a_commitment_is_to_server_manifest_salt_and_share():
     salt = b"s" * 32
     expected = b"dpmpc v1 opening commitment" + (3).to_bytes(4, "little") + MANIFEST + salt + SHARE.tobytes()
-    assert commitment(3, MANIFEST, salt, SHARE) == hashlib.sha256(expected).digest()
+    assert share_commitment(3, MANIFEST, salt, SHARE) == hashlib.sha256(expected).digest()
     others = [
-        commitment(2, MANIFEST, salt, SHARE),
-        commitment(3, bytes(32), salt, SHARE),
-        commitment(3, MANIFEST, bytes(32), SHARE),
-        commitment(3, MANIFEST, salt, SHARE + np.uint64(1)),
+        share_commitment(2, MANIFEST, salt, SHARE),
+        share_commitment(3, bytes(32), salt, SHARE),
+        share_commitment(3, MANIFEST, bytes(32), SHARE),
+        share_commitment(3, MANIFEST, salt, SHARE + np.uint64(1)),
     ]
-    assert len({*others, commitment(3, MANIFEST, salt, SHARE)}) == 5
+    assert len({*others, share_commitment(3, MANIFEST, salt, SHARE)}) == 5
 
 
 def test_another_share_than_was_committed_to_is_named():

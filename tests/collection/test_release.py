@@ -269,7 +269,7 @@ STEPS = [
     ("after", "server", "require_ready"),
     ("after", "server", "standing"),
     ("before", "server", "require_batch"),
-    ("before", "protocol", "toss_coins"),
+    ("before", "protocol", "toss_announced"),
     ("before", "server", "seal"),
     ("after", "server", "seal"),
     ("before", "ledger", "begin_opening"),

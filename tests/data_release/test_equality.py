@@ -8,10 +8,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpmpc.data_release import equality, group
+from dpmpc.data_release import equality, p256
 from dpmpc.data_release.alignment import keyed_hashes, number_of_set
 from dpmpc.data_release.equality import IdComparison, prove, verify
-from dpmpc.data_release.group import GENERATOR, ORDER, ZERO, add, combine, decode, encode, negative
+from dpmpc.data_release.p256 import GENERATOR, ORDER, ZERO, add, combine, decode, encode, negative
 from dpmpc.errors import InputError, MalformedFrame
 from dpmpc.randomness import Stream
 
@@ -58,7 +58,7 @@ def test_sums_of_all_kinds_of_points():
 @given(st.integers(1, ORDER - 1))
 def test_points_and_numbers_survive_their_bytes(scalar):
     assert encode(decode(by_openssl(scalar))) == by_openssl(scalar)
-    assert group.decode_scalar(group.encode_scalar(scalar)) == scalar
+    assert p256.decode_scalar(p256.encode_scalar(scalar)) == scalar
 
 
 @pytest.mark.parametrize(
@@ -68,8 +68,8 @@ def test_points_and_numbers_survive_their_bytes(scalar):
         by_openssl(3)[:-1],
         by_openssl(3) + b"\0",
         b"\4" + by_openssl(3)[1:],
-        b"\2" + group.PRIME.to_bytes(32, "big"),
-        b"\2" + (5 + group.PRIME).to_bytes(32, "big"),
+        b"\2" + p256.PRIME.to_bytes(32, "big"),
+        b"\2" + (5 + p256.PRIME).to_bytes(32, "big"),
         b"",
         *(b"\2" + x.to_bytes(32, "big") for x in (1, 2, 3)),
     ],
@@ -77,8 +77,8 @@ def test_points_and_numbers_survive_their_bytes(scalar):
 def test_what_is_no_point_is_refused(encoded):
     if len(encoded) == 33 and encoded[0] in (2, 3):
         x = int.from_bytes(encoded[1:], "big")
-        square = (x**3 - 3 * x + group._B) % group.PRIME
-        if x < group.PRIME and pow(square, (group.PRIME - 1) // 2, group.PRIME) == 1:
+        square = (x**3 - 3 * x + p256._B) % p256.PRIME
+        if x < p256.PRIME and pow(square, (p256.PRIME - 1) // 2, p256.PRIME) == 1:
             assert encode(decode(encoded)) == encoded
             return
     with pytest.raises(ValueError, match="a point of P-256 in 33 bytes expected"):
@@ -88,7 +88,7 @@ def test_what_is_no_point_is_refused(encoded):
 def test_numbers_not_below_the_order_are_refused():
     for encoded in (ORDER.to_bytes(32, "big"), b"\xff" * 32, bytes(31), bytes(33)):
         with pytest.raises(ValueError, match="below the group's order"):
-            group.decode_scalar(encoded)
+            p256.decode_scalar(encoded)
 
 
 # Proofs
@@ -123,7 +123,7 @@ def test_a_statement_cannot_be_fitted_to_a_proof():
     challenge = equality._challenge(b"here", [[GENERATOR]], [other_base(19)], [blind])
     assert challenge != guessed
     image = combine([pow(guessed, -1, ORDER)], [add(combine([response], [GENERATOR]), negative(blind))])
-    proof = group.encode_scalar(guessed) + group.encode_scalar(response)
+    proof = p256.encode_scalar(guessed) + p256.encode_scalar(response)
     assert encode(add(combine([response], [GENERATOR]), negative(combine([guessed], [image])))) == encode(blind)
     assert not verify(b"here", [[GENERATOR]], [image], proof)
 

@@ -24,8 +24,8 @@ from dpmpc.bounds import Schema
 from dpmpc.cli.main import main
 from dpmpc.data_release import RMGM, DataOwner, MixedRelease, design, mixing_of, networked
 from dpmpc.data_release.alignment import keyed_hashes, number_of_set
-from dpmpc.data_release.group import GENERATOR, combine, encode
 from dpmpc.data_release.networked import PartySource, public_arguments
+from dpmpc.data_release.p256 import GENERATOR, combine, encode
 from dpmpc.errors import (
     BatchMismatch,
     GuaranteeError,

@@ -9,13 +9,13 @@ import pytest
 
 from dpmpc.data_release import design
 from dpmpc.data_release.alignment import align, keyed_hashes, number_of_set
-from dpmpc.data_release.group import GENERATOR, combine, encode
 from dpmpc.data_release.networked import PartySource, public_arguments
+from dpmpc.data_release.p256 import GENERATOR, combine, encode
 from dpmpc.data_release.record import MOST_COMPARISONS
 from dpmpc.errors import BatchMismatch, InputError, MalformedFrame, PartyLost
 from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.settings import digest_of, write_source
-from dpmpc.network.simultaneous import commitment, show_bytes, show_words
+from dpmpc.network.simultaneous import content_commitment, show_bytes, show_words
 from dpmpc.protocols import random_mixing
 from support.hostile.owners import altered
 from support.linked_parties import run_linked
@@ -75,7 +75,7 @@ def test_a_commitment_is_what_it_says():
         + b"n" * 32
         + b"c"
     )
-    assert commitment(1, bytes(32), "step", b"n" * 32, b"c") == expected.digest()
+    assert content_commitment(1, bytes(32), "step", b"n" * 32, b"c") == expected.digest()
 
 
 @pytest.mark.parametrize("program", [say, say_words])

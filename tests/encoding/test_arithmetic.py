@@ -1,4 +1,4 @@
-"""The two homes of shared integers against Python's big integers."""
+"""The two rings of shared integers against Python's big integers."""
 
 import operator
 
@@ -194,7 +194,7 @@ def test_small_integers_are_embedded():
     assert Mersenne61().embed(np.array([-1, 2], np.int8)).tolist() == [P - 1, 2]
 
 
-def test_homes_have_names():
+def test_rings_have_names():
     assert ring_named("ring64") == ring_named(Ring64) == ring_named(Ring64()) == Ring64()
     assert ring_named("mersenne61") == Mersenne61() != Ring64()
     assert len({Ring64(), Ring64(), Mersenne61()}) == 2

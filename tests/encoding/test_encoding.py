@@ -255,7 +255,7 @@ def test_plan_of_the_specification():
 
 @pytest.mark.parametrize(("ring", "bits"), [("ring64", 64), ("mersenne61", 61)])
 def test_plan_at_the_edge(ring, bits):
-    # Largest sum in absolute value that has a centred representative in both homes: 2^(bits - 1) - 1.
+    # Largest sum in absolute value that has a centred representative in both rings: 2^(bits - 1) - 1.
     fits = plan_modulus(ring, 1, (1 << (bits - 1)) - 1, lambda log_odds: 0.0, 1100)
     assert fits.bits_needed == fits.bits_available == bits
     with pytest.raises(OverflowRisk) as caught:

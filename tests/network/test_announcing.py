@@ -22,7 +22,7 @@ from dpmpc.errors import (
 )
 from dpmpc.network import announcing
 from dpmpc.network.announcing import announce, announce_bytes, settle
-from dpmpc.network.coins import commitment, exchange_coins, toss_of
+from dpmpc.network.coins import coin_commitment, exchange_coins, toss_of
 from dpmpc.network.frames import Kind
 from dpmpc.network.identity import sign
 from support.hostile.servers import (
@@ -410,7 +410,7 @@ def test_another_coin_than_was_committed_to_is_named_by_all(folders):
     async def toss(party):
         coin, opened = bytes([party.pid]) * 32, bytes([party.pid]) * 32 if party.pid != 2 else b"other" * 6 + b"!!"
         settings = party.runtime.settings
-        own = commitment(party.pid, settings.members, settings.task_digest, coin)
+        own = coin_commitment(party.pid, settings.members, settings.task_digest, coin)
         commitments = await announce_bytes(party, Kind.COMMITMENT, own, 32)
         coins = await announce_bytes(party, Kind.OPENING, opened, 32)
         return await unless_refused(party, lambda: toss_of(party, commitments, coins))

@@ -31,7 +31,7 @@ from dpmpc.errors import (
     PartyMissing,
     ProtocolFailure,
 )
-from dpmpc.network.coins import commitment
+from dpmpc.network.coins import coin_commitment
 from dpmpc.network.identity import Authority, dialling_context, pin, write_identity
 from dpmpc.network.launch import Callbacks, Participants, Patience, launch
 from dpmpc.network.settings import PartySettings, read_outcome, read_settings, write_settings
@@ -344,13 +344,13 @@ def test_all_have_to_go_on_without_the_same_servers():
 
 def test_a_commitment_is_to_a_party_its_company_a_task_and_a_coin():
     task, coin = bytes(32), bytes(range(32))
-    first = commitment(0, [0, 1, 3], task, coin)
+    first = coin_commitment(0, [0, 1, 3], task, coin)
     others = [
-        commitment(1, [0, 1, 3], task, coin),
-        commitment(0, [0, 1, 2], task, coin),
-        commitment(0, [0, 1], task, coin),
-        commitment(0, [0, 1, 3], b"\1" + task[1:], coin),
-        commitment(0, [0, 1, 3], task, coin[::-1]),
+        coin_commitment(1, [0, 1, 3], task, coin),
+        coin_commitment(0, [0, 1, 2], task, coin),
+        coin_commitment(0, [0, 1], task, coin),
+        coin_commitment(0, [0, 1, 3], b"\1" + task[1:], coin),
+        coin_commitment(0, [0, 1, 3], task, coin[::-1]),
     ]
     assert len({first, *others}) == 6
     assert (

@@ -297,7 +297,8 @@ def test_chunks_are_added_to_zeros_that_begin_with_a_cache_line():
     for width in (1, 3, 10):
         S = OSNAP(5, 7, 2, seed=6)
         Y, X = S.zeros(width), numbers("ring64", (7, width))
-        assert Y.shape == (5, width) and Y.dtype == np.uint64 and Y.ctypes.data % 64 == 0
+        assert (Y.shape, Y.dtype) == ((5, width), np.uint64)
+        assert Y.ctypes.data % 64 == 0
         assert not Y.any()
         S.apply(X[:4], out=Y)
         S.apply(X[4:], out=Y, first=4)
