@@ -11,7 +11,7 @@ import datetime
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Annotated
+from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -23,7 +23,6 @@ from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.noise_shares import NoiseShares
 from dpmpc.collection.openings import Openings
 from dpmpc.collection.query_points import PointKeeper
-from dpmpc.collection.segments import npy_header
 from dpmpc.collection.server_folder import refused_file
 from dpmpc.collection.spool import Spool
 from dpmpc.collection.task_file import Collection
@@ -284,13 +283,6 @@ class WithoutMask(Share):
         rows = self._share.rows(first, count).reshape(count, -1)
         return np.ascontiguousarray(rows[:, :-1]).reshape(count, *self.shape[1:])
 
-    def write(self, file: IO[bytes]) -> None:
-        """Write the rows as ``.npy``."""
-        file.write(npy_header(self.shape))
-        step = max(1, _CHECKED_AT_ONCE // (8 * math.prod(self.shape[1:])))
-        for first in range(0, self.shape[0], step):
-            file.write(self.rows(first, min(step, self.shape[0] - first)).data)
-
 
 class ProvedOutputs(Share):
     """A share of what proved reports add to the sums: linear in their records, which are expanded as they are read.
@@ -318,13 +310,6 @@ class ProvedOutputs(Share):
         one = share_of_one(self._task, self._number)
         outputs = proofs.outputs(kept.records(proofs.circuit), one)
         return np.ascontiguousarray(outputs).reshape(count, *self.shape[1:])
-
-    def write(self, file: IO[bytes]) -> None:
-        """Write the rows as ``.npy``."""
-        file.write(npy_header(self.shape))
-        step = max(1, _CHECKED_AT_ONCE // (8 * math.prod(self.shape[1:])))
-        for first in range(0, self.shape[0], step):
-            file.write(self.rows(first, min(step, self.shape[0] - first)).data)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -30,7 +30,7 @@ from dpmpc.collection.proof_checks import Verifier, check_at_point, point_digest
 from dpmpc.collection.releasing import ProvedOutputs
 from dpmpc.collection.report_ids import ID_BYTES, as_strings
 from dpmpc.encoding.ring import Words
-from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, TooFewClients
+from dpmpc.errors import BatchMismatch, GuaranteeError, TooFewClients
 from dpmpc.network.announcing import explained
 from dpmpc.network.party import Party
 from dpmpc.networked import ids_file, share_file
@@ -117,10 +117,6 @@ class _SomeRows(Share):
             return np.empty((0, *self.shape[1:]), np.uint64)
         start = int(places[0])
         return np.ascontiguousarray(self._share.rows(start, int(places[-1]) + 1 - start)[places - start])
-
-    def write(self, file: object) -> None:
-        """Refuse: what is written is the share that these are rows of."""
-        raise InputError("share: some rows of a file given, a whole share expected")
 
 
 async def check_run(party: Party, task: Task) -> ProvedRun:

@@ -12,11 +12,9 @@ and what their checksums have to be. The index knows both (`dpmpc.collection.spo
 from __future__ import annotations
 
 import hashlib
-import io
 import math
 import os
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +23,7 @@ from dpmpc.collection.database import typed_errors
 from dpmpc.collection.report_ids import ID_BYTES
 from dpmpc.encoding.ring import Ring, Words
 from dpmpc.errors import SpoolError
-from dpmpc.sharing.batch import Share
+from dpmpc.sharing.batch import Share, npy_header
 from dpmpc.storage import sync
 
 CHECKSUM_BYTES = 8
@@ -34,13 +32,6 @@ _BLOCK_BYTES = 1 << 26  # of a batch's words that are in memory while it is read
 _CHECKED_ROWS = 1 << 14  # at once
 _PIECE_BYTES = 1 << 24  # read at once
 _GAP_BYTES = 1 << 16  # rows closer than this are read in one go
-
-
-def npy_header(shape: tuple[int, ...]) -> bytes:
-    """Return what precedes the words in a ``.npy`` file of uint64."""
-    buffer = io.BytesIO()
-    np.lib.format.write_array_header_1_0(buffer, {"descr": "<u8", "fortran_order": False, "shape": shape})
-    return buffer.getvalue()
 
 
 class Segments:
@@ -211,10 +202,3 @@ class SpoolShare(Share):
                     "damaged, unless other servers have begun to open this batch"
                 )
         self._block = block
-
-    def write(self, file: IO[bytes]) -> None:
-        """Write the rows as ``.npy``."""
-        file.write(npy_header(self.shape))
-        step = self._segments.block_rows
-        for first in range(0, self.shape[0], step):
-            file.write(self.rows(first, min(step, self.shape[0] - first)).data)

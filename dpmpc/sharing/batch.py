@@ -15,6 +15,7 @@ What both schemes do alike: draw keys, cut the work into blocks that fit the cac
 from __future__ import annotations
 
 import abc
+import io
 import math
 import os
 import shutil
@@ -147,6 +148,13 @@ def expand_many(keys: NDArray[np.uint8], count: int, ring: Ring | type[Ring] | s
     return words
 
 
+def npy_header(shape: tuple[int, ...]) -> bytes:
+    """Return what precedes the words in a ``.npy`` file of uint64."""
+    buffer = io.BytesIO()
+    np.lib.format.write_array_header_1_0(buffer, {"descr": _WORD, "fortran_order": False, "shape": shape})
+    return buffer.getvalue()
+
+
 class Share(abc.ABC):
     """One server's share, read in chunks of leading rows.
 
@@ -176,9 +184,13 @@ class Share(abc.ABC):
     @abc.abstractmethod
     def _rows(self, first: int, count: int) -> Words: ...
 
-    @abc.abstractmethod
     def write(self, file: IO[bytes]) -> None:
-        """Write the share in the format that `open_share` reads."""
+        """Write the share in the format that `open_share` reads, here ``.npy``, a block of rows at a time."""
+        file.write(npy_header(self.shape))
+        step = max(1, BLOCK // max(1, math.prod(self.shape[1:])))
+        for first in range(0, self.shape[0], step):
+            rows = self.rows(first, min(step, self.shape[0] - first))
+            file.write(np.ascontiguousarray(rows, _WORD).data)
 
 
 class ArrayShare(Share):
@@ -229,9 +241,7 @@ class FileShare(Share):
             Ring or field of the elements.
         """
         with _private_file(path) as file:
-            header = {"descr": _WORD, "fortran_order": False, "shape": shape}
-            np.lib.format.write_array_header_1_0(file, header)
-            offset = file.tell()
+            offset = file.write(npy_header(shape))
             file.flush()
             size = offset + 8 * math.prod(shape)
             try:
