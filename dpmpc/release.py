@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from dpmpc.bounds import Schema
 from dpmpc.contributions import Rows, SecondMoments, WeightedMoments
 from dpmpc.description import Description, describe_moments
+from dpmpc.description.notebook import facts_html
 from dpmpc.errors import InputError, PrivacyWarning
 from dpmpc.privacy import Guarantee
-from dpmpc.privacy.notebook import facts_html
 from dpmpc.storage import release_file, whole
 from dpmpc.task import LONGEST_CHECK, Task
 

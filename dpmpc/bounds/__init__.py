@@ -10,8 +10,8 @@ Source: the local clipping of Burkhardt, Keller, Orlandi and Schwiegelshohn (ICM
 from dpmpc.bounds.ball import clip_ball, largest_squared_norm
 from dpmpc.bounds.codebook import Codebook, Weight
 from dpmpc.bounds.columns import Column
-from dpmpc.bounds.fitness import warn_of_bounds
-from dpmpc.bounds.schemas import Bounds, Schema, check_table, schema, suggest
+from dpmpc.bounds.data_checks import check_table, suggest, warn_of_bounds
+from dpmpc.bounds.schemas import Bounds, Schema, schema
 from dpmpc.bounds.variables import Variable
 
 __all__ = [

@@ -1,17 +1,10 @@
-"""The public bounds of columns, and the affine map to [-1, 1] that they stand for.
-
-Numbers that users give, and rows by blocks.
-
-Bounds read off the data, for data that is public or old: not private.
-"""
+"""The public bounds of columns, and the affine map to [-1, 1] that they stand for; rows are mapped by blocks."""
 
 from __future__ import annotations
 
 import functools
 import math
-import warnings
-from collections.abc import Iterator, Mapping, Sequence, Set
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -22,11 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpmpc._kernels import arithmetic
 from dpmpc.arguments import require_choice
-from dpmpc.bounds.codebook import LACKING_TARGET, Codebook, toml_key
+from dpmpc.bounds.codebook import Codebook, toml_key
 from dpmpc.bounds.columns import Column
-from dpmpc.errors import InputError, UtilityWarning
+from dpmpc.errors import InputError
 from dpmpc.storage import Record, fields_of
-from dpmpc.tables import Table, check_finite, check_names, expect_columns, numeric_matrix, position_of
+from dpmpc.tables import check_finite, check_names, expect_columns, numeric_matrix, position_of
 from dpmpc.untrusted import ReadError, read_bytes, read_toml
 
 _BLOCK_CELLS = 1 << 15  # a block of rows and its result stay in the processor's cache
@@ -36,74 +29,6 @@ def row_blocks(matrix: NDArray[Any]) -> Iterator[slice]:
     """Cut the rows of a matrix into blocks that stay in the processor's cache."""
     step = max(1, _BLOCK_CELLS // max(1, matrix.shape[1]))
     return (slice(start, start + step) for start in range(0, len(matrix), step))
-
-
-_SIGNIFICANT_DIGITS = 2
-
-
-def check_table(table: Table, target: str | None = None, public: Schema | None = None) -> None:
-    """Refuse an unknown target, or one without a feature beside it, and warn of constant columns.
-
-    What is refused depends on names alone, which are public. The warning depends on the data: it is not private, and
-    for whoever holds all rows. Columns of a codebook that stand for values may be constant.
-
-    Raises
-    ------
-    InputError
-        With the name of the column.
-    """
-    if target is not None:
-        position_of(target, table.names, "target")
-        if public is not None and isinstance(public.codebook, Codebook) and public.codebook.fills(target):
-            raise InputError(
-                f"target: {target!r} given, which has if_missing in the bounds, one without it expected: rows that "
-                f"lack it would count with a made-up value; {LACKING_TARGET}"
-            )
-        if len(table.names) == 1:
-            raise InputError(f"target: {target!r} is the only column, at least one feature beside it expected")
-    book = None if public is None else public.codebook
-    for text in _constant(table, book.indicators if isinstance(book, Codebook) else frozenset()):
-        warnings.warn(
-            f"{text}: nothing can be learned of it (this warning depends on the data and is not private)",
-            UtilityWarning,
-            stacklevel=3,
-        )
-
-
-def _constant(table: Table, spared: Set[str] = frozenset()) -> Iterator[str]:
-    """Say of each column that all rows have the same value, but of those that may be so."""
-    for name, low, high in zip(table.names, table.values.min(axis=0), table.values.max(axis=0), strict=True):
-        if low == high and name not in spared:
-            rows = f"all {len(table)} rows" if len(table) > 1 else "the only row (n_samples = 1)"
-            yield f"column {name!r} is {low} in {rows}"
-
-
-def suggest(table: Table) -> Schema:
-    """Suggest bounds: the least and the greatest value of each column, rounded outward to two significant digits.
-
-    Not private: the result depends on single rows. Use it on data that is public or old, and replace its numbers by
-    what is known about the columns beforehand (an age is between 0 and 120) wherever the guarantee matters.
-
-    Raises
-    ------
-    InputError
-        If a column is constant, or a bound would not fit float64.
-    """
-    for text in _constant(table):
-        raise InputError(f"{text}, at least two different values expected")
-    lows, highs = table.values.min(axis=0).tolist(), table.values.max(axis=0).tolist()
-    return Schema(
-        tuple(
-            Column(name, _rounded(low, ROUND_FLOOR), _rounded(high, ROUND_CEILING))
-            for name, low, high in zip(table.names, lows, highs, strict=True)
-        )
-    )
-
-
-def _rounded(value: float, rounding: str) -> float:
-    number = Decimal(repr(value))
-    step = Decimal(1).scaleb(number.adjusted() - _SIGNIFICANT_DIGITS + 1)
-    return float(number.quantize(step, rounding=rounding))
 
 
 _PERIOD = 256  # bounds are repeated to at least this many elements, so that the kernel's inner loop is long

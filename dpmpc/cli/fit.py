@@ -19,7 +19,7 @@ from dpmpc.cli.options import (
     rounds_option,
     task_choices,
 )
-from dpmpc.cli.output import RELEASE_FILE, new_directory, print_result, progress, write_outputs
+from dpmpc.cli.output import RELEASE_FILE, new_path, print_result, progress, write_outputs
 
 ONE_RELEASE = ("ridge", "low-rank", "moment")
 MODELS = (*ONE_RELEASE, "logistic", "poisson")
@@ -98,7 +98,7 @@ def _fit(options: argparse.Namespace) -> None:
     from dpmpc.planning import ReleaseSpec, design
 
     began = time.perf_counter()
-    out = None if options.out is None else new_directory(options.out)
+    out = None if options.out is None else new_path("out", options.out)
     analysis = fit_model_of(options)
     table, public = read_data(options, analysis)
     analysis.check(table, public)

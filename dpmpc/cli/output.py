@@ -17,14 +17,14 @@ RELEASE_FILE = "release.dpmpc"
 Progress = Callable[[str, float], None]
 
 
-def new_directory(path: str) -> Path:
-    """Return a directory that does not exist yet, or refuse: results are never mixed or overwritten."""
-    out = Path(path)
-    if out.exists():
-        raise InputError(f"out: {path!r} exists already, the name of a new directory expected")
-    if not out.absolute().parent.is_dir():
-        raise InputError(f"out: {path!r} given, but {str(out.parent)!r} is not a directory")
-    return out
+def new_path(name: str, text: str) -> Path:
+    """Return a path where nothing is yet, or refuse: results are never mixed or overwritten."""
+    path = Path(text)
+    if path.exists():
+        raise InputError(f"{name}: {text!r} exists already, a new name expected")
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"{name}: {text!r} given, but {str(path.parent)!r} is not a directory")
+    return path
 
 
 def write_outputs(

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpmpc.cli.options import add_simulation_seed, form_of, rounds_option, seconds
-from dpmpc.cli.prepared import address_of, expect_party, new_path, prepare_folders, run_party
+from dpmpc.cli.output import new_path
+from dpmpc.cli.prepared import address_of, expect_party, prepare_folders, run_party
 from dpmpc.errors import InputError
 
 if TYPE_CHECKING:

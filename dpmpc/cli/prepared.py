@@ -31,16 +31,6 @@ def address_of(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def new_path(name: str, text: str) -> Path:
-    """Return a path where nothing is yet, or refuse: results are never mixed or overwritten."""
-    path = Path(text).absolute()
-    if path.exists():
-        raise InputError(f"{name}: {text!r} exists already, a new name expected")
-    if not path.parent.is_dir():
-        raise InputError(f"{name}: {text!r} given, but {str(path.parent)!r} is not a directory")
-    return path
-
-
 def prepare_folders(
     target: Path,
     called: str,

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from dpmpc.collection.submission import read_bounded
 from dpmpc.collection.task_file import HTTPS_PORT, Collection
 from dpmpc.collection.times import STATES
 from dpmpc.errors import InputError, PartyImpersonated, PartyMissing, ProtocolFailure
@@ -148,7 +149,7 @@ async def ask(url: str, *, server: int | None = None, certificate: str | None = 
                 allow_redirects=False,
             ) as response,
         ):
-            content = await _read_bounded(response.content)
+            content = await read_bounded(response.content, _ANSWER_BYTES)
             code = response.status
     except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
         raise PartyImpersonated(f"{who}: the certificate that the collection names expected", server) from error
@@ -234,10 +235,3 @@ async def _shown_certificate(host: str, port: int) -> str:
             writer.close()
             with contextlib.suppress(OSError):  # the certificate is here, however the connection ends
                 await writer.wait_closed()
-
-
-async def _read_bounded(stream: aiohttp.StreamReader) -> bytes:
-    content = b""
-    while len(content) <= _ANSWER_BYTES and (part := await stream.read(_ANSWER_BYTES)):
-        content += part
-    return content

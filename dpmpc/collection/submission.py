@@ -332,7 +332,7 @@ class _Uploader:
                 server_hostname=party_name(self._server),
                 allow_redirects=False,
             ) as response:
-                content = await _read_bounded(response.content)
+                content = await read_bounded(response.content, _ANSWER_BYTES)
                 status, retry_after = response.status, response.headers.get("Retry-After", "")
         except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
             why = printable(str(error), _LONGEST_MESSAGE)
@@ -373,10 +373,10 @@ class _Uploader:
         self._duplicates += counts.duplicates
 
 
-async def _read_bounded(stream: aiohttp.StreamReader) -> bytes:
-    """Read an answer, or its beginning if it is longer than answers are."""
+async def read_bounded(stream: aiohttp.StreamReader, longest: int) -> bytes:
+    """Read an answer, or its beginning if it is longer than `longest` bytes, as answers never are."""
     content = b""
-    while len(content) <= _ANSWER_BYTES and (part := await stream.read(_ANSWER_BYTES)):
+    while len(content) <= longest and (part := await stream.read(longest)):
         content += part
     return content
 

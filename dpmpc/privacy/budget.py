@@ -23,11 +23,11 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
+from dpmpc.description.notebook import facts_html
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.privacy.composition import Cost, composed_epsilon
 from dpmpc.privacy.gaussian import check_budget
 from dpmpc.privacy.guarantee import Guarantee
-from dpmpc.privacy.notebook import facts_html
 from dpmpc.storage import Record, whole
 from dpmpc.untrusted import ReadError, read_bytes, read_json
 

@@ -1,0 +1,118 @@
+"""What data say about bounds: bounds suggested from them, and warnings of columns that bounds do not suit.
+
+Everything here depends on the data: it is not private, and is for whoever holds all rows.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Set
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.bounds.codebook import LACKING_TARGET, Codebook
+from dpmpc.bounds.columns import Column
+from dpmpc.bounds.schemas import Bounds, Schema
+from dpmpc.errors import InputError, UtilityWarning
+from dpmpc.tables import Table, position_of
+
+MOST_CLIPPED = 0.05
+_SIGNIFICANT_DIGITS = 2
+
+
+def check_table(table: Table, target: str | None = None, public: Schema | None = None) -> None:
+    """Refuse an unknown target, or one without a feature beside it, and warn of constant columns.
+
+    What is refused depends on names alone, which are public. The warning depends on the data: it is not private, and
+    for whoever holds all rows. Columns of a codebook that stand for values may be constant.
+
+    Raises
+    ------
+    InputError
+        With the name of the column.
+    """
+    if target is not None:
+        position_of(target, table.names, "target")
+        if public is not None and isinstance(public.codebook, Codebook) and public.codebook.fills(target):
+            raise InputError(
+                f"target: {target!r} given, which has if_missing in the bounds, one without it expected: rows that "
+                f"lack it would count with a made-up value; {LACKING_TARGET}"
+            )
+        if len(table.names) == 1:
+            raise InputError(f"target: {target!r} is the only column, at least one feature beside it expected")
+    book = None if public is None else public.codebook
+    for text in _constant(table, book.indicators if isinstance(book, Codebook) else frozenset()):
+        warnings.warn(
+            f"{text}: nothing can be learned of it (this warning depends on the data and is not private)",
+            UtilityWarning,
+            stacklevel=3,
+        )
+
+
+def _constant(table: Table, spared: Set[str] = frozenset()) -> Iterator[str]:
+    """Say of each column that all rows have the same value, but of those that may be so."""
+    for name, low, high in zip(table.names, table.values.min(axis=0), table.values.max(axis=0), strict=True):
+        if low == high and name not in spared:
+            rows = f"all {len(table)} rows" if len(table) > 1 else "the only row (n_samples = 1)"
+            yield f"column {name!r} is {low} in {rows}"
+
+
+def suggest(table: Table) -> Schema:
+    """Suggest bounds: the least and the greatest value of each column, rounded outward to two significant digits.
+
+    Not private: the result depends on single rows. Use it on data that is public or old, and replace its numbers by
+    what is known about the columns beforehand (an age is between 0 and 120) wherever the guarantee matters.
+
+    Raises
+    ------
+    InputError
+        If a column is constant, or a bound would not fit float64.
+    """
+    for text in _constant(table):
+        raise InputError(f"{text}, at least two different values expected")
+    lows, highs = table.values.min(axis=0).tolist(), table.values.max(axis=0).tolist()
+    return Schema(
+        tuple(
+            Column(name, _rounded(low, ROUND_FLOOR), _rounded(high, ROUND_CEILING))
+            for name, low, high in zip(table.names, lows, highs, strict=True)
+        )
+    )
+
+
+def _rounded(value: float, rounding: str) -> float:
+    number = Decimal(repr(value))
+    step = Decimal(1).scaleb(number.adjusted() - _SIGNIFICANT_DIGITS + 1)
+    return float(number.quantize(step, rounding=rounding))
+
+
+def warn_of_bounds(public: Schema, rows: NDArray[np.float64], given: Bounds = None, *, stacklevel: int = 2) -> None:
+    """Warn of each column with more than 5 % of its cells clipped, and of one pair of bounds for several columns.
+
+    Parameters
+    ----------
+    public : Schema
+        The bounds.
+    rows : ndarray of float64, shape (n, p)
+        In the columns' units.
+    given : Schema, pair, dict, path or None
+        The bounds as a user gave them.
+    stacklevel : int
+        As in `warnings.warn`.
+    """
+    if isinstance(given, tuple) and len(public) > 1:
+        warnings.warn(
+            f"bounds: one pair {given} for {len(public)} columns: each gets noise for that whole range; give each "
+            "column bounds of its own",
+            UtilityWarning,
+            stacklevel=stacklevel + 1,
+        )
+    for name, share in zip(public.names, public.clipped_fraction(rows), strict=True):
+        if share > MOST_CLIPPED:
+            warnings.warn(
+                f"bounds of {name!r} clip {share:.1%} of its cells, which biases every result: choose wider bounds "
+                "from public knowledge (this warning depends on the data and is not private)",
+                UtilityWarning,
+                stacklevel=stacklevel + 1,
+            )
