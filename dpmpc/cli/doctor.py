@@ -1,12 +1,10 @@
-"""Whether this machine can build, run and serve dpmpc: one finding for each known difficulty.
+"""`dpmpc doctor`: whether this machine can build, run and serve dpmpc, a line for each known difficulty.
 
 Every finding is ok, a warning (slower, or a part cannot be used) or a problem (results cannot be had), with what to do
 about the last two. Something that is broken or missing becomes a problem and never ends the examination. Nothing is
 left behind; nothing is sent beyond the loopback.
 
 Not promised: speed, which benches measure, or that other machines can be reached.
-
-`dpmpc doctor`: one line for each thing that was looked at, and what to do where it is not as it should be.
 
 Exit status: 0, warnings included; 1 on a problem.
 """

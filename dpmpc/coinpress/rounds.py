@@ -1,9 +1,8 @@
-"""What is published before a round, and what its noisy sum is read as.
+"""The steps of CoinPress (Biswas, Dong, Kamath and Ullman 2020) as pure functions, in the paper's order.
 
-A `Round` is a schema (the box about the round's ball), a statistic (which clips to the ball) and a share of the budget:
-all that a client needs to know, and no secret. Every row is first clipped to the box, then to the ball.
-
-The steps of CoinPress (Biswas, Dong, Kamath and Ullman 2020) as pure functions, in the paper's order.
+A step says what is published before a round, and what its noisy sum is read as. A `Round` is a schema (the box about
+the round's ball), a contribution (which clips to the ball) and a share of the budget: all that a client needs to know,
+and no secret. Every row is first clipped to the box, then to the ball.
 
 Every step narrows what is known: a ball that holds the mean, or a matrix that whitens the rows. Clipping to what is
 known makes the noise of the next round smaller. Nothing here is private by itself: the noise comes from

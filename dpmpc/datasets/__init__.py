@@ -24,6 +24,7 @@ from dpmpc.datasets.data_release import (
 )
 from dpmpc.datasets.demo import DEMO_BOUNDS, DEMO_FEATURES, DEMO_RADIUS, DEMO_TARGET, DemoPopulation, demo_population
 from dpmpc.datasets.files import FOLDER_VARIABLE, data_folder
+from dpmpc.datasets.mutual_information import load_mnist_4_9
 from dpmpc.datasets.secure_sketching import (
     ELEVATION_BOUNDS,
     ELEVATION_FILE,
@@ -41,7 +42,6 @@ from dpmpc.datasets.secure_sketching import (
     SONGS_TARGET,
     load_elevation,
     load_ethylene,
-    load_mnist_4_9,
     load_power,
     load_songs,
 )

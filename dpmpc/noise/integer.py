@@ -1,7 +1,4 @@
-"""Integer noise, for data encoded in a ring or field: drawn exactly from a stream of words.
-
-The words of a stream, as the kernels of the samplers take them.
-"""
+"""Integer noise, for data encoded in a ring or field: drawn exactly, by kernels that take words of a stream."""
 
 from __future__ import annotations
 

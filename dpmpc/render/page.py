@@ -1,6 +1,6 @@
 """A report as one HTML page: facts and tables that a template lays out, escaped wherever a name may be hostile.
 
-How a result came about, without a path of the machine that wrote it: the command, and the versions.
+It also says how a result came about, by the command and the versions, and names no path of the machine that wrote it.
 """
 
 from __future__ import annotations

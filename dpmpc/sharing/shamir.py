@@ -1,8 +1,7 @@
-"""Shamir shares: points of a random polynomial, which can be corrected and done without up to a number of them.
+"""Shamir shares: points of a random polynomial. Some of them may be missing, and some wrong ones are found.
 
-Polynomials over a prime field through a few points: their values elsewhere, and points that are off them.
-
-Numbers are Python's: there is one point for each server, so this is never the slow part.
+`lagrange` and `outliers` compute with polynomials over a prime field: their values elsewhere, and points that are off
+them. Numbers there are Python's: a server has one point, so this is never the slow part.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Dense public matrices: every entry is +-1, drawn by the kernel while it is applied.
+"""Dense matrices: of signs for shares, and of normal entries for real numbers.
 
-Promised, beside what `dpmpc.sketching` promises of every public matrix: several times fewer additions than a matrix
-product makes (csrc/dense_apply.c); memory of a few times the result; float64 sums whose order of additions depends on
-k and on the first client of a chunk only. Not promised: a cheap replacement for OSNAP. A client that adds noise to
-every copy sends k of them (docs/mathematics.md, section 1.3).
+*Signs* (`Rademacher`, `BernoulliMixing`): every entry is +-1, drawn by the kernel while it is applied. Promised,
+beside what `dpmpc.sketching` promises of every public matrix: several times fewer additions than a matrix product
+makes (csrc/dense_apply.c); memory of a few times the result; float64 sums whose order of additions depends on k and on
+the first client of a chunk only. Not promised: a cheap replacement for OSNAP. A client that adds noise to every copy
+sends k of them (docs/mathematics.md, section 1.3).
 
-Gaussian projections: dense matrices of normal entries, for real numbers only.
-
-Promised: the same matrix from the same seed up to the rounding of the machine's normal quantile function and matrix
-product; memory of a block of rows. Not promised: what the other matrices can do for shares, which are integers.
+*Normal entries* (`GaussianProjection`), for real numbers only. Promised: the same matrix from the same seed up to the
+rounding of the machine's normal quantile function and matrix product; memory of a block of rows. Not promised: what
+the other matrices can do for shares, which are integers.
 """
 
 from __future__ import annotations
