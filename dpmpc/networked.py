@@ -44,6 +44,7 @@ from dpmpc.task import Task
 
 PROGRAM = "dpmpc.protocols.linear_transform"
 RELEASE_FILE = "release.dpmpc"
+SLOWEST = 50e6  # bytes of its share that a server handles in a second at least
 REFUSED = "refused"  # what a program's answer calls the counts of reports that were left out
 _PROVED_AT_ONCE = 1 << 22  # words of the records that are proved at once
 
@@ -437,8 +438,8 @@ def _told(task: Task, stream: Stream | None, threads: int, arguments: Mapping[st
     return {"task": task.to_dict(), "threads": threads, "simulation_keys": keys, **(arguments or {})}
 
 
-def transform_allowance(task: Task, slowest: float = 50e6) -> float:
-    """Return the seconds that a server which handles only `slowest` bytes a second needs for its share."""
+def transform_allowance(task: Task) -> float:
+    """Return the seconds that a server which handles only `SLOWEST` bytes a second needs for its share."""
     clients, copies, width = task.share_shape
     words = copies * width if task.proofs is None else circuit_of(task).words
-    return 8 * clients * words / slowest
+    return 8 * clients * words / SLOWEST

@@ -33,6 +33,7 @@ import numpy as np
 
 # Width at which rounding a Gaussian costs ln((1+e)/(1-e)) = 2^-80 or less per coordinate: e(w) <= 2^-81.
 ROUNDING_WIDTH = math.sqrt(math.log(2.0**83) / (2 * math.pi**2))
+EXACT_TERMS = 64  # of a sum, that are added one by one to bound its distance from a discrete Gaussian
 RENYI_ORDERS = np.unique(np.concatenate([np.arange(2, 65), np.geomspace(65, 2**20, 400).astype(np.int64)])).astype(
     float
 )
@@ -47,16 +48,16 @@ def smoothing_slack(width: float) -> float:
     return math.log1p(excess) - math.log1p(-excess) if excess < 1 else math.inf
 
 
-def sum_slack(sigma: float, terms: int, exact: int = 64) -> float:
+def sum_slack(sigma: float, terms: int) -> float:
     """Return the log-ratio between a sum of `terms` discrete Gaussians and one of the same variance parameter.
 
-    The first `exact` terms of the sum are added one by one; the rest, which only get smaller, are bounded by the
+    The first `EXACT_TERMS` terms of the sum are added one by one; the rest, which only get smaller, are bounded by the
     next one.
     """
-    head = min(terms - 1, exact)
+    head = min(terms - 1, EXACT_TERMS)
     slack = sum(smoothing_slack(sigma * math.sqrt(j / (j + 1))) for j in range(1, head + 1))
-    if terms - 1 > exact:
-        slack += (terms - 1 - exact) * smoothing_slack(sigma * math.sqrt((exact + 1) / (exact + 2)))
+    if terms - 1 > EXACT_TERMS:
+        slack += (terms - 1 - EXACT_TERMS) * smoothing_slack(sigma * math.sqrt((EXACT_TERMS + 1) / (EXACT_TERMS + 2)))
     return slack
 
 

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from dpmpc.arguments import require_whole
 from dpmpc.bounds import clip_ball
 from dpmpc.contributions import Contribution, ItemSketch, PowerSum, Rows, SecondMoments, WhitenedProducts
-from dpmpc.encoding import ModulusPlan, Sensitivity, plan_modulus
+from dpmpc.encoding import Sensitivity
 from dpmpc.encoding.fixed_point import root_up
 from dpmpc.encoding.ring import Integers, Words
 from dpmpc.errors import InputError
@@ -96,13 +96,6 @@ class Proved(abc.ABC):
     @abc.abstractmethod
     def largest_entry(self) -> int:
         """Largest magnitude of an entry of the outputs."""
-
-    def plan_sums(self, occupancy: int, tail: Callable[[float], float], cells: int) -> ModulusPlan:
-        """Prove that no sum of this many contributions wraps around modulo p, or raise `OverflowRisk` (`plan_modulus`).
-
-        That no statement wraps around was proved when the circuit was made.
-        """
-        return plan_modulus(FIELD, occupancy, self.largest_entry, tail, cells)
 
 
 class ProvedRows(Proved):

@@ -143,11 +143,11 @@ def check_plot_file(path: Path) -> None:
         raise InputError(f"plot: {str(path)!r} cannot be written: {error.strerror}") from error
 
 
-def short(name: str, longest: int = _LONGEST) -> str:
+def short(name: str) -> str:
     """Shorten a column's name to its first and last letters, so that it fits beside a plot; tables have all of it."""
     words = " ".join(name.split())
-    end = longest // 3
-    return words if len(words) <= longest else f"{words[: longest - 1 - end]}…{words[-end:]}"
+    end = _LONGEST // 3
+    return words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1 - end]}…{words[-end:]}"
 
 
 def figures(value: float, digits: int = 3, *, smallest: float = 1e-5) -> str:

@@ -17,7 +17,7 @@ from dpmpc.contributions import (
     WhitenedProducts,
     contribution_from,
 )
-from dpmpc.encoding import FixedPoint
+from dpmpc.encoding import FixedPoint, plan_modulus
 from dpmpc.errors import InputError, OverflowRisk
 from dpmpc.proving import ProvedWhitened, proved, widened_ball, with_proofs
 from dpmpc.proving.circuit import ItemCircuit
@@ -175,11 +175,11 @@ def test_the_sums_must_not_wrap_around():
     for bits, most in ((9, 1.07e11), (11, 6.7e9), (12, 1.68e9), (16, 6.5e6)):
         statement = proved(SecondMoments(), 10, bits)
         fits = ((1 << 60) - 1) // statement.largest_entry
-        statement.plan_sums(fits, lambda odds: 0.0, 65)
+        plan_modulus(FIELD, fits, statement.largest_entry, lambda odds: 0.0, 65)
         with pytest.raises(OverflowRisk, match="62 bits needed, 61 available"):
-            statement.plan_sums(fits + 1, lambda odds: 0.0, 65)
+            plan_modulus(FIELD, fits + 1, statement.largest_entry, lambda odds: 0.0, 65)
         with pytest.raises(OverflowRisk):
-            statement.plan_sums(fits, lambda odds: 1e12, 65)
+            plan_modulus(FIELD, fits, statement.largest_entry, lambda odds: 1e12, 65)
         assert fits == pytest.approx(most, rel=0.01)
     with pytest.raises(OverflowRisk, match="range: "):
         proved(WhitenedProducts(np.eye(2) * 1000), 2, 20)
