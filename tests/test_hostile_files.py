@@ -7,6 +7,7 @@ import string
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import msgspec
@@ -18,7 +19,7 @@ from dpmpc.bounds import Schema
 from dpmpc.cli.main import main
 from dpmpc.data_release import MixedRelease
 from dpmpc.data_release import design as mixing_design
-from dpmpc.errors import InputError
+from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import DiscreteGaussian
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.release import Release
@@ -110,6 +111,21 @@ def test_sums_are_compared_with_the_task_before_they_are_read(sound, tmp_path):
     path = tmp_path / "release.dpmpc"
     path.write_bytes(files.with_task(sound, sketch__rows=19))
     with pytest.raises(InputError, match=r"sums\.npy: int64 \(20, 3\) given, int64 \(19, 3\) expected"):
+        Release.load(path)
+
+
+def test_a_compressed_release_is_refused_however_small_it_is(sound, tmp_path):
+    path = tmp_path / "release.dpmpc"
+    path.write_bytes(files.zip_of(files.members_of(sound), zipfile.ZIP_DEFLATED))
+    with pytest.raises(InputError, match=r"compressed \(method 8\), stored as it is expected"):
+        Release.load(path)
+
+
+@pytest.mark.parametrize("change", [{"noise__sigma": 1.0}, {"epsilon": 0.01}, {"delta": 1e-30}])
+def test_a_release_that_promises_more_than_its_noise_gives_is_refused(change, sound, tmp_path):
+    path = tmp_path / "release.dpmpc"
+    path.write_bytes(files.with_task(sound, **change))
+    with pytest.raises(GuaranteeError, match=r"epsilon: .* promised, but discrete-gaussian noise"):
         Release.load(path)
 
 

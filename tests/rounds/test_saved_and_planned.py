@@ -143,6 +143,8 @@ def test_a_plan_foresees_errors_and_verdicts():
     assert not enough.hopeless
     rare = outlook("logistic", spec, 2, Assumed(mean=0.001))
     assert rare.hopeless
+    longer = outlook("logistic", spec, 3, Assumed(mean=0.31, effect=1.0))  # its rounds have other shares of the budget
+    assert longer.noise_error / longer.sums[-1].noise_sd == pytest.approx(found.noise_error / found.sums[-1].noise_sd)
     linear = outlook("ridge", spec)
     assert linear.phi is not None
     assert 1 < linear.phi < 1.05

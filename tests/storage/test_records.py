@@ -71,6 +71,11 @@ def test_times_stay_times_and_omitted_defaults_may_be_absent():
     assert Kept.from_dict({"at": at.isoformat()}) == Kept(at) == Kept.from_dict({"at": at, "limit": 3})
 
 
+def test_a_description_whose_name_is_no_text_is_refused():
+    with pytest.raises(InputError, match="noise: "):
+        noise_from({"name": ["discrete-gaussian"], "sigma": 2.5})
+
+
 def test_the_canonical_form_has_sorted_keys_and_no_spaces():
     assert canonical(WHOLE) == json.dumps(PLAIN, sort_keys=True, separators=(",", ":")).encode()
     assert canonical({"b": np.float64(0.1), "a": (np.int64(1),)}) == b'{"a":[1],"b":0.1}'
