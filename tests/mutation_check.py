@@ -38,7 +38,8 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))  # before this folder, whose own `bench` holds tests
+if __name__ != "__mp_main__":  # not in servers that tests start: they import the copy's package
+    sys.path.insert(0, str(ROOT))  # before this folder, whose own `bench` holds tests
 
 from bench import harness  # noqa: E402
 
@@ -50,6 +51,18 @@ LONGEST = 3600  # seconds to wait for the next outcome
 PRELOADED = ("numpy", "scipy.stats", "scipy.optimize", "sklearn.base", "dp_accounting.pld.privacy_loss_distribution")
 
 KILLED, SURVIVED, EQUIVALENT, UNCLEAR = "killed", "survived", "equivalent", "unclear"
+
+
+class _Worker(multiprocessing.get_context("fork").Process):
+    """A process of a pool that may have children of its own: tests start servers."""
+
+    daemon = property(lambda self: False, lambda self, value: None)
+
+
+class _Workers(type(multiprocessing.get_context("fork"))):
+    """Where a pool gets such processes from."""
+
+    Process = _Worker
 
 
 @dataclasses.dataclass(frozen=True)
@@ -245,7 +258,7 @@ def main() -> int:
         compile_kernels(ROOT, "--build-lib", "build/faultless")  # objects in build/, the package as it is
     for module in PRELOADED:
         importlib.import_module(module)
-    with multiprocessing.get_context("fork").Pool(options.jobs, maxtasksperchild=1) as pool:
+    with _Workers().Pool(options.jobs, maxtasksperchild=1) as pool:
         suites = sorted({faults.suite_of(mutation.file) for mutation in chosen})
         sound = {suite: pool.apply_async(require_sound, (suite, faults.slow)) for suite in suites}
         tasks = [pool.apply_async(judge, (one, faults.suite_of(one.file), faults.slow)) for one in chosen]
