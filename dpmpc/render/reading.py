@@ -322,13 +322,13 @@ def _regressions_by_group(release: Release, wish: Wish) -> _Parts:
 
 def _measures(release: Release) -> _Parts:
     """Say what a release shows without a model."""
-    statistic = release.task.statistic
+    contribution = release.task.statistic
     if is_grouped(release):
         everybody, table = Blocks(release).describe(), means_table(release)
         hint = f"--target {release.columns[-1]} regresses that column on the others, in each group."
         fields = {"by": table.label, "groups": table.to_dict(), "description": everybody.columns.to_dict()}
         return [table, *everybody.tables], [hint], fields, None
-    if isinstance(statistic, SecondMoments):
+    if isinstance(contribution, SecondMoments):
         found = release.describe()
         fields = {"description": found.columns.to_dict(), "correlations": found.pairs.to_dict()}
         return (
@@ -337,8 +337,8 @@ def _measures(release: Release) -> _Parts:
             fields,
             None,
         )
-    if isinstance(statistic, PowerSum | ItemSketch):
-        of, order = ("values", statistic.order) if isinstance(statistic, PowerSum) else ("items", 2)
+    if isinstance(contribution, PowerSum | ItemSketch):
+        of, order = ("values", contribution.order) if isinstance(contribution, PowerSum) else ("items", 2)
         model = FrequencyMoment(order, of=of).fit_release(release)
         what = f"sum of x^{order}" if of == "values" else "sum of squared counts of the items"
         result = {"column": model.column_, "of": of, "order": order}
@@ -346,9 +346,9 @@ def _measures(release: Release) -> _Parts:
         values = {"estimate": [model.moment_], "standard error": [model.standard_error_]}
         table = NumberTable(f"{model.column_}: {what}", values, [model.column_])
         return [table], [], {"moment": result}, Analysed("moment", {"order": order, "of": of}, result)
-    if isinstance(statistic, Rows):
+    if isinstance(contribution, Rows):
         return [], [f"A sketch of rows. {_hint(release.columns)}"], {}, None
-    return [], [f"The sums are those of {statistic.name}; models in rounds read them."], {}, None
+    return [], [f"The sums are those of {contribution.name}; models in rounds read them."], {}, None
 
 
 def _of_mixed(release: MixedRelease, file: str, wish: Wish) -> Reading:

@@ -42,27 +42,27 @@ class Signal:
     @classmethod
     def of(cls, release: Release) -> Signal:
         """Compare the squared entries of each column with the variance of the noise in them."""
-        statistic, variance = release.task.statistic, release.noise_variance
-        if isinstance(statistic, Rows):
+        contribution, variance = release.task.statistic, release.noise_variance
+        if isinstance(contribution, Rows):
             squares = np.mean(release.sketch**2, axis=0)
             entries = ("entries of the sketch, columns mapped to [−1, 1]", "typical size, no unit")
             return cls._of(entries, release.columns, squares, np.full(len(squares), variance.mean()))
-        if isinstance(statistic, SecondMoments):
+        if isinstance(contribution, SecondMoments):
             matrix = release.gram().matrix[1:]
             noise = np.full(matrix.shape, variance[0] / 2)  # off the diagonal; see `SecondMoments`
             noise[:, 1:][np.diag_indices(len(noise))] *= 2
             squares = np.mean(matrix**2, axis=1)
             entries = ("sums of products that a column is part of, columns mapped to [−1, 1]", "typical size, no unit")
             return cls._of(entries, release.columns, squares, noise.mean(axis=1))
-        if isinstance(statistic, GroupedMoments):
+        if isinstance(contribution, GroupedMoments):
             entries = ("entries of a group's block, columns mapped to [−1, 1]", "typical size, no unit")
-            squares = np.mean(release.sketch[0].reshape(statistic.groups, -1) ** 2, axis=1)
-            names = statistic.variable(release.task.schema).categories
+            squares = np.mean(release.sketch[0].reshape(contribution.groups, -1) ** 2, axis=1)
+            names = contribution.variable(release.task.schema).categories
             return cls._of(entries, names, squares, np.full(len(squares), variance[0]))
         entries = ("released sums", "typical size, no unit")
-        if isinstance(statistic, PowerSum):
+        if isinstance(contribution, PowerSum):
             entries = ("released sum, the column divided by its largest bound", "size, no unit")
-        if isinstance(statistic, ItemSketch):
+        if isinstance(contribution, ItemSketch):
             entries = ("entries of the items' sketch, in people", "typical size, people")
         squares = np.array([np.mean(release.sketch**2)])
         return cls._of(entries, ("all entries",), squares, np.array([variance.mean()]))

@@ -199,9 +199,9 @@ def test_grams():
 
 
 def test_it_is_described_and_made_again():
-    statistic = GroupedMoments(2, 5, 1.5, True)
-    assert contribution_from(statistic.describe()) == statistic
-    assert statistic != GroupedMoments(2, 5, 1.5, False)
+    contribution = GroupedMoments(2, 5, 1.5, True)
+    assert contribution_from(contribution.describe()) == contribution
+    assert contribution != GroupedMoments(2, 5, 1.5, False)
     public, _ = grouped(BOOKS["three numbers"])
     task = design(ReleaseSpec.of(public, 1000, 1.0, 1e-6, by="g"))
     again = Task.from_dict(task.to_dict())

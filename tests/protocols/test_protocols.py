@@ -223,10 +223,10 @@ def test_a_wrong_share_of_the_answer_is_noticed(servers, named):
 
 
 def test_additive_shares_are_not_mpycs():
-    statistic = item_task().statistic
+    contribution = item_task().statistic
     task = design(
         ReleaseSpec.of(
-            Schema((Column("item", 0, ITEMS - 1),)), CLIENTS, 1.0, 1e-6, contribution=statistic, simulation_seed=1
+            Schema((Column("item", 0, ITEMS - 1),)), CLIENTS, 1.0, 1e-6, contribution=contribution, simulation_seed=1
         )
     )
     with pytest.raises(InputError, match=r"sharing: 'additive' given, 'shamir' expected"):
