@@ -483,7 +483,7 @@ def test_three_networked_servers_find_what_one_process_finds():
     across = PrivateMean(RHO, 2, **BALL, servers=3, simulation_seed=7, run=network).fit(X)
     assert (across.mean_ == inside.mean_).all()
     assert across.guarantee_ == inside.guarantee_
-    assert [[report.payload_sent for report in servers] for servers in network.servers] == [[24] * 3] * 2
+    assert [[spent.payload_sent for spent in servers] for servers in network.servers] == [[24] * 3] * 2
 
 
 def test_the_program_prints_one_json_object():
