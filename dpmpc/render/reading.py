@@ -24,7 +24,7 @@ from dpmpc.contributions import ItemSketch, PowerSum, Rows, SecondMoments
 from dpmpc.data_release import BGM, DGM, RMGM, MixedRelease
 from dpmpc.data_release.estimators import MixingRegression
 from dpmpc.data_release.outlook import MixingOutlook
-from dpmpc.description import NumberTable
+from dpmpc.description import NumberTable, finite_or_none
 from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.estimators import (
     FrequencyMoment,
@@ -395,7 +395,7 @@ def _of_mixed(release: MixedRelease, file: str, wish: Wish) -> Reading:
             "regression": summary.to_dict(),
             "smallest_eigenvalue": fitted.smallest_eigenvalue_,
             "second_moments": {"noise": outlook.noise, "data": outlook.data},
-            "expected_error": outlook.error if math.isfinite(outlook.error) else None,
+            "expected_error": finite_or_none(outlook.error),
         }
     released = (
         f"{release.task.subjects:,} people, {len(release.columns)} columns. Released: {len(release.sums):,} {kind}."
