@@ -139,7 +139,7 @@ def _proved(contribution: Contribution, mechanism: Mechanism) -> Contribution:
     found = with_proofs(contribution)
     if found is None:
         raise InputError(
-            f"proved: true given with a {contribution.name}, rows, second moments, a power or items expected"
+            f"proved: true given with {contribution.name}, rows, second moments, a power or items expected"
         )
     return found
 
@@ -231,14 +231,14 @@ def _expect_plain_sum(spec: ReleaseSpec) -> None:
     assert spec.contribution is not None
     name = spec.contribution.name
     if spec.by is not None:
-        raise InputError(f"by: {spec.by!r} given, none expected with a {name}")
+        raise InputError(f"by: {spec.by!r} given, none expected with {name}")
     if spec.schema.weighted:
-        raise InputError(f"bounds: with weights or rows of zeros given, neither expected with a {name}")
+        raise InputError(f"bounds: with weights or rows of zeros given, neither expected with {name}")
     if spec.sketch.kind not in ("auto", "sum"):
-        raise InputError(f"sketch: {spec.sketch.kind!r} given, 'auto' or 'sum' expected with a {name}")
+        raise InputError(f"sketch: {spec.sketch.kind!r} given, 'auto' or 'sum' expected with {name}")
     for argument, value in (("rows", spec.sketch.rows), ("sparsity", spec.sketch.sparsity), ("radius", spec.radius)):
         if value is not None:
-            raise InputError(f"{argument}: {value} given, none expected with a {name}")
+            raise InputError(f"{argument}: {value} given, none expected with {name}")
 
 
 def _weighted(spec: ReleaseSpec) -> tuple[Contribution, PublicMatrix]:
