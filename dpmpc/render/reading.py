@@ -35,13 +35,13 @@ from dpmpc.estimators import (
 )
 from dpmpc.estimators.blocks import Blocks, is_grouped
 from dpmpc.release import Release
-from dpmpc.render import words
 from dpmpc.render.about import About
 from dpmpc.render.fit import inference_fields, release_text, task_fields
 from dpmpc.render.fit_folder import FitFolder
 from dpmpc.render.grouped import MODEL, grouped_fields, means_table, noise_text
 from dpmpc.render.mixed import mixed_page
 from dpmpc.render.page import Analysed, page
+from dpmpc.render.python_code import fit_code
 from dpmpc.render.rounds import found_in_rounds, rounds_text, sum_fields
 from dpmpc.render.rounds_page import rounds_page
 from dpmpc.storage import LARGEST_PUBLIC, MALFORMED, PUBLIC_MEMBER, open_members
@@ -258,7 +258,7 @@ def _of_likelihood(
     analysed = Analysed(name, parameters, result, wish.features)
     told = [] if model.verdict_ is None else [f"nothing can be learned: {model.verdict_}"]
     approximate = model.verdict_ is None and result.get("approximation") is not None
-    recipe = words.recipe(files[0], name, parameters, result, wish.features) if wish.target else None
+    code = fit_code(files[0], name, parameters, result, wish.features) if wish.target else None
     return Reading(
         about,
         f"{rounds_text(releases)}.",
@@ -275,7 +275,7 @@ def _of_likelihood(
             "result": result,
             "warnings": told,
         },
-        lambda: rounds_page(releases, promised, analysed, files=files, timing={}, about=about.facts, recipe=recipe),
+        lambda: rounds_page(releases, promised, analysed, files=files, timing={}, about=about.facts, code=code),
     )
 
 
