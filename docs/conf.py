@@ -48,7 +48,7 @@ nitpick_ignore_regex = [
         r"|mutual_information\.estimators\.NoisyRegression"
         r"|storage\.party_folder\.PartyFolder"
         r"|sketching\.sparse\.SparseMatrix"
-        r"|contributions\.rows\._RowStatistic)",
+        r"|contributions\.rows\._RowContribution)",
     ),
 ]
 

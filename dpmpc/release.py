@@ -152,7 +152,7 @@ class Release(GramSource):
             If neither rows nor second moments were released.
         """
         if not isinstance(self.task.statistic, Rows | SecondMoments):
-            raise InputError(f"release: of a {self.task.statistic.name} given, of rows or second moments expected")
+            raise InputError(f"release: of {self.task.statistic.name} given, of rows or second moments expected")
         if isinstance(self.task.statistic, SecondMoments):
             matrix = self.task.statistic.gram(self.sketch[0], len(self.columns), self.clients)
             return self.noisy(matrix, self.columns)

@@ -68,7 +68,7 @@ def lacking() -> list[str]:
     lacks = {
         "posix_fallocate: a full disk is noticed only while shares are written": not hasattr(os, "posix_fallocate"),
         "posix_fadvise: files larger than the memory drive other files out of it": not hasattr(os, "posix_fadvise"),
-        "TCP_INFO: reports have no second count of the bytes": not counts_tcp_bytes(),
+        "TCP_INFO: bytes sent and received cannot be checked against the kernel's count": not counts_tcp_bytes(),
         "VmHWM: the peak memory of a server may include that of the program that started it": (
             _peak_kilobytes() is None
         ),

@@ -90,7 +90,7 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
     schema : Schema
         Columns and their public bounds.
     statistic : Contribution
-        What each client contributes.
+        What each client contributes. It is called `statistic` in files since version 0.1.
     encoding : FixedPoint
         Fixed point and the ring or field that the shares live in.
     sketch : PublicMatrix

@@ -131,7 +131,7 @@ def _print(
             "servers": chosen.servers,
             "privacy": fitted.guarantee_.to_dict(),
             "ledger": [{"round": name, "rho": rho} for name, rho in fitted.ledger_.entries],
-            "bytes_sent": [[report.bytes_sent for report in servers] for servers in network.servers],
+            "bytes_sent": [[spent.bytes_sent for spent in servers] for servers in network.servers],
             "wall_s": wall_s,
             "result": result,
         }
@@ -140,7 +140,7 @@ def _print(
     print(f"{chosen.model} of {chosen.clients:,} clients with {chosen.features} features, {chosen.servers} servers")
     print(f"error (L2): private {result['error']:.4f}, without privacy {result['error_without_privacy']:.4f}\n")
     for (name, rho), servers in zip(fitted.ledger_.entries, network.servers, strict=True):
-        print(f"round: {name}: rho = {rho:.4g}, a server sent {max(report.bytes_sent for report in servers):,} bytes")
+        print(f"round: {name}: rho = {rho:.4g}, a server sent {max(spent.bytes_sent for spent in servers):,} bytes")
     print(f"all rounds: rho = {fitted.ledger_.spent:.6g} of {chosen.rho:g}, {wall_s:.1f} s\n")
     print(fitted.guarantee_)
 

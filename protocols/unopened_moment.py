@@ -116,7 +116,7 @@ def task_for(
     Task
         Verified and checked.
     """
-    statistic = ItemSketch.of(column, rows, public_seed(simulation_seed))
+    contribution = ItemSketch.of(column, rows, public_seed(simulation_seed))
 
     def task_with(bits: int) -> Task:
         return design(
@@ -125,7 +125,7 @@ def task_for(
                 clients,
                 epsilon,
                 delta,
-                contribution=statistic,
+                contribution=contribution,
                 sharing="shamir",
                 servers=servers,
                 fractional_bits=bits,

@@ -308,22 +308,22 @@ def test_shares_of_another_shape_are_refused():
 def test_second_moments_never_move_more_than_their_sensitivity(columns, seed, radius):
     rng = np.random.default_rng(seed)
     encoding = FixedPoint(10)
-    statistic = SecondMoments(radius)
+    contribution = SecondMoments(radius)
     rows = rng.choice([-1.0, 1.0, 0.3], (40, columns))
-    encoded = statistic.encode(rows, encoding)
-    bound = statistic.sensitivity(columns, encoding)
+    encoded = contribution.encode(rows, encoding)
+    bound = contribution.sensitivity(columns, encoding)
     for other in encoded:
         moved = (encoded - other).astype(float)
         assert np.linalg.norm(moved, axis=1).max() <= bound.l2
         assert np.abs(moved).sum(axis=1).max() <= bound.l1
         assert np.abs(moved).max() <= bound.linf
-    assert np.abs(encoded).max() <= statistic.largest_entry(encoding)
+    assert np.abs(encoded).max() <= contribution.largest_entry(encoding)
 
 
 def test_second_moments_sensitivity_is_attained():
-    statistic, encoding = SecondMoments(), FixedPoint(20)
-    extreme = statistic.encode(np.array([[1.0, 1.0, 1.0], [1.0, -1.0, -1.0]]), encoding).astype(float)
-    assert np.linalg.norm(extreme[0] - extreme[1]) == pytest.approx(statistic.sensitivity(3, encoding).l2, rel=1e-5)
+    contribution, encoding = SecondMoments(), FixedPoint(20)
+    extreme = contribution.encode(np.array([[1.0, 1.0, 1.0], [1.0, -1.0, -1.0]]), encoding).astype(float)
+    assert np.linalg.norm(extreme[0] - extreme[1]) == pytest.approx(contribution.sensitivity(3, encoding).l2, rel=1e-5)
 
 
 def test_second_moments_put_back_together_are_the_gram_matrix():
@@ -489,13 +489,13 @@ def test_second_moments_are_numpys_products(columns):
     assert (SecondMoments().encode(z, FixedPoint(50)) == expected).all()
 
 
-@pytest.mark.parametrize("statistic", [Rows(), Rows(0.7), SecondMoments(), SecondMoments(0.7)])
-def test_raw_rows_are_encoded_block_by_block_as_at_once(statistic):
+@pytest.mark.parametrize("contribution", [Rows(), Rows(0.7), SecondMoments(), SecondMoments(0.7)])
+def test_raw_rows_are_encoded_block_by_block_as_at_once(contribution):
     schema = Schema.from_pair(["a", "b", "c"], (-2.0, 1.0))
     rows = np.random.default_rng(1).normal(size=(30_000, 3))
-    out = np.empty((30_000, statistic.width(3)), np.int64)
-    statistic.encode_raw(rows, schema, FixedPoint(20), out)
-    assert (out == statistic.encode(schema.normalise(rows), FixedPoint(20))).all()
+    out = np.empty((30_000, contribution.width(3)), np.int64)
+    contribution.encode_raw(rows, schema, FixedPoint(20), out)
+    assert (out == contribution.encode(schema.normalise(rows), FixedPoint(20))).all()
 
 
 @pytest.mark.parametrize("choices", [{}, {"sketch": "sum", "rows": None, "sparsity": None}, {"noise_by": "servers"}])

@@ -94,7 +94,7 @@ def measure(setting: Setting, runs: int, first: int = 0) -> dict[str, Any]:
     people = setting.population()
     errors: list[float] = []
     stated: list[float] = []
-    reports: list[RunStatistics] = []
+    servers: list[RunStatistics] = []
     exact = setting.model(0).exact_moment(people)
     for seed in range(first, first + runs):
         model = setting.model(seed)
@@ -103,7 +103,7 @@ def measure(setting: Setting, runs: int, first: int = 0) -> dict[str, Any]:
         model.fit_release(done.release)
         errors.append(model.moment_ - exact)
         stated.append(model.standard_error_)
-        reports += done.servers
+        servers += done.servers
     return {
         **dataclasses.asdict(setting),
         "exact": exact,
@@ -111,8 +111,8 @@ def measure(setting: Setting, runs: int, first: int = 0) -> dict[str, Any]:
         "standard_error": summary(stated),
         "standardised": [error / spread for error, spread in zip(errors, stated, strict=True)],
         "local_sd": local_sd(setting),
-        "time_s": summary([report.total_s for report in reports]),
-        "sent_bytes": summary([report.bytes_sent for report in reports]),
+        "time_s": summary([spent.total_s for spent in servers]),
+        "sent_bytes": summary([spent.bytes_sent for spent in servers]),
     }
 
 

@@ -40,16 +40,16 @@ def task_of(way: str, clients: int) -> Task:
 
 def figures(task: Task, runs: Sequence[NetworkedRun]) -> dict[str, Any]:
     """Summarise what one option costs, over runs and servers."""
-    reports = [report for run_ in runs for report in run_.servers]
+    servers = [spent for run_ in runs for spent in run_.servers]
     words = task.copies * task.width
     return {
         "released_variance": float((task.noise_terms * task.noise.variance).mean() * runs[0].release.unit ** 2),
         "client_bytes": 8 * words + KEY_BYTES * (task.trust.servers - 1),
         "spool_mb": 8 * words * task.clients / 1e6,
         "clients_s": summary([run_.clients_s for run_ in runs]),
-        "server_cpu_s": summary([report.cpu_s for report in reports]),
-        "transform_cpu_s": summary([report.phases["transform"].cpu_s for report in reports]),
-        "server_sent_mb": summary([report.bytes_sent / 1e6 for report in reports]),
+        "server_cpu_s": summary([spent.cpu_s for spent in servers]),
+        "transform_cpu_s": summary([spent.phases["transform"].cpu_s for spent in servers]),
+        "server_sent_mb": summary([spent.bytes_sent / 1e6 for spent in servers]),
     }
 
 

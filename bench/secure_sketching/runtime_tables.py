@@ -96,25 +96,25 @@ def measure(setting: Setting, runs: int, *, peers: bool) -> dict[str, Any]:
 
 def figures(collected: Sequence[NetworkedRun]) -> dict[str, Any]:
     """Summarise runs and servers, phase by phase."""
-    reports = [report for run_ in collected for report in run_.servers]
+    servers = [spent for run_ in collected for spent in run_.servers]
     phases = {
         phase: {
-            "wall_s": summary([report.phases[phase].wall_s for report in reports]),
-            "cpu_s": summary([report.phases[phase].cpu_s for report in reports]),
-            "sent_mb": summary([report.phases[phase].bytes_sent / 1e6 for report in reports]),
+            "wall_s": summary([spent.phases[phase].wall_s for spent in servers]),
+            "cpu_s": summary([spent.phases[phase].cpu_s for spent in servers]),
+            "sent_mb": summary([spent.phases[phase].bytes_sent / 1e6 for spent in servers]),
         }
         for phase in ("read", "transform", "open")
     }
     return {
-        "setup_s": summary([report.setup_s for report in reports]),
-        "setup_sent_mb": summary([report.setup_bytes_sent / 1e6 for report in reports]),
-        "time_s": summary([report.total_s for report in reports]),
+        "setup_s": summary([spent.setup_s for spent in servers]),
+        "setup_sent_mb": summary([spent.setup_bytes_sent / 1e6 for spent in servers]),
+        "time_s": summary([spent.total_s for spent in servers]),
         "phases": phases,
-        "sent_mb": summary([report.bytes_sent / 1e6 for report in reports]),
-        "received_mb": summary([report.bytes_received / 1e6 for report in reports]),
-        "payload_bytes": max(report.payload_sent for report in reports),
+        "sent_mb": summary([spent.bytes_sent / 1e6 for spent in servers]),
+        "received_mb": summary([spent.bytes_received / 1e6 for spent in servers]),
+        "payload_bytes": max(spent.payload_sent for spent in servers),
         "global_sent_mb": summary([sum(r.bytes_sent for r in run_.servers) / 1e6 for run_ in collected]),
-        "peak_rss_mb": max(report.peak_rss_mb for report in reports),
+        "peak_rss_mb": max(spent.peak_rss_mb for spent in servers),
     }
 
 

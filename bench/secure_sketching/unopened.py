@@ -60,26 +60,26 @@ def measure(setting: Setting, clients: int, runs: int) -> list[dict[str, Any]]:
             **dataclasses.asdict(setting),
             "program": name,
             "rounds": ROUNDS[name],
-            **figures([report for run_ in done for report in run_.servers], setting.servers),
+            **figures([spent for run_ in done for spent in run_.servers], setting.servers),
         }
         for name, done in collected.items()
     ]
 
 
-def figures(reports: Sequence[RunStatistics], analyst: int) -> dict[str, Any]:
+def figures(servers: Sequence[RunStatistics], analyst: int) -> dict[str, Any]:
     """Summarise runs and servers; payload is what messages contain, sent is what the sockets took."""
     return {
-        "time_s": summary([report.total_s for report in reports]),
-        "cpu_s": summary([report.cpu_s for report in reports]),
+        "time_s": summary([spent.total_s for spent in servers]),
+        "cpu_s": summary([spent.cpu_s for spent in servers]),
         "phases_s": {
-            phase: summary([report.phases[phase].wall_s for report in reports])
+            phase: summary([spent.phases[phase].wall_s for spent in servers])
             for phase in PHASES
-            if phase in reports[0].phases
+            if phase in servers[0].phases
         },
-        "sent_bytes": summary([report.bytes_sent for report in reports]),
-        "payload_to_analyst": max(report.peers[analyst].payload.sent for report in reports),
+        "sent_bytes": summary([spent.bytes_sent for spent in servers]),
+        "payload_to_analyst": max(spent.peers[analyst].payload.sent for spent in servers),
         "payload_to_servers": max(
-            sum(traffic.payload.sent for peer, traffic in report.peers.items() if peer != analyst) for report in reports
+            sum(traffic.payload.sent for peer, traffic in spent.peers.items() if peer != analyst) for spent in servers
         ),
     }
 

@@ -38,7 +38,7 @@ BLOCK_WORDS = 1 << 21  # of all clients' copies that are simulated at once
 
 
 class Replicated(Contribution):
-    """The contribution of another statistic, `times` times side by side.
+    """Another contribution, `times` times side by side.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class Sums(AuditedMechanism):
     task : Task
         A small one, of some dozen clients.
     pair : array_like of float, shape (2, p)
-        Two rows in the units of the schema, as far apart as the statistic allows. All clients hold the first.
+        Two rows in the units of the schema, as far apart as the contribution allows. All clients hold the first.
     lost : Lost, optional
         Who is corrupt, and who is missing; by default whoever is worst of all that the task's guarantee covers.
     """

@@ -75,7 +75,7 @@ class MissingClients(Subject):
     tasks : sequence of Task
         The same but for the seeds of their public matrices; the one whose claim is exceeded most is audited.
     pair : array_like of float, shape (2, p)
-        Two rows in the units of the schema, as far apart as the statistic allows.
+        Two rows in the units of the schema, as far apart as the contribution allows.
     """
 
     def __init__(self, tasks: Sequence[Task], pair: ArrayLike):
@@ -106,7 +106,7 @@ def surrounded(schema: Schema, pair: ArrayLike, *, minimum_batch: int, people: i
     schema : Schema
         Columns and public bounds.
     pair : array_like of float, shape (2, p)
-        Two rows, as far apart as the statistic allows.
+        Two rows, as far apart as the contribution allows.
     minimum_batch : int
         Of the collection.
     people : int or None
@@ -138,7 +138,7 @@ class RepeatedRelease(Subject):
     schema : Schema
         Columns and public bounds.
     pair : array_like of float, shape (2, p)
-        Two rows, as far apart as the statistic allows. All clients hold the first.
+        Two rows, as far apart as the contribution allows. All clients hold the first.
     clients : int
         Reports that the server holds; one less is the minimum batch.
     **options

@@ -151,7 +151,7 @@ def _print_table(findings: Sequence[AuditResult], confidence: float) -> None:
 
 
 def _cells(finding: AuditResult) -> list[str]:
-    """Return the numbers of a row; for projections, whose claims are in bits, epsilon is in bits."""
+    """Return the cells of a row; claims about projections are in bits and have no epsilon."""
     claim, rates, curve = finding.claim, finding.by_rates, finding.by_curve
     if claim.bits is not None:
         told = finding.by_bits

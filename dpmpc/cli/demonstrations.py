@@ -165,7 +165,7 @@ def _comparison(runs: Mapping[str, DemonstratedRelease]) -> Grid:
     sizes = [byte_fields(run.networked.release.task) for run in runs.values()]
     grid.add_row("a client sends, bytes", *(f"{size['client_to_all_servers']:,}" for size in sizes))
     grid.add_row("all clients, s", *(f"{run.networked.clients_s:.2f}" for run in runs.values()))
-    slowest = [max(report.total_s for report in run.networked.servers) for run in runs.values()]
+    slowest = [max(spent.total_s for spent in run.networked.servers) for run in runs.values()]
     grid.add_row("slowest server, s, set-up apart", *(f"{seconds:.3f}" for seconds in slowest))
     return grid
 
@@ -231,6 +231,6 @@ def print_run(found: Sequence[RenderableType], task: Task, guarantee: Guarantee,
 
 def print_unopened_run(found: Sequence[RenderableType], task: Task, done: Run) -> None:
     """Print the same of a sketch that was never opened."""
-    seconds = max(report.phases["multiply"].wall_s for report in done.servers)
+    seconds = max(spent.phases["multiply"].wall_s for spent in done.servers)
     closed = f"The sketch was never opened: the servers multiplied inside MPyC for {seconds:.3f} s."
     print_run([closed, *found], task, task.unopened_guarantee, done)

@@ -274,7 +274,7 @@ class MomentFitModel(FitModel):
         return bounded if self.column is None else (self.column,)
 
     def choices(self, asked: dict[str, Any], public: Schema) -> dict[str, Any]:
-        """Replace the rows of a sketch of clients by the statistic that is summed."""
+        """Replace the rows of a sketch of clients by the contribution that is summed."""
         return {**asked, "rows": None, **self.estimator.task_choices(public)}
 
     def check(self, table: Table, public: Schema) -> None:

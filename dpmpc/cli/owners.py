@@ -228,6 +228,6 @@ def _tell(
 
 
 def _parameters(model: Any) -> dict[str, Any]:
-    """Return the parameters that the recipe of the report gives the estimator."""
+    """Return the parameters that the code in the report gives the estimator."""
     names = [name for name in ("alpha", "rounds", "most") if hasattr(model, name)]
     return {name: getattr(model, name) for name in names}

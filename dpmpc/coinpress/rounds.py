@@ -101,7 +101,7 @@ class Round:
         For the ledger.
     schema : Schema
         Columns, and the box that rows are clipped to.
-    statistic : Contribution
+    contribution : Contribution
         What each client contributes.
     rho : float
         What the round may spend, in zCDP.
@@ -109,7 +109,7 @@ class Round:
 
     name: str
     schema: Schema
-    statistic: Contribution
+    contribution: Contribution
     rho: float
 
 
@@ -120,7 +120,7 @@ class Averaged:
     Parameters
     ----------
     values : ndarray of float64, shape (width,)
-        In the statistic's own units.
+        In the contribution's own units.
     deviation : float
         Standard deviation of the noise in each of them.
     clients : int
@@ -159,6 +159,6 @@ def covariance_round(names: Sequence[str], whitening: Reals, upper: float, rho: 
 
 def moments_from(published: Round, averaged: Averaged) -> tuple[Reals, float]:
     """Return the noisy second moments Z of a covariance round's whitened rows, and the noise of its diagonal."""
-    assert isinstance(published.statistic, WhitenedProducts)
+    assert isinstance(published.contribution, WhitenedProducts)
     squared = tail_bound(len(published.schema), COVARIANCE_FAILURE) ** 2
-    return np.asarray(squared * published.statistic.symmetric(averaged.values)), squared * averaged.deviation
+    return np.asarray(squared * published.contribution.symmetric(averaged.values)), squared * averaged.deviation

@@ -132,13 +132,13 @@ class Curator(Summation):
         """Sum what the rows encode, and add one discrete Gaussian to each entry."""
         columns, self._clients = len(published.schema), len(rows)
         encoding, once = FixedPoint(FRACTIONAL_BITS), Sum(columns=1)
-        sensitivity = published.statistic.sensitivity(columns, encoding)
+        sensitivity = published.contribution.sensitivity(columns, encoding)
         epsilon = self._epsilon(published)
         noise = calibrate(once, sensitivity, epsilon, self.delta)
         assert isinstance(noise, DiscreteGaussian)
         promised = account(noise, once, sensitivity, epsilon, self.delta)
         self._enter(published, promised, rho_of_sum(sensitivity.l2, noise.sigma, 1, sensitivity.columns))
-        sums = published.statistic.encode(published.schema.normalise(rows), encoding).sum(axis=0)
+        sums = published.contribution.encode(published.schema.normalise(rows), encoding).sum(axis=0)
         sums += noise.sample(sums.shape, stream=self._stream)
         unit = 1 / (len(rows) * 2.0**FRACTIONAL_BITS)
         return Averaged(sums * unit, math.sqrt(noise.variance) * unit, len(rows))
@@ -201,7 +201,7 @@ class Servers(Summation):
                 clients,
                 self._epsilon(published),
                 self.delta,
-                contribution=published.statistic,
+                contribution=published.contribution,
                 fractional_bits=FRACTIONAL_BITS,
                 **self._choices,
             )

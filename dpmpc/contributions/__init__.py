@@ -5,8 +5,8 @@ Either way a release is a public linear map of the contributions plus noise. `Ro
 sufficient statistics perturbation runs with no trusted curator; `GroupedMoments` has one such matrix for each group.
 `PowerSum` and `ItemSketch`, for frequency moments, are summed likewise (docs/mathematics.md, section 5).
 
-A statistic says what it sends, and by how much one client can move it. That bound holds for every row, whatever the
-schema that the row came through; only accuracy depends on the two belonging together.
+A contribution says what a client sends, and how far one client can move it. That bound holds for every row, whatever
+the schema that the row came through; only accuracy depends on the two belonging together.
 """
 
 from dpmpc.contributions.base import Contribution

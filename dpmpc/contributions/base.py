@@ -1,4 +1,4 @@
-"""What every statistic says: what a client sends, and by how much one client can move it."""
+"""The base class of contributions: what a client sends, and how far one client can move it."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Contribution(Described):
 
     @abc.abstractmethod
     def parameters(self) -> dict[str, Any]:
-        """Return the arguments that make an equal statistic, fit for JSON."""
+        """Return the arguments that make an equal contribution, fit for JSON."""
 
     def describe(self) -> dict[str, Any]:
         """Return the public facts that `contribution_from` rebuilds this from."""

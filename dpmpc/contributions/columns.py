@@ -1,4 +1,4 @@
-"""Statistics of clients that hold one number, for frequency moments: a power of it, or the item it stands for."""
+"""Contributions of clients that hold one number, for frequency moments: a power of it, or the item it stands for."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class PowerSum(Contribution):
         self.order = require_whole("order", order, 1, MOST_ORDER)
         self.zero = (
             require_finite("zero", zero) + 0.0
-        )  # -0.0 becomes 0.0: equal statistics are described by equal texts
+        )  # -0.0 becomes 0.0: equal contributions are described by equal texts
 
     @classmethod
     def of(cls, column: Column, order: int) -> PowerSum:
-        """Return the statistic of a column with public bounds."""
+        """Return the contribution of a column with public bounds."""
         return cls(order, -column.middle / column.half_width)
 
     def parameters(self) -> dict[str, Any]:
@@ -123,7 +123,7 @@ class ItemSketch(Contribution):
 
     @classmethod
     def of(cls, column: Column, rows: int, seed: bytes | int) -> ItemSketch:
-        """Return the statistic of a column whose public bounds are the first and the last item."""
+        """Return the contribution of a column whose public bounds are the first and the last item."""
         if not (column.lower.is_integer() and column.upper.is_integer()):
             given = f"({column.lower}, {column.upper})"
             raise InputError(f"bounds of column {column.name!r}: {given} given, the first and the last item expected")

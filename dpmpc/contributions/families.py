@@ -1,4 +1,4 @@
-"""The statistics by name."""
+"""The contributions by name."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ CONTRIBUTIONS: dict[str, type[Contribution]] = {
         Scores,
     )
 }
-"""What a saved task may name; whoever adds a statistic adds it here."""
+"""What a saved task may name; whoever adds a contribution adds it here."""
 
 
 def contribution_from(description: Mapping[str, Any]) -> Contribution:
-    """Rebuild a statistic from `Contribution.describe`."""
+    """Rebuild a contribution from `Contribution.describe`."""
     return rebuilt("statistic", CONTRIBUTIONS, description)

@@ -1,4 +1,4 @@
-"""Statistics of whole rows: the normalised row itself, or the products of its entries."""
+"""Contributions of whole rows: the normalised row itself, or the products of its entries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dpmpc.errors import InputError
 _LARGEST_WEIGHT = 1e100
 
 
-class _RowStatistic(Contribution):
+class _RowContribution(Contribution):
     """What is computed from the whole normalised row.
 
     Parameters
@@ -39,7 +39,7 @@ class _RowStatistic(Contribution):
         return rows if self.radius is None else clip_ball(rows, self.radius)
 
 
-class Rows(_RowStatistic):
+class Rows(_RowContribution):
     """The normalised row itself."""
 
     name = "rows"
@@ -69,7 +69,7 @@ class Rows(_RowStatistic):
         return 1 << encoding.fractional_bits
 
 
-class SecondMoments(_RowStatistic):
+class SecondMoments(_RowContribution):
     """The upper triangle of (1, z)(1, z)^T without its constant corner.
 
     Entries off the diagonal are multiplied by sqrt(2), so that the L2 norm of the contribution is the Frobenius norm

@@ -5,6 +5,6 @@ gives means, standard deviations and correlations with their standard errors. Bo
 """
 
 from dpmpc.description.moments import OF, Description, describe_moments
-from dpmpc.description.number_tables import NumberTable, latex_text, number_text
+from dpmpc.description.number_tables import NumberTable, finite_or_none, latex_text, number_text
 
-__all__ = ["OF", "Description", "NumberTable", "describe_moments", "latex_text", "number_text"]
+__all__ = ["OF", "Description", "NumberTable", "describe_moments", "finite_or_none", "latex_text", "number_text"]

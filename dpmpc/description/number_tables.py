@@ -117,10 +117,7 @@ class NumberTable:
     def to_dict(self) -> dict[str, dict[str, float | None]]:
         """Return name -> heading -> number as plain data for JSON; null where there is none."""
         return {
-            name: {
-                heading: value if math.isfinite(value) else None
-                for heading, value in zip(self.columns, values, strict=True)
-            }
+            name: {heading: finite_or_none(value) for heading, value in zip(self.columns, values, strict=True)}
             for name, values in self.rows()
         }
 
@@ -132,6 +129,11 @@ class NumberTable:
             raise InputError("to_frame: pandas is not installed; pip install pandas, or use to_csv()") from error
         index = pandas.Index(list(self.names), name=self.label)
         return pandas.DataFrame({heading: list(values) for heading, values in self.columns.items()}, index=index)
+
+
+def finite_or_none(value: float) -> float | None:
+    """Return a number for JSON, which has no infinity and no NaN: None in their place."""
+    return value if math.isfinite(value) else None
 
 
 def number_text(value: float) -> str:

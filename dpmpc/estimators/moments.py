@@ -103,25 +103,25 @@ class FrequencyMoment(PrivateEstimator):
             What to measure, of a release of second moments; the last column by default.
         """
         self.check_parameters()
-        statistic = release.task.statistic
+        contribution = release.task.statistic
         noise_variance = float(release.noise_variance[0])
         measured = release.schema.columns[column_index(release.columns, column)]
-        if self.of == "values" and isinstance(statistic, SecondMoments) and self.order <= 2:
+        if self.of == "values" and isinstance(contribution, SecondMoments) and self.order <= 2:
             self.moment_, self.noise_sd_ = _of_second_moments(release, measured, self.order)
             self.standard_error_ = self.noise_sd_
-        elif self.of == "values" and isinstance(statistic, PowerSum) and statistic.order == self.order:
+        elif self.of == "values" and isinstance(contribution, PowerSum) and contribution.order == self.order:
             unit = max(abs(measured.lower), abs(measured.upper)) ** self.order
             self.moment_ = unit * float(release.sketch[0, 0])
             self.noise_sd_ = unit * math.sqrt(noise_variance)
             self.standard_error_ = self.noise_sd_
-        elif self.of == "items" and isinstance(statistic, ItemSketch):
+        elif self.of == "items" and isinstance(contribution, ItemSketch):
             sketch = release.sketch[0]
             self.moment_, self.standard_error_ = item_moment(float(sketch @ sketch), len(sketch), noise_variance)
             self.noise_sd_ = math.sqrt(noise_variance)
         else:
             expected = f"of {self.of} and order {self.order}"
             more = " (second moments would do too)" if self.of == "values" and self.order <= 2 else ""
-            raise InputError(f"release: of {statistic!r} given, {expected} expected{more}")
+            raise InputError(f"release: of {contribution!r} given, {expected} expected{more}")
         self.column_ = measured.name
         self.release_ = release
         return self
@@ -133,7 +133,7 @@ class FrequencyMoment(PrivateEstimator):
         return tags
 
     def task_choices(self, public: Schema) -> dict[str, Any]:
-        """Return the statistic that the clients send, and its encoding."""
+        """Return the contribution that the clients send, and its encoding."""
         return {"contribution": self.statistic(public), "fractional_bits": FRACTIONAL_BITS}
 
     def statistic(self, public: Schema) -> Contribution:

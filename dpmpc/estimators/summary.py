@@ -20,7 +20,7 @@ import numpy as np
 import scipy.stats
 from numpy.typing import NDArray
 
-from dpmpc.description import NumberTable, number_text
+from dpmpc.description import NumberTable, finite_or_none, number_text
 from dpmpc.errors import HOPELESS, InputError
 from dpmpc.estimators.inference import Inference
 
@@ -198,13 +198,13 @@ class Summary:
             **found.counted,
             "informative": self.informative,
             "coefficients": self.coefficients.to_dict(),
-            "r_squared": _or_none(found.r_squared),
-            "r_squared_standard_error": _or_none(found.r_squared_standard_error),
+            "r_squared": finite_or_none(found.r_squared),
+            "r_squared_standard_error": finite_or_none(found.r_squared_standard_error),
             "tests": {
                 name: {
                     "features": list(test.features),
                     "F": test.statistic,
-                    "degrees": [_or_none(number) for number in test.degrees],
+                    "degrees": [finite_or_none(number) for number in test.degrees],
                     "p": test.p_value,
                 }
                 for name, test in self.tests.items()
@@ -230,7 +230,3 @@ def _checked(groups: Mapping[str, Sequence[str]], features: tuple[str, ...]) -> 
 def p_text(p_value: float) -> str:
     """Say how probable, or below what, where that is beyond the digits of a float."""
     return f"p < {_SMALLEST_P:g}" if p_value < _SMALLEST_P else f"p = {number_text(p_value)}"
-
-
-def _or_none(value: float) -> float | None:
-    return value if math.isfinite(value) else None

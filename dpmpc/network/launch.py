@@ -384,11 +384,11 @@ def _watch(children: list[_Child], timeout: float, on_progress: ProgressCallback
             if time.monotonic() >= end:
                 return
             for key, _ in selector.select(timeout=0.05):
-                reports = key.data.read_progress()
-                if reports is None:
+                steps = key.data.read_progress()
+                if steps is None:
                     selector.unregister(key.fileobj)
                 elif on_progress is not None:
-                    for report in reports:
-                        on_progress(key.data.party, report)
+                    for progress in steps:
+                        on_progress(key.data.party, progress)
             if any(child.status not in (None, 0) for child in children):
                 end = min(end, time.monotonic() + GRACE_SECONDS)

@@ -73,9 +73,9 @@ def design(spec: ReleaseSpec) -> Task:
     if delta * clients >= 1:
         raise InputError(f"delta: {delta:g} given for {clients} clients, less than 1/n = {1 / clients:g} expected")
     trust = _trust(spec)
-    statistic, matrix = _summed(spec, trust)
+    contribution, matrix = _summed(spec, trust)
     if mechanism.proved:
-        statistic = _proved(statistic, mechanism)
+        contribution = _proved(contribution, mechanism)
     if clients < matrix.rows:
         raise InputError(f"clients: {clients} given, at least {matrix.rows} expected: as many as the sketch has rows")
     shamir = mechanism.sharing == "shamir"
@@ -86,7 +86,7 @@ def design(spec: ReleaseSpec) -> Task:
     noising = _noising(mechanism, matrix, trust)
     chosen = calibrate(
         matrix,
-        statistic.sensitivity(len(schema), encoding),
+        contribution.sensitivity(len(schema), encoding),
         epsilon,
         delta,
         noise=noise,
@@ -96,7 +96,7 @@ def design(spec: ReleaseSpec) -> Task:
     )
     task = Task(
         schema=schema,
-        statistic=statistic,
+        statistic=contribution,
         encoding=encoding,
         sketch=matrix,
         noise=chosen,
@@ -127,7 +127,7 @@ def _bits(mechanism: Mechanism, clients: int) -> int:
     return bits_for(clients) if mechanism.proved else FRACTIONAL_BITS
 
 
-def _proved(statistic: Contribution, mechanism: Mechanism) -> Contribution:
+def _proved(contribution: Contribution, mechanism: Mechanism) -> Contribution:
     """Return the contribution with proofs, or say why there can be none."""
     if mechanism.noise_by != "servers":
         raise InputError(
@@ -136,9 +136,11 @@ def _proved(statistic: Contribution, mechanism: Mechanism) -> Contribution:
         )
     if mechanism.ring not in (None, "mersenne61"):
         raise InputError(f"ring: {mechanism.ring!r} given, 'mersenne61' expected with proofs, or none")
-    found = with_proofs(statistic)
+    found = with_proofs(contribution)
     if found is None:
-        raise InputError(f"proved: true given with a {statistic.name}, rows, second moments, a power or items expected")
+        raise InputError(
+            f"proved: true given with {contribution.name}, rows, second moments, a power or items expected"
+        )
     return found
 
 
@@ -229,14 +231,14 @@ def _expect_plain_sum(spec: ReleaseSpec) -> None:
     assert spec.contribution is not None
     name = spec.contribution.name
     if spec.by is not None:
-        raise InputError(f"by: {spec.by!r} given, none expected with a {name}")
+        raise InputError(f"by: {spec.by!r} given, none expected with {name}")
     if spec.schema.weighted:
-        raise InputError(f"bounds: with weights or rows of zeros given, neither expected with a {name}")
+        raise InputError(f"bounds: with weights or rows of zeros given, neither expected with {name}")
     if spec.sketch.kind not in ("auto", "sum"):
-        raise InputError(f"sketch: {spec.sketch.kind!r} given, 'auto' or 'sum' expected with a {name}")
+        raise InputError(f"sketch: {spec.sketch.kind!r} given, 'auto' or 'sum' expected with {name}")
     for argument, value in (("rows", spec.sketch.rows), ("sparsity", spec.sketch.sparsity), ("radius", spec.radius)):
         if value is not None:
-            raise InputError(f"{argument}: {value} given, none expected with a {name}")
+            raise InputError(f"{argument}: {value} given, none expected with {name}")
 
 
 def _weighted(spec: ReleaseSpec) -> tuple[Contribution, PublicMatrix]:
@@ -272,15 +274,15 @@ def _grouped(spec: ReleaseSpec, by: str) -> tuple[Contribution, PublicMatrix]:
         )
     rest = book.without(by)
     first = spec.schema.index(variable.term.columns[0].name)
-    statistic = GroupedMoments(first, len(variable.term.columns), _least(spec.radius, rest.radius), book.weighted)
-    words = statistic.width(len(spec.schema))
+    contribution = GroupedMoments(first, len(variable.term.columns), _least(spec.radius, rest.radius), book.weighted)
+    words = contribution.width(len(spec.schema))
     if words > AUTO_WIDTH and spec.sketch.kind != "sum":
         raise InputError(
-            f"by: {by!r} given, whose {statistic.groups} groups of {len(rest.columns)} columns take {words:,} words a "
-            f"client, at most {AUTO_WIDTH:,} expected: take fewer columns or groups, or sketch='sum' (--sketch sum) to "
-            "have clients send so many"
+            f"by: {by!r} given, whose {contribution.groups} groups of {len(rest.columns)} columns take {words:,} words "
+            f"a client, at most {AUTO_WIDTH:,} expected: take fewer columns or groups, or sketch='sum' (--sketch sum) "
+            "to have clients send so many"
         )
-    return statistic, Sum(columns=spec.clients)
+    return contribution, Sum(columns=spec.clients)
 
 
 def _expect_sum(spec: ReleaseSpec, where: str) -> None:

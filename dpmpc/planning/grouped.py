@@ -54,19 +54,19 @@ class GroupsOutlook:
 
 def groups_outlook(task: Task, population: Population | None = None) -> GroupsOutlook:
     """Say what to expect of a task by group."""
-    statistic, metric = task.statistic, Regression()
-    if not isinstance(statistic, GroupedMoments):
-        raise InputError(f"task: of {statistic.name} given, one by group expected")
-    columns = len(statistic.analysed(task.schema))
+    contribution, metric = task.statistic, Regression()
+    if not isinstance(contribution, GroupedMoments):
+        raise InputError(f"task: of {contribution.name} given, one by group expected")
+    columns = len(contribution.analysed(task.schema))
     scenario = dataclasses.replace(Scenario.of(task, population), columns=columns)
-    variance, groups = float(task.noise_variance[0]), statistic.groups
+    variance, groups = float(task.noise_variance[0]), contribution.groups
 
     def phi(people: int, noise: float) -> float:
         return metric.of_moments(dataclasses.replace(scenario, clients=people), noise)
 
     sizes = dict.fromkeys(max(1, round(share * task.clients / groups)) for share in SHARES)
     # One release whose category is a term more, in place of G blocks that are added up.
-    terms = columns if statistic.radius is None else statistic.radius**2
+    terms = columns if contribution.radius is None else contribution.radius**2
     one_hot = groups * (moment_sensitivity(1 + terms) / moment_sensitivity(2 + terms)) ** 2
     return GroupsOutlook(
         groups=groups,

@@ -1,4 +1,7 @@
-"""report.html: what a release gave, for whom it is private, what it cost, how to reproduce it; one file, no network.
+"""What a person reads of a plan, a fit or a release: text, JSON, plots, and report.html.
+
+The page says what a release gave, for whom it is private, what it cost, and how to reproduce it; it is one file and
+needs no network. Its functions are exported here. Plans, fits and files that are read again have modules of their own.
 
 Promised: the page is a function of the release, of the answer computed from it, and of public facts and times. So it
 may be published wherever the release may. What the data itself would give is not in it.

@@ -41,29 +41,29 @@ TABLE_STYLE: dict[str, Any] = {
 }
 
 
-def server_fields(report: RunStatistics) -> dict[str, Any]:
+def server_fields(spent: RunStatistics) -> dict[str, Any]:
     """Return one server's row of the JSON contract; a phase that it has not entered took no time.
 
     What it spent on checking proofs is there if it checked any.
     """
-    read, transform, opening = (report.phases.get(name, PhaseCost()) for name in ("read", "transform", "open"))
-    verify = report.phases.get("verify")
+    read, transform, opening = (spent.phases.get(name, PhaseCost()) for name in ("read", "transform", "open"))
+    verify = spent.phases.get("verify")
     checked = {} if verify is None else {"verify_s": verify.wall_s, "verify_bytes_sent": verify.bytes_sent}
     return {
-        "server": report.server,
-        "setup_s": report.setup_s,
+        "server": spent.server,
+        "setup_s": spent.setup_s,
         **checked,
         "read_s": read.wall_s,
         "transform_s": transform.wall_s,
         "transform_cpu_s": transform.cpu_s,
         "open_s": opening.wall_s,
-        "total_s": report.total_s,
-        "cpu_s": report.cpu_s,
-        "bytes_sent": report.bytes_sent,
-        "bytes_received": report.bytes_received,
-        "payload_sent": report.payload_sent,
-        "payload_received": report.payload_received,
-        "peak_rss_mb": report.peak_rss_mb,
+        "total_s": spent.total_s,
+        "cpu_s": spent.cpu_s,
+        "bytes_sent": spent.bytes_sent,
+        "bytes_received": spent.bytes_received,
+        "payload_sent": spent.payload_sent,
+        "payload_received": spent.payload_received,
+        "peak_rss_mb": spent.peak_rss_mb,
     }
 
 
@@ -144,13 +144,13 @@ def proofs_text(accepted: int, refused: Mapping[str, int]) -> str:
 
 def public_timing(run: NetworkedRun, *, wall_s: float) -> dict[str, Any]:
     """Return "timing" for a page that may be published: seconds and megabytes rounded up, as servers tell them."""
-    exact = _timing(run, [rounded(report) for report in run.servers], wall_s)
+    exact = _timing(run, [rounded(spent) for spent in run.servers], wall_s)
     return {name: tenths(value) if name.endswith("_s") else value for name, value in exact.items()}
 
 
 def _timing(run: NetworkedRun, servers: Sequence[RunStatistics], wall_s: float) -> dict[str, Any]:
     return {
-        "per_server": [server_fields(report) for report in servers],
+        "per_server": [server_fields(spent) for spent in servers],
         "clients_s": run.clients_s,
         "analyst_setup_s": run.analyst.setup_s,
         "analysis_s": run.analyst.phases["fit"].wall_s,
@@ -251,24 +251,24 @@ def servers_table(servers: Sequence[RunStatistics]) -> Grid:
     headings = ("server", "setup", "time", "read", "transform", "open", "CPU", "sent MB", "recv MB", "RSS MB")
     for heading in headings:
         grid.add_column(heading, justify="right")
-    for report in servers:
-        phases = (report.phases[name].wall_s for name in ("read", "transform", "open"))
-        seconds = (report.setup_s, report.total_s, *phases, report.cpu_s)
+    for spent in servers:
+        phases = (spent.phases[name].wall_s for name in ("read", "transform", "open"))
+        seconds = (spent.setup_s, spent.total_s, *phases, spent.cpu_s)
         grid.add_row(
-            str(report.server),
+            str(spent.server),
             *(f"{value:.3f}" for value in seconds),
-            f"{report.bytes_sent / MEGABYTE:.4f}",
-            f"{report.bytes_received / MEGABYTE:.4f}",
-            f"{report.peak_rss_mb:.0f}",
+            f"{spent.bytes_sent / MEGABYTE:.4f}",
+            f"{spent.bytes_received / MEGABYTE:.4f}",
+            f"{spent.peak_rss_mb:.0f}",
         )
-    total = sum(report.bytes_sent for report in servers)
+    total = sum(spent.bytes_sent for spent in servers)
     grid.caption = f"global data sent by servers: {total / MEGABYTE:.4f} MB"
     return grid
 
 
 def proofs_tables(servers: Sequence[RunStatistics]) -> list[Grid]:
     """Return a table of what the check of proofs has cost each server, or none where nothing was checked."""
-    checked = {report.server: report.phases["verify"] for report in servers if "verify" in report.phases}
+    checked = {spent.server: spent.phases["verify"] for spent in servers if "verify" in spent.phases}
     if not checked:
         return []
     grid = Grid(title="Of these to check proofs, waiting for the others included", **TABLE_STYLE)

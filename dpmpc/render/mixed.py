@@ -14,8 +14,9 @@ from dpmpc.description import NumberTable
 from dpmpc.render import plots
 from dpmpc.render.about import About
 from dpmpc.render.drawing import INSTALL, available, figures
+from dpmpc.render.guarantee_prose import NOTHING_AFTER_A_SIMULATION, sentence
 from dpmpc.render.page import Fact, Number, noise_table, page_table, template, versions
-from dpmpc.render.words import Signal, sentence
+from dpmpc.render.signal_and_noise import Signal
 from dpmpc.storage import whole
 
 
@@ -66,15 +67,15 @@ def mixed_page(
         missing=[] if drawing else list(wanted),
         install=INSTALL,
         promise=_promise(promised),
-        terms=_terms(promised),
+        guarantee_items=_guarantee_items(promised),
         noise=noise_table(found),
         costs=[],
-        free=_free(release),
-        costly=[
+        without_further_cost=_without_further_cost(release),
+        what_costs_more=[
             "Any further release of the same people's columns, by any of the parties: budgets add up.",
             "Bounds or a number of rows that were chosen by looking at the data: they are public, and not protected.",
         ],
-        recipe=_recipe(release, file),
+        code=_fit_code(release, file),
         command=None,
         digest=None,
         versions=versions(),
@@ -102,7 +103,7 @@ def _promise(guarantee: MixingGuarantee) -> str:
     )
 
 
-def _terms(guarantee: MixingGuarantee) -> list[tuple[str, list[str]]]:
+def _guarantee_items(guarantee: MixingGuarantee) -> list[tuple[str, list[str]]]:
     """Return the guarantee, item by item."""
     what = {"party": "the columns of each person at any one party", "subject": "the whole row of each person"}
     return [
@@ -121,13 +122,13 @@ def _terms(guarantee: MixingGuarantee) -> list[tuple[str, list[str]]]:
     ]
 
 
-def _free(release: MixedRelease) -> list[str]:
+def _without_further_cost(release: MixedRelease) -> list[str]:
     if release.task.simulation:
-        return ["Nothing: a simulation protects nobody. Publish it only where the data itself may be published."]
+        return [NOTHING_AFTER_A_SIMULATION]
     return ["Publish the release and this report, and predict any column from the others: that keeps the guarantee."]
 
 
-def _recipe(release: MixedRelease, file: str) -> str:
+def _fit_code(release: MixedRelease, file: str) -> str:
     """Return the lines of Python that fit the last column."""
     unmixed = "BGM" if release.provenance.get("method") == "bgm" else "DGM"
     name = unmixed if release.task.rows is None else "RMGM"

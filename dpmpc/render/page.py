@@ -24,11 +24,19 @@ from dpmpc.description import NumberTable
 from dpmpc.errors import HOPELESS
 from dpmpc.privacy import Guarantee
 from dpmpc.release import Release
-from dpmpc.render import plots, words
+from dpmpc.render import plots
 from dpmpc.render.about import About
 from dpmpc.render.drawing import INSTALL, available, figures
 from dpmpc.render.fit import MEGABYTE, byte_fields, release_text
-from dpmpc.render.words import Signal
+from dpmpc.render.guarantee_prose import (
+    guarantee_items,
+    promise,
+    sentence,
+    what_costs_more,
+    without_further_cost,
+)
+from dpmpc.render.python_code import fit_code, reading_code
+from dpmpc.render.signal_and_noise import Signal
 from dpmpc.storage import whole
 from dpmpc.task import Task
 
@@ -199,15 +207,15 @@ def page(
         drawn={place: [draw() for draw in named.values()] if drawing else [] for place, named in wanted.items()},
         missing=[] if drawing else [title for named in wanted.values() for title in named],
         install=INSTALL,
-        promise=words.promise(promised),
-        terms=words.terms(promised),
+        promise=promise(promised),
+        guarantee_items=guarantee_items(promised),
         noise=noise_table(found),
         costs=[*([server_table(servers)] if servers else []), byte_table([task])],
-        free=words.free(task, compared=analysed is not None),
-        costly=words.costly(task),
-        recipe=words.reading(file)
+        without_further_cost=without_further_cost(task, compared=analysed is not None),
+        what_costs_more=what_costs_more(task),
+        code=reading_code(file)
         if analysed is None
-        else words.recipe(file, analysed.model, analysed.parameters, analysed.result, analysed.features),
+        else fit_code(file, analysed.model, analysed.parameters, analysed.result, analysed.features),
         command=command,
         digest=task.digest.hex(),
         versions=versions(),
@@ -278,7 +286,7 @@ def _result_plot(analysed: Analysed, release: Release) -> dict[str, Callable[[],
 
 def _notes(analysed: Analysed) -> list[str]:
     if analysed.model == "grouped-ridge":
-        return [words.sentence(text) for text in analysed.result["warnings"]]
+        return [sentence(text) for text in analysed.result["warnings"]]
     if analysed.model != "ridge":
         return []
     result = analysed.result

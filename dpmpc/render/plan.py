@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.table import Table as Grid
 
+from dpmpc.description import finite_or_none
 from dpmpc.planning.advice import Advice, ReleaseOption, advise, break_even, options_of, release_of
 from dpmpc.planning.cost import DAYS_OF_A_MONTH, MEASURED, Prices, Workload, estimate
 from dpmpc.planning.prediction import UtilityMetric, expected_of, predict
@@ -38,8 +39,8 @@ def plan_fields(
         **release_fields(task, prices or Prices(), days),
         f"expected_{metric.symbol}": {
             "this_release": expected_of(task, metric, population),
-            "sum": _finite(prediction.sum),
-            "sketch": _finite(prediction.sketch),
+            "sum": finite_or_none(prediction.sum),
+            "sketch": finite_or_none(prediction.sketch),
             "sketch_rows": prediction.rows,
             "local": prediction.local,
             "trivial": prediction.trivial,
@@ -108,7 +109,7 @@ def _cost(task: Task, prices: Prices, days: float) -> dict[str, Any]:
 
 
 def _option(option: ReleaseOption) -> dict[str, Any]:
-    return {**dataclasses.asdict(option), "expected": _finite(option.expected), "acceptable": option.acceptable}
+    return {**dataclasses.asdict(option), "expected": finite_or_none(option.expected), "acceptable": option.acceptable}
 
 
 def _recommendation(task: Task, advice: Advice) -> dict[str, Any]:
@@ -134,10 +135,6 @@ def _as_fitted(model: str, options: str | None) -> str:
             "which few can rely on; the plan prefers servers where their noise costs next to nothing."
         )
     return f"{told}\n"
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def release_grid(fields: dict[str, Any]) -> Grid:

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from dpmpc.bounds import Schema
 from dpmpc.render.drawing import COLOURS, figure, figures, inline, short
-from dpmpc.render.words import Signal
+from dpmpc.render.signal_and_noise import Signal
 
 MOST_BARS = 25  # of the columns in a plot; the tables have all
 MOST_COMPONENTS = 3

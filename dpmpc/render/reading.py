@@ -24,7 +24,7 @@ from dpmpc.contributions import ItemSketch, PowerSum, Rows, SecondMoments
 from dpmpc.data_release import BGM, DGM, RMGM, MixedRelease
 from dpmpc.data_release.estimators import MixingRegression
 from dpmpc.data_release.outlook import MixingOutlook
-from dpmpc.description import NumberTable
+from dpmpc.description import NumberTable, finite_or_none
 from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.estimators import (
     FrequencyMoment,
@@ -35,13 +35,13 @@ from dpmpc.estimators import (
 )
 from dpmpc.estimators.blocks import Blocks, is_grouped
 from dpmpc.release import Release
-from dpmpc.render import words
 from dpmpc.render.about import About
 from dpmpc.render.fit import inference_fields, release_text, task_fields
 from dpmpc.render.fit_folder import FitFolder
 from dpmpc.render.grouped import MODEL, grouped_fields, means_table, noise_text
 from dpmpc.render.mixed import mixed_page
 from dpmpc.render.page import Analysed, page
+from dpmpc.render.python_code import fit_code
 from dpmpc.render.rounds import found_in_rounds, rounds_text, sum_fields
 from dpmpc.render.rounds_page import rounds_page
 from dpmpc.storage import LARGEST_PUBLIC, MALFORMED, PUBLIC_MEMBER, open_members
@@ -258,7 +258,7 @@ def _of_likelihood(
     analysed = Analysed(name, parameters, result, wish.features)
     told = [] if model.verdict_ is None else [f"nothing can be learned: {model.verdict_}"]
     approximate = model.verdict_ is None and result.get("approximation") is not None
-    recipe = words.recipe(files[0], name, parameters, result, wish.features) if wish.target else None
+    code = fit_code(files[0], name, parameters, result, wish.features) if wish.target else None
     return Reading(
         about,
         f"{rounds_text(releases)}.",
@@ -275,7 +275,7 @@ def _of_likelihood(
             "result": result,
             "warnings": told,
         },
-        lambda: rounds_page(releases, promised, analysed, files=files, timing={}, about=about.facts, recipe=recipe),
+        lambda: rounds_page(releases, promised, analysed, files=files, timing={}, about=about.facts, code=code),
     )
 
 
@@ -322,13 +322,13 @@ def _regressions_by_group(release: Release, wish: Wish) -> _Parts:
 
 def _measures(release: Release) -> _Parts:
     """Say what a release shows without a model."""
-    statistic = release.task.statistic
+    contribution = release.task.statistic
     if is_grouped(release):
         everybody, table = Blocks(release).describe(), means_table(release)
         hint = f"--target {release.columns[-1]} regresses that column on the others, in each group."
         fields = {"by": table.label, "groups": table.to_dict(), "description": everybody.columns.to_dict()}
         return [table, *everybody.tables], [hint], fields, None
-    if isinstance(statistic, SecondMoments):
+    if isinstance(contribution, SecondMoments):
         found = release.describe()
         fields = {"description": found.columns.to_dict(), "correlations": found.pairs.to_dict()}
         return (
@@ -337,8 +337,8 @@ def _measures(release: Release) -> _Parts:
             fields,
             None,
         )
-    if isinstance(statistic, PowerSum | ItemSketch):
-        of, order = ("values", statistic.order) if isinstance(statistic, PowerSum) else ("items", 2)
+    if isinstance(contribution, PowerSum | ItemSketch):
+        of, order = ("values", contribution.order) if isinstance(contribution, PowerSum) else ("items", 2)
         model = FrequencyMoment(order, of=of).fit_release(release)
         what = f"sum of x^{order}" if of == "values" else "sum of squared counts of the items"
         result = {"column": model.column_, "of": of, "order": order}
@@ -346,9 +346,9 @@ def _measures(release: Release) -> _Parts:
         values = {"estimate": [model.moment_], "standard error": [model.standard_error_]}
         table = NumberTable(f"{model.column_}: {what}", values, [model.column_])
         return [table], [], {"moment": result}, Analysed("moment", {"order": order, "of": of}, result)
-    if isinstance(statistic, Rows):
+    if isinstance(contribution, Rows):
         return [], [f"A sketch of rows. {_hint(release.columns)}"], {}, None
-    return [], [f"The sums are those of {statistic.name}; models in rounds read them."], {}, None
+    return [], [f"The sums are those of {contribution.name}; models in rounds read them."], {}, None
 
 
 def _of_mixed(release: MixedRelease, file: str, wish: Wish) -> Reading:
@@ -395,7 +395,7 @@ def _of_mixed(release: MixedRelease, file: str, wish: Wish) -> Reading:
             "regression": summary.to_dict(),
             "smallest_eigenvalue": fitted.smallest_eigenvalue_,
             "second_moments": {"noise": outlook.noise, "data": outlook.data},
-            "expected_error": outlook.error if math.isfinite(outlook.error) else None,
+            "expected_error": finite_or_none(outlook.error),
         }
     released = (
         f"{release.task.subjects:,} people, {len(release.columns)} columns. Released: {len(release.sums):,} {kind}."

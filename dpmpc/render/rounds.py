@@ -85,7 +85,7 @@ class RoundsRun:
         return cls(
             releases=tuple(run.release for run in runs),
             guarantee=guarantee,
-            servers=tuple(together(reports) for reports in zip(*(run.servers for run in runs), strict=True)),
+            servers=tuple(together(spent) for spent in zip(*(run.servers for run in runs), strict=True)),
             seconds=Seconds(clients, servers, analyst, max(0.0, wall_s - clients - servers)),
         )
 
@@ -208,7 +208,7 @@ def _exponential(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def rounds_timing(done: RoundsRun, *, wall_s: float) -> dict[str, Any]:
     """Return "timing" for a page that may be published: seconds and megabytes rounded up, as servers tell them."""
-    exact = _timing(done, [rounded(report) for report in done.servers], wall_s)
+    exact = _timing(done, [rounded(spent) for spent in done.servers], wall_s)
     return {name: tenths(value) if name.endswith("_s") else value for name, value in exact.items()}
 
 
@@ -244,7 +244,7 @@ def rounds_text(releases: Sequence[Release]) -> str:
 
 def _timing(done: RoundsRun, servers: Sequence[RunStatistics], wall_s: float) -> dict[str, Any]:
     return {
-        "per_server": [server_fields(report) for report in servers],
+        "per_server": [server_fields(spent) for spent in servers],
         "clients_s": done.seconds.clients,
         "analyst_setup_s": done.seconds.analyst_setup,
         "analysis_s": done.seconds.analysis,

@@ -10,8 +10,15 @@ from typing import Any
 
 from dpmpc.privacy import Guarantee
 from dpmpc.release import Release
-from dpmpc.render import plots, words
+from dpmpc.render import plots
 from dpmpc.render.drawing import INSTALL, available
+from dpmpc.render.guarantee_prose import (
+    guarantee_items,
+    promise,
+    sentence,
+    what_costs_more,
+    without_further_cost,
+)
 from dpmpc.render.page import (
     Analysed,
     Number,
@@ -24,6 +31,7 @@ from dpmpc.render.page import (
     template,
     versions,
 )
+from dpmpc.render.python_code import rounds_code
 from dpmpc.render.rounds import START, rounds_text, sum_fields
 
 _NAMES = {"ridge": "Ridge", "logistic": "Logistic", "poisson": "Poisson"}
@@ -39,7 +47,7 @@ def rounds_page(
     timing: Mapping[str, Any],
     command: str | None = None,
     about: Sequence[tuple[str, list[str]]] = (),
-    recipe: str | None = None,
+    code: str | None = None,
 ) -> str:
     """Return the page, HTML in one piece.
 
@@ -59,7 +67,7 @@ def rounds_page(
         The command that makes such a fit again.
     about : sequence of (str, list of str)
         Names and texts that stand under the title.
-    recipe : str, optional
+    code : str, optional
         The lines of Python that compute the result, where the releases are not those of a fit in rounds.
     """
     tasks, result, servers = [release.task for release in releases], analysed.result, timing.get("per_server", [])
@@ -72,7 +80,7 @@ def rounds_page(
     return template().render(
         title=f"{_NAMES[analysed.model]} regression of {result['target']}{', approximate' if approximate else ''}",
         about=list(about),
-        verdict=words.sentence(f"Nothing can be learned: {result['verdict']}") if hopeless else None,
+        verdict=sentence(f"Nothing can be learned: {result['verdict']}") if hopeless else None,
         released=f"{rounds_text(releases)}.",
         guarantee=promised,
         facts=facts_of(tasks, promised, timing),
@@ -81,13 +89,13 @@ def rounds_page(
         drawn={place: [draw() for draw in named.values()] if drawing else [] for place, named in wanted.items()},
         missing=[] if drawing else [title for named in wanted.values() for title in named],
         install=INSTALL,
-        promise=words.promise(promised),
-        terms=words.terms(promised),
+        promise=promise(promised),
+        guarantee_items=guarantee_items(promised),
         noise=_sums_table(releases, promised),
         costs=[*([server_table(servers)] if servers else []), byte_table(tasks)],
-        free=words.free(tasks[-1], compared=True),
-        costly=words.costly(tasks[-1]),
-        recipe=recipe or words.rounds_recipe(files, promised.epsilon, analysed.model, analysed.parameters),
+        without_further_cost=without_further_cost(tasks[-1], compared=True),
+        what_costs_more=what_costs_more(tasks[-1]),
+        code=code or rounds_code(files, promised.epsilon, analysed.model, analysed.parameters),
         command=command,
         digest=" ".join(task.digest.hex() for task in tasks),
         versions=versions(),

@@ -85,12 +85,12 @@ def require_alike(task: Task, asked: Task, place: int) -> None:
     Raises
     ------
     InputError
-        If columns, clients, statistic, coefficients, delta or the share of the budget differ.
+        If columns, clients, contribution, coefficients, delta or the share of the budget differ.
     """
     mu = asked.guarantee.mu or 0.0
     compared = {
         "table": (task.schema, task.clients) == (asked.schema, asked.clients),
-        "statistic": _alike(task.statistic, asked.statistic),
+        "contribution": _alike(task.statistic, asked.statistic),
         "delta": task.delta == asked.delta,
         "share of the budget": abs((task.guarantee.mu or 0.0) - mu) <= _SHARE * mu
         and abs(task.epsilon - asked.epsilon) <= _SHARE * asked.epsilon,
@@ -101,7 +101,7 @@ def require_alike(task: Task, asked: Task, place: int) -> None:
 
 
 def _alike(ours: Contribution, theirs: Contribution) -> bool:
-    """Return whether two statistics are the same, scores up to a relative error of their public numbers."""
+    """Return whether two contributions are the same, scores up to a relative error of their public numbers."""
     if not (isinstance(ours, Scores) and isinstance(theirs, Scores)):
         return ours.name == theirs.name and ours.parameters() == theirs.parameters()
     close = functools.partial(np.allclose, rtol=_COEFFICIENTS, atol=_COEFFICIENTS)

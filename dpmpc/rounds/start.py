@@ -62,9 +62,9 @@ class Whitened:
     @classmethod
     def of(cls, source: GramSource) -> Whitened:
         """Read a release of second moments, or some of its columns, of which the last is the target."""
-        statistic = source.task.statistic
-        if not isinstance(statistic, SecondMoments):
-            raise InputError(f"release: of {statistic.name} given, of second moments expected (a sum)")
+        contribution = source.task.statistic
+        if not isinstance(contribution, SecondMoments):
+            raise InputError(f"release: of {contribution.name} given, of second moments expected (a sum)")
         if source.weighted:
             raise InputError("release: with weights or rows of zeros given, neither expected of this model")
         clients, columns = source.clients, len(source.columns)

@@ -216,7 +216,7 @@ def test_plan_says_what_to_expect_of_a_group(fitted, capsys):
         ("fit", ("--by", "ward", "--target", "ward=south"), "target: 'ward=south' given, which tells the group"),
         ("fit", ("--by", "ward", "--target", "x"), "target: no column 'x'"),
         ("fit", ("--by", "ward", "--alpha", "-1"), "alpha: -1.0 given"),
-        ("fit", ("--by", "ward", "--proved", "--noise-by", "servers"), "proved: true given with a grouped-second-"),
+        ("fit", ("--by", "ward", "--proved", "--noise-by", "servers"), "proved: true given with grouped-second-"),
         ("plan", ("--by", "age"), "by: 'age' given, a number"),
         ("plan", ("--by", "ward", "--model", "low-rank"), "by: 'ward' given, but that is for --model ridge"),
         ("plan", ("--by", "ward", "--rounds", "2"), "rounds: 2 given with --by, 1 expected"),

@@ -181,7 +181,7 @@ def test_the_references_order_costs_accuracy_from_the_third_round_on(monkeypatch
 def noiseless(published, rows):
     """What the round's contributions add up to, divided by n, in normalised units."""
     encoding = FixedPoint(FRACTIONAL_BITS)
-    encoded = published.statistic.encode(published.schema.normalise(rows), encoding)
+    encoded = published.contribution.encode(published.schema.normalise(rows), encoding)
     return rounds.Averaged(encoding.decode(encoded.sum(axis=0)) / len(rows), 0.0, len(rows))
 
 
@@ -208,11 +208,11 @@ def test_one_row_moves_the_noiseless_mean_by_at_most_its_ball(value):
 )
 @settings(deadline=None)
 def test_whitened_products_stay_within_their_sensitivity(first, second, scale, triangle):
-    statistic, encoding = WhitenedProducts(scale * stretched(3)[1], triangle=triangle), FixedPoint(12)
+    contribution, encoding = WhitenedProducts(scale * stretched(3)[1], triangle=triangle), FixedPoint(12)
     rows = np.array([first, second]).reshape(4, 3)
-    encoded = statistic.encode(rows, encoding)
-    sensitivity = statistic.sensitivity(3, encoding)
-    assert np.abs(encoded).max() <= statistic.largest_entry(encoding)
+    encoded = contribution.encode(rows, encoding)
+    sensitivity = contribution.sensitivity(3, encoding)
+    assert np.abs(encoded).max() <= contribution.largest_entry(encoding)
     for a in encoded:
         for b in encoded:
             assert np.linalg.norm(a - b) <= sensitivity.l2
@@ -222,13 +222,13 @@ def test_whitened_products_stay_within_their_sensitivity(first, second, scale, t
 
 def test_whitened_products_reach_their_sensitivity_and_survive_a_journey():
     for triangle in (False, True):
-        statistic, encoding = WhitenedProducts(np.eye(2) * 3, triangle=triangle), FixedPoint(20)
-        encoded = statistic.encode(np.eye(2), encoding)
-        assert np.linalg.norm(encoded[0] - encoded[1]) >= 0.999 * statistic.sensitivity(2, encoding).l2
-        assert contribution_from(json.loads(json.dumps(statistic.describe()))) == statistic
+        contribution, encoding = WhitenedProducts(np.eye(2) * 3, triangle=triangle), FixedPoint(20)
+        encoded = contribution.encode(np.eye(2), encoding)
+        assert np.linalg.norm(encoded[0] - encoded[1]) >= 0.999 * contribution.sensitivity(2, encoding).l2
+        assert contribution_from(json.loads(json.dumps(contribution.describe()))) == contribution
         row = np.array([[0.6, 0.2]]) / 3
-        moments = encoding.decode(statistic.encode(row, encoding)[0])
-        assert statistic.symmetric(moments) == pytest.approx(9 * row.T @ row, abs=1e-5)
+        moments = encoding.decode(contribution.encode(row, encoding)[0])
+        assert contribution.symmetric(moments) == pytest.approx(9 * row.T @ row, abs=1e-5)
     with pytest.raises(InputError, match="square matrix"):
         WhitenedProducts([[1.0, 2.0]])
     with pytest.raises(InputError, match="magnitude"):
@@ -483,7 +483,7 @@ def test_three_networked_servers_find_what_one_process_finds():
     across = PrivateMean(RHO, 2, **BALL, servers=3, simulation_seed=7, run=network).fit(X)
     assert (across.mean_ == inside.mean_).all()
     assert across.guarantee_ == inside.guarantee_
-    assert [[report.payload_sent for report in servers] for servers in network.servers] == [[24] * 3] * 2
+    assert [[spent.payload_sent for spent in servers] for servers in network.servers] == [[24] * 3] * 2
 
 
 def test_the_program_prints_one_json_object():

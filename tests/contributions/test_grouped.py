@@ -199,9 +199,9 @@ def test_grams():
 
 
 def test_it_is_described_and_made_again():
-    statistic = GroupedMoments(2, 5, 1.5, True)
-    assert contribution_from(statistic.describe()) == statistic
-    assert statistic != GroupedMoments(2, 5, 1.5, False)
+    contribution = GroupedMoments(2, 5, 1.5, True)
+    assert contribution_from(contribution.describe()) == contribution
+    assert contribution != GroupedMoments(2, 5, 1.5, False)
     public, _ = grouped(BOOKS["three numbers"])
     task = design(ReleaseSpec.of(public, 1000, 1.0, 1e-6, by="g"))
     again = Task.from_dict(task.to_dict())
@@ -239,8 +239,8 @@ def test_indicators_have_to_be_among_the_columns(first, columns):
         ((), {"by": "z"}, "by: 'z' given, no category of the bounds"),
         ((), {"sketch": "osnap"}, "sketch: 'osnap' given, 'auto' or 'sum' expected where second moments are summed"),
         ((), {"rows": 7}, "rows, sparsity: 7, None given"),
-        ((), {"contribution": SecondMoments()}, "by: 'g' given, none expected with a second-moments"),
-        ((), {"proved": True, "noise_by": "servers"}, "proved: true given with a grouped-second-moments"),
+        ((), {"contribution": SecondMoments()}, "by: 'g' given, none expected with second-moments"),
+        ((), {"proved": True, "noise_by": "servers"}, "proved: true given with grouped-second-moments"),
         (tuple(Variable(f"v{n}", 0, 1) for n in range(80)), {}, "10,[0-9]+ words a client, at most 8,192 expected"),
     ],
 )

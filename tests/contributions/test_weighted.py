@@ -150,7 +150,7 @@ def test_it_is_described_and_made_again():
         ({"sketch": "osnap"}, "sketch: 'osnap' given, 'auto' or 'sum' expected"),
         ({"rows": 5}, "rows, sparsity: 5, None given"),
         ({"contribution": SecondMoments()}, "bounds: with weights or rows of zeros given"),
-        ({"proved": True, "noise_by": "servers"}, "proved: true given with a weighted-second-moments"),
+        ({"proved": True, "noise_by": "servers"}, "proved: true given with weighted-second-moments"),
     ],
 )
 def test_what_weights_cannot_be_combined_with(choices, said):

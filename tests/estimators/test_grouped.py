@@ -333,7 +333,7 @@ def test_a_release_keeps_its_groups(tmp_path, noisy):
         (lambda r: Blocks(r, ["north", "north"]), "groups: .* given, at least one, each once"),
         (lambda r: Blocks(r, []), "groups: "),
         (lambda r: r.describe(), "release: of grouped-second-moments given"),
-        (lambda r: r.gram(), "release: of a grouped-second-moments given"),
+        (lambda r: r.gram(), "release: of grouped-second-moments given"),
         (lambda r: fixed_effects(r, "y", features=["x", "x"]), "features: x, x given"),
         (lambda r: fixed_effects(r, "y", level=1.0), "level: 1.0 given"),
     ],

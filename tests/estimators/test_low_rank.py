@@ -132,7 +132,7 @@ def test_bad_ranks(rank):
 
 def test_bad_releases_and_constant_columns():
     counts = FrequencyMoment(simulation_seed=1, delta=1e-3).fit(np.linspace(-1, 1, 500)).release_
-    with pytest.raises(InputError, match="of a power-sum given"):
+    with pytest.raises(InputError, match="of power-sum given"):
         LowRankApproximation(1).fit_release(counts)
     with pytest.warns(UtilityWarning, match="'x1' is 1"):
         LowRankApproximation(1, delta=1e-3).fit(np.column_stack([np.linspace(-1, 1, 100), np.ones(100)]))

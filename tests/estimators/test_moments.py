@@ -29,13 +29,13 @@ ITEMS, ROWS = 30, 12
 @settings(deadline=None)
 def test_power_sums_never_move_more_than_their_sensitivity_which_is_attained(order, lower, width, seed):
     column = Column("x", lower, lower + width)
-    statistic, encoding = PowerSum.of(column, order), FixedPoint(24)
+    contribution, encoding = PowerSum.of(column, order), FixedPoint(24)
     x = np.random.default_rng(seed).uniform(lower, lower + width, 50)
     x = np.concatenate([x, [column.lower, column.upper, np.clip(0, column.lower, column.upper)]])
-    encoded = statistic.encode(Schema((column,)).normalise(x[:, None]), encoding)[:, 0]
-    assert np.ptp(encoded) == pytest.approx(statistic.sensitivity(1, encoding).l2, abs=2)
-    assert np.ptp(encoded) <= statistic.sensitivity(1, encoding).l2
-    assert np.abs(encoded).max() <= statistic.largest_entry(encoding) <= 2**24
+    encoded = contribution.encode(Schema((column,)).normalise(x[:, None]), encoding)[:, 0]
+    assert np.ptp(encoded) == pytest.approx(contribution.sensitivity(1, encoding).l2, abs=2)
+    assert np.ptp(encoded) <= contribution.sensitivity(1, encoding).l2
+    assert np.abs(encoded).max() <= contribution.largest_entry(encoding) <= 2**24
     unit = max(abs(column.lower), abs(column.upper)) ** order
     assert encoded * unit / 2**24 == pytest.approx(x**order, abs=unit * 2.0**-22)
 
@@ -86,8 +86,8 @@ def test_the_error_is_that_of_a_central_gaussian_whatever_the_number_of_clients(
 
 def item_task(clients=60, delta=1e-2, **choices):
     schema = Schema.from_pair(["item"], (5, 5 + ITEMS - 1))
-    statistic = ItemSketch.of(schema.columns[0], ROWS, 0)
-    return design(ReleaseSpec.of(schema, clients, 1.0, delta, contribution=statistic, simulation_seed=0, **choices))
+    contribution = ItemSketch.of(schema.columns[0], ROWS, 0)
+    return design(ReleaseSpec.of(schema, clients, 1.0, delta, contribution=contribution, simulation_seed=0, **choices))
 
 
 def held(clients=60, seed=0):
@@ -165,11 +165,11 @@ def test_items_have_fresh_public_matrices_unless_simulated():
 # --- both -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("statistic", [PowerSum(3), PowerSum(2, -1.5), ItemSketch(9, 4, 7)])
-def test_statistics_survive_their_description(statistic):
-    again = contribution_from(statistic.describe())
-    assert again == statistic
-    assert hash(again) == hash(statistic)
+@pytest.mark.parametrize("contribution", [PowerSum(3), PowerSum(2, -1.5), ItemSketch(9, 4, 7)])
+def test_contributions_survive_their_description(contribution):
+    again = contribution_from(contribution.describe())
+    assert again == contribution
+    assert hash(again) == hash(contribution)
     assert again != SecondMoments()
 
 

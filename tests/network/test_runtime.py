@@ -59,17 +59,17 @@ def no_temporary_folder_is_left(tmp_path, monkeypatch):
 
 
 class Witness:
-    """Collects what parties report; `misbehave` reports process ids."""
+    """Collects the progress of parties; `misbehave` reports process ids."""
 
     def __init__(self):
-        self.reports = []
+        self.progress = []
 
     def __call__(self, party, progress):
-        self.reports.append((party, progress))
+        self.progress.append((party, progress))
 
     @property
     def process_ids(self):
-        return [int(words.split()[0]) for _, words in self.reports]
+        return [int(words.split()[0]) for _, words in self.progress]
 
 
 def is_alive(process_id):
@@ -100,31 +100,31 @@ def test_shares_are_summed_at_the_analyst(servers, caplog):
     assert (totals[servers] == expected).all()
     assert outcomes[servers].result == {"first": int(expected[0]), "last": int(expected[-1])}
     assert [outcome.party for outcome in outcomes] == list(range(servers + 1))
-    assert set(witness.reports) >= {(server, 1.0) for server in range(servers)} | {(servers, "started")}
+    assert set(witness.progress) >= {(server, 1.0) for server in range(servers)} | {(servers, "started")}
     assert caplog.text == "", "a party printed or warned"
     for outcome in outcomes:
-        check_report(outcome.statistics, outcome.party, servers)
+        check_spent(outcome.statistics, outcome.party, servers)
 
 
-def check_report(report, party, servers):
+def check_spent(spent, party, servers):
     """Bytes are counted twice by independent routes, and none of them is payload between servers."""
     is_server = party < servers
-    assert report.payload_sent == (8 * LENGTH if is_server else 0)
-    assert report.payload_received == (0 if is_server else 8 * LENGTH * servers)
-    for peer, traffic in report.peers.items():
+    assert spent.payload_sent == (8 * LENGTH if is_server else 0)
+    assert spent.payload_received == (0 if is_server else 8 * LENGTH * servers)
+    for peer, traffic in spent.peers.items():
         if is_server and peer < servers:
             assert (traffic.payload.sent, traffic.payload.received) == (0, 0)
             assert traffic.socket.sent + traffic.socket.received < 4_200 + EMPTY_FRAMES_BYTES
         if sys.platform == "linux":
             assert traffic.kernel == traffic.socket
-    assert report.bytes_sent == sum(traffic.socket.sent for traffic in report.peers.values())
-    assert report.bytes_sent > report.payload_sent + report.setup_bytes_sent > report.payload_sent
-    assert set(report.phases) == ({"open"} if is_server else set())
+    assert spent.bytes_sent == sum(traffic.socket.sent for traffic in spent.peers.values())
+    assert spent.bytes_sent > spent.payload_sent + spent.setup_bytes_sent > spent.payload_sent
+    assert set(spent.phases) == ({"open"} if is_server else set())
     if is_server:
-        assert report.phases["open"].bytes_sent > 8 * LENGTH
-        assert 0 < report.phases["open"].wall_s < report.total_s
-    assert report.setup_s > 0
-    assert 10 < report.peak_rss_mb < 500
+        assert spent.phases["open"].bytes_sent > 8 * LENGTH
+        assert 0 < spent.phases["open"].wall_s < spent.total_s
+    assert spent.setup_s > 0
+    assert 10 < spent.peak_rss_mb < 500
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="TCP_INFO is Linux's")

@@ -53,15 +53,15 @@ def test_servers_send_their_share_of_the_sketch_and_nothing_to_each_other():
     task = task_of()
     done = networked.run(task, rows())
     analyst = task.trust.servers
-    for report in done.servers:
-        assert report.payload_sent == 8 * ROWS * WIDTH
-        for peer, traffic in report.peers.items():
+    for spent in done.servers:
+        assert spent.payload_sent == 8 * ROWS * WIDTH
+        for peer, traffic in spent.peers.items():
             assert traffic.payload.sent == (8 * ROWS * WIDTH if peer == analyst else 0)
             assert traffic.payload.received == 0
-        assert set(report.phases) == {"read", "transform", "open"}
-        if report.tcp_info is not None:
-            assert report.tcp_info.sent == report.bytes_sent
-            assert report.tcp_info.received == report.bytes_received
+        assert set(spent.phases) == {"read", "transform", "open"}
+        if spent.tcp_info is not None:
+            assert spent.tcp_info.sent == spent.bytes_sent
+            assert spent.tcp_info.received == spent.bytes_received
     assert done.analyst.payload_received == analyst * 8 * ROWS * WIDTH
 
 
@@ -83,7 +83,7 @@ def test_bytes_sent_are_the_sketch_plus_a_constant():
     for rows_of_sketch in (8, 4000):
         task = task_of(rows=rows_of_sketch, sparsity=1)
         done = networked.run(task, rows())
-        sent[rows_of_sketch] = [report.bytes_sent for report in done.servers]
+        sent[rows_of_sketch] = [spent.bytes_sent for spent in done.servers]
     for small, large in zip(*sent.values(), strict=True):
         payload = 8 * (4000 - 8) * WIDTH
         assert payload <= large - small <= 1.01 * payload
@@ -97,9 +97,9 @@ def test_a_server_sends_its_sketch_and_less_than_one_per_cent_more():
     )
     done = networked.run(task, np.zeros((CLIENTS, 10)))
     sketch = 8 * 1000 * 10
-    for report in done.servers:
-        assert sketch < report.bytes_sent - report.setup_bytes_sent <= 1.01 * sketch
-        assert report.setup_bytes_sent < 6000
+    for spent in done.servers:
+        assert sketch < spent.bytes_sent - spent.setup_bytes_sent <= 1.01 * sketch
+        assert spent.setup_bytes_sent < 6000
 
 
 @pytest.mark.parametrize(("copies", "count"), [("one", 1), ("each", 4)])

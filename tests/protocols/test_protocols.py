@@ -176,9 +176,9 @@ def test_mpyc_finds_what_the_opened_sketch_shows(servers):
     fitted = FrequencyMoment(of="items").fit_release(release)
     assert done.answer["moment"] == pytest.approx(fitted.moment_, rel=1e-12)
     assert done.answer["standard_error"] == pytest.approx(fitted.standard_error_, rel=1e-12)
-    for report in done.servers:
-        assert set(report.phases) == {"read", "transform", "multiply", "open"}
-        for peer, traffic in report.peers.items():
+    for spent in done.servers:
+        assert set(spent.phases) == {"read", "transform", "multiply", "open"}
+        for peer, traffic in spent.peers.items():
             mask, check, coins, product = 8 * ROWS, 8 * (ROWS + 1), 2 * 32, 8 * 2
             to_a_server = {check + coins + dealt + made for dealt in (0, mask) for made in (0, product)}
             assert traffic.payload.sent in ({8} if peer == servers else to_a_server)
@@ -223,10 +223,10 @@ def test_a_wrong_share_of_the_answer_is_noticed(servers, named):
 
 
 def test_additive_shares_are_not_mpycs():
-    statistic = item_task().statistic
+    contribution = item_task().statistic
     task = design(
         ReleaseSpec.of(
-            Schema((Column("item", 0, ITEMS - 1),)), CLIENTS, 1.0, 1e-6, contribution=statistic, simulation_seed=1
+            Schema((Column("item", 0, ITEMS - 1),)), CLIENTS, 1.0, 1e-6, contribution=contribution, simulation_seed=1
         )
     )
     with pytest.raises(InputError, match=r"sharing: 'additive' given, 'shamir' expected"):

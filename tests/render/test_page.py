@@ -19,7 +19,7 @@ from dpmpc.randomness import Stream
 from dpmpc.release import Release
 from dpmpc.render import Analysed, command_line, page, write_report
 from dpmpc.render.drawing import COLOURS, figures, short
-from dpmpc.render.words import Signal
+from dpmpc.render.signal_and_noise import Signal
 from dpmpc.tables import Table, write_csv
 from support.html_page import Page
 
@@ -184,7 +184,7 @@ def test_only_a_simulation_is_called_one(report):
     assert ("Publish the release and this report" in found.text) == (not simulated)
 
 
-def test_the_recipe_gives_the_same_result(fitted, monkeypatch):
+def test_the_code_gives_the_same_result(fitted, monkeypatch):
     monkeypatch.chdir(fitted / "ridge")
     text = Page((fitted / "ridge" / "report.html").read_text()).text
     lines = text[text.index("from dpmpc import RidgeRegression") :].partition("The whole run")[0]

@@ -67,17 +67,17 @@ def test_other_releases_are_refused(fit):
     for given, rounds, message in (
         ([], 2, "none given"),
         ([start, first], 2, "2 given, more expected"),
-        ([start, second, first], 2, "number 1 given with another statistic"),
-        ([first, first, second], 2, "number 0 given with another statistic"),
+        ([start, second, first], 2, "number 1 given with another contribution"),
+        ([first, first, second], 2, "number 0 given with another contribution"),
         ([start, first, second], 1, "number 0 given with another share of the budget"),
-        ([start, first, first], 2, "number 2 given with another statistic"),
+        ([start, first, first], 2, "number 2 given with another contribution"),
     ):
         with pytest.raises(InputError, match=message):
             fit_in_rounds(LogisticModel(), SavedReleases(given, epsilon=1.0), rounds)
     with pytest.raises(InputError, match="another share of the budget"):
         fit_in_rounds(LogisticModel(), SavedReleases(fit.releases, epsilon=0.5), 2)
     other = fit_in_rounds(LogisticModel(), releases(rows_of(10_000)), 2).releases
-    with pytest.raises(InputError, match="number 1 given with another statistic"):
+    with pytest.raises(InputError, match="number 1 given with another contribution"):
         fit_in_rounds(LogisticModel(), SavedReleases([start, *other[1:]], epsilon=1.0), 2)
 
 

@@ -1,0 +1,86 @@
+"""The sentences of a report about its guarantee: what is promised, and what does or does not cost more privacy."""
+
+from __future__ import annotations
+
+import math
+
+from dpmpc.contributions import GroupedMoments, Rows, SecondMoments
+from dpmpc.privacy import Guarantee
+from dpmpc.render.drawing import figures
+from dpmpc.task import Task
+
+NOTHING_AFTER_A_SIMULATION = (
+    "Nothing: a simulation protects nobody. Publish it only where the data itself may be published."
+)
+
+
+def promise(guarantee: Guarantee) -> str:
+    """Say in a sentence what (epsilon, delta) means for one client."""
+    factor, failure = math.exp(guarantee.epsilon), guarantee.delta
+    extra = f", up to an extra probability of {figures(failure)}" if failure else ""
+    return (
+        f"Had any one of the {guarantee.clients:,} clients sent another row, anything that can be computed from the "
+        f"release in practice would have been at most exp(ε) = {figures(factor)} times more or less likely{extra}. The "
+        "nearer that factor is to 1, the less anybody learns about one client, whatever else they know about it or "
+        "about all the others."
+    )
+
+
+def guarantee_items(guarantee: Guarantee) -> list[tuple[str, list[str]]]:
+    """Return the guarantee, item by item."""
+    achieved = f"The noise gives ε = {figures(guarantee.achieved_epsilon, 6)} at δ = {figures(guarantee.delta)}."
+    when = {"adaptive": "chosen when all that is public is known", "static": "fixed before the public matrix is drawn"}
+    pooled = ["the analyst", f"{guarantee.corrupt_servers} of the {guarantee.servers} servers"]
+    if guarantee.corrupt_clients:
+        pooled.append(f"{guarantee.corrupt_clients:,} clients, {when[guarantee.coalition]}")
+    against = [
+        "Everybody who reads the release or this report. Also all of these, if they pool what they see: "
+        f"{'; '.join(pooled)}."
+    ]
+    if guarantee.dropouts:
+        against.append(f"It holds even if anything from at most {guarantee.missing} is missing.")
+    return [
+        ("Who is protected", [f"Each of the {guarantee.clients:,} clients, with its whole row."]),
+        ("Neighbouring relation", [f"{guarantee.neighbouring}: {guarantee.relation}."]),
+        ("Budget", [f"ε = {figures(guarantee.epsilon)}, δ = {figures(guarantee.delta)}. {achieved}"]),
+        ("Against whom", against),
+        ("Noise", [sentence(f"{guarantee.mechanism}; calibration: {guarantee.calibration}")]),
+        ("Given", [sentence(str(guarantee.preconditions))]),
+        ("Assumes", [sentence(assumption) for assumption in guarantee.assumptions]),
+        ("Proven in", [sentence(source) for source in guarantee.sources]),
+    ]
+
+
+def without_further_cost(task: Task, *, compared: bool) -> list[str]:
+    """Say what costs no further privacy; after a simulation there is no privacy to keep."""
+    if task.simulation:
+        return [NOTHING_AFTER_A_SIMULATION]
+    said = ["Publish the release and this report, and compute anything from them: post-processing keeps the guarantee."]
+    if isinstance(task.statistic, Rows | SecondMoments | GroupedMoments) and len(task.schema) > 1:
+        said.append("Predict another column, change the penalty or the rank: one release serves them all.")
+    if compared:
+        said.append(
+            "Not for publication: result.json, under not_private and approximation_factor, and report.txt after "
+            "--compare hold comparisons with what the data itself gives. Those are for whoever owns the data, have no "
+            "privacy, and are left out here."
+        )
+    return said
+
+
+def what_costs_more(task: Task) -> list[str]:
+    """Say what would add to the budget."""
+    said = ["Any further release of the same people, also of other columns or of some of them: budgets add up."]
+    if task.noising.by == "clients":
+        said.append(
+            "Opening the same reports twice: a client's noise is in its report, and two sums that differ by one client "
+            "subtract to nearly that client's row. Reports have to be made anew, with fresh noise."
+        )
+    said.append(
+        "Bounds, columns or a sketch that were chosen by looking at the data: they are public, and not protected."
+    )
+    return said
+
+
+def sentence(text: str) -> str:
+    """Make a sentence: begin with a capital and end with a full stop."""
+    return f"{text[:1].upper()}{text[1:]}."
