@@ -172,7 +172,7 @@ def demonstrate(arguments: Sequence[str]) -> None:
     from dpmpc.cli.output import print_result
     from dpmpc.protocols.logistic_regression import patients
     from dpmpc.render.fit import guarantee_text, servers_table, values_table
-    from dpmpc.render.rounds import rounds_text
+    from dpmpc.render.rounds_text import rounds_text
     from dpmpc.rounds import SavedReleases
     from dpmpc.tables import Table, write_csv
 

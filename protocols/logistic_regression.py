@@ -94,7 +94,7 @@ def demonstrate(
 
     from dpmpc.cli.output import print_result
     from dpmpc.render.fit import values_table
-    from dpmpc.render.rounds import RoundsRun, rounds_parts
+    from dpmpc.render.rounds_text import RoundsRun, rounds_parts
 
     chosen, began = _options(arguments, doc), time.perf_counter()
     people = population(chosen.clients)

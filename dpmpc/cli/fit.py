@@ -126,7 +126,7 @@ def _fit_in_rounds(
 ) -> None:
     """Have all sums of a model in rounds released, fit them, and say what was found."""
     from dpmpc.cli.fit_rounds import run_in_rounds
-    from dpmpc.render import rounds as report
+    from dpmpc.render import rounds_text as report
     from dpmpc.render.page import Analysed, command_line
     from dpmpc.render.rounds_page import rounds_page
 

@@ -28,7 +28,7 @@ from dpmpc.estimators.round_fits import features_in_units
 from dpmpc.networked import PROGRAM, Rounds
 from dpmpc.randomness import stream_for
 from dpmpc.render.fit import values_table
-from dpmpc.render.rounds import RoundsRun, found_in_rounds
+from dpmpc.render.rounds_text import RoundsRun, found_in_rounds
 from dpmpc.rounds import Releases
 from dpmpc.specification import ReleaseSpec
 from dpmpc.tables import Table

@@ -195,7 +195,7 @@ def _tell(
 ) -> None:
     """Fit the sums, which costs no privacy, and write and print what was found."""
     from dpmpc.cli.fit import hand_out
-    from dpmpc.render import rounds as report
+    from dpmpc.render import rounds_text as report
     from dpmpc.render.page import Analysed, command_line
     from dpmpc.render.rounds_page import rounds_page
     from dpmpc.rounds import SavedReleases

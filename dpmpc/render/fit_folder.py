@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from dpmpc.errors import InputError
 from dpmpc.estimators import LogisticRegression, PoissonRegression, RidgeRegression
 from dpmpc.release import Release
-from dpmpc.render.rounds import release_file
+from dpmpc.render.rounds_text import release_file
 from dpmpc.rounds import SavedReleases
 from dpmpc.task import LONGEST_CHECK
 

@@ -42,8 +42,8 @@ from dpmpc.render.grouped import MODEL, grouped_fields, means_table, noise_text
 from dpmpc.render.mixed import mixed_page
 from dpmpc.render.page import Analysed, page
 from dpmpc.render.python_code import fit_code
-from dpmpc.render.rounds import found_in_rounds, rounds_text, sum_fields
 from dpmpc.render.rounds_page import rounds_page
+from dpmpc.render.rounds_text import found_in_rounds, rounds_text, sum_fields
 from dpmpc.storage import LARGEST_PUBLIC, MALFORMED, PUBLIC_MEMBER, open_members
 from dpmpc.task import LONGEST_CHECK
 from dpmpc.untrusted import printable, read_json

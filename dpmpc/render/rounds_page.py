@@ -32,7 +32,7 @@ from dpmpc.render.page import (
     versions,
 )
 from dpmpc.render.python_code import rounds_code
-from dpmpc.render.rounds import START, rounds_text, sum_fields
+from dpmpc.render.rounds_text import START, rounds_text, sum_fields
 
 _NAMES = {"ridge": "Ridge", "logistic": "Logistic", "poisson": "Poisson"}
 RATIOS = {"logistic": "odds", "poisson": "rate"}

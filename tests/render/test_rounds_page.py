@@ -8,8 +8,8 @@ import pytest
 from dpmpc import LogisticRegression, PoissonRegression
 from dpmpc.bounds import Column, Schema
 from dpmpc.render.page import Analysed
-from dpmpc.render.rounds import found_in_rounds, release_file, rounds_text
 from dpmpc.render.rounds_page import rounds_page
+from dpmpc.render.rounds_text import found_in_rounds, release_file, rounds_text
 from support.html_page import Page
 
 HOSTILE = "<script>alert(1)</script>"
