@@ -26,7 +26,7 @@ from dpmpc.collection.reports import ReportFormat, make_reports
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.task_file import Collection, ServerEntry
 from dpmpc.collection.verifying import verify
-from dpmpc.network import identity
+from dpmpc.network import connecting, identity
 from dpmpc.network.frames import Kind
 from dpmpc.network.identity import write_identity
 from dpmpc.network.runtime import PartyRuntime
@@ -372,7 +372,8 @@ def deny_all():
 
 
 def allow_few_files(count):
-    """Run with a soft limit of so many open files."""
+    """Run with a soft limit of so many open files, and never hang up on a caller because it takes long."""
+    connecting.INTRODUCTION_SECONDS = PATIENCE * 10
     resource.setrlimit(resource.RLIMIT_NOFILE, (count, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 
 
