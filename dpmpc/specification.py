@@ -308,6 +308,14 @@ class ReleaseSpec(msgspec.Struct, frozen=True):
                     f"{name}: {getattr(self, name)!r} given, a {kind.__name__} expected; ReleaseSpec.of takes epsilon, "
                     "delta and every choice as plain values"
                 )
+        if self.contribution is not None:
+            from dpmpc.contributions import Contribution
+
+            if not isinstance(self.contribution, Contribution):
+                raise InputError(
+                    f"contribution: {self.contribution!r} given, one of the classes of dpmpc.contributions expected, "
+                    "such as SecondMoments()"
+                )
 
     @classmethod
     def of(cls, schema: Schema, clients: int, epsilon: float, delta: float, **choices: Any) -> ReleaseSpec:

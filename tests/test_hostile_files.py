@@ -17,9 +17,10 @@ import pytest
 from dpmpc import simulation as model
 from dpmpc.bounds import Schema
 from dpmpc.cli.main import main
+from dpmpc.contributions import Rows
 from dpmpc.data_release import MixedRelease
 from dpmpc.data_release import design as mixing_design
-from dpmpc.errors import GuaranteeError, InputError
+from dpmpc.errors import GuaranteeError, InputError, OverflowRisk
 from dpmpc.noise import DiscreteGaussian
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.release import Release
@@ -126,6 +127,16 @@ def test_a_release_that_promises_more_than_its_noise_gives_is_refused(change, so
     path = tmp_path / "release.dpmpc"
     path.write_bytes(files.with_task(sound, **change))
     with pytest.raises(GuaranteeError, match=r"epsilon: .* promised, but discrete-gaussian noise"):
+        Release.load(path)
+
+
+def test_a_release_whose_sums_may_have_wrapped_around_is_refused(tmp_path):
+    """Enough noise for its promise, at 40 fractional bits of 2^30 clients: sums of 2^70 in a ring of 2^64."""
+    task = design(ReleaseSpec.of(Schema.unit(["a"]), 1 << 30, 1.0, 1e-10, sketch="sum", contribution=Rows()))
+    path = tmp_path / "release.dpmpc"
+    Release(task, np.zeros((1, task.width), np.int64)).save(path)
+    path.write_bytes(files.with_task(path.read_bytes(), encoding__fractional_bits=40, noise__sigma=2.0**40, epsilon=99))
+    with pytest.raises(OverflowRisk, match="bits needed, 64 available"):
         Release.load(path)
 
 

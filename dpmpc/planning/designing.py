@@ -11,7 +11,7 @@ import re
 
 import msgspec
 
-from dpmpc.arguments import require_choice
+from dpmpc.arguments import require_choice, require_whole
 from dpmpc.bounds import Codebook
 from dpmpc.contributions import MOST_GROUPS, Contribution, GroupedMoments, Rows, SecondMoments, WeightedMoments
 from dpmpc.encoding import FixedPoint, ring_named
@@ -65,10 +65,8 @@ def design(spec: ReleaseSpec) -> Task:
     >>> print(str(task.guarantee).splitlines()[0])
     (1, 1e-06)-differential privacy for each of 20,000 clients
     """
-    schema, clients, mechanism = spec.schema, spec.clients, spec.mechanism
+    schema, clients, mechanism = spec.schema, require_whole("clients", spec.clients, 1), spec.mechanism
     epsilon, delta, noise = spec.budget.epsilon, spec.budget.delta, mechanism.noise
-    if clients < 1:
-        raise InputError(f"clients: {clients} given, at least 1 expected")
     check_budget(epsilon, delta, pure=is_pure(noise))
     if delta * clients >= 1:
         raise InputError(f"delta: {delta:g} given for {clients} clients, less than 1/n = {1 / clients:g} expected")

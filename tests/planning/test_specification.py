@@ -174,6 +174,7 @@ def test_flat_keywords_have_one_name_each(name):
     [
         ((Schema.unit([*"ab"]), 1000, 1.0, 1e-6), r"budget: 1\.0 given, a Budget expected; ReleaseSpec\.of"),
         ((["a", "b"], 1000, Budget(1.0, 1e-6)), r"schema: \['a', 'b'\] given, a Schema expected"),
+        ((Schema.unit([*"ab"]), 1000, Budget(1.0, 1e-6), "rows"), r"contribution: 'rows' given, one of the classes of"),
     ],
 )
 def test_parts_of_a_specification_are_values_of_their_kind(arguments, named):
