@@ -243,8 +243,8 @@ class LogisticRegression(ClassifierMixin, EstimatorInRounds):  # type: ignore[mi
         """Fit one release of second moments without any round: pure post-processing, and an approximation.
 
         What `fit` does with ``rounds=0``: scaled least squares (`dpmpc.rounds.start`). The direction of least squares
-        is right for Gaussian features; elsewhere coefficients are off by a few hundredths to half of the effects,
-        however many people there are, and there are no intervals.
+        is right for Gaussian features; elsewhere coefficients are off by a few hundredths to more than half of the
+        effects, however many people there are, and there are no intervals.
 
         Parameters
         ----------

@@ -31,8 +31,8 @@ _STANDS_OUT = 4.0  # so many standard deviations of the noise a column's mean sq
 #: What is said of a fit without rounds, wherever it is shown.
 APPROXIMATION = (
     "an approximation: scaled least squares from second moments, without a round of scores. It is right for Gaussian "
-    "features; elsewhere it is off by a few hundredths to half of the effects, however many people there are. No "
-    "interval covers that, and there is none"
+    "features; elsewhere it is off by a few hundredths to more than half of the effects, however many people there are."
+    " No interval covers that, and there is none"
 )
 
 

@@ -6,7 +6,7 @@ made are raised to its operator norm.
 
 The start of a logistic or Poisson model takes the features for Gaussian ones (Stein's lemma; Brillinger 1982): then the
 coefficients have the direction of least squares, and their length solves one equation. Elsewhere that is biased, by a
-few hundredths to half of the effects; the rounds that follow take the bias off.
+few hundredths to more than half of the effects; the rounds that follow take the bias off.
 """
 
 from __future__ import annotations
