@@ -175,8 +175,9 @@ class PublicMatrix(Described):
     def zeros(self, width: int) -> Words:
         """Return the sums over no client, to add chunks to: zeros, uint64 (k, width).
 
-        They begin where a cache line does, so that fewer of the kernel's vectors lie in two lines: `apply` then takes
-        up to a quarter less time than with an `out` that begins elsewhere.
+        They begin where a cache line does, so that fewer of the kernel's vectors lie in two lines. With several copies
+        `apply` then takes less time than with an `out` that begins elsewhere; with one it may take more
+        (docs/performance.md).
         """
         size = self.rows * width
         room: Words = np.zeros(size + LINE // 8, np.uint64)
