@@ -17,7 +17,7 @@ import reprlib
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -175,6 +175,20 @@ def read_bytes(path: str | os.PathLike[str], *, largest: int = LARGEST_FILE) -> 
     with Path(path).open("rb") as file:
         content = file.read(largest + 1)
     require_length(len(content), largest)
+    return content
+
+
+class _Stream(Protocol):
+    """Where the bytes of an answer come from."""
+
+    async def read(self, n: int) -> bytes: ...
+
+
+async def read_beginning(stream: _Stream, largest: int) -> bytes:
+    """Read an answer, or so much of a longer one that its reader refuses it as longer than `largest` bytes."""
+    content = b""
+    while len(content) <= largest and (part := await stream.read(largest)):
+        content += part
     return content
 
 

@@ -18,12 +18,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from dpmpc.collection.submission import read_bounded
 from dpmpc.collection.task_file import HTTPS_PORT, Collection
 from dpmpc.collection.times import STATES
 from dpmpc.errors import InputError, PartyImpersonated, PartyMissing, ProtocolFailure
 from dpmpc.network.identity import fingerprint, party_name, pinning_context
-from dpmpc.untrusted import ReadError, printable, read_json
+from dpmpc.untrusted import ReadError, printable, read_beginning, read_json
 
 try:
     import aiohttp
@@ -149,7 +148,7 @@ async def ask(url: str, *, server: int | None = None, certificate: str | None = 
                 allow_redirects=False,
             ) as response,
         ):
-            content = await read_bounded(response.content, _ANSWER_BYTES)
+            content = await read_beginning(response.content, _ANSWER_BYTES)
             code = response.status
     except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
         raise PartyImpersonated(f"{who}: the certificate that the collection names expected", server) from error

@@ -43,7 +43,7 @@ from dpmpc.errors import (
 )
 from dpmpc.network.identity import party_name, pinning_context
 from dpmpc.randomness import Stream
-from dpmpc.untrusted import ReadError, printable, read_json
+from dpmpc.untrusted import ReadError, printable, read_beginning, read_json
 
 try:
     import aiohttp
@@ -332,7 +332,7 @@ class _Uploader:
                 server_hostname=party_name(self._server),
                 allow_redirects=False,
             ) as response:
-                content = await read_bounded(response.content, _ANSWER_BYTES)
+                content = await read_beginning(response.content, _ANSWER_BYTES)
                 status, retry_after = response.status, response.headers.get("Retry-After", "")
         except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
             why = printable(str(error), _LONGEST_MESSAGE)
@@ -371,14 +371,6 @@ class _Uploader:
             )
         self._stored += counts.stored
         self._duplicates += counts.duplicates
-
-
-async def read_bounded(stream: aiohttp.StreamReader, longest: int) -> bytes:
-    """Read an answer, or its beginning if it is longer than `longest` bytes, as answers never are."""
-    content = b""
-    while len(content) <= longest and (part := await stream.read(longest)):
-        content += part
-    return content
 
 
 def _pause(retry_after: str) -> float:
