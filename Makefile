@@ -44,7 +44,7 @@ coverage: .venv/tested  ## tests with the processes they start; under 95 %, or a
 	$(BIN)/coverage report --fail-under=100 --include='$(CORE)'
 
 mutations: .venv/tested  ## faults in the code that privacy rests on, and whether the tests notice them; some minutes
-	$(PIP) install cython 'setuptools>=77'
+	$(PIP) install 'cython>=3.2' 'setuptools>=77'
 	$(BIN)/python tests/mutation_check.py
 
 bench: .venv/tested  ## short forms of the benches of speed, under five minutes; `python -m bench all` is the full set
@@ -70,7 +70,7 @@ wheel: .venv/tested  ## build sdist and wheel, then install the wheel in a new e
 	cd build/wheel-check && bin/dpmpc doctor --network && bin/dpmpc demo --clients 20000 --delta 1e-6
 
 .venv/installed: $(SOURCES) | .venv/bin/python
-	@echo "compiling the kernels and installing what dpmpc needs in .venv: two to five minutes"
+	@echo "compiling the kernels and installing what dpmpc needs in .venv: a minute or two"
 	$(PIP) install --editable '.[parquet]'
 	touch $@
 

@@ -143,6 +143,12 @@ def test_products_and_sums_are_not_fused_where_the_processor_could(tmp_path, obj
     assert made("-ffp-contract=fast") != expected, "this test cannot see fused operations"
 
 
+def test_every_c_file_and_every_cython_file_is_compiled():
+    files = [file for kernel_or_module in (BUILD["kernels"], *BUILD["modules"].values()) for file in kernel_or_module]
+    assert sorted(files) == sorted(path.stem for path in (ROOT / "csrc").glob("*.c"))
+    assert sorted(BUILD["modules"]) == sorted(path.stem for path in (ROOT / "csrc").glob("*.pyx"))
+
+
 def test_no_flag_of_a_processor_is_common_to_all_kernels():
     assert not [flag for flag in BUILD["flags"] if flag.startswith("-m")]
     assert not [how for how in BUILD["sets"]["portable"].values() if how["flags"]]

@@ -11,7 +11,7 @@ import pytest
 from dpmpc import _kernels
 
 FOLDER = Path(_kernels.__path__[0])
-KERNELS = sorted(module.name for module in pkgutil.iter_modules([str(FOLDER)]))
+KERNELS = sorted(module.name for module in pkgutil.iter_modules([str(FOLDER)]) if not module.name.startswith("_"))
 
 
 def stub_of(kernel):
