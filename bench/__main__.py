@@ -43,7 +43,9 @@ def parser() -> argparse.ArgumentParser:
         epilog=listing(),
     )
     top.add_argument("name", type=full_name, choices=(*SETS, *BENCHES), metavar="NAME", help="see below")
-    top.add_argument("arguments", nargs=argparse.REMAINDER, help="of the bench: --help tells them")
+    top.add_argument(
+        "arguments", nargs=argparse.REMAINDER, help="of the bench: --help tells them; every bench has --short"
+    )
     return top
 
 
@@ -71,8 +73,11 @@ def run(name: str, arguments: Sequence[str]) -> None:
     if name in (ALL, SHORT):
         run_several(chosen(name, arguments))
         return
-    module = "system.performance_page" if name == PAGE else name
-    importlib.import_module(f"bench.{module}").main(arguments)
+    if name == PAGE:
+        importlib.import_module("bench.system.performance_page").main(arguments)
+        return
+    spelled = [word for given in arguments for word in (BENCHES[name].short if given == "--short" else (given,))]
+    importlib.import_module(f"bench.{name}").main(spelled)
 
 
 def chosen(name: str, arguments: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -86,7 +91,7 @@ def chosen(name: str, arguments: Sequence[str]) -> dict[str, tuple[str, ...]]:
 
 
 def run_several(benches: dict[str, tuple[str, ...]]) -> None:
-    """Run benches one after another.
+    """Run benches one after another, but for those that lack something here: these are named, with the reason.
 
     Parameters
     ----------
@@ -98,8 +103,13 @@ def run_several(benches: dict[str, tuple[str, ...]]) -> None:
     BenchFailed
         After the last one, if any ended with an error.
     """
-    failed, began = [], time.perf_counter()
+    failed, skipped, began = [], [], time.perf_counter()
     for number, (name, arguments) in enumerate(benches.items(), 1):
+        lacking = BENCHES[name].lacks()
+        if lacking is not None:
+            _tell(f"{number} of {len(benches)}: {name} SKIPPED: {lacking}")
+            skipped.append(name)
+            continue
         _tell(f"{number} of {len(benches)}: {' '.join([name, *arguments])}")
         started = time.perf_counter()
         status = subprocess.run([sys.executable, "-m", "bench", name, *arguments], cwd=ROOT, check=False).returncode
@@ -107,7 +117,9 @@ def run_several(benches: dict[str, tuple[str, ...]]) -> None:
         _tell(f"{name} {ending} after {time.perf_counter() - started:.0f} s")
         if status != 0:
             failed.append(f"{name} ({status})")
-    _tell(f"{len(benches) - len(failed)} of {len(benches)} done in {time.perf_counter() - began:.0f} s")
+    done = len(benches) - len(failed) - len(skipped)
+    passed_over = f", {len(skipped)} skipped ({', '.join(skipped)})" if skipped else ""
+    _tell(f"{done} of {len(benches)} done in {time.perf_counter() - began:.0f} s{passed_over}")
     if failed:
         raise BenchFailed(f"bench: {len(failed)} of {len(benches)} failed, with exit status: {', '.join(failed)}")
 

@@ -183,13 +183,13 @@ def require_plots() -> None:
 def options_of(
     name: str, title: str, arguments: Sequence[str], runs: int, parts: Sequence[str] = ()
 ) -> argparse.Namespace:
-    """Read the options that all figures have; `out` is None where nothing is to be written.
+    """Read the options that all figures have; `out` is None where nothing is to be written. `name` is the bench's.
 
     With `parts` there is ``--only``: the part to measure, the others are kept as the results have them.
     """
     parser = argparse.ArgumentParser(prog=f"python -m bench {name}", description=title)
     parser.add_argument("--runs", type=int, default=runs, help="runs of each (default %(default)s)")
-    parser.add_argument("--quick", action="store_true", help="two runs of small sizes; written only if --out is given")
+    parser.add_argument("--short", action="store_true", help="two runs of small sizes; written only if --out is given")
     parser.add_argument("--out", type=Path, metavar="DIR", help=f"where results are written (default {RESULTS})")
     if parts:
         told = "measure one of the two families; panels of the other are kept from the results"
@@ -197,7 +197,7 @@ def options_of(
     options = parser.parse_args(arguments)
     if options.runs < 1:
         raise InputError(f"runs: {options.runs} given, at least 1 expected")
-    if options.quick:
+    if options.short:
         options.runs = 2
     elif options.out is None:
         options.out = RESULTS

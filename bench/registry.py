@@ -7,6 +7,24 @@ little to be kept: it prints its page and writes none.
 from __future__ import annotations
 
 import dataclasses
+import os
+from collections.abc import Callable
+
+HOME_VARIABLE = "MP_SPDZ_HOME"
+
+
+def _nothing() -> None:
+    """Say that a bench needs nothing but this checkout."""
+
+
+def _mp_spdz() -> str | None:
+    """Say that no MP-SPDZ is at hand, if so."""
+    return None if os.environ.get(HOME_VARIABLE) else f"no MP-SPDZ: {HOME_VARIABLE} does not name its folder"
+
+
+def _root() -> str | None:
+    """Say that this process may not make network namespaces, if so."""
+    return None if os.geteuid() == 0 else "only root can make network namespaces"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,15 +38,19 @@ class Bench:
     peers : str
         With what it compares in the same run.
     short : tuple of str
-        Arguments of its short form.
+        Arguments of its short form, which `--short` stands for.
     brief : bool
         Whether `python -m bench short` runs it: a matter of speed, and seconds long.
+    lacks : callable
+        Returns what this machine lacks for the bench, or None. `python -m bench all` passes over such a bench and says
+        why; by its own name it is run, and says so itself.
     """
 
     about: str
     peers: str
-    short: tuple[str, ...] = ("--quick",)
+    short: tuple[str, ...] = ("--short",)
     brief: bool = False
+    lacks: Callable[[], str | None] = _nothing
 
 
 _SAMPLE = ("--clients", "200000")
@@ -59,51 +81,45 @@ BENCHES = {
     ),
     "system.dense": Bench("the dense sketch", "BLAS through NumPy", ("--runs", "2"), brief=True),
     "secure_sketching.table3": Bench(
-        "Table 3: run time and bytes, three servers", "scipy.sparse, plain MPyC", ("--short",), brief=True
+        "Table 3: run time and bytes, three servers", "scipy.sparse, plain MPyC", brief=True
     ),
-    "secure_sketching.table4": Bench("Table 4: two servers", "scipy.sparse, plain MPyC", ("--short",)),
-    "secure_sketching.table5": Bench("Table 5: two, three and five servers", "scipy.sparse, plain MPyC", ("--short",)),
+    "secure_sketching.table4": Bench("Table 4: two servers", "scipy.sparse, plain MPyC"),
+    "secure_sketching.table5": Bench("Table 5: two, three and five servers", "scipy.sparse, plain MPyC"),
     "secure_sketching.mp_spdz": Bench(
-        "Tables 3 and 4 on your own MP-SPDZ (--home DIR)", "our servers, the same shares", ("--short",)
+        "Tables 3 and 4 on your own MP-SPDZ (--home DIR)", "our servers, the same shares", lacks=_mp_spdz
     ),
     "secure_sketching.noising": Bench(
         "who adds the noise, and to what", "the paper's s copies", ("--runs", "1"), brief=True
     ),
-    "secure_sketching.unopened": Bench(
-        "F_2 of a sketch that stays closed", "the opened sketch", ("--short",), brief=True
-    ),
+    "secure_sketching.unopened": Bench("F_2 of a sketch that stays closed", "the opened sketch", brief=True),
     "secure_sketching.frequency_moments": Bench(
-        "section 4.1: power sums and item F_2 against n, k and ε", "the local model's error", ("--short",)
+        "section 4.1: power sums and item F_2 against n, k and ε", "the local model's error"
     ),
-    "system.scale": Bench("one server, 10^6 to 10^8 clients", "itself at other n", ("--short",), brief=True),
+    "system.scale": Bench("one server, 10^6 to 10^8 clients", "itself at other n", brief=True),
     "system.end_to_end": Bench(
         "stages of `dpmpc fit`", "pyarrow and scikit-learn's Ridge", ("--runs", "1", *_SAMPLE), brief=True
     ),
-    "system.intake": Bench("uploads to one server of a collection", "a bare aiohttp handler", ("--short",), brief=True),
+    "system.intake": Bench("uploads to one server of a collection", "a bare aiohttp handler", brief=True),
     "system.glm": Bench(
-        "regressions in rounds: logistic, and linear on the household set", "the best fit; one release", ("--short",)
+        "regressions in rounds: logistic, and linear on the household set", "the best fit; one release"
     ),
     "system.rounds_coverage": Bench(
         "coverage of intervals of models in rounds and of mixed files",
         "the nominal level, one release",
         ("--runs", "3"),
     ),
-    "system.zero_rounds": Bench(
-        "the logistic fit without rounds: its bias, and its error with noise", "the best fit", ("--short",)
-    ),
+    "system.zero_rounds": Bench("the logistic fit without rounds: its bias, and its error with noise", "the best fit"),
     "system.penalties": Bench(
-        "ridge penalties from a noisy sum, on real data", "lifting, the SURE rule of version 0.2", ("--short",)
+        "ridge penalties from a noisy sum, on real data", "lifting, the SURE rule of version 0.2"
     ),
-    "system.crash": Bench("servers killed while clients upload", "what the clients remember", ("--short",)),
+    "system.crash": Bench("servers killed while clients upload", "what the clients remember"),
     "system.namespaces": Bench(
-        "three hosts, a bad network, one cut off; root only", "the sums of uploads", ("--short",)
+        "three hosts, a bad network, one cut off; root only", "the sums of uploads", lacks=_root
     ),
     "system.attacks": Bench(
         "attacks on proved reports, and a million false ones of each sort", "the honest rows", ("--count", "10000")
     ),
-    "system.robustness": Bench(
-        "the error of a release with liars among 100,000 clients", "the same without proofs", ("--short",)
-    ),
+    "system.robustness": Bench("the error of a release with liars among 100,000 clients", "the same without proofs"),
     "system.fuzz": Bench("mutated uploads, frames and requests", "the valid ones", ("--count", "10000")),
     "secure_sketching.table6": Bench("Table 6: real data sets", "the paper's sizes"),
     "secure_sketching.table7": Bench("Table 7: low-rank approximation, real data", "local noise, central MOD-SULQ"),
@@ -125,7 +141,6 @@ BENCHES = {
     "curators.central": Bench(
         "our sums over three servers beside a trusted curator's methods, real data",
         "AdaSSP and its boosted form, Gaussian and Hessian mixing, objective perturbation, DP-GD, TukeyEM",
-        ("--short",),
     ),
     "coinpress.figures": Bench("CoinPress: regression, Figures 2 to 5", "SSP, RMGM, a trusted curator"),
 }

@@ -8,7 +8,9 @@ Wanted: sum_i x_i^k, or F_2 = sum_v f_v^2, while each client has (epsilon, delta
 3. The analyst reads sum_i x_i^k from it, or estimates F_2 by ||z||^2 - rows * noise variance for z = S f + noise
    (`dpmpc.FrequencyMoment`; docs/mathematics.md, section 5.2): post-processing, which costs no privacy.
 
-Three servers and an analyst, each a process of this machine, and generated people::
+Started by hand, this file shows two releases of generated people: sum_i x_i^2, and beside it F_2 of the items.
+
+Three servers and an analyst, each a process of this machine::
 
     python protocols/frequency_moments.py -M3 --clients 50000 --epsilon 1
 

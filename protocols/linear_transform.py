@@ -277,7 +277,7 @@ def demonstrate(arguments: Sequence[str]) -> None:
 
     chosen = demonstration_options(__doc__, arguments)
     shown = demonstration("ridge", chosen.clients)
-    task = shown.task(chosen.epsilon, chosen.delta, None, chosen.servers)
+    task = shown.task(chosen.epsilon, chosen.delta, chosen.servers)
     done = run(task, shown.table.values)
     rows, columns = done.release.sketch.shape
     found = f"opened: {rows} x {columns} noisy numbers, in the analyst's {RELEASE_FILE}"

@@ -4,12 +4,14 @@ Data: n clients, each with a row z of d columns within public bounds, here mappe
 Wanted: an orthogonal projection P P^T of rank r that nearly minimises ||Z - Z P P^T||_F, while each client has
 (epsilon, delta)-differential privacy.
 
-1. and 2. The servers open the noisy sketch A = S Z + noise, or the noisy sum of second moments, and nothing else
-   (`dpmpc.protocols.linear_transform`).
+1. and 2. The servers open the noisy sketch A = S Z + noise, and nothing else (`dpmpc.protocols.linear_transform`).
 3. The analyst takes the top r right singular vectors of A (`dpmpc.LowRankApproximation`): post-processing, which costs
    no privacy.
 
-Three servers and an analyst, each a process of this machine, and generated people::
+Started by hand, this file shows two releases of generated people: that sketch, and beside it the noisy sum of second
+moments, whose top eigenvectors are far more accurate at so few columns.
+
+Three servers and an analyst, each a process of this machine::
 
     python protocols/low_rank_approximation.py -M3 --clients 50000 --epsilon 1
 

@@ -302,12 +302,12 @@ def render(content: dict[str, Any]) -> str:
 
 def main(arguments: Sequence[str]) -> None:
     """Measure, print and write all of it."""
-    options = options_of("coinpress_figures", TITLE, arguments, RUNS)
-    sizes, budgets = (SIZES[:2], BUDGETS[3:5]) if options.quick else (SIZES, BUDGETS)
+    options = options_of("coinpress.figures", TITLE, arguments, RUNS)
+    sizes, budgets = (SIZES[:2], BUDGETS[3:5]) if options.short else (SIZES, BUDGETS)
     folder: Path | None = options.out
     for chart in charts(sizes, budgets, options.runs):
         finish(chart, folder)
-    content = against_curator(min(options.runs, 30), **({"clients": 1000, "features": 3} if options.quick else {}))
+    content = against_curator(min(options.runs, 30), **({"clients": 1000, "features": 3} if options.short else {}))
     text = render(content)
     print(text)
     if folder is not None:

@@ -19,7 +19,7 @@ from bench.harness import machine, markdown, summary, write
 
 NAME, TITLE = "mpr_figure2", "Data release, Figure 2: synthetic data, error against n"
 SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000)
-QUICK_SIZES = (1000, 3000)
+SHORT_SIZES = (1000, 3000)
 BETAS = (0.1, 0.2, 0.5, 1.0)
 RUNS = 1000  # the paper's
 SHARE_OF_RUNS = {300_000: 5, 1_000_000: 10, 3_000_000: 25}
@@ -35,8 +35,8 @@ NOTE = (
 
 def main(arguments: Sequence[str]) -> None:
     """Measure, print and write the figure."""
-    options = options_of(NAME, TITLE, arguments, RUNS)
-    sizes = QUICK_SIZES if options.quick else SIZES
+    options = options_of("data_release.figure2", TITLE, arguments, RUNS)
+    sizes = SHORT_SIZES if options.short else SIZES
     content: dict[str, Any] = {"machine": machine(), "note": NOTE, "betas": BETAS, "panels": []}
     errors = {size: _errors(size, max(2, options.runs // SHARE_OF_RUNS.get(size, 1))) for size in sizes}
     for epsilon in EPSILONS:

@@ -25,7 +25,7 @@ from bench.harness import machine, markdown, write
 from dpmpc.errors import InputError
 
 NAME, TITLE = "mpr_figure3", "Data release, Figure 3: error against the smallest eigenvalue"
-SUBJECTS, QUICK_SUBJECTS = 1_000_000, 10_000
+SUBJECTS, SHORT_SUBJECTS = 1_000_000, 10_000
 EPSILON = 1.0
 INSURANCE_ROWS = 3000  # k, the best of the five that the paper tries (Table 1)
 RUNS = 200
@@ -39,8 +39,8 @@ Points = dict[str, list[tuple[float, float]]]
 
 def main(arguments: Sequence[str]) -> None:
     """Measure, print and write the figure."""
-    options = options_of(NAME, TITLE, arguments, RUNS)
-    subjects = QUICK_SUBJECTS if options.quick else SUBJECTS
+    options = options_of("data_release.figure3", TITLE, arguments, RUNS)
+    subjects = SHORT_SUBJECTS if options.short else SUBJECTS
     panels = {f"(a) synthetic, n = {subjects:,}": synthetic(subjects, options.runs)}
     data = MEASURED[0]
     missing = ""

@@ -58,8 +58,8 @@ from dpmpc.tables import Table
 
 NAME, TITLE = "mpr_table1", "Data release, Table 1: real data"
 ROWS = (100, 300, 1000, 3000, 10_000)
-QUICK_ROWS = (100, 300)
-QUICK_SUBJECTS = 1500
+SHORT_ROWS = (100, 300)
+SHORT_SUBJECTS = 1500
 RUNS = 20
 MEAN = "mean predictor"
 HALF = "RMGM on [0, 1], theory k"
@@ -162,11 +162,11 @@ _PRINTED_ORDER = (DGM, RMGM, BGM)
 
 def main(arguments: Sequence[str]) -> None:
     """Measure, print and write the table."""
-    options = options_of(NAME, TITLE, arguments, RUNS)
+    options = options_of("data_release.table1", TITLE, arguments, RUNS)
     content: dict[str, Any] = {"machine": machine(), "delta": DELTA, "runs": options.runs, "data_sets": []}
-    for data in MEASURED[:1] if options.quick else [one for one in MEASURED if one.at_hand]:
+    for data in MEASURED[:1] if options.short else [one for one in MEASURED if one.at_hand]:
         print(data.name, file=sys.stderr)
-        choices = (QUICK_SUBJECTS, QUICK_ROWS) if options.quick else (None, ROWS)
+        choices = (SHORT_SUBJECTS, SHORT_ROWS) if options.short else (None, ROWS)
         content["data_sets"].append(measure(data, options.runs, *choices))
     text = page(content)
     print(text)
@@ -185,7 +185,7 @@ def measure(data: RealData, runs: int, most: int | None = None, counts: Sequence
     runs : int
         Splits, each with fresh signs and noise.
     most : int, optional
-        Rows, for quick runs.
+        Rows, for short runs.
     counts : sequence of int
         The k among which the best is chosen afterwards.
     """

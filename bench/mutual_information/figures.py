@@ -41,7 +41,7 @@ class Size:
     unit: int
 
 
-PAPER, SMALL = Size(800, 1000), Size(80, 100)  # the second, of the same ratios, for tests and quick runs
+PAPER, SMALL = Size(800, 1000), Size(80, 100)  # the second, of the same ratios, for tests and short runs
 RESIDUAL = 0.5
 STEPS = tuple(range(1, 21))
 EPSILON, MNIST_EPSILON = 0.5, 0.2
@@ -232,9 +232,11 @@ def brightest(images: Matrix) -> Matrix:
 
 def main(arguments: Sequence[str]) -> None:
     """Measure, print and write the three figures."""
-    options = options_of("midp_figures", "Figures 1 to 3 of the paper on mutual information", arguments, RUNS)
-    size = SMALL if options.quick else PAPER
-    steps, epsilons = (STEPS[:2], EPSILONS[3:5]) if options.quick else (STEPS, EPSILONS)
+    options = options_of(
+        "mutual_information.figures", "Figures 1 to 3 of the paper on mutual information", arguments, RUNS
+    )
+    size = SMALL if options.short else PAPER
+    steps, epsilons = (STEPS[:2], EPSILONS[3:5]) if options.short else (STEPS, EPSILONS)
     first, second, third = (
         *(Panel(f"ε = {EPSILON:g} bits"), Panel(f"n = {size.unit * STEP_OF_EPSILONS:,}")),
         Panel("4 against 9"),
@@ -251,7 +253,7 @@ def main(arguments: Sequence[str]) -> None:
         finish(Chart(name, title, note, x_label, "relative error η", [panel], findings(panel), STYLES), options.out)
     images, labels = load_mnist_4_9()
     images = brightest(images)
-    for k in MNIST_STEPS[:1] if options.quick else MNIST_STEPS:
+    for k in MNIST_STEPS[:1] if options.short else MNIST_STEPS:
         runs = range(MNIST_RUNS_EACH * options.runs)
         found = [digits(images, labels, k, np.random.default_rng(run)) for run in runs]
         third.add(MNIST_UNIT * k, {name: [one[name] for one in found] for name in found[0]})

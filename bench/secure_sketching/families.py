@@ -50,7 +50,9 @@ class Families:
 
     def __init__(self, name: str, title: str, arguments: Sequence[str], runs: int):
         self.name, self.title = name, title
-        self.options: argparse.Namespace = options_of(name, title, arguments, runs, parts=tuple(LABELS))
+        self.options: argparse.Namespace = options_of(
+            f"secure_sketching.{name}", title, arguments, runs, parts=tuple(LABELS)
+        )
         self.wanted = tuple(LABELS) if self.options.only is None else (self.options.only,)
         self.panels: dict[tuple[str, str], Panel] = {}
 

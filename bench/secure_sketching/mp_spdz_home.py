@@ -26,6 +26,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.registry import HOME_VARIABLE
 from bench.system.ports import free_ports
 from dpmpc.errors import BenchFailed, InputError
 from dpmpc.sharing import Share
@@ -34,7 +35,7 @@ REPOSITORY = "https://github.com/data61/MP-SPDZ"
 PARTY, COMPILER, CERTIFICATES = "semi2k-party.x", "compile.py", "Scripts/setup-ssl.sh"
 HOW = (
     f"Get MP-SPDZ from {REPOSITORY} (a release holds it compiled: run Scripts/tldr.sh there; from the sources: 'make "
-    f"setup && make -j8 {PARTY}') and give its folder: python -m bench mp_spdz --home DIR"
+    f"setup && make -j8 {PARTY}') and give its folder: python -m bench mp_spdz --home DIR, or {HOME_VARIABLE}=DIR"
 )
 PROGRAM = "sketch"
 PHASES = {"read": 1, "transform": 2, "loop": 3, "open": 4}  # the program's timers
@@ -158,13 +159,15 @@ class Shape:
 
 
 def home_of(folder: Path | None) -> Path:
-    """Return the folder of MP-SPDZ, or say how to get it.
+    """Return the folder of MP-SPDZ, by default that of the environment, or say how to get it.
 
     Raises
     ------
     InputError
         If none is given, or it lacks the compiler or the party.
     """
+    if folder is None and os.environ.get(HOME_VARIABLE):
+        folder = Path(os.environ[HOME_VARIABLE])
     if folder is None:
         raise InputError(f"home: nothing given, the folder of MP-SPDZ expected. {HOW}")
     missing = [name for name in (COMPILER, PARTY, CERTIFICATES) if not (folder / name).is_file()]

@@ -24,7 +24,7 @@ from dpmpc.bounds import Schema
 from dpmpc.tables import Table
 
 EPSILONS = (0.01, 0.03, 0.05, 0.1, 0.5, 5.0, 20.0)  # the last two are ours: see what sketches of few clients need
-QUICK_ROWS = 2000
+SHORT_ROWS = 2000
 NOTE = (
     f"delta = {DELTA:g}, 0 for Laplace noise; k as `dpmpc plan` recommends for each noise; s = 4, 1 for Laplace noise. "
     "No radius beside the bounds. Elevation is its first 5,000 rows, a smoke test, unless the data folder holds UCI's "
@@ -92,7 +92,7 @@ MEASURED = (
         datasets.ETHYLENE_FILE,
     ),
 )
-QUICK = MEASURED[2:4]
+SHORT = MEASURED[2:4]
 
 
 def table(
@@ -116,13 +116,13 @@ def table(
         The paper's central competitor.
     """
     families = Families(name, title, arguments, RUNS)
-    quick = families.options.quick
+    short = families.options.short
     measure = ""
-    for data in QUICK if quick else [one for one in MEASURED if one.at_hand]:
-        problem = problem_of(data, data.rows(QUICK_ROWS if quick else None))
+    for data in SHORT if short else [one for one in MEASURED if one.at_hand]:
+        problem = problem_of(data, data.rows(SHORT_ROWS if short else None))
         draws, measure = families.draws(problem), problem.measure
         panel = f"{data.name}, n = {len(problem.rows):,}, {problem.rows.shape[1]} columns"
-        for epsilon in EPSILONS[-2:] if quick else EPSILONS:
+        for epsilon in EPSILONS[-2:] if short else EPSILONS:
             families.measure(panel, epsilon, problem, epsilon, draws)
     claims = {
         PRINTED: (central, entries_name(1.0), LAPLACE_ENTRIES, entries_name(0.0)),

@@ -18,7 +18,7 @@ from bench.secure_sketching.utility import EXPONENTS, RUNS, LowRankProblem, Prob
 ROWS, SPARSITY = 64, 4  # k and s of every sketch
 RADIUS = 2.2
 SIZES = tuple(int(size) for size in np.geomspace(2**10, 2**20, 17).round())
-QUICK_SIZES = (2**10, 2**12)
+SHORT_SIZES = (2**10, 2**12)
 REGIMES = (0.1, 0.5)
 FEATURES, ALPHA = 10, 10.0
 COLUMNS, COMPONENTS = 20, 3
@@ -79,12 +79,12 @@ def figure(
     arguments : sequence of str
         Of the command line.
     sizes : sequence of int
-        Values of n; `QUICK_SIZES` in a quick run.
+        Values of n; `SHORT_SIZES` in a short run.
     runs : int
         Releases at each, unless the command line says otherwise.
     """
     families = Families(name, title, arguments, runs)
-    for size in QUICK_SIZES if families.options.quick else sizes:
+    for size in SHORT_SIZES if families.options.short else sizes:
         rows = population(size)
         draws = families.draws(next(iter(curves.values()))[0](rows))
         for panel, (problem, epsilon) in curves.items():

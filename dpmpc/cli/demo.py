@@ -1,4 +1,4 @@
-"""`dpmpc demo`: the main job on a generated population, sketch and sum side by side."""
+"""`dpmpc demo`: a model of a generated population, by its paper's algorithm and by another release."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def _demo(options: argparse.Namespace) -> None:
 
     began = time.perf_counter()
     runs = {}
-    for name, sketch in demonstrations.SKETCHES[options.model].items():
+    for name in demonstrations.RELEASES[options.model]:
         started = time.perf_counter()
-        shown = demonstrations.demonstration(options.model, options.clients, options.simulation_seed)
-        task = shown.task(options.epsilon, options.delta, sketch, options.servers, options.simulation_seed)
+        shown = demonstrations.demonstration(options.model, options.clients, options.simulation_seed, name)
+        task = shown.task(options.epsilon, options.delta, options.servers, options.simulation_seed)
         networked, fields, parts = run_and_fit(task, shown.table, options, shown.analysis, began=started, compare=True)
         runs[name] = demonstrations.DemonstratedRelease(networked, fields, parts, shown)
     print_result(

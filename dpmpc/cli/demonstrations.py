@@ -44,50 +44,62 @@ class Demonstration:
     schema: Schema
     choices: dict[str, Any]
 
-    def task(self, epsilon: float, delta: float, sketch: str | None, servers: int, seed: int | None = None) -> Task:
-        """Design the release, with another sketch than the model's own if one is named."""
-        choices = self.choices if sketch is None else {**self.choices, "sketch": sketch}
+    def task(self, epsilon: float, delta: float, servers: int, seed: int | None = None) -> Task:
+        """Design the release."""
         return design(
             ReleaseSpec.of(
-                self.schema, len(self.table), epsilon, delta, servers=servers, simulation_seed=seed, **choices
+                self.schema, len(self.table), epsilon, delta, servers=servers, simulation_seed=seed, **self.choices
             )
         )
 
 
-def demonstration(model: str, clients: int, seed: int | None = None) -> Demonstration:
-    """Return what shows a model: income from the features, main directions of all columns, or F_2 of an item.
+#: The releases that show a model, by name. The first is the paper's algorithm (Burkhardt et al. 2025: sections 5.1,
+#: 5.2 and 4.1), and stands alone where only one is made.
+RELEASES: dict[str, tuple[str, ...]] = {
+    "ridge": ("sketch", "sum"),
+    "low-rank": ("sketch", "sum"),
+    "moment": ("powers", "items"),
+}
 
-    `seed` is for simulations only, and not of the population, which is always the same.
+
+def demonstration(model: str, clients: int, seed: int | None = None, release: str | None = None) -> Demonstration:
+    """Return one release that shows a model; by default the first of `RELEASES`.
+
+    Ridge regression explains income by the features, low rank finds the main directions of all columns; the moments are
+    the sum of squares of one column, and its item F_2. `seed` is for simulations only, and not of the population, which
+    is always the same.
     """
+    release = RELEASES[model][0] if release is None else release
     table, truth, _ = demo_population(clients)
+    sketch = {"sketch": "sum" if release == "sum" else "countsketch", "radius": DEMO_RADIUS}
     analysis: FitModel
     if model == "ridge":
         analysis = RidgeFitModel(RidgeRegression(1.0), DEMO_TARGET, truth)
-        return Demonstration(analysis, table, DEMO_BOUNDS, {"sketch": "countsketch", "radius": DEMO_RADIUS})
+        return Demonstration(analysis, table, DEMO_BOUNDS, analysis.choices(sketch, DEMO_BOUNDS))
     if model == "low-rank":
         analysis = LowRankFitModel(LowRankApproximation(_COMPONENTS))
-        return Demonstration(analysis, table, DEMO_BOUNDS, analysis.choices({"radius": DEMO_RADIUS}, DEMO_BOUNDS))
-    analysis, schema = (
-        MomentFitModel(FrequencyMoment(of="items", simulation_seed=seed), ITEM_COLUMN),
-        DEMO_BOUNDS.select([ITEM_COLUMN]),
-    )
+        return Demonstration(analysis, table, DEMO_BOUNDS, analysis.choices(sketch, DEMO_BOUNDS))
+    of = "items" if release == "items" else "values"
+    schema = DEMO_BOUNDS.select([ITEM_COLUMN])
+    analysis = MomentFitModel(FrequencyMoment(of=of, simulation_seed=seed), ITEM_COLUMN)
     return Demonstration(analysis, table.select([ITEM_COLUMN]), schema, analysis.choices({}, schema))
 
 
-#: The releases of each model, by name, with the sketch if it is not the model's own.
-SKETCHES: dict[str, dict[str, str | None]] = {
-    "ridge": {"sketch": None, "sum": "sum"},
-    "low-rank": {"release": None},
-    "moment": {"release": None},
-}
 _PEOPLE = """\
 A generated population (dpmpc.datasets.demo_population, seed 0) whose income is linear in five features. Each person
 clips, encodes, noises and secret-shares one row; server processes add up their shares; only the noisy result is opened.
 """
 _TWICE = """\
-Two releases of the same people, each with the same guarantee: a sketch of their rows, and the sum of their second
-moments. To publish both would cost twice the budget. This is a demonstration on generated people: choose one.
+Two releases of the same people, each with the same guarantee: {},
+and {}. To publish both would cost twice the budget. This is a demonstration on generated
+people: choose one.
 """
+_WHAT = {
+    "sketch": "a sketch of their rows",
+    "sum": "the sum of their second moments",
+    "powers": "the sum of a column's squares",
+    "items": "the sketch of how many people hold each number",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,12 +133,12 @@ def fields(runs: Mapping[str, DemonstratedRelease]) -> dict[str, Any]:
 def parts(runs: Mapping[str, DemonstratedRelease], *, wall_s: float) -> list[RenderableType]:
     """Return what a person reads."""
     first = next(iter(runs.values()))
-    if len(runs) == 1:
-        return [_PEOPLE, *first.parts]
+    told = [_PEOPLE, _TWICE.format(*(_WHAT[name] for name in runs))]
+    if not isinstance(first.shown.analysis, RidgeFitModel):
+        return [*told, *(part for name, run in runs.items() for part in (f"{_WHAT[name]}:\n", *run.parts, ""))]
     promised = first.networked.release.guarantee
     return [
-        _PEOPLE,
-        _TWICE,
+        *told,
         *(f"{name}: {release_text(run.networked.release.task)}" for name, run in runs.items()),
         "",
         _coefficients(runs),

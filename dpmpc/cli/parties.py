@@ -58,7 +58,7 @@ def _write_folders(options: argparse.Namespace) -> None:
     if len(options.party) < 3:
         raise InputError(f"party: {len(options.party)} given, at least 3 expected: two servers and the analyst")
     shown = demonstration(options.model, options.clients)
-    task = shown.task(options.epsilon, options.delta, None, len(options.party) - 1)
+    task = shown.task(options.epsilon, options.delta, len(options.party) - 1)
     certificates = None
     if options.certificate is not None:
         certificates = [read_bytes(Path(name), largest=1 << 16) for name in options.certificate]

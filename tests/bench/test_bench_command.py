@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 import bench.__main__ as command
+from bench import registry
 from bench.__main__ import chosen, full_name, main, parser
-from bench.registry import BENCHES
+from bench.registry import BENCHES, HOME_VARIABLE
 from dpmpc.errors import BenchFailed
 
 #: Modules of bench/ that are parts of benches.
@@ -44,8 +45,17 @@ def test_every_bench_can_be_named(name, capsys):
         importlib.import_module(f"bench.{name}").main(["--help"])
     assert ended.value.code == 0
     told = capsys.readouterr().out
-    assert "usage: python -m bench " in told
+    usage = told.split("usage: python -m bench ")[1].split()[0]
+    assert parser().parse_args([usage]).name == name  # the name that the usage prints runs this bench
     assert all(argument in told for argument in BENCHES[name].short if argument.startswith("--"))
+
+
+@pytest.mark.parametrize("name", ["system.kernels", "data_release.table1"])
+def test_short_is_the_short_form_of_every_bench(name, monkeypatch):
+    given = []
+    monkeypatch.setattr(importlib.import_module(f"bench.{name}"), "main", lambda arguments: given.extend(arguments))
+    assert main([name, "--short", "--out", "x"]) == 0
+    assert given == [*BENCHES[name].short, "--out", "x"]
 
 
 def test_the_folder_may_be_left_out_where_one_bench_bears_the_name():
@@ -99,6 +109,30 @@ def test_a_failure_does_not_hide_the_others(monkeypatch, capsys):
     assert told.endswith(
         f"dpmpc: BenchFailed: bench: 1 of {len(commands)} failed, with exit status: system.dense (3)\n"
     )
+
+
+def test_what_this_machine_lacks_is_skipped_with_the_reason(monkeypatch, capsys):
+    """Without MP-SPDZ and without root the whole set still ends with status 0; by its own name the bench says why."""
+    monkeypatch.delenv(HOME_VARIABLE, raising=False)
+    monkeypatch.setattr(registry.os, "geteuid", lambda: 1000)
+    commands = []
+
+    def run(command, cwd, check):
+        commands.append(command[3])
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(command.subprocess, "run", run)
+    assert main(["all", "--short"]) == 0
+    lacking = {"secure_sketching.mp_spdz", "system.namespaces"}
+    assert set(commands) == set(BENCHES) - lacking
+    told = capsys.readouterr().err
+    assert "secure_sketching.mp_spdz SKIPPED: no MP-SPDZ: MP_SPDZ_HOME does not name its folder" in told
+    assert "2 skipped (secure_sketching.mp_spdz, system.namespaces)" in told
+    assert main(["mp_spdz", "--short"]) == 2
+    assert "home: nothing given, the folder of MP-SPDZ expected" in capsys.readouterr().err
+    monkeypatch.setenv(HOME_VARIABLE, "/nowhere")
+    assert main(["mp_spdz", "--short"]) == 2
+    assert "home: /nowhere given" in capsys.readouterr().err
 
 
 def test_several_are_run_in_processes_of_their_own(capfd):

@@ -253,9 +253,9 @@ def small_data():
 
 
 @pytest.mark.parametrize("name", [*FIGURES, *TABLES])
-def test_a_quick_run_writes_three_files(name, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(real_data, "QUICK", (small_data(),))
-    {**FIGURES, **TABLES}[name].main(["--quick", "--out", str(tmp_path)])
+def test_a_short_run_writes_three_files(name, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(real_data, "SHORT", (small_data(),))
+    {**FIGURES, **TABLES}[name].main(["--short", "--out", str(tmp_path)])
     assert f"secure_sketching.{name}" in BENCHES
     content = json.loads((tmp_path / f"{name}.json").read_text())
     page = (tmp_path / f"{name}.md").read_text()
@@ -288,15 +288,15 @@ def test_the_data_sets_are_listed(tmp_path, monkeypatch, capsys):
 
 
 def test_one_family_is_measured_and_the_other_is_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(synthetic, "QUICK_SIZES", (1024,))
-    out = ["--quick", "--out", str(tmp_path)]
+    monkeypatch.setattr(synthetic, "SHORT_SIZES", (1024,))
+    out = ["--short", "--out", str(tmp_path)]
     figure3.main(out)
     first = json.loads((tmp_path / "figure3.json").read_text())["panels"]
     monkeypatch.setattr(utility, "compare", None)  # is not called
     figure3.main([*out, "--only", "printed"])
     again = json.loads((tmp_path / "figure3.json").read_text())["panels"]
     assert again == first
-    monkeypatch.setattr(synthetic, "QUICK_SIZES", (2048,))
+    monkeypatch.setattr(synthetic, "SHORT_SIZES", (2048,))
     figure3.main([*out, "--only", "printed"])
     other = json.loads((tmp_path / "figure3.json").read_text())["panels"]
     assert [panel["x"] for panel in other] == [[2048], [2048]]  # nothing kept that has other sizes
@@ -329,10 +329,10 @@ def test_data_sets_without_their_file_are_left_out(tmp_path, monkeypatch):
     assert "| Ethylene | 4,178,504 | 18 | 30 | 18 |" in (tmp_path / "table6.md").read_text()
 
 
-def test_a_quick_run_leaves_the_results_alone(tmp_path, monkeypatch):
+def test_a_short_run_leaves_the_results_alone(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(synthetic, "QUICK_SIZES", (1024,))
-    figure3.main(["--quick"])
+    monkeypatch.setattr(synthetic, "SHORT_SIZES", (1024,))
+    figure3.main(["--short"])
     assert list(tmp_path.iterdir()) == []
 
 

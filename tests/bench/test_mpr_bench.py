@@ -170,10 +170,10 @@ def small_data():
 
 
 @pytest.mark.parametrize("bench", [mpr_figure2, mpr_figure3, mpr_table1])
-def test_a_quick_run_writes_three_files(bench, tmp_path, monkeypatch, capsys):
+def test_a_short_run_writes_three_files(bench, tmp_path, monkeypatch, capsys):
     for module in (mpr_figure3, mpr_table1):
         monkeypatch.setattr(module, "MEASURED", (small_data(),))
-    bench.main(["--quick", "--out", str(tmp_path)])
+    bench.main(["--short", "--out", str(tmp_path)])
     assert bench.__name__.removeprefix("bench.") in BENCHES
     page = (tmp_path / f"{bench.NAME}.md").read_text()
     assert json.loads((tmp_path / f"{bench.NAME}.json").read_text())["machine"]["versions"]["dpmpc"]
@@ -183,7 +183,7 @@ def test_a_quick_run_writes_three_files(bench, tmp_path, monkeypatch, capsys):
 
 def test_figure_3_a_needs_no_data_folder(tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("DPMPC_DATA", raising=False)
-    mpr_figure3.main(["--quick", "--out", str(tmp_path)])
+    mpr_figure3.main(["--short", "--out", str(tmp_path)])
     told = capsys.readouterr()
     assert "## (a) synthetic, n = 10,000" in told.out
     assert "## (b)" not in told.out

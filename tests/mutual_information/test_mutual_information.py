@@ -459,12 +459,12 @@ def test_notes_say_what_is_the_papers_and_what_is_ours():
     assert " Ours: " in midp_figures.MNIST_NOTE
 
 
-def test_a_quick_run_writes_the_three_figures(tmp_path, monkeypatch, capsys):
+def test_a_short_run_writes_the_three_figures(tmp_path, monkeypatch, capsys):
     pytest.importorskip("matplotlib")
     generator = np.random.default_rng(0)
     stand_in = generator.uniform(0, 1, (1400, 310)), generator.choice([-1.0, 1.0], 1400)
     monkeypatch.setattr(midp_figures, "load_mnist_4_9", lambda: stand_in)
-    midp_figures.main(["--quick", "--out", str(tmp_path)])
+    midp_figures.main(["--short", "--out", str(tmp_path)])
     for number in (1, 2, 3):
         assert (tmp_path / f"midp_figure{number}.png").stat().st_size > 1000
         assert "| log, sound |" in (tmp_path / f"midp_figure{number}.md").read_text()

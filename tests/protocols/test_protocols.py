@@ -18,7 +18,7 @@ import pytest
 from dpmpc import networked
 from dpmpc import simulation as model
 from dpmpc.bounds import Column, Schema
-from dpmpc.cli.demonstrations import demonstration
+from dpmpc.cli.demonstrations import RELEASES, demonstration
 from dpmpc.cli.fit_models import FitModel
 from dpmpc.client import share_batch
 from dpmpc.data_release.networked import PROGRAM as MIXING
@@ -30,6 +30,7 @@ from dpmpc.planning import ReleaseSpec, design
 from dpmpc.protocols import unopened_moment, unopened_ridge
 from dpmpc.randomness import Stream, stream_for
 from dpmpc.release import GramRelease
+from dpmpc.sketching import CountSketch
 
 PROGRAMS = Path(__file__).parents[2] / "protocols"
 DEMO_CLIENTS = 30_000
@@ -43,7 +44,7 @@ def start(program, *arguments):
 
 
 def both_ways(name, program):
-    """What the program answers, and the release of the same seed that is made in this process."""
+    """What the program answers from its first release and from its second, and the first made in this process."""
     done = start(program, "-M3", "--clients", DEMO_CLIENTS, "--delta", 1e-6, "--simulation-seed", 3, "--json")
     assert done.returncode == 0, done.stderr
     fields = json.loads(done.stdout)
@@ -51,11 +52,12 @@ def both_ways(name, program):
     assert [entry["server"] for entry in fields["timing"]["per_server"]] == [0, 1, 2]
     shown = demonstration(name, DEMO_CLIENTS, seed=3)
     task = design(ReleaseSpec.of(shown.schema, DEMO_CLIENTS, 1.0, 1e-6, simulation_seed=3, **shown.choices))
-    return fields["result"], model.run(task, shown.table.values, stream=stream_for(3))
+    other = fields[RELEASES[name][1]]
+    return fields["result"], other["result"], model.run(task, shown.table.values, stream=stream_for(3))
 
 
 def test_ridge_regression_among_three_servers():
-    answer, release = both_ways("ridge", "ridge_regression")
+    answer, _, release = both_ways("ridge", "ridge_regression")
     fitted = RidgeRegression().fit_release(release, target=DEMO_TARGET)
     assert tuple(answer["coefficients"]) == DEMO_FEATURES
     assert list(answer["coefficients"].values()) == pytest.approx(list(fitted.coef_), rel=1e-12)
@@ -64,20 +66,37 @@ def test_ridge_regression_among_three_servers():
 
 
 def test_low_rank_approximation_among_three_servers():
-    answer, release = both_ways("low-rank", "low_rank_approximation")
+    """The paper's sketch comes first: its top right singular vectors; the sum of second moments stands beside it."""
+    answer, summed, release = both_ways("low-rank", "low_rank_approximation")
+    assert isinstance(release.task.sketch, CountSketch)
     fitted = LowRankApproximation(2).fit_release(release)
     found = np.array([list(component.values()) for component in answer["components"]])
     assert found == pytest.approx(fitted.components_, rel=1e-12)
-    assert 0 <= answer["not_private"]["psi"] < 0.01 * answer["not_private"]["random_psi"]
+    _, _, right = np.linalg.svd(release.sketch, full_matrices=False)
+    assert np.abs(found @ right[:2].T) == pytest.approx(np.eye(2), abs=1e-9)
+    assert answer["not_private"]["psi"] >= 0
+    assert 0 <= summed["not_private"]["psi"] < 0.01 * summed["not_private"]["random_psi"]
 
 
 def test_frequency_moments_among_three_servers():
-    answer, release = both_ways("moment", "frequency_moments")
-    fitted = FrequencyMoment(of="items").fit_release(release)
+    """The paper's sum of powers comes first; F_2 of the items stands beside it."""
+    answer, items, release = both_ways("moment", "frequency_moments")
+    fitted = FrequencyMoment().fit_release(release)
     assert (answer["moment"], answer["standard_error"]) == (fitted.moment_, fitted.standard_error_)
     schooling = demo_population(DEMO_CLIENTS).table.column("schooling_years")
+    assert answer["not_private"]["exact_moment"] == pytest.approx(np.sum(schooling**2), rel=1e-12)
     exact = np.sum(np.unique(schooling, return_counts=True)[1] ** 2)
-    assert abs(answer["moment"] - exact) < 3 * answer["standard_error"]
+    assert items["not_private"]["exact_moment"] == exact
+    for found in (answer, items):
+        assert abs(found["moment"] - found["not_private"]["exact_moment"]) < 3 * found["standard_error"]
+
+
+@pytest.mark.parametrize("model", RELEASES)
+def test_the_papers_algorithm_is_the_default_of_its_program(model):
+    """Sections 5.1 and 5.2 read a sketch of rows, section 4.1 a sum of powers; each program's first release is that."""
+    task = demonstration(model, 50_000, seed=1).task(1.0, 1e-6, 3, seed=1)
+    assert task.statistic.name == ("power-sum" if model == "moment" else "rows")
+    assert RELEASES[model][0] == ("powers" if model == "moment" else "sketch")
 
 
 @pytest.mark.parametrize("program", ["linear_transform", "ridge_regression", "unopened_moment", "unopened_ridge"])
