@@ -2,9 +2,10 @@
 
 Promised: a body is as long as it was announced to be, and no longer than `Limits.body_bytes`, or one record where that
 is longer; its shares take at most `Limits.share_bytes`, or those of one record; what all requests together hold is at
-most `Limits.waiting_bytes`; an address has `Limits.rate` reports a second; outside its times a collection takes
-nothing. All this in bounded memory: of the `ADDRESSES` addresses seen last. Not promised: that an attacker with many
-addresses is kept away, or that nobody shares an address with one.
+most `Limits.waiting_bytes`, and what those of one address hold is at most as much as they leave free; an address has
+`Limits.rate` reports a second; outside its times a collection takes nothing. All this in bounded memory: of the
+`ADDRESSES` addresses seen last. Not promised: that an attacker with many addresses is kept away, or that nobody shares
+an address with one.
 
 An address is an IPv4 address or the first 64 bits of an IPv6 address, which is what one household is given.
 """
@@ -137,6 +138,7 @@ class Admission:
         self._form, self._limits, self._now = form, limits, now
         self._buckets = Buckets(limits.rate)
         self.waiting = 0
+        self._held: collections.Counter[str] = collections.Counter()  # of `waiting`, by address
         copies, width = form.stored_shape
         records = min(limits.body_bytes // form.record_bytes, limits.share_bytes // (8 * copies * width))
         self.longest = max(1, records) * form.record_bytes
@@ -168,13 +170,23 @@ class Admission:
             raise Refusal(429, "TooMany", f"rate: {self._limits.rate:g} reports a second expected", seconds)
 
     @contextmanager
-    def room(self, length: int) -> Iterator[None]:
-        """Hold memory for a body while it is read and stored, or refuse it."""
-        needed = length + REQUEST_BYTES
-        if self.waiting and self.waiting + needed > self._limits.waiting_bytes:
-            raise Refusal(503, "Busy", f"queue: {self.waiting} bytes are waiting already", FULL_SECONDS)
+    def room(self, address: str | None, length: int) -> Iterator[None]:
+        """Hold memory for a body while it is read and stored, or refuse it.
+
+        What one address holds is at most as much as it leaves free, so that a few which send slowly do not take all; an
+        address that holds nothing may send one report as long as that fits.
+        """
+        network, needed = network_of(address), length + REQUEST_BYTES
+        own, free = self._held[network], self._limits.waiting_bytes - self.waiting
+        single = not own and length <= self._form.record_bytes
+        if self.waiting and (needed > free or (not single and own + needed > free - needed)):
+            raise Refusal(503, "Busy", f"queue: {needed} bytes given, more than are free for one address", FULL_SECONDS)
         self.waiting += needed
+        self._held[network] += needed
         try:
             yield
         finally:
             self.waiting -= needed
+            self._held[network] -= needed
+            if not self._held[network]:
+                del self._held[network]

@@ -3,12 +3,14 @@
 A connection is counted from the moment at which it is accepted until its file descriptor is given back; handshakes that
 are not done are counted a second time, against smaller limits. Each address has its share of both.
 
-Promised: there are at most `Limits.connections` connections, `Limits.address_connections` of one address, and as many
-as the system's limit of open files allows. TLS begins with the caller's first byte; neither the silence before it nor
-the handshake lasts longer than `HANDSHAKE_SECONDS`, and a silent one makes way for a newcomer of its address at once.
-No connection is without a request for longer than `Limits.read_seconds`. Whoever is one too many is closed. A lack of
-file descriptors is a pause and a line in the log, at most one a minute. Not promised: that an attacker with many
-addresses leaves places to others, or one who speaks and whose address others share.
+Promised: there are at most `Limits.connections` connections, `Limits.address_connections` of one address, some times as
+many of a network around it (`dpmpc.network.callers.Places`), and as many as the system's limit of open files allows.
+TLS begins with the caller's first byte; neither the silence before it nor the handshake lasts longer than
+`HANDSHAKE_SECONDS`. No connection is without a request for longer than `Limits.read_seconds`. Where no place is free, a
+connection without a request, or one that keeps the server waiting for its body, makes way for a newcomer, first in the
+address that has most. Whoever is one too many then is closed. A lack of file descriptors is a pause and a line in the
+log, at most one a minute. Not promised: that an attacker leaves places to others who has many addresses and makes
+requests from all of them without a pause, or whose address others share.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from typing import Any
 from dpmpc.collection.admission import Limits
 from dpmpc.collection.logs import CAUSE
 from dpmpc.errors import InputError
-from dpmpc.network.callers import Places, accept_callers, handle
+from dpmpc.network.callers import Place, Places, Stage, accept_callers, handle
 from dpmpc.network.sockets import TrackedSocket
 
 try:
@@ -35,7 +37,7 @@ except ImportError as error:
     raise InputError("dpmpc.collection needs aiohttp: pip install 'dpmpc[intake]'") from error
 
 HANDSHAKE_SECONDS = 10.0
-GRACE_SECONDS = 2.0  # after which a handshake may be dropped for another one of its address
+GRACE_SECONDS = 2.0  # after which a connection makes way that the server waits for
 LINGER_SECONDS = 1.0  # that the rest of a refused body is read, so that its sender sees the answer
 BACKLOG = 1024
 OTHER_FILES = 128  # that a server has open beside its connections: spool, segments, listeners, logs
@@ -90,11 +92,19 @@ class Guard:
         self.http: Any = None
         self._limits = limits
         self._quiet_since: dict[Any, float] = {}  # of those that `sweep` has seen
+        self._places: dict[Any, Place] = {}  # of each handler
+        self._handlers: dict[Place, Any] = {}
 
-    def protocol(self) -> asyncio.Protocol:
-        """Return what handles a new connection."""
+    def protocol(self, place: Place | None = None) -> asyncio.Protocol:
+        """Return what handles a new connection, whose place will say whether a request is under way."""
         handler: asyncio.Protocol = self.http()
+        if place is not None:
+            self._places[handler], self._handlers[place] = place, handler
         return handler
+
+    def forget(self, place: Place) -> None:
+        """Note that the connection of a place is closed."""
+        self._places.pop(self._handlers.pop(place, None), None)
 
     @property
     def middleware(self) -> Any:
@@ -103,10 +113,15 @@ class Guard:
         @web.middleware  # type: ignore[untyped-decorator, unused-ignore]
         async def note(request: Any, handler: Any) -> Any:
             self._quiet_since[request.protocol] = math.inf
+            place = self._places.get(request.protocol)
+            if place is not None:
+                place.ask(lambda: not request.content.is_eof())
             try:
                 return await handler(request)
             finally:
                 self._quiet_since[request.protocol] = asyncio.get_running_loop().time()
+                if place is not None:
+                    place.rest()
 
         return note
 
@@ -135,7 +150,8 @@ class Door:
     log : SeldomLogger
         Told of what keeps the server from accepting.
     on_refused : callable, optional
-        Called with ``"connections"`` or ``"handshakes"`` for each caller that is one too many.
+        Called with ``"connections"`` or ``"handshakes"`` for each caller that is one too many, and with ``"idle"`` for
+        each that had to make way after its handshake.
     """
 
     def __init__(
@@ -147,7 +163,7 @@ class Door:
         on_refused: Callable[[str], object] = lambda reason: None,
     ):
         self._guard, self._context, self._log, self._on_refused = guard, context, log, on_refused
-        self._connections = Places(limits.connections, limits.address_connections)
+        self._connections = Places(limits.connections, limits.address_connections, GRACE_SECONDS)
         self._handshakes = Places(limits.handshakes, limits.address_handshakes, GRACE_SECONDS)
 
     def __len__(self) -> int:
@@ -169,28 +185,34 @@ class Door:
                     self._on_refused("connections")
                     connection.close()
                     return
-                connection.on_close = lambda: self._connections.leave(place)
+                connection.on_close = lambda: self._leave(place)
 
                 def greet() -> Coroutine[Any, Any, None]:
-                    self._connections.speak(place)
-                    return self._greet(connection, address, task)
+                    place.speak()
+                    return self._greet(connection, address, task, place)
 
                 task = handle(connection, tasks.create_task, greet, HANDSHAKE_SECONDS)
 
             for listener in listeners:
                 tasks.create_task(accept_callers(listener, take, self._tell))
 
-    async def _greet(self, connection: TrackedSocket, address: str | None, task: asyncio.Task[None]) -> None:
+    def _leave(self, place: Place) -> None:
+        self._connections.leave(place)
+        self._guard.forget(place)
+
+    async def _greet(
+        self, connection: TrackedSocket, address: str | None, task: asyncio.Task[None], place: Place
+    ) -> None:
         """Make the TLS handshake, then hand the connection to the handler."""
         handshake = self._handshakes.enter(address, task.cancel)
         if handshake is None:
             self._on_refused("handshakes")
             connection.close()
             return
-        self._handshakes.speak(handshake)
+        handshake.speak()
         try:
-            await asyncio.get_running_loop().connect_accepted_socket(
-                self._guard.protocol,
+            transport, _ = await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: self._guard.protocol(place),
                 connection,
                 ssl=self._context,
                 ssl_handshake_timeout=HANDSHAKE_SECONDS,
@@ -200,8 +222,17 @@ class Door:
             return
         except Exception:  # others have to be served whatever it was
             self._log.log(logging.ERROR, "a handshake failed", traceback=True)
+            return
         finally:
             self._handshakes.leave(handshake)
+
+        def drop() -> None:
+            self._on_refused("idle")
+            transport.abort()  # at once: a peer that is slow to end TLS would keep the file descriptor
+
+        place.drop = drop
+        if place.stage is Stage.HEARD:  # unless its first request is there already
+            place.rest()
 
     def _tell(self, error: OSError) -> None:
         self._log.log(logging.ERROR, "accept: %s; new connections wait", error.strerror)

@@ -113,7 +113,7 @@ class Metrics:
         self.rejected = Counter("dpmpc_requests_rejected", "Uploads turned away", ["reason"], registry=registry)
         self.refused = Counter(
             "dpmpc_connections_refused",
-            "Connections refused because there were too many",
+            "Connections refused, or dropped while idle, because there were too many",
             ["reason"],
             registry=registry,
         )
@@ -279,7 +279,7 @@ class Service:
         length = request.content_length
         self._admission.check(request.remote, length)
         token = None if self._roster is None else _token(request.headers.get("Authorization", ""))
-        with self._admission.room(length):
+        with self._admission.room(request.remote, length):
             try:
                 async with asyncio.timeout(self.limits.read_seconds):
                     body = await request.read()

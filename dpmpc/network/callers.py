@@ -1,19 +1,27 @@
 """Callers at a port that anybody can reach: how many there may be, and how they are accepted.
 
 Whoever has a port's address can connect to it, and say nothing. Each connection costs a file descriptor, and its TLS
-about 350 kB. So they are counted from the moment at which they are accepted, in all and for each address; an address is
-an IPv4 address or the first 64 bits of an IPv6 address, which is what one household is given.
+about 350 kB. So they are counted from the moment at which they are accepted: in all, for each address, and for the
+networks around it. An address is an IPv4 address or the first 64 bits of an IPv6 address, which is what one household
+is given; the networks around it are the /56 and the /48 of IPv6, and the /24 of IPv4 (`_PREFIXES`).
+
+Who makes way for a newcomer where no place is free: first in the address that has most, of those that have more than
+the newcomer's, and else in the newcomer's own. A caller that has said nothing goes at once; next are those that the
+server waits for, without a request, or with a handshake or a body that is not done. These have a grace, unless their
+address has far more places than the newcomer's. A caller that waits for the server keeps its place.
 
 Promised: `accept_callers` goes on whatever a caller does, also when the system has no file or memory left, with a pause
-and without leaving the loop to callers alone. TLS begins with a caller's first byte. A caller that has said nothing
-makes way at once for a newcomer of its own address, or of any address if its own has most; one that has spoken keeps
-its place, for the grace of the `Places`. So strangers who say nothing keep nobody out. Not promised: that an attacker
-with many addresses is kept away, or one who shares an address and speaks, or calls many thousand times a second.
+and without leaving the loop to callers alone. TLS begins with a caller's first byte. So strangers keep nobody out who
+say nothing, or who let the server wait, as long as a newcomer's address has far fewer places than each of theirs. Not
+promised: that an attacker is kept away who has many addresses and keeps the server at work for all of them, or one who
+shares an address, or calls many thousand times a second.
 """
 
 from __future__ import annotations
 
 import asyncio
+import collections
+import enum
 import errno
 import functools
 import ipaddress
@@ -26,7 +34,18 @@ from dpmpc.network.sockets import TrackedSocket
 
 PAUSE_SECONDS = 0.2  # after an accept that failed
 _AT_ONCE = 16  # connections that are accepted before others have their turn
-_PREFIX_BITS = 64
+# Bits of what stands for an address, then of the networks around it, each with how many times the places of an address
+# it may have: a provider gives a household a /64 or a /56, and a customer a /48; a /24 of IPv4 is often one host's.
+_PREFIXES = {4: ((32, 1), (24, 4)), 6: ((64, 1), (56, 2), (48, 4))}
+
+
+class Stage(enum.IntEnum):
+    """What a caller does, in the order in which callers of an address make way."""
+
+    SILENT = 0  # it has sent nothing yet
+    IDLE = 1  # it has no request under way
+    HEARD = 2  # the server waits for the rest of its handshake
+    ASKING = 3  # it has a request under way
 
 
 class Place:
@@ -34,19 +53,40 @@ class Place:
 
     Parameters
     ----------
-    network : str
-        What stands for its address.
-    since : float
-        When it came.
+    networks : tuple of str
+        What stands for its address, and the networks around it.
+    clock : callable
+        Seconds, never going back.
     drop : callable
         Ends the caller.
     """
 
-    __slots__ = ("drop", "network", "silent", "since")
+    __slots__ = ("_clock", "_waits", "drop", "networks", "since", "stage")
 
-    def __init__(self, network: str, since: float, drop: Callable[[], object]):
-        self.network, self.since, self.drop = network, since, drop
-        self.silent = True
+    def __init__(self, networks: tuple[str, ...], clock: Callable[[], float], drop: Callable[[], object]):
+        self.networks, self._clock, self.drop = networks, clock, drop
+        self._enter(Stage.SILENT)
+
+    def speak(self) -> None:
+        """Note that the caller has sent something: its grace begins."""
+        self._enter(Stage.HEARD)
+
+    def ask(self, waits: Callable[[], bool]) -> None:
+        """Note that a request is under way; `waits` says whether the server still waits for a part of it."""
+        self._enter(Stage.ASKING, waits)
+
+    def rest(self) -> None:
+        """Note that no request is under way."""
+        self._enter(Stage.IDLE)
+
+    def makes_way(self, grace: float, *, at_once: bool) -> bool:
+        """Return whether the caller makes way for a newcomer; with `at_once` there is no grace."""
+        if self.stage is Stage.SILENT:
+            return True
+        return (at_once or self._clock() - self.since >= grace) and self._waits()
+
+    def _enter(self, stage: Stage, waits: Callable[[], bool] = lambda: True) -> None:
+        self.stage, self.since, self._waits = stage, self._clock(), waits
 
 
 class Places:
@@ -57,10 +97,10 @@ class Places:
     most : int
         Places in all.
     each : int
-        Places of one address.
+        Places of one address. A network around it has some times as many (`_PREFIXES`), but no more than half of all
+        unless one address may have more.
     grace : float
-        Seconds after which a caller that has spoken makes way for a newcomer where no place is free; by default it
-        never does.
+        Seconds after which a caller makes way that the server waits for; by default it never does.
     clock : callable
         Seconds, never going back.
     """
@@ -68,50 +108,62 @@ class Places:
     def __init__(self, most: int, each: int, grace: float = math.inf, clock: Callable[[], float] = time.monotonic):
         self._most, self._each, self._grace, self._clock = most, each, grace, clock
         self._taken = 0
-        self._callers: dict[str, dict[Place, None]] = {}  # the oldest first
+        self._counts: collections.Counter[str] = collections.Counter()  # of each network, wide ones too
+        self._callers: dict[str, dict[Place, None]] = {}  # of each address, the oldest first
 
     def __len__(self) -> int:
         return self._taken
 
     def enter(self, address: str | None, drop: Callable[[], object] = lambda: None) -> Place | None:
         """Take a place, or return None if there is none; `drop` ends the caller, should it have to make way."""
-        network = network_of(address)
-        if len(self._callers.get(network, ())) >= self._each:
-            crowded: str | None = network
-        elif self._taken >= self._most:
-            crowded = max(self._callers, key=lambda each: len(self._callers[each]))
-        else:
-            crowded = None
-        if crowded is not None and not self._drop_oldest(crowded):
-            return None
-        place = Place(network, self._clock(), drop)
-        self._callers.setdefault(network, {})[place] = None
+        networks = networks_of(address)
+        # a place that is given back in the narrowest full network is one in all wider ones too
+        full = next((name for name, times in networks if self._counts[name] >= self._share(times)), None)
+        if full is not None or self._taken >= self._most:
+            leaving = self._first_to_go(networks[0][0], full)
+            if leaving is None:
+                return None
+            self.leave(leaving)
+            leaving.drop()
+        place = Place(tuple(name for name, _ in networks), self._clock, drop)
+        self._callers.setdefault(place.networks[0], {})[place] = None
+        self._counts.update(place.networks)
         self._taken += 1
         return place
 
-    def speak(self, place: Place) -> None:
-        """Note that a caller has said something: its grace begins."""
-        place.silent, place.since = False, self._clock()
-
     def leave(self, place: Place) -> None:
         """Give a place back; a second time changes nothing."""
-        callers = self._callers.get(place.network, {})
+        callers = self._callers.get(place.networks[0], {})
         if place not in callers:
             return
         del callers[place]
-        self._taken -= 1
         if not callers:
-            del self._callers[place.network]
+            del self._callers[place.networks[0]]
+        for network in place.networks:
+            self._counts[network] -= 1
+            if not self._counts[network]:
+                del self._counts[network]
+        self._taken -= 1
 
-    def _drop_oldest(self, network: str) -> bool:
-        """Drop a silent caller of an address, or the oldest one unless its grace lasts; return whether one is gone."""
-        callers = self._callers[network]
-        oldest = next((place for place in callers if place.silent), next(iter(callers)))
-        if not oldest.silent and self._clock() - oldest.since < self._grace:
-            return False
-        self.leave(oldest)
-        oldest.drop()
-        return True
+    def _share(self, times: int) -> int:
+        """Return how many places a network may have that may have `times` as many as one address."""
+        return self._each if times == 1 else max(self._each, min(times * self._each, self._most // 2))
+
+    def _first_to_go(self, own: str, full: str | None) -> Place | None:
+        """Return the caller that makes way for a newcomer of the address `own`, of those within a network that is full.
+
+        None: there is none, or the newcomer's address has as many as those that have one.
+        """
+        mine = self._counts[own]
+        crowded = [name for name in self._callers if name == own or self._counts[name] > mine]
+        for name in sorted(crowded, key=lambda one: -self._counts[one]):
+            callers = self._callers[name]
+            if full is not None and full not in next(iter(callers)).networks:
+                continue
+            at_once = self._counts[name] > 2 * (mine + 1)  # among equals whoever has just come keeps its place
+            if going := [one for one in callers if one.makes_way(self._grace, at_once=at_once)]:
+                return min(going, key=lambda one: (one.stage, one.since))
+        return None
 
 
 async def accept_callers(
@@ -195,14 +247,19 @@ async def _first_byte(connection: TrackedSocket, seconds: float) -> None:
 
 
 @functools.lru_cache(maxsize=1 << 12)
-def network_of(address: str | None) -> str:
-    """Return what stands for a sender in tables of rates, shares and places."""
+def networks_of(address: str | None) -> tuple[tuple[str, int], ...]:
+    """Return what stands for a sender and the networks around it, and how many times the share of one each may have."""
     try:
         parsed = ipaddress.ip_address((address or "").partition("%")[0])
     except ValueError:
-        return ""  # a local socket: one sender
-    if isinstance(parsed, ipaddress.IPv4Address):
-        return str(parsed)
-    if parsed.ipv4_mapped is not None:
-        return str(parsed.ipv4_mapped)
-    return str(ipaddress.ip_network((parsed, _PREFIX_BITS), strict=False))
+        return (("", 1),)  # a local socket: one sender
+    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
+        parsed = parsed.ipv4_mapped
+    prefixes = _PREFIXES[parsed.version]
+    networks = [(ipaddress.ip_network((parsed, bits), strict=False), times) for bits, times in prefixes]
+    return tuple((str(network).removesuffix("/32"), times) for network, times in networks)
+
+
+def network_of(address: str | None) -> str:
+    """Return what stands for a sender in tables of rates, shares and places."""
+    return networks_of(address)[0][0]

@@ -127,7 +127,7 @@ class Connector:
                 return
 
             def admit() -> Coroutine[Any, Any, None]:
-                places.speak(place)
+                place.speak()
                 return self._admit(connection, lambda: places.leave(place))
 
             task = handle(connection, callers.create_task, admit, INTRODUCTION_SECONDS)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import datetime
 import logging
 import resource
 import socket
@@ -16,8 +17,8 @@ from dpmpc.collection import connections
 from dpmpc.collection.admission import Limits
 from dpmpc.collection.connections import Door, Guard, SeldomLogger, connections_allowed, listen
 from dpmpc.errors import InputError
-from dpmpc.network.identity import pinning_context
-from support.hostile.strangers import Silent, pipeline
+from dpmpc.network.identity import pinning_context, public_context, write_identity
+from support.hostile.strangers import Idle, Silent, pipeline
 from support.waiting import PATIENCE, until, wait_for
 
 LOG = logging.getLogger("dpmpc.collection.test")
@@ -63,6 +64,23 @@ def test_one_address_leaves_connections_to_others(small, tls):
     assert len(small.log(0)) < 5000
 
 
+@pytest.mark.parametrize("body", [0, 1000], ids=["idle", "bodies that never end"])
+def test_connections_without_a_request_of_many_addresses_keep_nobody_out(small, body):
+    """Four addresses, none near another, want all 60 places and come again whenever they lose one."""
+    target = f"/v1/collections/{small.collection.digest.hex()}/reports" if body else "/healthz"
+    options = {"seconds": 2 * PATIENCE, "target": target, "body": body}
+    with contextlib.ExitStack() as held:
+        strangers = [
+            held.enter_context(Idle(small.address(0), 20, source=f"127.0.{100 + number}.1", **options))
+            for number in range(4)
+        ]
+        wait_for(lambda: sum(each.opened for each in strangers) >= 60, "the strangers")
+        answers = [get(small, "/healthz", source=f"127.0.{200 + number}.1")[0] for number in range(20)]
+        assert answers == [200] * 20
+        assert figures(small)['dpmpc_connections_refused_total{reason="idle"}'] >= 1
+        assert figures(small)["dpmpc_connections"] <= 60
+
+
 def figures(servers):
     """What the server says of itself to another address."""
     _, metrics = get(servers, "/metrics", source="127.0.0.2")
@@ -89,12 +107,14 @@ def resident(process):
 
 
 @contextlib.asynccontextmanager
-async def opened(limits, log=None):
-    """A door with an HTTP server behind it that answers `/`; yields the port, the door and what it refused."""
+async def opened(limits, log=None, context=None, work=None):
+    """A door with an HTTP server behind it that answers `/`, after `work`; yields port, door and what it refused."""
     refused = []
     guard = Guard(limits)
 
     async def ok(request):
+        if work is not None:
+            await work(request)
         return web.Response()
 
     application = web.Application(middlewares=[guard.middleware])
@@ -102,7 +122,7 @@ async def opened(limits, log=None):
     runner = web.AppRunner(application)
     await runner.setup()
     guard.http = runner.server
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = context or ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     door = Door(guard, limits, context, SeldomLogger(log or LOG), refused.append)
     listeners = await listen("127.0.0.1", 0)
     accepting = asyncio.create_task(door.accept(listeners))
@@ -205,6 +225,49 @@ def test_an_old_handshake_makes_way(monkeypatch):
                 await until(lambda: door.handshakes == min(len(callers), 2))
             assert (len(door), refused) == (2, [])
             for _, writer in callers:
+                writer.close()
+
+    asyncio.run(go())
+
+
+def test_a_request_that_the_server_is_at_work_for_keeps_its_place(monkeypatch, tmp_path):
+    """Of three places of an address two are at work and one idle: the idle one's goes to a newcomer, no other does."""
+    monkeypatch.setattr(connections, "GRACE_SECONDS", 0.0)
+    certificate = write_identity(tmp_path / "own", 0, datetime.timedelta(days=1))
+    request = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+    async def go():
+        done, begun = asyncio.Event(), []
+
+        async def work(request):
+            begun.append(request)
+            await done.wait()
+
+        async def connect(port):
+            context = pinning_context(certificate)
+            return await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname="party-0")
+
+        async with opened(Limits(address_connections=3), context=public_context(tmp_path / "own"), work=work) as (
+            port,
+            door,
+            refused,
+        ):
+            busy = [await connect(port) for _ in range(2)]
+            for _, writer in busy:
+                writer.write(request)
+            await until(lambda: len(begun) == 2)
+            idle = await connect(port)
+            newcomer = await connect(port)
+            assert await is_closed(idle[0])
+            newcomer[1].write(request)
+            await until(lambda: len(begun) == 3)
+            with pytest.raises(OSError):  # closed at once, before or during the handshake
+                await connect(port)
+            assert (len(door), refused) == (3, ["idle", "connections"])
+            done.set()
+            for reader, _ in [*busy, newcomer]:
+                assert (await asyncio.wait_for(reader.readline(), PATIENCE)).startswith(b"HTTP/1.1 200")
+            for _, writer in [*busy, idle, newcomer]:
                 writer.close()
 
     asyncio.run(go())

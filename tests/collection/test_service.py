@@ -540,17 +540,32 @@ def test_health_knows_that_storing_failed_and_that_it_works_again(collection, tm
     assert b"somewhere" not in found[2][1]
 
 
-def test_memory_for_bodies_is_bounded(collection, tmp_path):
+def test_memory_for_bodies_is_bounded(collection):
     form = ReportFormat(collection, 0)
-    gate = Admission(form, Limits(waiting_bytes=10_000, body_bytes=480), lambda: collection.opens)
+    gate = Admission(form, Limits(waiting_bytes=12_000, body_bytes=480), lambda: collection.opens)
     assert gate.longest == 480
-    with gate.room(480), gate.room(480):
-        with pytest.raises(Refusal) as caught, gate.room(480):
-            pass
-        assert (caught.value.status, caught.value.reason) == (503, "Busy")
+    with gate.room("192.0.2.1", 480), gate.room("192.0.2.2", 48):
+        for address in ("192.0.2.3", "192.0.2.1"):
+            with pytest.raises(Refusal) as caught, gate.room(address, 48):
+                pass
+            assert (caught.value.status, caught.value.reason) == (503, "Busy")
     assert gate.waiting == 0
     words = Admission(ReportFormat(collection, 2), Limits(share_bytes=20), lambda: collection.opens)
     assert words.longest == ReportFormat(collection, 2).record_bytes  # one record always fits
+
+
+def test_slow_bodies_of_eight_addresses_leave_memory_to_others(collection):
+    """Each address announces bodies of a megabyte until no more are taken, and sends nothing."""
+    gate = Admission(ReportFormat(collection, 0), Limits(), lambda: collection.opens)
+    with contextlib.ExitStack() as held:
+        for address in range(8):
+            for _ in range(64):
+                with contextlib.suppress(Refusal):
+                    held.enter_context(gate.room(f"192.0.2.{address}", 1 << 20))
+        assert gate.waiting > 40 << 20
+        for client in range(100):
+            with gate.room(f"198.51.100.{client}", ReportFormat(collection, 0).record_bytes):
+                pass
 
 
 def test_an_unexpected_error_reaches_whoever_waits(collection, tmp_path, monkeypatch):

@@ -23,7 +23,7 @@ def test_places_are_bounded_in_all_and_for_each_address():
     def enter(address):
         place = places.enter(address)
         if place is not None:
-            places.speak(place)
+            place.speak()
         return place
 
     for address in ("192.0.2.1", "2001:db8::1"):
@@ -31,13 +31,70 @@ def test_places_are_bounded_in_all_and_for_each_address():
         assert None not in taken
         assert enter(address) is None
     assert enter("2001:db8::ffff") is None  # the same household
-    assert enter("2001:db8:0:1::1") is not None
-    assert enter("192.0.2.4") is None
+    assert enter("2001:db9::1") is not None
+    assert enter("198.51.100.4") is None
     assert len(places) == 5
     for _ in range(2):
         places.leave(taken[0])
     assert len(places) == 4
-    assert enter("192.0.2.4") is not None
+    assert enter("198.51.100.4") is not None
+
+
+@pytest.mark.parametrize(
+    ("addresses", "most"),
+    [
+        ([f"2001:db8:0:{number:x}::1" for number in range(256)], 20),  # one /56
+        ([f"2001:db8:0:{number << 8:x}::1" for number in range(256)], 40),  # one /48, each in a /56 of its own
+        ([f"192.0.2.{number}" for number in range(256)], 40),
+        ([f"192.0.{number}.1" for number in range(256)], 100),  # no network of ours holds them
+    ],
+    ids=["56", "48", "24", "apart"],
+)
+def test_the_networks_around_an_address_are_bounded_too(addresses, most):
+    """Callers who keep their places: of 100, an address has 10."""
+    places = Places(100, 10)
+    for address in addresses:
+        for _ in range(10):
+            place = places.enter(address)
+            if place is not None:
+                place.ask(lambda: False)
+    assert len(places) == most
+    assert Places(10, 8).enter("192.0.2.1") is not None
+
+
+def test_whoever_has_no_request_makes_way_first_in_the_address_that_has_most():
+    now, dropped = 0.0, []
+    places = Places(12, 6, 2.0, lambda: now)
+
+    def come(name, address):
+        place = places.enter(address, lambda: dropped.append(name))
+        if place is not None:
+            place.speak()
+            place.rest()
+        return place
+
+    many = [come(f"many {number}", "192.0.2.1") for number in range(6)]
+    few = [come(f"few {number}", "198.51.100.1") for number in range(4)]
+    for number in range(2):
+        come(f"alone {number}", f"203.0.{number}.1")
+    assert len(places) == 12
+    many[0].ask(lambda: False)  # the server is at work
+    many[1].ask(lambda: True)  # the server waits for the rest of a body
+    assert come("new", "203.0.9.1") is not None
+    assert dropped == ["many 2"]
+    assert come("another", "192.0.2.1") is None  # of the address that now has most with five: its own have a grace
+    for place in many[3:]:
+        place.ask(lambda: False)
+    assert come("second", "203.0.9.2") is not None
+    assert come("third", "203.0.9.3") is not None
+    assert dropped[1:] == ["many 1", "few 0"]  # the one whose body is late, then the address that has most but one
+    for place in few[1:]:
+        place.ask(lambda: False)
+    now = 1.9
+    assert come("fourth", "203.0.9.4") is None  # those whose address has one have their grace
+    now = 2.0
+    assert come("fourth", "203.0.9.4") is not None
+    assert dropped[3:] == ["alone 0"]
 
 
 def test_the_oldest_caller_makes_way_when_its_grace_is_over():
@@ -48,7 +105,7 @@ def test_the_oldest_caller_makes_way_when_its_grace_is_over():
     def come(name, address):
         place = places.enter(address, lambda: dropped.append(name))
         if place is not None and name != "s":
-            places.speak(place)
+            place.speak()
         return place is not None
 
     assert all(come(name, "192.0.2.1") for name in "abc")
@@ -57,9 +114,9 @@ def test_the_oldest_caller_makes_way_when_its_grace_is_over():
     now = 2.0
     assert come("d", "192.0.2.1")
     assert dropped == ["a"]
-    assert come("e", "192.0.2.2")
-    assert come("f", "192.0.2.3")
-    assert come("g", "192.0.2.4")
+    assert come("e", "198.51.100.2")
+    assert come("f", "203.0.113.3")
+    assert come("g", "203.0.114.4")
     assert dropped == ["a", "b"]
     assert len(places) == 5
     now = 4.0

@@ -40,6 +40,7 @@ class Silent:
             raise SystemExit(f"{address[0]} given, a loopback address expected")
         self._address, self._count, self._source, self._context = address, count, source, context
         self._again, self._end = again, time.monotonic() + seconds
+        self._said = b""
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.held = self.opened = 0
@@ -86,6 +87,8 @@ class Silent:
             except OSError:
                 connection.close()
                 return False
+        with contextlib.suppress(OSError):
+            connection.sendall(self._said)
         connection.setblocking(False)
         open_ones.register(connection, selectors.EVENT_READ)
         self.held += 1
@@ -95,11 +98,25 @@ class Silent:
     @staticmethod
     def _is_closed(connection):
         try:
-            return connection.recv(1) == b""
+            return connection.recv(1 << 16) == b""
         except (BlockingIOError, ssl.SSLWantReadError):
             return False
         except OSError:
             return True
+
+
+class Idle(Silent):
+    """The same after the handshake and a request: keep-alive connections, or bodies that never end.
+
+    With `body`, each request announces so many bytes and sends one.
+    """
+
+    def __init__(self, address, count, *, target="/healthz", body=0, **options):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        super().__init__(address, count, context=context, **options)
+        head, rest = ("POST", f"Content-Length: {body}\r\n\r\nx") if body else ("GET", "\r\n")
+        self._said = f"{head} {target} HTTP/1.1\r\nHost: x\r\n{rest}".encode()
 
 
 def pipeline(link, target, seconds):
@@ -122,15 +139,16 @@ def main():
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--source", help="address to come from")
     parser.add_argument("--tls", action="store_true", help="make the handshake first")
+    parser.add_argument("--idle", action="store_true", help="send a request after it, then nothing")
     options = parser.parse_args()
     context = None
     if options.tls:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     count = min(options.count, 5000)
-    with Silent(
-        (options.host, options.port), count, seconds=options.seconds, source=options.source, context=context
-    ) as silent:
+    address, common = (options.host, options.port), {"seconds": options.seconds, "source": options.source}
+    stranger = Idle(address, count, **common) if options.idle else Silent(address, count, context=context, **common)
+    with stranger as silent:
         time.sleep(options.seconds)
         print(f"{silent.held} held, {silent.opened} opened")
 
