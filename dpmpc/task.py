@@ -272,7 +272,7 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
     @functools.cached_property
     def guarantee(self) -> Guarantee:
         """The privacy guarantee, recomputed from the public facts; an error if they do not give what is promised."""
-        return self._guarantee(self.scheme.conduct)
+        return self.guarantee_under(self.scheme.conduct)
 
     @functools.cached_property
     def unopened_guarantee(self) -> Guarantee:
@@ -283,7 +283,7 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
         InputError
             If the shares are additive: MPyC cannot multiply those.
         """
-        return self._guarantee(self._shamir.unopened_conduct)
+        return self.guarantee_under(self._shamir.unopened_conduct)
 
     @functools.cached_property
     def passive_guarantee(self) -> Guarantee:
@@ -294,7 +294,7 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
         InputError
             If the shares are additive.
         """
-        return self._guarantee(self._shamir.passive_conduct)
+        return self.guarantee_under(self._shamir.passive_conduct)
 
     @property
     def _shamir(self) -> ShamirSharing:
@@ -302,7 +302,7 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
             raise InputError(f"sharing: {self.sharing!r} given, 'shamir' expected: MPyC computes on Shamir shares")
         return self.scheme
 
-    def _guarantee(self, conduct: str) -> Guarantee:
+    def guarantee_under(self, conduct: str) -> Guarantee:
         """Recompute the guarantee under what is assumed of the servers' conduct."""
         return privacy.account(
             self.noise,

@@ -149,8 +149,8 @@ async def sketch_of(task: Task, parts: Sequence[Any]) -> Any:
 
 async def opened_sums(task: Task, y: Any) -> NDArray[np.int64]:
     """Step 4, opened: return S Z + noise in integer units."""
-    words: Any = await open_sketch(task.sketch, y)
-    return task.encoding.ring.lift(words)
+    sums: Any = await open_sketch(task.sketch, y)
+    return np.asarray(sums, np.int64)
 
 
 async def solve(task: Task, y: Any, alpha: float) -> list[Fraction]:

@@ -1,8 +1,9 @@
 """Sketch secure arrays in a program of MPyC's own, started by MPyC's own launcher, with its options and its trust.
 
 A sketch is linear and public, so each party applies it to its own share, alone (`sketch`): no message, and the Cython
-kernel on whole arrays instead of a secure sum for each row. The field is that of p = 2^61 - 1. `shared` is the way in,
-for field elements or, by our fixed-point encoding, for floats; `open_sketch` the way out. What is between is MPyC's::
+kernel on whole arrays instead of a secure sum for each row, over any prime field. `shared` is the way in, for elements
+of the field of 2^61 - 1 or, by our fixed-point encoding, for floats; `open_sketch` the way out; `noise` adds what the
+parties draw for a release with a guarantee. What is between is MPyC's, whose own inputs are taken as well::
 
     from mpyc.runtime import mpc
     from dpmpc.mpyc import open_sketch, shared, sketch
@@ -33,6 +34,7 @@ from numpy.typing import NDArray
 
 from dpmpc.encoding import FixedPoint, Mersenne61
 from dpmpc.errors import InputError
+from dpmpc.mpyc.word_arrays import word_array, words_of
 from dpmpc.sharing import ShamirSharing
 from dpmpc.sketching import PublicMatrix
 
@@ -40,7 +42,7 @@ Words = NDArray[np.uint64]
 P = Mersenne61.modulus
 
 
-def _runtime() -> Any:
+def running() -> Any:
     """Return the runtime that secure arrays of this process compute on: ``mpyc.runtime.mpc``."""
     module = sys.modules.get("mpyc.runtime")
     if module is None:
@@ -48,49 +50,120 @@ def _runtime() -> Any:
     return module.mpc
 
 
-def _require_array(x: Any) -> Any:
-    """Return x if it is a secure array over Z_p."""
-    runtime = _runtime()
-    expected = "a secure array of MPyC's SecFld(2^61 - 1) expected"
-    if not isinstance(x, runtime.SecureFiniteFieldArray):
+def _modulus(x: Any) -> int:
+    """Return the order of the prime field that a secure array computes in."""
+    runtime = running()
+    expected = "a secure array of MPyC's SecFld(q), SecInt(l, p=q) or SecFxp(l, f, p=q) expected, q prime"
+    kinds = (runtime.SecureFiniteFieldArray, runtime.SecureIntegerArray, runtime.SecureFixedPointArray)
+    if not isinstance(x, kinds):
         raise InputError(f"x: {type(x).__name__} given, {expected}")
-    if type(x).sectype.field.order != P:
-        raise InputError(f"x: a secure array over a field of {type(x).sectype.field.order} elements given, {expected}")
-    return x
+    field = type(x).sectype.field
+    if field.ext_deg != 1 or field.characteristic == 2:
+        raise InputError(f"x: a secure array over a field of {field.characteristic}^{field.ext_deg} given, {expected}")
+    return int(field.characteristic)
 
 
-async def sketch(S: PublicMatrix, x: Any, *, first: int = 0, threads: int = 1) -> Any:
+def _entry_bits(secure: Any) -> int | None:
+    """Return l of SecInt(l) or SecFxp(l, f), whose elements are at most 2^(l - 1) in size; None for SecFld."""
+    return None if issubclass(secure, running().SecureFiniteFieldArray) else int(secure.sectype.bit_length)
+
+
+def _result_type(S: PublicMatrix, x: Any, modulus: int, as_type: Any) -> Any:
+    """Return the type of the sketch's secure array, if no sum can leave its range.
+
+    A client meets a row of S at most once, with a sign, so that n clients' sums are at most n 2^(l - 1) in size.
+    """
+    given = type(x)
+    secure = given if as_type is None else as_type.array
+    bits = _entry_bits(given)
+    if secure is not given:
+        here, there = _entry_bits(secure), getattr(secure.sectype, "frac_length", 0)
+        same = secure.sectype.field.modulus == modulus and there == getattr(given.sectype, "frac_length", 0)
+        if bits is None or here is None or not same:
+            raise InputError(
+                f"as_type: {as_type.__name__} given, SecInt or SecFxp over the field and with the fractional bits of "
+                f"x, {given.sectype.__name__}, expected"
+            )
+        needed = bits + (S.columns - 1).bit_length()
+        if here < needed:
+            raise InputError(
+                f"as_type: {as_type.__name__} of {here} bits given, at least {needed} expected: sums of {S.columns} "
+                f"numbers of {bits} bits"
+            )
+    if bits is not None and S.columns << bits >= modulus:
+        raise InputError(
+            f"x: {given.sectype.__name__} given, whose field has {modulus.bit_length()} bits, a prime above "
+            f"{S.columns} * 2^{bits} expected: sums of {S.columns} clients would wrap around"
+        )
+    return secure
+
+
+async def sketch(S: PublicMatrix, x: Any, *, first: int = 0, threads: int = 1, as_type: Any = None) -> Any:
     """Return the secure array of ``S.apply(x)``: unscaled, exact, and computed without a message.
 
-    It adds no noise and promises no privacy: rows have to be noised before, as in ``protocols/native_transform.py``.
-    `shared` makes the secure array of words or floats, `open_sketch` opens and scales the result.
+    It adds no noise and promises no privacy: rows have to be noised before, as in ``protocols/native_transform.py``, or
+    the sketch after (`dpmpc.mpyc.noise`). `shared` makes the secure array of words or floats, `open_sketch` opens and
+    scales the result.
 
     Parameters
     ----------
     S : PublicMatrix
         k x n, the same at all parties.
     x : SecureArray
-        Of MPyC's ``SecFld(2^61 - 1)``, of shape (m, p), (m, 1, p) or (m, s, p).
+        Of MPyC's ``SecFld(q)``, ``SecInt(l, p=q)`` or ``SecFxp(l, f, p=q)`` for any prime q > 2, of shape (m, p),
+        (m, 1, p) or (m, s, p). The kernel takes q = 2^61 - 1 as it is, and other fields in limbs of 32 bits.
     first : int
         The client of the first row; sketches of several parts add up to that of the whole.
     threads : int
         Of the kernel.
+    as_type : type, optional
+        ``SecInt(l', p=q)`` or ``SecFxp(l', f, p=q)`` for the result. The sums of n clients have up to log2(n) bits more
+        than their numbers. Opening them is exact in the type of x too; MPyC's comparisons, products of fixed-point
+        numbers and truncations need a type that has those bits.
 
     Returns
     -------
     SecureArray
-        Of the type of x and shape (k, p).
+        Of the type of x, or `as_type`, and shape (k, p).
 
     Raises
     ------
     InputError
-        If x is anything else, or of a shape that S does not take.
+        If x is anything else, or of a shape that S does not take, or if sums might leave the range of q or `as_type`.
     """
-    x = _require_array(x)
-    share = await _runtime().gather(x)
-    words = share.value.astype(np.uint64)
-    sums = S.apply(words, ring="mersenne61", first=first, threads=threads)
-    return _secure(type(x), sums)
+    modulus = _modulus(x)
+    secure = _result_type(S, x, modulus, as_type)
+    share = await running().gather(x)
+    if modulus == P:
+        sums = S.apply(_as_words(share), ring="mersenne61", first=first, threads=threads)
+        array = word_array(share.field, sums)
+    else:
+        array = share.field.array(_apply_in_limbs(S, share, modulus, first, threads))
+    made = secure(None, array.shape, *([x.integral] if hasattr(x, "integral") else []))
+    made.set_share(array)
+    return made
+
+
+def _as_words(share: Any) -> Words:
+    """Return a share's elements as words; they are not written to."""
+    words = words_of(share)
+    return share.value.astype(np.uint64) if words is None else words
+
+
+def _apply_in_limbs(S: PublicMatrix, share: Any, modulus: int, first: int, threads: int) -> NDArray[np.object_]:
+    """Apply S to elements of any prime field, through sums of 32-bit limbs that are exact as signed integers.
+
+    x = sum_j x_j 2^(32 j), so that S x = sum_j (S x_j) 2^(32 j); no |S x_j| exceeds n 2^32 < 2^63.
+    """
+    if S.columns >= 1 << 31:
+        raise InputError(f"S: {S.columns} clients given, fewer than 2^31 expected in a field other than 2^61 - 1")
+    limbs = -(-modulus.bit_length() // 32)
+    data = b"".join([int(element).to_bytes(4 * limbs, "little") for element in share.value.flat])
+    digits = np.frombuffer(data, "<u4").reshape(*share.shape, limbs)
+    wide = digits.astype(np.uint64).reshape(*share.shape[:-1], share.shape[-1] * limbs)
+    sums = S.apply(wide, ring="ring64", first=first, threads=threads).view(np.int64)
+    parts = sums.reshape(S.rows, share.shape[-1], limbs).astype(object)
+    return np.asarray((parts << (32 * np.arange(limbs)).astype(object)).sum(axis=-1), object)
 
 
 def shared(
@@ -122,7 +195,7 @@ def shared(
         If floats come without an encoding, an element is not canonical, or the threshold is 0 among several parties:
         each would then see every input.
     """
-    runtime = _runtime()
+    runtime = running()
     words = _words(values, encoding)
     parties, threshold = len(runtime.parties), runtime.threshold
     if threshold == 0 and parties > 1:
@@ -138,14 +211,16 @@ def shared(
         received: list[Any] = []
         for sender in everybody:
             if sender == runtime.pid:
-                parts = [words] if parties == 1 else ShamirSharing(parties, threshold).split(words)
+                parts = [words.copy()] if parties == 1 else ShamirSharing(parties, threshold).split(words)
                 for peer, part in enumerate(parts):
                     if peer != runtime.pid:
                         runtime._send_message(peer, part.tobytes())
-                received.append(parts[runtime.pid].tobytes())
+                mine = parts[runtime.pid]
             else:
                 received.append(runtime._receive_message(sender))
-        return [_field_array(secure, _from_bytes(data, words.shape)) for data in await runtime.gather(received)]
+        others = iter(await runtime.gather(received))
+        shares = [mine if who == runtime.pid else _from_bytes(next(others), words.shape) for who in everybody]
+        return [word_array(secure.sectype.field, share) for share in shares]
 
     arrays: list[Any] = distribute()
     return arrays
@@ -153,7 +228,7 @@ def shared(
 
 async def open_sketch(
     S: PublicMatrix, y: Any, *, encoding: FixedPoint | None = None, receivers: Sequence[int] | None = None
-) -> Words | NDArray[np.float64] | None:
+) -> NDArray[Any] | None:
     """Open what `sketch` returned.
 
     Parameters
@@ -161,25 +236,38 @@ async def open_sketch(
     S : PublicMatrix
         For its scale.
     y : SecureArray
-        Over ``SecFld(2^61 - 1)``.
+        Of a type that `sketch` takes.
     encoding : FixedPoint, optional
-        That of the inputs.
+        That of the inputs, over ``SecFld(2^61 - 1)``.
     receivers : sequence of int, optional
         All parties by default.
 
     Returns
     -------
     ndarray or None
-        Field elements, as those of `S.apply`; with an encoding float64, scaled, as those of ``S @ x`` of the encoded
-        numbers. None at a party that receives nothing.
+        Unscaled integers between -q/2 and q/2, int64, or Python integers where q has more than 64 bits. Of fixed-point
+        numbers, and with an encoding, float64, scaled, as ``S @ x``. None at a party that receives nothing.
+
+    Raises
+    ------
+    InputError
+        If y is anything else, or an encoding is given for anything but elements of ``SecFld(2^61 - 1)``.
     """
-    opened = await _runtime().output(_require_array(y), receivers=receivers)
+    modulus = _modulus(y)
+    if encoding is not None and (modulus != P or encoding.ring != Mersenne61() or _entry_bits(type(y)) is not None):
+        raise InputError(
+            f"encoding: {encoding!r} given with {type(y).sectype.__name__}, FixedPoint(f, 'mersenne61') of elements of "
+            "SecFld(2^61 - 1) expected, or none"
+        )
+    opened = await running().output(y, receivers=receivers, raw=True)
     if opened is None:
         return None
-    words: Words = opened.value.astype(np.uint64)
-    if encoding is None:
-        return words
-    return encoding.decode(Mersenne61().lift(words)) * S.scale
+    signed = opened.signed_()
+    if encoding is not None:
+        return encoding.decode(signed.astype(np.int64)) * S.scale
+    if hasattr(y, "integral"):
+        return np.asarray((signed / 2**y.frac_length).astype(np.float64) * S.scale)
+    return np.asarray(signed.astype(np.int64) if modulus.bit_length() <= 64 else signed)
 
 
 def _words(values: Any, encoding: FixedPoint | None) -> Words:
@@ -198,12 +286,3 @@ def _from_bytes(data: bytes, shape: tuple[int, ...]) -> Words:
     if words.size != int(np.prod(shape)):
         raise InputError(f"share: {words.size} words given, an array of shape {shape} expected at all parties")
     return Mersenne61().require_canonical(words.reshape(shape), "share")
-
-
-def _field_array(secure: Any, words: Words) -> Any:
-    """Return words as MPyC's field array, which holds Python integers: NumPy's would wrap around at 2^64."""
-    return secure.sectype.field.array(words.astype(object), check=False)
-
-
-def _secure(secure: Any, words: Words) -> Any:
-    return secure(_field_array(secure, words))

@@ -1,6 +1,7 @@
 """What `dpmpc.mpyc.sketch` opens beside what `S.apply` gives, for every family; party 0 prints one JSON object."""
 
 import json
+import random
 import sys
 
 import numpy as np
@@ -24,6 +25,40 @@ def matrices(clients):
     ]
 
 
+async def in_other_fields(S):
+    """Sketch arrays of MPyC's other prime fields and number types, and compare with Python integers."""
+    answers, dense = {}, S.to_csc().toarray().astype(object)
+    rng = random.Random(3)
+    for q in (2**31 - 1, 2**61 - 1, 2**62 - 57, 2**127 - 1, 2**255 - 19):
+        values = np.array([[rng.randrange(q) for _ in range(WIDTH)] for _ in range(CLIENTS)], object)
+        values[0] = q - 1
+        field = mpc.SecFld(q)
+        [x] = mpc.input([field.array(field.field.array(values.copy()))], senders=0)
+        found, expected = await open_sketch(S, await sketch(S, x)), dense @ values % q
+        answers[f"field of {q.bit_length()} bits"] = bool(
+            (found % q == expected).all() and (abs(found) <= q // 2).all()
+        )
+    whole = np.array([[rng.randrange(-(2**15), 2**15) for _ in range(WIDTH)] for _ in range(CLIENTS)], object)
+    secint = mpc.SecInt(16)
+    [x] = mpc.input([secint.array(secint.field.array(whole.copy()))], senders=0)
+    answers["integers"] = bool((await open_sketch(S, await sketch(S, x)) == dense @ whole).all())
+    secint = mpc.SecInt(16, p=2**127 - 1)
+    [x] = mpc.input([secint.array(secint.field.array(whole.copy()))], senders=0)
+    wider = mpc.SecInt(16 + 6, p=2**127 - 1)
+    y = await sketch(S, x, as_type=wider)
+    answers["wider integers"] = bool((await open_sketch(S, y) == dense @ whole).all())
+    answers["signs"] = bool((await mpc.output(y < 0) == (dense @ whole < 0)).all())
+    secfxp, real = (
+        mpc.SecFxp(32, 16, p=2**127 - 1),
+        np.round(np.random.default_rng(5).uniform(-9, 9, (CLIENTS, WIDTH)), 2),
+    )
+    exact = np.round(real * 2**16) / 2**16
+    [x] = mpc.input([secfxp.array(real)], senders=0)
+    found = await open_sketch(S, await sketch(S, x))
+    answers["fixed point"] = bool(np.allclose(found, S @ exact, rtol=0, atol=1e-9))
+    return answers
+
+
 async def main():
     await mpc.start()
     parties, rng, ring = len(mpc.parties), np.random.default_rng(7), Mersenne61()
@@ -39,7 +74,7 @@ async def main():
         total = pieces[0]
         for piece in pieces[1:]:
             total += piece
-        expected = S.apply(everything.reshape(-1, WIDTH), ring="mersenne61")
+        expected = ring.lift(S.apply(everything.reshape(-1, WIDTH), ring="mersenne61"))
         name = f"{S.family} {S.rows} {S.sparsity}"
         opened = await open_sketch(S, whole)
         answers[f"{name} whole"] = bool((opened == expected).all())
@@ -52,13 +87,18 @@ async def main():
     mine = everything[0, :, None, :].repeat(2, axis=1)
     [copies] = shared(mine, senders=[0])
     S = OSNAP(ROWS, CLIENTS, 2, SEED)
-    answers["copies"] = bool((await open_sketch(S, await sketch(S, copies)) == S.apply(mine, ring="mersenne61")).all())
+    expected = ring.lift(S.apply(mine, ring="mersenne61"))
+    answers["copies"] = bool((await open_sketch(S, await sketch(S, copies)) == expected).all())
     [again] = mpc.input(
         [mpc.SecFld(ring.modulus).array(mpc.SecFld(ring.modulus).field.array(everything[0].astype(object)))], senders=0
     )
     answers["input of MPyC"] = bool(
-        (await open_sketch(S, await sketch(S, again)) == S.apply(everything[0], ring="mersenne61")).all()
+        (await open_sketch(S, await sketch(S, again)) == ring.lift(S.apply(everything[0], ring="mersenne61"))).all()
     )
+    square = await mpc.output(copies[:, 0] * copies[:, 0], raw=True)  # a product of MPyC's on our words
+    answers["product"] = bool((square.value == mine[:, 0].astype(object) ** 2 % ring.modulus).all())
+    answers["sketched after a product"] = bool((await open_sketch(S, await sketch(S, copies)) == expected).all())
+    answers |= await in_other_fields(S)
     told = await mpc.transfer(answers)
     sent = sum(peer.protocol.nbytes_sent for peer in mpc.parties if peer.pid != mpc.pid) if parties > 1 else 0
     await mpc.shutdown()

@@ -7,8 +7,8 @@ from mpyc.runtime import mpc
 
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import InputError
-from dpmpc.mpyc import shared, sketch
-from dpmpc.sketching import CountSketch
+from dpmpc.mpyc import noise, open_sketch, shared, sketch
+from dpmpc.sketching import CountSketch, Sum
 
 S = CountSketch(4, 8, bytes(32))
 P = 2**61 - 1
@@ -25,14 +25,23 @@ async def words_of(refused):
 
 
 async def main():
-    small, field = mpc.SecFld(101), mpc.SecFld(P)
+    bits, field = mpc.SecFld(2**8), mpc.SecFld(P)
     x = field.array(field.field.array(np.zeros((8, 2), object)))
-    other = small.array(small.field.array(np.zeros((8, 2), object)))
+    other = bits.array(bits.field.array(np.zeros((8, 2), object)))
+    tight, wide = mpc.SecInt(16, p=2**61 - 1), mpc.SecInt(60, p=2**127 - 1)
+    most = mpc.SecInt(29, p=2**61 - 1)
+    largest = most.array(most.field.array(np.zeros((8, 2), object)))
+    integers = tight.array(tight.field.array(np.zeros((8, 2), object)))
     cases = {
         "at": lambda: S @ x,
         "apply": lambda: S.apply(x),
         "plain": lambda: sketch(S, np.zeros((8, 2), np.uint64)),
         "field": lambda: sketch(S, other),
+        "narrow": lambda: sketch(S, integers, as_type=mpc.SecInt(18, p=2**61 - 1)),
+        "other field": lambda: sketch(S, integers, as_type=wide),
+        "wraps": lambda: sketch(Sum(columns=2**33), largest),
+        "encoded": lambda: open_sketch(S, integers, encoding=FixedPoint(8, "mersenne61")),
+        "alone": lambda: noise(None),
         "shape": lambda: sketch(S, x[:, 0]),
         "clients": lambda: sketch(S, x, first=1),
         "floats": lambda: shared(np.zeros((8, 2))),

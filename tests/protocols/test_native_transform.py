@@ -20,7 +20,7 @@ def test_secure_sketches_are_those_of_apply(parties, options, threshold):
     found = json.loads(done.stdout)
     assert (found["parties"], found["threshold"], len(found["answers"])) == (parties, threshold, parties)
     for answers in found["answers"]:
-        assert len(answers) == 22
+        assert len(answers) == 33
         assert all(answers.values()), [name for name, right in answers.items() if not right]
 
 
@@ -31,8 +31,13 @@ def test_what_cannot_be_sketched_is_refused_and_says_what_to_call():
     for name in ("at", "apply"):
         assert "a secure object of MPyC, given" in found[name]
         assert "call 'await dpmpc.mpyc.sketch(S, x)'" in found[name]
-    assert found["plain"] == "x: ndarray given, a secure array of MPyC's SecFld(2^61 - 1) expected"
-    assert found["field"].startswith("x: a secure array over a field of 101 elements given")
+    assert found["plain"].startswith("x: ndarray given, a secure array of MPyC's SecFld(q), SecInt(l, p=q) or")
+    assert found["field"].startswith("x: a secure array over a field of 2^8 given")
+    assert "18 bits given, at least 19 expected: sums of 8 numbers of 16 bits" in found["narrow"]
+    assert "over the field and with the fractional bits of x" in found["other field"]
+    assert "would wrap around" in found["wraps"]
+    assert "of elements of SecFld(2^61 - 1) expected" in found["encoded"]
+    assert found["alone"].startswith("-M, -T: 1 parties of whom 0 may collude given, at least 3 and 1 expected")
     assert found["shape"].startswith("X: shape (8,) given")
     assert "clients below 8 expected" in found["clients"]
     assert "encoding: None given" in found["floats"]

@@ -1,0 +1,52 @@
+"""A private sum in a program of MPyC's own; every party adds noise in one call, and party 0 prints one JSON object."""
+
+import json
+import sys
+
+import numpy as np
+from mpyc.runtime import mpc
+
+from dpmpc.bounds import Column, Schema
+from dpmpc.client import Client
+from dpmpc.errors import InputError
+from dpmpc.mpyc import noise, open_sketch, shared, sketch, task_for_parties
+from dpmpc.specification import ReleaseSpec
+
+BOUNDS, EACH = Schema((Column("age", 0, 100), Column("stay", 0, 30))), 200
+
+
+async def main():
+    clients = EACH * len(mpc.parties)
+    rows = np.random.default_rng(1).uniform(0, 30, (clients, 2))
+    spec = ReleaseSpec.of(BOUNDS, clients, epsilon=1.0, delta=1e-6, sketch="sum")
+    async with mpc:
+        task = task_for_parties(spec)
+        mine = Client(task).randomize(rows[mpc.pid * EACH : (mpc.pid + 1) * EACH])[:, 0]
+        x = mpc.np_vstack(shared(mine))
+        exact = await open_sketch(task.sketch, await sketch(task.sketch, x))
+        errors = []
+        for _ in range(60):
+            added = noise(spec)
+            sums = await open_sketch(task.sketch, await sketch(task.sketch, x) + added.array)
+            errors.append((sums - exact)[0].tolist())
+        try:
+            noise(ReleaseSpec.of(BOUNDS, clients, epsilon=1.0, delta=1e-6, sketch="countsketch", rows=8))
+            refused = ""
+        except InputError as error:
+            refused = str(error)
+    promised = [added.guarantee.epsilon, added.guarantee.delta]
+    found = {
+        "errors": errors,
+        "deviation": float(np.sqrt(len(mpc.parties) * added.task.noise.variance)),
+        "guarantee": str(added.guarantee),
+        "promised": promised,
+        "refused": refused,
+    }
+    if mpc.pid == 0:
+        print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:]:
+        raise SystemExit(f"left over by MPyC: {sys.argv[1:]}")
+    mpc.run(main())

@@ -1,0 +1,124 @@
+"""Word arrays are MPyC's field arrays in everything but where their elements are kept."""
+
+import operator
+
+import numpy as np
+import pytest
+
+from support.mpyc_launcher import MPYC_PROGRAMS, by_launcher
+
+P = 2**61 - 1
+
+
+@pytest.fixture(scope="module")
+def field():
+    from mpyc import finfields
+
+    return finfields.GF(P)
+
+
+@pytest.fixture
+def words():
+    return np.random.default_rng(4).integers(0, P, (4, 3), dtype=np.uint64)
+
+
+def pair(field, words):
+    """The same elements as a word array and as MPyC's own."""
+    from dpmpc.mpyc.word_arrays import word_array
+
+    return word_array(field, words), field.array(words.astype(object))
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        lambda a: a[1:],
+        lambda a: a[:, None, 0],
+        lambda a: a[[2, 0]],
+        lambda a: a.reshape(2, 6),
+        lambda a: a.reshape((3, -1)),
+        lambda a: a.T,
+        lambda a: a.transpose(1, 0),
+        lambda a: a.copy(),
+        lambda a: np.vstack([a, a]),
+        lambda a: np.concatenate((a, a), axis=1),
+        lambda a: np.stack([a, a], axis=1),
+        lambda a: np.hstack([a, a[:, :1]]),
+    ],
+)
+def test_moves_keep_words(field, words, move):
+    from dpmpc.mpyc.word_arrays import words_of
+
+    ours, theirs = (move(array) for array in pair(field, words))
+    assert words_of(ours) is not None
+    assert isinstance(ours, field.array)
+    assert (ours.shape, ours.ndim, ours.size, len(ours)) == (theirs.shape, theirs.ndim, theirs.size, len(theirs))
+    assert (ours.value == theirs.value).all()
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "truediv", "eq", "ne", "iadd", "isub", "imul"])
+@pytest.mark.parametrize("sides", ["both", "left", "right"])
+def test_arithmetic_is_that_of_mpyc(field, words, name, sides):
+    operation = getattr(operator, name)
+    a, x = pair(field, words)
+    b, y = pair(field, (words + np.uint64(1)) % np.uint64(P))
+    found = operation(a if sides != "right" else x.copy(), b if sides != "left" else y)
+    expected = operation(x, y)
+    if isinstance(expected, np.ndarray):
+        assert (found == expected).all()
+    else:
+        assert (found.value == expected.value).all()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda a: a @ a.T,
+        lambda a: a * 5,
+        lambda a: 7 - a,
+        lambda a: -a,
+        lambda a: a**3,
+        lambda a: np.sum(a, axis=0),
+        lambda a: np.negative(a),
+        lambda a: np.roll(a, 1, axis=0),
+        lambda a: np.linalg.det(a[:3]),
+        lambda a: a[1, 2],
+        lambda a: np.vstack([a, a.field.array(a.value.copy())]),
+    ],
+)
+def test_everything_else_is_that_of_mpyc(field, words, function):
+    ours, theirs = (function(array) for array in pair(field, words))
+    assert np.all(ours.value == theirs.value)
+    assert type(ours) is type(theirs)
+
+
+def test_what_is_written_to_the_value_is_what_is_read(field, words):
+    from dpmpc.mpyc.word_arrays import words_of
+
+    ours, _ = pair(field, words)
+    ours.value[0, 0] = 17
+    assert words_of(ours) is None
+    assert (ours[0, 0].value, ours[:1].value[0, 0]) == (17, 17)
+    ours, _ = pair(field, words)
+    ours[1, 1] = 23
+    ours += 1
+    assert (ours[1, 1].value, ours.value[0, 0]) == (24, (int(words[0, 0]) + 1) % P)
+
+
+def test_noise_of_all_parties_in_one_call():
+    """Three parties add noise to a sum: 300 draws have the promised spread.
+
+    False alarm: a chi-square of 300 degrees of freedom leaves [.75, 1.3] times its mean with probability below 1e-3.
+    """
+    import json
+
+    done = by_launcher(MPYC_PROGRAMS / "noised_sum.py", "--no-log", parties=3)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    errors = np.array(found["errors"], float) / found["deviation"]
+    assert 0.75 < (errors**2).mean() < 1.3
+    assert len(np.unique(errors)) == errors.size
+    assert found["promised"] == [1.0, 1e-6]
+    assert "1 of the 3 servers and 599 clients pool all they see" in found["guarantee"]
+    assert "follow the protocol (semi-honest)" in found["guarantee"]
+    assert "a sum expected" in found["refused"]
