@@ -128,6 +128,9 @@ BENCHES = {
         "Figure 2: low-rank approximation against n", "local noise, central Analyze Gauss"
     ),
     "secure_sketching.figure3": Bench("Figure 3: ridge regression against n", "local noise, central SSP"),
+    "secure_sketching.figure3_large": Bench(
+        "Figure 3 to n = 10^8, noise on every entry as printed: where the error of each p turns", "central SSP"
+    ),
     "secure_sketching.figure4": Bench("Figure 4: ridge regression, several penalties", "local noise, central SSP"),
     "secure_sketching.sum_ssp": Bench("summed moments without a curator", "central SSP", ("--runs", "2")),
     "secure_sketching.coverage": Bench("coverage of confidence intervals", "the nominal level", ("--runs", "3")),

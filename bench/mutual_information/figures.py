@@ -26,6 +26,7 @@ from scipy.linalg import cholesky, solve_triangular
 
 from bench.charts import Chart, Panel, finish, options_of
 from bench.secure_sketching.utility import TRIVIAL
+from bench.wishart import wishart_factor
 from dpmpc.datasets import load_mnist_4_9
 from dpmpc.mutual_information import additive_variance, hidden_variance, paper_variance, smallest_spread
 
@@ -158,18 +159,6 @@ def projected(factor: Matrix, rows: int, variance: float, generator: np.random.G
     columns = len(factor)
     ridge = np.eye(columns - 1, columns) * math.sqrt(variance)
     return _solve(wishart_factor(rows, columns, generator) @ _triangle(factor, ridge))
-
-
-def wishart_factor(rows: int, columns: int, generator: np.random.Generator) -> Matrix:
-    """Draw T for which T^T T has the law of Z^T Z, Z of `rows` x `columns` independent N(0, 1) entries.
-
-    Bartlett's triangle, or Z itself where it has fewer rows than columns.
-    """
-    if rows < columns:
-        return generator.standard_normal((rows, columns))
-    triangle = np.triu(generator.standard_normal((columns, columns)), 1)
-    np.fill_diagonal(triangle, np.sqrt(generator.chisquare(rows - np.arange(columns))))
-    return triangle
 
 
 def competitors(

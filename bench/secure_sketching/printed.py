@@ -24,8 +24,10 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cholesky
 
 from bench.secure_sketching.utility import DELTA, EXPONENTS, TRIVIAL, Problem, runs_at
+from bench.wishart import wishart_factor
 from dpmpc.bounds import clip_ball, largest_squared_norm
 from dpmpc.errors import InputError
 from dpmpc.privacy import mu_of_budget
@@ -70,6 +72,30 @@ class NoiseProducts:
             mixed += block.T @ noise
             square += noise.T @ noise
         return cls(mixed + mixed.T, square)
+
+    @classmethod
+    def of_gram(cls, exact: NDArray[np.float64], clients: int, seed: int) -> NoiseProducts:
+        """Draw them for N of N(0, 1) entries by their law, given the rows' second moments: at a cost free of n.
+
+        With R^T R = X^T X and Q orthogonal, Q^T X = [R; 0], the matrix Q^T N has the law of N. Its first p rows N_1
+        give X^T N = R^T N_1, the n - p others N^T N = N_1^T N_1 + a Wishart matrix (docs/mathematics.md, section 7).
+
+        Parameters
+        ----------
+        exact : ndarray of float64, shape (p, p)
+            X^T X of rows of full rank.
+        clients : int
+            n, at least p.
+        seed : int
+            Of the noise.
+        """
+        rng, columns = np.random.default_rng(seed), len(exact)
+        if clients < columns:
+            raise InputError(f"clients: {clients} given, at least {columns} expected, one for each column")
+        top = rng.standard_normal((columns, columns))
+        rest = wishart_factor(clients - columns, columns, rng)
+        mixed = cholesky(exact).T @ top
+        return cls(mixed + mixed.T, top.T @ top + rest.T @ rest)
 
     def moments(self, exact: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
         """Return (X + c N)^T (X + c N), given X^T X."""
@@ -129,7 +155,14 @@ def gauss_scale(problem: Problem, epsilon: float, exponent: float, delta: float 
     if not 0 <= exponent <= 1:
         raise InputError(f"exponent: {exponent} given, a number from 0 (local) to 1 expected")
     clients, columns = problem.rows.shape
-    l2 = 2 * math.sqrt(largest_squared_norm(columns, problem.radius))
+    return entry_scale(clients, columns, problem.radius, epsilon, exponent, delta)
+
+
+def entry_scale(
+    clients: int, columns: int, radius: float | None, epsilon: float, exponent: float, delta: float = DELTA
+) -> float:
+    """Return the same for rows that are not at hand."""
+    l2 = 2 * math.sqrt(largest_squared_norm(columns, radius))
     return float(l2 / mu_of_budget(epsilon, delta) * clients ** (-exponent / 2))
 
 

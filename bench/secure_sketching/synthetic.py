@@ -27,7 +27,11 @@ LARGE_SINGULAR, SMALL_SINGULAR = 1 / 1.2, 1 / 30
 
 def regression(clients: int, features: int = FEATURES, seed: int = 0) -> NDArray[np.float64]:
     """Draw rows (n, d + 1): A uniform on [-1, 1], b = A x + residual scaled by its public bound of four deviations."""
-    rng = np.random.default_rng([seed, clients])
+    return regression_rows(np.random.default_rng([seed, clients]), clients, features, seed)
+
+
+def regression_rows(rng: np.random.Generator, clients: int, features: int, seed: int) -> NDArray[np.float64]:
+    """Draw some rows of the population whose coefficients x have a seed."""
     A = rng.uniform(-1, 1, (clients, features))
     x = np.random.default_rng(seed).standard_normal(features)
     spread = float(np.linalg.norm(x)) / np.sqrt(3)
