@@ -5,12 +5,13 @@
 /* setup.py says with -DWITH_NAME for which instruction sets it has compiled the kernels, beside portable ones. */
 #define ROW(set)                                                                                                       \
     {                                                                                                                  \
-#set, &sketch_draw_##set, &sketch_scatter_##set, &dense_draw_##set, &dense_sum_##set, &field_##set,            \
-            &fixed_##set, &proof_##set                                                                                 \
+#set, &sketch_draw_##set, &scatter_short_##set, &scatter_wide_##set, &dense_draw_##set, &dense_sum_##set,      \
+            &field_##set, &fixed_##set, &proof_##set                                                                                 \
     }
 #define DECLARE(set)                                                                                                   \
     extern const struct sketch_draw_kernel sketch_draw_##set;                                                          \
-    extern const struct sketch_scatter_kernel sketch_scatter_##set;                                                    \
+    extern const struct scatter_short_kernel scatter_short_##set;                                                      \
+    extern const struct scatter_wide_kernel scatter_wide_##set;                                                        \
     extern const struct dense_draw_kernel dense_draw_##set;                                                            \
     extern const struct dense_sum_kernel dense_sum_##set;                                                              \
     extern const struct field_kernel field_##set;                                                                      \

@@ -64,13 +64,21 @@ struct sketch_terms {
     enum sketch_kind kind;
     int shared;
     int64_t width, count, stride;
+    int64_t pitch; /* words from a row of Y to the next */
     uint32_t rows, copies;
     const uint32_t *entries; /* [copy][client], `stride` from copy to copy */
     const uint64_t *X;
 };
 
-struct sketch_scatter_kernel {
-    /* Y (rows, width) += S X; say whether all words of a field were below p. */
+/* Y += S X; they say whether all words of a field were below p. Where the pitch is a multiple of `pad` words, what lies
+ * behind the `width` words of a row of Y has no meaning afterwards; elsewhere it is left alone, and the width is for
+ * scatter_short, which then takes longer. */
+struct scatter_short_kernel {
+    int64_t pad, widest; /* rows of more words than `widest` are for scatter_wide */
+    int (*scatter)(const struct sketch_terms *terms, uint64_t *Y);
+};
+
+struct scatter_wide_kernel {
     int (*scatter)(const struct sketch_terms *terms, uint64_t *Y);
 };
 
@@ -243,7 +251,8 @@ struct proof_kernel {
 struct kernels {
     const char *name; /* of the instruction set */
     const struct sketch_draw_kernel *sketch_draw;
-    const struct sketch_scatter_kernel *sketch_scatter;
+    const struct scatter_short_kernel *scatter_short;
+    const struct scatter_wide_kernel *scatter_wide;
     const struct dense_draw_kernel *dense_draw;
     const struct dense_sum_kernel *dense_sum;
     const struct field_kernel *field;

@@ -2,7 +2,7 @@
  *
  * Clients are taken in blocks. A block's part of S is drawn into a small buffer that stays in the cache
  * (sketch_draw.c); then the rows of X are read once, in order, and added to rows of Y, which for common shapes fits
- * the second-level cache (sketch_scatter.c).
+ * the second-level cache (scatter_short.c, scatter_wide.c).
  *
  * All instruction sets compute the same bits. A client meets a row of Y at most once, so that every element of Y
  * receives its terms in client order whatever the vector width: doubles, too, come out the same.
@@ -16,6 +16,7 @@
 
 #define SKETCH_ENTRIES 16384 /* entries of a block of S, about: few enough for the second-level cache */
 #define SKETCH_CLIENTS 4096  /* clients of a block, at most */
+#define SKETCH_WORTH 4       /* times that a row of Y is met, on average, from which on it is worth a copy */
 
 /* Whether there was memory. */
 static int sketch_block_new(struct sketch_block *block, const struct sketch_matrix *S)
@@ -67,6 +68,47 @@ int sketch_entries(const struct kernels *kernels, const struct sketch_matrix *S,
     return SKETCH_DONE;
 }
 
+/* Y as kernels take it: itself or, if its rows are no whole vectors, a copy whose rows are. */
+struct sketch_sums {
+    uint64_t *words, *room;
+    int64_t pitch;
+};
+
+/* Few clients are not worth a copy, and without memory for one there is none. */
+static struct sketch_sums sketch_sums_new(const struct kernels *kernels, const struct sketch_matrix *S, int64_t count,
+                                          int64_t width, uint64_t *Y)
+{
+    const int64_t pad = kernels->scatter_short->pad, pitch = (width + pad - 1) / pad * pad;
+    const struct sketch_sums plain = {Y, NULL, width};
+    if (pitch == width || count * S->copies < SKETCH_WORTH * (int64_t)S->rows)
+        return plain;
+    uint64_t *room = aligned_alloc(64, ((size_t)S->rows * (size_t)pitch * sizeof *Y + 63) / 64 * 64);
+    if (!room)
+        return plain;
+    for (int64_t row = 0; row < S->rows; row++) {
+        memcpy(room + row * pitch, Y + row * width, (size_t)width * sizeof *Y);
+        memset(room + row * pitch + width, 0, (size_t)(pitch - width) * sizeof *Y);
+    }
+    return (struct sketch_sums){room, room, pitch};
+}
+
+/* Bring Y back, canonical. */
+static void sketch_sums_end(enum sketch_kind kind, const struct sketch_matrix *S, int64_t width,
+                            const struct sketch_sums *sums, uint64_t *Y)
+{
+    if (sums->room)
+        for (int64_t row = 0; row < S->rows; row++)
+            memcpy(Y + row * width, sums->room + row * sums->pitch, (size_t)width * sizeof *Y);
+    free(sums->room);
+    make_canonical(kind, S->rows * width, Y);
+}
+
+static int sketch_scatter_terms(const struct kernels *kernels, const struct sketch_terms *terms, uint64_t *Y)
+{
+    const int narrow = terms->width <= kernels->scatter_short->widest || terms->pitch % kernels->scatter_short->pad;
+    return narrow ? kernels->scatter_short->scatter(terms, Y) : kernels->scatter_wide->scatter(terms, Y);
+}
+
 /* Y += S[:, first .. first + count] X, with Y canonical before and after. */
 int sketch_scatter(const struct kernels *kernels, const struct sketch_matrix *S, enum sketch_kind kind, uint64_t first,
                    int64_t count, int64_t width, int shared, const uint64_t *X, uint64_t *Y)
@@ -78,13 +120,15 @@ int sketch_scatter(const struct kernels *kernels, const struct sketch_matrix *S,
     int status = SKETCH_DONE;
     if (!sketch_block_new(&block, S))
         return SKETCH_NO_MEMORY;
+    const struct sketch_sums sums = sketch_sums_new(kernels, S, count, width, Y);
     for (uint64_t start = first; start < end; start += (uint64_t)clients, X += clients * step) {
         const uint32_t *entries = sketch_block_at(kernels, S, start, end, &block, &clients);
-        const struct sketch_terms terms = {kind, shared, width, clients, block.stride, S->rows, S->copies, entries, X};
-        if (!kernels->sketch_scatter->scatter(&terms, Y))
+        const struct sketch_terms terms = {kind,       shared,  width,     clients, block.stride,
+                                           sums.pitch, S->rows, S->copies, entries, X};
+        if (!sketch_scatter_terms(kernels, &terms, sums.words))
             status = SKETCH_NOT_CANONICAL;
     }
-    make_canonical(kind, S->rows * width, Y);
+    sketch_sums_end(kind, S, width, &sums, Y);
     sketch_block_free(&block);
     return status;
 }
@@ -95,12 +139,14 @@ int sketch_scatter_stored(const struct kernels *kernels, const struct sketch_mat
                           const uint32_t *entries, int64_t count, int64_t given, int64_t width, int shared,
                           const uint64_t *X, uint64_t *Y)
 {
+    const struct sketch_sums sums = sketch_sums_new(kernels, S, count, width, Y);
     int canonical = 1;
     for (int64_t start = 0; start < count; start += given) {
         const int64_t clients = count - start < given ? count - start : given;
-        const struct sketch_terms terms = {kind, shared, width, clients, count, S->rows, S->copies, entries + start, X};
-        canonical &= kernels->sketch_scatter->scatter(&terms, Y);
+        const struct sketch_terms terms = {kind,       shared,  width,     clients,         count,
+                                           sums.pitch, S->rows, S->copies, entries + start, X};
+        canonical &= sketch_scatter_terms(kernels, &terms, sums.words);
     }
-    make_canonical(kind, S->rows * width, Y);
+    sketch_sums_end(kind, S, width, &sums, Y);
     return canonical ? SKETCH_DONE : SKETCH_NOT_CANONICAL;
 }

@@ -345,8 +345,9 @@ class PublicMatrix(Described):
 
     def _add_part(self, kind: Kind, X: Words, first: int, part: Clients, sums: Words) -> None:
         """Add the clients of `part`; X, which begins with client `first`, is copied by pieces if not contiguous."""
-        for start in range(*part, PIECE):
-            chunk = X[start - first : min(start + PIECE, part[1]) - first]
+        size = part[1] - part[0] if X.flags.c_contiguous else PIECE
+        for start in range(*part, max(1, size)):
+            chunk = X[start - first : min(start + size, part[1]) - first]
             self._add(kind, start, np.ascontiguousarray(chunk).reshape(len(chunk), -1), sums)
 
     def _check_clients(self, X: NDArray[Number], first: int) -> None:
