@@ -48,6 +48,7 @@ from dpmpc.analyst import open_sums
 from dpmpc.data_owners import AgreedReleases, OwnersPlan, OwnRound, RoundsRecord
 from dpmpc.data_owners.networked import OwnerSource, ledger_of, own_rows, plan_of, public_arguments, release_file, run
 from dpmpc.errors import BatchMismatch, InputError, MalformedFrame
+from dpmpc.estimators.in_rounds import LogisticFit
 from dpmpc.network.coins import exchange_bytes
 from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.party import Party
@@ -194,7 +195,7 @@ def demonstrate(arguments: Sequence[str]) -> None:
         for source, part in zip(sources, parts, strict=True):
             write_csv(source.data, Table(people.schema.names, part))
         done = run(public_arguments(plan), sources)
-    model = plan.estimator().fit_rounds(SavedReleases(done.releases, plan.epsilon))
+    model = LogisticFit().fit_rounds(SavedReleases(done.releases, plan.epsilon))
     found = model.odds_ratios()
     shown: list[RenderableType] = [escape("\n".join(found.notes))]
     if model.verdict_ is None:

@@ -6,13 +6,24 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 
 import dpmpc
-from dpmpc import baselines, coinpress, data_release, errors, mutual_information
+from dpmpc import (
+    FrequencyMoment,
+    GroupedRidgeRegression,
+    LogisticRegression,
+    RidgeRegression,
+    baselines,
+    coinpress,
+    data_release,
+    errors,
+    mutual_information,
+)
 
 SECONDS = 0.02  # what `import dpmpc` may take; the least of a few runs
 RUNS = 15
@@ -27,6 +38,8 @@ OLD_NAMES = {
     "dpmpc.intake.ledger": "dpmpc.collection.ledger",
 }
 HEAVY = ("sklearn", "scipy", "mpyc", "matplotlib", "pyarrow", "pandas", "dask", "numpy", "cryptography", "asyncio")
+SLOW = ("sklearn", "pandas", "scipy.stats", "scipy.optimize")  # 1 to 3 seconds of a processor
+OLD_FILES = Path(__file__).parent / "vectors" / "version_0_1"
 FOR_ANALYSTS = ("sklearn", "scipy", "matplotlib", "pyarrow", "pandas", "dask", "rich")
 
 
@@ -53,6 +66,70 @@ def test_a_server_imports_nothing_that_only_an_analyst_needs(program):
 def test_a_command_that_fits_nothing_imports_no_estimator(modules):
     """It takes a second, and `mix` is started once for each party."""
     assert not imported_by(modules) & {"sklearn", "pandas", "pyarrow"}
+
+
+def loaded_by_command(*arguments):
+    """Return the names of all modules that a fresh process has after one run of the command, and its exit status."""
+    code = (
+        "import json, sys\nfrom dpmpc.cli.main import main\nstatus = main(sys.argv[1:])\n"
+        "print(json.dumps([status, sorted(sys.modules)]), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, timeout=120, check=True
+    )
+    status, names = json.loads(done.stderr.splitlines()[-1])
+    return status, set(names)
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory):
+    """Small releases of each kind that has regressions of its own, and rows to predict for."""
+    folder = tmp_path_factory.mktemp("released")
+    rng = np.random.default_rng(0)
+    X, ward = rng.uniform(-1, 1, (4000, 2)), rng.choice(["north", "south"], 4000)
+    y, died = X @ [0.5, -0.3], (X[:, 0] + rng.normal(0, 1, 4000) > 0).astype(int)
+    choices = {"epsilon": 3.0, "bounds": (-1, 1), "simulation_seed": 1}
+    RidgeRegression(**choices).fit(X, y).release_.save(folder / "ridge")
+    RidgeRegression(sketch="osnap", **choices).fit(X, y).release_.save(folder / "rows")
+    GroupedRidgeRegression(["north", "south"], **choices).fit(X, y, groups=ward).release_.save(folder / "groups")
+    LogisticRegression(rounds=0, classes=(0, 1), **choices).fit(X, died).releases_[0].save(folder / "outcomes")
+    FrequencyMoment(**choices).fit(X[:, 0]).release_.save(folder / "moment")
+    (folder / "rows.csv").write_text("x0,x1,group\n0.1,0.2,north\n")
+    return folder
+
+
+READING = {
+    "read": ("read", "ridge"),
+    "read a target": ("read", "ridge", "--target", "y", "--json"),
+    "read rows": ("read", "rows", "--target", "y"),
+    "read groups": ("read", "groups", "--target", "y"),
+    "read a logistic model": ("read", "outcomes", "--target", "y", "--model", "logistic"),
+    "read a moment": ("read", "moment"),
+    "read mixed rows": ("read", OLD_FILES / "mixed.dpmpc", "--target", "y"),
+    "read a collection": ("read", OLD_FILES / "collected_clients.dpmpc", "--target", "y"),
+    "predict": ("predict", "ridge", "rows.csv", "--target", "y"),
+    "predict with a chosen penalty": ("predict", "ridge", "rows.csv", "--target", "y", "--alpha", "auto"),
+    "predict by group": ("predict", "groups", "rows.csv", "--target", "y"),
+    "predict a probability": ("predict", "outcomes", "rows.csv", "--target", "y", "--model", "logistic"),
+    "verify": ("verify", OLD_FILES / "collected_clients.dpmpc"),
+    "verify proofs": ("verify", OLD_FILES / "collected_shamir.dpmpc", "--json"),
+    "inspect": ("inspect", OLD_FILES / "collected_clients.toml"),
+}
+
+
+@pytest.mark.parametrize("command", READING)
+def test_reading_loads_neither_scikit_learn_nor_pandas(command, released):
+    """They take seconds, and a release says all that is read without them."""
+    arguments = [released / part if (released / str(part)).is_file() else part for part in READING[command]]
+    status, names = loaded_by_command(*arguments)
+    assert status == 0
+    assert not names & set(SLOW)
+
+
+def test_asking_servers_loads_no_numerical_library():
+    status, names = loaded_by_command("status", OLD_FILES / "collected_clients.toml")
+    assert status == 3  # these servers are no more
+    assert not names & {*SLOW, "scipy"}
 
 
 def test_the_package_itself_is_imported_at_once():

@@ -105,8 +105,10 @@ def _of_folder(options: argparse.Namespace) -> _Model:
 
 def _of_release(options: argparse.Namespace) -> _Model:
     """Fit a release, which costs nothing."""
-    from dpmpc.estimators import GroupedRidgeRegression, LogisticRegression, RidgeRegression
     from dpmpc.estimators.blocks import is_grouped
+    from dpmpc.estimators.grouped import GroupedRidgeFit
+    from dpmpc.estimators.in_rounds import LogisticFit
+    from dpmpc.estimators.ridge import RidgeFit
     from dpmpc.estimators.round_fits import approximation_of
     from dpmpc.release import Release
     from dpmpc.render.fit_folder import EVERYBODY
@@ -119,19 +121,19 @@ def _of_release(options: argparse.Namespace) -> _Model:
     if options.kind == "logistic":
         if options.alpha is not None:
             raise InputError(f"alpha: {options.alpha} given, but that is for --model ridge, not logistic")
-        likely = LogisticRegression().fit_release(release, options.target, features=features)
+        likely = LogisticFit().fit_release(release, options.target, features=features)
         if likely.verdict_ is not None:
             raise InputError(f"model: {options.model!r} says nothing of {options.target!r}: {likely.verdict_}")
         print(f"dpmpc: this is {approximation_of(likely)}", file=sys.stderr)
         return _Model("logistic", public, options.target, {EVERYBODY: _fitted(likely)})
     alpha = 1.0 if options.alpha is None else options.alpha
     if is_grouped(release):
-        grouped = GroupedRidgeRegression(alpha=alpha).fit_release(release, options.target, features=features)
+        grouped = GroupedRidgeFit(alpha).fit_release(release, options.target, features=features)
         if not grouped.models_:
             raise InputError("model: a release given that gives no regression of any group, one at least expected")
         models = {group: _fitted(one) for group, one in grouped.models_.items()}
         return _Model("ridge", public, grouped.target_, models, grouped.by_)
-    model = RidgeRegression(alpha).fit_release(release, options.target, features=features)
+    model = RidgeFit(alpha).fit_release(release, options.target, features=features)
     return _Model("ridge", public, model.target_, {EVERYBODY: _fitted(model)})
 
 

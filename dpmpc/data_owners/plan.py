@@ -7,7 +7,8 @@ from typing import ClassVar
 from dpmpc.arguments import require_choice, require_whole
 from dpmpc.bounds import Schema
 from dpmpc.errors import InputError
-from dpmpc.estimators import LogisticRegression, PoissonRegression, RidgeRegression
+from dpmpc.estimators.in_rounds import LogisticFit, PoissonFit
+from dpmpc.estimators.ridge import RidgeFit
 from dpmpc.privacy import Guarantee
 from dpmpc.release import Release
 from dpmpc.rounds import Releases
@@ -81,7 +82,7 @@ class OwnersPlan(Record, frozen=True, kw_only=True):
             If the budget, the columns or the rounds do not allow a fit.
         """
         estimator = self.estimator()
-        if isinstance(estimator, RidgeRegression):
+        if isinstance(estimator, RidgeFit):
             estimator.check_parameters()
         model = estimator.round_model(self.schema.columns[-1])
         shares = model.shares_of(self.rounds or model.usual)
@@ -100,13 +101,13 @@ class OwnersPlan(Record, frozen=True, kw_only=True):
             simulation_seed=self.simulation_seed,
         )
 
-    def estimator(self) -> LogisticRegression | PoissonRegression | RidgeRegression:
+    def estimator(self) -> LogisticFit | PoissonFit | RidgeFit:
         """Return what reads the sums."""
         if self.model == "ridge":
-            return RidgeRegression(self.alpha, rounds=2)
+            return RidgeFit(self.alpha, rounds=2)
         if self.model == "logistic":
-            return LogisticRegression(rounds=self.rounds or AUTO)
-        return PoissonRegression(rounds=self.rounds or AUTO, most=int(self.schema.columns[-1].upper))
+            return LogisticFit(rounds=self.rounds or AUTO)
+        return PoissonFit(rounds=self.rounds or AUTO, most=int(self.schema.columns[-1].upper))
 
 
 def _nobody(task: Task) -> Release:

@@ -1,43 +1,38 @@
 """Fit the three regressions of Wu et al. 2022: DGM-OLS, BGM-OLS and RMGM-OLS.
 
-They differ in the release (noisy rows, or noisy mixtures of rows) and in what they do about the noise's own second
-moment in the Hessian. As in the paper there is no intercept in normalised units: columns are mapped from their
-public bounds to [-1, 1], and 0, the middle of the bounds, is predicted where all features are in the middle of theirs.
-`intercept_` is what that amounts to in the columns' units; nothing is fitted to it.
+What is read from a release is `dpmpc.data_release.fits`; what `fit` adds is the release, whose parties are simulated
+here. As in the paper there is no intercept in normalised units: columns are mapped from their public bounds to [-1, 1],
+and 0, the middle of the bounds, is predicted where all features are in the middle of theirs. `intercept_` is what that
+amounts to in the columns' units; nothing is fitted to it.
 """
 
 from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
-from dpmpc.arguments import documented, require_finite, require_fraction
+from dpmpc.arguments import documented
 from dpmpc.bounds import check_table
+from dpmpc.data_release.fits import BGMFit, DGMFit, MixingFit, RMGMFit
 from dpmpc.data_release.owner import DataOwner, mixing_of
 from dpmpc.data_release.release import MixedRelease
 from dpmpc.data_release.task import MixingTask, design
 from dpmpc.errors import InputError
-from dpmpc.estimators.base import LinearPredictor, chosen_columns, column_index, in_units
-from dpmpc.estimators.inference import Inference, infer
-from dpmpc.estimators.observed import Observed
-from dpmpc.estimators.scikit import name_features
-from dpmpc.estimators.summary import Summary
-from dpmpc.linear_algebra import solve_ridge
+from dpmpc.estimators.base import LinearPredictor
+from dpmpc.estimators.columns import column_index
 from dpmpc.planning.designing import public_seed
 from dpmpc.randomness import stream_for
-from dpmpc.release import NoisyGram
 from dpmpc.tables import Table, numeric_matrix
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class MixingRegression(LinearPredictor, BaseEstimator, abc.ABC):  # type: ignore[misc]
+class MixingRegression(LinearPredictor, MixingFit, BaseEstimator, abc.ABC):  # type: ignore[misc]
     """Base of the regressions on what parties with different columns release.
 
     `fit` simulates the parties in this process and then calls `fit_release`; `fit_release` alone is post-processing of
@@ -143,97 +138,13 @@ class MixingRegression(LinearPredictor, BaseEstimator, abc.ABC):  # type: ignore
             simulation=self.simulation_seed is not None,
         )
 
-    def fit_release(
-        self, release: MixedRelease, target: str | int = -1, *, features: Sequence[str] | None = None
-    ) -> Self:
-        """Fit a release: pure post-processing.
-
-        Parameters
-        ----------
-        release : MixedRelease
-            With mixed rows for `RMGM`, with each subject's row for the others.
-        target : str or int
-            The column to predict, the last by default.
-        features : sequence of str, optional
-            The columns to predict it from, in the order of `coef_`; by default all others.
-        """
-        self.check_parameters()
-        self.check_release(release)
-        self.target_ = release.columns[column_index(release.columns, target)]
-        names = chosen_columns(release.columns, self.target_, features)
-        position, places = names.index(self.target_), [release.columns.index(name) for name in names]
-        hessian = self.hessian(release)[np.ix_(places, places)]
-        gram = np.pad(hessian, ((1, 0), (1, 0)))  # row and column 0 would belong to an intercept
-        self.model_ = solve_ridge(gram, position, self.ridge, fit_intercept=False)
-        penalised = np.delete(np.delete(hessian, position, 0), position, 1) + self.ridge * np.eye(len(hessian) - 1)
-        self.smallest_eigenvalue_ = float(np.abs(np.linalg.eigvalsh(penalised)).min())
-        self.release_ = release
-        self.feature_names_ = tuple(name for name in names if name != self.target_)
-        name_features(self, self.feature_names_)
-        self.coef_, self.intercept_ = in_units(self.model_, release.task.schema.select(names), position)
-        return self
-
-    def inference(self, level: float = 0.95) -> Inference:
-        """Compute standard errors and confidence intervals from the release alone (docs/mathematics.md, section 8.6).
-
-        Their centres, `Inference.coef`, have neither penalty nor the noise's bias, and are not `coef_`: they belong to
-        the regression without an intercept, in normalised units, in the population that the subjects were drawn from.
-        They cover sampling, mixing and noise, and are the same whichever regression reads the release. Where noise
-        hides the Hessian they are infinite.
-
-        Parameters
-        ----------
-        level : float
-            Nominal coverage of each interval, strictly between 0 and 1.
-        """
-        check_is_fitted(self)
-        names = (*self.feature_names_, self.target_)
-        return infer(
-            observed_of(self.release_, names),
-            len(names) - 1,
-            fit_intercept=False,
-            level=require_fraction("level", level),
-            target="population",
-            errors="homoscedastic",
-        )
-
-    def summary(self, level: float = 0.95, *, groups: Mapping[str, Sequence[str]] | None = None) -> Summary:
-        """Return the table of the regression: estimates, standard errors, tests, intervals, R^2; from the release.
-
-        Its coefficients are those of `inference`. As there is no intercept, R^2 is the explained share of the target's
-        mean square about the middle of its bounds.
-
-        Parameters
-        ----------
-        level : float
-            Nominal coverage of each interval, strictly between 0 and 1.
-        groups : mapping, optional
-            Name -> features whose coefficients are tested together; all features always are.
-        """
-        return Summary.of(self.target_, self.inference(level), groups)
-
-    def check_parameters(self) -> None:
-        """Refuse parameters that no fit can use, before any data is touched."""
-        require_finite("ridge", self.ridge, 0)
-
-    def check_release(self, release: MixedRelease) -> None:
-        """Refuse a release of the other kind."""
-        if (release.task.rows is None) != (self.mixed_rows() is None):
-            given = "one row for each subject" if release.task.rows is None else f"{release.task.rows} mixed rows"
-            expected = "one row for each subject" if self.mixed_rows() is None else "mixed rows"
-            raise InputError(f"release: {given} given, {expected} expected by {type(self).__name__}")
-
-    @abc.abstractmethod
-    def hessian(self, release: MixedRelease) -> NDArray[np.float64]:
-        """Return the second moments of all columns, divided by n, as this regression reads them from a release."""
-
     def mixed_rows(self) -> int | str | None:
         """Return k or how to choose it; None where subjects' rows are not mixed."""
         return None
 
 
 @documented()
-class BGM(MixingRegression):
+class BGM(BGMFit, MixingRegression):
     """Biased Gaussian mechanism: noisy rows, and ordinary least squares on them (Wu et al. 2022, section 5.1).
 
     The noise adds 4 d_max sigma^2 to each eigenvalue of the Hessian, whatever n. At the usual budgets that is hundreds
@@ -245,13 +156,9 @@ class BGM(MixingRegression):
         The parameters of `MixingRegression`.
     """
 
-    def hessian(self, release: MixedRelease) -> NDArray[np.float64]:
-        """Return (1/n) (D^bgm)^T D^bgm."""
-        return release.moments()
-
 
 @documented()
-class DGM(MixingRegression):
+class DGM(DGMFit, MixingRegression):
     """De-biased Gaussian mechanism (Wu et al. 2022, Algorithm 1): noisy rows, and their noise taken off the Hessian.
 
     Consistent, but eigenvalues of what is left may be near 0 even with a million subjects; the fit then explodes, and
@@ -263,14 +170,10 @@ class DGM(MixingRegression):
         The parameters of `MixingRegression`.
     """
 
-    def hessian(self, release: MixedRelease) -> NDArray[np.float64]:
-        """Return (1/n) (D^dgm)^T D^dgm - 4 d_max sigma^2 I (Algorithm 1, step 3 of training)."""
-        return release.moments() - release.task.noise_variance * np.eye(len(release.columns))
-
 
 @documented()
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
-class RMGM(MixingRegression):
+class RMGM(RMGMFit, MixingRegression):
     """Random mixing prior to the Gaussian mechanism (Wu et al. 2022, Algorithm 2), and ordinary least squares.
 
     The parties mix the rows of all subjects with the same k x n signs before they add noise. Consistent if k grows more
@@ -288,30 +191,9 @@ class RMGM(MixingRegression):
 
     rows: int | str = "theory"
 
-    def hessian(self, release: MixedRelease) -> NDArray[np.float64]:
-        """Return (1/n) (D^rmgm)^T D^rmgm; the noise's share vanishes as k/n does."""
-        return release.moments()
-
     def mixed_rows(self) -> int | str:
         """Return k or how to choose it."""
         return self.rows
-
-
-def observed_of(release: MixedRelease, names: Sequence[str]) -> Observed:
-    """Return what inference reads of some columns: rows that each add up all subjects, or are one subject's each."""
-    task, columns = release.task, tuple(names)
-    rows = release.rows[:, [release.columns.index(name) for name in columns]]
-    nothing, variance = np.zeros(len(rows)), np.full(len(rows), task.noise_variance)
-    return Observed(
-        schema=task.schema.select(columns),
-        clients=task.subjects,
-        gram=NoisyGram.of_rows(nothing, rows, variance, columns),
-        noise_variance=variance,
-        rows=np.column_stack([nothing, rows]),
-        sampling=0.0 if task.rows is None else 1 - 1 / task.rows,
-        mixtures=task.rows is not None,
-        squared_norm=float(len(columns)),
-    )
 
 
 def tables_of(parties: Sequence[ArrayLike]) -> list[Table]:

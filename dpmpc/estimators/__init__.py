@@ -1,12 +1,23 @@
-"""scikit-learn estimators that read a release, or make one from data at hand."""
+"""scikit-learn estimators that read a release, or make one from data at hand, and what they read from it.
 
-from dpmpc.estimators.base import PrivateEstimator, PrivateLinearModel
-from dpmpc.estimators.grouped import GroupedRidgeRegression
-from dpmpc.estimators.in_rounds import LogisticRegression, PoissonRegression
-from dpmpc.estimators.inference import Inference
-from dpmpc.estimators.low_rank import LowRankApproximation
-from dpmpc.estimators.moments import FrequencyMoment
-from dpmpc.estimators.ridge import RidgeRegression
+What is read stands in modules that need no scikit-learn: `ridge`, `grouped`, `in_rounds` and `moments`, with
+`inference` and `summary`. The estimators add parameters of a release, `fit` and `predict`; they are imported when they
+are first used, so that a release is read without them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dpmpc.estimators.base import PrivateEstimator, PrivateLinearModel
+    from dpmpc.estimators.frequency_moment import FrequencyMoment
+    from dpmpc.estimators.grouped_regression import GroupedRidgeRegression
+    from dpmpc.estimators.inference import Inference
+    from dpmpc.estimators.low_rank import LowRankApproximation
+    from dpmpc.estimators.regressions_in_rounds import LogisticRegression, PoissonRegression
+    from dpmpc.estimators.ridge_regression import RidgeRegression
 
 __all__ = [
     "FrequencyMoment",
@@ -19,3 +30,22 @@ __all__ = [
     "PrivateLinearModel",
     "RidgeRegression",
 ]
+
+_SOURCES = {
+    "FrequencyMoment": "frequency_moment",
+    "GroupedRidgeRegression": "grouped_regression",
+    "Inference": "inference",
+    "LogisticRegression": "regressions_in_rounds",
+    "LowRankApproximation": "low_rank",
+    "PoissonRegression": "regressions_in_rounds",
+    "PrivateEstimator": "base",
+    "PrivateLinearModel": "base",
+    "RidgeRegression": "ridge_regression",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import an estimator when it is first used."""
+    if name in _SOURCES:
+        return getattr(importlib.import_module(f"dpmpc.estimators.{_SOURCES[name]}"), name)
+    raise AttributeError(f"module 'dpmpc.estimators' has no attribute {name!r}")

@@ -23,7 +23,6 @@ from dpmpc.arguments import documented
 from dpmpc.bounds import Bounds, Column, Schema, check_table, schema, warn_of_bounds
 from dpmpc.errors import InputError
 from dpmpc.estimators.scikit import rows_like_fitted, target_of, warn_in_selection
-from dpmpc.linear_algebra import LinearModel
 from dpmpc.planning import Mechanism, ReleaseSpec, design
 from dpmpc.randomness import stream_for
 from dpmpc.release import Release
@@ -169,13 +168,6 @@ class LinearPredictor(RegressorMixin):  # type: ignore[misc]
         return np.asarray(rows_like_fitted(self, X) @ self.coef_ + self.intercept_)
 
 
-def in_units(model: LinearModel, schema: Schema, target: int) -> tuple[NDArray[np.float64], float]:
-    """Convert a normalised model of one of the columns to coefficients (d,) and intercept in the columns' units."""
-    linear, shift = unit_map(schema, target)
-    units = linear @ np.array([model.intercept, *model.weights]) + shift
-    return units[1:], float(units[0])
-
-
 def table_of(estimator: BaseEstimator, X: Any, y: Any, target: str = "y") -> Table:
     """Put features and target side by side; the features keep their names, or are called x0, x1, ..."""
     features = Table.from_any(X).require_public_count()
@@ -220,56 +212,3 @@ def _named(bounds: Bounds) -> tuple[str, ...] | None:
     if isinstance(bounds, str | Path):
         bounds = Schema.from_toml(bounds)
     return bounds.names if isinstance(bounds, Schema) else tuple(bounds) if isinstance(bounds, Mapping) else None
-
-
-def column_index(columns: tuple[str, ...], target: str | int) -> int:
-    """Return the position of a target given by name or by number."""
-    if isinstance(target, str):
-        if target not in columns:
-            raise InputError(f"target: {target!r} given, one of {', '.join(columns)} expected")
-        return columns.index(target)
-    if not -len(columns) <= target < len(columns):
-        raise InputError(f"target: {target} given, a column number below {len(columns)} expected")
-    return target % len(columns)
-
-
-def chosen_columns(columns: tuple[str, ...], target: str, features: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the columns that a fit uses: all, or the features in the order given and then the target.
-
-    Raises
-    ------
-    InputError
-        If a feature is unknown, repeated or the target.
-    """
-    if features is None:
-        return columns
-    others = ", ".join(each for each in columns if each != target)
-    if isinstance(features, str):
-        raise InputError(f"features: {features!r} given, a list of some of {others} expected")
-    for name in features:
-        if name == target or name not in columns:
-            raise InputError(f"features: {name!r} given, some of {others} expected")
-    if len(set(features)) < len(features) or not features:
-        raise InputError(f"features: {', '.join(features) or 'none'} given, at least one, each once, expected")
-    return (*features, target)
-
-
-def unit_map(public: Schema, position: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the affine map of (intercept, weights), normalised, to (intercept, coefficients) in the columns' units.
-
-    Parameters
-    ----------
-    public : Schema
-        Features and target.
-    position : int
-        The target.
-
-    Returns
-    -------
-    linear : ndarray of float64, shape (p, p)
-    shift : ndarray of float64, shape (p,)
-    """
-    offset, slope = np.delete(public.offset, position), np.delete(public.slope, position)
-    linear = np.diag(public.slope[position] / np.append(1.0, slope))
-    linear[0, 1:] = -public.slope[position] * offset / slope
-    return linear, np.append(public.offset[position], np.zeros(len(offset)))

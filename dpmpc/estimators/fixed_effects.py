@@ -19,13 +19,13 @@ import math
 from typing import Any
 
 import numpy as np
-import scipy.stats
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_fraction
 from dpmpc.bounds import Schema
-from dpmpc.estimators.base import chosen_columns, column_index
 from dpmpc.estimators.blocks import Blocks
+from dpmpc.estimators.columns import chosen_columns, column_index
+from dpmpc.estimators.distributions import normal_quantile
 from dpmpc.estimators.inference import Inference, stands_out
 from dpmpc.release import NoisyGram, Release
 
@@ -122,7 +122,7 @@ def _unit_map(public: Schema, groups: int) -> tuple[Reals, Reals]:
 
 def _inference(blocks: Blocks, names: tuple[str, ...], estimates: Reals, covariance: Reals, level: float) -> Inference:
     deviations = np.sqrt(np.diag(covariance))
-    reach = float(scipy.stats.norm.ppf((1 + level) / 2)) * deviations
+    reach = normal_quantile((1 + level) / 2) * deviations
     bordered = np.zeros((len(names) + 1, len(names) + 1))  # with the intercept that there is not
     bordered[1:, 1:] = covariance
     return Inference(

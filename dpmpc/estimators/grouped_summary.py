@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import scipy.stats
 from numpy.typing import NDArray
 
 from dpmpc.description import NumberTable, number_text
 from dpmpc.errors import HOPELESS
+from dpmpc.estimators.distributions import chi2_tail
 from dpmpc.estimators.inference import Inference
 from dpmpc.estimators.summary import p_text
 
@@ -48,7 +48,7 @@ class Difference:
         weights = 1 / errors**2
         statistic = float(weights @ (estimates - weights @ estimates / weights.sum()) ** 2)
         degrees = len(estimates) - 1
-        return cls(statistic, degrees, float(scipy.stats.chi2.sf(statistic, degrees)))
+        return cls(statistic, degrees, chi2_tail(statistic, degrees))
 
 
 @dataclasses.dataclass(frozen=True)

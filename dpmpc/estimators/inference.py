@@ -19,11 +19,11 @@ import math
 from typing import Any
 
 import numpy as np
-import scipy.stats
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_choice, require_fraction
-from dpmpc.estimators.base import unit_map
+from dpmpc.estimators.columns import unit_map
+from dpmpc.estimators.distributions import t_quantile
 from dpmpc.estimators.observed import Observed
 from dpmpc.release import NoisyGram
 
@@ -303,7 +303,7 @@ def _in_units(
     estimates = linear @ weights + shift
     in_units = linear @ covariance @ linear.T
     deviations = np.sqrt(np.diag(in_units))
-    reach = float(scipy.stats.t.ppf((1 + level) / 2, degrees)) * deviations
+    reach = t_quantile((1 + level) / 2, degrees) * deviations
     facts: dict[str, Any] = {"level": level, "degrees": degrees, "covariance": in_units, "explained": explained}
     return _inference(observed, position, estimates, deviations, reach, **facts)
 

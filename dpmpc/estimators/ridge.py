@@ -13,30 +13,20 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 
-from dpmpc.arguments import documented, require_choice, require_fraction, require_whole
-from dpmpc.bounds import Column, check_table, schema
+from dpmpc.arguments import require_choice, require_fraction, require_whole
+from dpmpc.bounds import Column
 from dpmpc.errors import InputError, UtilityWarning
-from dpmpc.estimators.base import (
-    LinearPredictor,
-    PrivateLinearModel,
-    chosen_columns,
-    column_index,
-    in_units,
-    table_of,
-    target_name,
-    unit_map,
-)
 from dpmpc.estimators.blocks import source_of
+from dpmpc.estimators.columns import chosen_columns, column_index, in_units, unit_map
 from dpmpc.estimators.inference import Inference, infer
 from dpmpc.estimators.observed import Observed
-from dpmpc.estimators.round_fits import Fitted, inference_of, releases_of, take
-from dpmpc.estimators.scikit import name_features, remember_features, warn_in_selection
+from dpmpc.estimators.round_fits import Fitted, inference_of, take
+from dpmpc.estimators.scikit import name_features, require_fitted
 from dpmpc.estimators.summary import Summary
 from dpmpc.estimators.usefulness import (
     filled_target,
@@ -48,7 +38,6 @@ from dpmpc.estimators.usefulness import (
 from dpmpc.linear_algebra import LinearModel, averaged_ridge, exact_gram, solve_ridge
 from dpmpc.release import GramRelease, GramSource, NoisyGram, Release, SelectedColumns
 from dpmpc.rounds import LeastSquares, Releases, fit_in_rounds
-from dpmpc.specification import describe
 
 Matrix = NDArray[np.float64]
 
@@ -122,110 +111,20 @@ class Comparison:
     trivial_factor: float
 
 
-@documented(describe)
 @dataclasses.dataclass(eq=False, repr=False)
-class RidgeRegression(LinearPredictor, PrivateLinearModel):
-    """Differentially private ridge regression by secure sketching.
+class RidgeFit:
+    """A ridge regression as it is read from a release; `dpmpc.RidgeRegression` says what parameters and attributes are.
 
-    `fit` simulates clients and servers in this process and then calls `fit_release`; `fit_release` alone is
-    post-processing of a release that came from anywhere.
-
-    Parameters
-    ----------
-    alpha : float or "auto"
-        Penalty on the squared coefficients of the normalised columns (each mapped from its bounds to [-1, 1]). "auto"
-        averages over penalties as the release suggests or, of a sketch of rows, chooses one (`dpmpc.estimators.ridge`).
-    fit_intercept : bool
-        Whether to fit an intercept. It costs no privacy: its column of the sketch is public.
-    debias : {"guarded", "never"}
-        Clients' noise adds B = sum of the rows' noise variances to the Gram diagonal, in expectation, and shrinks the
-        fit. "guarded" takes B off where the smallest eigenvalue clearly exceeds the noise's fluctuation, and never
-        elsewhere: an unguarded correction explodes (docs/mathematics.md, section 4).
-    rounds : {1, 2}
-        With 2, `fit` spends 30 % of the budget on second moments and the rest on one round of scores, in coordinates
-        that the first have shown: much less noise where the public bounds are loose (docs/mathematics.md, section 12).
-        For a sum with an intercept and a penalty that is given; intervals are then robust (HC0).
-    **options
-        The parameters of `PrivateLinearModel`.
-
-    Attributes
-    ----------
-    coef_ : ndarray of float64, shape (d,)
-        In the units of the columns.
-    intercept_ : float
-        In the target's units.
-    feature_names_ : tuple of str
-        The columns that `coef_` belongs to.
-    n_features_in_ : int
-        Their number.
-    feature_names_in_ : ndarray of str, shape (d,)
-        The same names, where the columns of X or of the release had names of their own.
-    release_ : Release or GramRelease
-        What the servers opened; any other target and features can be fitted from it at no cost.
-    selected_ : GramSource
-        Its columns that were used: all, or the features in the order given and then the target.
-    debiased_ : bool
-        Whether B was taken off.
-    alpha_ : float
-        The penalty used: the chosen one, or one larger than `alpha` where the noise left the Gram matrix without a
-        safe inverse. Where penalties were averaged, the one that shrinks the median direction as much.
-    model_ : LinearModel
-        The fit in normalised units.
-    guarantee_ : Guarantee
-        After a fit in two rounds: of both together, where `release_` is the first of them.
-    releases_ : tuple of Release
-        After a fit in two rounds: both.
-    verdict_ : str or None
-        After a fit in two rounds: why the second adds nothing and the fit is that of the first.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dpmpc import RidgeRegression
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(0, 10, (50_000, 2))
-    >>> y = 3 * X[:, 0] - X[:, 1] + rng.standard_normal(50_000)
-    >>> bounds = {"x0": (0, 10), "x1": (0, 10), "y": (-15, 35)}  # publicly known, not read off the data
-    >>> model = RidgeRegression(epsilon=1.0, delta=1e-6, bounds=bounds).fit(X, y)
-    >>> model.coef_.round(0)
-    array([ 3., -1.])
+    Nothing here makes a release, so that whoever only reads one needs no scikit-learn.
     """
+
+    _allowed_in_rounds: ClassVar[tuple[tuple[str, tuple[Any, ...]], ...]] = (("fit_intercept", (True,)),)
 
     alpha: float | str = 1.0
     _: dataclasses.KW_ONLY
     fit_intercept: bool = True
     debias: str = "guarded"
     rounds: int = 1
-
-    def fit(self, X: ArrayLike, y: ArrayLike) -> RidgeRegression:
-        """Make a release of (X, y) under the estimator's budget and fit it.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d), or a data frame
-            One row per client.
-        y : array-like of shape (n,)
-            The target. In `bounds` it is called "y", or by its own name where it is a Series.
-
-        Raises
-        ------
-        InputError
-            If a value is not within bounds that refuse it. That depends on the data and no guarantee covers it: the
-            message is for whoever holds all rows.
-        """
-        self.check_parameters()
-        table = table_of(self, X, y, target_name(self.bounds, y))
-        if self.rounds == 1:
-            self.fit_release(self.release(table), target=table.names[-1])
-        else:
-            public = schema(self.bounds, table.names)
-            check_table(table, public=public)
-            warn_in_selection()
-            spec = self.specification(public, len(table.require_public_count()))
-            self._take_rounds(releases_of(spec, table, self.threads))
-        self.warn_of_probabilities(table.values[:, -1])
-        remember_features(self, X)
-        return self
 
     def fit_release(
         self,
@@ -234,7 +133,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         *,
         features: Sequence[str] | None = None,
         group: str | None = None,
-    ) -> RidgeRegression:
+    ) -> Self:
         """Fit a release: pure post-processing.
 
         Parameters
@@ -311,7 +210,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
             A sketch of rows needs no such assumption (docs/mathematics.md, section 6), and neither do two rounds, whose
             intervals are those of the population.
         """
-        check_is_fitted(self)
+        require_fitted(self)
         if self._second_round is not None:
             return inference_of(self._second_round, require_fraction("level", level))
         return infer(
@@ -344,7 +243,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         target, errors : str
             As in `inference`.
         """
-        check_is_fitted(self)
+        require_fitted(self)
         return Summary.of(self.target_, self.inference(level, target=target, errors=errors), groups)
 
     def approximation_factor(self, X: ArrayLike, y: ArrayLike, model: LinearModel | None = None) -> float:
@@ -427,20 +326,14 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
 
     def _expect_two_rounds(self) -> None:
         """Refuse what two rounds do not do."""
-        for argument, allowed in (
-            ("sketch", ("auto", "sum")),
-            ("rows", (None, 1)),
-            ("sparsity", (None, 1)),
-            ("radius", (None,)),
-            ("fit_intercept", (True,)),
-        ):
+        for argument, allowed in self._allowed_in_rounds:
             if getattr(self, argument) not in allowed:
                 given = getattr(self, argument)
                 raise InputError(f"{argument}: {given!r} given, {allowed[0]!r} expected with rounds=2")
         if isinstance(self.alpha, str):
             raise InputError(f"alpha: {self.alpha!r} given, a number expected with rounds=2")
 
-    def fit_rounds(self, releases: Releases) -> RidgeRegression:
+    def fit_rounds(self, releases: Releases) -> Self:
         """Have two rounds made by whoever answers them, servers that are processes or files, and fit them.
 
         Parameters
@@ -458,7 +351,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         """Return what is iterated in two rounds, whatever the target's bounds are."""
         return LeastSquares()
 
-    def _take_rounds(self, releases: Releases) -> RidgeRegression:
+    def _take_rounds(self, releases: Releases) -> Self:
         """Fit second moments and then, if that adds anything, one round of scores; set what both promise."""
         public = releases.schema
         fit = fit_in_rounds(self.round_model(public.columns[-1]), releases)

@@ -10,12 +10,12 @@ import math
 import warnings
 
 import numpy as np
-import scipy.stats
 from numpy.typing import NDArray
 
 from dpmpc import simulation
 from dpmpc.bounds import Schema
 from dpmpc.errors import UtilityWarning
+from dpmpc.estimators.distributions import normal_quantile
 from dpmpc.estimators.inference import Inference
 from dpmpc.privacy import Guarantee
 from dpmpc.randomness import stream_for
@@ -146,7 +146,7 @@ def inference_of(estimator: Fitted, level: float) -> Inference:
     estimates = np.array([estimator.intercept_, *estimator.coef_])
     if estimator.verdict_ is not None:
         estimates[:] = math.nan
-    reach = float(scipy.stats.norm.ppf((1 + level) / 2)) * deviations
+    reach = normal_quantile((1 + level) / 2) * deviations
     low, high = (estimates - reach, estimates + reach) if known else (-deviations, deviations)
     intervals = np.column_stack([low, high])
     return Inference(

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from dpmpc.errors import InputError, PrivacyWarning
 from dpmpc.tables import Table, default_names, numeric_vector
@@ -51,6 +50,14 @@ def remember_features(estimator: Any, X: Any) -> None:
         _validate(estimator, X, reset=True)
 
 
+def require_fitted(estimator: Any) -> None:
+    """Refuse an estimator before `fit`, with scikit-learn's NotFittedError; this alone loads nothing of it."""
+    if not hasattr(estimator, "n_features_in_"):
+        from sklearn.utils.validation import check_is_fitted  # a release is read without scikit-learn
+
+        check_is_fitted(estimator)
+
+
 def rows_like_fitted(estimator: Any, X: Any) -> NDArray[np.float64]:
     """Return rows (m, d) for a fitted estimator, whose columns are those that it was fitted to, in the same order.
 
@@ -61,7 +68,7 @@ def rows_like_fitted(estimator: Any, X: Any) -> NDArray[np.float64]:
     InputError
         If the rows do not fit the estimator.
     """
-    check_is_fitted(estimator)
+    require_fitted(estimator)
     table = Table.from_any(X)
     _validate(estimator, table.values if isinstance(X, Table) else X, reset=False)
     return table.values
@@ -71,6 +78,8 @@ def target_of(estimator: Any, y: Any, count: int) -> NDArray[np.float64]:
     """Return the target (count,) as finite numbers; a column (count, 1) is taken with a warning."""
     if y is None:
         raise InputError(f"y: None given; {type(estimator).__name__} requires y to be passed, but the target y is None")
+    from sklearn.utils.validation import column_or_1d
+
     try:
         vector = column_or_1d(y, warn=True)
     except ValueError as error:
@@ -117,6 +126,8 @@ def _module(frame: FrameType) -> str:
 
 def _validate(estimator: Any, X: Any, *, reset: bool) -> None:
     """Set or check names and number of features; the values are not looked at."""
+    from sklearn.utils.validation import validate_data
+
     try:
         validate_data(estimator, X, "no_validation", reset=reset, skip_check_array=True)
     except ValueError as error:

@@ -17,11 +17,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import scipy.stats
 from numpy.typing import NDArray
 
 from dpmpc.description import NumberTable, finite_or_none, number_text
 from dpmpc.errors import HOPELESS, InputError
+from dpmpc.estimators.distributions import chi2_tail, f_tail, t_tail
 from dpmpc.estimators.inference import Inference
 
 ALL_FEATURES = "all features"
@@ -58,9 +58,9 @@ class GroupTest:
         covariance = found.covariance[np.ix_(places, places)]
         statistic = float(estimates @ np.linalg.solve(covariance, estimates)) / len(places)
         if math.isinf(found.degrees):
-            p_value = float(scipy.stats.chi2.sf(len(places) * statistic, len(places)))
+            p_value = chi2_tail(len(places) * statistic, len(places))
         else:
-            p_value = float(scipy.stats.f.sf(statistic, len(places), found.degrees))
+            p_value = f_tail(statistic, (len(places), found.degrees))
         return cls(tuple(features), statistic, (float(len(places)), found.degrees), p_value)
 
 
@@ -105,7 +105,7 @@ class Summary:
     @property
     def p_values(self) -> NDArray[np.float64]:
         """Two-sided p-values of the coefficients, the intercept first."""
-        return np.asarray(2 * scipy.stats.t.sf(np.abs(self.statistics), self.inference.degrees))
+        return 2 * t_tail(np.abs(self.statistics), self.inference.degrees)
 
     @property
     def adjusted(self) -> NDArray[np.float64]:

@@ -15,7 +15,6 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
 
 from dpmpc.linear_algebra.regression import LinearModel, solve_ridge
 
@@ -81,5 +80,7 @@ def _kept(estimates: Reals, noise: Reals, eigenvalues: Reals) -> Reals:
 
 def _soft_floor(eigenvalues: Reals, deviation: float) -> Reals:
     """Return E[x | x + noise = eigenvalue] for x > 0 under a flat prior: near the eigenvalue where noise is small."""
+    from scipy.special import log_ndtr  # a release is read without it, unless the penalty is chosen
+
     z = eigenvalues / deviation
     return np.asarray(eigenvalues + deviation * np.exp(-0.5 * z**2 - 0.5 * math.log(2 * math.pi) - log_ndtr(z)))

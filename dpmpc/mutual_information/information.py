@@ -14,10 +14,9 @@ import math
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
-from scipy.optimize import brentq
-
 from dpmpc.errors import InputError
 from dpmpc.privacy.guarantee import Promise
+from dpmpc.privacy.roots import last
 from dpmpc.storage import Record
 
 ONE_ENTRY = "one-entry"
@@ -140,7 +139,8 @@ def delta_of_bits(leakage_bits: float) -> float:
     """
     if check_bits(leakage_bits) >= 1:
         return 1.0
-    return float(brentq(lambda delta: 1 - binary_entropy((1 - delta) / 2) - leakage_bits, 0.0, 1.0, xtol=1e-13))
+    below = last(lambda delta: 1 - binary_entropy((1 - delta) / 2) < leakage_bits, 0.0, 1.0)
+    return math.nextafter(below, 1.0)
 
 
 def binary_entropy(probability: float) -> float:

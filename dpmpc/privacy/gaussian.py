@@ -14,6 +14,7 @@ import numpy as np
 
 from dpmpc.arguments import require_positive
 from dpmpc.errors import GuaranteeError, InputError
+from dpmpc.privacy.roots import last
 
 _LARGEST_MU = 1e3
 _SMALLEST_MU = 1e-9  # below, the tolerance of the search for mu takes more than 1e-5 of it
@@ -136,14 +137,13 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
         return 0.0
     if delta == 0:  # the search below would end where delta_of_mu underflows
         return math.inf
-    from scipy.optimize import brentq
-
     upper = 1.0  # in units of mu, so that a small epsilon has its digits too
     while upper * mu < math.inf and delta_of_mu(mu, upper * mu) > delta:
         upper *= 2
     if upper * mu == math.inf:
         return math.inf
-    return mu * float(brentq(lambda a: delta_of_mu(mu, a * mu) - delta, 0.0, upper, xtol=1e-13))
+    enough = math.nextafter(last(lambda a: delta_of_mu(mu, a * mu) > delta, 0.0, upper), math.inf)
+    return mu * enough
 
 
 @lru_cache(maxsize=64)
@@ -157,8 +157,6 @@ def mu_of_budget(epsilon: float, delta: float) -> float:
     GuaranteeError
         If that mu is out of the range in which it is computed.
     """
-    from scipy.optimize import brentq
-
     check_budget(epsilon, delta)
 
     def excess(mu: float) -> float:
@@ -169,7 +167,7 @@ def mu_of_budget(epsilon: float, delta: float) -> float:
             f"epsilon, delta: ({epsilon:g}, {delta:g}) given, but no noise is computed for it: a budget that a mu from "
             f"{_SMALLEST_MU:g} to {_LARGEST_MU:g} gives is expected"
         )
-    return float(brentq(excess, _SMALLEST_MU, _LARGEST_MU, xtol=1e-14, rtol=1e-14))
+    return last(lambda mu: excess(mu) <= 0, _SMALLEST_MU, _LARGEST_MU)
 
 
 def analytic_gaussian_sigma(epsilon: float, delta: float) -> float:

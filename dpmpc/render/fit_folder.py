@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from dpmpc.errors import InputError
-from dpmpc.estimators import LogisticRegression, PoissonRegression, RidgeRegression
+from dpmpc.estimators.in_rounds import LogisticFit, PoissonFit
+from dpmpc.estimators.ridge import RidgeFit
 from dpmpc.release import Release
 from dpmpc.render.rounds_text import release_file
 from dpmpc.rounds import SavedReleases
@@ -121,7 +122,7 @@ class FitFolder:
 
     def fit_again(
         self, longest: float = LONGEST_CHECK
-    ) -> tuple[LogisticRegression | PoissonRegression | RidgeRegression, tuple[Release, ...]]:
+    ) -> tuple[LogisticFit | PoissonFit | RidgeFit, tuple[Release, ...]]:
         """Compute a fit in rounds again from its releases.
 
         Raises
@@ -134,14 +135,14 @@ class FitFolder:
             told, epsilon = dict(self.content.get("parameters", {})), float(self.content["privacy"]["epsilon"])
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"model: {self.path / RESULT_FILE} lacks the budget of the fit") from error
-        model: LogisticRegression | PoissonRegression | RidgeRegression
+        model: LogisticFit | PoissonFit | RidgeFit
         if self.model == "ridge":
-            model = RidgeRegression(told.get("alpha", 1.0), rounds=2)
+            model = RidgeFit(told.get("alpha", 1.0), rounds=2)
         elif self.model == "logistic":
-            model = LogisticRegression(rounds=told.get("rounds", "auto"))
+            model = LogisticFit(rounds=told.get("rounds", "auto"))
         else:
             most = int(releases[0].task.schema.columns[-1].upper)
-            model = PoissonRegression(rounds=told.get("rounds", "auto"), most=most)
+            model = PoissonFit(rounds=told.get("rounds", "auto"), most=most)
         return model.fit_rounds(SavedReleases(releases, epsilon)), releases
 
 

@@ -9,16 +9,17 @@ from rich.console import RenderableType
 from rich.markup import escape
 
 from dpmpc.description import NumberTable
-from dpmpc.estimators import GroupedRidgeRegression, Inference, RidgeRegression
 from dpmpc.estimators.blocks import Blocks
-from dpmpc.estimators.inference import stands_out
+from dpmpc.estimators.grouped import GroupedRidgeFit
+from dpmpc.estimators.inference import Inference, stands_out
+from dpmpc.estimators.ridge import RidgeFit
 from dpmpc.release import Release
 from dpmpc.render.fit import inference_fields
 
 MODEL = "grouped-ridge"
 
 
-def grouped_fields(model: GroupedRidgeRegression, level: float) -> dict[str, Any]:
+def grouped_fields(model: GroupedRidgeFit, level: float) -> dict[str, Any]:
     """Return the "result" of the JSON contract: the groups, everybody, and what they have in common."""
     summary = model.summary(level)
     groups = {}
@@ -38,7 +39,7 @@ def grouped_fields(model: GroupedRidgeRegression, level: float) -> dict[str, Any
     }
 
 
-def _regression(model: RidgeRegression, level: float) -> dict[str, Any]:
+def _regression(model: RidgeFit, level: float) -> dict[str, Any]:
     found = model.inference(level)
     if not found.informative:
         return {"coefficients": None, "intercept": None, **inference_fields(found)}
@@ -69,7 +70,7 @@ def _fixed(found: Inference, slopes: int) -> dict[str, Any]:
     }
 
 
-def grouped_parts(model: GroupedRidgeRegression, level: float) -> list[RenderableType]:
+def grouped_parts(model: GroupedRidgeFit, level: float) -> list[RenderableType]:
     """Return the same for a person, but for the warnings."""
     return [
         escape(f"{model.summary(level)}\n"),

@@ -21,19 +21,16 @@ from typing import Any, TypeAlias
 from dpmpc.collection.certificate import CERTIFICATE_MEMBER
 from dpmpc.collection.verifying import verify
 from dpmpc.contributions import ItemSketch, PowerSum, Rows, SecondMoments
-from dpmpc.data_release import BGM, DGM, RMGM, MixedRelease
-from dpmpc.data_release.estimators import MixingRegression
+from dpmpc.data_release import MixedRelease
+from dpmpc.data_release.fits import BGMFit, DGMFit, MixingFit, RMGMFit
 from dpmpc.data_release.outlook import MixingOutlook
 from dpmpc.description import NumberTable, finite_or_none
 from dpmpc.errors import InputError, UtilityWarning
-from dpmpc.estimators import (
-    FrequencyMoment,
-    GroupedRidgeRegression,
-    LogisticRegression,
-    PoissonRegression,
-    RidgeRegression,
-)
 from dpmpc.estimators.blocks import Blocks, is_grouped
+from dpmpc.estimators.grouped import GroupedRidgeFit
+from dpmpc.estimators.in_rounds import LogisticFit, PoissonFit
+from dpmpc.estimators.moments import MomentFit
+from dpmpc.estimators.ridge import RidgeFit
 from dpmpc.release import Release
 from dpmpc.render.about import About
 from dpmpc.render.fit import inference_fields, release_text, task_fields
@@ -54,7 +51,7 @@ _UNBIASED = (
     "than the fit's, with standard errors. Both predict the middle of the bounds where all features are in theirs.",
 )
 _NO_INTERVAL = "The noise leaves no standard errors: more people, a larger epsilon or fewer features would."
-REGRESSIONS: dict[str, type[MixingRegression]] = {"rmgm": RMGM, "dgm": DGM, "bgm": BGM}
+REGRESSIONS: dict[str, type[MixingFit]] = {"rmgm": RMGMFit, "dgm": DGMFit, "bgm": BGMFit}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -195,7 +192,7 @@ def _kind(path: str | os.PathLike[str]) -> str:
 def _of_sums(release: Release, about: About, file: str, wish: Wish) -> Reading:
     """Read what servers opened."""
     if wish.target and wish.model == "logistic":
-        model = LogisticRegression(rounds=0)
+        model = LogisticFit(rounds=0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UtilityWarning)  # the reading says it
             model.fit_release(release, wish.target, features=wish.features)
@@ -240,7 +237,7 @@ def _of_rounds(folder: FitFolder, wish: Wish) -> Reading:
 
 
 def _of_likelihood(
-    model: LogisticRegression | PoissonRegression | RidgeRegression,
+    model: LogisticFit | PoissonFit | RidgeFit,
     target: str,
     about: About,
     files: Sequence[str],
@@ -249,9 +246,9 @@ def _of_likelihood(
     """Read what a fit in rounds, or from the start of one, has found."""
     name, releases, promised = _NAMES[type(model)], model.releases_, model.guarantee_
     result, _ = found_in_rounds(model, target, wish.level)
-    if isinstance(model, RidgeRegression):
+    if isinstance(model, RidgeFit):
         table, parameters = model.summary(wish.level).coefficients, {"alpha": model.alpha, "rounds": 2}
-    elif isinstance(model, LogisticRegression):
+    elif isinstance(model, LogisticFit):
         table, parameters = model.odds_ratios(wish.level), {"rounds": model.rounds}
     else:
         table, parameters = model.rate_ratios(wish.level), {"rounds": model.rounds, "most": model.most}
@@ -279,7 +276,7 @@ def _of_likelihood(
     )
 
 
-_NAMES = {LogisticRegression: "logistic", PoissonRegression: "poisson", RidgeRegression: "ridge"}
+_NAMES = {LogisticFit: "logistic", PoissonFit: "poisson", RidgeFit: "ridge"}
 _Parts: TypeAlias = "tuple[list[NumberTable], list[str], dict[str, Any], Analysed | None]"
 
 
@@ -290,7 +287,7 @@ def _regression(release: Release, wish: Wish) -> _Parts:
         return _regressions_by_group(release, wish)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UtilityWarning)  # they are told with the reading
-        model = RidgeRegression().fit_release(release, wish.target, features=wish.features)
+        model = RidgeFit().fit_release(release, wish.target, features=wish.features)
     summary = model.summary(wish.level, groups=wish.groups)
     result = {
         "target": model.target_,
@@ -310,7 +307,7 @@ def _regressions_by_group(release: Release, wish: Wish) -> _Parts:
     """Regress a column on others in each group."""
     if wish.groups:
         raise InputError("group: given, but regressions by group test no features together, --features expected")
-    model = GroupedRidgeRegression()
+    model = GroupedRidgeFit()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UtilityWarning)
         model.fit_release(release, wish.target or -1, features=wish.features)
@@ -339,7 +336,7 @@ def _measures(release: Release) -> _Parts:
         )
     if isinstance(contribution, PowerSum | ItemSketch):
         of, order = ("values", contribution.order) if isinstance(contribution, PowerSum) else ("items", 2)
-        model = FrequencyMoment(order, of=of).fit_release(release)
+        model = MomentFit(order, of=of).fit_release(release)
         what = f"sum of x^{order}" if of == "values" else "sum of squared counts of the items"
         result = {"column": model.column_, "of": of, "order": order}
         result |= {"moment": model.moment_, "standard_error": model.standard_error_}
@@ -416,7 +413,7 @@ def _hint(columns: Sequence[str]) -> str:
     return f"--target {columns[-1]} regresses that column on the others."
 
 
-def _mean_squares(outlook: MixingOutlook, fitted: MixingRegression) -> list[str]:
+def _mean_squares(outlook: MixingOutlook, fitted: MixingFit) -> list[str]:
     """Say how large data and noise are."""
     data = ", ".join(f"{name} {size:.3g}" for name, size in outlook.data.items())
     return [

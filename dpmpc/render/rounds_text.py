@@ -16,7 +16,9 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from dpmpc.estimators import Inference, LogisticRegression, PoissonRegression, RidgeRegression
+from dpmpc.estimators.in_rounds import LogisticFit, PoissonFit
+from dpmpc.estimators.inference import Inference
+from dpmpc.estimators.ridge import RidgeFit
 from dpmpc.estimators.round_fits import approximation_of
 from dpmpc.estimators.summary import Summary
 from dpmpc.network.meter import RunStatistics, rounded, tenths, together
@@ -136,13 +138,13 @@ def sum_fields(releases: Sequence[Release], promised: Guarantee) -> list[dict[st
 
 
 def found_in_rounds(
-    fitted: LogisticRegression | PoissonRegression | RidgeRegression, target: str, level: float = 0.95
+    fitted: LogisticFit | PoissonFit | RidgeFit, target: str, level: float = 0.95
 ) -> tuple[dict[str, Any], list[RenderableType]]:
     """Return what a fit found: as the "result" of the JSON contract, and for a person.
 
     Parameters
     ----------
-    fitted : LogisticRegression, PoissonRegression or RidgeRegression
+    fitted : LogisticFit, PoissonFit or RidgeFit
         After `fit_rounds`.
     target : str
         The column that is predicted.
@@ -150,9 +152,9 @@ def found_in_rounds(
         Nominal coverage of intervals.
     """
     found = fitted.inference(level)
-    if isinstance(fitted, RidgeRegression):
+    if isinstance(fitted, RidgeFit):
         return _ridge(fitted, found, target)
-    ratio, learned = "odds" if isinstance(fitted, LogisticRegression) else "rate", fitted.verdict_ is None
+    ratio, learned = "odds" if isinstance(fitted, LogisticFit) else "rate", fitted.verdict_ is None
     known = learned and found.informative
 
     def named(values: NDArray[np.float64], *, there: bool) -> dict[str, Any] | None:
@@ -174,7 +176,7 @@ def found_in_rounds(
         f"{ratio}_ratios": named(_exponential(fitted.coef_), there=learned),
         f"{ratio}_ratio_intervals": named(_exponential(found.confidence_intervals), there=known),
     }
-    table = fitted.odds_ratios(level) if isinstance(fitted, LogisticRegression) else fitted.rate_ratios(level)
+    table = fitted.odds_ratios(level) if isinstance(fitted, LogisticFit) else fitted.rate_ratios(level)
     if not learned:
         return result, [f"[bold]{escape(table.notes[0])}[/bold]", "There are no coefficients."]
     rounds = "no rounds of scores" if fitted.rounds_ == 0 else f"{fitted.rounds_} rounds of scores"
@@ -182,7 +184,7 @@ def found_in_rounds(
     return result, [values_table(table.title, table.names, dict(table.columns)), *map(escape, [told, *table.notes])]
 
 
-def _ridge(fitted: RidgeRegression, found: Inference, target: str) -> tuple[dict[str, Any], list[RenderableType]]:
+def _ridge(fitted: RidgeFit, found: Inference, target: str) -> tuple[dict[str, Any], list[RenderableType]]:
     coefficients = dict(zip(fitted.feature_names_, fitted.coef_.tolist(), strict=True))
     result = {
         "target": target,

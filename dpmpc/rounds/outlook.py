@@ -18,10 +18,9 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from dpmpc.arguments import require_fraction, require_positive, require_whole
-from dpmpc.contributions import Identity, Link, Logistic, Poisson, Scores, sigmoid
+from dpmpc.contributions import Identity, Link, Logistic, Poisson, Scores
 from dpmpc.errors import InputError
 from dpmpc.planning.scenario import Population
 from dpmpc.privacy import Guarantee, epsilon_of_mu
@@ -29,7 +28,7 @@ from dpmpc.release import Release
 from dpmpc.rounds.models import LeastSquares, LogisticModel, PoissonModel, RoundModel
 from dpmpc.rounds.newton import AUTO, HOPELESS, require_words
 from dpmpc.rounds.releases import Releases
-from dpmpc.rounds.start import GAUSS_NODES, GAUSS_WEIGHTS, Whitened, gaussian_curvature
+from dpmpc.rounds.start import Whitened, gaussian_curvature, gaussian_intercept
 from dpmpc.specification import ReleaseSpec
 from dpmpc.task import Task
 
@@ -203,7 +202,7 @@ def _population(model: str, assumed: Assumed, side: int) -> tuple[Reals, Link, f
     if side > 1:
         theta[1] = effect
     if model == "logistic":
-        theta[0] = brentq(lambda a: GAUSS_WEIGHTS @ sigmoid(a + effect * GAUSS_NODES) - assumed.mean, -60, 60)
+        theta[0] = gaussian_intercept(effect, assumed.mean)
         return theta, Logistic(), 1.0
     if model == "poisson":
         theta[0] = math.log(assumed.mean) - effect**2 / 2

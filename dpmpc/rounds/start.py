@@ -18,10 +18,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from dpmpc.contributions import SecondMoments, sigmoid
 from dpmpc.errors import InputError
+from dpmpc.privacy.roots import last
 from dpmpc.release import GramSource
 
 Reals = NDArray[np.float64]
@@ -104,14 +104,19 @@ def logistic_start(whitened: Whitened) -> Reals:
     norm = max(0.0, norm - excess / norm) if norm > 0 else 0.0
 
     def intercept(slope: float) -> float:
-        return float(brentq(lambda a: GAUSS_WEIGHTS @ sigmoid(a + slope * GAUSS_NODES) - mean, -60, 60))
+        return gaussian_intercept(slope, mean)
 
     def gap(slope: float) -> float:
         q = sigmoid(intercept(slope) + slope * GAUSS_NODES)
         return float(slope * (GAUSS_WEIGHTS @ (q * (1 - q)))) - norm
 
-    slope = LARGEST_SLOPE if gap(LARGEST_SLOPE) < 0 else float(brentq(gap, 0, LARGEST_SLOPE))
+    slope = LARGEST_SLOPE if gap(LARGEST_SLOPE) < 0 else last(lambda slope: gap(slope) <= 0, 0.0, LARGEST_SLOPE)
     return np.array([intercept(slope), *(slope * _direction(whitened.covariance))])
+
+
+def gaussian_intercept(slope: float, mean: float) -> float:
+    """Return the a with E sigma(a + slope N) = mean, for a mean strictly between 0 and 1."""
+    return last(lambda a: float(GAUSS_WEIGHTS @ sigmoid(a + slope * GAUSS_NODES)) <= mean, -60.0, 60.0)
 
 
 def logistic_start_error(whitened: Whitened, theta: Reals) -> float:

@@ -1,0 +1,126 @@
+"""Ridge regression as scikit-learn has estimators: parameters, `fit` on rows, `predict`.
+
+All that is read from a release is `dpmpc.estimators.ridge`; what `fit` adds is a release, simulated in this process.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from numpy.typing import ArrayLike
+
+from dpmpc.arguments import documented
+from dpmpc.bounds import check_table, schema
+from dpmpc.estimators.base import LinearPredictor, PrivateLinearModel, table_of, target_name
+from dpmpc.estimators.ridge import RidgeFit
+from dpmpc.estimators.round_fits import releases_of
+from dpmpc.estimators.scikit import remember_features, warn_in_selection
+from dpmpc.specification import describe
+
+
+@documented(describe)
+@dataclasses.dataclass(eq=False, repr=False)
+class RidgeRegression(RidgeFit, LinearPredictor, PrivateLinearModel):
+    """Differentially private ridge regression by secure sketching.
+
+    `fit` simulates clients and servers in this process and then calls `fit_release`; `fit_release` alone is
+    post-processing of a release that came from anywhere.
+
+    Parameters
+    ----------
+    alpha : float or "auto"
+        Penalty on the squared coefficients of the normalised columns (each mapped from its bounds to [-1, 1]). "auto"
+        averages over penalties as the release suggests or, of a sketch of rows, chooses one (`dpmpc.estimators.ridge`).
+    fit_intercept : bool
+        Whether to fit an intercept. It costs no privacy: its column of the sketch is public.
+    debias : {"guarded", "never"}
+        Clients' noise adds B = sum of the rows' noise variances to the Gram diagonal, in expectation, and shrinks the
+        fit. "guarded" takes B off where the smallest eigenvalue clearly exceeds the noise's fluctuation, and never
+        elsewhere: an unguarded correction explodes (docs/mathematics.md, section 4).
+    rounds : {1, 2}
+        With 2, `fit` spends 30 % of the budget on second moments and the rest on one round of scores, in coordinates
+        that the first have shown: much less noise where the public bounds are loose (docs/mathematics.md, section 12).
+        For a sum with an intercept and a penalty that is given; intervals are then robust (HC0).
+    **options
+        The parameters of `PrivateLinearModel`.
+
+    Attributes
+    ----------
+    coef_ : ndarray of float64, shape (d,)
+        In the units of the columns.
+    intercept_ : float
+        In the target's units.
+    feature_names_ : tuple of str
+        The columns that `coef_` belongs to.
+    n_features_in_ : int
+        Their number.
+    feature_names_in_ : ndarray of str, shape (d,)
+        The same names, where the columns of X or of the release had names of their own.
+    release_ : Release or GramRelease
+        What the servers opened; any other target and features can be fitted from it at no cost.
+    selected_ : GramSource
+        Its columns that were used: all, or the features in the order given and then the target.
+    debiased_ : bool
+        Whether B was taken off.
+    alpha_ : float
+        The penalty used: the chosen one, or one larger than `alpha` where the noise left the Gram matrix without a
+        safe inverse. Where penalties were averaged, the one that shrinks the median direction as much.
+    model_ : LinearModel
+        The fit in normalised units.
+    guarantee_ : Guarantee
+        After a fit in two rounds: of both together, where `release_` is the first of them.
+    releases_ : tuple of Release
+        After a fit in two rounds: both.
+    verdict_ : str or None
+        After a fit in two rounds: why the second adds nothing and the fit is that of the first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpmpc import RidgeRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 10, (50_000, 2))
+    >>> y = 3 * X[:, 0] - X[:, 1] + rng.standard_normal(50_000)
+    >>> bounds = {"x0": (0, 10), "x1": (0, 10), "y": (-15, 35)}  # publicly known, not read off the data
+    >>> model = RidgeRegression(epsilon=1.0, delta=1e-6, bounds=bounds).fit(X, y)
+    >>> model.coef_.round(0)
+    array([ 3., -1.])
+    """
+
+    _allowed_in_rounds = (
+        ("sketch", ("auto", "sum")),
+        ("rows", (None, 1)),
+        ("sparsity", (None, 1)),
+        ("radius", (None,)),
+        *RidgeFit._allowed_in_rounds,
+    )
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> RidgeRegression:
+        """Make a release of (X, y) under the estimator's budget and fit it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), or a data frame
+            One row per client.
+        y : array-like of shape (n,)
+            The target. In `bounds` it is called "y", or by its own name where it is a Series.
+
+        Raises
+        ------
+        InputError
+            If a value is not within bounds that refuse it. That depends on the data and no guarantee covers it: the
+            message is for whoever holds all rows.
+        """
+        self.check_parameters()
+        table = table_of(self, X, y, target_name(self.bounds, y))
+        if self.rounds == 1:
+            self.fit_release(self.release(table), target=table.names[-1])
+        else:
+            public = schema(self.bounds, table.names)
+            check_table(table, public=public)
+            warn_in_selection()
+            spec = self.specification(public, len(table.require_public_count()))
+            self._take_rounds(releases_of(spec, table, self.threads))
+        self.warn_of_probabilities(table.values[:, -1])
+        remember_features(self, X)
+        return self
