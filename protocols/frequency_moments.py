@@ -19,15 +19,16 @@ On a file of your own: ``dpmpc fit FILE --model moment --column COLUMN -M3 ...``
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Mapping
 from typing import Any
 
 from dpmpc.network.party import Party
-from dpmpc.protocols.linear_transform import import_estimators, open_then
+from dpmpc.protocols.linear_transform import open_then, ready
 from dpmpc.release import Release
 
-prepare = import_estimators  # run in every party, while clients are at work
+prepare = functools.partial(ready, "dpmpc.estimators.moments")  # run in every party, while clients are at work
 
 
 async def main(party: Party) -> dict[str, Any]:
@@ -37,9 +38,9 @@ async def main(party: Party) -> dict[str, Any]:
 
 def fit(arguments: Mapping[str, Any], release: Release) -> dict[str, Any]:
     """Step 3: estimate the moment."""
-    from dpmpc.estimators import FrequencyMoment  # no server needs scikit-learn
+    from dpmpc.estimators.moments import MomentFit  # no server needs it
 
-    fitted = FrequencyMoment(**arguments["model"]).fit_release(release)
+    fitted = MomentFit(**arguments["model"]).fit_release(release)
     return {
         "column": fitted.column_,
         "order": fitted.order,

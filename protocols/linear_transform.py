@@ -18,7 +18,7 @@ that are not well formed, and tell the analyst how many (`dpmpc.collection.run_p
 
 `main` is what one party runs; `dpmpc.networked.run` plays all the clients and starts the parties. The other programs
 of this folder take their servers' and the analyst's steps from here, and go on with the release: `open_then` is what
-one party of theirs runs, `import_estimators` how its analyst gets ready.
+one party of theirs runs, `ready` how it gets ready.
 
 Three servers and an analyst, each a process of this machine, and generated people::
 
@@ -83,11 +83,11 @@ async def open_then(party: Party, conclude: Callable[[Mapping[str, Any], Release
     return answer if task.proofs is None else {**answer, REFUSED: refused}
 
 
-def import_estimators(settings: PartySettings) -> None:
-    """Verify the task, and import what only the analyst needs, while clients are at work."""
+def ready(module: str, settings: PartySettings) -> None:
+    """Verify the task, and import a module that only the analyst needs, while clients are at work."""
     prepare(settings)
     if settings.party == settings.analyst:
-        importlib.import_module("dpmpc.estimators")
+        importlib.import_module(module)
 
 
 def verified_task(party: Party) -> Task:

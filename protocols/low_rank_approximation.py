@@ -20,15 +20,16 @@ On a file of your own: ``dpmpc fit FILE --model low-rank --components R -M3 ...`
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Mapping
 from typing import Any
 
 from dpmpc.network.party import Party
-from dpmpc.protocols.linear_transform import import_estimators, open_then
+from dpmpc.protocols.linear_transform import open_then, ready
 from dpmpc.release import Release
 
-prepare = import_estimators  # run in every party, while clients are at work
+prepare = functools.partial(ready, "dpmpc.estimators.low_rank")  # run in every party, while clients are at work
 
 
 async def main(party: Party) -> dict[str, Any]:
@@ -38,9 +39,9 @@ async def main(party: Party) -> dict[str, Any]:
 
 def fit(arguments: Mapping[str, Any], release: Release) -> dict[str, Any]:
     """Step 3: find the components."""
-    from dpmpc.estimators import LowRankApproximation  # no server needs scikit-learn
+    from dpmpc.estimators.low_rank import LowRankFit  # no server needs it
 
-    fitted = LowRankApproximation(**arguments["model"]).fit_release(release)
+    fitted = LowRankFit(**arguments["model"]).fit_release(release)
     return {
         "components": [dict(zip(fitted.feature_names_, row, strict=True)) for row in fitted.components_.tolist()],
     }

@@ -17,18 +17,19 @@ On a file of your own: ``dpmpc fit FILE --model ridge --target COLUMN -M3 ...``,
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from dpmpc.network.party import Party
-from dpmpc.protocols.linear_transform import import_estimators, open_then
+from dpmpc.protocols.linear_transform import open_then, ready
 from dpmpc.release import Release
 
 if TYPE_CHECKING:
-    from dpmpc.estimators import RidgeRegression
+    from dpmpc.estimators.ridge import RidgeFit
 
-prepare = import_estimators  # run in every party, while clients are at work
+prepare = functools.partial(ready, "dpmpc.estimators.ridge")  # run in every party, while clients are at work
 
 
 async def main(party: Party) -> dict[str, Any]:
@@ -38,12 +39,12 @@ async def main(party: Party) -> dict[str, Any]:
 
 def fit(arguments: Mapping[str, Any], release: Release) -> dict[str, Any]:
     """Step 3: solve."""
-    from dpmpc.estimators import RidgeRegression  # no server needs scikit-learn
+    from dpmpc.estimators.ridge import RidgeFit  # no server needs it
 
-    return answer_of(RidgeRegression(**arguments["model"]).fit_release(release, target=arguments["target"]))
+    return answer_of(RidgeFit(**arguments["model"]).fit_release(release, target=arguments["target"]))
 
 
-def answer_of(fitted: RidgeRegression) -> dict[str, Any]:
+def answer_of(fitted: RidgeFit) -> dict[str, Any]:
     """Return a fit as plain data, in the columns' units."""
     return {
         "target": fitted.target_,

@@ -75,9 +75,9 @@ async def analyst(party: Party, task: Task) -> dict[str, Any]:
         products = task.encoding.ring.lift(await opened(party, task, (side, side)))
     await party.runtime.shutdown()  # no server waits for what is left to do
 
-    from dpmpc.estimators import RidgeRegression  # no server needs scikit-learn
+    from dpmpc.estimators.ridge import RidgeFit  # no server needs it
 
-    model = RidgeRegression(**party.arguments["model"])
+    model = RidgeFit(**party.arguments["model"])
     fitted = model.fit_release(GramRelease(task, products), target=party.arguments["target"])
     return {**answer_of(fitted), "products": products.tolist()}
 

@@ -1,6 +1,6 @@
 """scikit-learn estimators that read a release, or make one from data at hand, and what they read from it.
 
-What is read stands in modules that need no scikit-learn: `ridge`, `grouped`, `in_rounds` and `moments`, with
+What is read stands in modules that need no scikit-learn: `ridge`, `grouped`, `in_rounds`, `low_rank`, `moments`,
 `inference` and `summary`. The estimators add parameters of a release, `fit` and `predict`; they are imported when they
 are first used, so that a release is read without them.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dpmpc.estimators.frequency_moment import FrequencyMoment
     from dpmpc.estimators.grouped_regression import GroupedRidgeRegression
     from dpmpc.estimators.inference import Inference
-    from dpmpc.estimators.low_rank import LowRankApproximation
+    from dpmpc.estimators.low_rank_approximation import LowRankApproximation
     from dpmpc.estimators.regressions_in_rounds import LogisticRegression, PoissonRegression
     from dpmpc.estimators.ridge_regression import RidgeRegression
 
@@ -36,7 +36,7 @@ _SOURCES = {
     "GroupedRidgeRegression": "grouped_regression",
     "Inference": "inference",
     "LogisticRegression": "regressions_in_rounds",
-    "LowRankApproximation": "low_rank",
+    "LowRankApproximation": "low_rank_approximation",
     "PoissonRegression": "regressions_in_rounds",
     "PrivateEstimator": "base",
     "PrivateLinearModel": "base",

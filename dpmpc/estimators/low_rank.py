@@ -3,94 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Self
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
-
-from dpmpc.arguments import documented
-from dpmpc.bounds import Schema
-from dpmpc.errors import InputError
-from dpmpc.estimators.base import PrivateLinearModel
-from dpmpc.estimators.scikit import name_features, remember_features, rows_like_fitted
-from dpmpc.linear_algebra import check_rank, excess_risk, random_excess_risk, top_components
+from dpmpc.estimators.scikit import name_features
+from dpmpc.linear_algebra import check_rank, top_components
 from dpmpc.release import GramRelease, Release
-from dpmpc.specification import describe
-from dpmpc.tables import Table
 
 
-@documented(describe)
 @dataclasses.dataclass(eq=False, repr=False)
-class LowRankApproximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateLinearModel):  # type: ignore[misc]
-    """Differentially private low-rank approximation by secure sketching.
-
-    The r directions that keep most of the rows' squared norm: the top right singular vectors of the noisy sketch, or
-    the top eigenvectors of the noisy second moments. Nothing is centred, as in the paper: columns are mapped from
-    their bounds to [-1, 1], and directions go through the middle of the bounds. The clients' noise adds a multiple of
-    the identity to the second moments, in expectation; taking it off would move no eigenvector, so there is nothing to
-    correct.
-
-    `fit` simulates clients and servers in this process and then calls `fit_release`; `fit_release` alone is
-    post-processing of a release that came from anywhere.
-
-    Parameters
-    ----------
-    n_components : int
-        r, at most the number of columns.
-    **options
-        The parameters of `PrivateLinearModel`.
-
-    Attributes
-    ----------
-    components_ : ndarray of float64, shape (r, d)
-        Orthonormal rows, in normalised units; the most important first.
-    feature_names_ : tuple of str
-        The columns that the entries of a component belong to.
-    n_features_in_ : int
-        Their number.
-    feature_names_in_ : ndarray of str, shape (d,)
-        The same names, where the columns of X or of the release had names of their own.
-    release_ : Release or GramRelease
-        What the servers opened; any other rank can be had from it at no cost.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dpmpc import LowRankApproximation
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.outer(rng.uniform(-1, 1, 50_000), [1.0, 0.5, -0.2])  # all rows lie on one line
-    >>> fit = LowRankApproximation(n_components=1, epsilon=1.0, delta=1e-6, bounds=(-1, 1)).fit(X)
-    >>> np.abs(fit.components_).round(1)
-    array([[0.9, 0.4, 0.2]])
-    """
+class LowRankFit:
+    """Main directions as they are read from a release; `dpmpc.LowRankApproximation` says what attributes are."""
 
     n_components: int = 3
 
-    def fit(self, X: ArrayLike, y: object = None) -> LowRankApproximation:
-        """Make a release of X under the estimator's budget and fit it.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d), or a data frame
-            One row per client.
-        y : object
-            Not used.
-
-        Raises
-        ------
-        InputError
-            If a value is not within bounds that refuse it. That depends on the data and no guarantee covers it: the
-            message is for whoever holds all rows.
-        """
-        table = Table.from_any(X)
-        self.check_parameters(len(table.names))
-        self.fit_release(self.release(table))
-        remember_features(self, X)
-        return self
-
-    def fit_release(self, release: Release | GramRelease) -> LowRankApproximation:
+    def fit_release(self, release: Release | GramRelease) -> Self:
         """Fit a release of rows or of second moments: pure post-processing."""
         self.check_parameters(len(release.columns))
         self.components_ = top_components(release.gram().matrix[1:, 1:], self.n_components)
@@ -98,39 +24,6 @@ class LowRankApproximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Pr
         self.feature_names_ = release.columns
         name_features(self, release.columns)
         return self
-
-    def task_choices(self, public: Schema) -> dict[str, Any]:
-        """Return the public matrix, with the default number of rows that suits a low-rank approximation."""
-        return {**super().task_choices(public), "purpose": "low-rank"}
-
-    def transform(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return the coordinates (m, r) of rows (m, d), which are normalised and clipped as the clients do."""
-        return np.asarray(self.normalised(rows_like_fitted(self, X)) @ self.components_.T)
-
-    def inverse_transform(self, T: ArrayLike) -> NDArray[np.float64]:
-        """Return the rows (m, d), in the columns' units, that have the coordinates (m, r)."""
-        check_is_fitted(self)
-        coordinates = np.asarray(T, dtype=np.float64)
-        if coordinates.ndim != 2 or coordinates.shape[1] != len(self.components_):
-            raise InputError(f"T: shape {coordinates.shape} given, (m, {len(self.components_)}) expected")
-        return self.release_.schema.denormalise(coordinates @ self.components_)
-
-    def excess_risk(self, X: ArrayLike) -> float:
-        """Return psi of this projection, 0 if optimal; not private (Burkhardt et al. 2025, section 6.2)."""
-        return excess_risk(self.components_, self.normalised(X))
-
-    def random_excess_risk(self, X: ArrayLike) -> float:
-        """Return the expected psi of a random projection of the same rank: what a release has to beat."""
-        return random_excess_risk(len(self.components_), self.normalised(X))
-
-    def normalised(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return rows (n, d) mapped to [-1, 1] by the release's public bounds, and clipped to them."""
-        return self.release_.schema.normalise(np.asarray(X, dtype=np.float64))
-
-    @property
-    def _n_features_out(self) -> int:
-        """Number of columns that `transform` returns, for scikit-learn's names of them."""
-        return len(self.components_)
 
     def check_parameters(self, columns: int) -> None:
         """Refuse a rank that data with so many columns cannot have, before any data is read."""
