@@ -45,6 +45,7 @@ from dpmpc.task import Task
 PROGRAM = "dpmpc.protocols.linear_transform"
 RELEASE_FILE = "release.dpmpc"
 SLOWEST = 50e6  # bytes of its share that a server handles in a second at least
+KEYS = "keys"  # of the servers' noise in a simulation, as a launcher hands them over
 REFUSED = "refused"  # what a program's answer calls the counts of reports that were left out
 _PROVED_AT_ONCE = 1 << 22  # words of the records that are proved at once
 
@@ -344,8 +345,9 @@ def run_parties(
     outcomes = launch(
         program,
         Participants(task.trust.servers),
-        arguments=_told(task, stream, threads, arguments),
+        arguments=_agreed(task, threads, arguments),
         task=task.digest,
+        simulation=_simulation(task, stream),
         callbacks=Callbacks(
             meanwhile=timed,
             collect=collect,
@@ -421,7 +423,7 @@ def write_folders(
             servers=task.trust.servers,
             addresses=list(addresses),
             program=program,
-            arguments=_told(task, None, 1, arguments),
+            arguments=_agreed(task, 1, arguments),
             task=task.digest.hex(),
             deadline=30.0 + transform_allowance(task),
             connect_deadline=connect_deadline,
@@ -431,11 +433,16 @@ def write_folders(
     return folders
 
 
-def _told(task: Task, stream: Stream | None, threads: int, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return what every party's program is told. A task whose noise has to be dealt is refused."""
+def _agreed(task: Task, threads: int, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the arguments of every party's program. A task whose noise has to be dealt is refused."""
     require_own_noise(task)
+    return {"task": task.to_dict(), "threads": threads, **(arguments or {})}
+
+
+def _simulation(task: Task, stream: Stream | None) -> dict[str, Any]:
+    """Return what a launcher hands over of a simulation: the keys of the servers' noise, if they follow from a seed."""
     keys = [key and key.hex() for key in simulation_keys(task, stream)]
-    return {"task": task.to_dict(), "threads": threads, "simulation_keys": keys, **(arguments or {})}
+    return {KEYS: keys} if any(keys) else {}
 
 
 def transform_allowance(task: Task) -> float:

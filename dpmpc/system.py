@@ -12,11 +12,13 @@ from __future__ import annotations
 import os
 import resource
 import socket
+import struct
 import sys
 from pathlib import Path
 
 _STATUS = Path("/proc/self/status")
 _PEAK = "VmHWM:"
+_CREDENTIALS = struct.Struct("3i")  # struct ucred: process, user, group
 
 
 def reserve(descriptor: int, size: int) -> None:
@@ -63,12 +65,31 @@ def counts_tcp_bytes() -> bool:
     return sys.platform.startswith("linux") and hasattr(socket, "TCP_INFO")
 
 
+def maker_of(connection: socket.socket) -> tuple[int, int] | None:
+    """Return process and user that made a pair of connected local sockets, or None where the system does not say.
+
+    Raises
+    ------
+    OSError
+        If the socket is not connected.
+    """
+    if not hasattr(socket, "SO_PEERCRED"):
+        return None
+    process, user, _ = _CREDENTIALS.unpack(
+        connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    )
+    return process, user
+
+
 def lacking() -> list[str]:
     """List what this system does not offer, and what that means; empty on Linux."""
     lacks = {
         "posix_fallocate: a full disk is noticed only while shares are written": not hasattr(os, "posix_fallocate"),
         "posix_fadvise: files larger than the memory drive other files out of it": not hasattr(os, "posix_fadvise"),
         "TCP_INFO: bytes sent and received cannot be checked against the kernel's count": not counts_tcp_bytes(),
+        "SO_PEERCRED: the process of a party does not check that its parent is its launcher": (
+            not hasattr(socket, "SO_PEERCRED")
+        ),
         "VmHWM: the peak memory of a server may include that of the program that started it": (
             _peak_kilobytes() is None
         ),

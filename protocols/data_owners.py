@@ -41,12 +41,22 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from rich.console import RenderableType
 
 from dpmpc.analyst import open_sums
 from dpmpc.data_owners import AgreedReleases, OwnersPlan, OwnRound, RoundsRecord
-from dpmpc.data_owners.networked import OwnerSource, ledger_of, own_rows, plan_of, public_arguments, release_file, run
+from dpmpc.data_owners.networked import (
+    SEED,
+    OwnerSource,
+    ledger_of,
+    own_rows,
+    plan_of,
+    public_arguments,
+    release_file,
+    run,
+)
 from dpmpc.errors import BatchMismatch, InputError, MalformedFrame
 from dpmpc.estimators.in_rounds import LogisticFit
 from dpmpc.network.coins import exchange_bytes
@@ -69,7 +79,6 @@ COMPUTED = {"statistic", "noise", "epsilon"}  # what machines may differ in; `re
 def prepare(settings: PartySettings) -> None:
     """Check what was agreed on before any other owner is contacted."""
     plan = _agreed_plan(settings)
-    settings.require_secret_noise(plan.simulation_seed)
     plan.require_possible()
 
 
@@ -159,7 +168,7 @@ def _agreed_plan(settings: PartySettings) -> OwnersPlan:
     """Return the plan, if this owner's arguments are those of the digest that all compared."""
     if settings.task != digest_of(settings.program, settings.arguments):
         raise InputError(f"task: {settings.task[:16]}... given, the digest of this owner's own arguments expected")
-    plan = plan_of(settings.arguments)
+    plan = msgspec.structs.replace(plan_of(settings.arguments), simulation_seed=settings.simulation.get(SEED))
     if len(plan.owners) != settings.servers:
         raise InputError(f"plan: of {len(plan.owners)} owners given, {settings.servers} expected")
     return plan

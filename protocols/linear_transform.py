@@ -43,7 +43,7 @@ from dpmpc.errors import BatchMismatch, InputError, MalformedFrame, SimulationOn
 from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.party import Party
 from dpmpc.network.settings import SETTINGS_FILE, PartySettings
-from dpmpc.networked import REFUSED, RELEASE_FILE, run, share_file
+from dpmpc.networked import KEYS, REFUSED, RELEASE_FILE, run, share_file
 from dpmpc.release import Release
 from dpmpc.server import require_own_noise, transform
 from dpmpc.sharing import Share, open_share
@@ -122,10 +122,9 @@ def _agreed_task(settings: PartySettings) -> Task:
             f"task: one for {task.trust.servers} servers given, {settings.servers} expected by this party's own "
             f"settings ({SETTINGS_FILE})"
         )
-    for key in _simulation_keys(settings):
-        if key is not None and not task.simulation:
-            raise SimulationOnly("simulation_keys: some given, but the task does not say that it is a simulation")
-        settings.require_secret_noise(key)
+    settings.refuse_simulation(task.simulation)
+    if not task.simulation and any(key is not None for key in _simulation_keys(settings)):
+        raise SimulationOnly("simulation_keys: some given, but the task does not say that it is a simulation")
     require_own_noise(task)
     return task.verify()
 
@@ -138,7 +137,7 @@ def _task_described(content: bytes) -> Task:
 
 def _simulation_keys(settings: PartySettings) -> list[bytes | None]:
     """Return the keys of the servers' noise in a repeatable simulation; None stands for secret noise."""
-    keys = settings.arguments.get("simulation_keys")
+    keys = settings.simulation.get(KEYS)
     if keys is None:
         return [None] * settings.servers
     expected = f"a key in hexadecimal digits, or null, for each of {settings.servers} servers expected"

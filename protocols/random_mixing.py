@@ -52,7 +52,7 @@ from numpy.typing import NDArray
 import dpmpc
 from dpmpc.data_release import DataOwner, MixedRelease, MixingTask, design, mixing_of
 from dpmpc.data_release.alignment import align, check_unique
-from dpmpc.data_release.networked import RELEASE_FILE, PartySource, public_arguments, run
+from dpmpc.data_release.networked import RELEASE_FILE, SEED, PartySource, public_arguments, run
 from dpmpc.data_release.record import ReleaseRecord
 from dpmpc.errors import BatchMismatch, InputError, SimulationOnly
 from dpmpc.network.coins import exchange_bytes, toss_coins
@@ -68,10 +68,10 @@ PAPER = "Wu et al., Differentially Private Multi-Party Data Release for Linear R
 
 def prepare(settings: PartySettings) -> None:
     """Refuse noise that others know before any other party is contacted."""
-    seed, task = settings.arguments.get("simulation_seed"), MixingTask.from_dict(settings.arguments["task"])
-    settings.require_secret_noise(seed)
-    if seed is not None and not task.simulation:
-        raise SimulationOnly("simulation_seed: one given, but the task does not say that it is a simulation")
+    task = MixingTask.from_dict(settings.arguments.get("task", {}))
+    settings.refuse_simulation(task.simulation)
+    if settings.simulation and not task.simulation:
+        raise SimulationOnly("simulation: a seed given, but the task does not say that it is a simulation")
 
 
 async def main(party: Party) -> dict[str, Any]:
@@ -79,7 +79,7 @@ async def main(party: Party) -> dict[str, Any]:
     task = agreed_task(party)
     with party.meter.phase("read"):
         ids, rows = await asyncio.to_thread(own_rows, party.folder, task, party.pid)
-    randomness = stream_for(party.arguments["simulation_seed"])
+    randomness = stream_for(party.runtime.settings.simulation.get(SEED))
     coin = randomness.substream(party.pid, Label.COIN).bytes(SEED_BYTES)
     with ReleaseRecord(party.folder, party.runtime.settings.task, coin) as record:
         toss = await toss_coins(party, record.coin)

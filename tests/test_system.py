@@ -28,10 +28,11 @@ def test_linux_lacks_nothing():
 def test_elsewhere_each_thing_that_is_lacking_is_told(monkeypatch, tmp_path):
     monkeypatch.delattr(os, "posix_fallocate", raising=False)
     monkeypatch.delattr(os, "posix_fadvise", raising=False)
+    monkeypatch.delattr(socket, "SO_PEERCRED", raising=False)
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setattr(system, "_STATUS", tmp_path / "none")
     told = [what.partition(":")[0] for what in system.lacking()]
-    assert told == ["posix_fallocate", "posix_fadvise", "TCP_INFO", "VmHWM"]
+    assert told == ["posix_fallocate", "posix_fadvise", "TCP_INFO", "SO_PEERCRED", "VmHWM"]
 
 
 def test_shares_are_written_and_read_without_posix_calls(monkeypatch, tmp_path):
@@ -80,6 +81,15 @@ def test_bytes_are_not_counted_twice_where_the_kernel_does_not_tell(monkeypatch)
         assert link.send(b"abc") == link.count.sent == 3
 
 
+@on_linux
+def test_a_pair_of_sockets_says_who_made_it(monkeypatch):
+    one, other = socket.socketpair()
+    with one, other:
+        assert system.maker_of(other) == (os.getpid(), os.getuid())
+        monkeypatch.delattr(socket, "SO_PEERCRED")
+        assert system.maker_of(other) is None
+
+
 def test_cores_are_counted_where_there_is_no_affinity(monkeypatch):
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 7)
@@ -89,6 +99,6 @@ def test_cores_are_counted_where_there_is_no_affinity(monkeypatch):
 
 
 def test_nothing_else_in_the_package_calls_what_only_some_systems_have():
-    pattern = re.compile(r"os\.posix_f|sched_getaffinity|VmHWM|/proc/")
+    pattern = re.compile(r"os\.posix_f|SO_PEERCRED|sched_getaffinity|VmHWM|/proc/")
     sources = Path(system.__file__).parent.rglob("*.py")
     assert [source.name for source in sources if pattern.search(source.read_text())] == ["system.py"]

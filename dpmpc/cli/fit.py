@@ -163,7 +163,11 @@ def hand_out(
     page: Callable[[], str],
 ) -> None:
     """Write what belongs in the directory, if there is one, and print the result."""
+    from dpmpc.privacy.guarantee import REPEATABLE
+
     written = []
+    if fields["privacy"]["simulation"]:  # before any result, also in the file
+        parts = [f"SIMULATION: {REPEATABLE}", "", *parts]
     if out is not None:
         written = write_outputs(out, fields, parts, releases, page())
     print_result(fields if options.json else parts)

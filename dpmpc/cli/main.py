@@ -49,8 +49,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if argv is None else list(argv)
     top = parser()
     options = top.parse_args(arguments, argparse.Namespace(arguments=arguments, parser=top))
+    _announce_simulation(options)
     with _ended_in_order(), _warnings_in_a_line(), told_while_waiting(f"dpmpc {options.command}"):
         return exit_status(lambda: options.run(options))
+
+
+def _announce_simulation(options: argparse.Namespace) -> None:
+    """Say before anything else that nobody is protected; an audit releases nothing, whatever its seed."""
+    seed = getattr(options, "simulation_seed", None)
+    if seed is not None and options.command != "audit":
+        from dpmpc.privacy.guarantee import REPEATABLE
+
+        print(f"dpmpc {options.command}: SIMULATION: --simulation-seed {seed}: {REPEATABLE}", file=sys.stderr)
 
 
 def exit_status(job: Callable[[], None]) -> int:

@@ -102,7 +102,7 @@ def _simulate(options: argparse.Namespace) -> None:
     subjects = len(read_labels(options.simulate[0], options.key))
     arguments = _agreement(options, columns, subjects, bounds, [Path(path).stem for path in options.simulate])
     sources = [PartySource(str(Path(path).resolve()), options.key) for path in options.simulate]
-    release = run(arguments, sources, deadline=options.deadline)
+    release = run(arguments, sources, deadline=options.deadline, simulation_seed=options.simulation_seed)
     _save(out, release)
     _tell(options, release)
 
@@ -130,13 +130,14 @@ def _party(options: argparse.Namespace) -> None:
     from dpmpc.data_release import MixedRelease
     from dpmpc.data_release.networked import PROGRAM, RELEASE_FILE, PartySource
     from dpmpc.data_release.record import ReleaseFields, refuse_spent
-    from dpmpc.network.settings import write_source
+    from dpmpc.network.settings import read_settings, write_source
     from dpmpc.tables import column_names, position_of
 
     out, folder = new_path("out", options.out), Path(options.folder)
     expect_party(folder, options.party, PROGRAM)
     refuse_spent(folder)
     position_of(options.key, column_names(options.data), "key")  # before the others are waited for
+    print(_task_of(read_settings(folder).arguments).verify().guarantee, file=sys.stderr)
     write_source(folder, PartySource(str(Path(options.data).resolve()), options.key))
     error = run_party(folder, options.party)[1]
     if error is not None:
@@ -179,7 +180,6 @@ def _agreement(
         options.method,
         date=options.date,
         threads=options.threads,
-        simulation_seed=options.simulation_seed,
     )
     return arguments
 
@@ -187,7 +187,7 @@ def _agreement(
 def _task_of(arguments: dict[str, Any]) -> MixingTask:
     from dpmpc.data_release import MixingTask
 
-    return MixingTask.from_dict(arguments["task"])
+    return MixingTask.from_dict(arguments.get("task", {}))
 
 
 def _bounds(paths: Sequence[str] | None) -> Schema | None:
@@ -225,5 +225,5 @@ def _tell(options: argparse.Namespace, release: MixedRelease) -> None:
         }
         print(json.dumps(fields, allow_nan=False))
         return
+    print(release.guarantee)  # first: in a simulation it says so before any result
     print(f"{options.out}: {release!r}")
-    print(release.guarantee)

@@ -94,7 +94,12 @@ def _simulate(options: argparse.Namespace) -> None:
     rows = [len(read_rows(path, public)) for path in options.simulate]
     plan = _plan(options, rows)
     sources = [OwnerSource(str(Path(path).resolve())) for path in options.simulate]
-    done = run(public_arguments(plan, threads=options.threads), sources, deadline=options.deadline)
+    done = run(
+        public_arguments(plan, threads=options.threads),
+        sources,
+        deadline=options.deadline,
+        simulation_seed=plan.simulation_seed,
+    )
     _tell(options, plan, done.releases, done.owners, out, time.perf_counter() - began)
 
 
@@ -122,9 +127,7 @@ def _owner(options: argparse.Namespace) -> None:
     began, folder = time.perf_counter(), Path(options.folder)
     out = None if options.out is None else new_path("out", options.out)
     expect_party(folder, options.owner, PROGRAM)
-    settings = read_settings(folder)
-    plan = plan_of(settings.arguments)
-    settings.require_secret_noise(plan.simulation_seed)
+    plan = plan_of(read_settings(folder).arguments)
     there = column_names(options.data)
     for name in codebook_of(plan.schema).sources:  # before the others are waited for
         position_of(name, there, "data")

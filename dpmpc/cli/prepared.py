@@ -6,6 +6,7 @@ put those of their own authority in their place.
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -80,11 +81,14 @@ def prepare_folders(
 
 
 def expect_party(folder: Path, number: int, program: str) -> None:
-    """Refuse a folder of another party, of another program, or with a seed of its noise, which others would know."""
-    from dpmpc.network.settings import read_settings
+    """Refuse a folder of another party or program, one whose settings say more than an agreement, and any simulation.
+
+    Whoever prepared the folder wrote its settings; `number` and `program` are what this command was given.
+    """
+    from dpmpc.network.settings import is_simulation, read_settings
 
     settings = read_settings(folder)
-    settings.require_secret_noise(settings.arguments.get("simulation_seed"))
+    settings.refuse_simulation(is_simulation(settings.arguments))
     if (settings.party, settings.program) != (number, program):
         raise InputError(
             f"folder: {str(folder)!r} given, of party {settings.party} of {printable(settings.program, 100)}, one of "
@@ -103,8 +107,9 @@ def run_party(folder: Path, number: int) -> tuple[Outcome | None, DpmpcError | N
     from dpmpc.network.launch import Ending, root_cause
     from dpmpc.network.settings import LOG_FILE, OUTCOME_FILE, read_outcome
 
-    (folder / OUTCOME_FILE).unlink(missing_ok=True)
-    with open(folder / LOG_FILE, "wb") as log:
+    for name in (OUTCOME_FILE, LOG_FILE):  # also where whoever prepared the folder has put a link
+        (folder / name).unlink(missing_ok=True)
+    with open(os.open(folder / LOG_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as log:
         command = [sys.executable, "-P", "-m", "dpmpc.network.party", str(folder)]
         status = _run_to_its_end(command, log)
     outcome = read_outcome(folder)
@@ -113,7 +118,7 @@ def run_party(folder: Path, number: int) -> tuple[Outcome | None, DpmpcError | N
 
 def _run_to_its_end(command: Sequence[str], log: IO[bytes]) -> int:
     """Run a process and return its status; who ends us ends it too, and is told how far it had come."""
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log) as child:
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log) as child:
         before = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
         try:
             return child.wait()

@@ -25,6 +25,7 @@ from dpmpc.release import Release
 from dpmpc.tables import Table, read_cells, read_table
 
 PROGRAM = "dpmpc.protocols.data_owners"
+SEED = "seed"  # of the noise in a simulation, as a launcher hands it over
 
 
 class OwnerSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -43,9 +44,9 @@ class OwnerSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def public_arguments(plan: OwnersPlan, *, threads: int = 1) -> dict[str, Any]:
-    """Return what all owners agree on: the program's arguments, whose digest is in every frame."""
+    """Return what all owners agree on: the program's arguments, without any seed; their digest is in every frame."""
     plan.require_possible()
-    return {"plan": plan.to_dict(), "threads": threads}
+    return {"plan": msgspec.structs.replace(plan, simulation_seed=None).to_dict(), "threads": threads}
 
 
 def plan_of(arguments: Mapping[str, Any]) -> OwnersPlan:
@@ -123,6 +124,7 @@ def run(
     program: str = PROGRAM,
     deadline: float = 30.0,
     on_progress: Callable[[int, float | str], None] | None = None,
+    simulation_seed: int | None = None,
 ) -> OwnersRun:
     """Run all owners as processes of this machine.
 
@@ -138,6 +140,8 @@ def run(
         Seconds that an owner may keep others waiting, beyond the time that a slow machine needs.
     on_progress : callable, optional
         Called with an owner's number and what it reports.
+    simulation_seed : int, optional
+        Repeats the noise of all owners, and protects nobody. It is no part of what owners agree on.
 
     Raises
     ------
@@ -157,6 +161,7 @@ def run(
         program,
         Participants(len(plan.owners), analyst=False),
         arguments=arguments,
+        simulation=None if simulation_seed is None else {SEED: simulation_seed},
         callbacks=Callbacks(
             set_up=lambda party, folder: write_source(folder, sources[party]), collect=collect, on_progress=on_progress
         ),

@@ -21,6 +21,7 @@ from dpmpc.network.settings import FRAME_HEADER, FRAME_LIMIT, write_source
 PROGRAM = "dpmpc.protocols.random_mixing"
 METHODS = ("rmgm", "dgm", "bgm")
 RELEASE_FILE = "release.dpmpc"
+SEED = "seed"  # of coins and noise in a simulation, as a launcher hands it over
 
 
 class PartySource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -45,7 +46,6 @@ def public_arguments(
     *,
     date: str | None = None,
     threads: int = 1,
-    simulation_seed: int | None = None,
 ) -> dict[str, Any]:
     """Return what all parties agree on: the program's arguments, whose digest is in every frame.
 
@@ -61,8 +61,6 @@ def public_arguments(
         Whatever the public file is to give as its date.
     threads : int
         Threads of each party's kernels.
-    simulation_seed : int, optional
-        Repeats coins and noise; needs a task that says it is a simulation.
     """
     require_choice("method", method, METHODS)
     require_frames(task)
@@ -72,17 +70,12 @@ def public_arguments(
         )
     if len(names) != len(task.parties):
         raise InputError(f"names: {len(names)} given, one for each of {len(task.parties)} parties expected")
-    if task.simulation != (simulation_seed is not None):
-        raise InputError(
-            f"simulation_seed: {simulation_seed} given, {'a' if task.simulation else 'no'} seed expected by the task"
-        )
     return {
         "task": task.to_dict(),
         "names": list(names),
         "method": method,
         "date": date,
         "threads": threads,
-        "simulation_seed": simulation_seed,
     }
 
 
@@ -109,6 +102,7 @@ def run(
     *,
     program: str = PROGRAM,
     deadline: float = 30.0,
+    simulation_seed: int | None = None,
 ) -> MixedRelease:
     """Run all parties as processes of this machine and return what they publish.
 
@@ -122,6 +116,8 @@ def run(
         The name of the program, or of one that does the same and more.
     deadline : float
         Seconds that a party may keep others waiting, beyond the time that a slow machine needs.
+    simulation_seed : int, optional
+        Repeats coins and noise; needs a task that says it is a simulation. It is no part of what parties agree on.
 
     Raises
     ------
@@ -133,6 +129,10 @@ def run(
         If a party fails; the error names it.
     """
     task = MixingTask.from_dict(arguments["task"])
+    if task.simulation != (simulation_seed is not None):
+        raise InputError(
+            f"simulation_seed: {simulation_seed} given, {'a' if task.simulation else 'no'} seed expected by the task"
+        )
     releases: list[MixedRelease] = []
 
     def collect(party: int, folder: Path) -> None:
@@ -143,6 +143,7 @@ def run(
         program,
         Participants(len(sources), analyst=False),
         arguments=arguments,
+        simulation=None if simulation_seed is None else {SEED: simulation_seed},
         callbacks=Callbacks(set_up=lambda party, folder: write_source(folder, sources[party]), collect=collect),
         patience=Patience(deadline + allowance(task)),
     )

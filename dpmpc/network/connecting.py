@@ -169,8 +169,9 @@ class Connector:
 
     async def _listener(self) -> CountingSocket:
         """Return the listening socket: the launcher's, or one on the address that the roster gives."""
-        if self._settings.listener is not None:
-            listener = CountingSocket(fileno=self._settings.listener)
+        launched = self._settings.launched
+        if launched is not None and launched.listener is not None:
+            listener = CountingSocket(fileno=launched.listener)
         else:
             host, port = self._settings.addresses[self._runtime.pid]
             listener = await bind(host, port)

@@ -2,7 +2,8 @@
 
 `launch` gives each party a private folder and an identity, binds the listening sockets before any party starts (no
 port is ever raced for), waits for the parties with a bound, ends those that are still there when one has failed, and
-removes everything again. A party ends by itself if the launcher dies: it watches a pipe on its standard input.
+removes everything again. A party ends by itself if the launcher dies: it watches the connection over which the launcher
+has told it what no file says (`dpmpc.network.launched`).
 
 Parties of one run on one machine share its operating system, so this is for trying out, testing and measuring. Between
 organisations each starts ``python -m dpmpc.network.party FOLDER`` on its own machine with its own party.json.
@@ -39,8 +40,8 @@ import msgspec
 from dpmpc import errors
 from dpmpc.errors import DpmpcError, InputError, PartyLost, PartyMissing, ProtocolFailure
 from dpmpc.network.identity import Authority
+from dpmpc.network.launched import OPTION, Launched, Lifeline
 from dpmpc.network.settings import (
-    GO,
     LOG_FILE,
     ErrorRecord,
     Outcome,
@@ -151,24 +152,25 @@ _logger = logging.getLogger(__name__)
 class _Child:
     """The process of one party."""
 
-    def __init__(self, party: int, folder: Path, listener: socket.socket, environment: dict[str, str]):
+    def __init__(self, party: int, facts: Launched, listener: socket.socket, environment: dict[str, str]):
         self.party = party
         self.stopped = False
-        self._folder = folder
+        self._folder = folder = Path(facts.folder)
+        self._lifeline = Lifeline()
         self._unfinished_line = b""
         with open(folder / LOG_FILE, "wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "dpmpc.network.party", str(folder)],
-                stdin=subprocess.PIPE,
+                [sys.executable, "-P", "-m", "dpmpc.network.party", OPTION, str(self._lifeline.descriptor)],
+                stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 env=environment,
-                pass_fds=[listener.fileno()],
+                pass_fds=[listener.fileno(), self._lifeline.descriptor],
                 start_new_session=True,  # an interrupt at the terminal is for the launcher, which then ends the parties
             )
-        assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._lifeline, self.output = self._process.stdin, self._process.stdout
+        self.output = self._process.stdout
+        self._lifeline.give_facts(facts)
 
     @property
     def status(self) -> int | None:
@@ -185,8 +187,7 @@ class _Child:
 
     def go_on(self) -> None:
         """Let the party link itself to the others; a process that has ended is noticed later."""
-        with contextlib.suppress(BrokenPipeError):
-            os.write(self._lifeline.fileno(), GO)
+        self._lifeline.go_on()
 
     def end(self) -> None:
         """End the process, if it is still there."""
@@ -279,6 +280,7 @@ def launch(
     *,
     arguments: Mapping[str, Any] | None = None,
     task: bytes | None = None,
+    simulation: Mapping[str, Any] | None = None,
     callbacks: Callbacks = Callbacks(),
     patience: Patience = Patience(),
 ) -> list[Outcome]:
@@ -294,6 +296,8 @@ def launch(
         Plain data for the program, the same for every party.
     task : bytes, optional
         32 bytes, the digest of the task; that of program and arguments by default.
+    simulation : mapping, optional
+        Seeds and keys of a simulation, by name: handed over to the parties and written into no file.
     callbacks : Callbacks
         What is done with the parties' folders, and with what they report.
     patience : Patience
@@ -330,8 +334,6 @@ def launch(
                 task=digest,
                 deadline=patience.deadline,
                 connect_deadline=patience.connect,
-                listener=listeners[party].fileno(),
-                supervised=True,
                 without=tuple(sorted(without)),
             )
             folder.mkdir(mode=0o700)
@@ -340,8 +342,12 @@ def launch(
         for party, folder in members.items():
             if callbacks.set_up is not None:
                 callbacks.set_up(party, folder)
-        present = [party for party in members if party not in participants.absent]
-        with _running(present, folders, listeners) as children:
+        present = {
+            party: Launched(str(folder), listeners[party].fileno(), tuple(sorted(without)), dict(simulation or {}))
+            for party, folder in members.items()
+            if party not in participants.absent
+        }
+        with _running(present, listeners) as children:
             if callbacks.meanwhile is not None:
                 callbacks.meanwhile(folders)
             for child in children:
@@ -358,14 +364,14 @@ def launch(
 
 
 @contextlib.contextmanager
-def _running(parties: list[int], folders: list[Path], listeners: list[socket.socket]) -> Iterator[list[_Child]]:
+def _running(parties: Mapping[int, Launched], listeners: list[socket.socket]) -> Iterator[list[_Child]]:
     """Start the parties, and end those that still run when the body is left."""
     search_path = [os.path.abspath(entry) for entry in sys.path]
     environment = ONE_THREAD | os.environ | {"PYTHONPATH": os.pathsep.join(search_path)}
     children: list[_Child] = []
     try:
-        for party in parties:
-            children.append(_Child(party, folders[party], listeners[party], environment))
+        for party, facts in parties.items():
+            children.append(_Child(party, facts, listeners[party], environment))
         for listener in listeners:
             listener.close()
         yield children

@@ -1,4 +1,4 @@
-"""Run the process of one party: ``python -m dpmpc.network.party FOLDER``.
+"""Run the process of one party: ``python -m dpmpc.network.party FOLDER [PROGRAM]``.
 
 The private folder holds party.json, the party's identity, and whatever the program reads. The process imports the
 program, which may get ready in a function ``prepare(settings)``. If it has a launcher, it then waits until everything
@@ -6,18 +6,20 @@ that the program reads is there. It links itself to the other parties, runs ``aw
 module, says goodbye to the others, and writes outcome.json: what the program returned and what the run cost, or a typed
 error. The exit status is 0, 2 for an `InputError`, 3 for anything else.
 
+Whoever prepared the folder has written party.json. So a party that is started by hand runs one of `dpmpc.protocols`, or
+the program that its own command line names and no other; it takes part in no simulation; and it removes nothing. A
+launcher starts the process with ``--launched DESCRIPTOR`` in place of a folder (`dpmpc.network.launched`).
+
 Progress goes to standard output, one JSON object a line; everything else that is printed, and every traceback, goes
 to standard error, which a launcher keeps as the party's log.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import importlib
 import logging
 import os
-import shutil
 import sys
 import threading
 from pathlib import Path
@@ -26,10 +28,20 @@ from typing import Any, TextIO
 import msgspec
 
 from dpmpc.errors import DpmpcError, InputError, ProtocolFailure
+from dpmpc.network.launched import OPTION, Launcher
 from dpmpc.network.meter import Meter
 from dpmpc.network.runtime import PartyRuntime
-from dpmpc.network.settings import GO, ErrorRecord, Outcome, PartySettings, read_settings, write_outcome
+from dpmpc.network.settings import (
+    ErrorRecord,
+    Outcome,
+    PartySettings,
+    is_simulation,
+    read_settings,
+    write_outcome,
+)
+from dpmpc.untrusted import printable
 
+PROGRAMS = "dpmpc.protocols"  # what any folder may name
 _logger = logging.getLogger(__name__)
 
 
@@ -141,16 +153,6 @@ def _run(program: Any, party: Party) -> Outcome:
     return runtime.run_program(take_part())
 
 
-def _follow_launcher(folder: Path, launched: threading.Event) -> None:
-    """Pass on the launcher's signal to go; when it closes standard input, remove the folder and exit."""
-    while os.read(sys.stdin.fileno(), len(GO)):
-        launched.set()
-    shutil.rmtree(folder, ignore_errors=True)
-    with contextlib.suppress(OSError):  # the last party to leave removes the folder of the run
-        folder.parent.rmdir()
-    os._exit(ProtocolFailure.exit_status)
-
-
 def _progress_channel() -> TextIO:
     """Reserve standard output for progress, and redirect everything else that is printed to standard error."""
     channel = os.fdopen(os.dup(sys.stdout.fileno()), "w")
@@ -159,26 +161,54 @@ def _progress_channel() -> TextIO:
 
 
 def main() -> int:
-    """Run the party whose folder is the only argument of the command line."""
+    """Run the party of a launcher, or the one whose folder the command line gives."""
     arguments = sys.argv[1:]
     del sys.argv[1:]
-    if len(arguments) != 1 or not Path(arguments[0]).is_dir():
-        print("usage: python -m dpmpc.network.party FOLDER", file=sys.stderr)
-        return InputError.exit_status
     logging.basicConfig(format="%(asctime)s %(name)s %(message)s", force=True)
     logging.getLogger("dpmpc").setLevel(logging.DEBUG)
-    folder = Path(arguments[0]).resolve()
+    launched: threading.Event | None = None
     try:
-        settings = read_settings(folder)
+        if len(arguments) == 2 and arguments[0] == OPTION and arguments[1].isdecimal():
+            launcher = Launcher(int(arguments[1]))
+            launched = launcher.follow()
+            folder = Path(launcher.facts.folder)
+            settings = read_settings(folder, launcher.facts)
+        elif len(arguments) in (1, 2) and Path(arguments[0]).is_dir():
+            folder = Path(arguments[0]).resolve()
+            settings = read_settings(folder)
+            require_by_hand(settings, *arguments[1:])
+        else:
+            print("usage: python -m dpmpc.network.party FOLDER [PROGRAM]", file=sys.stderr)
+            return InputError.exit_status
     except InputError as error:
         print(error, file=sys.stderr)
         return error.exit_status
-    launched = None
-    if settings.supervised:
-        launched = threading.Event()
-        threading.Thread(target=_follow_launcher, args=(folder, launched), daemon=True).start()
     with _progress_channel() as progress:
         return run_party(settings, folder, progress, launched)
+
+
+def require_by_hand(settings: PartySettings, program: str | None = None) -> None:
+    """Refuse what no party does that was started by hand: a program that nobody here has named, or a simulation.
+
+    Parameters
+    ----------
+    settings : PartySettings
+        Of party.json.
+    program : str, optional
+        What the command line names.
+
+    Raises
+    ------
+    InputError
+        If the program is another, or none of `dpmpc.protocols` where none is named.
+    SimulationOnly
+        If what was agreed on says that it is a simulation.
+    """
+    ours = settings.program.rpartition(".")[0] == PROGRAMS
+    if settings.program != program and (program is not None or not ours):
+        expected = f"one of {PROGRAMS}, or the one that the command line names," if program is None else f"{program}"
+        raise InputError(f"program: {printable(settings.program, 100)} given, {expected} expected")
+    settings.refuse_simulation(is_simulation(settings.arguments))
 
 
 if __name__ == "__main__":

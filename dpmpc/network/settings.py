@@ -1,13 +1,18 @@
 """Write and read what a party is told before a run, and what it leaves behind, outcome.json.
 
-It is told what all parties agree on, party.json, and where its own rows are, source.json, if its program asks for that.
-All lie in its private folder. None holds a secret. The private key lies beside them, and so do whatever rows or shares
-the program reads.
+It is told what all parties agree on and where they listen, party.json, and where its own rows are, source.json, if its
+program asks for that. All lie in its private folder. None holds a secret. The private key lies beside them, and so do
+whatever rows or shares the program reads.
+
+Somebody else may have written party.json: it says nothing that its reader has to be sure of. Any field but those of
+`AgreedSettings` is refused by its name, and so are seeds in the arguments; what a launcher knows comes from the
+launcher itself (`dpmpc.network.launched`).
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,21 +21,24 @@ import msgspec
 from dpmpc.arguments import require_positive, require_whole
 from dpmpc.errors import InputError, SimulationOnly
 from dpmpc.network.frames import TASK_BYTES
+from dpmpc.network.launched import Launched
 from dpmpc.network.meter import RunStatistics
 from dpmpc.storage import write_private
-from dpmpc.untrusted import ReadError, read_bytes, read_json
+from dpmpc.untrusted import ReadError, printable, read_bytes, read_json
 
-Record = TypeVar("Record", bound=msgspec.Struct)
+Record = TypeVar("Record")
 
 SETTINGS_FILE, SOURCE_FILE, OUTCOME_FILE, LOG_FILE = "party.json", "source.json", "outcome.json", "party.log"
 FRAME_LIMIT = 1 << 28
 LARGEST_RECORD = 1 << 26  # bytes of party.json and outcome.json
 FRAME_HEADER = 1 << 10  # bytes; more than a message needs besides its words
-GO = b"\n"  # what a launcher writes to a party's standard input once everything is in its folder
+SEEDS = ("simulation_seed", "simulation_keys")
+#: What version 0.2 wrote into each party.json besides, which says nothing; any other value is refused.
+_SILENT: dict[str, Any] = {"frame_limit": FRAME_LIMIT, "listener": None, "supervised": False, "without": []}
 
 
-class PartySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What one party needs to know to take part.
+class AgreedSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What party.json says.
 
     Parameters
     ----------
@@ -51,15 +59,6 @@ class PartySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Seconds that another party may keep this one waiting.
     connect_deadline : float
         Seconds until every party has to be there.
-    frame_limit : int
-        Most bytes of a peer's messages that are kept unread, and so the length of the longest message.
-    listener : int, optional
-        File descriptor of a listening socket that the launcher hands over.
-    supervised : bool
-        Whether a launcher holds standard input. The party gets ready, and waits for `GO` before it links itself to
-        others; the end of standard input means that the launcher is gone: the party then removes its folder and ends.
-    without : tuple of int
-        Servers that all the others have agreed to go on without. They are not called or waited for, and turned away.
     """
 
     party: int
@@ -70,10 +69,6 @@ class PartySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     task: str
     deadline: float = 30.0
     connect_deadline: float = 30.0
-    frame_limit: int = FRAME_LIMIT
-    listener: int | None = None
-    supervised: bool = False
-    without: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         parties = len(self.addresses)
@@ -84,29 +79,53 @@ class PartySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         require_whole("party", self.party, 0, parties - 1)
         require_positive("deadline", self.deadline)
         require_positive("connect_deadline", self.connect_deadline)
-        require_whole("frame_limit", self.frame_limit, 1)
         names = self.program.split(".")
         _require(all(name.isidentifier() for name in names), "program", self.program, "the dotted name of a module")
-        others = set(range(self.servers)) - {self.party}
-        _require(set(self.without) <= others, "without", self.without, "numbers of other servers")
-        _require(len(self.present) >= 2, "without", self.without, "at least 2 servers to remain")
         digits = len(self.task) == 2 * TASK_BYTES and set(self.task) <= set("0123456789abcdef")
         _require(digits, "task", self.task, f"{2 * TASK_BYTES} hexadecimal digits")
 
-    def require_secret_noise(self, seed: object) -> None:
-        """Refuse a seed of noise in a party that was started by hand: whoever has prepared it would know its noise.
 
-        A launcher's parties are those of a simulation on one machine.
+class PartySettings(AgreedSettings, frozen=True, forbid_unknown_fields=True):
+    """What one party needs to know to take part: what was agreed on, and what its own process adds.
+
+    Parameters
+    ----------
+    frame_limit : int
+        Most bytes of a peer's messages that are kept unread, and so the length of the longest message.
+    without : tuple of int
+        Servers that all the others have agreed to go on without. They are not called or waited for, and turned away.
+    launched : Launched, optional
+        What the launcher has said, if one has started this process.
+    """
+
+    frame_limit: int = FRAME_LIMIT
+    without: tuple[int, ...] = ()
+    launched: Launched | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_whole("frame_limit", self.frame_limit, 1)
+        others = set(range(self.servers)) - {self.party}
+        _require(set(self.without) <= others, "without", self.without, "numbers of other servers")
+        _require(len(self.present) >= 2, "without", self.without, "at least 2 servers to remain")
+
+    @property
+    def simulation(self) -> Mapping[str, Any]:
+        """Seeds and keys of a simulation, by name: none but those that a launcher has handed over."""
+        return {} if self.launched is None else self.launched.simulation
+
+    def refuse_simulation(self, simulated: bool) -> None:
+        """Refuse a simulation in a party that was started by hand: whoever has prepared it may know its noise.
 
         Raises
         ------
         SimulationOnly
-            If there is a seed and no launcher.
+            If there is no launcher. Its parties are those of a simulation on one machine.
         """
-        if seed is not None and not self.supervised:
+        if simulated and self.launched is None:
             raise SimulationOnly(
-                f"simulation_seed: one given to party {self.party}, which was started by hand; none expected outside "
-                "of a simulation on one machine"
+                f"simulation: one given to party {self.party}, which was started by hand; none expected outside of a "
+                "simulation on one machine"
             )
 
     @property
@@ -157,14 +176,86 @@ def digest_of(program: str, arguments: dict[str, Any]) -> str:
     return hashlib.sha256(canonical).hexdigest()
 
 
-def write_settings(folder: Path, settings: PartySettings) -> None:
-    """Write party.json."""
-    write_private(folder / SETTINGS_FILE, msgspec.json.encode(settings))
+def write_settings(folder: Path, settings: AgreedSettings) -> None:
+    """Write party.json: of the settings, what the parties agree on.
+
+    Raises
+    ------
+    SimulationOnly
+        If there is a seed among the arguments.
+    """
+    refuse_seeds(settings)
+    agreed = {name: getattr(settings, name) for name in AgreedSettings.__struct_fields__}
+    write_private(folder / SETTINGS_FILE, msgspec.json.encode(agreed))
 
 
-def read_settings(folder: Path) -> PartySettings:
-    """Read party.json, checked field by field."""
-    return _read_record(folder / SETTINGS_FILE, PartySettings, "the settings of a party")
+def read_settings(folder: Path, launched: Launched | None = None) -> PartySettings:
+    """Read party.json, checked field by field, as the settings of a party.
+
+    Parameters
+    ----------
+    folder : Path
+        The party's folder.
+    launched : Launched, optional
+        What its launcher has said.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or has a field beyond what parties agree on; the error names it.
+    SimulationOnly
+        If there is a seed among the arguments, whoever starts the party.
+    """
+    path, called = folder / SETTINGS_FILE, "the settings of a party"
+    fields = _read_record(path, dict, called)
+    for name in fields.keys() - set(AgreedSettings.__struct_fields__):
+        if name not in _SILENT or fields[name] != _SILENT[name]:
+            raise InputError(
+                f"{path}: field {printable(name, 100)!r} given, only what parties agree on expected: "
+                f"{', '.join(AgreedSettings.__struct_fields__)}"
+            )
+    known = {name: value for name, value in fields.items() if name not in _SILENT}
+    try:
+        agreed = read_json(msgspec.json.encode(known), AgreedSettings, largest=LARGEST_RECORD)
+    except ReadError as error:
+        raise InputError(f"{path}: {called} expected: {error}") from error
+    refuse_seeds(agreed)
+    without = () if launched is None else launched.without
+    return PartySettings(**msgspec.structs.asdict(agreed), without=without, launched=launched)
+
+
+def refuse_seeds(settings: AgreedSettings) -> None:
+    """Refuse seeds of noise, wherever they stand among the arguments: whoever wrote them there knows the noise.
+
+    Raises
+    ------
+    SimulationOnly
+        With the name of the argument.
+    """
+    for name in _seeds_in(settings.arguments):
+        raise SimulationOnly(
+            f"{name}: one given in the arguments of party {settings.party}, none expected where somebody else may have "
+            "written it: a launcher hands seeds over by itself"
+        )
+
+
+def is_simulation(arguments: Any) -> bool:
+    """Return whether arguments say anywhere that they are of a simulation: ``"simulation": true``."""
+    if isinstance(arguments, Mapping):
+        return arguments.get("simulation", False) is not False or any(map(is_simulation, arguments.values()))
+    return isinstance(arguments, list) and any(map(is_simulation, arguments))
+
+
+def _seeds_in(value: Any) -> Iterator[str]:
+    """Yield the names of seeds that have a value."""
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            if name in SEEDS and any(one is not None for one in (part if isinstance(part, list) else [part])):
+                yield name
+            yield from _seeds_in(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _seeds_in(part)
 
 
 def write_source(folder: Path, source: msgspec.Struct) -> None:

@@ -138,7 +138,7 @@ class PartyFolder:
 
     def __init__(self, folder: Path, lock: str):
         self._folder = folder
-        self._lock = os.open(folder / lock, os.O_RDWR | os.O_CREAT, 0o600)
+        self._lock = os.open(folder / lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

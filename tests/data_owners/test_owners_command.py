@@ -5,14 +5,13 @@ import socket
 import subprocess
 import sys
 
-import msgspec
 import numpy as np
 import pytest
 
 from dpmpc.bounds import Column, Schema
-from dpmpc.network.settings import digest_of, read_settings, write_settings
 from dpmpc.tables import Table, write_csv
 from support.command_inputs import run
+from support.hostile import preparers
 from support.html_page import Page
 
 SCHEMA = Schema((Column("age", 18, 90), Column("ill", 0, 1), Column("smoker", 0, 1)))
@@ -43,6 +42,8 @@ def test_owners_on_one_machine(files, capsys):
     command = ["owners", "--simulate", *data, *options(files, "--simulation-seed", "5"), "--out", out, "--json"]
     status, printed, told = run(capsys, *command)
     assert status == 0, told
+    assert told.startswith("dpmpc owners: SIMULATION: --simulation-seed 5: ")
+    assert (out / "report.txt").read_text().startswith("SIMULATION: the randomness can be repeated from a seed")
     fields = json.loads(printed)
     assert (fields["clients"], fields["servers"]) == (3000, 2)
     assert fields["owners"] == [{"name": "owner 0", "rows": 1300}, {"name": "owner 1", "rows": 1700}]
@@ -169,14 +170,30 @@ def test_a_folder_whose_plan_has_a_seed_is_refused(files, capsys):
     command = ["owners", "--prepare", files / "new", *PREPARE[2:-2], "1300", "1700", *options(files)]
     assert run(capsys, *command)[0] == 0
     folder = files / "new" / "owner-1"
-    settings = read_settings(folder)
-    settings.arguments["plan"]["simulation_seed"] = 7
-    task = digest_of(settings.program, settings.arguments)
-    write_settings(folder, msgspec.structs.replace(settings, task=task))
-    status, _, told = run(capsys, "owners", "--owner", "1", "--data", files / "owner1.csv", "--folder", folder)
-    assert status == 2
-    assert "simulation_seed: one given to party 1, which was started by hand" in told
+    rows = folder / "rows.csv"  # the user keeps the data beside the settings
+    rows.write_bytes((files / "owner1.csv").read_bytes())
+    preparers.prepare(folder, "know the noise")
+    command = ["owners", "--owner", "1", "--data", rows, "--folder", folder]
+    status, _, told = run(capsys, *command)
+    assert (status, "simulation_seed: one given in the arguments of party 1" in told) == (2, True)
+    preparers.prepare(folder, "say that it is supervised")
+    status, _, told = run(capsys, *command)
+    assert (status, "field 'supervised' given, only what parties agree on" in told) == (2, True)
     assert not (folder / "rounds.json").exists()
+    assert rows.exists()
+
+
+def test_a_link_in_a_prepared_folder_is_not_followed(files, capsys, monkeypatch):
+    """The log of a party would replace whatever the link names."""
+    command = ["owners", "--prepare", files / "new", *PREPARE[2:-2], "1300", "1700", *options(files)]
+    assert run(capsys, *command)[0] == 0
+    folder, victim = files / "new" / "owner-1", files / "new" / "victim"
+    victim.write_text("precious")
+    preparers.prepare(folder, "plant a link")
+    monkeypatch.setattr(sys, "executable", "/bin/false")  # the party itself has nothing to do with it
+    assert run(capsys, "owners", "--owner", "1", "--data", files / "owner1.csv", "--folder", folder)[0] == 3
+    assert victim.read_text() == "precious"
+    assert not (folder / "party.log").is_symlink()
 
 
 def test_what_is_wrong_with_a_file_is_said_before_anybody_is_asked(files, capsys):

@@ -36,10 +36,12 @@ from dpmpc.errors import (
     SimulationOnly,
 )
 from dpmpc.network.launch import Callbacks, Participants, Patience, launch
-from dpmpc.network.settings import digest_of, read_settings, write_settings, write_source
+from dpmpc.network.launched import Launched
+from dpmpc.network.settings import digest_of, read_settings, write_source
 from dpmpc.protocols import random_mixing
 from dpmpc.randomness import Label, Stream
 from dpmpc.tables import column_names, read_labels
+from support.hostile import preparers
 from support.waiting import wait_for
 
 WATCHED = "network_programs.watched_mixing"
@@ -75,7 +77,12 @@ def small_task(seed=SEED, rows=ROWS):
 
 
 def arguments_of(seed=SEED, **options):
-    return public_arguments(small_task(seed), ["clinic", "bank", "lender"], simulation_seed=seed, **options)
+    return public_arguments(small_task(seed), ["clinic", "bank", "lender"], **options)
+
+
+def run(arguments, sources):
+    """Run the watched program with the seed of this file."""
+    return networked.run(arguments, sources, program=WATCHED, simulation_seed=SEED)
 
 
 @pytest.fixture(autouse=True)
@@ -122,7 +129,7 @@ def expected_release(task, key, seed):
 def test_three_processes_publish_what_one_process_would(kept):
     """Bit for bit, the same file at every party, and nothing private in what they sent or published."""
     arguments = arguments_of(date="2026")
-    release = networked.run(arguments, files(kept), program=WATCHED)
+    release = run(arguments, files(kept))
     key, seed, toss = secrets_of(release.task, WATCHED, arguments)
     expected, order = expected_release(release.task, key, seed)
     assert (release.sums == expected.sums).all()
@@ -150,7 +157,7 @@ def test_three_processes_publish_what_one_process_would(kept):
 
 
 def test_what_is_published_can_be_learned_from(kept):
-    release = networked.run(arguments_of(), files(kept), program=WATCHED)
+    release = run(arguments_of(), files(kept))
     release.save(kept / "public")
     loaded = MixedRelease.load(kept / "public")
     for target in ("score", "age"):
@@ -164,7 +171,7 @@ def test_rows_that_differ_are_neither_counted_nor_named(kept):
     arguments = arguments_of()
     sources = files(kept, ids1=[*IDS[2:], "stranger-01", "stranger-02"], ids2=[*IDS[:-1], "stranger-03"])
     with pytest.raises(BatchMismatch, match="not all parties have the same ids") as failure:
-        networked.run(arguments, sources, program=WATCHED)
+        run(arguments, sources)
     assert not any(digit in str(failure.value) for digit in "123456789")
     assert failure.value.party is None
     assert published(kept) == []
@@ -182,13 +189,13 @@ def test_rows_that_differ_are_neither_counted_nor_named(kept):
 def test_the_same_rows_but_another_number_than_agreed(kept):
     sources = files(kept, ids0=IDS[1:], ids1=IDS[1:], ids2=IDS[1:])
     with pytest.raises(InputError, match=r"subjects: 60 given, 59 expected"):
-        networked.run(arguments_of(), sources, program=WATCHED)
+        run(arguments_of(), sources)
     assert published(kept) == []
 
 
 def test_an_id_that_stands_twice_is_refused_without_being_named(kept):
     with pytest.raises(InputError, match=r"party 2: key: 1 of 60 rows repeat the id") as failure:
-        networked.run(arguments_of(), files(kept, ids2=[*IDS[1:], IDS[1]]), program=WATCHED)
+        run(arguments_of(), files(kept, ids2=[*IDS[1:], IDS[1]]))
     assert "person" not in str(failure.value)
     assert published(kept) == []
 
@@ -198,7 +205,7 @@ def test_a_file_without_a_column_of_the_schema(kept):
     path = Path(sources[1].data)
     path.write_text(path.read_text().replace("income", "wealth"))
     with pytest.raises(InputError, match=r"party 1: columns: no column 'income'"):
-        networked.run(arguments_of(), sources, program=WATCHED)
+        run(arguments_of(), sources)
     assert published(kept) == []
 
 
@@ -255,7 +262,7 @@ def test_a_missing_party_is_named(kept):
 def test_a_party_that_breaks_the_protocol_leaves_no_release(kept, monkeypatch, deed, error, said):
     monkeypatch.setenv("DEED_1", deed)
     with pytest.raises(error, match=said) as failure:
-        networked.run(arguments_of(), files(kept), program=WATCHED)
+        run(arguments_of(), files(kept))
     if error is not BatchMismatch:  # these name the liar; of three parties whose digests differ, nobody
         assert failure.value.party == 1
     assert published(kept) == []
@@ -350,11 +357,17 @@ def test_simulate_and_learn(command_files, capsys):
     assert fields["columns"] == [name for party in COLUMNS for name in party]
     assert (fields["rows"], fields["provenance"]["parties"]) == (ROWS, ["party0", "party1", "party2"])
     assert fields["privacy"]["simulation"]
+    again = command_files / "again"
+    assert simulate(command_files, "--rows", ROWS, "--out", again, "--simulation-seed", SEED) == 0
+    told = capsys.readouterr()
+    assert told.err.startswith(f"dpmpc mix: SIMULATION: --simulation-seed {SEED}: ")
+    assert told.out.startswith("SIMULATION: "), "before any result"
+    assert again.read_bytes() == out.read_bytes()
     release = MixedRelease.load(out)
     key, seed, _ = secrets_of(
         release.task,
         networked.PROGRAM,
-        public_arguments(release.task, ["party0", "party1", "party2"], simulation_seed=SEED),
+        public_arguments(release.task, ["party0", "party1", "party2"]),
     )
     assert (release.sums == expected_release(release.task, key, seed)[0].sums).all()
     report = (command_files / "public.html").read_text(encoding="utf-8")
@@ -399,14 +412,17 @@ def test_parties_on_machines_of_their_own(command_files, capsys, unused_ports):
     assert (command_files / "again1").read_bytes() == public[0], "the same bytes: no noise was drawn again"
 
     settings = read_settings(prepared / "party-2")
-    settings.arguments["simulation_seed"] = 7  # whoever prepared it would know the noise of every party
-    write_settings(prepared / "party-2", settings)
-    assert main(party_command(command_files, 2, out="again")) == 2
-    assert "simulation_seed: one given to party 2, which was started by hand" in capsys.readouterr().err
+    simulated = msgspec.json.decode(msgspec.json.encode(settings.arguments))
+    simulated["task"]["simulation"] = True
     with pytest.raises(SimulationOnly, match="started by hand"):  # without the command too
-        random_mixing.prepare(read_settings(prepared / "party-2"))
+        random_mixing.prepare(msgspec.structs.replace(settings, arguments=simulated))
+    seeded = Launched(str(prepared / "party-2"), simulation={"seed": 7})
     with pytest.raises(SimulationOnly, match="the task does not say that it is a simulation"):
-        random_mixing.prepare(msgspec.structs.replace(settings, supervised=True))
+        random_mixing.prepare(msgspec.structs.replace(settings, launched=seeded))
+    preparers.prepare(prepared / "party-2", "say that it is supervised", "know the noise")
+    assert main(party_command(command_files, 2, out="again")) == 2
+    assert "field 'supervised' given, only what parties agree on expected" in capsys.readouterr().err
+    assert not (command_files / "again").exists()
 
     (prepared / "party-1" / "spent").touch()
     assert main(party_command(command_files, 1, out="again")) == 2

@@ -17,7 +17,6 @@ import threading
 import time
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import pytest
 from network_programs import late_file, sum_shares
@@ -34,6 +33,7 @@ from dpmpc.errors import (
 from dpmpc.network.coins import coin_commitment
 from dpmpc.network.identity import Authority, dialling_context, pin, write_identity
 from dpmpc.network.launch import Callbacks, Participants, Patience, launch
+from dpmpc.network.launched import Launched
 from dpmpc.network.settings import PartySettings, read_outcome, read_settings, write_settings
 from dpmpc.network.sockets import ByteCount, kernel_count
 from support.waiting import PATIENCE, wait_for
@@ -299,17 +299,18 @@ def test_a_server_that_is_left_out_is_turned_away_and_ends_nothing(tmp_path, cla
     left_out.mkdir()
     authority.issue(left_out, 2)
 
-    def call(settings, path):
+    def call(settings, path, content):
         answers.extend(call_as(left_out, party, claimed, tuple(settings.addresses[party])) for party in (1, 3))
-        path.write_bytes(msgspec.json.encode(settings))
+        path.write_bytes(content)
 
     def set_up(party, folder):
         authority.issue(folder, party)
         if party == 0:
             settings, path = read_settings(folder), folder / "party.json"
+            content = path.read_bytes()
             path.unlink()
             os.mkfifo(path)
-            threads.append(threading.Thread(target=call, args=(settings, path), daemon=True))
+            threads.append(threading.Thread(target=call, args=(settings, path, content), daemon=True))
             threads[0].start()
 
     outcomes = launch(
@@ -324,14 +325,18 @@ def test_a_server_that_is_left_out_is_turned_away_and_ends_nothing(tmp_path, cla
     assert all(outcome.result["right"] for outcome in outcomes)
 
 
-def test_all_have_to_go_on_without_the_same_servers():
+def test_all_have_to_go_on_without_the_same_servers(monkeypatch):
     """Party 1 has not been told, and waits for party 2 in vain."""
+
+    def told(folder, listener, without, simulation):
+        return Launched(folder, listener, () if folder.endswith("party-1") else without, simulation)
 
     def set_up(party, folder):
         settings = json.loads((folder / "party.json").read_text())
-        changed = {"without": [], "connect_deadline": 1} if party == 1 else {"connect_deadline": 60}
+        changed = {"connect_deadline": 1 if party == 1 else 60}
         (folder / "party.json").write_text(json.dumps(settings | changed))
 
+    monkeypatch.setattr("dpmpc.network.launch.Launched", told)
     with pytest.raises(PartyMissing) as failure:
         launch(
             ROBUST,
@@ -504,7 +509,7 @@ def test_parties_end_when_their_launcher_is_killed(tmp_path):
 def run_alone(folder):
     """Run one party as an operator does, and return exit status, standard output and standard error."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-m", "dpmpc.network.party", str(folder)]
+    command = [sys.executable, "-m", "dpmpc.network.party", str(folder), SUM]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE)
     return done.returncode, done.stdout, done.stderr
 

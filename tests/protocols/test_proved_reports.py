@@ -113,7 +113,8 @@ def test_a_sketch_alone_of_a_task_with_proofs_is_refused():
         task_digest=plan.digest,
         servers=3,
         task=plan.digest.hex(),
-        require_secret_noise=lambda seed: None,
+        simulation={},
+        refuse_simulation=lambda simulated: None,
     )
     party = types.SimpleNamespace(runtime=types.SimpleNamespace(settings=settings))
     with pytest.raises(InputError, match="task: one with proofs given, which servers have to check together"):

@@ -14,6 +14,7 @@ from dpmpc.bounds import Column, Schema
 from dpmpc.client import share_batch
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import GuaranteeError, InputError, OverflowRisk, SimulationOnly
+from dpmpc.network.launched import Launched
 from dpmpc.network.settings import PartySettings
 from dpmpc.noise import DiscreteGaussian
 from dpmpc.planning import ReleaseSpec, design
@@ -76,12 +77,11 @@ def party_of(task, folder, pid=SERVER, *, digest=None, keys=None, fields=None, b
         arguments={
             "task": task.to_dict() if fields is None else fields,
             "threads": 1,
-            "simulation_keys": keys or [None] * task.trust.servers,
             "target": "b",
             "model": {},
         },
         task=digest or task.digest.hex(),
-        supervised=not by_hand,
+        launched=None if by_hand else Launched(str(folder), simulation={} if keys is None else {"keys": keys}),
     )
     meter = SimpleNamespace(phase=lambda name: pytest.fail(f"phase {name} was begun"))
     return SimpleNamespace(
@@ -158,9 +158,9 @@ def test_seeds_of_the_noise_are_for_simulations_alone(tmp_path):
         linear_transform.verified_task(party_of(task_of(), tmp_path, keys=["no", None, 7]))
     simulated = task_of(simulation_seed=1)
     assert linear_transform.verified_task(party_of(simulated, tmp_path, keys=keys)) == simulated
-    with pytest.raises(SimulationOnly, match="simulation_seed: one given to party 0, which was started by hand"):
-        linear_transform.verified_task(party_of(simulated, tmp_path, keys=keys, by_hand=True))
-    linear_transform.verified_task(party_of(simulated, tmp_path, by_hand=True))
+    with pytest.raises(SimulationOnly, match="simulation: one given to party 0, which was started by hand"):
+        linear_transform.verified_task(party_of(simulated, tmp_path, by_hand=True))
+    assert linear_transform.verified_task(party_of(task_of(), tmp_path, by_hand=True)) == task_of()
 
 
 @pytest.mark.parametrize("fields", [[], "task", 7])

@@ -1,0 +1,198 @@
+"""What a launcher says comes from the launcher: no file, no input and no foreign descriptor stands in for it."""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+
+import msgspec
+import pytest
+
+from bench.system.ports import free_ports
+from dpmpc.cli.prepared import expect_party, prepare_folders
+from dpmpc.errors import InputError, SimulationOnly
+from dpmpc.network.launch import Callbacks, Participants, launch
+from dpmpc.network.launched import OPTION, Launched, Launcher, Lifeline
+from dpmpc.network.party import require_by_hand
+from dpmpc.network.settings import PartySettings, read_settings, write_settings
+from support.command_inputs import run
+from support.hostile.preparers import DEEDS, FIELDS, prepare
+
+SUM = "network_programs.sum_shares"
+SECONDS = 60
+ARGUMENTS = {"task": {"simulation": False}, "threads": 1}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """The folder of one of two parties."""
+    addresses = [("127.0.0.1", port) for port in free_ports(2)]
+    prepare_folders(tmp_path / "plan", "party", "dpmpc.protocols.random_mixing", ARGUMENTS, addresses, deadline=1.0)
+    return tmp_path / "plan" / "party-1"
+
+
+def start_by_hand(*arguments, **options):
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-m", "dpmpc.network.party", *map(str, arguments)]
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False, **options
+    )
+
+
+@pytest.mark.parametrize("deed", FIELDS)
+def test_settings_that_say_more_than_an_agreement_are_refused_by_name(folder, deed):
+    prepare(folder, deed)
+    with pytest.raises(InputError, match=rf"party\.json: field '{FIELDS[deed]}' given, only what parties agree on"):
+        expect_party(folder, 1, "dpmpc.protocols.random_mixing")
+    done = start_by_hand(folder, stdin=subprocess.DEVNULL)
+    assert done.returncode == 2
+    assert f"field '{FIELDS[deed]}' given" in done.stderr
+    assert (folder / "party.json").exists(), "no process removes a folder that it has not made"
+
+
+@pytest.mark.parametrize("deed", ["know the noise", "weaken the noise"])
+def test_seeds_and_simulations_are_refused_in_whatever_was_prepared(folder, deed):
+    prepare(folder, deed)
+    with pytest.raises(SimulationOnly, match=r"simulation(_seed)?: one given .*party 1"):
+        expect_party(folder, 1, "dpmpc.protocols.random_mixing")
+    done = start_by_hand(folder)
+    assert done.returncode == 2
+    assert "simulation" in done.stderr
+
+
+def test_a_seed_is_in_no_file_even_where_a_launcher_reads_it(folder):
+    prepare(folder, "know the noise")
+    with pytest.raises(SimulationOnly, match="a launcher hands seeds over by itself"):
+        read_settings(folder, Launched(str(folder)))
+    for name in ("simulation_seed", "simulation_keys"):
+        settings = PartySettings(0, 2, [("127.0.0.1", 1)] * 2, SUM, {"model": [{name: [None, 0]}]}, "ab" * 32)
+        with pytest.raises(SimulationOnly, match=name):
+            write_settings(folder, settings)
+
+
+def test_settings_of_version_0_2_that_say_nothing_more_are_read(folder):
+    """A folder that has answered has to be run again as it is: a new one spends further budget."""
+    path = folder / "party.json"
+    old = msgspec.json.decode(path.read_bytes()) | {"frame_limit": 1 << 28, "without": []}
+    path.write_bytes(msgspec.json.encode(old | {"listener": None, "supervised": False}))
+    assert read_settings(folder).launched is None
+    path.write_bytes(msgspec.json.encode(old | {"listener": None, "supervised": 1}))
+    with pytest.raises(InputError, match="field 'supervised' given"):
+        read_settings(folder)
+
+
+def test_a_program_of_the_folder_is_not_run(folder, monkeypatch):
+    """Copied to where it is started, the folder is a package; its program would run with the user's rights."""
+    home = folder.rename(folder.parent / "party").parent
+    prepare(home / "party", "bring a program")
+    monkeypatch.chdir(home)
+    done = start_by_hand("party")
+    assert (done.returncode, "program: party.evil given, one of dpmpc.protocols" in done.stderr) == (2, True)
+    require_by_hand(read_settings(home / "party"), "party.evil")  # whoever starts it names it
+    with pytest.raises(InputError, match=r"program: party\.evil given, another expected"):
+        require_by_hand(read_settings(home / "party"), "another")
+
+
+STANDARD_INPUT = {
+    "closed": {"stdin": subprocess.DEVNULL},
+    "a pipe that sends lines": {"input": "\n" * 1000},
+    "none": {"preexec_fn": lambda: os.close(0)},
+}
+
+
+@pytest.mark.parametrize("given", STANDARD_INPUT)
+def test_whatever_its_standard_input_is_a_party_by_hand_removes_nothing(folder, given):
+    """As with cron or nohup: the party waits for others in vain, and the user's rows lie beside its settings."""
+    settings = read_settings(folder)
+    write_settings(folder, msgspec.structs.replace(settings, program=SUM, arguments={}, connect_deadline=0.3))
+    (folder / "rows.csv").write_text("a\n1\n")
+    done = start_by_hand(folder, SUM, **STANDARD_INPUT[given])
+    assert done.returncode == 3
+    assert {"rows.csv", "party.json", "party.key", "outcome.json"} <= {path.name for path in folder.iterdir()}
+
+
+def test_a_launcher_that_is_none_is_refused_and_removes_nothing(folder):
+    """A descriptor of somebody else: a file, a pipe, a socket of another process, none at all."""
+    facts = msgspec.json.encode(Launched(str(folder)))
+    said = len(facts).to_bytes(4, "little") + facts
+    reading, writing = os.pipe()
+    os.write(writing, said)
+    os.close(writing)
+    server = socket.create_server(("127.0.0.1", 0))
+    caller = socket.create_connection(server.getsockname())
+    taken, _ = server.accept()
+    caller.sendall(said)
+    descriptors = [reading, taken.fileno(), os.open(folder / "party.json", os.O_RDONLY)]
+    try:
+        for descriptor in [*descriptors, 900]:
+            passed = [] if descriptor == 900 else [descriptor]
+            done = start_by_hand(OPTION, descriptor, pass_fds=passed)
+            assert (done.returncode, f"descriptor {descriptor} given" in done.stderr) == (2, True)
+    finally:
+        for descriptor in (reading, descriptors[2]):
+            os.close(descriptor)
+        for end in (server, caller, taken):
+            end.close()
+    assert (folder / "party.json").exists()
+
+
+def test_a_connection_that_the_parent_did_not_make_is_refused(folder):
+    """It is inherited over two generations: whoever made it lives, and is not the parent of the party."""
+    lifeline = Lifeline()
+    between = (
+        "import subprocess, sys;"
+        f"sys.exit(subprocess.call([sys.executable, '-m', 'dpmpc.network.party', {OPTION!r}, '{lifeline.descriptor}'],"
+        f" pass_fds=[{lifeline.descriptor}]))"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    started = subprocess.Popen(
+        [sys.executable, "-c", between], env=environment, pass_fds=[lifeline.descriptor], stderr=subprocess.PIPE
+    )
+    lifeline.give_facts(Launched(str(folder)))
+    _, log = started.communicate(timeout=SECONDS)
+    lifeline.close()
+    assert started.returncode == 2
+    assert re.search(rb"descriptor \d+ given, a connection that the parent of this process has made expected", log)
+    assert (folder / "party.json").exists()
+
+
+@pytest.mark.parametrize("said", [b"", b"\xff\xff\xff\xff", b"\x02\0\0\0{}", b"\x40\0\0\0{"])
+def test_facts_that_are_none_are_a_typed_error(said, monkeypatch):
+    own, other = socket.socketpair()
+    monkeypatch.setattr(os, "getppid", os.getpid)
+    own.sendall(said)
+    own.close()
+    with pytest.raises(InputError, match="facts of a launcher expected"):
+        Launcher(other.detach())
+
+
+def test_what_a_launcher_hands_over_reaches_its_parties_and_no_file():
+    found = []
+
+    def collect(party, folder):
+        found.append({path.name: path.read_bytes() for path in folder.iterdir()})
+
+    outcomes = launch(
+        "network_programs.telling",
+        Participants(2, analyst=False),
+        simulation={"seed": 987654321},
+        callbacks=Callbacks(collect=collect),
+    )
+    assert [outcome.result for outcome in outcomes] == [{"launched": True, "simulation": {"seed": 987654321}}] * 2
+    for files in found:
+        assert b"987654321" not in files["party.json"]
+        assert not {b"supervised", b"listener"} & set(re.findall(rb"\w+", files["party.json"]))
+
+
+def test_hostile_preparers_by_hand(folder, capsys):
+    done = subprocess.run(
+        [sys.executable, "-m", "support.hostile.preparers", "say that it is supervised", str(folder)],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0
+    status, _, told = run(capsys, "mix", "--party", "1", "--data", "x", "--key", "id", "--folder", folder, "--out", "o")
+    assert (status, "field 'supervised' given" in told) == (2, True)
+    assert set(FIELDS) < set(DEEDS)
