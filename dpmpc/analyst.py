@@ -3,9 +3,10 @@
 The analyst receives one transformed share from each server, adds them up (or interpolates) and learns the noisy sketch
 and nothing else. What follows, the analysis A of the paper, is an estimator that reads the `Release`.
 
-Promised: with Shamir shares a wrong one is noticed, and `open_robustly` goes on without servers that are missing or
-wrong, within the bounds of `ShamirSharing.correct`. Not promised: that a wrong additive share is noticed, or that a
-server whose share is wrong is to blame: a client may have dealt it shares that fit no secret.
+Promised: with Shamir shares a wrong one is noticed, and `open_robustly` goes on without servers that are missing, and,
+where 3t + 1 or more are present, without those that are wrong, within the bounds of `ShamirSharing.correct`. Not
+promised: that a wrong additive share is noticed, or that a server whose share is wrong is to blame: a client may have
+dealt it shares that fit no secret.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def open_robustly(task: Task, shares: Mapping[int, NDArray[np.uint64]]) -> Opene
     BatchMismatch
         If an additive share is of another shape.
     InconsistentShares
-        If more Shamir shares are wrong than can be corrected.
+        If more Shamir shares are wrong than are corrected: any, where fewer than 3t + 1 servers are present.
     """
     scheme = task.scheme
     servers = range(task.trust.servers)
@@ -101,13 +102,14 @@ def open_robustly(task: Task, shares: Mapping[int, NDArray[np.uint64]]) -> Opene
         return OpenedSums(open_sums(task, [shares[server] for server in servers]), ())
     usable = {server: share for server, share in shares.items() if _is_usable(task, share)}
     unusable = sorted(set(shares) - set(usable))
-    if len(usable) < needed:
+    most = scheme.corrected(len(shares))
+    if len(unusable) > most:
         raise InconsistentShares(
-            f"shares: those of servers {unusable} are not sums of this task, {len(usable)} others given, "
-            f"at least {needed} expected",
+            f"shares: those of servers {unusable} are not sums of this task, at most {most} such of {len(shares)} "
+            "expected",
             unusable[0],
         )
-    corrected = scheme.correct(usable)
+    corrected = scheme.correct(usable, spoilt=len(unusable))
     return OpenedSums(_release(task, corrected.secret), tuple(sorted({*unusable, *corrected.wrong})))
 
 

@@ -18,7 +18,7 @@ SHAMIR = [(3, 1), (4, 1), (5, 2)]  # M and t = (M - 1) // 2
 P = (1 << 61) - 1
 
 
-def sums_of(servers, sharing="shamir"):
+def sums_of(servers, sharing="shamir", corrupt_servers=None):
     """Return a task and each server's true share of its sums."""
     task = design(
         ReleaseSpec.of(
@@ -31,6 +31,7 @@ def sums_of(servers, sharing="shamir"):
             sparsity=2,
             servers=servers,
             sharing=sharing,
+            corrupt_servers=corrupt_servers,
             simulation_seed=1,
         )
     )
@@ -46,7 +47,7 @@ def altered(share):
 
 
 @pytest.mark.parametrize(("servers", "threshold"), SHAMIR)
-def test_one_altered_share_is_noticed_and_named_where_there_are_t_plus_3(servers, threshold):
+def test_one_altered_share_is_noticed_and_named_where_there_are_3_t_plus_1(servers, threshold):
     task, sums = sums_of(servers)
     assert task.scheme.threshold == threshold
     truth = open_sums(task, list(sums.values()))
@@ -54,7 +55,7 @@ def test_one_altered_share_is_noticed_and_named_where_there_are_t_plus_3(servers
         sent = sums | {liar: altered(sums[liar])}
         with pytest.raises(InconsistentShares):
             open_sums(task, list(sent.values()))
-        if servers < threshold + 3:
+        if servers < 3 * threshold + 1:
             with pytest.raises(InconsistentShares, match="unknown"):
                 open_robustly(task, sent)
             continue
@@ -89,19 +90,23 @@ NO_SUMS = {
 
 
 @pytest.mark.parametrize("flaw", NO_SUMS)
-def test_what_is_no_share_counts_as_wrong_and_spends_one_share_alone(flaw):
-    """It is known to be missing, so that two of five may be like this where one liar could be corrected."""
-    task, sums = sums_of(5)
+def test_what_is_no_share_counts_as_wrong(flaw):
+    """As many as could be corrected may be like this; where nobody could be, none may."""
+    task, sums = sums_of(7, corrupt_servers=2)
     truth = open_sums(task, list(sums.values()))
     release, wrong = open_robustly(task, sums | {party: NO_SUMS[flaw](sums[party]) for party in (0, 3)})
     assert wrong == (0, 3)
     assert (release.sums == truth.sums).all()
-    with pytest.raises(InconsistentShares, match=r"servers \[0, 2, 3\] are not sums of this task, 2 others given"):
-        open_robustly(task, sums | {party: NO_SUMS[flaw](sums[party]) for party in (0, 2, 3)})
+    for servers, most, liars in ((7, 2, [0, 2, 3]), (5, 0, [1])):
+        task, sums = sums_of(servers, corrupt_servers=2)
+        told = rf"servers \[{', '.join(map(str, liars))}\] are not sums of this task, at most {most} such of {servers}"
+        with pytest.raises(InconsistentShares, match=told) as caught:
+            open_robustly(task, sums | {party: NO_SUMS[flaw](sums[party]) for party in liars})
+        assert caught.value.party == liars[0]
 
 
 def test_a_liar_beside_what_is_no_share_is_named_too():
-    task, sums = sums_of(7)
+    task, sums = sums_of(7, corrupt_servers=2)
     truth = open_sums(task, list(sums.values()))
     release, wrong = open_robustly(task, sums | {6: sums[6][1:], 2: altered(sums[2])})
     assert wrong == (2, 6)

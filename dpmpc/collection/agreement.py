@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -142,6 +142,24 @@ async def compare_told(party: Party, digests: Mapping[int, bytes], what: str) ->
                     f"{what}: server {witness} says that server {server} told it others than server {party.pid} "
                     f"was told; server {server} or {witness} lies. Nothing was bound; the run can be repeated"
                 )
+
+
+def require_unaccused(server: int, accused: Collection[int], what: str) -> None:
+    """Refuse to go on with a finding against this server itself, whoever made it; all follow the same rule.
+
+    While no more servers lie than are assumed to, the rule finds none that is honest. Where more do, this server's own
+    share, which nobody else can vouch for, is what tells it (docs/proved-reports.md, Theorem 5).
+
+    Raises
+    ------
+    InconsistentShares
+        If this server is accused.
+    """
+    if server in accused:
+        raise InconsistentShares(
+            f"{what}: server {server} is itself among those found to be wrong, {sorted(accused)}: it is at fault, or "
+            "more servers lie than are assumed to. It signs nothing; the others can go on without it if enough are left"
+        )
 
 
 def batch_digest(ids: NDArray[np.uint8]) -> bytes:

@@ -18,7 +18,8 @@ and a signing key that the collection pins. What is opened is the release, which
    that, each binds the reports to the manifest for good, in its ledger, together with the transformed share.
 5. When all have done that, each commits to its transformed share (`dpmpc.collection.openings`). When all have heard and
    stored the same commitments, each sends its share to all others with the salt of its commitment, and opens the sums:
-   with Shamir shares although some may be wrong. All compare the hash of what they opened.
+   with Shamir shares although some may be wrong, where 3t + 1 servers are present, and if they agree where fewer are.
+   All compare what they opened, and whose shares were wrong. A server that is itself among these refuses.
 6. The first server states what came of it; every one compares that with its own view, and signs it. All exchange
    signatures, tell one another what the run has cost them, for their reports, and write the same file.
 
@@ -63,6 +64,7 @@ from dpmpc.collection.agreement import (
     agree_on_batch,
     batch_digest,
     confirm,
+    require_unaccused,
     toss_announced,
     unless_refused,
 )
@@ -137,9 +139,8 @@ async def release(party: Party, server: ReleasingServer) -> Released:
     commitments = await commit(party, server, manifest, share_commitment(party.pid, manifest.digest, salt, share))
     shares = await exchange_shares(party, manifest, task, share, salt, commitments)
     opened, wrong = await unless_refused(party, lambda: open_robustly(task, shares))
+    server.tell(f"opened; wrong shares: {f'those of servers {list(wrong)}' if wrong else 'none'}")
     findings = await compare_openings(party, opened, wrong)
-    found = {number: ", ".join(map(str, shares)) or "none" for number, shares in findings.items()}
-    server.tell(f"opened; wrong shares found by {_by_server(found)}")
     certificate = await certify(party, server, manifest, opened, findings)
     costs = await exchange_costs(party)
     await unless_refused(party, lambda: save(opened, certificate, server.out))
@@ -285,12 +286,8 @@ async def leave_out_bad_dealings(
         server.tell(f"{bad} of {len(batch.ids)} reports are dealt wrongly, or servers lie about them: {odd}")
         for counts in left_out.values():
             counts[DEALT_WRONGLY] = bad
-    if judgement.aside:
-        server.tell(
-            f"servers {list(judgement.aside)} told wrong check values for most reports and were not listened to"
-        )
     kept = Batch(checked.ids, batch.lacked)
-    await unless_refused(party, lambda: server.require_batch(kept))
+    await unless_refused(party, lambda: server.require_batch(kept, {DEALT_WRONGLY: bad} if bad else {}))
     return kept
 
 
@@ -349,23 +346,30 @@ async def exchange_shares(
 
 
 async def compare_openings(party: Party, opened: Release, wrong: tuple[int, ...]) -> Wrong:
-    """Step 5: check that all have opened the same sums; return whose shares each server found to be wrong."""
+    """Step 5: check that all have opened the same sums and blame the same servers; return whom, by who found it."""
     own = sums_digest(opened) + bytes(server in wrong for server in range(party.servers))
     told = await announce(party, Kind.DIGEST, own, len(own))
-    return await unless_refused(party, lambda: read_findings(party, opened, told))
+    return await unless_refused(party, lambda: read_findings(party, told))
 
 
-def read_findings(party: Party, opened: Release, told: Mapping[int, bytes]) -> Wrong:
-    """Step 5: compare the hashes of the sums, and read the findings beside them."""
-    findings = {}
+def read_findings(party: Party, told: Mapping[int, bytes]) -> Wrong:
+    """Step 5: compare what all found; it follows from the same shares, as all have heard the same commitments.
+
+    Raises
+    ------
+    InconsistentShares
+        If a server has found anything else, or this server's share is among the wrong ones.
+    """
+    own = told[party.pid]
     for server, finding in told.items():
-        digest, flags = finding[: -party.servers], finding[-party.servers :]
-        if digest != sums_digest(opened):
+        if finding != own:
+            what = "opened other sums" if finding[: -party.servers] != own[: -party.servers] else "blames others"
             raise InconsistentShares(
-                f"server {server} opened other sums than server {party.pid}: one of them was lied to"
+                f"sums: server {server} {what} than server {party.pid}, from the same shares: one of the two lies"
             )
-        findings[server] = tuple(number for number, flag in enumerate(flags) if flag)
-    return findings
+    wrong = tuple(number for number, flag in enumerate(own[-party.servers :]) if flag)
+    require_unaccused(party.pid, wrong, "shares of the sums")
+    return dict.fromkeys(told, wrong)
 
 
 async def certify(

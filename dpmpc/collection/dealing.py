@@ -46,7 +46,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.collection.agreement import compare_told, unless_refused
+from dpmpc.collection.agreement import compare_told, require_unaccused, unless_refused
 from dpmpc.collection.certificate import require_quorum
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.collection.task_file import Collection
@@ -117,7 +117,8 @@ async def check_dealing(party: Party, server: ReleasingServer, ids: NDArray[np.u
     BatchMismatch
         If servers have recorded different seeds, or were told different ones.
     InconsistentShares
-        If it cannot be told which reports are bad, or servers were told different check values.
+        If it cannot be told which reports are bad, servers were told different check values, or this server is itself
+        among those that would be set aside.
     """
     scheme = server.collection.plan.scheme
     assert isinstance(scheme, ShamirSharing)
@@ -126,6 +127,9 @@ async def check_dealing(party: Party, server: ReleasingServer, ids: NDArray[np.u
     values = await exchange_values(party, own)
     await compare_values(party, values)
     judgement = await unless_refused(party, lambda: judge(scheme, values))
+    if judgement.aside:
+        server.tell(f"servers {list(judgement.aside)} told wrong check values for most reports, and do not count")
+    await unless_refused(party, lambda: require_unaccused(server.number, judgement.aside, "check values"))
     return CheckedDealing(np.ascontiguousarray(ids[judgement.good]), judgement)
 
 

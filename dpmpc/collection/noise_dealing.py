@@ -242,7 +242,8 @@ def judge(scheme: ShamirSharing, dealers: Sequence[int], verdicts: Verdicts) -> 
     Messages that lie on one polynomial are those of the dealer's own shares, as t + 1 honest servers fix it: if the
     proof then does not hold, the dealer lies. Where they do not, the dealer may have dealt other words, or a server may
     have sent others. Among 3t + 1 or more servers t wrong messages are always found, so that a server which is off in
-    the noise of more than t others lies: one of these is honest. Among fewer, liars can make an honest one look off.
+    the noise of more than t others lies: one of these is honest. Among fewer nobody is off by itself
+    (`ShamirSharing.corrected`), since liars could make an honest one look so.
 
     Parameters
     ----------
@@ -275,9 +276,8 @@ def judge(scheme: ShamirSharing, dealers: Sequence[int], verdicts: Verdicts) -> 
         server: [dealer for dealer in unclear if dealer != server and odd[of[dealer]].any()]
         for server, odd in verdicts.odd.items()
     }
-    corrected = (len(off) - scheme.threshold - 1) // 2
     for server, others in off.items():
-        if len(others) > scheme.threshold and corrected >= scheme.threshold:
+        if len(others) > scheme.threshold:
             raise InconsistentShares(
                 f"noise: server {server} sent messages about the noise of servers {others} that are off, more than the "
                 f"{scheme.threshold} of which may lie. Nothing was bound; the others can go on without it",

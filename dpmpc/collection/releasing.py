@@ -18,16 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.collection.agreement import Batch
-from dpmpc.collection.certificate import DAMAGED, RELEASED_BEFORE, Certificate, Manifest
+from dpmpc.collection.certificate import DAMAGED, DEALT_WRONGLY, RELEASED_BEFORE, Certificate, Manifest
 from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.noise_shares import NoiseShares
 from dpmpc.collection.openings import Openings
 from dpmpc.collection.query_points import PointKeeper
 from dpmpc.collection.server_folder import refused_file
+from dpmpc.collection.shamir_claims import INCONSISTENT
 from dpmpc.collection.spool import Spool
 from dpmpc.collection.task_file import Collection
 from dpmpc.encoding.ring import Words
-from dpmpc.errors import AlreadyReleased, CollectionClosed, InputError, TooFewClients
+from dpmpc.errors import AlreadyReleased, CollectionClosed, InconsistentShares, InputError, TooFewClients
 from dpmpc.network.meter import Meter, RunStatistics
 from dpmpc.proved_reports import share_of_one, shares_of
 from dpmpc.server import transform
@@ -187,13 +188,29 @@ class ReleasingServer:
         return Manifest.from_json(entry.manifest)
 
     def require_batch(self, batch: Batch, refused: Mapping[str, int] | None = None) -> None:
-        """Refuse a batch that is too small, or holds a report of an earlier release; `refused` were left out of it."""
+        """Refuse a batch that is too small, or holds a report of an earlier release; `refused` were left out of it.
+
+        Raises
+        ------
+        TooFewClients
+            If it is too small.
+        InconsistentShares
+            If that is so and more than half of all reports lie on no polynomial, for which servers can be the cause.
+        """
         try:
             self.collection.require_size(min(len(batch.ids), self.collection.largest_batch))
         except TooFewClients as error:
             lacked = ", ".join(f"server {server} lacks {number}" for server, number in batch.lacked.items())
-            counts = "".join(f"; {count} refused: {cause}" for cause, count in (refused or {}).items())
-            raise TooFewClients(f"{error}; of the reports that any server holds {lacked}{counts}") from error
+            causes = refused or {}
+            counts = "".join(f"; {count} refused: {cause}" for cause, count in causes.items())
+            told = f"{error}; of the reports that any server holds {lacked}{counts}"
+            inconsistent = sum(causes.get(cause, 0) for cause in (DEALT_WRONGLY, INCONSISTENT))
+            if 2 * inconsistent > len(batch.ids) + sum(causes.values()):
+                raise InconsistentShares(
+                    f"{told}. More than half of all reports lie on no polynomial: most clients have dealt them so, or "
+                    "servers lie about them, and nobody can tell which. Nothing was bound; the run can be repeated"
+                ) from error
+            raise TooFewClients(told) from error
         self.ledger.require_unreleased(batch.ids)
 
     def seal(self, manifest: Manifest, ids: NDArray[np.uint8], noise: Words | None = None) -> None:

@@ -62,8 +62,8 @@ def check_odd(collection: Collection, refused: Mapping[str, int], odd: Mapping[s
     VerificationFailed
         If they are not counts of inconsistent reports by server, or shares are additive.
     """
-    inconsistent = refused.get(INCONSISTENT, 0)
-    if inconsistent and not isinstance(collection.plan.scheme, ShamirSharing):
+    inconsistent, scheme = refused.get(INCONSISTENT, 0), collection.plan.scheme
+    if inconsistent and not isinstance(scheme, ShamirSharing):
         raise VerificationFailed(
             f"refused: {dict(refused)} claimed with additive shares, none {INCONSISTENT!r} expected"
         )
@@ -78,14 +78,18 @@ def check_odd(collection: Collection, refused: Mapping[str, int], odd: Mapping[s
     told = ", ".join(
         f"of server {server} in {count}" for server, count in sorted(odd.items(), key=lambda one: int(one[0]))
     )
-    return f", where the message {told} was off and those of all others agreed: its fault, or the clients'"
+    # only files of version 0.2 name anybody where so few can be misled
+    certain = isinstance(scheme, ShamirSharing) and scheme.corrected(scheme.servers)
+    fault = "its fault, or the clients'" if certain else "its fault, the clients', or that of other servers"
+    return f", where the message {told} was off and those of all others agreed: {fault}"
 
 
 def blame(collection: Collection, without: Sequence[int], wrong: Mapping[str, Sequence[int]]) -> str:
-    """Say whose shares of the sums were wrong, and, where clients prove what they share, whether that convicts them.
+    """Say whose shares of the sums were wrong, and whether that convicts them (docs/proved-reports.md, Theorem 5).
 
-    If all M servers take part and at most e = floor((M - t - 1) / 2) are corrupt, at least t + 2 are honest, and the
-    sums of what they accepted lie on one polynomial: whoever is off it is corrupt (docs/proved-reports.md, section 4).
+    It does where clients prove what they share, m >= 3t + 1 servers took part, and at most t of these lied: the sums of
+    what honest servers accepted lie on one polynomial, and whoever is off it lied. Among fewer nobody is to be blamed;
+    only files of version 0.2 do that.
 
     Parameters
     ----------
@@ -96,17 +100,44 @@ def blame(collection: Collection, without: Sequence[int], wrong: Mapping[str, Se
     wrong : mapping
         For each server that did, whose shares it found to be wrong.
     """
-    blamed = sorted({number for found in wrong.values() for number in found})
-    if not blamed:
-        return ""
-    text = f"; wrong shares of servers {blamed} were corrected"
-    scheme = collection.plan.scheme
-    if not collection.proved or not isinstance(scheme, ShamirSharing):
-        return text
-    most = (scheme.servers - scheme.threshold - 1) // 2
-    if without or most < 1:
+    blamed, scheme = _blamed(wrong), collection.plan.scheme
+    if not blamed or not isinstance(scheme, ShamirSharing):
+        return f"; wrong shares of servers {blamed} claimed with additive shares" if blamed else ""
+    present, corrupt = scheme.servers - len(without), scheme.threshold
+    if len(set(map(tuple, wrong.values()))) > 1:
+        return f"; servers differ on whose shares were wrong ({blamed}): that convicts nobody, and one of them lied"
+    if not scheme.corrected(present):
         return (
-            f"{text}, which alone convicts nobody: that takes all {scheme.servers} servers, and t + 3 or more of them"
+            f"; shares of servers {blamed} were left out as wrong, which convicts nobody: among {present} servers "
+            f"{corrupt} that lie can make an honest one look wrong. Since version 0.3 no such file is signed"
         )
-    many = "one" if most == 1 else str(most)
-    return f"{text}: they are corrupt, if at most {many} of the {scheme.servers} servers may be"
+    text = f"; wrong shares of servers {blamed} were corrected"
+    if not collection.proved:
+        return f"{text}, which convicts nobody: clients that prove nothing may have dealt them so"
+    return f"{text}: they are corrupt, if at most {corrupt} of the {present} servers lied"
+
+
+def opening_condition(collection: Collection, without: Sequence[int], wrong: Mapping[str, Sequence[int]]) -> str:
+    """Say on what condition the sums are those of the shares that honest servers hold; empty with additive shares.
+
+    All shares but those found to be wrong lie on one polynomial. If t + 1 servers that did not lie are among them, it
+    is the one of honest shares. Parameters are those of `blame`.
+    """
+    scheme = collection.plan.scheme
+    if not isinstance(scheme, ShamirSharing):
+        return ""
+    blamed = _blamed(wrong)
+    agreeing = [server for server in range(scheme.servers) if server not in {*without, *blamed}]
+    spare, corrupt = len(agreeing) - scheme.threshold - 1, scheme.threshold
+    if spare >= corrupt:
+        present = scheme.servers - len(without)
+        return f", the sum of honest servers' shares, if at most {corrupt} of the {present} servers lied"
+    few = "none" if spare <= 0 else f"at most {spare}"
+    return (
+        f", the sum of honest servers' shares ONLY IF {few} of servers {agreeing} lied, fewer than the {corrupt} that "
+        f"may be corrupt: {2 * corrupt + 1} that agree would be needed"
+    )
+
+
+def _blamed(wrong: Mapping[str, Sequence[int]]) -> list[int]:
+    return sorted({number for found in wrong.values() for number in found})

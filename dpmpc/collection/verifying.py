@@ -29,7 +29,7 @@ from dpmpc.collection.certificate import (
     sums_digest,
 )
 from dpmpc.collection.designing import omission, soundness
-from dpmpc.collection.shamir_claims import blame, check_dealers, check_odd
+from dpmpc.collection.shamir_claims import blame, check_dealers, check_odd, opening_condition
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import VerificationFailed
 from dpmpc.network.identity import verify_signature
@@ -120,7 +120,7 @@ def verify(
         raise VerificationFailed("noise_variance: the public facts give another one than is claimed")
     checks.append(f"noise variance: {task.noise_variance.mean():.6g} in the mean of {len(task.noise_variance)} rows")
     _require(sums_digest(release).hex(), statement.sums, "sums", "the SHA-256 of the sums in the file")
-    checks.append(f"sums: {statement.sums}")
+    checks.append(f"sums: {statement.sums}{opening_condition(pinned, statement.without, statement.wrong)}")
     return Verified(release, certificate, pinned, tuple(checks))
 
 

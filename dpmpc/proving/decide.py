@@ -15,7 +15,6 @@ t + 1 are honest and fix the polynomial (docs/proved-reports.md, Theorem 1 and w
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Collection, Mapping
 
@@ -47,7 +46,8 @@ class Verdicts:
         report is not accepted.
     odd : dict from int to ndarray of bool, shape (n,)
         For each server present, in which inconsistent reports the messages of all others agree and its own does not,
-        or it is among the only few of whom that holds. No proof of its fault: the dealer may have given it other words.
+        or it is among the only few of whom that holds; nobody where too few are present to tell
+        (`ShamirSharing.corrected`). No proof of its fault: the dealer may have given it other words.
     """
 
     accepted: NDArray[np.bool_]
@@ -112,43 +112,14 @@ def decide(
         for server in sorted(messages)
     }
     if isinstance(scheme, ShamirSharing):
-        opened, inconsistent, odd = _interpolated(scheme, words)
+        compared = scheme.compare(words)
+        opened, inconsistent, odd = scheme.interpolate(words, 0), ~compared.consistent, compared.odd
     else:
         opened, inconsistent = FIELD.sum_of(list(words.values())), np.zeros(count, np.bool_)
         odd = dict.fromkeys(words, inconsistent)
     fits = np.empty(count, np.uint8)
     circuit.proofs.decide(point.kappa, opened, joint, fits)
     return Verdicts((fits == 1) & ~inconsistent, inconsistent, odd)
-
-
-def _interpolated(
-    scheme: ShamirSharing, words: Mapping[int, Words]
-) -> tuple[Words, NDArray[np.bool_], dict[int, NDArray[np.bool_]]]:
-    """Return opened messages, which reports have none, and who is odd there.
-
-    Of m messages up to floor((m - t - 1) / 2) may be off: the servers without whom the others agree are unique, if
-    there are so few (`dpmpc.sharing.dealing`).
-    """
-    count, parties = len(next(iter(words.values()))), list(words)
-    inconsistent = ~_agree(scheme, words)
-    odd = {server: np.zeros(count, np.bool_) for server in parties}
-    left = np.flatnonzero(inconsistent)
-    for size in range(1, (len(parties) - scheme.threshold - 1) // 2 + 1):
-        for off in itertools.combinations(parties, size):
-            others = {server: words[server][left] for server in parties if server not in off}
-            explained = _agree(scheme, others)
-            for server in off:
-                odd[server][left[explained]] = True
-            left = left[~explained]
-    return scheme.interpolate(words, 0), inconsistent, odd
-
-
-def _agree(scheme: ShamirSharing, words: Mapping[int, Words]) -> NDArray[np.bool_]:
-    """Tell for each report whether all messages lie on one polynomial of degree t."""
-    agreeing = np.ones(len(next(iter(words.values()))), np.bool_)
-    for server in list(words)[scheme.threshold + 1 :]:
-        agreeing &= (scheme.interpolate(words, server + 1) == words[server]).all(axis=1)
-    return agreeing
 
 
 def soundness_error(circuit: Circuit, scheme: Scheme, false_reports: int, hashes: float = HASHES) -> float:

@@ -20,21 +20,22 @@ are a key stream of AES; whoever could do better could tell that from uniform wo
 points and c(0) = r + sum_j a_j x_j, tells nothing about the words. That holds for one choice of coefficients: the
 difference of two choices is a linear function of the words without a mask. Whoever calls this has to see to it.
 
-**Decision.** Of m parties up to e = floor((m - t - 1) / 2) may tell what they like. A report is *good* if all check
-values lie on a polynomial. Otherwise the set of at most e parties without whom they do is unique where there is one:
-these parties are *odd* in that report, either because they lie or because the dealer gave them something else; nobody
-can tell which from one report. A party that is odd in more than half of the reports is *set aside*: it is taken to be
-at fault, and its values no longer count against a report. At most e parties are, otherwise nothing is decided.
+**Decision.** A report is *good* if the check values of all m parties lie on a polynomial. Otherwise, where m >= 3t + 1,
+the set of at most e = floor((m - t - 1) / 2) parties without whom they do is unique where there is one: these parties
+are *odd* in that report, either because they lie or because the dealer gave them something else; nobody can tell which
+from one report. A party that is odd in more than half of the reports is *set aside*: it is taken to be at fault, and
+its values no longer count against a report. At most e parties are, otherwise nothing is decided. Where m < 3t + 1
+nobody is odd and nobody set aside (`ShamirSharing.corrected`): t parties that lie in agreement would have an honest one
+set aside.
 
 So parties that lie can make reports look bad; these are counted, the odd party is told, and a party that does so to
-more than half of them is set aside (with m >= t + 3). Dealers that are more than half of all can have an honest party
-set aside; its sums are then found wrong, and corrected.
+more than half of them is set aside, where m >= 3t + 1. Dealers that are more than half of all, or more than t liars,
+can have an honest party set aside; a party that finds itself set aside has to refuse, as the caller sees to.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Mapping
 
 import numpy as np
@@ -133,34 +134,17 @@ def judge(sharing: ShamirSharing, values: Mapping[int, Words]) -> Judgement:
     """
     parties = sorted(values)
     count = len(values[parties[0]])
-    most = max(0, (len(parties) - sharing.threshold - 1) // 2)
-    odd_ones = np.zeros((len(parties), count), np.bool_)
-    open_ones = np.flatnonzero(~_on_a_polynomial(sharing, values))
-    for size in range(1, most + 1):
-        for chosen in itertools.combinations(range(len(parties)), size):
-            others = {party: values[party][open_ones] for at, party in enumerate(parties) if at not in chosen}
-            explained = _on_a_polynomial(sharing, others)
-            for at in chosen:
-                odd_ones[at, open_ones[explained]] = True
-            open_ones = open_ones[~explained]
-    aside = [at for at in range(len(parties)) if 2 * int(odd_ones[at].sum()) > count]
-    counted = np.delete(np.arange(len(parties)), aside)
-    good: NDArray[np.bool_] = np.logical_not(odd_ones[counted].any(axis=0))
-    good[open_ones] = False
+    compared = sharing.compare({party: np.ascontiguousarray(values[party]).reshape(-1, 1) for party in parties})
+    aside = [party for party in parties if 2 * int(compared.odd[party].sum()) > count]
+    most = sharing.corrected(len(parties))
     if len(aside) > most:
         raise InconsistentShares(
-            f"check values of parties {[parties[at] for at in aside]} are wrong for most of {count} reports each, "
-            f"those of at most {most} of {len(parties)} parties expected"
+            f"check values of parties {aside} are wrong for most of {count} reports each, those of at most {most} of "
+            f"{len(parties)} parties expected"
         )
-    odd = {parties[at]: int((odd_ones[at] & ~good).sum()) for at in range(len(parties))}
-    return Judgement(good, tuple(parties[at] for at in aside), odd, len(open_ones))
-
-
-def _on_a_polynomial(sharing: ShamirSharing, values: Mapping[int, Words]) -> NDArray[np.bool_]:
-    """Tell for each entry whether the values of all parties lie on one polynomial of degree t."""
-    count = len(next(iter(values.values())))
-    good = np.ones(count, np.bool_)
-    if count:
-        for party in list(values)[sharing.threshold + 1 :]:
-            good &= sharing.interpolate(values, party + 1) == values[party]
-    return good
+    unexplained = compared.unexplained
+    good = ~unexplained
+    for party in set(parties) - set(aside):
+        good &= ~compared.odd[party]
+    odd = {party: int((compared.odd[party] & ~good).sum()) for party in parties}
+    return Judgement(good, tuple(aside), odd, int(unexplained.sum()))

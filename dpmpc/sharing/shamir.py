@@ -1,4 +1,4 @@
-"""Shamir shares: points of a random polynomial. Some of them may be missing, and some wrong ones are found.
+"""Shamir shares: points of a random polynomial. Some of them may be missing, and wrong ones are noticed.
 
 `lagrange` and `outliers` compute with polynomials over a prime field: their values elsewhere, and points that are off
 them. Numbers there are Python's: a server has one point, so this is never the slow part.
@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpmpc.arguments import require_whole
 from dpmpc.encoding.ring import Mersenne61, Words
@@ -121,6 +122,29 @@ class Corrected:
     wrong: tuple[int, ...]
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class Compared:
+    """Shares of many secrets, compared with one another.
+
+    Attributes
+    ----------
+    consistent : ndarray of bool, shape (n,)
+        Whether the shares of all parties lie on polynomials of degree t.
+    odd : dict from int to ndarray of bool, shape (n,)
+        Where they do not, whether a party is one of those without whom they do. All are False where more parties are
+        off than are corrected.
+    """
+
+    consistent: NDArray[np.bool_]
+    odd: dict[int, NDArray[np.bool_]]
+
+    @property
+    def unexplained(self) -> NDArray[np.bool_]:
+        """Where shares are inconsistent, and nobody is odd."""
+        named = np.logical_or.reduce(list(self.odd.values()))
+        return np.asarray(~self.consistent & ~named, np.bool_)
+
+
 class ShamirSharing:
     """Points of a random polynomial of degree t through the secret: any t + 1 shares give it, any t tell nothing.
 
@@ -132,7 +156,9 @@ class ShamirSharing:
     the shares that are not needed reveal a lie, and MPyC can go on to multiply them.
 
     Shares are a Reed-Solomon code of distance m - t where m of them are present: up to m - t - 1 wrong ones are noticed
-    by `combine`, and up to floor((m - t - 1) / 2) corrected by `correct`. A share is wrong if any entry of it is.
+    by `combine`, and up to e = floor((m - t - 1) / 2) corrected by `correct`, where e >= t (`corrected`): t parties
+    that lie in agreement could otherwise have a polynomial accepted that is not the dealer's, and an honest party
+    blamed. A share is wrong if any entry of it is.
 
     Parameters
     ----------
@@ -157,12 +183,30 @@ class ShamirSharing:
         spare = self.servers - self.threshold - 1
         if spare == 0:
             return f"{assumed}: an altered share goes unnoticed, and all are needed"
-        corrected = f"corrected and named (up to {spare // 2}, and more are then not always noticed)"
+        most = self.corrected(self.servers)
+        corrected = f"or corrected and named (up to {most}), unless a server finds its own among them"
         return (
-            f"{assumed}: wrong shares are noticed (up to {spare})"
-            + (f", or {corrected}" if spare > 1 else ", but not corrected")
+            f"{assumed}: wrong shares are noticed (up to {spare}), "
+            + (corrected if most else "but not corrected, and nobody is named")
             + f"; servers may be missing (up to {spare}), each for one wrong share less that is noticed"
         )
+
+    def corrected(self, present: int) -> int:
+        """Return how many wrong shares are corrected, and their parties named, where m parties are present.
+
+        That is e = floor((m - t - 1) / 2) if e >= t, so if m >= 3 t + 1, and 0 otherwise. A polynomial that all but e
+        parties are on is on the points of m - e - t honest ones or more, if t lie. That is t + 1 or more where
+        m >= 3 t + 1, so that it is the dealer's. Where m < 3 t, t liars can choose a polynomial through t honest points
+        and any other secret, which all but e parties are on. With m = 3 t that fails, but no t wrong shares could be
+        corrected either.
+
+        Parameters
+        ----------
+        present : int
+            m.
+        """
+        most = (present - self.threshold - 1) // 2
+        return most if most >= self.threshold else 0
 
     @property
     def unopened_conduct(self) -> str:
@@ -221,16 +265,18 @@ class ShamirSharing:
         """
         by_party = self._by_party(shares)
         if self._first_disagreement(by_party) is not None:
-            raise self._inconsistent(by_party, self._wrong(by_party))
+            raise self._inconsistent(by_party, self._wrong(by_party, self.corrected(len(by_party))))
         return self.interpolate(by_party, 0)
 
-    def correct(self, shares: Sequence[Words] | Mapping[int, Words]) -> Corrected:
+    def correct(self, shares: Sequence[Words] | Mapping[int, Words], spoilt: int = 0) -> Corrected:
         """Return the secret although some of the shares may be wrong, and say which were.
 
-        Of m shares up to floor((m - t - 1) / 2) may be wrong in any of their entries: one where m >= t + 3. The secret
-        and the parties are then right, whoever chose the wrong shares and however. With more wrong shares than that,
-        and fewer than m - t, there is an error, or those who chose them together make honest parties appear wrong and
-        the secret another; whoever would rather stop than be deceived by so many uses `combine`.
+        Of m shares `corrected(m)` may be wrong in any of their entries, which is 0 where m < 3 t + 1. The secret and
+        the parties are then right, whoever chose the wrong shares and however. With more wrong shares than that, and
+        fewer than m - t, there is an error, or those who chose them together make honest parties appear wrong and the
+        secret another. An honest party notices that by its own share: if m - t - 1 parties lie at most, t + 1 honest
+        ones are left, and a polynomial with all their shares is the dealer's. So a party that finds itself among the
+        wrong ones takes no part in what follows, and whoever has no share of its own uses `combine`.
 
         A wrong share need not be the fault of the party that holds it: so it is where a dealer has dealt points that
         are on no polynomial.
@@ -238,7 +284,9 @@ class ShamirSharing:
         Parameters
         ----------
         shares : sequence of M arrays, or mapping from party to array
-            At least t + 1; with t + 1 or t + 2 nothing can be corrected.
+            At least t + 1.
+        spoilt : int
+            How many other parties sent what is no share at all: known to be wrong, and counted among the m.
 
         Raises
         ------
@@ -248,7 +296,7 @@ class ShamirSharing:
             If more shares are wrong than can be corrected.
         """
         by_party = self._by_party(shares)
-        wrong = self._wrong(by_party)
+        wrong = self._wrong(by_party, self.corrected(len(by_party) + spoilt) - spoilt)
         if wrong is None:
             raise self._inconsistent(by_party, None)
         good = {party: share for party, share in by_party.items() if party not in wrong}
@@ -296,13 +344,47 @@ class ShamirSharing:
                 return int(differing.argmax())
         return None
 
-    def _wrong(self, shares: Mapping[int, Words]) -> set[int] | None:
-        """Return the parties without whom the others agree, or None if there are more than can be corrected.
+    def compare(self, shares: Mapping[int, Words]) -> Compared:
+        """Compare shares of n secrets, and find for each who is odd, if `corrected` allows to say so.
+
+        The first secret with a disagreement is decoded; whoever is odd there explains others too, all at once. So there
+        are no more decodings than inconsistent secrets, and no more passes than sets of parties that are odd together.
+
+        Parameters
+        ----------
+        shares : mapping from party to ndarray of uint64, shape (n, k)
+            Canonical, of t + 1 parties or more; each secret has k entries.
+        """
+        most = self.corrected(len(shares))
+        consistent = self._consistent(shares)
+        odd = {party: np.zeros(len(consistent), np.bool_) for party in shares}
+        left = np.flatnonzero(~consistent) if most else np.empty(0, np.intp)
+        while len(left):
+            wrong = self._wrong({party: share[left[0]] for party, share in shares.items()}, most)
+            if wrong is None:
+                left = left[1:]
+                continue
+            others = {party: share[left] for party, share in shares.items() if party not in wrong}
+            explained = self._consistent(others)
+            for party in wrong:  # not all of whom are off wherever the others agree
+                off = (self.interpolate(others, party + 1) != shares[party][left]).any(axis=1)
+                odd[party][left[explained & off]] = True
+            left = left[~explained]
+        return Compared(consistent, odd)
+
+    def _consistent(self, shares: Mapping[int, Words]) -> NDArray[np.bool_]:
+        """Tell for each secret whether the shares of all parties lie on polynomials of degree t."""
+        agreeing = np.ones(len(next(iter(shares.values()))), np.bool_)
+        for party in list(shares)[self.threshold + 1 :]:
+            agreeing &= (self.interpolate(shares, party + 1) == shares[party]).all(axis=1)
+        return agreeing
+
+    def _wrong(self, shares: Mapping[int, Words], most: int) -> set[int] | None:
+        """Return the parties without whom the others agree, or None if there are more than `most`.
 
         An entry where shares disagree is decoded and tells of at least one more wrong party. If there are no more than
         can be corrected, each entry has no more, so that nobody is taken for wrong who is not.
         """
-        most = (len(shares) - self.threshold - 1) // 2
         wrong: set[int] = set()
         parties = list(shares)
         while len(wrong) <= most:

@@ -11,6 +11,7 @@ from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.task_file import Collection
+from dpmpc.collection.verifying import verify
 from dpmpc.errors import InputError
 from support.hostile.dealers import deal_badly
 from support.release_processes import COUNT, MINIMUM, assert_refused, assert_released, deploy, filled, flip, run, states
@@ -82,6 +83,40 @@ def test_a_server_that_lies_in_all_check_values_is_not_listened_to(tmp_path):
     assert {one.status for one in ended.values()} == {0}, ended[0].told
     assert assert_released(deployment, servers=range(4)).release.clients == COUNT
     assert "servers [2] told wrong check values for most reports" in ended[0].told
+
+
+@pytest.mark.parametrize(
+    ("servers", "liars", "fitting", "told"),
+    [
+        (3, (2,), (0,), f"{COUNT} refused: dealt wrongly. More than half of all reports lie on no polynomial"),
+        (4, (2, 3), (0,), "check values: server 1 is itself among those found to be wrong, [1]"),
+        (5, (3, 4), (0, 1), f"{COUNT} refused: dealt wrongly. More than half of all reports lie on no polynomial"),
+    ],
+)
+def test_servers_that_lie_in_agreement_have_no_honest_one_set_aside(tmp_path, servers, liars, fitting, told):
+    deployment = filled(tmp_path / "trial", servers, **SHAMIR)
+    ended = run(deployment, deeds={liar: ("shift_check_values", liar, fitting, 7) for liar in liars})
+    for server in set(range(servers)) - set(liars):
+        assert ended[server].status == 3, ended[server].told
+        assert told in ended[server].told
+        assert states(deployment, server) == []
+    assert not any(deployment.out(server).exists() for server in range(servers))
+
+
+def test_most_clients_cannot_have_an_honest_server_blamed(tmp_path):
+    """They deal it wrong points: it refuses, and the others go on without it, with the reports of all."""
+    deployment = filled(tmp_path / "trial", 4, **SHAMIR)
+    ids = sorted(os.urandom(16) for _ in range(COUNT + 1))
+    join(
+        deployment,
+        [b"".join(one) for one in zip(*(deal_badly(deployment.collection, i, [2]) for i in ids), strict=True)],
+    )
+    ended = run(deployment)
+    assert {one.status for one in ended.values()} == {3}, ended[0].told
+    assert "server 2 is itself among those found to be wrong, [2]" in ended[0].told
+    ended = run(deployment, servers=[0, 1, 3], options=["--without", "2"])
+    assert {one.status for one in ended.values()} == {0}, ended[0].told
+    assert verify(deployment.out(0), deployment.collection).release.clients == 2 * COUNT + 1
 
 
 def test_a_server_that_lies_in_some_check_values_is_counted(tmp_path):

@@ -15,7 +15,7 @@ from dpmpc.network.frames import Kind
 from dpmpc.proving import Verdicts
 from dpmpc.sharing import ShamirSharing
 from support.hostile import shamir_servers
-from support.hostile.servers import meddle
+from support.hostile.servers import FIELD, agreed_lie, meddle
 from support.proved_collections import rows_of_clients, states
 from support.release_processes import COUNT, filled
 from support.shamir_collections import SHAMIR, converse, dying, kept_noise, no_noise, released
@@ -218,7 +218,6 @@ def verdicts_of(dealers, blocks, false=(), off=None):
         (4, 1, [], {0: [1]}, None),
         (4, 1, [], {0: [0, 1]}, None),
         (4, 1, [], {0: [1, 2]}, 0),
-        (5, 2, [], {0: [1, 2, 3, 4]}, None),  # two liars can make an honest one look off
         (7, 2, [], {0: [1, 2]}, None),
         (7, 2, [], {0: [1, 2, 3]}, 0),
     ],
@@ -232,6 +231,23 @@ def test_who_is_named(servers, threshold, false, off, party):
     with pytest.raises(InconsistentShares, match="noise: ") as raised:
         noise_dealing.judge(scheme, dealers, verdicts)
     assert raised.value.party == party
+
+
+def test_two_liars_of_five_have_nobody_named_for_messages_about_noise(deployed, silent, monkeypatch):
+    """Their messages and those of two honest servers fit one polynomial, which the third honest server is off."""
+    original = noise_dealing.NoiseDealer.answers
+
+    def lying(self, point, joint):
+        words = original(self, point, joint)
+        if self._number in (3, 4):
+            words = FIELD.add(words, np.full(words.shape, agreed_lie(self._number, (0, 1), 7), np.uint64))
+        return words
+
+    monkeypatch.setattr(noise_dealing.NoiseDealer, "answers", lying)
+    deployment = deployed(5)
+    results = converse(deployment)
+    ended_by(results, InconsistentShares, "(nobody is alone in being off)", None, range(5))
+    assert states(deployment) == [[]] * 5
 
 
 # Crashes

@@ -6,17 +6,17 @@ import msgspec
 import numpy as np
 import pytest
 
-from dpmpc.client import Client
-from dpmpc.collection import proof_checks
+from dpmpc.collection import conversation, dealing, proof_checks
 from dpmpc.collection.certificate import DIFFERENT_LISTS, FALSE_PROOF, Manifest, require_quorum
+from dpmpc.collection.designing import soundness
 from dpmpc.collection.releasing import ReleasingServer
-from dpmpc.collection.shamir_claims import INCONSISTENT, blame, check_odd
+from dpmpc.collection.shamir_claims import INCONSISTENT, blame, check_odd, opening_condition
 from dpmpc.collection.verifying import check_refused, verify
 from dpmpc.errors import DpmpcError, GuaranteeError, InconsistentShares, InputError, VerificationFailed
 from dpmpc.network.frames import Kind
 from support.hostile import shamir_servers
 from support.hostile.provers import DEEDS
-from support.hostile.servers import meddle
+from support.hostile.servers import FIELD, accuse, agreed_lie, disregard_accusations, meddle
 from support.proved_collections import points, rows_of_clients
 from support.release_processes import COUNT, deploy, run
 from support.shamir_collections import SHAMIR, converse, dying, join, kept_noise, released
@@ -78,7 +78,7 @@ def test_every_single_word_that_is_off_at_one_server_is_noticed(deployed, silent
     records = shamir_servers.deal_one_word_off(deployment.collection, ids, victim, range(words))
     join(deployment, *zip(*records, strict=True))
     verified = released(deployment, converse(deployment, told=told), {INCONSISTENT: words})
-    named = servers > 3
+    named = servers == 4
     manifest = verified.certificate.statement.manifest
     assert manifest.odd == ({str(victim): words} if named else {})
     (line,) = [check for check in verified.checks if check.startswith("proofs: ")]
@@ -162,13 +162,27 @@ class AltersShare(ReleasingServer):
         return wrong
 
 
-def test_a_wrong_share_of_the_sums_is_evidence_where_all_four_are_present(deployed, silent):
+def test_a_wrong_share_of_the_sums_is_evidence_where_all_four_are_present(deployed, silent, monkeypatch):
     deployment = deployed(4)
+    ignore_accusations(monkeypatch, [2])
     verified = released(deployment, converse(deployment, kinds={2: AltersShare}))
     (line,) = [check for check in verified.checks if check.startswith("signatures: ")]
-    assert (
-        "wrong shares of servers [2] were corrected: they are corrupt, if at most one of the 4 servers may be" in line
-    )
+    assert "wrong shares of servers [2] were corrected: they are corrupt, if at most 1 of the 4 servers lied" in line
+    (sums,) = [check for check in verified.checks if check.startswith("sums: ")]
+    assert "the sum of honest servers' shares, if at most 1 of the 4 servers lied" in sums
+
+
+def test_a_server_whose_own_share_is_wrong_refuses_and_the_others_go_on(deployed, silent):
+    """A disk or a program at fault, and no lie: it says so itself, the others have it in their logs."""
+    deployment, told = deployed(4), []
+    results = converse(deployment, kinds={2: AltersShare}, told=told)
+    for server, result in results.items():
+        assert isinstance(result, InconsistentShares), result
+        assert "server 2 is itself among those found to be wrong, [2]" in str(result)
+        assert ("server 2 refuses" in str(result)) == (server != 2)
+    assert told.count("opened; wrong shares: those of servers [2]") == 4
+    assert not any(deployment.out(server).exists() for server in range(4))
+    released(deployment, converse(deployment, servers=[0, 1, 3]))
 
 
 @pytest.mark.parametrize(("servers", "present"), [(3, [0, 1, 2]), (4, [0, 1, 2])])
@@ -179,11 +193,22 @@ def test_a_wrong_share_ends_the_run_where_nobody_can_be_named(deployed, silent, 
 
 
 def test_words_about_blame(originals):
-    four, three = originals(4).collection, originals(3).collection
+    """One number of liars in all lines; files of version 0.2 that blame among too few are read, and convict nobody."""
+    three, four, five = (originals(servers).collection for servers in (3, 4, 5))
     assert blame(four, [], {"0": []}) == ""
-    assert "they are corrupt" in blame(four, [], {"0": [1]})
-    assert "convicts nobody" in blame(four, [3], {"0": [1]})
-    assert "convicts nobody" in blame(three, [], {"0": [1]})
+    assert "they are corrupt, if at most 1 of the 4 servers lied" in blame(four, [], {"0": [1]})
+    assert "differ on whose shares were wrong" in blame(four, [], {"0": [1], "2": []})
+    for collection, without in ((four, [3]), (three, []), (five, [])):
+        words = blame(collection, without, {"0": [1]})
+        assert "convicts nobody" in words
+        assert "corrupt," not in words
+        assert "ONLY IF" in opening_condition(collection, without, {"0": [1]})
+    for collection, corrupt, servers in ((three, 1, 3), (four, 1, 4), (five, 2, 5)):
+        words = f"if at most {corrupt} of the {servers} servers lied"
+        assert words in opening_condition(collection, [], {"0": []})
+        assert f"and at most {corrupt} of them lied" in soundness(collection, 1000)
+    assert "ONLY IF at most 1 of servers [0, 1, 3, 4] lied" in opening_condition(five, [], {"0": [2]})
+    assert "that of other servers" in check_odd(five, {INCONSISTENT: 2}, {"1": 2})
 
 
 # Crashes
@@ -270,24 +295,86 @@ def test_a_server_that_missed_the_point_stays_out(deployed, silent):
     released(deployment, converse(deployment, servers=[0, 1, 2]))
 
 
-class Shifts(ReleasingServer):
-    """A server that adds to its share of the sums a polynomial that is 0 at servers 0 and 1, and 10^9 at 0."""
+def shifting(liars, fitting, shift=10**9):
+    """Servers that add to their shares of the sums one polynomial, which is 0 at some honest servers' points."""
 
-    def transformed_share(self, manifest, task, meter):
-        place = self.number + 1
-        shift = np.uint64(10**9 * (place - 1) * (place - 2) // 2)
-        return task.encoding.ring.add(super().transformed_share(manifest, task, meter), np.full((1, 5), shift))
+    class Shifts(ReleasingServer):
+        def transformed_share(self, manifest, task, meter):
+            own = super().transformed_share(manifest, task, meter)
+            return FIELD.add(own, np.full(own.shape, agreed_lie(self.number, fitting, shift), np.uint64))
+
+    return dict.fromkeys(liars, Shifts)
 
 
-def test_two_liars_at_five_two_shift_the_sums_and_an_honest_server_is_named(deployed, silent):
-    """What Corollary 1 leaves out: all proofs hold, and one wrong share is corrected, that of an honest server."""
-    deployment = deployed(5)
-    results = converse(deployment, kinds={3: Shifts, 4: Shifts})
-    assert not [result for result in results.values() if isinstance(result, Exception)], results
-    verified = verify(deployment.out(0), deployment.collection)
-    expected = Client(deployment.collection.plan).encode(rows_of_clients()).sum(axis=0)
-    assert set((verified.release.sums[0] - expected).tolist()) == {10**9}
-    assert any("wrong shares of servers [2] were corrected" in check for check in verified.checks)
+LIES = [
+    (3, (2,), (0,), "which of them are wrong is unknown"),
+    (4, (2, 3), (0,), "server 1 is itself among those found to be wrong, [1]"),
+    (5, (3, 4), (0, 1), "which of them are wrong is unknown"),
+]
+
+
+@pytest.mark.parametrize(("servers", "liars", "fitting", "told"), LIES)
+def test_servers_that_lie_in_agreement_shift_nothing(deployed, silent, monkeypatch, servers, liars, fitting, told):
+    """t of (3, 1) and (5, 2), and more than t of (4, 1), where one wrong share is corrected: no file, nobody named."""
+    deployment = deployed(servers)
+    ignore_accusations(monkeypatch, liars)
+    results = converse(deployment, kinds=shifting(liars, fitting))
+    for server in set(range(servers)) - set(liars):
+        assert isinstance(results[server], InconsistentShares), results[server]
+        assert told in str(results[server])
+        assert results[server].party is None
+    assert not any(deployment.out(server).exists() for server in range(servers))
+
+
+def ignore_accusations(monkeypatch, liars):
+    for module in (conversation, dealing):
+        monkeypatch.setattr(module, "require_unaccused", module.require_unaccused)  # put back what the liars change
+    disregard_accusations(liars)
+
+
+@pytest.mark.parametrize(
+    "servers", [pytest.param(3, marks=pytest.mark.long("three proved servers; four and five are in the suite")), 4, 5]
+)
+def test_processes_that_lie_in_agreement_end_with_status_3_and_no_file(deployed, servers):
+    """The same over TLS, and the numbers of a run that two of five servers had signed by all."""
+    deployment = deployed(servers)
+    (_, liars, fitting, told) = next(one for one in LIES if one[0] == servers)
+    ended = run(deployment, deeds={liar: ("shift_the_sums", liar, fitting, 10**9) for liar in liars})
+    for server in set(range(servers)) - set(liars):
+        assert ended[server].status == 3, ended[server].told
+        assert told in ended[server].told
+    assert not any(deployment.out(server).exists() for server in range(servers))
+
+
+def test_two_liars_of_five_drop_reports_and_have_nobody_counted(deployed, silent, monkeypatch):
+    """Their messages about one report make the third honest server look off: nobody is, and the report is left out."""
+    deployment, report = deployed(5), 3
+    original = proof_checks.exchange_block
+
+    async def lying(party, kind, own):
+        if party.pid in (3, 4) and kind is Kind.PROOF:
+            own = own.copy()
+            lie = np.full(own.shape[1], agreed_lie(party.pid, (0, 1), 7), np.uint64)
+            own[report] = FIELD.add(own[report], lie)
+        return await original(party, kind, own)
+
+    monkeypatch.setattr(proof_checks, "exchange_block", lying)
+    results = converse(deployment)
+    dropped = sorted(range(COUNT), key=lambda index: deployment.ids[index])[report]
+    verified = released(deployment, results, {INCONSISTENT: 1}, np.delete(rows_of_clients(), dropped, axis=0))
+    assert verified.certificate.statement.manifest.odd == {}
+
+
+def test_a_server_that_blames_another_alone_ends_the_run(deployed, silent, monkeypatch):
+    """All have the same shares, so that all find the same: no honest server signs what only one says."""
+    deployment = deployed(4)
+    monkeypatch.setattr(conversation, "compare_openings", conversation.compare_openings)  # is put back afterwards
+    accuse(2, liar=3)
+    results = converse(deployment)
+    for server in (0, 1, 2):
+        assert isinstance(results[server], InconsistentShares), results[server]
+        assert f"server 3 blames others than server {server}" in str(results[server])
+    assert not any(deployment.out(server).exists() for server in range(4))
 
 
 PROCESS_STEPS = [

@@ -110,7 +110,7 @@ def test_a_report_that_one_server_lacks_is_left_out(tmp_path):
     ended = run(deployment, deeds=dict.fromkeys(range(3), ("exchange_in_parts", 50)))
     assert "207 reports" in ended[0].told
     assert "lacked by server 0: 0, server 1: 1, server 2: 2" in ended[0].told
-    assert "wrong shares found by server 0: none, server 1: none, server 2: none" in ended[0].told
+    assert "opened; wrong shares: none" in ended[0].told
     assert_released(deployment, indices=[index for index in range(COUNT) if index not in (0, 7, 20)])
 
 
@@ -341,7 +341,42 @@ def test_shamir_corrects_and_names_a_server_that_lies(tmp_path):
     assert {one.status for one in ended.values()} == {0}, ended
     verified = assert_released(deployment, servers=range(4))
     assert verified.certificate.statement.wrong == {str(server): [2] for server in range(4)}
-    assert "wrong shares of servers [2] were corrected" in "".join(verified.checks)
+    told = "".join(verified.checks)
+    assert "wrong shares of servers [2] were corrected, which convicts nobody: clients that prove nothing" in told
+    assert "the sum of honest servers' shares, if at most 1 of the 4 servers lied" in told
+
+
+LIES = [
+    (3, (2,), (0,), "lie on one polynomial of degree 1: which of them are wrong is unknown"),
+    (4, (2, 3), (0,), "server 1 is itself among those found to be wrong, [1]"),
+    (5, (3, 4), (0, 1), "lie on one polynomial of degree 2: which of them are wrong is unknown"),
+]
+
+
+@pytest.mark.parametrize(("servers", "liars", "fitting", "told"), LIES)
+def test_servers_that_lie_in_agreement_shift_nothing(tmp_path, servers, liars, fitting, told):
+    """t of (3, 1) and (5, 2), and more than t of (4, 1): no file, nobody honest blamed, and none of it is signed."""
+    deployment = filled(tmp_path / "trial", servers, **SHAMIR)
+    ended = run(deployment, deeds={liar: ("shift_the_sums", liar, fitting, 10**9) for liar in liars})
+    for server in set(range(servers)) - set(liars):
+        assert ended[server].status == 3, ended[server].told
+        assert told in ended[server].told
+    assert not any(deployment.out(server).exists() for server in range(servers))
+    assert {one.status for one in run(deployment).values()} == {0}
+    assert_released(deployment, servers=range(servers))
+
+
+def test_without_2_t_plus_1_servers_verify_says_that_two_can_set_the_sums(tmp_path):
+    """What the rule cannot give: of five servers (t = 2) one is missing, and two honest ones fix no polynomial."""
+    deployment = filled(tmp_path / "trial", 5, **SHAMIR)
+    present, shift = [0, 1, 3, 4], 10**9
+    deeds = {liar: ("shift_the_sums", liar, (0, 1), shift) for liar in (3, 4)}
+    ended = run(deployment, servers=present, options=["--without", "2"], deeds=deeds)
+    assert {one.status for one in ended.values()} == {0}, ended[0].told
+    verified = verify(deployment.out(0), deployment.collection)
+    assert set((verified.release.sums - deployment.expected(verified.release)).flat) == {shift}
+    (sums,) = [check for check in verified.checks if check.startswith("sums: ")]
+    assert "ONLY IF at most 1 of servers [0, 1, 3, 4] lied, fewer than the 2 that may be corrupt: 5 that" in sums
 
 
 def test_shamir_with_three_servers_notices_a_lie(tmp_path):

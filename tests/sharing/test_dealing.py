@@ -10,6 +10,7 @@ from dpmpc.errors import InconsistentShares, InputError
 from dpmpc.randomness import Stream
 from dpmpc.sharing import ShamirSharing
 from dpmpc.sharing.dealing import check_values, draw_coefficients, judge
+from support.hostile.servers import agreed_lie
 from support.sharing_inputs import P, secret
 
 SEED = bytes(range(32))
@@ -68,7 +69,7 @@ def test_what_was_dealt_as_it_should_be_is_good(servers, threshold):
     assert (judgement.aside, judgement.unexplained, set(judgement.odd.values())) == ((), 0, {0})
 
 
-@pytest.mark.parametrize(("servers", "threshold"), [(3, 1), (4, 1), (5, 2), (5, 3)])
+@pytest.mark.parametrize(("servers", "threshold"), [(3, 1), (4, 1), (5, 2), (5, 3), (7, 2)])
 def test_each_word_and_the_mask_are_checked_at_each_server(servers, threshold):
     sharing = ShamirSharing(servers, threshold)
     for server, entry in itertools.product(range(servers), range(5)):
@@ -76,7 +77,7 @@ def test_each_word_and_the_mask_are_checked_at_each_server(servers, threshold):
         shares[server][3, entry] = (int(shares[server][3, entry]) + 1) % P
         judgement = judge(sharing, told(shares))
         assert judgement.good.tolist() == [index != 3 for index in range(9)]
-        named = servers >= threshold + 3
+        named = servers >= 3 * threshold + 1
         assert judgement.odd == {party: int(named and party == server) for party in range(servers)}
         assert judgement.unexplained == (0 if named else 1)
 
@@ -100,7 +101,7 @@ def test_with_as_many_parties_as_are_needed_there_is_nothing_to_check():
 
 
 @pytest.mark.parametrize(
-    ("servers", "threshold", "liars"), [(4, 1, (2,)), (5, 2, (0,)), (6, 1, (1, 4)), (7, 2, (0, 6))]
+    ("servers", "threshold", "liars"), [(4, 1, (2,)), (5, 1, (0,)), (6, 1, (1, 4)), (7, 2, (0, 6))]
 )
 def test_parties_that_lie_about_most_reports_are_set_aside(servers, threshold, liars):
     sharing = ShamirSharing(servers, threshold)
@@ -125,6 +126,20 @@ def test_a_party_that_lies_about_half_of_the_reports_is_told_and_not_set_aside()
     assert judgement.good.tolist() == [False] * 20 + [True] * 20
     values[1][20] ^= np.uint64(1)
     assert judge(sharing, values).aside == (1,)
+
+
+def test_among_fewer_than_3_t_plus_1_nobody_is_set_aside():
+    """Two of (5, 2) lie in agreement in all reports: the nearest polynomial is one that only the third is off."""
+    sharing = ShamirSharing(5, 2)
+    values = told(deal(sharing, 40, 3))
+    for liar in (3, 4):
+        values[liar] = FIELD.add(values[liar], np.full(40, agreed_lie(liar, (0, 1), 7), np.uint64))
+    values[4][:3] = told(deal(sharing, 40, 3))[4][:3]
+    judgement = judge(sharing, values)
+    assert judgement.aside == ()
+    assert judgement.odd == dict.fromkeys(range(5), 0)
+    assert not judgement.good.any()
+    assert judgement.unexplained == 40
 
 
 def test_a_missing_party_is_done_without():

@@ -178,9 +178,15 @@ def test_conduct_is_said_in_plain_words():
     assert "unnoticed, and all 3 are needed" in AdditiveSharing(3).conduct
     words = ShamirSharing(7, 2).conduct
     assert "semi-honest" not in words
-    for said in ("at most 2 of the 7", "noticed (up to 4)", "and named (up to 2, and more", "be missing (up to 4)"):
+    for said in (
+        "at most 2 of the 7",
+        "noticed (up to 4)",
+        "or corrected and named (up to 2), unless",
+        "be missing (up to 4)",
+    ):
         assert said in words
-    assert "noticed (up to 1), but not corrected" in ShamirSharing(3, 1).conduct
+    assert "noticed (up to 1), but not corrected, and nobody is named" in ShamirSharing(3, 1).conduct
+    assert "noticed (up to 2), but not corrected, and nobody is named" in ShamirSharing(5, 2).conduct
     assert "goes unnoticed, and all are needed" in ShamirSharing(3, 2).conduct
 
 

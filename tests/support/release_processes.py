@@ -226,7 +226,7 @@ def die(moment, holder, step):
 
 
 def alter_share():
-    """Commit to a share with one wrong element, and send it to everybody."""
+    """Commit to a share with one wrong element, send it to everybody, and sign that it was wrong."""
     original = releasing.ReleasingServer.bound_share
 
     def altered(*arguments):
@@ -235,10 +235,11 @@ def alter_share():
         return wrong
 
     releasing.ReleasingServer.bound_share = altered
+    servers_that_misbehave.disregard_accusations()
 
 
 def lie_in_check_values(first=0, last=None):
-    """Tell everybody wrong check values for some of the reports."""
+    """Tell everybody wrong check values for some of the reports, and go on when all have found that."""
     original = dealing.exchange_values
 
     async def lying(party, own):
@@ -247,6 +248,7 @@ def lie_in_check_values(first=0, last=None):
         return await original(party, wrong)
 
     dealing.exchange_values = lying
+    servers_that_misbehave.disregard_accusations()
 
 
 def tell_two_check_values():

@@ -21,13 +21,16 @@ import numpy as np
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from dpmpc.collection import agreement, conversation, releasing
+from dpmpc.collection import agreement, conversation, dealing, releasing
+from dpmpc.encoding.ring import Mersenne61
 from dpmpc.errors import DpmpcError, GuaranteeError
 from dpmpc.network import announcing, meter
 from dpmpc.network.frames import ContentType, Frame, Kind
 from dpmpc.network.runtime import PartyRuntime
 from dpmpc.network.sockets import ByteCount, Traffic
 from dpmpc.randomness import Label
+
+FIELD, P = Mersenne61(), Mersenne61.modulus
 
 # What is changed in the frames of one runtime, or of all runtimes of this process.
 
@@ -226,6 +229,64 @@ def add_blindly(offset):
         return ring.add(own, ring.embed(np.full(own.shape, offset, np.int64)))
 
     releasing.ReleasingServer.bound_share = shifted
+
+
+# Servers with Shamir shares that lie in agreement
+
+
+def agreed_lie(number, honest, shift):
+    """What a server adds to its own points: the polynomial that is 0 at honest servers' points, and `shift` at 0.
+
+    It needs nothing but numbers of servers, and fits where `honest` are no more than the degree of honest shares.
+    """
+    value = shift
+    for other in honest:
+        value = value * (number - other) * pow(-1 - other, -1, P) % P
+    return value
+
+
+def disregard_accusations(liars=None):
+    """Go on although all find this server to be wrong; among parties of one process, only these servers do."""
+    original = agreement.require_unaccused
+
+    def unmoved(server, accused, what):
+        if liars is not None and server not in liars:
+            original(server, accused, what)
+
+    conversation.require_unaccused = dealing.require_unaccused = unmoved
+
+
+def shift_the_sums(number, honest, shift):
+    """Commit to a share that others, who do the same, make fit to sums that are shifted; sign whatever comes of it."""
+    original, lie = releasing.ReleasingServer.bound_share, agreed_lie(number, honest, shift)
+
+    def altered(*arguments):
+        wrong = original(*arguments).copy()
+        return FIELD.add(wrong, np.full(wrong.shape, lie, np.uint64))
+
+    releasing.ReleasingServer.bound_share = altered
+    disregard_accusations()
+
+
+def shift_check_values(number, honest, shift):
+    """Tell check values of the dealing that make another server look wrong in all reports."""
+    original, lie = dealing.exchange_values, agreed_lie(number, honest, shift)
+
+    async def lying(party, own):
+        return await original(party, FIELD.add(own, np.full(own.shape, lie, np.uint64)))
+
+    dealing.exchange_values = lying
+    disregard_accusations()
+
+
+def accuse(victim, liar):
+    """Say that a server's share of the sums was wrong, which nobody else has found."""
+    original = conversation.compare_openings
+
+    async def accusing(party, opened, wrong):
+        return await original(party, opened, (victim,) if party.pid == liar else wrong)
+
+    conversation.compare_openings = accusing
 
 
 async def _others(party, shape):
