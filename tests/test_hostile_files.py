@@ -1,6 +1,7 @@
 """Files that claim more than they hold end in a typed error, soon and in little memory."""
 
 import json
+import os
 import re
 import resource
 import string
@@ -25,11 +26,14 @@ from dpmpc.noise import DiscreteGaussian
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.release import Release
 from dpmpc.sketching import OSNAP, Sum
+from dpmpc.tables import read_cells, read_table
+from dpmpc.tables.bounded_lines import LONGEST_LINE
 from dpmpc.task import LONGEST_CHECK
 from support.hostile import files
 
 TESTS = Path(__file__).parent
 SECONDS = 5  # of a busy machine; the sound file takes some milliseconds
+MEGABYTES_PACKED = 2
 MEMORY_MB = 200  # beside what Python and its libraries take, for files of at most a few megabytes
 CHILD = """
 import resource, sys, time
@@ -43,6 +47,22 @@ for read in (Release.load, verify):
         print("read")
     except InputError as error:
         print(type(error).__name__, str(error)[:300].encode("unicode_escape").decode())
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+print(time.process_time() - began)
+"""
+
+
+TABLE_CHILD = """
+import resource, sys, time
+from dpmpc.errors import InputError
+from dpmpc.tables import read_cells, read_table
+before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+for read in (read_table, read_cells):
+    try:
+        read(sys.argv[1])
+        print("read")
+    except InputError as error:
+        print(error)
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 print(time.process_time() - began)
 """
@@ -88,6 +108,54 @@ def test_hostile_toml_is_refused_soon(kind, tmp_path):
     with pytest.raises(InputError, match=r"bounds: .*(nested|parts)"):
         Schema.from_toml(path)
     assert time.process_time() - began < SECONDS
+
+
+@pytest.mark.parametrize("kind", files.TABLES)
+def test_a_table_of_endless_rows_is_refused_soon_and_in_little_memory(kind, tmp_path):
+    """Half a gigabyte in as many kilobytes: one line, one quotation, or one row of endless cells."""
+    path = tmp_path / "hostile.csv.gz"
+    path.write_bytes(files.TABLES[kind]())
+    assert path.stat().st_size < MEGABYTES_PACKED << 20
+    done = subprocess.run(
+        [sys.executable, "-c", TABLE_CHILD, str(path)], capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    *refused, grown, seconds = done.stdout.splitlines()
+    assert all(re.search(r"hostile\.csv\.gz: .*((line|row) of more|field larger)", line) for line in refused), refused
+    assert len(refused) == 2
+    assert int(grown) < MEMORY_MB
+    assert float(seconds) < SECONDS
+
+
+def test_quotation_marks_that_quote_nothing_are_read(tmp_path):
+    """An odd number of marks within cells, in a column that is not read, over more than the longest line."""
+    path = tmp_path / "inches.csv"
+    path.write_text("x,pipe\n" + '1,5" wide\n' + f"2,{'a' * 9998}\n" * (LONGEST_LINE // 9000))
+    assert len(read_table(path, ["x"])) == LONGEST_LINE // 9000 + 1
+
+
+def test_columns_by_the_thousand_take_linear_time(tmp_path):
+    """Twice as many columns take about twice as long; a search for each name made them take four times as long."""
+    count = 40_000
+    path = tmp_path / "wide.csv"
+    path.write_text(",".join(f"c{place}" for place in range(count)) + "\n" + ",".join("1" * count) + "\n")
+    began = time.process_time()
+    table = read_table(path)
+    cells = read_cells(path)
+    assert table.select(table.names[::-1]).names[0] == cells.names[-1] == f"c{count - 1}"
+    assert time.process_time() - began < SECONDS
+    with pytest.raises(InputError, match=r"no column 'z'; there are c0, c1, .* and 39,960 more") as refused:
+        read_table(path, ["z"])
+    assert len(str(refused.value)) < 1000
+
+
+@pytest.mark.parametrize("command", ["verify", "read"])
+def test_a_file_without_an_end_is_refused(command, tmp_path, capsys):
+    """A device, and a pipe that nobody writes to."""
+    os.mkfifo(tmp_path / "pipe")
+    for path in ("/dev/zero", str(tmp_path / "pipe")):
+        assert main([command, path]) == 2
+        assert "not a regular file" in capsys.readouterr().err
 
 
 def test_the_text_of_a_file_is_escaped_in_its_error(sound, tmp_path):

@@ -15,6 +15,7 @@ import json
 import math
 import os
 import re
+import stat
 import struct
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -221,6 +222,8 @@ def open_members(path: str | os.PathLike[str]) -> Iterator[Members]:
     ReadError
         If it is not a zip file that `write` could have made.
     """
+    if not stat.S_ISREG(Path(path).stat().st_mode):  # a device has no end, and a pipe may have no writer
+        raise ReadError("not a regular file")
     with Path(path).open("rb") as file:
         length = _require_short_directory(file)
         try:

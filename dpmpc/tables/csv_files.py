@@ -13,13 +13,14 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO, TextIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.errors import InputError
-from dpmpc.tables.table import check_names
+from dpmpc.tables.bounded_lines import BoundedLines, bounded_records
+from dpmpc.tables.table import check_names, listed
 
 #: What stands for a missing value in a CSV file, in lower case.
 MISSING = frozenset({"", "?", "na", "n/a", "nan", "null"})
@@ -136,7 +137,7 @@ class CsvFile:
         self.dialect = dialect
         self.separator = dialect.separator_in(path)
         with self._open() as handle:
-            first = next(csv.reader(handle, delimiter=self.separator, strict=True), [])
+            _, first = next(bounded_records(handle, self.separator, path), (0, []))
         if not first:
             raise InputError(f"{path}: line 1 is empty, a header line with the names of the columns expected")
         if all(dialect.number(cell) is not None for cell in first):
@@ -160,7 +161,7 @@ class CsvFile:
             return self._numbers_cell_by_cell(positions)
         everything = positions == list(range(len(self.header)))
         try:
-            with self._open() as handle:
+            with self._open(quick=True) as handle:
                 values = np.loadtxt(
                     handle,
                     delimiter=self.separator,
@@ -193,28 +194,34 @@ class CsvFile:
         line = next(line for index, (line, _) in enumerate(self.records(), 1) if index == row)
         return f"row {row} (line {line})"
 
-    def _open(self) -> TextIO:
+    def _open(self, *, quick: bool = False) -> TextIO:
+        """Open the file as text of lines that are not too long; `quick` is for a parser without a longest cell."""
+        return io.TextIOWrapper(
+            cast(BinaryIO, BoundedLines(self._open_bytes(), self.path, quotes=quick)), encoding="utf-8-sig", newline=""
+        )
+
+    def _open_bytes(self) -> BinaryIO:
         if str(self.path) == STANDARD_INPUT:
-            return io.TextIOWrapper(io.BytesIO(_standard_input()), encoding="utf-8-sig", newline="")
+            return io.BytesIO(_standard_input())
         if str(self.path).lower().endswith(".gz"):
-            return gzip.open(self.path, "rt", encoding="utf-8-sig", newline="")
-        return Path(self.path).open(newline="", encoding="utf-8-sig")
+            return cast(BinaryIO, gzip.open(self.path, "rb"))
+        return Path(self.path).open("rb", buffering=0)
 
     def records(self) -> Iterator[tuple[int, list[str]]]:
         """Yield line number and cells of every row, or refuse one whose number of cells differs from the header's."""
         width = len(self.header)
         with self._open() as handle:
-            reader = csv.reader(handle, delimiter=self.separator, strict=True)
-            next(reader)
+            records = bounded_records(handle, self.separator, self.path)
+            next(records)
             row = 0
-            for cells in reader:
+            for line, cells in records:
                 if not cells:
                     continue
                 row += 1
                 if len(cells) != width:
-                    place = f"{self.path}: row {row} (line {reader.line_num})"
+                    place = f"{self.path}: row {row} (line {line})"
                     raise InputError(f"{place} has {len(cells)} cells, {width} expected as in the header line")
-                yield reader.line_num, cells
+                yield line, cells
 
     def _numbers_cell_by_cell(self, positions: list[int]) -> NDArray[np.float64]:
         values = array.array("d")
@@ -240,4 +247,4 @@ def numeric_hint(names: Sequence[str]) -> str:
     """Return the end of a message that names the columns that could be read."""
     if not names:
         return "; no column holds only numbers"
-    return f"; columns of numbers are: {', '.join(names)}; name those to read: columns=[..], --columns or a bounds file"
+    return f"; columns of numbers are: {listed(names)}; name those to read: columns=[..], --columns or a bounds file"

@@ -15,7 +15,7 @@ import numpy as np
 from dpmpc.errors import InputError
 from dpmpc.tables.csv_files import MISSING, STANDARD_INPUT, USUAL, CsvFile, Dialect, input_errors, is_csv
 from dpmpc.tables.parquet_files import ParquetFile
-from dpmpc.tables.table import Cells, Fill, Table, check_names, complete, position_of
+from dpmpc.tables.table import Cells, Fill, Table, check_names, complete, listed, position_of, positions_of
 
 _WRITE_ROWS = 4096
 
@@ -97,7 +97,7 @@ def read_csv(
     with input_errors(path):
         source = CsvFile(path, Dialect(delimiter))
         chosen = source.header if columns is None else check_names(columns, "columns")
-        positions = [position_of(name, source.header, "columns") for name in chosen]
+        positions = positions_of(chosen, source.header, "columns")
         return complete(chosen, source.numbers(positions), drop_missing, str(path), source.locate, fill)
 
 
@@ -107,7 +107,7 @@ def read_parquet(
     """Read columns of numbers or truth values, whatever the file is called; nulls and NaN count as missing."""
     source = ParquetFile(path)
     chosen = source.header if columns is None else check_names(columns, "columns")
-    positions = [position_of(name, source.header, "columns") for name in chosen]
+    positions = positions_of(chosen, source.header, "columns")
     return complete(chosen, source.numbers(positions), drop_missing, str(path), source.locate, fill)
 
 
@@ -184,13 +184,13 @@ class _Files:
         """Return the names of the columns to read, and their places in each file."""
         chosen = self.each[0].header if columns is None else check_names(columns, "columns")
         for one in self.each[1:]:
+            there = set(one.header)
             for name in chosen:
-                if name not in one.header:
+                if name not in there:
                     raise InputError(
-                        f"{one.path}: no column {name!r}, which {self.each[0].path} has; "
-                        f"there are {', '.join(one.header)}"
+                        f"{one.path}: no column {name!r}, which {self.each[0].path} has; there are {listed(one.header)}"
                     )
-        return chosen, [[position_of(name, one.header, "columns") for name in chosen] for one in self.each]
+        return chosen, [positions_of(chosen, one.header, "columns") for one in self.each]
 
     def count(self, rows: list[int]) -> None:
         """Note how many rows each file has."""

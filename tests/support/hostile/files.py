@@ -7,6 +7,7 @@ megabytes. By hand: ``python -m support.hostile.files KIND SOUND OUT`` in tests/
 from __future__ import annotations
 
 import argparse
+import gzip
 import io
 import json
 import zipfile
@@ -164,6 +165,25 @@ def nested_toml(sound: bytes = b"") -> bytes:
     """Nest fifty thousand lists."""
     return b"x = " + b"[" * 50_000
 
+
+def compressed(head: bytes, block: bytes, times: int) -> bytes:
+    """Return a gzip file of a beginning and a block that is repeated."""
+    file = io.BytesIO()
+    with gzip.GzipFile(fileobj=file, mode="wb", compresslevel=9, mtime=0) as archive:
+        archive.write(head)
+        for _ in range(times):
+            archive.write(block)
+    return file.getvalue()
+
+
+LETTERS = b"a" * MEGABYTE
+
+TABLES: dict[str, Callable[[], bytes]] = {
+    "one line": lambda: compressed(b"", LETTERS, 512),
+    "second line": lambda: compressed(b"x,y\n1,2\n", LETTERS, 512),
+    "quotation": lambda: compressed(b'x,y\n1,2\n3,"', (b"a" * 1023 + b"\n") * 1024, 512),
+    "cells": lambda: compressed(b"x,y\n1,2\n", b'"\n",' * (1 << 18), 512),
+}
 
 RELEASES: dict[str, Callable[[bytes], bytes]] = {
     make.__name__: make
