@@ -62,7 +62,7 @@ from dpmpc.collection.report_ids import ID_BYTES
 from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.roster import Roster
 from dpmpc.collection.spool import Added, Spool
-from dpmpc.collection.status import PATH, Status, shown_count
+from dpmpc.collection.status import PATH, HourlyCount, Status, rounded
 from dpmpc.collection.task_file import Collection
 from dpmpc.collection.times import State, state_at
 from dpmpc.errors import CollectionClosed, InputError, ReportConflict, ReportRejected, SpoolError
@@ -180,7 +180,9 @@ class Service:
         self.connections: Callable[[], int] = lambda: 0
         self.log = SeldomLogger(LOGGER)
         self._server, self._roster, self._metrics_for_all, self._now = server, roster, metrics_for_all, now
-        self._form, self._spool_folder = ReportFormat(collection, server), spool.folder
+        self._form, self._spool = ReportFormat(collection, server), spool
+        self._closed_for_good = spool.closed  # once True it stays so
+        self._hourly = HourlyCount(now())
         self._admission = Admission(self._form, self.limits, now)
         self._metrics = Metrics(
             lambda: self._commits.stored, lambda: self._admission.waiting, lambda: self.connections()
@@ -213,19 +215,36 @@ class Service:
         LOGGER.info("%d reports stored; uploads refused: %s", self._commits.stored, refused)
 
     async def tell_times(self) -> None:
-        """Log when the collection opens and closes by this server's clock, until cancelled."""
-        told = state = self._state()
-        LOGGER.info("the collection is %s", state)
+        """Log when the collection opens and closes, and publish the count at full hours, until cancelled."""
+        told = state = await self._state()
+        LOGGER.info("the collection is %s%s", state, self._how())
         while True:
             await asyncio.sleep(CLOCK_SECONDS)
-            state = self._state()
+            self._hourly.tick(self._now(), self._commits.stored)
+            state = await self._state()
             if state != told:
-                LOGGER.info("the collection is %s now; %d reports stored", state, self._commits.stored)
+                LOGGER.info("the collection is %s now%s; %d reports stored", state, self._how(), self._commits.stored)
                 told = state
 
-    def _state(self) -> State:
+    async def _state(self) -> State:
+        """Return the state; uploads, status, page, health and log all go by it.
+
+        A release may have closed the collection for good before its time, in another process: the spool says so.
+        """
+        if not self._closed_for_good:
+            try:
+                self._closed_for_good = await asyncio.to_thread(lambda: self._spool.closed)
+            except SpoolError as error:  # uploads fail too, and say so
+                self.log.log(logging.ERROR, "SpoolError: %s", error)
         own = self.collection
-        return state_at(self._now(), own.opens, own.closes, own.expires)
+        return state_at(self._now(), own.opens, own.closes, own.expires, closed=self._closed_for_good)
+
+    @property
+    def _early(self) -> bool:
+        return self._closed_for_good and self._now() < self.collection.closes
+
+    def _how(self) -> str:
+        return " for good, ahead of its time" if self._early else ""
 
     def _count_refusal(self, cause: str, status: int) -> None:
         """Count and log an upload that is refused."""
@@ -276,6 +295,10 @@ class Service:
     async def _take(self, request: Any) -> tuple[Added, int]:
         if request.match_info["digest"] != self.collection.digest.hex():
             raise Refusal(404, "NotFound", f"collection: {self.collection.digest.hex()} expected")
+        if self._early:
+            raise CollectionClosed(
+                "this server has closed the collection for good, ahead of its time; nothing was stored"
+            )
         length = request.content_length
         self._admission.check(request.remote, length)
         token = None if self._roster is None else _token(request.headers.get("Authorization", ""))
@@ -300,7 +323,7 @@ class Service:
             "disk": disk,
             "server": self._server,
             "collection": self.collection.digest.hex(),
-            "open": self._state() == "open",
+            "open": await self._state() == "open",
         }
         return _json(200 if healthy else 503, state)
 
@@ -313,21 +336,31 @@ class Service:
         """Return the status of this server, with exact counts for those who may see them."""
         own, exact = self.collection, self._may_see_figures(request)
         healthy, _ = await self._examine()
+        state = await self._state()
+        stored, counted = self._count_for_strangers(state)
         return Status(
             server=self._server,
             collection=own.digest.hex(),
             name=own.name,
-            state=self._state(),
+            state=state,
             opens=own.opens.isoformat(),
             closes=own.closes.isoformat(),
             expires=own.expires.isoformat(),
-            stored=shown_count(self._commits.stored, exact=exact),
+            stored=self._commits.stored if exact else stored,
             exact=exact,
+            early=self._early,
+            counted="" if exact else counted,
             minimum_batch=own.minimum_batch,
             largest_batch=own.largest_batch,
             healthy=healthy,
             guarantee=self._guarantee,
         )
+
+    def _count_for_strangers(self, state: State) -> tuple[int | None, str]:
+        """Return the count that everybody may see, and when it was counted if that is not the end (`status`)."""
+        if state in ("closed", "expired"):
+            return rounded(self._commits.stored), ""
+        return (self._hourly.stored, self._hourly.counted) if self._roster is not None else (None, "")
 
     async def _tell_status(self, request: Any) -> Any:
         return _json(200, msgspec.to_builtins(await self._status_for(request)))
@@ -346,7 +379,7 @@ class Service:
     def _has_disk(self) -> bool:
         """Return whether the spool's disk has room for some more uploads."""
         try:
-            return shutil.disk_usage(self._spool_folder).free >= LEAST_FREE_BYTES
+            return shutil.disk_usage(self._spool.folder).free >= LEAST_FREE_BYTES
         except OSError:
             return False
 

@@ -42,6 +42,7 @@ from dpmpc.encoding.ring import Ring, Words, ring_named
 from dpmpc.errors import CollectionClosed, GuaranteeError, InputError, ReportConflict, SpoolError
 from dpmpc.sharing.batch import Share
 
+CLOSED_EARLY = "this server has closed the collection for good, ahead of its time; nothing was stored"
 _SEGMENT_BYTES = 1 << 28
 
 
@@ -325,9 +326,7 @@ class Spool(Store):
 
     def _require_open(self) -> None:
         if self._closed():
-            raise CollectionClosed(
-                "this server has closed the collection for good, ahead of its time; nothing was stored"
-            )
+            raise CollectionClosed(CLOSED_EARLY)
 
     def _fresh(
         self, ids: Sequence[bytes], words: Words, new: dict[bytes, tuple[bytes, Words]]

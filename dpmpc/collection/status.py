@@ -1,8 +1,10 @@
 """How a server of a collection stands: what it says to anybody who asks, and how to ask.
 
 A server says exactly how many reports it stores to loopback addresses only (or to all, where its metrics are for all).
-Others are told a count rounded down to a multiple of `ROUNDED_TO`: by a count that goes up by one, whoever asks often
-would learn when somebody contributed.
+Where anybody may contribute, others get no count while reports are taken: whoever can add reports of his own could
+bring any public count to its edge, and would then see the next report of somebody else arrive. With a roster others get
+the count of the last full hour, rounded down to a multiple of `ROUNDED_TO`, whenever they ask. After closing everybody
+gets the last one, rounded too.
 
 Promised to who asks: an answer is of the server whose certificate was pinned, if one was; it is bounded, checked, and
 printed with control characters escaped. Not promised: that what a server says is true.
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime
 import ssl
 import urllib.parse
 from collections.abc import Sequence
@@ -50,8 +53,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         One of `dpmpc.collection.times.STATES`, by the server's clock.
     opens, closes, expires : str
         Times in ISO 8601.
-    stored : int
-        Reports that it stores, at least.
+    stored : int, optional
+        Reports that it stores, at least; None if that is not said to whoever asked.
     exact : bool
         Whether it stores no more than `stored`.
     minimum_batch, largest_batch : int
@@ -60,6 +63,10 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         Whether uploads would be stored.
     guarantee : str
         What is promised for the smallest batch.
+    early : bool
+        Whether it has closed for good, before the time that the task file names.
+    counted : str
+        When reports were counted, in ISO 8601; empty if that is now or after closing.
     """
 
     server: int
@@ -69,24 +76,57 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     opens: str
     closes: str
     expires: str
-    stored: int
+    stored: int | None
     exact: bool
     minimum_batch: int
     largest_batch: int
     healthy: bool
     guarantee: str
+    early: bool = False
+    counted: str = ""
 
     @property
     def count(self) -> str:
         """How many reports there are, in words."""
+        if self.stored is None:
+            return "count not public"
         if self.exact:
             return f"{self.stored:,} report{'' if self.stored == 1 else 's'}"
-        return f"{self.stored:,} reports or more" if self.stored else f"fewer than {ROUNDED_TO} reports"
+        least = f"{self.stored:,} reports or more" if self.stored else f"fewer than {ROUNDED_TO} reports"
+        return least + (f" at {printable(self.counted, 40)}" if self.counted else "")
 
 
-def shown_count(stored: int, *, exact: bool) -> int:
-    """Return the count to show: exact, or rounded down."""
-    return stored if exact else stored - stored % ROUNDED_TO
+class HourlyCount:
+    """A count that changes at full hours only, whoever asks and whenever; none before the first.
+
+    Parameters
+    ----------
+    now : datetime
+        The time of day, with its zone.
+    """
+
+    def __init__(self, now: datetime.datetime):
+        self._hour = _hour(now)
+        self.stored: int | None = None
+
+    @property
+    def counted(self) -> str:
+        """The hour at which it was counted, in ISO 8601."""
+        return "" if self.stored is None else self._hour.isoformat(timespec="minutes")
+
+    def tick(self, now: datetime.datetime, stored: int) -> None:
+        """Note the time, several times a minute, and what is stored then."""
+        if _hour(now) > self._hour:  # a clock that is put back publishes nothing anew
+            self._hour, self.stored = _hour(now), rounded(stored)
+
+
+def rounded(stored: int) -> int:
+    """Return a count that strangers may see: rounded down."""
+    return stored - stored % ROUNDED_TO
+
+
+def _hour(now: datetime.datetime) -> datetime.datetime:
+    return now.astimezone(datetime.UTC).replace(minute=0, second=0, microsecond=0)
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -158,7 +198,7 @@ async def ask(url: str, *, server: int | None = None, certificate: str | None = 
         raise ProtocolFailure(f"{who}: {code} answered, a status expected (dpmpc 0.3 or later)", server)
     try:
         status = read_json(content, Status, largest=_ANSWER_BYTES)
-        if status.state not in STATES or min(status.stored, status.server) < 0:
+        if status.state not in STATES or min(status.stored or 0, status.server) < 0:
             raise ReadError("a state or a number that no server is in")
     except ReadError as error:
         raise ProtocolFailure(f"{who}: an answer that is not a status: {error}", server) from None
@@ -195,9 +235,10 @@ def lines(answer: Answer) -> list[str]:
     """Return what a server said, for people."""
     told = answer.status
     health = "stores uploads" if told.healthy else "DOES NOT STORE UPLOADS"
+    early = " for good ahead of its time" if told.early else ""
     pinned = "as the task file names it" if answer.pinned else "compare it with the task file: it was not checked"
     return [
-        f"server {told.server}, {printable(answer.url)}: {told.state}, {told.count}, {health}",
+        f"server {told.server}, {printable(answer.url)}: {told.state}{early}, {told.count}, {health}",
         f"  certificate {answer.fingerprint}, {pinned}",
     ]
 

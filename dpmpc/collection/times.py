@@ -11,9 +11,16 @@ _UNITS = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
 
 
 def state_at(
-    now: datetime.datetime, opens: datetime.datetime, closes: datetime.datetime, expires: datetime.datetime
+    now: datetime.datetime,
+    opens: datetime.datetime,
+    closes: datetime.datetime,
+    expires: datetime.datetime,
+    *,
+    closed: bool = False,
 ) -> State:
-    """Return the state at a time; each begins at its time and not after."""
+    """Return the state at a time; each begins at its time and not after, or before it if it was `closed` for good."""
+    if closed and now < closes:
+        return "closed"
     return STATES[sum(now >= time for time in (opens, closes, expires))]
 
 

@@ -6,6 +6,7 @@ import html
 import json
 import logging
 import re
+import types
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
@@ -19,15 +20,17 @@ from dpmpc.cli.main import main, parser
 from dpmpc.collection import front_page, service
 from dpmpc.collection.designing import Terms, design_collection
 from dpmpc.collection.release_process import in_words_of_servers
+from dpmpc.collection.reports import HEADER_BYTES, ReportFormat
 from dpmpc.collection.service import Service
 from dpmpc.collection.spool import Spool
-from dpmpc.collection.status import ROUNDED_TO, Status, ask, shown_count
+from dpmpc.collection.status import ROUNDED_TO, HourlyCount, Status, ask, rounded
 from dpmpc.collection.submission import Submission
 from dpmpc.collection.task_file import ServerEntry
 from dpmpc.collection.times import STATES, in_words, state_at
 from dpmpc.errors import CollectionClosed, InputError, PartyImpersonated, PartyLost, PartyMissing
 from dpmpc.network.identity import fingerprint, write_identity
 from dpmpc.specification import Budget
+from support.hostile import strangers
 
 NOW = datetime.datetime(2027, 2, 1, 12, tzinfo=datetime.UTC)
 HOUR = datetime.timedelta(hours=1)
@@ -46,10 +49,17 @@ def entries(tmp_path_factory):
     )
 
 
-def made(entries, name="a trial", names=("a", "b", "y"), **times):
+def made(entries, name="a trial", names=("a", "b", "y"), authenticated=False, proved=None, **times):
     chosen = {"opens": NOW - DAY, "closes": NOW + DAY, "expires": NOW + 2 * DAY} | times
-    terms = Terms(name=name, servers=entries, minimum_batch=2000, largest_batch=10_000, **chosen)
-    return design_collection(terms, Schema.from_pair(list(names), (0.0, 10.0)), Budget(1.0, 1e-7))
+    terms = Terms(
+        name=name,
+        servers=entries,
+        minimum_batch=2000,
+        largest_batch=10_000,
+        authenticated=authenticated,
+        **chosen,
+    )
+    return design_collection(terms, Schema.from_pair(list(names), (0.0, 10.0)), Budget(1.0, 1e-7), proved=proved)
 
 
 def answered(collection, tmp_path, *paths, now=NOW, **options):
@@ -88,11 +98,126 @@ def test_durations_in_words(seconds, words):
 
 
 @given(st.integers(0, 10**7))
-def test_a_count_is_exact_or_rounded_down(stored):
-    assert shown_count(stored, exact=True) == stored
-    shown = shown_count(stored, exact=False)
+def test_a_count_for_strangers_is_rounded_down(stored):
+    shown = rounded(stored)
     assert shown <= stored < shown + ROUNDED_TO
     assert shown % ROUNDED_TO == 0
+
+
+def test_a_public_count_changes_at_full_hours_only():
+    start = NOW + datetime.timedelta(minutes=59)
+    count = HourlyCount(start)
+    seen = []
+    for second in range(0, 3 * 3600, 30):
+        count.tick(start + datetime.timedelta(seconds=second), 1000 + second)
+        seen.append((count.stored, count.counted))
+    assert list(dict.fromkeys(seen)) == [
+        (None, ""),
+        (1000, "2027-02-01T13:00+00:00"),
+        (4600, "2027-02-01T14:00+00:00"),
+        (8200, "2027-02-01T15:00+00:00"),
+    ]
+    count.tick(start, 10**6)  # the clock was put back
+    assert count.stored == 8200
+
+
+@pytest.mark.parametrize("authenticated", [False, True], ids=["anybody", "roster"])
+def test_no_stranger_sees_a_single_report_arrive(entries, tmp_path, monkeypatch, authenticated):
+    """Own reports bring no public count to its edge; with a roster it moves at the full hour, whoever asks."""
+    monkeypatch.setattr(service, "_is_loopback", lambda address: False)
+    monkeypatch.setattr(service, "CLOCK_SECONDS", 0.01)
+    collection = made(entries, authenticated=authenticated, proved=False)
+    form, numbers, clock = ReportFormat(collection, 0), iter(range(10**6)), [NOW]
+    roster = None
+    if authenticated:
+        roster = types.SimpleNamespace(admits=lambda report, token: True)
+
+    async def run():
+        ring = collection.plan.encoding.ring
+        with Spool(tmp_path / "spool", collection.digest, 0, form.stored_shape, ring) as spool:
+            one = Service(collection, 0, spool, roster=roster, now=lambda: clock[0])
+            ticking = asyncio.create_task(one.tell_times())
+            try:
+                async with TestClient(TestServer(one.application())) as client:
+
+                    async def shown():
+                        found = []
+                        for path in ("/v1/status", "/healthz", "/", "/v1/collection", "/metrics"):
+                            async with client.get(path) as response:
+                                found.append(await response.text())
+                        return found
+
+                    async def contribute():
+                        body = form.encode(next(numbers).to_bytes(16), bytes(form.record_bytes - HEADER_BYTES))
+                        headers = {"Authorization": f"Bearer {'00' * 32}"} if authenticated else {}
+                        path = f"/v1/collections/{collection.digest.hex()}/reports"
+                        async with client.post(path, data=body, headers=headers) as response:
+                            assert response.status == 200, await response.text()
+
+                    assert json.loads((await shown())[0])["stored"] is None
+                    assert "count not public" in (await shown())[2]
+                    assert await strangers.edge(shown, contribute) is None
+                    clock[0] = NOW + HOUR
+                    await asyncio.sleep(0.2)
+                    counted = json.loads((await shown())[0])["stored"]
+                    assert counted == (100 if authenticated else None)
+                    assert await strangers.edge(shown, contribute) is None
+                    assert len(spool) == 300
+                    clock[0] = collection.closes
+                    assert json.loads((await shown())[0])["stored"] == 300
+            finally:
+                ticking.cancel()
+                await one.close()
+
+    asyncio.run(run())
+
+
+def test_a_collection_that_a_release_has_closed_says_so_everywhere(entries, tmp_path, caplog):
+    """Another process closes the spool early: uploads, status, health, page and log, then after a restart."""
+    caplog.set_level(logging.INFO)
+    collection = made(entries, proved=False)
+    ring = collection.plan.encoding.ring
+    path = f"/v1/collections/{collection.digest.hex()}/reports"
+
+    async def says(spool):
+        one = Service(collection, 0, spool, now=lambda: NOW)
+        telling = asyncio.create_task(one.tell_times())
+        try:
+            async with TestClient(TestServer(one.application())) as client:
+                yield client
+        finally:
+            telling.cancel()
+            await one.close()
+
+    async def look(client):
+        found = {}
+        for name in ("/v1/status", "/healthz", "/"):
+            async with client.get(name) as response:
+                found[name] = await response.text()
+        async with client.post(path, data=b"x" * ReportFormat(collection, 0).record_bytes) as response:
+            return json.loads(found["/v1/status"]), json.loads(found["/healthz"]), found["/"], response.status
+
+    async def run(closing):
+        with Spool(tmp_path / "spool", collection.digest, 0, collection.record_shape, ring) as spool:
+            async for client in says(spool):
+                if closing:
+                    assert (await look(client))[0]["state"] == "open"
+                    with Spool(
+                        tmp_path / "spool", collection.digest, 0, collection.record_shape, ring, writer=False
+                    ) as other:
+                        other.close_for_good()
+                status, health, page, code = await look(client)
+                assert (status["state"], status["early"], health["open"], code) == ("closed", True, False, 410)
+                assert '<p class="state">closed</p>' in page
+                assert "before the date below" in page
+                assert "dpmpc submit" not in page
+
+    asyncio.run(run(closing=True))
+    caplog.clear()
+    asyncio.run(run(closing=False))
+    told = [record.getMessage() for record in caplog.records]
+    assert "the collection is closed for good, ahead of its time" in told
+    assert not any("is open" in line for line in told)
 
 
 def test_who_comes_too_late_or_too_early_is_told_so(entries):
@@ -120,9 +245,9 @@ def test_a_server_says_how_it_stands(entries, tmp_path, monkeypatch):
         "guarantee": str(collection.plan.guarantee),
     }
     monkeypatch.setattr(service, "_is_loopback", lambda address: False)
-    strangers = answered(collection, tmp_path, "/v1/status", "/")
-    assert not json.loads(strangers[0][1])["exact"]
-    assert "fewer than 100 reports" in strangers[1][1]
+    told_strangers = answered(collection, tmp_path, "/v1/status", "/")
+    assert not json.loads(told_strangers[0][1])["exact"]
+    assert "count not public" in told_strangers[1][1]
     everybody = answered(collection, tmp_path, "/v1/status", metrics_for_all=True)
     assert json.loads(everybody[0][1])["exact"]
 

@@ -119,6 +119,19 @@ class Idle(Silent):
         self._said = f"{head} {target} HTTP/1.1\r\nHost: x\r\n{rest}".encode()
 
 
+async def edge(shown, contribute, most=150):
+    """Contribute until what is shown changes, so that the next report of anybody else would change it once more.
+
+    Return how many own reports that took, or None if nothing that is shown moves with them.
+    """
+    before = await shown()
+    for count in range(1, most + 1):
+        await contribute()
+        if await shown() != before:
+            return count
+    return None
+
+
 def pipeline(link, target, seconds):
     """Send requests without reading an answer, until the server takes no more; return the bytes that were sent."""
     block = f"GET {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode() * 2000
