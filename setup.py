@@ -59,6 +59,7 @@ class BuildKernels(build_ext):
                 pool.submit(self.compile_c, kernel, name, how["flags"], INSTRUCTION_SET=name, LANES=how["lanes"])
                 for kernel in BUILD["kernels"]
                 for name, how in SETS.items()
+                if kernel not in how.get("like", {})
             ]
             dispatch, *others = sorted(self.extensions, key=lambda module: not module.name.endswith(".dispatch"))
             modules = [pool.submit(self.build_module, module) for module in others]
@@ -68,7 +69,9 @@ class BuildKernels(build_ext):
 
     def build_module(self, module: Extension, kernels: Sequence[str] = ()) -> None:
         """Compile what a module has beside its Cython file, and link all of it."""
-        sets = {f"WITH_{name.upper()}": 1 for name in SETS}
+        sets: dict[str, object] = {f"WITH_{name.upper()}": 1 for name in SETS}
+        for name, how in SETS.items():  # a kernel that is another set's goes by its name
+            sets |= {f"{kernel}_{name}": f"{kernel}_{other}" for kernel, other in how.get("like", {}).items()}
         files = BUILD["modules"].get(module.name.rpartition(".")[2], [])
         own = [self.compile_c(file, "once", OWN_FLAGS.get(file, []), **sets) for file in files]
         module.extra_objects = [*own, *kernels]

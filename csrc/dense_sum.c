@@ -76,7 +76,7 @@ INLINE void build_table(enum sketch_kind kind, int clients, int64_t vectors, con
     }
 }
 
-/* Add one word's tile to the sums: `groups` and `vectors` are constants. */
+/* Add one word's tile to the sums: `groups` is a constant, and so is `vectors` where there are vectors. */
 INLINE void sum_tile(enum sketch_kind kind, int groups, int64_t vectors, uint32_t rows, const uint32_t *signs,
                      const words *x, words *tables, words *sums)
 {
@@ -109,6 +109,7 @@ INLINE void sum_tile(enum sketch_kind kind, int groups, int64_t vectors, uint32_
     }
 }
 
+#if LANES > 1
 #define VECTORS(groups, v)                                                                                             \
     case v:                                                                                                            \
         sum_tile(kind, groups, v, rows, signs, x, tables, sums);                                                       \
@@ -119,6 +120,12 @@ INLINE void sum_tile(enum sketch_kind kind, int groups, int64_t vectors, uint32_
             VECTORS(groups, 1) VECTORS(groups, 2) VECTORS(groups, 3) VECTORS(groups, 4)                                \
         }                                                                                                              \
         return;
+#else
+#define GROUPED(groups)                                                                                                \
+    case groups:                                                                                                       \
+        sum_tile(kind, groups, vectors, rows, signs, x, tables, sums);                                                 \
+        return;
+#endif
 
 INLINE void sum_kind(enum sketch_kind kind, int64_t vectors, uint32_t rows, const uint32_t *signs, const words *x,
                      words *tables, words *sums)

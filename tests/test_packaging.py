@@ -75,6 +75,7 @@ def bits(compiler, folder, *flags, generic=False, machine=MACHINE, emulator=(), 
         [*how["flags"], f"-DINSTRUCTION_SET={name}", f"-DLANES={how['lanes']}", "-c", str(csrc / f"{kernel}.c")]
         for name, how in sets.items()
         for kernel in BUILD["kernels"]
+        if kernel not in how.get("like", {})
     ]
     objects = []
     for number, job in enumerate(jobs):
@@ -85,6 +86,8 @@ def bits(compiler, folder, *flags, generic=False, machine=MACHINE, emulator=(), 
     once = [str(csrc / name) for name in ("kernels.c", "sketch_apply.c", "dense_apply.c")]
     program, source = str(folder / "bits"), str(ROOT / "tests" / "portable_bits.c")
     with_sets = [f"-DWITH_{name.upper()}" for name in sets]
+    for name, how in sets.items():
+        with_sets += [f"-D{kernel}_{name}={kernel}_{other}" for kernel, other in how.get("like", {}).items()]
     subprocess.run([*compile_, *with_sets, source, *once, *objects, "-o", program, "-lm"], check=True, timeout=180)
     told = subprocess.run([*emulator, program], capture_output=True, text=True, check=True, timeout=120).stdout
     found = {}
