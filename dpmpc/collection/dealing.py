@@ -120,17 +120,23 @@ async def check_dealing(party: Party, server: ReleasingServer, ids: NDArray[np.u
         If it cannot be told which reports are bad, servers were told different check values, or this server is itself
         among those that would be set aside.
     """
-    scheme = server.collection.plan.scheme
-    assert isinstance(scheme, ShamirSharing)
     seed = await agree_on_seed(party, server)
     own = await unless_refused(party, lambda: server.check_values(ids, seed))
     values = await exchange_values(party, own)
     await compare_values(party, values)
-    judgement = await unless_refused(party, lambda: judge(scheme, values))
+    judgement = await unless_refused(party, lambda: judge_unaccused(server, values))
+    return CheckedDealing(np.ascontiguousarray(ids[judgement.good]), judgement)
+
+
+def judge_unaccused(server: ReleasingServer, values: Mapping[int, Words]) -> Judgement:
+    """Judge check values, tell who is set aside, and refuse if that is this server."""
+    scheme = server.collection.plan.scheme
+    assert isinstance(scheme, ShamirSharing)
+    judgement = judge(scheme, values)
     if judgement.aside:
         server.tell(f"servers {list(judgement.aside)} told wrong check values for most reports, and do not count")
-    await unless_refused(party, lambda: require_unaccused(server.number, judgement.aside, "check values"))
-    return CheckedDealing(np.ascontiguousarray(ids[judgement.good]), judgement)
+    require_unaccused(server.number, judgement.aside, "check values")
+    return judgement
 
 
 async def agree_on_seed(party: Party, server: ReleasingServer) -> bytes:

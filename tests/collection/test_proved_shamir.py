@@ -17,6 +17,8 @@ from dpmpc.network.frames import Kind
 from support.hostile import shamir_servers
 from support.hostile.provers import DEEDS
 from support.hostile.servers import FIELD, accuse, agreed_lie, disregard_accusations, meddle
+from support.hostile.stage import VICTIM
+from support.hostile.verifiers import other_seeds
 from support.proved_collections import points, rows_of_clients
 from support.release_processes import COUNT, deploy, run
 from support.shamir_collections import SHAMIR, converse, dying, join, kept_noise, released
@@ -282,6 +284,40 @@ def test_other_servers_go_on_at_the_same_point(deployed, silent):
         assert Kind.PROOF in sent
         assert points(deployment) == used
     released(deployment, converse(deployment, servers=[0, 2, 3]), {FALSE_PROOF: 1})
+
+
+def test_an_answer_is_repeated_with_the_same_joint_randomness(deployed, silent):
+    """Point and (sigma, v, v'), as Theorem 2 has it: the seeds are those of the lists that a server itself stores.
+
+    In the second run a server tells other seeds of a report: nobody answers for it, and all else stays as it was.
+    """
+    deployment = deployed(3)
+
+    def proofs_of(kinds=None):
+        sent = {}
+
+        def watching(runtime):
+            def note(sender, receiver, frame):
+                if frame.kind is Kind.PROOF:
+                    sent.setdefault((sender.pid, receiver), frame.words.copy())
+                return frame
+
+            meddle(note, runtime)
+
+        results = converse(deployment, {0: watching, 1: watching}, kinds)
+        return sent, results
+
+    dying_later = {2: dying(("noise_shares", "keep", "before"))}
+    first, results = proofs_of(dying_later)
+    assert "dead" in str(results[2])
+    with other_seeds():
+        second, _ = proofs_of(dying_later)
+    third, results = proofs_of()
+    released(deployment, results)
+    assert sorted(first) == [(0, 1), (0, 2), (1, 0), (1, 2)]
+    for link, words in first.items():
+        np.testing.assert_array_equal(second[link], np.delete(words, VICTIM, axis=0))
+        np.testing.assert_array_equal(third[link], words)
 
 
 def test_a_server_that_missed_the_point_stays_out(deployed, silent):

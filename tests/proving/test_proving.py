@@ -491,6 +491,31 @@ def test_a_second_point_gives_the_digits_away():
     assert digits == witness[0].tolist()
 
 
+def test_other_joint_randomness_at_the_same_point_gives_the_row_away():
+    """Why a repeated answer needs the same (sigma, v, v'): with N = 1 the wires of squares differ by r (v' - v) z.
+
+    And y differs by a linear function of the products, if only sigma is another.
+    """
+    circuit = dataclasses.replace(CIRCUITS["sum, box"], rows=1)
+    points = points_of(circuit, 1)
+    exchange = Exchange(circuit, TWO, circuit.witness(points))
+    r, columns = 1000, circuit.column_count
+    exchange.point = QueryPoint(circuit, r, (1, 2, 3))
+    first, joint = TWO.combine(list(exchange.messages().values()))[0], exchange.joint
+    np.testing.assert_array_equal(TWO.combine(list(exchange.messages().values()))[0], first)
+    exchange.joint = joint.copy()
+    exchange.joint[0, -2 * columns] = (int(joint[0, -2 * columns]) + 1) % P  # the first entry of v
+    second = TWO.combine(list(exchange.messages().values()))[0]
+    moved = [(int(b) - int(a)) * pow(r, -1, P) % P for a, b in zip(first, second, strict=True)]
+    assert moved[: circuit.wires].count(int(points[0, 0]) % P) == 1
+    assert moved[: circuit.wires].count(0) == circuit.wires - 1
+    exchange.joint = joint.copy()
+    exchange.joint[0, : 2 * circuit.wires] = FIELD.uniform(Stream.from_os(), 2 * circuit.wires)
+    third = TWO.combine(list(exchange.messages().values()))[0]
+    assert third[:-1].tolist() == first[:-1].tolist()
+    assert third[-1] != first[-1]
+
+
 def test_opened_messages_say_nothing_of_the_row():
     """Wires at r are uniform: over many reports of one row, the opened low bits are those of coins (5 sigma)."""
     circuit = CIRCUITS["rows, box"]
