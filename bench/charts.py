@@ -177,7 +177,7 @@ def require_plots() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
-        raise InputError("bench: figures need matplotlib: pip install 'dpmpc[plots]'") from error
+        raise InputError("bench: figures need matplotlib: pip install '.[plots]' in its source folder") from error
 
 
 def options_of(

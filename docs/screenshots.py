@@ -2,7 +2,7 @@
 
 The demo's population is fitted with a simulation seed, so that the numbers are always the same, but for seconds.
 Chromium takes the pictures at the width of a desktop and of a phone. It runs with a profile of its own, and reads
-nothing but the files made here. Needs chromium on the PATH, and ``pip install 'dpmpc[plots]'``.
+nothing but the files made here. Needs chromium on the PATH, and ``pip install '.[plots]'``.
 """
 
 from __future__ import annotations

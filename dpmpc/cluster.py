@@ -222,5 +222,5 @@ def _dask() -> Any:
         import dask.array
         import distributed  # noqa: F401 -- half an installation is none
     except ImportError as error:
-        raise InputError("dpmpc.cluster needs Dask: pip install 'dpmpc[cluster]'") from error
+        raise InputError("dpmpc.cluster needs Dask: pip install '.[cluster]' in its source folder") from error
     return dask

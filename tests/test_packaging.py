@@ -168,3 +168,16 @@ def test_start_up_takes_no_more_processor_time_than_is_promised(arguments, secon
         after = os.times()
         taken.append(after.children_user + after.children_system - before.children_user - before.children_system)
     assert min(taken) < seconds
+
+
+def test_nobody_is_told_to_install_a_name_that_others_may_own():
+    """A package index may have anything under this project's name: pages, messages and commands name the sources."""
+    places = [ROOT / name for name in ("dpmpc", "docs", "bench", "examples", "protocols")]
+    suffixes = {".py", ".md", ".html", ".yaml", ".service", ".ipynb", ".sh", ""}
+    files = [path for place in places for path in place.rglob("*") if path.suffix in suffixes and path.is_file()]
+    files += [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
+    by_name = re.compile(r"""pip install (?:-{1,2}\S+ )*['"]?dpmpc\b""")
+    found = [str(path) for path in files if by_name.search(path.read_text(errors="ignore"))]
+    assert len(files) > 300
+    assert by_name.search("pip install --upgrade 'dpmpc[intake]'")
+    assert found == []

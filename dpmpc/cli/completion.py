@@ -37,7 +37,7 @@ def script(top: argparse.ArgumentParser, shell: str) -> str:
     try:
         import shtab
     except ImportError as error:
-        raise InputError("completion needs shtab: pip install 'dpmpc[completion]'") from error
+        raise InputError("completion needs shtab: pip install '.[completion]' in its source folder") from error
     _mark_paths(top, shtab.FILE, shtab.DIRECTORY)
     return str(shtab.complete(top, shell=shell))
 

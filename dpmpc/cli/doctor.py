@@ -127,7 +127,7 @@ def extras() -> tuple[State, str, str]:
     for extra in importlib.metadata.metadata("dpmpc").get_all("Provides-Extra") or []:
         wanted = [one for one in _requirements() if f'extra == "{extra}"' in one and _name(one) != "dpmpc"]
         there = all(_met(one) for one in wanted)
-        told.append(f"{extra} present" if there else f"{extra} missing (pip install 'dpmpc[{extra}]')")
+        told.append(f"{extra} present" if there else f"{extra} missing (pip install '.[{extra}]' in its source folder)")
     return "ok", "; ".join(told), ""
 
 

@@ -34,7 +34,7 @@ from dpmpc.network.sockets import TrackedSocket
 try:
     from aiohttp import web
 except ImportError as error:
-    raise InputError("dpmpc.collection needs aiohttp: pip install 'dpmpc[intake]'") from error
+    raise InputError("dpmpc.collection needs aiohttp: pip install '.[intake]' in its source folder") from error
 
 HANDSHAKE_SECONDS = 10.0
 GRACE_SECONDS = 2.0  # after which a connection makes way that the server waits for

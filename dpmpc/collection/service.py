@@ -72,7 +72,9 @@ try:
     from aiohttp import web
     from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 except ImportError as error:
-    raise InputError("dpmpc.collection needs aiohttp and prometheus-client: pip install 'dpmpc[intake]'") from error
+    raise InputError(
+        "dpmpc.collection needs aiohttp and prometheus-client: pip install '.[intake]' in its source folder"
+    ) from error
 
 CLOCK_SECONDS = 1.0  # how often the clock is read, to log that the collection opens or closes
 LEAST_FREE_BYTES = 1 << 26  # on the spool's disk; with less a server is not healthy, though it may still store some

@@ -30,7 +30,7 @@ from dpmpc.network.identity import public_context
 try:
     from aiohttp import web
 except ImportError as error:
-    raise InputError("dpmpc.collection needs aiohttp: pip install 'dpmpc[intake]'") from error
+    raise InputError("dpmpc.collection needs aiohttp: pip install '.[intake]' in its source folder") from error
 
 GRACE_SECONDS = 10.0
 _SILENT = logging.getLogger("dpmpc.collection.http")

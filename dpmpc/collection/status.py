@@ -30,7 +30,7 @@ from dpmpc.untrusted import ReadError, printable, read_beginning, read_json
 try:
     import aiohttp
 except ImportError as error:
-    raise InputError("dpmpc.collection needs aiohttp: pip install 'dpmpc[intake]'") from error
+    raise InputError("dpmpc.collection needs aiohttp: pip install '.[intake]' in its source folder") from error
 
 PATH = "/v1/status"
 ROUNDED_TO = 100

@@ -48,7 +48,7 @@ from dpmpc.untrusted import ReadError, printable, read_beginning, read_json
 try:
     import aiohttp
 except ImportError as error:
-    raise InputError("dpmpc.collection needs aiohttp: pip install 'dpmpc[intake]'") from error
+    raise InputError("dpmpc.collection needs aiohttp: pip install '.[intake]' in its source folder") from error
 
 SECONDS = 3600.0
 ATTEMPT_SECONDS = 30.0

@@ -349,7 +349,9 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True, tag=1, t
         try:
             text = msgspec.toml.encode(self.to_dict())
         except ImportError as error:
-            raise InputError("collection: the tomli-w package is needed: pip install 'dpmpc[intake]'") from error
+            raise InputError(
+                "collection: the tomli-w package is needed: pip install '.[intake]' in its source folder"
+            ) from error
         try:
             with Path(path).open("xb") as file, _removed_if_unfinished(Path(path)):
                 file.write(text)

@@ -3,7 +3,7 @@
 Every colour is one of `COLOURS`. Inside a page each is a CSS variable with that name, so that the page's light and dark
 styles reach into the plots. Text stays text, which a browser sets in the page's font; it is never read as mathematics.
 
-matplotlib is optional (``pip install 'dpmpc[plots]'``); `available` tells whether it is there.
+matplotlib is optional (``pip install '.[plots]'`` in the source folder); `available` tells whether it is there.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from markupsafe import Markup
 from dpmpc.errors import InputError
 from dpmpc.storage import whole
 
-INSTALL = "pip install 'dpmpc[plots]'"
+INSTALL = "pip install '.[plots]' in its source folder"
 #: Name -> colour on white. Those of data can be told apart by colour-blind eyes (Okabe and Ito, darkened to contrast).
 COLOURS = {
     "ink": "#1b2430",

@@ -98,5 +98,7 @@ def load_pyarrow(path: str | Path, argument: str = "path") -> tuple[Any, Any]:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
-        raise InputError(f"{argument}: {path} needs pyarrow to be read: pip install 'dpmpc[parquet]'") from error
+        raise InputError(
+            f"{argument}: {path} needs pyarrow to be read: pip install '.[parquet]' in dpmpc's source folder"
+        ) from error
     return pa, pq

@@ -338,7 +338,7 @@ def test_a_short_run_leaves_the_results_alone(tmp_path, monkeypatch):
 
 def test_without_matplotlib_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(InputError, match=r"matplotlib: pip install 'dpmpc\[plots\]'"):
+    with pytest.raises(InputError, match=r"matplotlib: pip install '\.\[plots\]'"):
         figure2.main(["--out", str(tmp_path)])
 
 

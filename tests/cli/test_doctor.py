@@ -147,7 +147,7 @@ def test_extras_that_are_missing_come_with_their_command(monkeypatch):
     monkeypatch.setattr(doctor, "_met", lambda requirement: "pyarrow" not in requirement)
     told = finding("extras")
     assert told.state == "ok"
-    assert "parquet missing (pip install 'dpmpc[parquet]')" in told.found
+    assert "parquet missing (pip install '.[parquet]' in its source folder)" in told.found
     assert "cluster present" in told.found
 
 

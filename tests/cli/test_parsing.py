@@ -145,4 +145,4 @@ def test_completion_without_its_library_says_what_to_install(capsys, monkeypatch
     monkeypatch.setitem(__import__("sys").modules, "shtab", None)
     status, _, complaint = run(capsys, "completion", "bash")
     assert status == 2
-    assert "pip install 'dpmpc[completion]'" in complaint
+    assert "pip install '.[completion]'" in complaint

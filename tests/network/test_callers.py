@@ -95,6 +95,8 @@ def test_whoever_has_no_request_makes_way_first_in_the_address_that_has_most():
     now = 2.0
     assert come("fourth", "203.0.9.4") is not None
     assert dropped[3:] == ["alone 0"]
+    now = 9.0
+    assert come("last", "192.0.2.1") is None  # none of its own makes way, and nobody has more
 
 
 def test_the_oldest_caller_makes_way_when_its_grace_is_over():

@@ -200,7 +200,7 @@ def test_without_matplotlib_the_page_says_what_is_left_out(monkeypatch):
     found = Page(page(release, analysed=Analysed("ridge", {}, ridge_result())))
     assert "svg" not in found.tags
     assert "matplotlib is not installed: coefficients, noise against signal." in found.text
-    assert "pip install 'dpmpc[plots]'" in found.text
+    assert "pip install '.[plots]'" in found.text
 
 
 def test_a_release_alone_has_a_report(tmp_path):

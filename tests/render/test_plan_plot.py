@@ -104,4 +104,4 @@ def test_a_folder_that_takes_no_file_is_refused_before_anything_is_computed(tmp_
 def test_without_matplotlib_the_error_says_how_to_get_it(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert main([*PLAN, "--plot", str(tmp_path / "plan.svg")]) == 2
-    assert "pip install 'dpmpc[plots]'" in capsys.readouterr().err
+    assert "pip install '.[plots]'" in capsys.readouterr().err

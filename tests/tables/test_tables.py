@@ -264,7 +264,7 @@ def test_what_is_no_parquet_file_is_refused(file, tmp_path):
 
 def test_parquet_without_pyarrow_names_the_remedy(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(InputError, match=r"pip install 'dpmpc\[parquet\]'"):
+    with pytest.raises(InputError, match=r"pip install '\.\[parquet\]'"):
         read_table(tmp_path / "data.parquet")
 
 
