@@ -186,6 +186,7 @@ def _collection(options: argparse.Namespace) -> None:
     from dpmpc.collection.designing import Terms, design_collection
     from dpmpc.collection.task_file import ServerEntry
     from dpmpc.network.identity import valid_until
+    from dpmpc.planning.advice import verdict
     from dpmpc.specification import Budget
 
     servers = tuple(ServerEntry(url, release, _text(path)) for url, release, path in options.server)
@@ -204,6 +205,15 @@ def _collection(options: argparse.Namespace) -> None:
     collection.save(options.file)
     print(f"{options.file}: collection {collection.digest.hex()}")
     print(collection.plan.guarantee)
+    useful, why = verdict(collection.plan)
+    least = f"with the minimum batch of {collection.minimum_batch:,} reports"
+    print(f"{least}: {why}")
+    if not useful:
+        print(
+            f"dpmpc collection: {least} a regression is WORTHLESS under the usual assumptions (dpmpc plan): raise "
+            "--minimum-batch or --epsilon, or collect fewer columns",
+            file=sys.stderr,
+        )
     for number, server in enumerate(servers):
         ends = valid_until(server.certificate.encode())
         if ends < collection.expires:

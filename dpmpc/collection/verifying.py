@@ -118,7 +118,11 @@ def verify(
     checks.append(f"omission: {omission(pinned, task)}")
     if not same_variances(statement.noise_variance, task.noise_variance.tolist()):
         raise VerificationFailed("noise_variance: the public facts give another one than is claimed")
-    checks.append(f"noise variance: {task.noise_variance.mean():.6g} in the mean of {len(task.noise_variance)} rows")
+    rows = len(task.noise_variance)
+    checks.append(
+        f"noise variance: {task.noise_variance.mean():.6g} in normalised units, where a column runs from -1 to 1"
+        + (f"; in the mean of {rows} rows" if rows > 1 else "")
+    )
     _require(sums_digest(release).hex(), statement.sums, "sums", "the SHA-256 of the sums in the file")
     checks.append(f"sums: {statement.sums}{opening_condition(pinned, statement.without, statement.wrong)}")
     return Verified(release, certificate, pinned, tuple(checks))

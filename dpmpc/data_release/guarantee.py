@@ -233,7 +233,8 @@ def account_parties(
         subject_epsilon=achieved["subject"],
         party_mu=mu["party"],
         subject_mu=mu["subject"],
-        mechanism=f"{noise.name} of standard deviation {math.sqrt(noise.variance):.6g} (integers) from each party in "
+        mechanism=f"{noise.name} of standard deviation {math.sqrt(noise.variance):.6g}, "
+        "counted in the integers that are shared, from each party in "
         "every entry that it releases",
         subjects=subjects,
         columns=tuple(columns),

@@ -65,6 +65,7 @@ class Description:
     of: str
     total: float | None = None
     total_error: float | None = None
+    outside: tuple[str, ...] = ()
 
     @functools.cached_property
     def columns(self) -> NumberTable:
@@ -75,6 +76,11 @@ class Description:
             notes.append(
                 f"Rows that count: {number_text(self.total)}, standard error {number_text(self.total_error)}, in units "
                 "of the largest weight."
+            )
+        if self.outside:
+            notes.append(
+                f"OUTSIDE OF THE PUBLIC BOUNDS, where no such mean can be: {', '.join(self.outside)}. The noise is "
+                "larger than what it hides: do not use these estimates."
             )
         if unknown := [name for name, value in zip(self.names, self.deviations, strict=True) if math.isnan(value)]:
             notes.append(f"The spread of {', '.join(unknown)} does not stand out of the noise.")
@@ -167,6 +173,7 @@ def describe_moments(
     errors = np.sqrt(_noise_of_correlations(R, m, a, corner / v) * v + sampling * np.maximum(1 - R**2, 0.0) ** 2)
     R[np.diag_indices_from(R)] = np.where(known, 1.0, np.nan)
     errors[np.diag_indices_from(errors)] = np.where(known, 0.0, np.nan)
+    outside = tuple(name for name, mean in zip(public.names, m.tolist(), strict=True) if abs(mean) > 1.0)
     return Description(
         public.names,
         clients,
@@ -179,6 +186,7 @@ def describe_moments(
         of,
         n if total_variance else None,
         math.sqrt(total_variance) if total_variance else None,
+        outside,
     )
 
 

@@ -11,13 +11,14 @@ from collections.abc import Callable
 
 from dpmpc.contributions import SecondMoments
 from dpmpc.planning.designing import AUTO_WIDTH
-from dpmpc.planning.prediction import Prediction, UtilityMetric, best_rows, predict
+from dpmpc.planning.prediction import Prediction, Regression, UtilityMetric, best_rows, expected_of, predict
 from dpmpc.planning.scenario import Population, Scenario
 from dpmpc.privacy import NoisePlacement
 from dpmpc.specification import NOISED_BY, Mechanism
 from dpmpc.task import Task
 
 RELEASES = ("sum", "sketch")
+GUESS = 1 / math.sqrt(12)  # standard deviation of a number drawn evenly from a column's range, as a share of the range
 NEGLIGIBLE = 0.01  # share of what there is to gain that noise by the servers may cost
 
 
@@ -141,6 +142,26 @@ def error_of(release: str, scenario: Scenario, metric: UtilityMetric) -> float:
 def release_of(task: Task) -> str:
     """Return "sum" or "sketch"."""
     return "sum" if isinstance(task.statistic, SecondMoments) else "sketch"
+
+
+def verdict(task: Task, population: Population | None = None) -> tuple[bool, str]:
+    """Return whether a regression on a task's release is expected to be of any use, and say so with the numbers."""
+    said, share = [], 0.0
+    if isinstance(task.statistic, SecondMoments):  # a mean is an entry of the matrix over n, with half its variance
+        share = math.sqrt(float(task.noise_variance[0]) / 2) / task.clients / 2
+        said.append(f"each mean has noise with a standard deviation of {100 * share:.2g} % of its column's range")
+    if len(task.schema) == 1:
+        return share < GUESS, "; ".join([*said, f"whoever guesses within the bounds is off by {100 * GUESS:.2g} %"])
+    metric, scenario = Regression(), Scenario.of(task, population)
+    expected, trivial = expected_of(task, metric, population), metric.trivial(scenario)
+    said.append(
+        f"a regression {_has(metric, expected)}, where {metric.nothing} has {metric.text(trivial)} and the optimum is 1"
+    )
+    if expected >= trivial:
+        start = break_even(task, metric, population)
+        when = "with no batch that this delta allows" if start is None else f"from {start:,} reports on"
+        said.append(f"it beats {metric.nothing} {when}")
+    return expected < trivial, "; ".join(said)
 
 
 def break_even(

@@ -193,8 +193,8 @@ def account(
         epsilon=epsilon,
         delta=delta,
         achieved_epsilon=achieved,
-        mechanism=f"{noise.name} of standard deviation {math.sqrt(noise.variance):.6g} (integers) "
-        + noising.describe(sketch),
+        mechanism=f"{noise.name} of standard deviation {math.sqrt(noise.variance):.6g}, "
+        "counted in the integers that are shared, " + noising.describe(sketch),
         clients=sketch.columns,
         servers=trust.servers,
         corrupt_servers=trust.colluding_servers,

@@ -30,11 +30,14 @@ class About:
         What it is called.
     facts : list of (str, list of str)
         Names and texts, in order: dates, operators.
+    counted : str
+        What is counted, in one word: without a roster nobody knows how many people sent the reports of a collection.
     """
 
     kind: str
     title: str
     facts: list[tuple[str, list[str]]]
+    counted: str = "people"
 
     @classmethod
     def of_release(cls, release: Release) -> About:
@@ -62,7 +65,8 @@ class About:
             for reason, count in counts.items()
         ]
         facts += [("Left out", left_out)] if left_out else []
-        return cls("collection", printable(collection.name, 200), _printable(facts))
+        counted = "people" if collection.authenticated else "reports"
+        return cls("collection", printable(collection.name, 200), _printable(facts), counted)
 
     @classmethod
     def of_mixed(cls, release: MixedRelease) -> About:

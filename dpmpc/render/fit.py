@@ -174,13 +174,13 @@ def fit_parts(run: NetworkedRun, result: Sequence[RenderableType], *, wall_s: fl
     ]
 
 
-def release_text(task: Task) -> str:
-    """Describe in a sentence what was released, from whom and by whom."""
+def release_text(task: Task, counted: str = "clients") -> str:
+    """Describe in a sentence what was released, from whom and by whom; `counted` is what they are known to be."""
     sketch = task.sketch
     kind = _RELEASED.get(task.statistic.name, f"the sum of their {task.statistic.name}")
     words = task.copies * task.width
     return (
-        f"{task.clients:,} clients with {len(task.schema)} column{'s' if len(task.schema) > 1 else ''}; "
+        f"{task.clients:,} {counted} with {len(task.schema)} column{'s' if len(task.schema) > 1 else ''}; "
         f"{task.trust.servers} servers with {task.sharing} shares. "
         f"Released: {kind} ({sketch.family}, k = {sketch.rows}, s = {sketch.sparsity}; "
         f"{words} word{'s' if words > 1 else ''} from each client)"

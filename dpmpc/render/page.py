@@ -201,7 +201,7 @@ def page(
         verdict=HOPELESS if analysed and analysed.hopeless else None,
         released=release_text(task) + ".",
         guarantee=promised,
-        facts=facts_of([task], promised, spent),
+        facts=facts_of([task], promised, spent, about.counted if about else "people"),
         tables=[*([] if analysed is None else _result_tables(analysed)), *map(page_table, tables)],
         notes=[] if analysed is None else _notes(analysed),
         drawn={place: [draw() for draw in named.values()] if drawing else [] for place, named in wanted.items()},
@@ -261,11 +261,16 @@ def _about(about: About | None, *, titled: bool) -> list[tuple[str, list[str]]]:
     return about.facts if titled else [("Release", [about.title]), *about.facts]
 
 
-def facts_of(tasks: Sequence[Task], promised: Guarantee, spent: Mapping[str, Any]) -> list[Fact]:
+def facts_of(
+    tasks: Sequence[Task], promised: Guarantee, spent: Mapping[str, Any], counted: str = "people"
+) -> list[Fact]:
     """Return the numbers that stand at the top of a page about one release, or about several that belong together."""
+    clients = Number.of(tasks[0].clients)
     sent = sum(byte_fields(task)["client_to_all_servers"] for task in tasks)
     facts = [
-        Fact("Clients", Number.of(tasks[0].clients), "people"),
+        Fact("Clients", clients, counted)
+        if counted == "people"
+        else Fact("Reports", clients, "one person may have sent several"),
         Fact("Privacy loss ε", Number.of(promised.epsilon), "at most"),
         Fact("δ", Number.of(promised.delta), "at most"),
         Fact("Servers", Number.of(promised.servers), f"of whom {promised.corrupt_servers} may collude"),

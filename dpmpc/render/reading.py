@@ -50,7 +50,7 @@ _UNBIASED = (
     "Without the noise's share of the Hessian, which shrinks a fit by rmgm or bgm, and without ridge: other numbers",
     "than the fit's, with standard errors. Both predict the middle of the bounds where all features are in theirs.",
 )
-_NO_INTERVAL = "The noise leaves no standard errors: more people, a larger epsilon or fewer features would."
+_NO_INTERVAL = "The noise leaves no standard errors: more clients, a larger epsilon or fewer features would."
 REGRESSIONS: dict[str, type[MixingFit]] = {"rmgm": RMGMFit, "dgm": DGMFit, "bgm": BGMFit}
 
 
@@ -203,7 +203,7 @@ def _of_sums(release: Release, about: About, file: str, wish: Wish) -> Reading:
         notes = [*notes, f"dpmpc verify {file} --collection TASKFILE checks whose keys these are."]
     return Reading(
         about,
-        f"{release_text(release.task)}.",
+        f"{release_text(release.task, 'reports' if about.counted == 'reports' else 'clients')}.",
         tables,
         notes,
         fields.get("warnings", []),

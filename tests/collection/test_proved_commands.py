@@ -58,6 +58,17 @@ def test_a_task_file_with_proofs_says_what_they_promise(tmp_path, capsys):
     assert "Not proved: that a row is true" in line
 
 
+@pytest.mark.parametrize(("least", "worthless"), [("2000", False), ("20", True)])
+def test_a_design_that_is_worthless_at_its_minimum_batch_is_not_accepted_silently(tmp_path, capsys, least, worthless):
+    assert write_task_file(tmp_path, "--minimum-batch", least) == 0
+    told = capsys.readouterr()
+    assert (
+        f"with the minimum batch of {int(least):,} reports: each mean has noise with a standard deviation of"
+        in told.out
+    )
+    assert ("is WORTHLESS under the usual assumptions" in told.err) == worthless
+
+
 def test_without_proofs_the_task_file_is_as_it_was(tmp_path, capsys):
     assert write_task_file(tmp_path, "--no-proved") == 0
     assert "dpmpc collection: no proofs, so that one client" in capsys.readouterr().err

@@ -7,6 +7,7 @@ import json
 import logging
 import re
 import types
+from pathlib import Path
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
@@ -34,6 +35,7 @@ from support.hostile import strangers
 
 NOW = datetime.datetime(2027, 2, 1, 12, tzinfo=datetime.UTC)
 HOUR = datetime.timedelta(hours=1)
+ROOT = Path(__file__).parent.parent
 DAY = datetime.timedelta(days=1)
 ROWS = [[1.0, 2.0, 3.0]] * 12
 
@@ -447,3 +449,20 @@ def test_no_message_of_a_collection_speaks_of_parties():
         assert "parties" not in words, command
     assert commands.__doc__ is not None
     assert "party" not in commands.__doc__
+
+
+def test_a_release_without_a_roster_counts_reports_and_no_people(capsys):
+    """One program may have sent them all. The noise is said with its unit, and not as a mean of one row."""
+    path = str(ROOT / "vectors" / "version_0_1" / "collected_servers.dpmpc")
+    assert main(["read", path, "--html"]) == 0
+    page = html.unescape(capsys.readouterr().out)
+    assert main(["read", path]) == 0
+    text = capsys.readouterr().out
+    assert re.search(r"\d reports with \d+ column", text)
+    assert "one person may have sent several" in page
+    assert not re.search(r"\d (people|clients) with", text)
+    assert "<dt>Clients" not in page
+    assert main(["verify", path]) == 0
+    checks = capsys.readouterr().out
+    assert "of 1 rows" not in checks
+    assert "in normalised units" in checks

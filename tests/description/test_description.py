@@ -79,6 +79,18 @@ def test_what_drowns_in_noise_is_not_a_number():
     assert "does not stand out of the noise" in str(found)
 
 
+def test_means_outside_of_their_bounds_are_marked():
+    """20 rows at epsilon = 1: noise of 73 % of the range. Without noise nothing is marked."""
+    data = UNITS.offset + UNITS.slope * people(20, np.random.default_rng(4))
+    found = next(each for each in (released(data, UNITS, seed=seed).describe() for seed in range(50)) if each.outside)
+    low, high = UNITS.offset - UNITS.slope, UNITS.offset + UNITS.slope
+    beyond = (found.means < low) | (found.means > high)
+    assert list(found.outside) == [name for name, out in zip(UNITS.names, beyond, strict=True) if out]
+    for text in (str(found), found.to_latex(), found._repr_html_()):
+        assert "OUTSIDE OF THE PUBLIC BOUNDS" in text
+    assert "OUTSIDE" not in str(released(data, UNITS, epsilon=500.0).describe())
+
+
 def test_forms():
     found = released(people(5_000, np.random.default_rng(5))).describe()
     assert list(found.to_frame()["mean"]) == found.means.tolist()

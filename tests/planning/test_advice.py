@@ -7,7 +7,7 @@ import pytest
 
 from dpmpc.bounds import Schema
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.planning.advice import advise, break_even, error_of, options_of, smallest_batch
+from dpmpc.planning.advice import advise, break_even, error_of, options_of, smallest_batch, verdict
 from dpmpc.planning.prediction import LowRank, Regression, predict
 from dpmpc.planning.scenario import Population, Scenario
 
@@ -127,3 +127,19 @@ def test_columns_that_no_client_can_send_are_advised_against():
     )
     assert found.option is None
     assert "nothing beats doing without" in found.why
+
+
+@pytest.mark.parametrize(
+    ("columns", "clients", "useful", "words"),
+    [
+        ("aby", 20, False, "it beats the trivial predictor from 449 reports on"),
+        ("aby", 2000, True, "each mean has noise with a standard deviation of 0.73 % of its column's range"),
+        ("y", 10, False, "whoever guesses within the bounds is off by 29 %"),
+        ("y", 1000, True, "0.73 %"),
+    ],
+)
+def test_a_design_says_whether_it_is_worth_anything(columns, clients, useful, words):
+    task = design(ReleaseSpec.of(Schema.unit(list(columns)), clients, 1.0, 1e-6, noise_by="servers"))
+    found, why = verdict(task)
+    assert found == useful, why
+    assert words in why
