@@ -6,7 +6,7 @@
 #define ROW(set)                                                                                                       \
     {                                                                                                                  \
 #set, &sketch_draw_##set, &scatter_short_##set, &scatter_wide_##set, &dense_draw_##set, &dense_sum_##set,      \
-            &field_##set, &fixed_##set, &proof_##set                                                                                 \
+            &field_##set, &fixed_##set, &proof_##set, &hash_##set                                                       \
     }
 #define DECLARE(set)                                                                                                   \
     extern const struct sketch_draw_kernel sketch_draw_##set;                                                          \
@@ -16,7 +16,8 @@
     extern const struct dense_sum_kernel dense_sum_##set;                                                              \
     extern const struct field_kernel field_##set;                                                                      \
     extern const struct fixed_kernel fixed_##set;                                                                      \
-    extern const struct proof_kernel proof_##set;
+    extern const struct proof_kernel proof_##set;                                                                      \
+    extern const struct hash_kernel hash_##set;
 
 DECLARE(portable)
 #ifdef WITH_SSE2

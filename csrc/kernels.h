@@ -246,6 +246,26 @@ struct proof_kernel {
                    const uint64_t *joint, uint8_t *accepted);
 };
 
+/* ---- SHA-256 of many texts: hashes.c ---- */
+
+struct hash_kernel {
+    /* Overwrite `digests`, [count][32], with the hashes of head || row for rows of one length. */
+    void (*sha256)(const uint8_t *head, size_t head_bytes, const uint8_t *rows, size_t count, size_t row_bytes,
+                   uint8_t *digests);
+};
+
+/* ---- key streams of many keys: key_streams.c ---- */
+
+/* In no row of the table: no instruction set of it implies AES instructions. */
+struct keys_kernel {
+    /* Overwrite `out`, [count][words] of any alignment, with the AES-CTR key streams, from block 0, of keys of 16 or 32
+     * bytes; the block number is big-endian. */
+    void (*fill)(const uint8_t *keys, size_t count, int length, size_t words, uint8_t *out);
+};
+
+/* What this processor can run, or NULL. */
+const struct keys_kernel *keys_here(void);
+
 /* ---- the table ---- */
 
 struct kernels {
@@ -258,6 +278,7 @@ struct kernels {
     const struct field_kernel *field;
     const struct fixed_kernel *fixed;
     const struct proof_kernel *proof;
+    const struct hash_kernel *hash;
 };
 
 /* Rows for the instruction sets that this processor can run, the fastest last; return how many. */

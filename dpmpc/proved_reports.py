@@ -61,9 +61,15 @@ def share_of_one(plan: Task, server: int) -> int:
     return ProofServer(circuit_of(plan), scheme_of(plan), bytes(PART_BYTES), server).one
 
 
-def payloads(shares: ProvedShares) -> list[bytes]:
-    """Return the payload of each report of a block, as one server gets it."""
-    return [row.tobytes() for row in _packed(shares)]
+def payloads(shares: ProvedShares) -> NDArray[np.uint8]:
+    """Return the payload (n, bytes) of each report of a block, as one server gets it."""
+    count = len(shares.ids)
+    head = shares.keys if shares.keys is not None else shares.blinds
+    assert head is not None
+    fields = [head, shares.parts.reshape(count, -1)]
+    if shares.words is not None:
+        fields.append(np.ascontiguousarray(shares.words, "<u8").view(np.uint8))
+    return np.ascontiguousarray(np.concatenate(fields, axis=1))
 
 
 def rows_of(shares: ProvedShares) -> Words:
@@ -73,17 +79,7 @@ def rows_of(shares: ProvedShares) -> Words:
 
 def packed(shares: ProvedShares) -> Words:
     """Return a block of reports as 64-bit words (n, words), which `unpacked` reads."""
-    return _packed(shares).view("<u8").astype(np.uint64, copy=False)
-
-
-def _packed(shares: ProvedShares) -> NDArray[np.uint8]:
-    count = len(shares.ids)
-    head = shares.keys if shares.keys is not None else shares.blinds
-    assert head is not None
-    fields = [head, shares.parts.reshape(count, -1)]
-    if shares.words is not None:
-        fields.append(np.ascontiguousarray(shares.words, "<u8").view(np.uint8))
-    return np.ascontiguousarray(np.concatenate(fields, axis=1))
+    return payloads(shares).view("<u8").astype(np.uint64, copy=False)
 
 
 def shares_of(plan: Task, server: int, ids: NDArray[np.uint8], rows: Words) -> ProvedShares:

@@ -82,7 +82,7 @@ def transform(
         raise BatchMismatch(f"share: shape {share.shape} given, {task.share_shape} expected by the task")
     stream = noise_stream(task, simulation_key)
     sums = task.sketch.zeros(task.width)
-    chunk = max(1, CHUNK_BYTES // (8 * task.copies * task.width))
+    chunk = max(1, min(CHUNK_BYTES, share.chunk_bytes) // (8 * task.copies * task.width))
     if threads > 1:  # the kernel hands out work in pieces of clients
         chunk = max(chunk, threads * task.sketch.piece)
     for first in range(0, task.clients, chunk):

@@ -1,9 +1,11 @@
 """The client side, for simulations of a million clients and more: how fast rows become shares, and how fast noise is.
 
-Rows of d = 10 columns are clipped, encoded and shared among three servers; the peer is reading them once. The noise of
-one entry is compared with NumPy's Poisson variables, of which Skellam noise would take two, and with OpenDP's vector
-sampler of the discrete Gaussian, where that is installed. One thread, process CPU time, interleaved runs, medians: only
-ratios within one run mean anything. `--threads` adds wall-clock seconds with that many threads for what takes threads.
+Rows of d = 10 columns are clipped, encoded and shared among three servers; the peer is reading them once. A key for
+each client is expanded by the processor's AES instructions, beside the loop over OpenSSL that takes their place where
+there are none. The noise of one entry is compared with NumPy's Poisson variables, of which Skellam noise would take
+two, and with OpenDP's vector sampler of the discrete Gaussian, where that is installed. One thread, process CPU time,
+interleaved runs, medians: only ratios within one run mean anything. `--threads` adds wall-clock seconds with that many
+threads for what takes threads.
 """
 
 from __future__ import annotations
@@ -22,19 +24,22 @@ import numpy as np
 from bench.harness import cpu_seconds, machine, markdown, summary, wall_seconds, write
 from dpmpc.bounds import Schema
 from dpmpc.client import share_batch
+from dpmpc.digests import hkdf_of_rows
 from dpmpc.encoding.ring import Mersenne61
 from dpmpc.noise import DiscreteGaussian, DiscreteLaplace, Noise, Skellam
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.randomness import Stream
+from dpmpc.randomness import KEY_BYTES, Stream, aes_kernel, fill_key_streams, fill_one_by_one
 from dpmpc.sharing import AdditiveSharing
 from dpmpc.task import Task
 
 CLIENTS, COLUMNS, SERVERS, DRAWS, RUNS = 1_000_000, 10, 3, 1_000_000, 7
+KEYS, KEY_WORDS = 20_000, (10, 40, 77, 256)
 RADIUS = 1.5  # of the ball that some rows are clipped to; a row has norm 1.8, typically
 OPENDP_DRAWS = 20_000  # a fraction of ours: it would take eleven seconds for a million
 SIGMAS = (0.5, 30.0, 1e3, 1e6)
 VARIANCES = (100, 10_000, 10**8)
 SCALE = 1000.0
+SALT, INFO = bytes(32), bytes(30)  # as long as those of a collection
 READ, POISSON, OPENDP = "read the rows", "NumPy: a Poisson variable", "OpenDP: discrete Gaussian"
 
 
@@ -71,7 +76,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--draws", type=int, default=DRAWS, help="draws of noise (default %(default)s)")
     parser.add_argument("--threads", type=int, default=2, help="threads of the wall-clock runs (default %(default)s)")
     chosen = parser.parse_args(arguments)
-    groups = {"rows": row_ways(chosen.clients), "noise": noise_ways(chosen.draws)}
+    groups = {"rows": row_ways(chosen.clients), "keys": key_ways(), "noise": noise_ways(chosen.draws)}
     content = {
         "machine": machine(),
         "runs": chosen.runs,
@@ -79,6 +84,7 @@ def main(arguments: Sequence[str]) -> None:
         "columns": COLUMNS,
         "servers": SERVERS,
         "threads": chosen.threads,
+        "aes": aes_kernel(),
         "opendp": metadata.version("opendp") if importlib.util.find_spec("opendp") else None,
         **{group: measure(ways, chosen.runs, chosen.threads) for group, ways in groups.items()},
     }
@@ -145,6 +151,22 @@ def task_of(clients: int, ring: str | None = None, sketch: str = "countsketch", 
             simulation_seed=1,
         )
     )
+
+
+def key_ways() -> list[Way]:
+    """List what n keys, one for each client, cost a server."""
+    keys = np.frombuffer(Stream.from_seed(3).bytes(KEYS * KEY_BYTES), np.uint8).reshape(KEYS, KEY_BYTES)
+
+    def filled(fill: Callable[..., None], words: int) -> Callable[[int], object]:
+        out = np.ones((KEYS, words), np.uint64)
+        return lambda threads: fill(keys, out)
+
+    ways = [Way("derive a key of a report (HKDF)", "", KEYS, lambda threads: hkdf_of_rows(keys, SALT, INFO, KEY_BYTES))]
+    for words in KEY_WORDS:
+        loop = f"{words} words, one key after the other"
+        ways.append(Way(loop, "", KEYS, filled(fill_one_by_one, words)))
+        ways.append(Way(f"{words} words, all keys in one call", loop, KEYS, filled(fill_key_streams, words)))
+    return ways
 
 
 def noise_ways(draws: int) -> list[Way]:
@@ -229,12 +251,27 @@ def render(content: dict[str, Any]) -> str:
             "",
             markdown(["rows", "GB/s of rows", "of read speed", f"GB/s, {wall}"], _lines(content["rows"], 1e9, 2)),
             "",
+            f"A key for each of {KEYS:,} clients; AES instructions: {content['aes']}.",
+            "",
+            markdown(["keys", "ns a key", "times as fast as the loop"], _key_lines(content["keys"])),
+            "",
             markdown(
                 ["noise", "million draws/s", "speed over its peer", f"million draws/s, {wall}"],
                 _lines(content["noise"], 1e6, 1),
             ),
         ]
     )
+
+
+def _key_lines(measured: Sequence[dict[str, Any]]) -> list[list[str]]:
+    return [
+        [
+            entry["name"],
+            f"{entry['cpu_s']['min'] / entry['amount'] * 1e9:.0f}",
+            "" if entry["peer"] is None else f"{entry['speed_over_peer']:.0f}",
+        ]
+        for entry in measured
+    ]
 
 
 def _lines(measured: Sequence[dict[str, Any]], unit: float, digits: int) -> list[list[str]]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from bench.system.ports import HOST, free_ports
 from dpmpc.bounds import Schema
 from dpmpc.collection.designing import Terms, design_collection
+from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.spool import Spool
 from dpmpc.collection.task_file import Collection, ServerEntry
@@ -137,7 +138,7 @@ class Servers:
         sums = []
         for server in range(len(self.collection.servers)):
             with self.spool(server) as spool:
-                share = spool.share(spool.ids())
+                share = ReportFormat(self.collection, server).share(spool.share(spool.ids()))
                 parts = [
                     ring.sum_of(list(share.rows(first, min(_CHUNK, share.shape[0] - first))), name="rows")
                     for first in range(0, share.shape[0], _CHUNK)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.system.collection_servers import Servers
+from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.verifying import Verified, verify
 from dpmpc.errors import ProtocolFailure
 from dpmpc.task import Task
@@ -47,7 +48,10 @@ def expected_sums(servers: Servers, task: Task) -> NDArray[np.int64]:
     sums = task.sketch.zeros(task.width)
     with contextlib.ExitStack() as stack:
         spools = [stack.enter_context(servers.spool(server)) for server in range(task.trust.servers)]
-        shares = [spool.share(spool.ids()) for spool in spools]
+        shares = [
+            ReportFormat(servers.collection, server).share(spool.share(spool.ids()))
+            for server, spool in enumerate(spools)
+        ]
         for first in range(0, task.clients, _ROWS_AT_ONCE):
             count = min(_ROWS_AT_ONCE, task.clients - first)
             words = task.scheme.combine([share.rows(first, count) for share in shares])

@@ -4,6 +4,8 @@ The share is a file of random words, d = 10 columns, one copy, written straight 
 page cache before each run: it is read from the disk, as a spool larger than memory would be. A process of its own
 sketches it, k = 1000 and s = 4, one thread. A server that got a key in place of the array expands it, without a file.
 
+`--reports` measures a whole collection instead: doors and release, step by step (`bench.system.scale_release`).
+
 From the slopes follows what 10^9 clients would cost M servers (`dpmpc.planning.cost`).
 """
 
@@ -26,6 +28,7 @@ import msgspec
 import numpy as np
 
 from bench.harness import machine, markdown, plus_minus, summary, write
+from bench.system import scale_release
 from dpmpc.bounds import Schema
 from dpmpc.contributions import SecondMoments
 from dpmpc.errors import InputError
@@ -52,8 +55,13 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--clients", type=int, nargs="+", default=CLIENTS, metavar="N", help="numbers of clients")
     parser.add_argument("--runs", type=int, default=RUNS, help="runs of each (default %(default)s)")
     parser.add_argument("--folder", help="a folder on the disk to measure; 80 bytes a client must be free there")
+    parser.add_argument("--reports", type=int, metavar="N", help="profile a collection of N reports, and nothing else")
+    parser.add_argument("--proved", type=int, metavar="N", help="with --reports: how many of them with proofs")
     parser.add_argument("--short", action="store_true", help="10^6 and 3 * 10^6 clients; nothing is written")
     chosen = parser.parse_args(arguments)
+    if chosen.reports:
+        _profile({"plain": chosen.reports, "proved": chosen.proved or chosen.reports}, chosen.folder)
+        return
     clients = sorted(CLIENTS[:2] if chosen.short else chosen.clients)
     with tempfile.TemporaryDirectory(dir=chosen.folder, prefix="dpmpc-scale-") as folder:
         measured = measure(clients, chosen.runs, Path(folder))
@@ -71,6 +79,18 @@ def main(arguments: Sequence[str]) -> None:
     print(text)
     if not chosen.short:
         write("scale", content, text)
+
+
+def _profile(reports: dict[str, int], where: str | None) -> None:
+    """Measure, print and write where the time of collections goes."""
+    measured = {}
+    for kind, count in reports.items():
+        with tempfile.TemporaryDirectory(dir=where, prefix="dpmpc-scale-") as folder:
+            measured[kind] = scale_release.measure(kind, count, Path(folder))
+    content = {"machine": machine(), "measured": measured}
+    text = "\n".join(["# Where the time of a collection goes", "", *scale_release.render(measured)])
+    print(text)
+    write("scale_release", content, text)
 
 
 def task_of(clients: int) -> Task:

@@ -77,11 +77,21 @@ cdef extern from "kernels.h" nogil:
         void (*decide)(const proof_circuit *C, const uint64_t *kappa, size_t count, const uint64_t *opened,
                        const uint64_t *joint, uint8_t *accepted) noexcept nogil
 
+    struct hash_kernel:
+        void (*sha256)(const uint8_t *head, size_t head_bytes, const uint8_t *rows, size_t count, size_t row_bytes,
+                       uint8_t *digests) noexcept nogil
+
+    struct keys_kernel:
+        void (*fill)(const uint8_t *keys, size_t count, int length, size_t words, uint8_t *out) noexcept nogil
+
+    const keys_kernel *keys_here()
+
     struct kernels:
         const char *name
         const field_kernel *field
         const fixed_kernel *fixed
         const proof_kernel *proof
+        const hash_kernel *hash
 
 
 cdef const kernels *chosen

@@ -23,6 +23,7 @@ from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.noise_shares import NoiseShares
 from dpmpc.collection.openings import Openings
 from dpmpc.collection.query_points import PointKeeper
+from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.server_folder import refused_file
 from dpmpc.collection.shamir_claims import INCONSISTENT
 from dpmpc.collection.spool import Spool
@@ -261,11 +262,12 @@ class ReleasingServer:
         self.openings.prepare(manifest.digest, begun=entry.sums is not None)
         if entry.sums is not None:
             return entry.sums
-        share = self.spool.share(self.ledger.batch(manifest.digest))
+        ids = self.ledger.batch(manifest.digest)
+        share = ReportFormat(self.collection, self.number).share(self.spool.share(ids))
         if self.collection.checked_dealing:
             share = WithoutMask(share, task.share_shape)
         if self.collection.proved:
-            share = ProvedOutputs(share, self.ledger.batch(manifest.digest), task, self.number)
+            share = ProvedOutputs(share, ids, task, self.number)
         dealt = None
         if task.noise_is_dealt:
             dealt = self.noise_shares.load(manifest.digest, (task.sketch.rows, task.width))

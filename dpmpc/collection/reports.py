@@ -12,41 +12,42 @@ offset  bytes      field
 
 With additive shares all servers but the last get a key, hence 48 bytes; with Shamir shares all get words, and after
 them, where dealing is checked, the share of one more word: a mask, uniform and fresh for each report, of which the
-servers open one linear combination with the words (`dpmpc.collection.dealing`). A key stands
-for the share that ``derive_share_key(key, collection, server)`` expands to (`dpmpc.sharing.batch`). The tag is no
-secret: it lets a server check on arrival that the record is whole and meant for it and this collection, and proves
-nothing else.
+servers open one linear combination with the words (`dpmpc.collection.dealing`). A key stands for the share that the
+key of `derive_share_keys` expands to (`dpmpc.sharing.batch`). The tag is no secret: it lets a server check on arrival
+that the record is whole and meant for it and this collection, and proves nothing else.
+
+A server keeps the payload as it came: a key stays a key until the release expands it (`KeyedShare`).
 
 Where clients prove what they share, a payload holds the hashes of all shares too, a key stands for the record that
 `dpmpc.sharing.expand_many` gives, and `decode` compares this server's own hash (`dpmpc.proved_reports`).
 
-`decode` trusts nothing: whatever the bytes are, it returns canonical words or raises `ReportRejected`.
+`decode` trusts nothing: whatever the bytes are, it returns what is to be kept, words of a share being canonical, or
+raises `ReportRejected`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import hashlib
-import hmac
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Sequence
 
 import numpy as np
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_whole
 from dpmpc.client import Client
 from dpmpc.collection.report_ids import ID_BYTES
 from dpmpc.collection.task_file import Collection
-from dpmpc.encoding.ring import Ring, Ring64
+from dpmpc.digests import hkdf_of_rows, sha256_of_rows
+from dpmpc.encoding.ring import Ring, Ring64, Words
 from dpmpc.errors import InputError, ReportRejected
 from dpmpc.proved_reports import circuit_of, payloads, row_words, scheme_of, shares_of
 from dpmpc.proving import ProofServer, ProvedShares
-from dpmpc.randomness import KEY_BYTES, Label, Stream
-from dpmpc.sharing import AdditiveSharing
-from dpmpc.sharing.batch import Expansion
+from dpmpc.randomness import KEY_BYTES, Label
+from dpmpc.sharing import AdditiveSharing, Share, expand_many
+
+Bytes = NDArray[np.uint8]
 
 TAG_BYTES = 16
 HEADER_BYTES = ID_BYTES + TAG_BYTES
@@ -80,21 +81,24 @@ class ReportFormat:
     @functools.cached_property
     def record_bytes(self) -> int:
         """Length of a record."""
-        copies, width = self.stored_shape
-        keyed = self.by_key and not self.collection.proved
-        return HEADER_BYTES + (KEY_BYTES if keyed else WORD.itemsize * copies * width)
+        return HEADER_BYTES + WORD.itemsize * math.prod(self.stored_shape)
+
+    @property
+    def keeps_keys(self) -> bool:
+        """Whether what this server keeps of a report is its key and nothing else."""
+        return self.by_key and not self.collection.proved
 
     @functools.cached_property
     def stored_shape(self) -> tuple[int, int]:
-        """Shape of what this server keeps of a report: a proved one as it came, others as words."""
+        """Shape, in 64-bit words, of what this server keeps of a report: the payload as it came."""
         if self.collection.proved:
             return (1, row_words(self.collection.plan, by_key=self.by_key))
-        return self.collection.record_shape
+        return (1, KEY_BYTES // WORD.itemsize) if self.by_key else self.collection.record_shape
 
     @property
     def stored_ring(self) -> Ring:
-        """Ring of the words that are kept: of a proved report, any 64 bits."""
-        return Ring64() if self.collection.proved else self.collection.plan.encoding.ring
+        """Ring of the words that are kept: of a key or a proved report, any 64 bits."""
+        return Ring64() if self.by_key or self.collection.proved else self.collection.plan.encoding.ring
 
     @functools.cached_property
     def proofs(self) -> ProofServer:
@@ -104,10 +108,16 @@ class ReportFormat:
 
     def encode(self, report_id: bytes, payload: bytes) -> bytes:
         """Return the record of a report."""
-        return report_id + self._tag(report_id, payload) + payload
+        (record,) = self.encode_all(*(np.frombuffer(part, np.uint8).reshape(1, -1) for part in (report_id, payload)))
+        return record
 
-    def decode(self, body: bytes) -> tuple[list[bytes], NDArray[np.uint64]]:
-        """Return the report ids and the words of an upload.
+    def encode_all(self, ids: Bytes, payloads: Bytes) -> list[bytes]:
+        """Return the records of reports with ids (n, 16) and payloads (n, bytes)."""
+        records = np.concatenate([ids, self._tags(ids, payloads), payloads], axis=1)
+        return [record.tobytes() for record in records]
+
+    def decode(self, body: bytes) -> tuple[list[bytes], Words]:
+        """Return the report ids of an upload, and what is to be kept of each.
 
         Parameters
         ----------
@@ -118,8 +128,8 @@ class ReportFormat:
         -------
         list of bytes
             m ids, 16 bytes each, in the order of the upload.
-        ndarray of uint64, shape (m, copies, entries)
-            Canonical; what is to be kept (`stored_shape`).
+        ndarray of uint64, shape (m, *stored_shape)
+            The payloads; elements of a share are canonical.
 
         Raises
         ------
@@ -130,33 +140,27 @@ class ReportFormat:
         size = self.record_bytes
         if not body or len(body) % size:
             raise ReportRejected(f"body: {len(body)} bytes given, a positive multiple of {size} expected")
+        records = np.frombuffer(body, np.uint8).reshape(-1, size)
+        named, tags, payloads = np.split(records, [ID_BYTES, HEADER_BYTES], axis=1)
+        fitting = (self._tags(named, payloads) == tags).all(axis=1)
+        if not fitting.all():
+            raise ReportRejected(
+                f"body: record {int(fitting.argmin())} has another tag than its content, server {self.server} and the "
+                f"collection {self.collection.digest.hex()[:16]}... give: it is damaged or not meant for this server"
+            )
+        kept = np.ascontiguousarray(payloads).view(WORD).astype(np.uint64, copy=False)
+        words = kept.reshape(len(records), *self.stored_shape)
         ring = self.stored_ring
-        keyed = self.by_key and not self.collection.proved
-        ids = []
-        words = np.empty((len(body) // size, *self.stored_shape), np.uint64)
-        for index, record in enumerate(_cut(body, size)):
-            report_id, tag, payload = record[:ID_BYTES], record[ID_BYTES:HEADER_BYTES], record[HEADER_BYTES:]
-            if not hmac.compare_digest(tag, self._tag(report_id, payload)):
-                raise ReportRejected(
-                    f"body: record {index} has another tag than its content, server {self.server} and the collection "
-                    f"{self.collection.digest.hex()[:16]}... give: it is damaged or not meant for this server"
-                )
-            if keyed:
-                self.expand(payload, words[index].reshape(-1))
-            else:
-                words[index] = np.frombuffer(payload, WORD).reshape(words.shape[1:])
-            ids.append(report_id)
-        if not keyed and not ring.is_canonical(words):
+        if not ring.is_canonical(words):
             raise ReportRejected(f"body: an element that is not canonical given, elements of {ring.name} expected")
+        ids = [one.tobytes() for one in named]
         if self.collection.proved:
             self._require_own_parts(ids, words)
         return ids, words
 
-    def _require_own_parts(self, ids: Sequence[bytes], words: NDArray[np.uint64]) -> None:
+    def _require_own_parts(self, ids: Sequence[bytes], words: Words) -> None:
         """Refuse proved reports whose list of hashes does not hold that of this server's share."""
-        shares = shares_of(
-            self.collection.plan, self.server, np.frombuffer(b"".join(ids), np.uint8).reshape(-1, ID_BYTES), words
-        )
+        shares = shares_of(self.collection.plan, self.server, _block(b"".join(ids), ID_BYTES), words)
         try:
             matching = self.proofs.own_parts_match(shares)
         except InputError as error:
@@ -167,25 +171,53 @@ class ReportFormat:
                 "the share gives, with this id and collection"
             )
 
-    def expand(self, key: bytes, out: NDArray[np.uint64]) -> None:
-        """Overwrite `out`, flat, with the share that the key of a report stands for."""
-        stream = Stream(derive_share_key(key, self.collection, self.server))
-        Expansion(stream, self.collection.plan.encoding.ring).read(out)
+    def share(self, kept: Share) -> Share:
+        """Return the share that what this server keeps of unproved reports stands for."""
+        return KeyedShare(kept, self) if self.keeps_keys else kept
 
-    def _tag(self, report_id: bytes, payload: bytes) -> bytes:
-        tag = self._bound.copy()
-        tag.update(report_id + payload)
-        return tag.digest()[:TAG_BYTES]
+    def expanded(self, keys: Bytes) -> Words:
+        """Return the shares (n, copies, entries) that the keys (n, 16) of reports stand for."""
+        plan = self.collection.plan
+        derived = derive_share_keys(keys, self.collection, self.server)
+        words = expand_many(derived, plan.copies * plan.width, plan.encoding.ring)
+        return words.reshape(len(keys), plan.copies, plan.width)
+
+    def _tags(self, ids: Bytes, payloads: Bytes) -> Bytes:
+        """Return the tags (n, 16) of reports with ids (n, 16) and payloads (n, bytes)."""
+        return sha256_of_rows(self._bound, np.concatenate([ids, payloads], axis=1))[:, :TAG_BYTES]
 
     @functools.cached_property
-    def _bound(self) -> hashlib._Hash:
-        return hashlib.sha256(Label.REPORT.value + self.collection.digest + self.server.to_bytes(4, "little"))
+    def _bound(self) -> bytes:
+        return Label.REPORT.value + self.collection.digest + self.server.to_bytes(4, "little")
 
 
-def derive_share_key(key: bytes, collection: Collection, server: int) -> bytes:
-    """Return HKDF-SHA256(key) with salt = the collection's digest, info = label || 0x00 || server (8 bytes LE)."""
+def derive_share_keys(keys: Bytes, collection: Collection, server: int) -> Bytes:
+    """Return HKDF-SHA256 of keys (n, 16): salt = collection's digest, info = label || 0x00 || server (8 bytes LE)."""
     info = Label.REPORT_SHARE.value + b"\0" + server.to_bytes(8, "little")
-    return HKDF(algorithm=hashes.SHA256(), length=KEY_BYTES, salt=collection.digest, info=info).derive(key)
+    return hkdf_of_rows(keys, collection.digest, info, KEY_BYTES)
+
+
+class KeyedShare(Share):
+    """A share of reports whose keys a server keeps; they are expanded as rows are read, and never stored.
+
+    Parameters
+    ----------
+    share : Share
+        The keys as the spool keeps them, (n, 1, 2).
+    form : ReportFormat
+        What they stand for.
+    """
+
+    chunk_bytes = 1 << 18  # what is expanded is sketched before it leaves the second-level cache
+
+    def __init__(self, share: Share, form: ReportFormat):
+        plan = form.collection.plan
+        self.shape, self.ring = (share.shape[0], plan.copies, plan.width), plan.encoding.ring
+        self._share, self._form = share, form
+
+    def _rows(self, first: int, count: int) -> Words:
+        keys = np.ascontiguousarray(self._share.rows(first, count), WORD).view(np.uint8)
+        return self._form.expanded(keys.reshape(count, KEY_BYTES))
 
 
 def make_reports(
@@ -213,8 +245,8 @@ def make_reports(
     if len(report_ids) != len(rows) or any(len(report_id) != ID_BYTES for report_id in report_ids):
         raise InputError(f"report_ids: {len(report_ids)} given, one of {ID_BYTES} bytes for each of {len(rows)} rows")
     task = collection.plan
+    ids = _block(b"".join(report_ids), ID_BYTES)
     if collection.proved:
-        ids = np.frombuffer(b"".join(report_ids), np.uint8).reshape(-1, ID_BYTES)
         return records_of(collection, client.prove(rows, ids, collection.digest))
     noisy = client.randomize(rows)
     formats = [ReportFormat(collection, server) for server in range(task.trust.servers)]
@@ -223,34 +255,23 @@ def make_reports(
             masks = task.encoding.ring.uniform(client.stream, (len(noisy), 1, 1))
             noisy = np.concatenate([noisy.reshape(len(noisy), 1, -1), masks], axis=2)
         shares = task.scheme.split(noisy, stream=client.stream)
-        return [_records(form, report_ids, _payloads(share)) for form, share in zip(formats, shares, strict=True)]
+        return [form.encode_all(ids, _payloads(share)) for form, share in zip(formats, shares, strict=True)]
     *by_key, last = formats
-    keys = [[client.stream.bytes(KEY_BYTES) for _ in report_ids] for _ in by_key]
-    mask = np.empty(noisy.shape, np.uint64)
+    keys = [_block(client.stream.bytes(KEY_BYTES * len(report_ids)), KEY_BYTES) for _ in by_key]
     for form, own in zip(by_key, keys, strict=True):
-        for index, key in enumerate(own):
-            form.expand(key, mask[index].reshape(-1))
-        task.encoding.ring.subtract(noisy, mask, out=noisy)
-    records = [_records(form, report_ids, own) for form, own in zip(by_key, keys, strict=True)]
-    return [*records, _records(last, report_ids, _payloads(noisy))]
+        task.encoding.ring.subtract(noisy, form.expanded(own), out=noisy)
+    records = [form.encode_all(ids, own) for form, own in zip(by_key, keys, strict=True)]
+    return [*records, last.encode_all(ids, _payloads(noisy))]
 
 
 def records_of(collection: Collection, shares: Sequence[ProvedShares]) -> list[list[bytes]]:
     """Return for each server the records of proved shares."""
-    return [
-        _records(ReportFormat(collection, one.server), [own.tobytes() for own in one.ids], payloads(one))
-        for one in shares
-    ]
+    return [ReportFormat(collection, one.server).encode_all(one.ids, payloads(one)) for one in shares]
 
 
-def _records(form: ReportFormat, report_ids: Sequence[bytes], payloads: Sequence[bytes]) -> list[bytes]:
-    return [form.encode(report_id, payload) for report_id, payload in zip(report_ids, payloads, strict=True)]
+def _payloads(words: Words) -> Bytes:
+    return np.ascontiguousarray(words, WORD).reshape(len(words), math.prod(words.shape[1:])).view(np.uint8)
 
 
-def _payloads(words: NDArray[np.uint64]) -> list[bytes]:
-    return [np.ascontiguousarray(share, WORD).tobytes() for share in words]
-
-
-def _cut(body: bytes, size: int) -> Iterator[bytes]:
-    for start in range(0, len(body), size):
-        yield body[start : start + size]
+def _block(content: bytes, length: int) -> Bytes:
+    return np.frombuffer(content, np.uint8).reshape(-1, length)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from dpmpc.collection.database import typed_errors
 from dpmpc.collection.report_ids import ID_BYTES
+from dpmpc.digests import sha256_of_rows
 from dpmpc.encoding.ring import Ring, Words
 from dpmpc.errors import SpoolError
 from dpmpc.sharing.batch import Share, npy_header
@@ -140,14 +141,12 @@ class Checksum:
         return hashlib.sha256(content).digest()[:CHECKSUM_BYTES]
 
     def of_all(self, ids: NDArray[np.bytes_], block: Words) -> NDArray[np.bytes_]:
-        """Return what `of` gives for each row, computed on one buffer: a batch is checked more than once."""
+        """Return what `of` gives for each row, for many at once: a batch is checked more than once."""
         rows = np.ascontiguousarray(block).view(np.uint8).reshape(len(block), -1)
         if self._covers_id:
             names = np.frombuffer(ids.tobytes(), np.uint8).reshape(-1, ID_BYTES)
             rows = np.concatenate([names, rows], axis=1)
-        data, size, sha256 = rows.reshape(-1).data, rows.shape[1], hashlib.sha256
-        content = b"".join([sha256(data[at : at + size]).digest() for at in range(0, len(data), size)])
-        digests = np.frombuffer(content, np.uint8).reshape(-1, sha256().digest_size)[:, :CHECKSUM_BYTES]
+        digests = sha256_of_rows(b"", rows)[:, :CHECKSUM_BYTES]
         return np.ascontiguousarray(digests).view(f"S{CHECKSUM_BYTES}")[:, 0]
 
 

@@ -37,6 +37,13 @@ def refused_file(folder: Path, collection: Collection) -> Path:
     return folder / f"refused-{collection.digest.hex()[:16]}.csv"
 
 
+def open_spool(folder: Path, collection: Collection, server: int, *, writer: bool) -> Spool:
+    """Open the spool of a collection and a server, which keeps payloads as they were sent."""
+    form = ReportFormat(collection, server)
+    shape, ring, keys = form.stored_shape, form.stored_ring, form.keeps_keys
+    return Spool(folder, collection.digest, server, shape, ring, keys=keys, writer=writer)
+
+
 @dataclasses.dataclass(frozen=True)
 class ServerFolder:
     """The folder of one server.
@@ -110,5 +117,4 @@ class ServerFolder:
 
     def open_spool(self, collection: Collection, server: int, *, writer: bool) -> Spool:
         """Open the shares, which must be of this collection and server."""
-        form = ReportFormat(collection, server)
-        return Spool(self.spool, collection.digest, server, form.stored_shape, form.stored_ring, writer=writer)
+        return open_spool(self.spool, collection, server, writer=writer)

@@ -43,6 +43,7 @@ from dpmpc.errors import CollectionClosed, GuaranteeError, InputError, ReportCon
 from dpmpc.sharing.batch import Share
 
 CLOSED_EARLY = "this server has closed the collection for good, ahead of its time; nothing was stored"
+KEYS = "keys"  # in the index, in place of the name of a ring: a key and two words of a share may look alike
 _SEGMENT_BYTES = 1 << 28
 
 
@@ -83,6 +84,8 @@ class Spool(Store):
         Shape of a report's words: copies, width.
     ring : Ring, class or name
         Ring or field of the words.
+    keys : bool
+        Whether the words are keys that stand for shares, not shares.
     writer : bool
         Whether to `add`. There is one writer at a time. Without it the spool must be there already.
 
@@ -101,12 +104,14 @@ class Spool(Store):
         shape: tuple[int, int],
         ring: Ring | type[Ring] | str = "ring64",
         *,
+        keys: bool = False,
         writer: bool = True,
     ):
         require_bytes("digest", digest, 32)
         if len(shape) != 2 or min(shape) < 1:
             raise InputError(f"shape: {shape} given, copies and width expected, at least 1 each")
         self.folder, self.shape, self.ring = Path(folder), (shape[0], shape[1]), ring_named(ring)
+        self._content = KEYS if keys else self.ring.name
         self._turns = threading.Lock()
         self._held: int | None = None
         with typed_errors(self.folder):
@@ -128,11 +133,16 @@ class Spool(Store):
         self._index = SpoolIndex(self._database, self.folder)
         if self._held is not None:
             segment_rows = max(1, _SEGMENT_BYTES // (8 * math.prod(self.shape)))
-            self._index.make(digest.hex(), server, self.shape, self.ring.name, segment_rows)
+            self._index.make(digest.hex(), server, self.shape, self._content, segment_rows)
         self._index.migrate(locked=self._held is not None)
         found = self._index.description()
         copies, width = self.shape
-        given = {"digest": digest.hex(), "server": server, "copies": copies, "width": width, "ring": self.ring.name}
+        if self._content == KEYS != found.ring and (found.digest, found.server) == (digest.hex(), server):
+            raise SpoolError(
+                f"folder: the spool in {self.folder} holds expanded shares, as versions up to 0.2 kept them, keys as "
+                "they were sent expected; nothing was changed: finish this collection with the version that began it"
+            )
+        given = {"digest": digest.hex(), "server": server, "copies": copies, "width": width, "ring": self._content}
         for name, value in given.items():
             expected = getattr(found, name)
             if value != expected:

@@ -20,7 +20,6 @@ proof, which are not hashed, stay as they are: a server takes none once the quer
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -28,6 +27,7 @@ from numpy.typing import NDArray
 
 from dpmpc._kernels import arithmetic
 from dpmpc.arguments import require_bytes, require_whole
+from dpmpc.digests import sha256_of_rows
 from dpmpc.encoding.ring import Words
 from dpmpc.errors import InputError
 from dpmpc.proving.circuit import WORD_BYTES, Circuit, P, require_bytes_block
@@ -61,7 +61,7 @@ class Binding:
     def parts_of_keys(self, server: int, ids: Bytes, keys: Bytes) -> Bytes:
         """Return part_j (n, 32) of reports whose share is a key; `ids` and `keys` are (n, 16)."""
         keys = require_bytes_block("keys", keys, (len(ids), KEY_BYTES))
-        return self._parts(server, ids, keys[:, :0], _rows(keys))
+        return self._parts(server, ids, keys[:, :0], keys)
 
     def parts_of_words(self, server: int, ids: Bytes, blinds: Bytes, witnesses: Words) -> Bytes:
         """Return part_j (n, 32) of reports whose share is words (n, witness words), with blinds (n, 16)."""
@@ -69,7 +69,7 @@ class Binding:
         if witnesses.dtype != np.uint64 or witnesses.ndim != 2 or len(witnesses) != len(ids):
             found = f"{witnesses.dtype} of shape {witnesses.shape}"
             raise InputError(f"witnesses: {found} given, uint64 with a row for each of {len(ids)} ids expected")
-        shares = [np.ascontiguousarray(share).view(np.uint8).data for share in witnesses.astype("<u8", copy=False)]
+        shares = np.ascontiguousarray(witnesses, "<u8").view(np.uint8)
         return self._parts(server, ids, blinds, shares)
 
     def seeds(self, ids: Bytes, parts: Bytes) -> Bytes:
@@ -80,23 +80,17 @@ class Binding:
         frame = (len(ids), parts.shape[1], WORD_BYTES)
         lengths = np.broadcast_to(np.frombuffer(PART_BYTES.to_bytes(8, "little"), np.uint8), frame)
         listed = np.concatenate([lengths, parts], axis=2).reshape(len(ids), parts.shape[1] * (WORD_BYTES + PART_BYTES))
-        reports = _rows(require_bytes_block("ids", ids, (len(ids), ID_BYTES)))
-        head = self._head(Label.PROOF_SEED)
-        texts = [head + report + row for report, row in zip(reports, _rows(listed), strict=True)]
-        return _as_digests([hashlib.sha256(text).digest() for text in texts])
+        ids = require_bytes_block("ids", ids, (len(ids), ID_BYTES))
+        return sha256_of_rows(self._head(Label.PROOF_SEED), np.concatenate([ids, listed], axis=1))
 
-    def _parts(self, server: int, ids: Bytes, blinds: Bytes, shares: Sequence[bytes | memoryview]) -> Bytes:
-        """Return part_j (n, 32), report by report: at a server's door they come one at a time, as bytes."""
+    def _parts(self, server: int, ids: Bytes, blinds: Bytes, shares: Bytes) -> Bytes:
+        """Return part_j (n, 32) of shares (n, bytes)."""
         require_whole("server", server, 0, MOST_SERVERS - 1)
-        reports = _rows(require_bytes_block("ids", ids, (len(ids), ID_BYTES)))
-        head = self._head(Label.PROOF_PART)
+        ids = require_bytes_block("ids", ids, (len(ids), ID_BYTES))
         middle = (1).to_bytes(8, "little") + bytes([server]) + blinds.shape[1].to_bytes(8, "little")
-        digests = []
-        for report, blind, share in zip(reports, _rows(blinds), shares, strict=True):
-            digest = hashlib.sha256(head + report + middle + blind + len(share).to_bytes(8, "little"))
-            digest.update(share)
-            digests.append(digest.digest())
-        return _as_digests(digests)
+        length = shares.shape[1].to_bytes(8, "little")
+        texts = [ids, _repeated(middle, len(ids)), blinds, _repeated(length, len(ids)), shares]
+        return sha256_of_rows(self._head(Label.PROOF_PART), np.concatenate(texts, axis=1))
 
     def _head(self, label: Label) -> bytes:
         """Return what is hashed before the id of a report."""
@@ -136,14 +130,9 @@ def elements_among(words: Words) -> Words:
     return low[low < P]
 
 
-def _rows(block: Bytes) -> list[bytes]:
-    """Return the rows of a block of bytes."""
-    length, packed = block.shape[1], block.tobytes()
-    return [packed[length * row : length * (row + 1)] for row in range(len(block))]
-
-
-def _as_digests(digests: Sequence[bytes]) -> Bytes:
-    return np.frombuffer(b"".join(digests), np.uint8).reshape(len(digests), PART_BYTES)
+def _repeated(text: bytes, count: int) -> Bytes:
+    """Return a text as each of `count` rows."""
+    return np.broadcast_to(np.frombuffer(text, np.uint8), (count, len(text)))
 
 
 def as_block(texts: Sequence[bytes], length: int, name: str) -> Bytes:

@@ -164,10 +164,13 @@ class Share(abc.ABC):
         Shape of the whole share; the first axis is the clients'.
     ring : Ring
         Ring or field of the elements.
+    chunk_bytes : int
+        How much is best read at once, at most.
     """
 
     shape: tuple[int, ...]
     ring: Ring
+    chunk_bytes: int = 1 << 30
 
     def rows(self, first: int, count: int) -> Words:
         """Return rows ``first`` to ``first + count - 1``; do not write to them.

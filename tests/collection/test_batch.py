@@ -5,6 +5,7 @@ import hashlib
 import numpy as np
 
 from dpmpc.collection.agreement import batch_digest
+from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.verifying import verify
 from dpmpc.randomness import Label
@@ -34,7 +35,7 @@ def test_the_toss_chooses_among_too_many_reports(tmp_path):
 
 def stuff(deployment, server, count):
     """Store reports that a stranger sent to one server alone."""
-    shape = deployment.collection.record_shape
+    shape = ReportFormat(deployment.collection, server).stored_shape
     draw = np.random.default_rng(server)
     with ServerFolder(deployment.folder(server)).open_spool(deployment.collection, server, writer=True) as spool:
         spool.add([draw.bytes(16) for _ in range(count)], np.zeros((count, *shape), np.uint64))

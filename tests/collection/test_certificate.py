@@ -30,6 +30,7 @@ from dpmpc.release import Release
 from dpmpc.server import transform
 from dpmpc.sharing.batch import ArrayShare
 from support.release_processes import deploy
+from support.report_words import words_of
 
 TOSS, BATCH = bytes(range(32)), bytes(range(32, 64))
 MEMBERS = ["release.json", "sums.npy", "certificate.json"]
@@ -59,7 +60,7 @@ def certify(root, servers, without, **options):
     present = [server for server in range(servers) if server not in without]
 
     def share_of(server):
-        words = ReportFormat(collection, server).decode(b"".join(deployment.records[server]))[1]
+        words = words_of(ReportFormat(collection, server), b"".join(deployment.records[server]))
         share = ArrayShare(words, task.encoding.ring)
         return WithoutMask(share, task.share_shape) if collection.checked_dealing else share
 

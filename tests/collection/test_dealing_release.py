@@ -13,6 +13,7 @@ from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.task_file import Collection
 from dpmpc.collection.verifying import verify
 from dpmpc.errors import InputError
+from dpmpc.randomness import KEY_BYTES
 from support.hostile.dealers import deal_badly
 from support.release_processes import COUNT, MINIMUM, assert_refused, assert_released, deploy, filled, flip, run, states
 
@@ -256,7 +257,7 @@ def test_a_damaged_record_is_left_out_and_counted(tmp_path):
 
 def test_a_record_that_is_damaged_during_the_run_binds_no_ledger(tmp_path):
     deployment = filled(tmp_path / "trial")
-    place = 128 + 8 * int(np.prod(deployment.collection.record_shape)) * 40 + 3
+    place = 128 + KEY_BYTES * 40 + 3  # server 1 keeps keys
     deed = ("flip_before", "server", "transformed_share", str(segment(deployment, 1)), place)
     ended = run(deployment, deeds={1: deed})
     assert_refused(deployment, ended, "SpoolError")

@@ -9,12 +9,17 @@ import pytest
 
 from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.releasing import ReleasingServer, WithoutMask
+from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.server_folder import ServerFolder
+from dpmpc.collection.spool import Spool
 from dpmpc.encoding.ring import Mersenne61
 from dpmpc.errors import AlreadyReleased, SpoolError
+from dpmpc.randomness import KEY_BYTES
+from dpmpc.server import transform
 from dpmpc.sharing.batch import ArrayShare
 from dpmpc.sharing.dealing import draw_coefficients
 from support.release_processes import COUNT, MINIMUM, deploy, filled, flip
+from support.report_words import words_of
 
 SEED = bytes(range(32))
 
@@ -51,7 +56,7 @@ def test_reports_of_an_earlier_release_and_damaged_ones_are_left_out_and_counted
     np.testing.assert_array_equal(server.available().ids, everything)
     server.ledger.seal(b"\1" * 32, "{}", everything[5:7])  # only sealed: it may be replaced
     open_elsewhere(server, everything[:3])
-    flip(next((deployment.folder(0) / "spool").glob("segment*")), 128 + 8 * np.prod(server.collection.record_shape) + 1)
+    flip(next((deployment.folder(0) / "spool").glob("segment*")), 128 + KEY_BYTES + 1)
     available = server.available()
     damaged = sum(row.tobytes() == deployment.ids[1] for row in everything[:3])
     assert available.left_out == {"released before": 3 - damaged, "damaged": 1}
@@ -92,6 +97,42 @@ def test_nothing_is_bound_until_every_server_has_transformed(tmp_path, opened):
     assert server.ledger.find(manifest.digest).state is State.OPENING
     np.testing.assert_array_equal(server.bound_share(manifest, sums + np.uint64(1)), sums)
     np.testing.assert_array_equal(server.transformed_share(manifest, task, meter), sums)
+
+
+@pytest.mark.parametrize(("ring", "copies"), [("ring64", "each"), ("mersenne61", "each")])
+def test_a_release_from_keys_as_they_were_sent_has_the_bits_of_one_from_words(tmp_path, opened, ring, copies):
+    deployment = filled(tmp_path / "trial", ring=ring, copies=copies)
+    server = opened(deployment)
+    ids = server.spool.ids()
+    assert server.spool.shape == (1, KEY_BYTES // 8)
+    task = server.collection.task(len(ids), bytes(32))
+    assert not task.servers_add_noise  # it would be other noise each time
+    manifest = types.SimpleNamespace(digest=b"\7" * 32)
+    server.ledger.seal(manifest.digest, "{}", ids)
+    meter = types.SimpleNamespace(phase=contextlib.nullcontext)
+    own = dict(zip(deployment.ids, deployment.records[0], strict=True))
+    body = b"".join(own[one.tobytes()] for one in ids)
+    words = words_of(ReportFormat(server.collection, 0), body)
+    expected = transform(task, ArrayShare(words, task.encoding.ring))
+    np.testing.assert_array_equal(server.transformed_share(manifest, task, meter), expected)
+
+
+@pytest.mark.parametrize("copies", ["each", "one"])
+def test_a_spool_of_expanded_shares_is_refused_with_what_to_do_and_left_as_it_is(tmp_path, copies):
+    """Where there is one copy of two columns, a key and a share have the same shape."""
+    deployment = deploy(tmp_path / "trial", copies=copies)
+    collection, folder = deployment.collection, ServerFolder(deployment.folder(0))
+    assert (collection.record_shape == ReportFormat(collection, 0).stored_shape) == (copies == "one")
+    words = words_of(ReportFormat(collection, 0), b"".join(deployment.records[0]))
+    with Spool(folder.spool, collection.digest, 0, collection.record_shape, collection.plan.encoding.ring) as old:
+        old.add(deployment.ids, words)
+    before = {path.name: path.read_bytes() for path in folder.spool.iterdir() if path.suffix == ".npy"}
+    for writer in (True, False):
+        with pytest.raises(SpoolError, match=r"expanded shares.*finish this collection with the version that began it"):
+            folder.open_spool(collection, 0, writer=writer)
+    assert {path.name: path.read_bytes() for path in folder.spool.iterdir() if path.suffix == ".npy"} == before
+    with Spool(folder.spool, collection.digest, 0, collection.record_shape, collection.plan.encoding.ring) as old:
+        assert [one.tobytes() for one in old.ids()] == sorted(deployment.ids)
 
 
 def test_check_values_are_of_all_words_and_the_mask_whatever_the_blocks(tmp_path, opened, monkeypatch):

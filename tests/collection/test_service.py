@@ -31,6 +31,7 @@ from dpmpc.collection.group_commit import GroupCommit, NoRoom
 from dpmpc.collection.pending import Pending
 from dpmpc.collection.reports import ReportFormat, make_reports
 from dpmpc.collection.roster import Roster, draw_tickets, read_tickets, write_roster, write_tickets
+from dpmpc.collection.server_folder import open_spool
 from dpmpc.collection.service import LEAST_FREE_BYTES, Service
 from dpmpc.collection.spool import Spool
 from dpmpc.collection.submission import Submission
@@ -71,8 +72,7 @@ def answers(collection, requests, server=0, spool=None, tmp_path=None, **options
     """Send requests one after the other to a service in this process; return status, JSON and headers of each."""
 
     async def run():
-        ring = collection.plan.encoding.ring
-        with Spool(tmp_path / "spool", collection.digest, server, collection.record_shape, ring) as spool:
+        with open_spool(tmp_path / "spool", collection, server, writer=True) as spool:
             service = Service(collection, server, spool, **options)
             try:
                 async with TestClient(TestServer(service.application())) as client:
@@ -379,8 +379,7 @@ def test_reports_come_between_opening_and_closing(collection, tmp_path):
 
 
 def test_a_closed_spool_answers_410(collection, tmp_path):
-    ring = collection.plan.encoding.ring
-    with Spool(tmp_path / "spool", collection.digest, 0, collection.record_shape, ring) as spool:
+    with open_spool(tmp_path / "spool", collection, 0, writer=True) as spool:
         spool.close_for_good()
     found, stored = answers(collection, [post(collection, records(collection)[0][0])], tmp_path=tmp_path)
     assert (found[0][0], stored) == (410, 0)
@@ -465,8 +464,7 @@ def commits(collection, folder, bodies, server=0):
     """Commit bodies one after the other, with their senders; return what became of each."""
 
     async def run():
-        ring = collection.plan.encoding.ring
-        with Spool(folder, collection.digest, server, collection.record_shape, ring) as spool:
+        with open_spool(folder, collection, server, writer=True) as spool:
             commit = GroupCommit(ReportFormat(collection, server), spool)
             try:
                 return [(await asyncio.gather(commit.commit(*each), return_exceptions=True))[0] for each in bodies]
@@ -582,8 +580,7 @@ def test_a_group_is_stored_at_once_and_a_conflict_fails_alone(collection, tmp_pa
     groups = []
 
     async def run():
-        ring = collection.plan.encoding.ring
-        with Spool(tmp_path / "spool", collection.digest, 0, collection.record_shape, ring) as spool:
+        with open_spool(tmp_path / "spool", collection, 0, writer=True) as spool:
             commits = GroupCommit(ReportFormat(collection, 0), spool, lambda requests, seconds: groups.append(requests))
             own = records(collection)[0]
             bad = records(collection)[0][3]
@@ -643,8 +640,7 @@ def test_a_connection_that_says_nothing_is_closed(collection):
 
 def test_a_slow_body_is_cut_off(collection, tmp_path):
     async def run():
-        ring = collection.plan.encoding.ring
-        with Spool(tmp_path / "spool", collection.digest, 0, collection.record_shape, ring) as spool:
+        with open_spool(tmp_path / "spool", collection, 0, writer=True) as spool:
             service = Service(collection, 0, spool, limits=Limits(read_seconds=0.3))
             async with TestServer(service.application()) as server:
                 reader, writer = await asyncio.open_connection("127.0.0.1", server.port)

@@ -22,8 +22,8 @@ from dpmpc.collection import front_page, service
 from dpmpc.collection.designing import Terms, design_collection
 from dpmpc.collection.release_process import in_words_of_servers
 from dpmpc.collection.reports import HEADER_BYTES, ReportFormat
+from dpmpc.collection.server_folder import open_spool
 from dpmpc.collection.service import Service
-from dpmpc.collection.spool import Spool
 from dpmpc.collection.status import ROUNDED_TO, HourlyCount, Status, ask, rounded
 from dpmpc.collection.submission import Submission
 from dpmpc.collection.task_file import ServerEntry
@@ -68,8 +68,7 @@ def answered(collection, tmp_path, *paths, now=NOW, **options):
     """Return what a service in this process answers to GET requests."""
 
     async def run():
-        ring = collection.plan.encoding.ring
-        with Spool(tmp_path / "spool", collection.digest, 0, collection.record_shape, ring) as spool:
+        with open_spool(tmp_path / "spool", collection, 0, writer=True) as spool:
             one = Service(collection, 0, spool, now=lambda: now, **options)
             try:
                 async with TestClient(TestServer(one.application())) as client:
@@ -135,8 +134,7 @@ def test_no_stranger_sees_a_single_report_arrive(entries, tmp_path, monkeypatch,
         roster = types.SimpleNamespace(admits=lambda report, token: True)
 
     async def run():
-        ring = collection.plan.encoding.ring
-        with Spool(tmp_path / "spool", collection.digest, 0, form.stored_shape, ring) as spool:
+        with open_spool(tmp_path / "spool", collection, 0, writer=True) as spool:
             one = Service(collection, 0, spool, roster=roster, now=lambda: clock[0])
             ticking = asyncio.create_task(one.tell_times())
             try:
@@ -178,7 +176,6 @@ def test_a_collection_that_a_release_has_closed_says_so_everywhere(entries, tmp_
     """Another process closes the spool early: uploads, status, health, page and log, then after a restart."""
     caplog.set_level(logging.INFO)
     collection = made(entries, proved=False)
-    ring = collection.plan.encoding.ring
     path = f"/v1/collections/{collection.digest.hex()}/reports"
 
     async def says(spool):
@@ -200,13 +197,11 @@ def test_a_collection_that_a_release_has_closed_says_so_everywhere(entries, tmp_
             return json.loads(found["/v1/status"]), json.loads(found["/healthz"]), found["/"], response.status
 
     async def run(closing):
-        with Spool(tmp_path / "spool", collection.digest, 0, collection.record_shape, ring) as spool:
+        with open_spool(tmp_path / "spool", collection, 0, writer=True) as spool:
             async for client in says(spool):
                 if closing:
                     assert (await look(client))[0]["state"] == "open"
-                    with Spool(
-                        tmp_path / "spool", collection.digest, 0, collection.record_shape, ring, writer=False
-                    ) as other:
+                    with open_spool(tmp_path / "spool", collection, 0, writer=False) as other:
                         other.close_for_good()
                 status, health, page, code = await look(client)
                 assert (status["state"], status["early"], health["open"], code) == ("closed", True, False, 410)
@@ -380,8 +375,7 @@ def test_refused_uploads_are_logged_by_cause_and_summed_at_the_end(entries, tmp_
     path = f"/v1/collections/{collection.digest.hex()}/reports"
 
     async def run():
-        ring = collection.plan.encoding.ring
-        with Spool(tmp_path / "spool", collection.digest, 0, collection.record_shape, ring) as spool:
+        with open_spool(tmp_path / "spool", collection, 0, writer=True) as spool:
             one = Service(collection, 0, spool, now=lambda: NOW)
             try:
                 async with TestClient(TestServer(one.application())) as client:
@@ -403,8 +397,7 @@ def test_opening_and_closing_are_logged(entries, tmp_path, caplog, monkeypatch):
     collection, clock = made(entries), [NOW - 2 * DAY]
 
     async def run():
-        ring = collection.plan.encoding.ring
-        with Spool(tmp_path / "spool", collection.digest, 0, collection.record_shape, ring) as spool:
+        with open_spool(tmp_path / "spool", collection, 0, writer=True) as spool:
             one = Service(collection, 0, spool, now=lambda: clock[0])
             telling = asyncio.create_task(one.tell_times())
             for now in (NOW, NOW + DAY):

@@ -21,14 +21,16 @@ from dpmpc.cli.main import main
 from dpmpc.client import Client
 from dpmpc.collection.designing import Terms, design_collection
 from dpmpc.collection.pending import Pending
-from dpmpc.collection.reports import ReportFormat, make_reports
+from dpmpc.collection.reports import HEADER_BYTES, ReportFormat, make_reports
 from dpmpc.collection.serving import serve
 from dpmpc.collection.submission import Submission
 from dpmpc.collection.task_file import Collection, ServerEntry
 from dpmpc.errors import CollectionClosed, GuaranteeError, InputError, ReportRejected, TooFewClients
 from dpmpc.network.identity import write_identity
 from dpmpc.randomness import Stream
+from dpmpc.sharing.batch import ArrayShare
 from dpmpc.specification import Budget, taken
+from support.report_words import words_of
 
 UTC = datetime.UTC
 OPENS = datetime.datetime(2027, 1, 1, tzinfo=UTC)
@@ -286,10 +288,17 @@ def some_reports(collection, count=5):
 
 def test_servers_decode_shares_of_the_rows(collection):
     ids, rows, records = some_reports(collection)
-    decoded = [ReportFormat(collection, server).decode(b"".join(own)) for server, own in enumerate(records)]
+    forms = [ReportFormat(collection, server) for server in range(len(records))]
+    decoded = [form.decode(b"".join(own)) for form, own in zip(forms, records, strict=True)]
     assert all(found == ids for found, _ in decoded)
     task = collection.plan
-    opened = task.encoding.ring.lift(task.scheme.combine([words for _, words in decoded]))
+    shares = [form.share(ArrayShare(kept, form.stored_ring)) for form, (_, kept) in zip(forms, decoded, strict=True)]
+    words = [share.rows(0, len(ids)) for share in shares]
+    slowly = [words_of(form, b"".join(own)) for form, own in zip(forms, records, strict=True)]
+    for share, found, expected in zip(shares, words, slowly, strict=True):
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(share.rows(1, 3), expected[1:4])
+    opened = task.encoding.ring.lift(task.scheme.combine(words))
     if collection.checked_dealing:
         masks, opened = opened[:, 0, -1], opened[:, 0, :-1].reshape(len(rows), task.copies, -1)
         assert len(set(masks.tolist())) == len(rows)
@@ -350,9 +359,13 @@ def test_known_answers():
     collection = Collection.from_dict(vectors["collection"])
     assert collection.digest.hex() == vectors["digest"]
     for case in vectors["good"]:
-        ids, words = ReportFormat(collection, case["server"]).decode(bytes.fromhex(case["body"]))
+        form, body = ReportFormat(collection, case["server"]), bytes.fromhex(case["body"])
+        ids, kept = form.decode(body)
         assert [found.hex() for found in ids] == case["ids"]
-        assert words.tolist() == case["words"]
+        records = [body[start : start + form.record_bytes] for start in range(0, len(body), form.record_bytes)]
+        assert [row.tobytes() for row in kept] == [record[HEADER_BYTES:] for record in records]  # as they were sent
+        words = form.share(ArrayShare(kept, form.stored_ring)).rows(0, len(ids))
+        assert words.tolist() == case["words"] == words_of(form, body).tolist()
     for case in vectors["bad"]:
         with pytest.raises(ReportRejected):
             ReportFormat(collection, case["server"]).decode(bytes.fromhex(case["body"]))

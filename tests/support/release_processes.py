@@ -34,6 +34,7 @@ from dpmpc.randomness import Stream
 from dpmpc.specification import Budget, taken
 from support.hostile import servers as servers_that_misbehave
 from support.processes import begin
+from support.report_words import words_of
 
 HOUR, DAY = datetime.timedelta(hours=1), datetime.timedelta(days=1)
 MINIMUM, COUNT = 200, 210
@@ -68,11 +69,14 @@ class Deployment:
             spool.add(*form.decode(b"".join(chosen)))
 
     def expected(self, release, indices=None):
-        """The sums that these reports give: their words put together before the sketch, where servers do it after."""
+        """The sums that these reports give: their words, expanded one by one, put together before the sketch.
+
+        Servers expand many keys at once, and put sums together after the sketch.
+        """
         chosen = range(len(self.ids)) if indices is None else indices
         order = sorted(chosen, key=lambda index: self.ids[index])
         words = [
-            ReportFormat(self.collection, server).decode(b"".join(own[index] for index in order))[1]
+            words_of(ReportFormat(self.collection, server), b"".join(own[index] for index in order))
             for server, own in enumerate(self.records)
         ]
         task = release.task
