@@ -111,12 +111,17 @@ class RoundsRecord(PartyFolder):
                     "expected: other rounds on the same rows spend further budget"
                 )
             self._fields = found or RoundsFields(RoundsFields.version, plan, Stream.from_os().bytes(NONCE_BYTES).hex())
-            self._ledger = BudgetLedger.load(ledger) if ledger.exists() else BudgetLedger(*limit)
+            self._limit = limit
+            self._require_ledger()
             if found is None:
                 self._fields.write(folder)
         except BaseException:
             self.close()
             raise
+
+    def _require_ledger(self) -> BudgetLedger:
+        """Return the ledger as it is now; other folders of this owner may enter rounds of theirs at any time."""
+        return BudgetLedger.load(self._ledger_file) if self._ledger_file.exists() else BudgetLedger(*self._limit)
 
     def task(self, number: int) -> dict[str, Any] | None:
         """Return the public facts of a round that was begun, or None."""
@@ -158,9 +163,8 @@ class RoundsRecord(PartyFolder):
             raise InputError(f"round: {number} given, which has its shares, {len(self._fields.rounds)} expected")
         where = f"plan {self._fields.plan[:16]}, folder {self._fields.folder[:16]}"
         what = f"data owners, {where}, round {number}, task {task.digest.hex()[:16]}"
-        if all(entry.what != what for entry in self._ledger.entries):  # else it was entered before a crash
-            self._ledger.spend(task.guarantee, what)
-            self._ledger.save(self._ledger_file)
+        if all(entry.what != what for entry in self._require_ledger().entries):  # else it was entered before a crash
+            BudgetLedger.spend_in(self._ledger_file, task.guarantee, what, limit=self._limit)
         digest = self._store(_file(number, "shares"), shares)
         entry = RoundEntry(task.to_dict(), digest, Stream.from_os().bytes(NONCE_BYTES).hex())
         self._replace([*self._fields.rounds, entry])

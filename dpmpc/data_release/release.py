@@ -97,8 +97,8 @@ class MixedRelease:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the release to a file, whole or not at all."""
-        with whole(path) as partial:
-            partial.write_bytes(self.to_bytes())
+        with whole(path) as file:
+            file.write(self.to_bytes())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> MixedRelease:

@@ -8,9 +8,12 @@ from the second such release on, the ledger takes a name for the reports of each
 without a name count as the same as any others. Where the servers make the noise it is fresh in each opening, and
 budgets add up.
 
-Not promised: that reports of two names were made anew; that two processes which save at the same moment notice each
-other; that everything that was released was entered. A release that is merely read again costs nothing and is not
-entered. What the ledger says holds under the assumptions of all its releases together.
+Processes that save one file at the same moment take turns, and the later one is refused; `BudgetLedger.spend_in`
+reads, spends and saves in one turn.
+
+Not promised: that reports of two names were made anew; that everything that was released was entered. A release that is
+merely read again costs nothing and is not entered. What the ledger says holds under the assumptions of all its releases
+together.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.privacy.composition import Cost, composed_epsilon
 from dpmpc.privacy.gaussian import check_budget
 from dpmpc.privacy.guarantee import Guarantee
-from dpmpc.storage import Record, whole
+from dpmpc.storage import Record, locked, whole
 from dpmpc.untrusted import ReadError, read_bytes, read_json
 
 LARGEST_LEDGER = 1 << 24  # bytes of its file: some 100,000 releases
@@ -154,17 +157,60 @@ class BudgetLedger:
         InputError
             If the file is there and is not what this ledger has loaded or saved last.
         """
+        with locked(path):
+            target = Path(path)
+            if target.exists() and target.read_bytes() != self._kept:
+                raise InputError(
+                    f"path: {os.fspath(path)} given, which holds what this ledger has not read, its own last state or "
+                    "a new file expected: load it and spend again"
+                )
+            self._write(target)
+
+    def _write(self, target: Path) -> None:
+        """Write the file, whose lock the caller holds."""
         content = _File(_FORMAT, self.limit, self.delta, tuple(self.entries))
         text = (json.dumps(content.to_dict(), indent=2) + "\n").encode()
-        target = Path(path)
-        if target.exists() and target.read_bytes() != self._kept:
-            raise InputError(
-                f"path: {os.fspath(path)} given, which holds what this ledger has not read, its own last state or a "
-                "new file expected: load it and spend again"
-            )
-        with whole(target) as partial:
-            partial.write_bytes(text)
+        with whole(target) as file:
+            file.write(text)
         self._kept = text
+
+    @classmethod
+    def spend_in(
+        cls,
+        path: str | os.PathLike[str],
+        release: Any,
+        what: str,
+        reports: str | None = None,
+        *,
+        limit: tuple[float, float] | None = None,
+    ) -> BudgetLedger:
+        """Enter a release in the ledger of a file, before it is published; processes that do so take turns.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+        release, what, reports
+            As in `spend`.
+        limit : (epsilon, delta), optional
+            Of a new ledger, where there is no file yet.
+
+        Returns
+        -------
+        BudgetLedger
+            As it is in the file now.
+
+        Raises
+        ------
+        InputError, GuaranteeError
+            As `load` and `spend` do; the file is then as it was.
+        """
+        with locked(path):
+            target = Path(path)
+            ledger = cls(*limit) if limit is not None and not target.exists() else cls.load(path)
+            ledger.spend(release, what, reports)
+            ledger._write(target)
+        return ledger
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> BudgetLedger:

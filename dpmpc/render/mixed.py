@@ -23,7 +23,7 @@ from dpmpc.storage import whole
 def write_mixed_report(path: Path, release: MixedRelease, *, file: str) -> None:
     """Write the page of a release of mixed columns to a file, whole or not at all; one that is there is replaced."""
     with whole(path) as partial:
-        partial.write_text(mixed_page(release, file=file), encoding="utf-8")
+        partial.write(mixed_page(release, file=file).encode())
 
 
 def mixed_page(

@@ -150,7 +150,7 @@ def write_report(
 ) -> None:
     """Write the `page` of a release alone to a file, whole or not at all; one that is there is replaced."""
     with whole(path) as partial:
-        partial.write_text(page(release, timing=timing, about=about, file=file), encoding="utf-8")
+        partial.write(page(release, timing=timing, about=about, file=file).encode())
 
 
 def page(

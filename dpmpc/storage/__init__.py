@@ -6,7 +6,7 @@ a party keeps of what it has sent. Each says what it promises.
 """
 
 from dpmpc.storage import release_file
-from dpmpc.storage.files import require_private, sync, whole, write_private
+from dpmpc.storage.files import locked, require_private, sync, whole, write_private
 from dpmpc.storage.party_folder import HexDigest, PartyFolder, SealedRecord, require_first_commitments
 from dpmpc.storage.records import MALFORMED, Described, Record, canonical, fields_of, malformed, plain, rebuilt
 from dpmpc.storage.release_file import (
@@ -57,6 +57,7 @@ __all__ = [
     "canonical",
     "fields_of",
     "is_older",
+    "locked",
     "malformed",
     "open_members",
     "plain",

@@ -1,41 +1,154 @@
-"""Files that appear whole or not at all, and files that are for their owner alone.
+"""Files that appear whole or not at all, files that are for their owner alone, and turns at a file.
 
 Promised: nobody finds half of what `whole` writes; a file that was there stays as it is until the new one is complete;
-what has been written outlasts a loss of power. Not promised: two processes that write the same file at once.
+what has been written outlasts a loss of power. The temporary file has a random name, is made by this process and by no
+other, and is reached through its descriptor alone: a link that somebody has put into the folder is neither followed nor
+written to, and of two processes that write the same file at once the later one's content stands, whole. What a process
+that was killed has left is removed when the same file is written again. Whoever reads a file, changes it and writes it
+again does so while it is `locked`.
+
+Not promised: anything in a folder whose own name somebody else may turn into a link; turns among processes that write
+without the lock, or where a file system has no locks.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import secrets
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from dpmpc.errors import DpmpcError, InputError
 
+ENDING = ".partial"
+LOCK_SECONDS = 30.0
+_RANDOM_BYTES = 8
+_LONGEST_PART = 40  # characters of a target's name in that of its temporary file: names have at most 255 bytes
+_PAUSE_SECONDS = 0.002
+
 
 @contextlib.contextmanager
-def whole(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Write a file atomically: yield a temporary path and rename it on success; remove it after an error."""
+def whole(path: str | os.PathLike[str], *, mode: int = 0o666) -> Iterator[BinaryIO]:
+    """Write a file atomically: yield a temporary file, open for writing, and rename it on success.
+
+    Parameters
+    ----------
+    path : path
+        The file to write; one that is there is replaced, and a link is replaced too, not followed.
+    mode : int
+        Permissions, less the process's mask.
+    """
     target = Path(path)
-    partial = target.with_name(target.name + ".partial")
+    _remove_left_over(target)
+    file, temporary = _fresh(target, mode)
+    with file:
+        try:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            temporary.replace(target)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+    sync(target.absolute().parent)
+
+
+def _fresh(target: Path, mode: int) -> tuple[BinaryIO, Path]:
+    """Make a temporary file beside the target, and keep a lock on it that says that its process is alive."""
+    while True:
+        name = f"{_beginning(target)}{secrets.token_hex(_RANDOM_BYTES)}{ENDING}"
+        temporary = target.with_name(name)
+        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+        with contextlib.suppress(OSError):  # a file system without locks: nobody removes what is left over there
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_nlink:  # else another process has taken it for left over before it was locked
+            return open(descriptor, "wb"), temporary
+        os.close(descriptor)
+
+
+def _beginning(target: Path) -> str:
+    return f".{target.name[:_LONGEST_PART]}."
+
+
+def _remove_left_over(target: Path) -> None:
+    """Remove temporary files of this target whose processes have ended: nobody holds their lock."""
+    length = len(_beginning(target)) + 2 * _RANDOM_BYTES + len(ENDING)
+    with contextlib.suppress(OSError), os.scandir(target.absolute().parent) as entries:  # `_fresh` says what is wrong
+        for entry in entries:
+            fits = entry.name.startswith(_beginning(target)) and entry.name.endswith(ENDING)
+            if fits and len(entry.name) == length and entry.is_file(follow_symlinks=False):
+                _remove_unlocked(Path(entry.path))
+
+
+def _remove_unlocked(temporary: Path) -> None:
+    with contextlib.suppress(OSError):  # in use, gone meanwhile, or somebody else's
+        descriptor = os.open(temporary, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            temporary.unlink()
+        finally:
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def locked(path: str | os.PathLike[str], *, seconds: float = LOCK_SECONDS) -> Iterator[None]:
+    """Take turns at a file: while the body runs, no other process or thread is in a body for the same file.
+
+    Parameters
+    ----------
+    path : path
+        The file, which need not exist; the lock is a file beside it, which is removed again.
+    seconds : float
+        How long to wait for others.
+
+    Raises
+    ------
+    InputError
+        If others have not finished by then.
+    """
+    target = Path(path)
+    lock = target.with_name(f".{target.name}.lock")
+    end = time.monotonic() + seconds
+    while (descriptor := _taken(lock)) is None:
+        if time.monotonic() >= end:
+            raise InputError(
+                f"path: {os.fspath(path)} given, which another process has used for {seconds:g} s, a file that is free "
+                "expected: try again when it has ended"
+            )
+        time.sleep(_PAUSE_SECONDS)
     try:
-        yield partial
-        sync(partial)
-        partial.replace(target)
-        sync(target.absolute().parent)
+        yield
+    finally:
+        lock.unlink(missing_ok=True)  # while it is held: whoever waits for it finds that it has no name any more
+        os.close(descriptor)
+
+
+def _taken(lock: Path) -> int | None:
+    """Return the descriptor of a lock that this process now holds, or None if somebody else does."""
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(descriptor).st_nlink:
+            return descriptor
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
     except BaseException:
-        partial.unlink(missing_ok=True)
+        os.close(descriptor)
         raise
+    os.close(descriptor)
+    return None
 
 
 def write_private(path: Path, content: bytes) -> None:
     """Write a file for its owner alone, whole and on the disk when this returns; it replaces an older one."""
-    with whole(path) as partial:
-        partial.unlink(missing_ok=True)
-        with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(content)
+    with whole(path, mode=0o600) as file:
+        file.write(content)
 
 
 def sync(path: Path) -> None:

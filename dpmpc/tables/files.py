@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import bisect
 import csv
-import os
-import tempfile
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
@@ -13,6 +12,7 @@ from typing import TypeAlias
 import numpy as np
 
 from dpmpc.errors import InputError
+from dpmpc.storage import whole
 from dpmpc.tables.csv_files import MISSING, STANDARD_INPUT, USUAL, CsvFile, Dialect, input_errors, is_csv
 from dpmpc.tables.parquet_files import ParquetFile
 from dpmpc.tables.table import Cells, Fill, Table, check_names, complete, listed, position_of, positions_of
@@ -116,21 +116,16 @@ def write_csv(path: str | Path, table: Table) -> None:
 
     The file appears whole or not at all, and is readable by its owner only, because rows are personal data.
     """
-    target = Path(path)
     try:
-        descriptor, partial = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    except OSError as error:
-        raise InputError(f"path: {path} cannot be written: {error.strerror}") from error
-    try:
-        with open(descriptor, "w", newline="", encoding="utf-8") as handle:
+        with whole(path, mode=0o600) as file:
+            handle = io.TextIOWrapper(file, newline="", encoding="utf-8")
             writer = csv.writer(handle)
             writer.writerow(table.names)
             for start in range(0, len(table), _WRITE_ROWS):
                 writer.writerows(table.values[start : start + _WRITE_ROWS].tolist())
-        os.replace(partial, target)
-    except BaseException:
-        os.unlink(partial)
-        raise
+            handle.detach()  # which flushes it; the file stays open
+    except OSError as error:
+        raise InputError(f"path: {path} cannot be written: {error.strerror}") from error
 
 
 def column_names(path: Paths, dialect: Dialect = USUAL) -> tuple[str, ...]:

@@ -148,10 +148,8 @@ def test_a_flood_of_empty_messages_ends_and_names_its_sender(tmp_path):
 
 def test_paths_of_one_server_do_not_reach_another(tmp_path):
     deployment = filled(tmp_path / "trial")
-    secret = tmp_path / "home-of-alice"
-    secret.mkdir()
-    (secret / "release.dpmpc.partial").mkdir()  # the file cannot be written, at the very end
-    ended = run(deployment, only={1: ["--out", str(secret / "release.dpmpc")]})
+    # A folder in which nobody makes files, not even root: this one cannot be written, at the very end.
+    ended = run(deployment, only={1: ["--out", "/proc/home-of-alice.dpmpc"]})
     assert "home-of-alice" in ended[1].told
     for server in (0, 2):
         assert "server 1 refuses" in ended[server].told

@@ -428,7 +428,7 @@ class TestRecord:
     def test_what_is_written_is_on_the_disk_before_it_counts(self, tmp_path, monkeypatch):
         """The shares first, then the record that names them, each synced."""
         written, honest = [], files.whole
-        monkeypatch.setattr(files, "whole", lambda path: written.append(path.name) or honest(path))
+        monkeypatch.setattr(files, "whole", lambda path, **how: written.append(path.name) or honest(path, **how))
         with self.open(tmp_path) as record:
             record.keep_shares(0, self.task(), np.zeros((3, 9), np.uint64))
             record.keep_opened(0, np.zeros((1, 9), np.uint64))

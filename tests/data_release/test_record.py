@@ -70,9 +70,9 @@ def test_what_is_written_is_on_the_disk_before_it_counts(tmp_path, monkeypatch):
     synced = []
     honest = files.whole
 
-    def whole(path):
+    def whole(path, **options):
         synced.append(path.name)
-        return honest(path)
+        return honest(path, **options)
 
     monkeypatch.setattr(files, "whole", whole)
     with record_of(tmp_path) as record:

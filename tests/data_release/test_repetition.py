@@ -141,6 +141,43 @@ def test_an_owner_that_commits_leaves_and_commits_to_something_else_is_named(own
     assert owners.run() == [{}, {}, {}], "who stands by its release may still take part"
 
 
+@pytest.mark.parametrize("hostile", [0, 2])
+def test_an_owner_that_crashes_before_it_keeps_commitments_is_no_way_to_commit_anew(owners, monkeypatch, hostile):
+    """Party 1 agrees on the commitments and crashes; had anybody shown its release, another could be fitted to it."""
+    shown = []
+
+    def watch(party):
+        send = party.runtime.send_frame
+
+        async def send_frame(receiver, frame):
+            if frame.kind == Kind.SHARE:
+                shown.append(party.pid)
+            await send(receiver, frame)
+
+        party.runtime.send_frame = send_frame
+
+    def crash_at_the_disk(record, commitments):
+        raise Crash
+
+    honest = 2 - hostile
+    with monkeypatch.context() as patched:
+
+        def agree_and_crash(party):
+            watch(party)
+            as_itself(party, patched, keep_commitments=crash_at_the_disk)
+
+        first = owners.run({honest: watch, 1: agree_and_crash})
+    assert isinstance(first[1], Crash)
+    assert isinstance(first[honest], PartyLost)
+    assert shown == [], "nobody honest has shown a release that others may fit theirs to"
+    with monkeypatch.context() as patched:
+        again = owners.run({hostile: commits_to_another(patched), 1: watch, honest: watch})
+    assert isinstance(again[honest], BatchMismatch)
+    assert again[honest].party == hostile
+    assert shown == [], "party 1 had kept nothing, and waits for who has"
+    assert owners.published() == []
+
+
 def test_nothing_is_shown_to_an_owner_that_has_changed_its_commitment(owners, monkeypatch):
     owners.run({1: before(Kind.SHARE, crash)})
     shown = []

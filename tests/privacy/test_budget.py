@@ -7,6 +7,8 @@ import json
 import math
 import os
 import stat
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -313,14 +315,15 @@ def test_a_ledger_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeyp
     ledger.save(path)
     ledger.spend(Cost(mu=0.2), "second")
 
-    def full_disk(self, content):
-        self.write_text(content.decode()[:40])
+    def full_disk(descriptor):
+        os.truncate(descriptor, 40)
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", full_disk)
+    monkeypatch.setattr(os, "fsync", full_disk)
     with pytest.raises(OSError, match="No space left"):
         ledger.save(path)
     assert [entry.what for entry in BudgetLedger.load(path).entries] == ["first"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["ledger.json"]
 
 
 def test_notebooks_show_what_each_release_costs(population):
@@ -348,6 +351,86 @@ def test_spending_that_a_ledger_has_not_read_is_not_overwritten(tmp_path):
     first.spend((0.5, 0.0), "a variance")
     first.save(path)
     assert BudgetLedger.load(path).entries == first.entries
+
+
+TURNS = """
+import sys
+from dpmpc.errors import InputError
+from dpmpc.privacy import BudgetLedger, Cost
+path, how, name, times = sys.argv[1:]
+ledgers = [BudgetLedger.load(path) for _ in range(int(times))]
+sys.stdout.write("r")
+sys.stdout.flush()
+sys.stdin.readline()
+for number, ledger in enumerate(ledgers):
+    try:
+        if how == "save":
+            ledger.spend(Cost(mu=1e-3), f"{name}.{number}")
+            ledger.save(path)
+        else:
+            BudgetLedger.spend_in(path, Cost(mu=1e-3), f"{name}.{number}")
+        print(f"{name}.{number}")
+    except InputError as error:
+        assert "load it and spend again" in str(error)
+"""
+
+
+def in_two_processes(path, how, times):
+    """Have two processes spend at the same moment; return what each says that it has entered."""
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", TURNS, str(path), how, name, str(times)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for name in "ab"
+    ]
+    for process in started:
+        assert process.stdout.read(1) == "r"
+    for process in started:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    ended = [process.communicate(timeout=100) for process in started]
+    assert [process.returncode for process in started] == [0, 0], ended
+    return [line for said, _ in ended for line in said.split()]
+
+
+def test_processes_that_save_one_ledger_take_turns(tmp_path):
+    """Each process has read the ledger, both save: one succeeds, the other is told to read it again."""
+    path = tmp_path / "ledger.json"
+    for number in range(3):
+        path.unlink(missing_ok=True)
+        BudgetLedger(1.0, 1e-6).save(path)
+        said = in_two_processes(path, "save", 1)
+        assert [entry.what for entry in BudgetLedger.load(path).entries] == said, number
+        assert len(said) == 1
+    assert [entry.name for entry in tmp_path.iterdir()] == ["ledger.json"]
+
+
+def test_no_spending_is_lost_among_processes(tmp_path):
+    path = tmp_path / "ledger.json"
+    BudgetLedger(1.0, 1e-6).save(path)
+    said = in_two_processes(path, "spend in", 10)
+    entered = [entry.what for entry in BudgetLedger.load(path).entries]
+    assert sorted(entered) == sorted(said)
+    assert len(entered) == 20
+
+
+def test_spending_in_a_file_that_is_new_or_full(tmp_path):
+    path = tmp_path / "ledger.json"
+    with pytest.raises(InputError, match="cannot be read"):
+        BudgetLedger.spend_in(path, (0.5, 0.0), "first")
+    first = BudgetLedger.spend_in(path, (0.5, 0.0), "first", limit=(0.6, 1e-6))
+    assert BudgetLedger.load(path).entries == first.entries
+    before = path.read_bytes()
+    with pytest.raises(GuaranteeError, match="second with the 1 releases before it costs"):
+        BudgetLedger.spend_in(path, (0.5, 0.0), "second", limit=(9.0, 1e-6))
+    assert path.read_bytes() == before
+    first.spend((0.05, 0.0), "third")
+    first.save(path)
+    assert len(BudgetLedger.load(path).entries) == 2
 
 
 def test_files_that_are_no_ledger_are_refused(tmp_path):

@@ -56,6 +56,15 @@ def plant_a_link(folder):
     (folder / "party.log").symlink_to(folder.parent / "victim")
 
 
+def plant_links(target, victim):
+    """Put links to a victim wherever a writer of a file might write: at its name, and at names beside it."""
+    names = [f"{target.name}.partial", f".{target.name}.partial", f".{target.name}.{'0' * 16}.partial"]
+    planted = [target.with_name(name) for name in names]
+    for path in (target, *planted):
+        path.symlink_to(victim)
+    return planted
+
+
 DEEDS = {
     "say that it is supervised": lambda folder: said(folder, supervised=True),
     "hand over a socket": lambda folder: said(folder, listener=0),
