@@ -213,8 +213,9 @@ def test_peers_of_the_kernel_agree_with_it(balanced):
     few = X[np.arange(700) % -(-kernels.TOUCH_WORDS // 3)]
     np.testing.assert_array_equal(kernels.ways(setting, balanced)["touch"](), S.apply(few))
     found = kernels.headline_ways(S, X, kernels.unsigned_csc(S).tocsr())
-    for way in ("scipy csr", "one thread (wall)", "two threads (wall)"):
+    for way in ("scipy csr", "one thread (wall)", "two threads (wall)", "two threads"):
         np.testing.assert_array_equal(found[way](), S.apply(X), err_msg=way)
+    assert found["control, one thread (wall)"]() == found["control, two threads (wall)"]()
     assert found["scikit-learn transform (float64, fit not counted)"]().shape == (3, 20)
 
 
@@ -232,22 +233,33 @@ def test_targets_of_the_kernel_are_judged():
     assert "| 700 | 3 | 20 | 2 | independent | ours, S stored |" in kernels.render(content)
 
 
+def test_two_threads_are_judged_by_a_control():
+    times = {"ours": 2.0, "two threads": 2.1, "one thread (wall)": 3.0, "two threads (wall)": 2.0}
+    entry = {"balanced": False, "seconds": {way: {"median": time} for way, time in times.items()}}
+    assert kernels.render_threads([entry]) == []
+    control = {"control, one thread (wall)": {"median": 1.6}, "control, two threads (wall)": {"median": 1.0}}
+    (_, told) = kernels.render_threads([{**entry, "seconds": entry["seconds"] | control}])
+    assert "1.50 times as fast" in told
+    assert "1.60 times: 0.94 of it. They take 1.05 times" in told
+
+
 def test_shapes_of_the_kernel_are_judged():
     assert len(kernels.GRID) == 6 * 2 * 3
     assert {shape.clients * shape.columns for shape in kernels.GRID} <= set(range(19_999_900, 20_000_001))
     shape = dataclasses.asdict(kernels.Setting(2_000_000, 10, 1000, 4))
-    for csc, numba, read, met in (
-        (2.5, 1.3, 0.1, "peers"),
-        (2.4, 1.3, 0.8, "reading"),
-        (2.5, 1.2, 0.7, "missed"),
-        (9.0, None, 0.7, "missed"),
+    for csc, numba, read, touch, met in (
+        (2.5, 1.3, 0.1, 0.5, "peers"),
+        (2.4, 1.3, 0.91, 0.5, "limit"),
+        (2.4, 1.3, 0.5, 0.91, "limit"),
+        (2.5, 1.2, 0.9, 0.9, "missed"),
+        (9.0, None, 0.7, 0.5, "missed"),
     ):
-        seconds = {"ours": 2.0, "scipy csc": 2 * csc, "read": 2 * read, "touch": 1.0}
+        seconds = {"ours": 2.0, "scipy csc": 2 * csc, "read": 2 * read, "touch": 2 * touch}
         seconds |= {"numba": 2 * numba} if numba else {}
         entry = {**shape, "seconds": {way: {"median": time} for way, time in seconds.items()}}
         row = kernels.grid_row(entry)
         assert row[:6] == ["2,000,000", "10", "1,000", "4", "2000.0", f"{csc:.2f}"]
-        assert row[-2:] == ["0.50", met]
+        assert row[-2:] == [f"{touch:.2f}", met]
         assert f": {int(met != 'missed')} of 1." in "\n".join(kernels.render_grid([entry]))
 
 
