@@ -1,10 +1,10 @@
 """The only place that turns epsilon into noise, and noise into a promise.
 
-`gaussian` holds the tight curve of the Gaussian mechanism, `integer_noise` what integers cost beside it,
-`accountants` one family of noise each, `exposure` who may collude, `noising` who adds the noise, `leverage` what one
-noisy copy of a row is worth, `calibration` the mechanism of secure sketching, `concentrated` zCDP and its ledger,
-`guarantee` the words, `composition` what several releases promise together, `budget` the ledger of them. Noise and
-words for owners of different columns are in `dpmpc.data_release.guarantee`.
+`gaussian` holds the tight curve of the Gaussian mechanism, from `normal_tail` and `roots`, `integer_noise` what
+integers cost beside it, `accountants` one family of noise each, `exposure` who may collude, `noising` who adds the
+noise, `leverage` what one noisy copy of a row is worth, `calibration` the mechanism of secure sketching, `concentrated`
+zCDP and its ledger, `guarantee` the words, `composition` what several releases promise together, `budget` the ledger of
+them. Noise and words for owners of different columns are in `dpmpc.data_release.guarantee`.
 """
 
 from dpmpc.privacy.accountants import (

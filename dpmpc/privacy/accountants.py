@@ -166,7 +166,8 @@ class _GaussianAccountant(SearchedAccountant):
         slack = self.slack(noise, exposure, sensitivity)
         if not math.isfinite(slack):
             return math.inf
-        return gaussian.epsilon_of_mu(self.mu(noise, exposure, sensitivity), delta * math.exp(-slack)) + 2 * slack
+        epsilon = gaussian.epsilon_of_mu(self.mu(noise, exposure, sensitivity), _without(slack, delta))
+        return epsilon if slack == 0 else math.nextafter(epsilon + 2 * slack, math.inf)
 
     def suffices(
         self, noise: Noise, exposure: EffectiveNoise, sensitivity: Sensitivity, epsilon: float, delta: float
@@ -175,9 +176,9 @@ class _GaussianAccountant(SearchedAccountant):
         slack = self.slack(noise, exposure, sensitivity)
         if not math.isfinite(slack):
             return False
-        left = math.nextafter(epsilon - 2 * slack, 0.0), math.nextafter(delta * math.exp(-slack), 0.0)
-        proven = gaussian.is_proven(self.mu(noise, exposure, sensitivity), *left)
-        return proven or super().suffices(noise, exposure, sensitivity, epsilon, delta)
+        left = epsilon if slack == 0 else math.nextafter(epsilon - 2 * slack, -math.inf)
+        mu = self.mu(noise, exposure, sensitivity)
+        return left >= 0 and gaussian.delta_of_mu(mu, left) <= _without(slack, delta)
 
     def with_variance(self, variance: float) -> Noise:
         return cast(Noise, self.family(math.sqrt(variance)))
@@ -307,6 +308,11 @@ def _sigma(noise: Noise) -> float:
     """Return the parameter sigma, which for a narrow discrete Gaussian is not the standard deviation."""
     assert isinstance(noise, Gaussian | DiscreteGaussian)
     return noise.sigma
+
+
+def _without(slack: float, delta: float) -> float:
+    """Return delta e^-slack, rounded downwards: `exp` errs by an ulp or two, and the product rounds."""
+    return delta if slack == 0 else delta * math.exp(-slack) * (1 - 2.0**-50)
 
 
 def _mu_above(l2: float, leverage: float, variance: Fraction) -> float:

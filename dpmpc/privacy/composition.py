@@ -30,6 +30,7 @@ from dpmpc.storage import Record
 
 _GRID = 2**15  # steps that the sum of the pure epsilons is divided into; each epsilon is rounded up to whole steps
 _LEAST_PURE = 1e-300  # sums of pure epsilons below it are added as they are: floats have no grid there
+_ROUNDING = 2.0**-50  # 8 roundings
 _TOLERANCE = 1e-9  # relative, of the search for epsilon; its upper end is returned
 
 
@@ -193,12 +194,22 @@ def _pure_losses(pure: Sequence[float]) -> tuple[NDArray[np.float64], NDArray[np
 
 
 def _delta_of_mu(mu: float, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Compute `dpmpc.privacy.gaussian.delta_of_mu` of many epsilons of any sign."""
+    """Bound `dpmpc.privacy.gaussian.delta_of_mu` of many epsilons of any sign from above.
+
+    A difference of two tails, and what rounding may take of it: their logarithms err by a few ulps, and by what an
+    argument that is a few ulps off moves them, which is the hazard phi/Phi times that.
+    """
     from scipy.special import log_ndtr
 
     if mu == 0:
         return np.asarray(-np.expm1(np.minimum(epsilons, 0.0)))
-    log_first = log_ndtr(mu / 2 - epsilons / mu)
-    log_second = epsilons + log_ndtr(-mu / 2 - epsilons / mu)
-    ratio = np.subtract(log_second, log_first, out=np.zeros_like(log_first), where=log_first > -math.inf)
-    return np.asarray(np.exp(log_first) * -np.expm1(np.minimum(ratio, 0.0)))
+    left, right = mu / 2 - epsilons / mu, -mu / 2 - epsilons / mu
+    log_first, tail = log_ndtr(left), log_ndtr(right)
+    log_second = np.minimum(epsilons + tail, log_first)
+    difference = np.subtract(log_second, log_first, out=np.zeros_like(log_first), where=log_first > -math.inf)
+    second = np.exp(log_second)
+    hazard = np.maximum(-right, 0.0) + np.exp(-(np.clip(left, 0.0, 40.0) ** 2) / 2)  # at least that of either tail
+    with np.errstate(over="ignore"):  # where there is no second tail
+        moved = np.abs(epsilons) - tail - log_first + hazard * (np.abs(epsilons) / mu + mu)
+    rounding = np.multiply(second, moved, out=np.zeros_like(second), where=second > 0) * _ROUNDING
+    return np.asarray(np.exp(log_first) * -np.expm1(difference) + rounding)

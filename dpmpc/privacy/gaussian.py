@@ -3,29 +3,28 @@
 A mechanism is mu-GDP when telling two neighbouring inputs apart is no easier than telling N(0, 1) from N(mu, 1)
 (Dong, Roth and Su 2022). The Gaussian mechanism of L2 sensitivity Delta and standard deviation sigma is mu-GDP with
 mu = Delta / sigma and with nothing smaller, so the curve below is tight (Balle and Wang 2018, Theorem 8).
+
+Promised: nothing here is on the wrong side of the exact curve. delta and epsilon are never too small and mu never too
+large, whatever floats do; each is within a few last digits of the exact number.
 """
 
 from __future__ import annotations
 
 import math
+import sys
+from collections.abc import Callable
 from functools import lru_cache
-
-import numpy as np
+from statistics import NormalDist
 
 from dpmpc.arguments import require_positive
 from dpmpc.errors import GuaranteeError, InputError
+from dpmpc.privacy.normal_tail import curve
 from dpmpc.privacy.roots import last
 
 _LARGEST_MU = 1e3
-_SMALLEST_MU = 1e-9  # below, the tolerance of the search for mu takes more than 1e-5 of it
-_TAYLOR_MU = 1e-6  # below, the first term of a series has 12 digits, which a difference of tails has not
-_NO_DENSITY = 39.0  # where phi is 0 in floats
-_NO_SECOND = (
-    1e12  # epsilon above which e^epsilon Phi is less than 1e-5 of the first term, and its logarithm loses digits
-)
-_ROUNDING = 2.0**-53
-_ERFC_ERROR = 2.0**-46  # 128 roundings: of erfc and exp in C libraries (a few), of the products and the difference
-_LEAST_TAIL = 1e-290  # below, erfc has lost digits
+_SMALLEST_MU = 1e-9
+_STEPS = 60
+_SAME = 2.0**-50  # Newton's method has ended where it moves by less, relative
 
 
 def check_budget(epsilon: float, delta: float, *, pure: bool = False) -> None:
@@ -53,78 +52,33 @@ def check_budget(epsilon: float, delta: float, *, pure: bool = False) -> None:
 def delta_of_mu(mu: float, epsilon: float) -> float:
     """Return the smallest delta such that mu-GDP implies (epsilon, delta)-DP (Balle and Wang 2018, Theorem 8).
 
-    delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), evaluated in logarithms so that deltas
-    far below the rounding error of 1 keep their digits. For small mu and epsilon >= 0 the two nearly cancel. Then, with
-    a = epsilon/mu, R(x) = Phi(-x)/phi(x) and e^epsilon phi(a + mu/2) = phi(a - mu/2),
-
-        delta(epsilon) = phi(a - mu/2) (R(a - mu/2) - R(a + mu/2)) = phi(a - mu/2) mu (1 - a R(a)) (1 + O(mu^2)).
+    delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu). The result is never below that, and
+    above it by at most a relative 1e-15 (`dpmpc.privacy.normal_tail`); it is 0 only below the smallest double.
 
     Raises
     ------
     InputError
-        If mu is negative or not a number.
+        If mu is negative or not a number, or epsilon is not a number.
     """
     if not mu >= 0:
         raise InputError(f"mu: {mu} given, a number >= 0 expected")
+    if math.isnan(epsilon):
+        raise InputError("epsilon: nan given, a number expected")
     if mu == 0:
-        return 0.0
+        return 0.0 if epsilon >= 0 else -math.expm1(epsilon)
     if mu == math.inf:
         return 1.0
-    if epsilon == math.inf:
-        return 0.0
-
-    if mu < _TAYLOR_MU and epsilon >= 0:
-        return _delta_of_small_mu(mu, epsilon / mu)
-
-    from scipy.special import log_ndtr  # a server that only sketches starts without SciPy
-
-    if epsilon > _NO_SECOND:  # the first term alone, from above: a bound
-        half, ratio = mu / 2, epsilon / mu
-        return 0.0 if ratio == math.inf else math.exp(log_ndtr(half - ratio + 8 * _ROUNDING * (half + ratio)))
-
-    log_first = float(log_ndtr(mu / 2 - epsilon / mu))
-    log_second = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
-    if log_second >= log_first:
-        return 0.0
-    return math.exp(log_first) * -math.expm1(log_second - log_first)
+    if math.isinf(epsilon):
+        return 0.0 if epsilon > 0 else 1.0
+    return curve(mu, epsilon)[0]
 
 
-def is_proven(mu: float, epsilon: float, delta: float) -> bool:
-    """Return whether an upper bound of `delta_of_mu` that takes no SciPy is at most delta; False proves nothing.
-
-    With Phi(-z sqrt(2)) = erfc(z)/2 the curve is (erfc(x) - e^epsilon erfc(y))/2 at x = (epsilon/mu - mu/2)/sqrt(2) and
-    y = (epsilon/mu + mu/2)/sqrt(2). erfc falls, so that it is taken at a smaller x and a greater y than floats could
-    give, and then enlarged and lessened by what erfc, exp and the products may err. It is tight to about 1e-11 of delta
-    where mu is above 1e-2, so that a server finds an honest task proven, and starts without SciPy.
-    """
-    if not (0 < mu < math.inf and 0 <= epsilon <= 700 and delta > 0):
-        return False
-    ratio, half = epsilon / mu, mu / 2
-    if ratio == math.inf:
-        return False
-    moved = 8 * _ROUNDING * (ratio + half)
-    first = math.erfc((ratio - half) * math.sqrt(0.5) - moved) * (1 + _ERFC_ERROR)
-    second = math.exp(epsilon) * math.erfc((ratio + half) * math.sqrt(0.5) + moved) * (1 - _ERFC_ERROR)
-    if first < _LEAST_TAIL:
-        return False
-    return (first - (second if second > _LEAST_TAIL else 0.0)) / 2 * (1 + _ERFC_ERROR) <= delta
-
-
-def _delta_of_small_mu(mu: float, a: float) -> float:
-    """Return the series of `delta_of_mu`; R' = x R - 1."""
-    if a > _NO_DENSITY:
-        return 0.0
-    from scipy.special import erfcx
-
-    density = math.exp(-((a - mu / 2) ** 2) / 2) / math.sqrt(2 * math.pi)
-    mills = math.sqrt(math.pi / 2) * float(erfcx(a / math.sqrt(2)))
-    return density * mu * (1 - a * mills)
-
-
+@lru_cache(maxsize=256)
 def epsilon_of_mu(mu: float, delta: float) -> float:
     """Return the smallest epsilon such that mu-GDP implies (epsilon, delta)-DP; the inverse of `delta_of_mu`.
 
-    Infinite where there is none, as at delta = 0 for every mu > 0.
+    Infinite where there is none, as at delta = 0 for every mu > 0. The result is proven: at it `delta_of_mu`, which is
+    an upper bound, is at most delta, and at the double below it is not.
 
     Raises
     ------
@@ -135,20 +89,31 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
         raise InputError(f"delta: {delta} given, a number >= 0 expected")
     if delta_of_mu(mu, 0.0) <= delta:
         return 0.0
-    if delta == 0:  # the search below would end where delta_of_mu underflows
+    if delta == 0:  # delta_of_mu is 0 from some epsilon on, where the curve is only too small for a double
         return math.inf
-    upper = 1.0  # in units of mu, so that a small epsilon has its digits too
-    while upper * mu < math.inf and delta_of_mu(mu, upper * mu) > delta:
-        upper *= 2
-    if upper * mu == math.inf:
+    # delta <= Phi(-x) for x = epsilon/mu - mu/2. Newton's method on ln delta, which is concave, goes down from there.
+    start = mu * max(-NormalDist().inv_cdf(delta), -mu / 2) + mu * mu / 2
+    if start == math.inf:
         return math.inf
-    enough = math.nextafter(last(lambda a: delta_of_mu(mu, a * mu) > delta, 0.0, upper), math.inf)
-    return mu * enough
+
+    def newton(epsilon: float) -> float:
+        found, slope, _ = curve(mu, epsilon)
+        return epsilon + math.log(found / delta) * found / slope if found > 0 and slope > 0 else epsilon
+
+    near = _iterated(newton, start)
+    high = max(near, math.ulp(0.0))
+    while delta_of_mu(mu, high) > delta:
+        high *= 2
+        if high == math.inf:
+            return math.inf
+    return math.nextafter(last(lambda epsilon: delta_of_mu(mu, epsilon) > delta, 0.0, high, near), math.inf)
 
 
 @lru_cache(maxsize=64)
 def mu_of_budget(epsilon: float, delta: float) -> float:
     """Return the largest mu such that mu-GDP implies (epsilon, delta)-DP.
+
+    The result is proven: at it `delta_of_mu`, which is an upper bound, is at most delta, and at the next double not.
 
     Raises
     ------
@@ -158,16 +123,34 @@ def mu_of_budget(epsilon: float, delta: float) -> float:
         If that mu is out of the range in which it is computed.
     """
     check_budget(epsilon, delta)
-
-    def excess(mu: float) -> float:
-        return math.log(max(delta_of_mu(mu, epsilon), np.finfo(float).tiny)) - math.log(delta)
-
-    if not excess(_SMALLEST_MU) < 0 < excess(_LARGEST_MU):
+    if delta < sys.float_info.min or not delta_of_mu(_SMALLEST_MU, epsilon) <= delta < delta_of_mu(
+        _LARGEST_MU, epsilon
+    ):
         raise GuaranteeError(
             f"epsilon, delta: ({epsilon:g}, {delta:g}) given, but no noise is computed for it: a budget that a mu from "
             f"{_SMALLEST_MU:g} to {_LARGEST_MU:g} gives is expected"
         )
-    return last(lambda mu: excess(mu) <= 0, _SMALLEST_MU, _LARGEST_MU)
+
+    def newton(mu: float) -> float:  # on ln delta as a function of ln mu
+        found, _, slope = curve(mu, epsilon)
+        return mu * math.exp(math.log(delta / found) * found / (slope * mu)) if found > 0 and slope > 0 else mu
+
+    # delta <= Phi(-x) for x = epsilon/mu - mu/2, so that this mu is small enough.
+    x = -NormalDist().inv_cdf(delta)
+    start = 2 * epsilon / (x + math.sqrt(x * x + 2 * epsilon)) if x > 0 else math.sqrt(x * x + 2 * epsilon) - x
+    near = _iterated(newton, min(max(start, _SMALLEST_MU), _LARGEST_MU))
+    return last(lambda mu: delta_of_mu(mu, epsilon) <= delta, _SMALLEST_MU, _LARGEST_MU, near)
+
+
+def _iterated(step: Callable[[float], float], start: float) -> float:
+    """Return where Newton's method ends, to about the last digit: a guess, which whoever takes it proves or mends."""
+    here = start
+    for _ in range(_STEPS):
+        there = step(here)
+        if not (math.isfinite(there) and there > 0) or abs(there - here) <= _SAME * here:
+            break
+        here = there
+    return here
 
 
 def analytic_gaussian_sigma(epsilon: float, delta: float) -> float:
@@ -187,7 +170,7 @@ def analytic_gaussian_sigma(epsilon: float, delta: float) -> float:
     ----------
     Balle and Wang, "Improving the Gaussian mechanism for differential privacy", ICML 2018, Algorithm 1.
     """
-    return 1.0 / mu_of_budget(epsilon, delta)
+    return math.nextafter(1.0 / mu_of_budget(epsilon, delta), math.inf)
 
 
 def classical_gaussian_sigma(epsilon: float, delta: float) -> float:

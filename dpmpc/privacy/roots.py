@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable
 
 
-def last(holds: Callable[[float], bool], low: float, high: float) -> float:
+def last(holds: Callable[[float], bool], low: float, high: float, near: float | None = None) -> float:
     """Return a double at which a condition holds, and at the next one no more.
 
     Parameters
@@ -19,8 +19,12 @@ def last(holds: Callable[[float], bool], low: float, high: float) -> float:
         The condition. Where rounding makes it hold and fail by turns, the result is one of its last points.
     low, high : float
         It is taken to hold at `low`, and to fail at `high`; neither is asked. low < high, both finite.
+    near : float, optional
+        A guess between them, around which is sought first, by steps that double: fewer questions if it is good.
     """
     first, end = _place(low), _place(high)
+    if near is not None:
+        first, end = _around(holds, first, end, _place(near))
     while end - first > 1:
         middle = (first + end) // 2
         if holds(_double(middle)):
@@ -28,6 +32,26 @@ def last(holds: Callable[[float], bool], low: float, high: float) -> float:
         else:
             end = middle
     return _double(first)
+
+
+def _around(holds: Callable[[float], bool], first: int, end: int, place: int) -> tuple[int, int]:
+    """Return a smaller bracket of where the condition stops to hold, next to a place between `first` and `end`."""
+    step = 1
+    place = min(max(place, first + 1), end - 1)
+    upwards = first < place < end and holds(_double(place))
+    while first < place < end:
+        if holds(_double(place)):
+            first = place
+            if not upwards:
+                break
+            place += step
+        else:
+            end = place
+            if upwards:
+                break
+            place -= step
+        step *= 2
+    return first, end
 
 
 def _place(number: float) -> int:

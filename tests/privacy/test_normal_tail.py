@@ -1,0 +1,122 @@
+"""The curve of the Gaussian against mpmath with 60 digits and more; what it is inverted to; what halvings end at."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.special
+
+from dpmpc import privacy
+from dpmpc.encoding.fixed_point import Sensitivity
+from dpmpc.noise import DiscreteGaussian
+from dpmpc.privacy.integer_noise import ROUNDING_WIDTH
+from dpmpc.privacy.normal_tail import curve
+from dpmpc.privacy.roots import last
+
+MUS = [1e-9, 3e-8, 1e-6, 9.9e-6, 1.1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.236704, 0.5, 1.0, 2.0, 3.7, 8.0, 20.0, 50.0]
+PLACES = [-3.0, -0.5, 0.0, 0.3, 1.0, 2.5, 3.99, 4.01, 4.75, 6.0, 12.0, 25.0, 37.0]  # x = epsilon/mu - mu/2
+
+
+def exact_curve(mu, epsilon):
+    """Balle and Wang 2018, Theorem 8, with digits for all that cancel."""
+    with mpmath.workdps(60 + max(0, int(-2 * math.log10(mu)))):
+        m, e = mpmath.mpf(mu), mpmath.mpf(epsilon)
+        second = mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
+        return mpmath.ncdf(m / 2 - e / m) - second, second, mpmath.npdf(e / m - m / 2)
+
+
+@pytest.mark.parametrize("mu", MUS)
+def test_delta_is_never_too_small_and_right_to_the_last_digits(mu):
+    for x in PLACES:
+        epsilon = mu * (x + mu / 2)
+        exact, *slopes = exact_curve(mu, epsilon)
+        found, *told = curve(mu, epsilon)
+        assert exact <= found <= min(1, exact * (1 + mpmath.mpf("1e-15")) + 5e-324)
+        assert told == pytest.approx([float(slope) for slope in slopes], rel=1e-13)
+
+
+@pytest.mark.parametrize("mu", MUS[:-1])
+@pytest.mark.parametrize("delta", [1e-300, 1e-30, 1e-12, 1e-6, 1e-2])
+def test_epsilon_is_proven_and_no_larger_than_it_has_to_be(mu, delta):
+    epsilon = privacy.epsilon_of_mu(mu, delta)
+    if epsilon == 0:
+        assert exact_curve(mu, 0.0)[0] <= delta
+        return
+    assert exact_curve(mu, epsilon)[0] <= delta
+    assert exact_curve(mu, epsilon * (1 - 1e-14))[0] > delta
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"),
+    [(1e-4, 1e-9), (1e-3, 1e-6), (0.1, 1e-5), (1.0, 1e-6), (1.0, 0.6), (3.0, 1e-9), (10.0, 1e-30), (200.0, 1e-6)],
+)
+def test_noise_is_never_less_than_is_needed(epsilon, delta):
+    """The direction of every rounding: the exact curve at the mu that noise is calibrated to keeps delta."""
+    mu = privacy.mu_of_budget(epsilon, delta)
+    assert exact_curve(mu, epsilon)[0] <= delta
+    assert exact_curve(mu * (1 + 1e-14), epsilon)[0] > delta
+    sigma = privacy.analytic_gaussian_sigma(epsilon, delta)
+    assert exact_curve(float(1 / mpmath.mpf(sigma)), epsilon)[0] <= delta
+
+
+@pytest.mark.parametrize(
+    ("turn", "low", "high"),
+    [(math.pi, 0.0, 4.0), (-math.e, -1e300, 1e300), (5e-324, 0.0, 1.0), (0.0, -1.0, 1.0), (1e-310, -2.0, 1e10)],
+)
+@pytest.mark.parametrize("near", [None, 0.5, 3.141592653589794, -2.7, 1e-310, 1e9])
+def test_a_bisection_ends_at_neighbouring_doubles(turn, low, high, near):
+    asked = []
+    found = last(lambda number: asked.append(number) or number <= turn, low, high, near)
+    assert found == turn
+    assert len(asked) <= 130
+    assert all(low < number < high for number in asked)
+    if near is None:
+        assert len(asked) <= 64
+
+
+def test_a_good_guess_saves_questions():
+    asked = []
+    root = math.sqrt(2)
+    found = last(lambda number: asked.append(number) or number * number <= 2, 0.0, 2.0, math.nextafter(root, 0.0))
+    assert found * found <= 2 < math.nextafter(found, 2.0) ** 2
+    assert len(asked) < 8
+
+
+def old_mu_of_budget(epsilon, delta):
+    """What versions 0.1 and 0.2 calibrated to: a difference of logarithms of tails, and Brent's method."""
+
+    def excess(mu):
+        first = scipy.special.log_ndtr(mu / 2 - epsilon / mu)
+        second = epsilon + scipy.special.log_ndtr(-mu / 2 - epsilon / mu)
+        found = math.exp(first) * -math.expm1(second - first) if second < first else 0.0
+        return math.log(max(found, np.finfo(float).tiny)) - math.log(delta)
+
+    return scipy.optimize.brentq(excess, 1e-9, 1e3, xtol=1e-14, rtol=1e-14)
+
+
+def test_noise_that_older_versions_calibrated_still_suffices():
+    """It was rounded up to whole steps, which is more than the last digits of their curve, in which they erred."""
+    rng = np.random.default_rng(0)
+    accountant = privacy.accountant_of("discrete-gaussian")
+    exposure = privacy.IndependentRowNoise(
+        leverage=1.0, leverage_of_squares=1.0, fewest=1, most=1, sparsity=1, by_servers=True
+    )
+    for epsilon, delta in zip(10 ** rng.uniform(-2, 1.3, 200), 10 ** rng.uniform(-12, -3, 200), strict=True):
+        mu = old_mu_of_budget(epsilon, delta)
+        assert mu == pytest.approx(privacy.mu_of_budget(epsilon, delta), rel=2e-11)
+        for l2 in (37.0, 2.0**20, 2.0**26 / 3):
+            noise = DiscreteGaussian(math.sqrt((l2 / mu) ** 2 + ROUNDING_WIDTH**2))
+            sensitivity = Sensitivity(l2, l2, l2, 1)
+            assert accountant.suffices(noise, exposure, sensitivity, epsilon, delta)
+
+
+def test_what_is_composed_is_not_below_the_exact_curve():
+    """A Gaussian beside randomised response of epsilon 0.1, whose law has two points."""
+    mu, pure, delta = 1e-4, 0.1, 1e-6
+    epsilon = privacy.composed_epsilon([privacy.Cost(mu=mu), privacy.Cost(epsilon=pure)], delta)
+    likely = mpmath.mpf(1) / (1 + mpmath.exp(-mpmath.mpf(pure)))
+    exact = likely * exact_curve(mu, epsilon - pure)[0] + (1 - likely) * exact_curve(mu, epsilon + pure)[0]
+    assert exact <= delta
+    assert np.isfinite(epsilon)
