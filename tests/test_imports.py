@@ -62,6 +62,14 @@ def test_a_server_imports_nothing_that_only_an_analyst_needs(program):
     assert "mpyc" not in found  # our copy stands under no name that a program of MPyC's own would find
 
 
+def test_an_analyst_reads_a_release_without_scikit_learn():
+    """What the programs' analysts import; the estimators' `fit`, which needs scikit-learn, is of no use to them."""
+    modules = ", ".join(f"dpmpc.estimators.{name}" for name in ("ridge", "low_rank", "moments", "grouped", "in_rounds"))
+    code = f"import sys, {modules}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert not set(done.stdout.split()) & {*SLOW, "scipy.special"}
+
+
 @pytest.mark.parametrize("modules", ["dpmpc.cli.plan, dpmpc.render.plan", "dpmpc.cli.mix, dpmpc.render"])
 def test_a_command_that_fits_nothing_imports_no_estimator(modules):
     """It takes a second, and `mix` is started once for each party."""
