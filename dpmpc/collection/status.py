@@ -234,7 +234,8 @@ async def ask_all(collection: Collection) -> Sequence[Answer | ProtocolFailure]:
 def lines(answer: Answer) -> list[str]:
     """Return what a server said, for people."""
     told = answer.status
-    health = "stores uploads" if told.healthy else "DOES NOT STORE UPLOADS"
+    well = "stores uploads" if told.state == "open" else "takes no uploads"
+    health = well if told.healthy else "DOES NOT STORE UPLOADS"
     early = " for good ahead of its time" if told.early else ""
     pinned = "as the task file names it" if answer.pinned else "compare it with the task file: it was not checked"
     return [

@@ -9,6 +9,7 @@ import re
 import types
 from pathlib import Path
 
+import msgspec
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from hypothesis import given
@@ -24,7 +25,7 @@ from dpmpc.collection.release_process import in_words_of_servers
 from dpmpc.collection.reports import HEADER_BYTES, ReportFormat
 from dpmpc.collection.server_folder import open_spool
 from dpmpc.collection.service import Service
-from dpmpc.collection.status import ROUNDED_TO, HourlyCount, Status, ask, rounded
+from dpmpc.collection.status import ROUNDED_TO, Answer, HourlyCount, Status, ask, lines, rounded
 from dpmpc.collection.submission import Submission
 from dpmpc.collection.task_file import ServerEntry
 from dpmpc.collection.times import STATES, in_words, state_at
@@ -205,6 +206,8 @@ def test_a_collection_that_a_release_has_closed_says_so_everywhere(entries, tmp_
                         other.close_for_good()
                 status, health, page, code = await look(client)
                 assert (status["state"], status["early"], health["open"], code) == ("closed", True, False, 410)
+                answer = Answer(url="u", fingerprint="f", pinned=True, status=msgspec.convert(status, Status))
+                assert "closed for good ahead of its time, 0 reports, takes no uploads" in lines(answer)[0]
                 assert '<p class="state">closed</p>' in page
                 assert "before the date below" in page
                 assert "dpmpc submit" not in page
