@@ -1,5 +1,7 @@
 """MP-SPDZ beside our servers: the same shares, n, k, d and s, the same cores, in the same run.
 
+All parties of both read their shares as words from their disks: no server of ours has a key in place of its words here.
+
 MP-SPDZ is the user's own (`--home`); without one the bench says how to get it. Every setting of Tables 3 and 4, and
 five parties besides, is compiled once and run several times; between its runs our servers run on the very same shares,
 and both have to open the same sums, word for word. MP-SPDZ's timers count seconds on the clock, so ours are on the
@@ -40,7 +42,8 @@ from bench.secure_sketching.mp_spdz_home import (
     write_public,
     write_share,
 )
-from bench.secure_sketching.runtime_tables import CLIENTS, COLUMNS, ROWS, Setting, figures, task_of
+from bench.secure_sketching.setting import CLIENTS, COLUMNS, ROWS, Setting, task_of
+from bench.secure_sketching.ways_to_sketch import as_words, figures
 from dpmpc.client import share_batch
 from dpmpc.errors import InputError
 from dpmpc.networked import NetworkedRun, run_servers
@@ -97,7 +100,7 @@ def measure(home: Path, setting: Setting, runs: int) -> dict[str, Any]:
     """Run one setting on MP-SPDZ and on our servers in turn, from the same shares."""
     task = task_of(setting)
     rows = np.random.default_rng(setting.clients).uniform(-1, 1, (setting.clients, COLUMNS))
-    shares = share_batch(task, rows, stream=Stream.from_seed(setting.clients))
+    shares = as_words(share_batch(task, rows, stream=Stream.from_seed(setting.clients)))
     places, signs = task.sketch.entries(0, setting.clients)
     depth = len(sorted_by_row(places, signs, ROWS))
     shape = Shape(setting.clients, setting.sparsity, COLUMNS, ROWS, depth)
@@ -115,12 +118,13 @@ def measure(home: Path, setting: Setting, runs: int) -> dict[str, Any]:
             with on_cores(cores_for(setting.servers)):
                 ours.append(run_servers(task, shares))
             require_sums(folder, shape, ours[-1].release.sums)
+    sent = [party.sent_mb for party in theirs]
     return {
         **dataclasses.asdict(setting),
         "compile_s": compile_s,
         "pinned": cores_for(setting.servers) is not None,
         **{phase: statistics.median(party.wall_s[phase] for party in theirs) for phase in PHASES},
-        "sent_mb": summary([party.sent_mb for party in theirs]),
+        "sent_mb": {**summary(sent), "max": max(sent)},
         "peak_rss_mb": max(party.peak_rss_mb for party in theirs),
         "ours": figures(ours),
     }
@@ -148,8 +152,8 @@ class Pair:
 
 
 def pairs(content: Mapping[str, Any], table3: Mapping[str, Any], servers: int = 3) -> list[Pair]:
-    """Pair a file of results with our figures: of the same run, or of Table 3 where the file is transcribed."""
-    found = []
+    """Pair a file of results with our figures: of the same run, or of Table 3 (warm) where the file is transcribed."""
+    found, of = [], "min" if content["transcribed"] else "median"  # Table 3 has the slowest server's minima
     for entry in content["measured"]:
         if entry.get("servers", content.get("servers")) != servers:
             continue
@@ -158,7 +162,7 @@ def pairs(content: Mapping[str, Any], table3: Mapping[str, Any], servers: int = 
             own = next(one for one in table3["measured"] if shape.items() <= one.items())
         else:
             own = entry["ours"]
-        seconds = {phase: float(own["phases"][phase][f"{clock(content)}_s"]["median"]) for phase in own["phases"]}
+        seconds = {phase: float(own["phases"][phase][f"{clock(content)}_s"][of]) for phase in own["phases"]}
         theirs = {phase: float(entry[phase]) for phase in PHASES}
         found.append(Pair(entry["clients"], entry["sparsity"], theirs, seconds))
     return found

@@ -1,14 +1,21 @@
-"""Tables 3, 4 and 5 of the secure-sketching paper: run time and communication of the transform, per server.
+"""Tables 3, 4 and 5 of the secure-sketching paper: run time and communication of the transform, for each server.
 
 The job is the paper's: n clients' noisy shares of d = 10 columns lie on the servers' disks, every server applies a
-sketch with k = 1000 rows and sparsity s to them, the sum is opened. Each figure is the mean and standard deviation
-over repeated runs of real processes over TLS on loopback. In the same interleaved runs two peers do the same
-arithmetic in this process: `scipy.sparse` (CSC and CSR) on the same uint64 data; and once per table the natural
-plain-MPyC program. `paths` sets side by side how the same sketch comes about: additive and Shamir shares on our
-runtime, Shamir shares on plain MPyC with our kernel and without, and MP-SPDZ's figures from their file.
+sketch with k = 1000 rows and sparsity s to them, the sum is opened. Servers are real processes over TLS on loopback.
 
-The report has the shape of MP-SPDZ's: connection set-up apart, total time, one timer per phase with its megabytes, data
-sent by each party, global data sent; MB = 10^6 bytes.
+- *Table A, shares as words*, the paper's setting: every server reads n s d words from its disk, once from a file that
+  has left the system's page cache ("cold"), once from one that has not ("warm").
+- *Table B, a key for each client*: M - 1 servers hold n keys of 16 bytes and expand them, the last one holds words.
+  Two jobs, hence two rows, never one average. It is what a collection stores.
+
+One server works at a time, all on one processor (`table_server`), and the same processor has the peers' turn in every
+run: `scipy.sparse` on the same words, and reading them. A figure is the minimum over runs of the slowest server. The
+natural plain-MPyC program runs once a table. `paths` sets side by side how the same sketch comes about: additive and
+Shamir shares on our runtime, Shamir shares on plain MPyC with our kernel and without, and MP-SPDZ's figures from their
+file, with its own bytes.
+
+The report has the shape of MP-SPDZ's: connection set-up apart, total time, one timer per phase, what no phase covers
+("the rest"), data sent by each party, global data sent; MB = 10^6 bytes; and what the clients have to upload.
 """
 
 from __future__ import annotations
@@ -17,290 +24,275 @@ import argparse
 import dataclasses
 import json
 import os
-import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
-from bench.harness import RESULTS, cpu_seconds, machine, markdown, plus_minus, summary, write
-from dpmpc.bounds import Schema
-from dpmpc.client import share_batch
-from dpmpc.network.launch import ONE_THREAD
-from dpmpc.networked import NetworkedRun, run_servers
-from dpmpc.planning import ReleaseSpec, design
-from dpmpc.randomness import Stream
+from bench.harness import machine, markdown, summary, write
+from bench.secure_sketching import table_server
+from bench.secure_sketching.setting import CLIENTS, COLUMNS, PEER_SPARSITY, ROWS, Setting, task_of
+from bench.secure_sketching.table_server import (
+    COLD,
+    CSC,
+    IN_MEMORY,
+    KEYS,
+    PHASES,
+    READING,
+    TOGETHER,
+    WARM,
+    cost_file,
+    keys_file,
+    words_file,
+)
+from bench.secure_sketching.ways_to_sketch import MPYC_CLIENTS, paths, plain_mpyc, render_paths
+from dpmpc.client import Client
+from dpmpc.errors import InputError
+from dpmpc.networked import Run, run_parties
+from dpmpc.randomness import KEY_BYTES, Stream
+from dpmpc.sharing import FileShare, expand_many
 from dpmpc.task import Task
 
-COLUMNS, ROWS = 10, 1000
-CLIENTS = (100_000, 200_000, 500_000, 1_000_000)
-PEER_SPARSITY, PEER_SERVERS = 4, 3
-MPYC_CLIENTS = 100_000
 SHORT_PATHS = 10_000
-MP_SPDZ = RESULTS / "mp_spdz.json"
 RUNS = 10
+DEADLINE = 1800.0  # seconds; a server waits until all others have had their turns
+REST, ALL = "the rest", "all"
+#: Rows of the tables: its name, the way to hold a share, and whether these servers hold keys.
+TABLE_A = (("words, cold", COLD, False), ("words, warm", WARM, False))
+TABLE_B = (("server with keys", KEYS, True), ("server with words", KEYS, False))
 
 
-@dataclasses.dataclass(frozen=True)
-class Setting:
-    """One row of a table."""
+def write_shares(task: Task, folder: Path) -> None:
+    """Play the clients: write every server's words, and the keys that all but the last server's words stand for."""
+    stream = Stream.from_seed(task.clients)
+    client, servers, each = Client(task, stream), task.trust.servers, task.copies * task.width
+    files = [FileShare.create(words_file(folder, server), task.share_shape) for server in range(servers)]
+    keys = [np.frombuffer(stream.bytes(KEY_BYTES * task.clients), np.uint8).reshape(-1, KEY_BYTES) for _ in files[:-1]]
+    for server, own in enumerate(keys):
+        keys_file(folder, server).write_bytes(own.tobytes())
+    rng, step = np.random.default_rng(task.clients), max(1, (1 << 21) // each)
+    for first in range(0, task.clients, step):
+        block = slice(first, min(first + step, task.clients))
+        count = block.stop - first
+        last = client.randomize(rng.uniform(-1, 1, (count, COLUMNS)), first=first)
+        for own, file in zip(keys, files, strict=False):
+            words = expand_many(own[block], each, task.encoding.ring).reshape(last.shape)
+            file[block] = words
+            last = task.encoding.ring.subtract(last, words)
+        files[-1][block] = last
 
-    clients: int
-    sparsity: int
-    servers: int
 
-
-def task_of(setting: Setting, **choices: Any) -> Task:
-    """Design the job of one row, under (1, 1e-7)-differential privacy; `choices` are others of `ReleaseSpec.of`."""
-    return design(
-        ReleaseSpec.of(
-            Schema.unit([f"x{column}" for column in range(COLUMNS)]),
-            setting.clients,
-            1.0,
-            1e-7,
-            sketch="osnap",
-            rows=ROWS,
-            sparsity=setting.sparsity,
-            servers=setting.servers,
-            copies="each",
-            fractional_bits=20,
-            simulation_seed=1,
-            **choices,
+def measure(setting: Setting, runs: int) -> dict[str, Any]:
+    """Run one setting `runs` times in every way, with the peers' turn in each run."""
+    task, processors = task_of(setting), sorted(os.sched_getaffinity(0))
+    ways = [COLD, WARM, KEYS, *([TOGETHER] if len(processors) >= setting.servers else [])]
+    with tempfile.TemporaryDirectory(prefix="dpmpc-tables-") as name:
+        folder = Path(name)
+        write_shares(task, folder)
+        done = run_parties(
+            table_server.__name__,
+            task,
+            lambda folders: None,
+            arguments={"folder": name, "runs": runs, "ways": ways, "processors": processors},
+            deadline=DEADLINE,
         )
-    )
+        costs = [json.loads(cost_file(folder, party).read_text()) for party in range(setting.servers + 1)]
+    return {**dataclasses.asdict(setting), **report(task, done, costs[:-1], ways), "peers_cpu_s": _peers(costs[-1])}
 
 
-def measure(setting: Setting, runs: int, *, peers: bool) -> dict[str, Any]:
-    """Run one setting `runs` times, with scipy's products interleaved where `peers` is set."""
-    task = task_of(setting)
-    rng = np.random.default_rng(setting.clients)
-    rows = rng.uniform(-1, 1, (setting.clients, COLUMNS))
-    products = scipy_products(task, rng) if peers else {}
-    timings: dict[str, list[float]] = {name: [] for name in products}
-    shares = share_batch(task, rows, stream=Stream.from_seed(setting.clients))
-    collected: list[NetworkedRun] = []
-    for _ in range(runs):
-        collected.append(run_servers(task, shares))
-        for name, product in products.items():
-            timings[name].append(cpu_seconds(product))
+def _peers(costs: Sequence[Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    return {name: summary([cost[name] for cost in costs]) for name in (CSC, READING, IN_MEMORY)}
+
+
+def report(task: Task, done: Run, costs: Sequence[Sequence[dict[str, Any]]], ways: Sequence[str]) -> dict[str, Any]:
+    """Summarise what the servers measured, row by row: the slowest server of each phase, and the range of all."""
+    rows = {
+        name: _row([[cost for cost in server if cost["way"] == way and cost["keyed"] == keyed] for server in costs])
+        for name, way, keyed in (*TABLE_A, *TABLE_B, *([(TOGETHER, TOGETHER, False)] if TOGETHER in ways else []))
+    }
+    opening = max(cost["phases"]["open"]["sent"] for server in costs for cost in server) / 1e6
+    setups = [spent.setup_bytes_sent / 1e6 for spent in done.servers]
+    words, servers = 8 * task.copies * task.width, task.trust.servers
     return {
-        **dataclasses.asdict(setting),
-        **figures(collected),
-        "peers_cpu_s": {n: summary(t) for n, t in timings.items()},
+        "rows": rows,
+        "phases": rows[TABLE_A[1][0]]["phases"],
+        "setup_s": max(spent.setup_s for spent in done.servers),
+        "setup_sent_mb": max(setups),
+        "open_sent_mb": opening,
+        "sent_mb": max(setups) + opening,
+        "global_sent_mb": sum(setups) + servers * opening,
+        "upload_bytes": {"words": servers * words, "keys": (servers - 1) * KEY_BYTES + words},
+        "fetched_mb": max(cost["fetched"] for server in costs for cost in server if cost["way"] == COLD) / 1e6,
+        "peak_rss_mb": max(spent.peak_rss_mb for spent in done.servers),
     }
 
 
-def figures(collected: Sequence[NetworkedRun]) -> dict[str, Any]:
-    """Summarise runs and servers, phase by phase."""
-    servers = [spent for run_ in collected for spent in run_.servers]
-    phases = {
-        phase: {
-            "wall_s": summary([spent.phases[phase].wall_s for spent in servers]),
-            "cpu_s": summary([spent.phases[phase].cpu_s for spent in servers]),
-            "sent_mb": summary([spent.phases[phase].bytes_sent / 1e6 for spent in servers]),
+def _row(servers: Sequence[Sequence[dict[str, Any]]]) -> dict[str, Any]:
+    """Summarise the servers that have the same job, each with its runs; servers without runs have another job."""
+    found: dict[str, Any] = {}
+    for phase in (*PHASES, REST, ALL):
+        clocks = {
+            clock: [summary([_seconds(cost, phase, clock) for cost in runs]) for runs in servers if runs]
+            for clock in ("cpu_s", "wall_s")
         }
-        for phase in ("read", "transform", "open")
-    }
-    return {
-        "setup_s": summary([spent.setup_s for spent in servers]),
-        "setup_sent_mb": summary([spent.setup_bytes_sent / 1e6 for spent in servers]),
-        "time_s": summary([spent.total_s for spent in servers]),
-        "phases": phases,
-        "sent_mb": summary([spent.bytes_sent / 1e6 for spent in servers]),
-        "received_mb": summary([spent.bytes_received / 1e6 for spent in servers]),
-        "payload_bytes": max(spent.payload_sent for spent in servers),
-        "global_sent_mb": summary([sum(r.bytes_sent for r in run_.servers) / 1e6 for run_ in collected]),
-        "peak_rss_mb": max(spent.peak_rss_mb for spent in servers),
-    }
+        found[phase] = {
+            clock: {**max(own, key=lambda one: one["min"]), "least": min(one["min"] for one in own)}
+            for clock, own in clocks.items()
+        }
+    return {"phases": found, "servers": sum(bool(runs) for runs in servers)}
 
 
-def scipy_products(task: Task, rng: np.random.Generator) -> dict[str, Any]:
-    """Do the same arithmetic with scipy.sparse on uint64: the copies side by side, one non-zero per column."""
-    clients, copies, _ = task.share_shape
-    data = rng.integers(0, 1 << 63, (clients * copies, COLUMNS), dtype=np.uint64)
-    places, signs = task.sketch.entries(0, clients)
-    minus_one = np.uint64(2**64 - 1)  # numpy would promote int64 with uint64 to float64
-    values = np.where(signs.ravel() < 0, minus_one, np.uint64(1))
-    csc = scipy.sparse.csc_matrix(
-        (values, places.ravel(), np.arange(clients * copies + 1)), shape=(task.sketch.rows, clients * copies)
-    )
-    csr = csc.tocsr()
-    ours = data.reshape(clients, copies, COLUMNS)
-    return {
-        "dpmpc kernel in memory": lambda: task.sketch.apply(ours),
-        "scipy csc": lambda: csc @ data,
-        "scipy csr": lambda: csr @ data,
-    }
+def _seconds(cost: Mapping[str, Any], phase: str, clock: str) -> float:
+    """Return what a phase took; "the rest" is what the clock counted and no phase did."""
+    phases = cost["phases"]
+    if phase == ALL:
+        return float(cost[clock] + phases["open"][clock])
+    if phase == REST:
+        return max(0.0, float(cost[clock] - sum(phases[name][clock] for name in phases if name != "open")))
+    return float(phases[phase][clock]) if phase in phases else 0.0
 
 
-def plain_mpyc(
-    clients: int = MPYC_CLIENTS, sparsity: int = PEER_SPARSITY, servers: int = PEER_SERVERS, method: str = "sums"
-) -> dict[str, Any]:
-    """Run the job in plain MPyC, by its own launcher, and read what party 0 prints; `method` as in `plain_mpyc.py`."""
-    program = Path(__file__).with_name("plain_mpyc.py")
-    numbers = [str(number) for number in (clients, COLUMNS, ROWS, sparsity)]
-    with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(
-            [sys.executable, str(program), f"-M{servers}", *numbers, method],
-            cwd=folder,
-            env=ONE_THREAD | os.environ,
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=True,
-        )
-    line = next(line for line in done.stdout.splitlines() if line.startswith("{"))  # MPyC logs around it
-    result: dict[str, Any] = json.loads(line)
-    if not result["correct"]:
-        raise RuntimeError("the plain MPyC program opened a wrong sum")
-    return result
+def ratios(measured: Sequence[dict[str, Any]], mpyc: dict[str, Any] | None) -> dict[str, float]:
+    """Divide the peers' CPU time by that of our transform, of the same run: minima.
 
-
-def ratios(measured: Sequence[dict[str, Any]], mpyc: dict[str, Any]) -> dict[str, float]:
-    """Divide the peers' CPU time by ours, from this run: medians. Plain MPyC has three parties whatever a row has."""
+    Plain MPyC has three parties whatever a row has; None where it was not measured.
+    """
     found: dict[str, float] = {}
+    largest = max(entry["clients"] for entry in measured)
     for entry in measured:
-        ours = entry["phases"]["transform"]["cpu_s"]["median"]
-        for name, peer in entry["peers_cpu_s"].items():
-            found[f"{name} / networked transform (n={entry['clients']})"] = peer["median"] / ours
-        if entry["clients"] == mpyc["clients"] and entry["sparsity"] == PEER_SPARSITY:
-            name = f"plain MPyC / networked transform (n={entry['clients']}, {entry['servers']} servers)"
-            found[name] = mpyc["transform_cpu_s"] / ours
+        ours, shape = cpu(entry, TABLE_A[1][0], "transform"), f"n={entry['clients']}, s={entry['sparsity']}"
+        if entry["clients"] == largest:
+            for name, peer in entry["peers_cpu_s"].items():
+                found[f"{name} / networked transform ({shape})"] = peer["min"] / ours
+        if mpyc is not None and entry["clients"] == mpyc["clients"] and entry["sparsity"] == PEER_SPARSITY:
+            found[f"plain MPyC / networked transform ({shape}, {entry['servers']} servers)"] = (
+                mpyc["transform_cpu_s"] / ours
+            )
     return found
+
+
+def cpu(entry: Mapping[str, Any], row: str, phase: str) -> float:
+    """Return the CPU seconds of a row's slowest server: the minimum over runs."""
+    return float(entry["rows"][row]["phases"][phase]["cpu_s"]["min"])
+
+
+def table(measured: Sequence[dict[str, Any]], rows: Sequence[tuple[str, str, bool]], upload: str) -> str:
+    """Return Table A or B as Markdown."""
+    timed = [phase for phase in PHASES if upload == "keys" or phase != "expand"]
+    lines = []
+    for entry in measured:
+        for name, *_ in rows:
+            of = entry["rows"][name]["phases"]
+            cells = [f"{of[phase]['cpu_s']['min']:.4f} / {of[phase]['wall_s']['min']:.4f}" for phase in timed]
+            whole = of[ALL]
+            reading = entry["peers_cpu_s"][READING]["min"]
+            lines.append(
+                [
+                    *(f"{entry[number]:,}" for number in ("clients", "sparsity", "servers")),
+                    name,
+                    *cells,
+                    *(f"{of[phase]['cpu_s']['min']:.4f} / {of[phase]['wall_s']['min']:.4f}" for phase in (REST, ALL)),
+                    f"{whole['cpu_s']['least']:.4f} to {whole['cpu_s']['min']:.4f}",
+                    f"{entry['peers_cpu_s'][CSC]['min'] / of['transform']['cpu_s']['min']:.2f}",
+                    f"{sum(of[phase]['cpu_s']['min'] for phase in PHASES[:3]) / reading:.1f}",
+                    f"{entry['open_sent_mb']:.4f}",
+                    f"{entry['sent_mb']:.4f}",
+                    f"{entry['global_sent_mb']:.4f}",
+                    f"{entry['upload_bytes'][upload]:,}",
+                ]
+            )
+    headings = (
+        *("n", "s", "servers", "share" if upload == "words" else "server"),
+        *timed,
+        *("the rest", "all", "all, CPU, range of servers", "csc / transform", "(read to transform) / reading"),
+        *("opening sends (MB)", "server sends (MB)", "global (MB)", "a client uploads (bytes)"),
+    )
+    return markdown(headings, lines)
 
 
 def render(title: str, content: dict[str, Any]) -> str:
     """Return the Markdown page of one table."""
-    rows = [
-        [
-            f"{entry['clients']:,}",
-            str(entry["sparsity"]),
-            str(entry["servers"]),
-            plus_minus(entry["time_s"]),
-            *(plus_minus(entry["phases"][phase]["wall_s"], 4) for phase in ("read", "transform", "open")),
-            f"{entry['phases']['open']['sent_mb']['mean']:.4f}",
-            f"{entry['sent_mb']['mean']:.4f}",
-            f"{entry['global_sent_mb']['mean']:.4f}",
-            f"{entry['setup_s']['mean']:.2f}",
-            f"{entry['peak_rss_mb']:.0f}",
-        ]
-        for entry in content["measured"]
-    ]
-    headings = (
-        *("n", "s", "servers", "time (s)", "read shares (s)", "transform (s)", "open (s)"),
-        *("open sends (MB)", "server sends (MB)", "global (MB)", "set-up (s)", "peak RSS (MB)"),
-    )
-    where = content["machine"]
+    where, measured = content["machine"], content["measured"]
+    before, after = content["load"]
+    largest = measured[-1]
+    runs = f"{content['runs']} runs" if content["runs"] > 1 else "one run"
     lines = [
         f"# {title}",
         "",
-        f"d = {COLUMNS}, k = {ROWS}; mean ± sd over servers and {content['runs']} runs of processes over loopback TLS. "
-        f"{where['cpu']}, {where['cores']} cores, Python {where['python']}, {where['date']}.",
+        f"d = {COLUMNS}, k = {ROWS}; seconds are CPU / wall of the slowest server, minimum of {runs}; one server works "
+        f"at a time, on one processor, and the others wait. {where['cpu']}, {where['cores']} cores, load average "
+        f"{min(before, after):.0f} to {max(before, after):.0f}, Python {where['python']}, {where['date']}. "
+        "The rest: what the clock of a server counts outside of the phases, above all verifying the task. A server's "
+        "bytes: set-up and one opening. csc: `scipy.sparse` on the last server's words; reading: `words.max()`; both "
+        "in each run, on the same processor.",
         "",
-        markdown(headings, rows),
+        "## A: shares as words",
         "",
-        "Peers' CPU time divided by ours, medians of the same run:",
+        "All servers read words from their disks, the paper's setting. Cold: the file has left the page cache "
+        f"(at n = {largest['clients']:,}, s = {largest['sparsity']} the system fetched {largest['fetched_mb']:.0f} MB "
+        "for it); warm: it is there.",
+        "",
+        table(measured, TABLE_A, "words"),
+        "",
+        "## B: a key for each client",
+        "",
+        "M - 1 servers hold 16 bytes for each client and expand them, the last one holds words: two jobs, two rows.",
+        "",
+        table(measured, TABLE_B, "keys"),
+        "",
+        f"Set-up takes a server {max(entry['setup_s'] for entry in measured):.1f} s at most; memory of a server, over "
+        f"all its runs: {max(entry['peak_rss_mb'] for entry in measured):.0f} MB at most. {_together(measured)}",
+        "",
+        "Peers' CPU time divided by that of our transform (Table A, warm), minima of the same run:",
         "",
         markdown(["ratio", "value"], [[name, f"{value:.2f}"] for name, value in content["ratios"].items()]),
+        *content.get("more", []),
     ]
     return "\n".join([*lines, *render_paths(content.get("paths", []))])
 
 
-def paths(settings: Sequence[Setting], clients: int, runs: int) -> list[dict[str, Any]]:
-    """Measure each way to the same sketch: on our runtime, with either sharing; on plain MPyC, with our kernel or not.
-
-    CPU seconds of a server, medians: of what brings its shares in, and of the transform. `runs` are those of our own
-    programs and of the kernel; the natural MPyC program runs once.
-    """
-    found = []
-    for sparsity, servers in sorted({(setting.sparsity, setting.servers) for setting in settings}):
-        setting = Setting(clients, sparsity, servers)
-        for name, choices in (("additive, our runtime", {}), ("Shamir, our runtime", {"sharing": "shamir"})):
-            if servers < 3 and choices:
-                continue  # fewer keep no secret: a majority of two is two
-            print(f"paths: {name}: {setting}", file=sys.stderr)
-            task = task_of(setting, **choices)
-            rows = np.random.default_rng(clients).uniform(-1, 1, (clients, COLUMNS))
-            shares = share_batch(task, rows, stream=Stream.from_seed(clients))
-            entry = figures([run_servers(task, shares) for _ in range(runs)])
-            cpu = {phase: entry["phases"][phase]["cpu_s"]["median"] for phase in ("read", "transform")}
-            found.append(_path(setting, name, cpu["read"], cpu["transform"], entry["sent_mb"]["mean"]))
-        for name, method, times in (("Shamir, plain MPyC, our kernel", "kernel", runs), ("plain MPyC", "sums", 1)):
-            print(f"paths: {name}: {setting}", file=sys.stderr)
-            done = [plain_mpyc(clients, sparsity, servers, method) for _ in range(times)]
-            cpu = {step: float(np.median([one[f"{step}_cpu_s"] for one in done])) for step in ("input", "transform")}
-            sharing = "Shamir, " if servers > 2 else "no secrecy, "
-            found.append(
-                _path(
-                    setting, sharing + name.removeprefix("Shamir, "), cpu["input"], cpu["transform"], done[0]["sent_mb"]
-                )
-            )
-        found += [
-            _path(setting, "additive, MP-SPDZ semi2k (transcribed)", peer["read"], peer["transform"], None)
-            for peer in json.loads(MP_SPDZ.read_text())["measured"]
-            if (peer["clients"], peer["sparsity"], PEER_SERVERS) == (clients, sparsity, servers)
-        ]
-    return found
-
-
-def _path(setting: Setting, name: str, input_s: float, transform_s: float, sent_mb: float | None) -> dict[str, Any]:
-    costs = {"path": name, "input_cpu_s": input_s, "transform_cpu_s": transform_s, "sent_mb": sent_mb}
-    return {**dataclasses.asdict(setting), **costs}
-
-
-def render_paths(measured: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the lines that compare the ways to the same sketch; none where they were not measured."""
-    if not measured:
-        return []
-    rows = [
-        [
-            f"{entry['clients']:,}",
-            str(entry["sparsity"]),
-            str(entry["servers"]),
-            entry["path"],
-            *(f"{entry[step]:.4f}" for step in ("input_cpu_s", "transform_cpu_s")),
-            "" if entry["sent_mb"] is None else f"{entry['sent_mb']:.3f}",
-        ]
+def _together(measured: Sequence[dict[str, Any]]) -> str:
+    """Say how long all servers take at once, where each had a processor."""
+    found = [
+        f"{entry['rows'][TOGETHER]['phases'][ALL]['wall_s']['min']:.3f} s (n = {entry['clients']:,}, "
+        f"s = {entry['sparsity']}, {entry['servers']} servers)"
         for entry in measured
+        if TOGETHER in entry["rows"]
     ]
-    return [
-        "",
-        "Ways to the same sketch, CPU seconds of one server. Input: our servers and those of MP-SPDZ read shares from "
-        "their disk; in plain MPyC party 0 deals all rows, and its figures are shown, the bytes of that included. "
-        "With two parties MPyC's threshold is 0: each sees everything. MP-SPDZ: mp_spdz.json, measured apart, of three "
-        "servers.",
-        "",
-        markdown(["n", "s", "servers", "path", "input (CPU s)", "transform (CPU s)", "sends (MB)"], rows),
-    ]
+    if not found:
+        return "Wall time of all servers at once is not shown: fewer processors than servers."
+    return f"Wall time with all servers at once, from warm files: {', '.join(found)}."
 
 
-def main(name: str, title: str, settings: Sequence[Setting], arguments: Sequence[str]) -> None:
-    """Measure, print and write one table."""
+def main(
+    name: str, title: str, settings: Sequence[Setting], arguments: Sequence[str], more: Sequence[str] = ()
+) -> None:
+    """Measure, print and write one table; `more` are lines of its page."""
     parser = argparse.ArgumentParser(prog=f"python -m bench {name}", description=title)
     parser.add_argument("--runs", type=int, default=RUNS, help="runs of every row (default %(default)s)")
     parser.add_argument("--short", action="store_true", help="the two smallest n, three runs; nothing is written")
+    parser.add_argument("--clients", type=int, nargs="+", default=CLIENTS, metavar="N", help="the n (default: all)")
+    parser.add_argument("--no-ways", action="store_true", help="without plain MPyC and the other ways to the sketch")
     chosen = parser.parse_args(arguments)
-    smallest = sorted(CLIENTS)[:2]
-    picked = [setting for setting in settings if not chosen.short or setting.clients in smallest]
-    runs = 3 if chosen.short else chosen.runs
-    with_peers = max((s for s in picked if s.sparsity == PEER_SPARSITY), key=lambda s: s.clients)
+    sizes = sorted(CLIENTS)[:2] if chosen.short else chosen.clients
+    picked = [setting for setting in settings if setting.clients in sizes]
+    if not picked:
+        raise InputError(f"clients: {chosen.clients} given, some of {', '.join(map(str, CLIENTS))} expected")
+    runs, load = 3 if chosen.short else chosen.runs, [os.getloadavg()[0]]
     measured = []
     for setting in picked:
         print(f"{name}: {setting}", file=sys.stderr)
-        measured.append(measure(setting, runs, peers=setting == with_peers))
-    mpyc = plain_mpyc()
-    ways = paths(
-        [setting for setting in picked if not chosen.short or setting.sparsity == PEER_SPARSITY],
-        SHORT_PATHS if chosen.short else MPYC_CLIENTS,
-        runs,
-    )
+        measured.append(measure(setting, runs))
+    mpyc = None if chosen.no_ways else plain_mpyc()
+    of_peers = [setting for setting in picked if setting.sparsity == PEER_SPARSITY and not chosen.no_ways]
+    ways = paths(of_peers, SHORT_PATHS if chosen.short else MPYC_CLIENTS, runs)
     content = {
         "title": title,
         "machine": machine(),
+        "load": [*load, os.getloadavg()[0]],
         "runs": runs,
         "columns": COLUMNS,
         "rows": ROWS,
@@ -308,6 +300,7 @@ def main(name: str, title: str, settings: Sequence[Setting], arguments: Sequence
         "plain_mpyc": mpyc,
         "ratios": ratios(measured, mpyc),
         "paths": ways,
+        "more": more,
     }
     text = render(title, content)
     print(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.secure_sketching import runtime_tables
-from bench.secure_sketching.runtime_tables import CLIENTS, Setting
+from bench.secure_sketching.setting import CLIENTS, Setting
 
 SETTINGS = [Setting(clients, sparsity, 3) for sparsity in (1, 4, 8) for clients in CLIENTS]
 

@@ -128,7 +128,7 @@ def _growth(results: Results) -> Any:
 def _ours_and_mp_spdz(axis: Any, results: Results, sparsity: int, colour: str) -> None:
     ours = [entry for entry in results["table3"]["measured"] if entry["sparsity"] == sparsity]
     clients = [entry["clients"] for entry in ours]
-    seconds = [entry["phases"]["transform"]["cpu_s"]["median"] for entry in ours]
+    seconds = [entry["phases"]["transform"]["cpu_s"]["min"] for entry in ours]
     slope = np.polyfit(np.log(clients), np.log(seconds), 1)[0]
     axis.plot(clients, seconds, "o-", color=colour, label=f"s = {sparsity}: slope {slope:.2f}", markersize=4)
     theirs = {

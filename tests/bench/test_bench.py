@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import math
-import shutil
 
 import numpy as np
 import pytest
@@ -20,9 +19,13 @@ from bench.secure_sketching import (
     table3,
     table4,
     table5,
+    table_server,
     unopened,
+    ways_to_sketch,
 )
-from bench.secure_sketching.runtime_tables import Setting
+from bench.secure_sketching.runtime_tables import ALL, REST
+from bench.secure_sketching.setting import CLIENTS, COLUMNS, ROWS, Setting, task_of
+from bench.secure_sketching.table_server import PHASES, TOGETHER
 from bench.system import (
     clients,
     dense,
@@ -36,45 +39,102 @@ from bench.system import (
 )
 from bench.system.rounds_populations import Population
 from dpmpc.contributions import Logistic, Scores
-from dpmpc.errors import InputError
+from dpmpc.errors import InputError, ProtocolFailure
 from dpmpc.planning.cost import Prices
-from dpmpc.sharing import open_share
+from dpmpc.sharing import expand_many, open_share
 from dpmpc.sketching import OSNAP, Rademacher
 
 
 @pytest.fixture(scope="module")
 def measured():
-    return runtime_tables.measure(Setting(2000, 4, 2), runs=2, peers=True)
+    return runtime_tables.measure(Setting(2000, 4, 2), runs=2)
 
 
-def test_figures_of_a_setting(measured):
-    payload = 8 * runtime_tables.ROWS * runtime_tables.COLUMNS
-    assert measured["payload_bytes"] == payload
-    assert payload < 1e6 * measured["sent_mb"]["mean"] < 1.01 * payload + 10_000
-    assert measured["global_sent_mb"]["mean"] == pytest.approx(2 * measured["sent_mb"]["mean"])
-    assert measured["time_s"]["runs"] == 4
-    assert set(measured["peers_cpu_s"]) == {"dpmpc kernel in memory", "scipy csc", "scipy csr"}
+def test_a_setting_has_a_row_for_every_job(measured):
+    """Words at all servers, cold and warm; keys at one server, words at the other: the two are never averaged."""
+    payload = 8 * ROWS * COLUMNS
+    assert payload < 1e6 * measured["open_sent_mb"] < 1.01 * payload
+    assert measured["sent_mb"] == pytest.approx(measured["setup_sent_mb"] + measured["open_sent_mb"])
+    assert 1.9 * measured["sent_mb"] < measured["global_sent_mb"] <= 2 * measured["sent_mb"]
+    assert measured["upload_bytes"] == {"words": 2 * 8 * 4 * COLUMNS, "keys": 16 + 8 * 4 * COLUMNS}
+    rows = measured["rows"]
+    assert {name: row["servers"] for name, row in rows.items() if name != TOGETHER} == {
+        **{"words, cold": 2, "words, warm": 2},
+        **{"server with keys": 1, "server with words": 1},
+    }
+    assert measured["phases"] == rows["words, warm"]["phases"]
+    for name, row in rows.items():
+        phases = row["phases"]
+        assert set(phases) == {*PHASES, REST, ALL}
+        assert (phases["expand"]["cpu_s"]["min"] > 0) == (name == "server with keys")
+        for phase in ("read", "transform", "open"):
+            assert 0 < phases[phase]["cpu_s"]["least"] <= phases[phase]["cpu_s"]["min"]
+            assert phases[phase]["cpu_s"]["runs"] == 2
+        whole = sum(phases[phase]["wall_s"]["mean"] for phase in (*PHASES, REST))
+        if row["servers"] == 1:  # the parts make the whole; with several servers each has its slowest
+            assert whole == pytest.approx(phases[ALL]["wall_s"]["mean"])
+    assert set(measured["peers_cpu_s"]) == {table_server.CSC, table_server.READING, table_server.IN_MEMORY}
 
 
-def test_peers_compute_what_the_kernel_computes():
-    task = runtime_tables.task_of(Setting(1500, 4, 2))
-    products = runtime_tables.scipy_products(task, np.random.default_rng(0))
-    ours, csc, csr = (product() for product in products.values())
-    assert (ours == csc).all()
-    assert (ours == csr).all()
+def test_all_servers_of_the_paper_read_words_and_keys_stand_for_them(tmp_path):
+    """Table A's shares add up to the noisy rows; each key of Table B stands for the words of the same server."""
+    task = task_of(Setting(1200, 4, 3))
+    runtime_tables.write_shares(task, tmp_path)
+    words = [np.load(table_server.words_file(tmp_path, server)) for server in range(3)]
+    assert all(own.shape == (1200, 4, COLUMNS) and len(np.unique(own)) > 47_000 for own in words)
+    for server in (0, 1):
+        keys = np.fromfile(table_server.keys_file(tmp_path, server), np.uint8).reshape(1200, 16)
+        assert np.array_equal(expand_many(keys, 4 * COLUMNS).reshape(words[server].shape), words[server])
+    assert not table_server.keys_file(tmp_path, 2).exists()
+    total = (words[0] + words[1] + words[2]).view(np.int64)
+    assert np.abs(total).max() < 2**40  # encoded rows and noise, not masks
+
+
+def test_a_cold_file_has_left_the_page_cache(tmp_path):
+    """The system says what it fetched for this process: the whole file after it was dropped, nothing of a warm one."""
+    path = tmp_path / "words"
+    path.write_bytes(bytes(8 << 20))
+    fetched = []
+    for cold in (True, False):
+        table_server._settle(path, cold=cold)
+        before = table_server._fetched_bytes()
+        path.read_bytes()
+        fetched.append(table_server._fetched_bytes() - before)
+    if max(fetched) == 0:
+        pytest.skip("this system does not say what it fetches, or keeps temporary files in memory")
+    assert fetched == [8 << 20, 0]
+
+
+def test_other_sums_are_noticed(tmp_path, monkeypatch):
+    """One word of one server's share changed between its two forms: the run fails and says which way differs."""
+    honest = runtime_tables.write_shares
+
+    def meddled(task, folder):
+        honest(task, folder)
+        path = table_server.keys_file(folder, 0)
+        path.write_bytes(path.read_bytes()[:-1] + b"x")
+
+    monkeypatch.setattr(runtime_tables, "write_shares", meddled)
+    with pytest.raises(ProtocolFailure, match="keys: run 0 opened other sums"):
+        runtime_tables.measure(Setting(1200, 1, 2), runs=1)
 
 
 def test_tables_are_written_whole(measured, tmp_path):
     mpyc = {"clients": 2000, "transform_cpu_s": 1.0}
     content = {
         "machine": harness.machine(),
+        "load": [1.0, 2.0],
         "runs": 2,
         "measured": [measured],
         "ratios": runtime_tables.ratios([measured], mpyc),
     }
     assert any(name.startswith("plain MPyC") for name in content["ratios"])
+    assert any(name.startswith("scipy csc") for name in content["ratios"])
     text = runtime_tables.render("Table", content)
-    assert "| 2,000 | 4 | 2 |" in text
+    for words in ("words, cold", "words, warm", "server with keys", "server with words"):
+        assert f"| 2,000 | 4 | 2 | {words} |" in text
+    assert "| the rest | all |" in text
+    assert "load average 1 to 2, Python" in text
     harness.write("table", content, text, tmp_path)
     assert json.loads((tmp_path / "table.json").read_text())["runs"] == 2
     assert (tmp_path / "table.md").read_text().startswith("# Table")
@@ -92,49 +152,53 @@ def test_a_closed_sketch_is_compared_with_an_opened_one():
 
 def test_every_way_to_the_sketch_has_its_row():
     """Plain MPyC opens the right sums with our kernel and without, or `plain_mpyc` raises."""
-    found = runtime_tables.paths([Setting(1_000_000, 2, 3)], clients=1500, runs=1)
+    found = ways_to_sketch.paths([Setting(1_000_000, 2, 3)], clients=1500, runs=1)
     names = [entry["path"] for entry in found]
     assert names == [
         *("additive, our runtime", "Shamir, our runtime"),
         *("Shamir, plain MPyC, our kernel", "Shamir, plain MPyC"),
     ]
     assert found[2]["transform_cpu_s"] < found[3]["transform_cpu_s"]
-    assert found[2]["sent_mb"] > 2 * 8 * 1500 * runtime_tables.COLUMNS / 1e6
-    text = "\n".join(runtime_tables.render_paths(found))
+    assert found[2]["sent_mb"] > 2 * 8 * 1500 * COLUMNS / 1e6
+    text = "\n".join(ways_to_sketch.render_paths(found))
     assert all(f"| 1,500 | 2 | 3 | {name} |" in text for name in names)
-    assert runtime_tables.render_paths([]) == []
+    assert ways_to_sketch.render_paths([]) == []
 
 
 def test_two_parties_of_mpyc_are_said_to_keep_no_secret():
-    done = runtime_tables.plain_mpyc(1500, 1, 2, "kernel")
+    done = ways_to_sketch.plain_mpyc(1500, 1, 2, "kernel")
     assert (done["parties"], done["correct"]) == (2, True)
 
 
+def test_mp_spdz_keeps_its_own_bytes():
+    """Its first server sends .16 MB by its own report; a file that names none has a dash, not our bytes."""
+    content = json.loads(ways_to_sketch.MP_SPDZ.read_text())
+    assert {row["sent_mb"] for row in ways_to_sketch.mp_spdz_rows(content)} == {0.16}
+    silent = {name: value for name, value in content.items() if name != "sent_mb"}
+    row = ways_to_sketch.mp_spdz_rows(silent)[0]
+    assert row["sent_mb"] is None
+    entry = {**row, "input_cpu_s": row["read"], "transform_cpu_s": row["transform"]}
+    assert "(transcribed) | 0.0160 | 0.0150 | - |" in "\n".join(ways_to_sketch.render_paths([entry]))
+
+
 def test_settings_are_the_papers():
-    assert len(table3.SETTINGS) == len(table4.SETTINGS) == len(table5.SETTINGS) == 12
+    assert len(table3.SETTINGS) == len(table4.SETTINGS) == 12
     assert Setting(1_000_000, 4, 3) in table3.SETTINGS
     assert {setting.servers for setting in table4.SETTINGS} == {2}
-    assert {setting.servers for setting in table5.SETTINGS} == {2, 3, 5}
 
 
-def test_table_5_has_two_readings(tmp_path, monkeypatch, capsys):
+def test_table_5_refers_to_the_rows_that_others_have(monkeypatch):
+    """Both readings: sparsity is Table 3; of two, three and five servers only five are no rows of Tables 3 and 4."""
     told = []
     monkeypatch.setattr(runtime_tables, "main", lambda *given: told.append(given))
-    monkeypatch.setattr(table5, "RESULTS", tmp_path)
-    written = {}
-    monkeypatch.setattr(table5, "write", lambda name, content, text: written.update({name: text}))
-    with pytest.raises(InputError, match=r"vary: sparsity given, but there is no .*table3\.json"):
-        table5.main(["--vary", "sparsity"])
-    shutil.copy(harness.RESULTS / "table3.json", tmp_path)
     table5.main(["--runs", "2"])
-    ((name, title, settings, arguments),) = told
+    ((name, _, settings, arguments, more),) = told
     assert (name, settings, arguments) == ("table5", table5.SETTINGS, ["--runs", "2"])
-    (page,) = written.values()
-    assert all("our choice" in one for one in (title, page.splitlines()[0]))
-    assert "| 1,000,000 | 8 | 3 |" in page
-    table5.main(["--vary", "servers"])
-    assert list(written) == ["table5_sparsity"]
-    assert len(told) == 2
+    assert not {*settings} & {*table3.SETTINGS, *table4.SETTINGS}
+    text = " ".join(more)
+    assert all(words in text for words in ("our choice", "table3.md", "table4.md", "sparsity"))
+    for servers, table in ((2, table4), (3, table3)):
+        assert {Setting(n, 4, servers) for n in CLIENTS} <= {*table.SETTINGS}
 
 
 def test_frequency_moments_among_servers_have_the_stated_error():

@@ -20,6 +20,7 @@ PARTS = {
     *("data_release.common", "data_release.population"),
     "secure_sketching.mp_spdz_home",
     *("secure_sketching.plain_mpyc", "secure_sketching.real_data", "secure_sketching.runtime_tables"),
+    *("secure_sketching.setting", "secure_sketching.table_server", "secure_sketching.ways_to_sketch"),
     *("secure_sketching.families", "secure_sketching.printed"),
     *("secure_sketching.simulation", "secure_sketching.synthetic", "secure_sketching.utility"),
     *(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.harness import markdown
+from bench.secure_sketching.runtime_tables import ALL, cpu
 from bench.system import kernels, performance_goals, performance_page, performance_plots
 from bench.system.performance_goals import Goal, all_goals, read_results
 from bench.system.performance_page import blocks, rewritten
@@ -27,24 +28,37 @@ def test_the_page_has_the_figures_of_the_results(results):
     assert rewritten(page, blocks(results)) == page, "`python -m bench page` draws it again"
 
 
-def test_other_pages_have_the_figures_of_the_runtime_tables():
-    seconds = {}  # by table and (servers, s), at a million clients
-    for name in ("table3", "table4", "table5", "table5_sparsity"):
-        for entry in json.loads((RESULTS / f"{name}.json").read_text())["measured"]:
-            if entry["clients"] == 1_000_000:
-                seconds[name, entry["servers"], entry["sparsity"]] = (
-                    f"{entry['time_s']['mean']:.3f}".removeprefix("0"),
-                    f"{entry['phases']['transform']['wall_s']['mean']:.3f}",
-                )
+def short(value):
+    return f"{value:.3f}".removeprefix("0")
+
+
+def told(entry):
+    """What the paper's page says of a setting."""
+    words, keys = entry["upload_bytes"]["words"], entry["upload_bytes"]["keys"]
+    return (
+        f"words: {short(cpu(entry, 'words, cold', ALL))} s cold, {short(cpu(entry, 'words, warm', ALL))} s warm, "
+        f"{short(cpu(entry, 'words, warm', 'transform'))} s of it the transform; keys: "
+        f"{short(cpu(entry, 'server with keys', ALL))} s, {short(cpu(entry, 'server with keys', 'expand'))} s of it "
+        f"expanding them; {short(entry['sent_mb'])} MB sent by a server, {short(entry['global_sent_mb'])} MB by all; a "
+        f"client uploads {words:,} or {keys:,} bytes"
+    )
+
+
+def test_other_pages_have_the_figures_of_the_runtime_tables(results):
+    """The paper's page at a million clients and s = 4, and the costs page at both sizes; minima of CPU seconds."""
     costs = (SOURCES / "docs" / "costs.md").read_text()
     paper = (SOURCES / "docs" / "papers" / "secure-sketching.md").read_text()
-    total, transform = seconds["table3", 3, 4]
-    assert f" s | {transform} s | " in costs.split("| 1,000,000 |")[1]
-    assert f"| {total} s in all, {transform.removeprefix('0')} s of it the transform;" in paper
-    assert f"| {seconds['table4', 2, 4][0]} s, " in paper
-    assert ", ".join(seconds["table5", servers, 4][0] for servers in (2, 3, 5)) + " s for 2, 3, 5 servers" in paper
-    assert ", ".join(seconds["table5_sparsity", 3, s][0] for s in (1, 4, 8)) + " s for s = 1, 4, 8" in paper
-    assert seconds["table5_sparsity", 3, 4] == seconds["table3", 3, 4]  # drawn from it
+    for name in ("table3", "table4", "table5"):
+        for entry in results[name]["measured"]:
+            if entry["sparsity"] != 4:
+                continue
+            if entry["clients"] == 1_000_000:
+                assert f"{told(entry)} |" in paper or f"{told(entry)};" in paper
+            if name == "table3" and entry["clients"] in (100_000, 1_000_000):
+                seconds = [cpu(entry, "words, warm", phase) for phase in ("read", "transform", ALL)]
+                cells = [*(f"{value:.4f} s" for value in seconds), f"{cpu(entry, 'server with keys', ALL):.3f} s"]
+                sizes = [f"{entry['sent_mb']:.3f} MB", f"{entry['peak_rss_mb']:.0f} MB"]
+                assert f"| {entry['clients']:,} | {' | '.join([*cells, *sizes])} |" in costs
 
 
 def test_a_new_figure_comes_to_the_page_and_to_its_target(results):
