@@ -131,6 +131,9 @@ BENCHES = {
     "secure_sketching.figure3_large": Bench(
         "Figure 3 to n = 10^8, noise on every entry as printed: where the error of each p turns", "central SSP"
     ),
+    "secure_sketching.best_k": Bench(
+        "verdicts on sketches against their number of rows k: Figure 3, SGEMM", "the trivial predictor"
+    ),
     "secure_sketching.figure4": Bench("Figure 4: ridge regression, several penalties", "local noise, central SSP"),
     "secure_sketching.sum_ssp": Bench("summed moments without a curator", "central SSP", ("--runs", "2")),
     "secure_sketching.coverage": Bench("coverage of confidence intervals", "the nominal level", ("--runs", "3")),

@@ -18,7 +18,17 @@ from numpy.typing import NDArray
 from bench.charts import Panel
 from bench.secure_sketching.families import PRINTED, SKETCH, Families
 from bench.secure_sketching.printed import LAPLACE_ENTRIES, entries_name
-from bench.secure_sketching.utility import DELTA, GAUSS, LAPLACE, LOCAL, RUNS, SUM, TRIVIAL, Problem
+from bench.secure_sketching.utility import (
+    DELTA,
+    GAUSS,
+    LAPLACE,
+    LOCAL,
+    RUNS,
+    SUM,
+    TRIVIAL,
+    Problem,
+    recommended,
+)
 from dpmpc import datasets
 from dpmpc.bounds import Schema
 from dpmpc.tables import Table
@@ -117,12 +127,14 @@ def table(
     """
     families = Families(name, title, arguments, RUNS)
     short = families.options.short
-    measure = ""
+    measure, sketched = "", {}
     for data in SHORT if short else [one for one in MEASURED if one.at_hand]:
         problem = problem_of(data, data.rows(SHORT_ROWS if short else None))
         draws, measure = families.draws(problem), problem.measure
         panel = f"{data.name}, n = {len(problem.rows):,}, {problem.rows.shape[1]} columns"
-        for epsilon in EPSILONS[-2:] if short else EPSILONS:
+        budgets = EPSILONS[-2:] if short else EPSILONS
+        sketched[panel] = (problem, budgets)
+        for epsilon in budgets:
             families.measure(panel, epsilon, problem, epsilon, draws)
     claims = {
         PRINTED: (central, entries_name(1.0), LAPLACE_ENTRIES, entries_name(0.0)),
@@ -134,7 +146,17 @@ def table(
         for family, measured in pair.items()
         for sentence in findings(measured, claims[family])
     ]
+    found += [rows_used(panel, problem, budgets) for panel, (problem, budgets) in sketched.items()]
     families.finish(NOTE, "ε", measure, found)
+
+
+def rows_used(title: str, problem: Problem, budgets: Sequence[float]) -> str:
+    """Say which k the sketches of a panel have, all of them public: those of Gauss, then of Laplace noise."""
+    told = ", ".join(
+        f"{rows[GAUSS]:,} / {rows[LAPLACE]:,} ({epsilon:g})"
+        for epsilon, rows in ((epsilon, recommended(problem, epsilon)) for epsilon in budgets)
+    )
+    return f"- {title}: k of {GAUSS} / {LAPLACE}, as recommended (at ε): {told}."
 
 
 def findings(panel: Panel, claim: Sequence[str]) -> list[str]:

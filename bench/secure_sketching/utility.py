@@ -270,6 +270,17 @@ def compare(
     return found
 
 
+def recommended(problem: Problem, epsilon: float, *, sparsity: int = 4, delta: float = DELTA) -> dict[str, int]:
+    """Return the k that `compare` has where none is named: what `design` recommends for each noise.
+
+    It depends on public numbers alone: clients, columns, budget and purpose.
+    """
+    gauss = problem.design(epsilon, delta, sketch="osnap", sparsity=sparsity, copies="each", simulation_seed=0)
+    single: dict[str, Any] = {"sketch": "countsketch", "noise": "discrete-laplace", "fractional_bits": LAPLACE_BITS}
+    laplace = problem.design(epsilon, 0.0, simulation_seed=0, **single)
+    return {GAUSS: gauss.sketch.rows, LAPLACE: laplace.sketch.rows}
+
+
 def runs_at(clients: int, runs: int) -> int:
     """Return how often is repeated at a number of clients: at most `LARGE_RUNS` times beyond `LARGE`."""
     return min(runs, LARGE_RUNS) if clients > LARGE else runs
