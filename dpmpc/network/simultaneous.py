@@ -10,10 +10,10 @@ Promised: a content does not depend on another party's in the same step, and all
 random oracle; the random bytes hide contents that could be guessed). Not promised: that a party shows its content after
 it has read the others', or that it shows the same content when the program runs again. A step that may be repeated
 takes the random bytes that it had before, so that the commitment is the same, and a function that keeps everybody's
-commitments, and refuses others. Nobody shows anything before all others have said that they keep them: a crash of one
-party between the agreement and its disk leaves nobody to whom another one could commit anew. Where digests differ among
-three parties or more, an error names nobody: one of them lies, and it may be the one whose digest differs or the one
-that told two stories.
+commitments, and refuses others. A party sends its random bytes after it has kept the commitments, and its content after
+it has the random bytes of all others: so nobody honest shows a content while another honest party may still crash
+without having kept them. Where digests differ among three parties or more, an error names nobody: one of them lies, and
+it may be the one whose digest differs or the one that told two stories.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ from dpmpc.network.party import Party
 from dpmpc.randomness import Label, Stream
 
 DIGEST_BYTES = NONCE_BYTES = 32
-KEPT = b"\1"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,13 +142,12 @@ async def show_words(
         Those of an earlier run, in a repetition.
     keep : callable, optional
         Is given everybody's commitments before anything is shown, and refuses those that are not of an earlier run.
-        All wait until all have kept them.
     """
     own = np.ascontiguousarray(own, "<u8")
     fixed = await fix(party, step, memoryview(own.data).cast("B"), nonce)
     if keep is not None:
         keep(fixed.commitments)
-        await exchange_bytes(party, Kind.ECHO, KEPT, len(KEPT))  # each waits for every other one's own word
+    # Also the sign that everybody has kept the commitments: no content is sent before all are here.
     nonces = await exchange_bytes(party, Kind.OPENING, fixed.nonce, NONCE_BYTES)
     for peer in party.runtime.peers:
         await party.runtime.send_frame(peer, party.runtime.frame(Kind.SHARE, own))

@@ -521,7 +521,7 @@ def test_party_settings_of_any_bytes_are_a_typed_error(tmp_path):
     for content in WILD:
         (tmp_path / "party.json").write_bytes(content)
         (tmp_path / "outcome.json").write_bytes(content)
-        with pytest.raises(InputError, match="settings of a party"):
+        with pytest.raises(InputError, match=r"settings of a party|field '\w+' given, only what parties agree on"):
             read_settings(tmp_path)
         assert read_outcome(tmp_path) is None
 
