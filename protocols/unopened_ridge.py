@@ -149,9 +149,8 @@ def demonstrate(arguments: Sequence[str]) -> None:
     done = run(task, shown.table.values, shown.table.names[-1])
     products = np.array(done.answer.pop("products"), np.int64)
     shown.analysis.fit(GramRelease(task, products))
-    print_unopened_run(
-        [*shown.analysis.judge(shown.table, done.answer).parts, f"opened: {products.size} products"], task, done
-    )
+    found = [*shown.analysis.judge(done.answer).parts, f"opened: {products.size} products"]
+    print_unopened_run(found, task, done)
 
 
 if __name__ == "__main__":

@@ -111,8 +111,8 @@ def warn_of_bounds(public: Schema, rows: NDArray[np.float64], given: Bounds = No
     for name, share in zip(public.names, public.clipped_fraction(rows), strict=True):
         if share > MOST_CLIPPED:
             warnings.warn(
-                f"bounds of {name!r} clip {share:.1%} of its cells, which biases every result: choose wider bounds "
-                "from public knowledge (this warning depends on the data and is not private)",
+                f"bounds of {name!r} clip more than {MOST_CLIPPED:.0%} of its cells, which biases every result: choose "
+                "wider bounds from public knowledge (this warning depends on the data and is not private)",
                 UtilityWarning,
                 stacklevel=stacklevel + 1,
             )

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpmpc.cli.coded import add_missing_options, read_data
 from dpmpc.cli.options import (
@@ -19,7 +19,10 @@ from dpmpc.cli.options import (
     rounds_option,
     task_choices,
 )
-from dpmpc.cli.output import RELEASE_FILE, new_path, print_result, progress, write_outputs
+from dpmpc.cli.output import OUT_HELP, RELEASE_FILE, new_path, print_result, progress, write_outputs
+
+if TYPE_CHECKING:
+    from dpmpc.cli.fit_models import Findings
 
 ONE_RELEASE = ("ridge", "low-rank", "moment")
 MODELS = (*ONE_RELEASE, "logistic", "poisson")
@@ -39,9 +42,10 @@ def add_commands(commands: Any) -> None:
     fit.add_argument(
         "--compare",
         action="store_true",
-        help="show how the result compares with what the data itself gives: not private, for whoever owns the data",
+        help="show how the result compares with what the data itself gives: not private, for whoever owns the data; "
+        "with --out also in not_private.json",
     )
-    fit.add_argument("--out", metavar="DIR", help="write release, result and report to a new directory")
+    fit.add_argument("--out", metavar="DIR", help=OUT_HELP)
     add_file_options(fit)
     _add_model_options(fit)
     add_proved(fit)
@@ -109,9 +113,10 @@ def _fit(options: argparse.Namespace) -> None:
         _fit_in_rounds(analysis, table, public, options, choices, began=began, out=out)
         return
     task = design(ReleaseSpec.of(public, len(table), options.epsilon, options.delta, **choices))
-    networked, fields, parts = run_and_fit(task, table, options, analysis, began=began, compare=options.compare)
+    networked, fields, parts = run_and_fit(task, table, options, analysis, began=began)
     releases = {RELEASE_FILE: networked.release}
-    hand_out(options, out, fields, parts, releases, lambda: _page(networked, fields, analysis, options))
+    compared = analysis.compare(table) if options.compare else None
+    hand_out(options, out, fields, parts, releases, lambda: _page(networked, fields, analysis, options), compared)
 
 
 def _fit_in_rounds(
@@ -131,27 +136,26 @@ def _fit_in_rounds(
     from dpmpc.render.rounds_page import rounds_page
 
     done = run_in_rounds(analysis, table, public, options, choices)
-    findings = analysis.judge(table, {})
+    findings = analysis.judge({})
     wall_s = time.perf_counter() - began
-    result = {**findings.result, "not_private": findings.not_private}
     parameters = analysis.arguments()["model"]
     fields = report.rounds_fields(
-        done, analysis.name, result, parameters=parameters, features=analysis.features(table), wall_s=wall_s
+        done, analysis.name, findings.result, parameters=parameters, features=analysis.features(table), wall_s=wall_s
     )
-    shown = [*findings.parts, *(findings.compared if options.compare else [])]
     releases = {report.release_file(number): release for number, release in enumerate(done.releases)}
 
     def page() -> str:
         return rounds_page(
             done.releases,
             done.guarantee,
-            Analysed(analysis.name, parameters, result),
+            Analysed(analysis.name, parameters, findings.result),
             files=list(releases),
             timing=report.rounds_timing(done, wall_s=wall_s),
             command=command_line(options.arguments, [*options.data, options.bounds, options.out]),
         )
 
-    hand_out(options, out, fields, report.rounds_parts(done, shown, wall_s=wall_s), releases, page)
+    compared = analysis.compare(table) if options.compare else None
+    hand_out(options, out, fields, report.rounds_parts(done, findings.parts, wall_s=wall_s), releases, page, compared)
 
 
 def hand_out(
@@ -161,15 +165,19 @@ def hand_out(
     parts: list[Any],
     releases: dict[str, Any],
     page: Callable[[], str],
+    compared: Findings | None = None,
 ) -> None:
-    """Write what belongs in the directory, if there is one, and print the result."""
+    """Write what belongs in the directory, if there is one, and print the result, with what it was compared with."""
     from dpmpc.privacy.guarantee import REPEATABLE
 
     written = []
     if fields["privacy"]["simulation"]:  # before any result, also in the file
         parts = [f"SIMULATION: {REPEATABLE}", "", *parts]
     if out is not None:
-        written = write_outputs(out, fields, parts, releases, page())
+        written = write_outputs(out, fields, parts, releases, page(), None if compared is None else compared.result)
+    if compared is not None:
+        fields = {**fields, "result": {**fields["result"], "not_private": compared.result}}
+        parts = [*parts, "", *compared.parts]
     print_result(fields if options.json else parts)
     if written:
         print(f"written: {', '.join(map(str, written))}", file=sys.stderr)
@@ -190,9 +198,9 @@ def _page(networked: Any, fields: dict[str, Any], analysis: Any, options: argpar
 
 
 def run_and_fit(
-    task: Any, table: Any, options: argparse.Namespace, analysis: Any, *, began: float, compare: bool
+    task: Any, table: Any, options: argparse.Namespace, analysis: Any, *, began: float
 ) -> tuple[Any, dict[str, Any], list[Any]]:
-    """Run the model's program, and say what it found; with `compare` also beside what the data at hand would give."""
+    """Run the model's program, and say what it found."""
     from dpmpc.networked import REFUSED, run
     from dpmpc.randomness import stream_for
     from dpmpc.render import fit as report
@@ -209,17 +217,13 @@ def run_and_fit(
             on_progress=on_progress,
         )
     analysis.fit(networked.release)
-    findings = analysis.judge(table, {name: value for name, value in networked.answer.items() if name != REFUSED})
+    findings = analysis.judge({name: value for name, value in networked.answer.items() if name != REFUSED})
     wall_s = time.perf_counter() - began
     fields = report.fit_fields(
         networked,
         analysis.name,
-        {**findings.result, "not_private": findings.not_private},
+        findings.result,
         features=analysis.features(table) - task.schema.weighted,
         wall_s=wall_s,
     )
-    return (
-        networked,
-        fields,
-        report.fit_parts(networked, [*findings.parts, *(findings.compared if compare else [])], wall_s=wall_s),
-    )
+    return networked, fields, report.fit_parts(networked, findings.parts, wall_s=wall_s)

@@ -1,6 +1,6 @@
 """`dpmpc fit --by`: one ridge regression for each public group, from one release, and what is judged of it.
 
-What is computed from the rows at hand beside the release is for whoever owns them, and is not private.
+What `compare` computes from the rows at hand is for whoever owns them, and is not private.
 """
 
 from __future__ import annotations
@@ -87,8 +87,12 @@ class GroupedFitModel(FitModel):
         """Return people, and coefficients by group."""
         return self.estimator.summary(LEVEL).tables
 
-    def judge(self, table: Table, answer: dict[str, Any]) -> Findings:
-        """Say what was found, beside the regressions of the rows at hand."""
+    def judge(self, answer: dict[str, Any]) -> Findings:
+        """Return the groups, everybody, and what they have in common."""
+        return Findings(grouped_fields(self.estimator, LEVEL), grouped_parts(self.estimator, LEVEL))
+
+    def compare(self, table: Table) -> Findings:
+        """Compare with the sizes of the groups and the regressions of the rows at hand."""
         fitted = self.estimator
         counts, exact = self._exact(table)
         share = clipped(fitted.release_.task.schema, table)
@@ -105,12 +109,7 @@ class GroupedFitModel(FitModel):
             name: exact[:, place].tolist() for place, name in enumerate((*fitted.feature_names_, "intercept"))
         }
         shown = NumberTable("Coefficients of the data itself", columns, list(fitted.groups_), label=fitted.by_)
-        return Findings(
-            grouped_fields(fitted, LEVEL),
-            grouped_parts(fitted, LEVEL),
-            not_private,
-            compared_parts([str(shown)], [], share),
-        )
+        return Findings(not_private, compared_parts([str(shown)], [], share))
 
     def _exact(self, table: Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the size (G,) of each group, and its coefficients and intercept (G, d + 1); NaN where undetermined."""

@@ -1,7 +1,8 @@
 """The models that `dpmpc fit` knows: what each reads from a table, which program runs, and how its answer is judged.
 
 All rows are at hand here, as only in a simulation. What is computed from them beside the release (optimum, psi, exact
-moment, clipped share) is for whoever owns them, and is not private.
+moment, clipped share) is for whoever owns them and is not private: `FitModel.compare` alone is given the rows, and is
+called only where the comparison was requested.
 """
 
 from __future__ import annotations
@@ -31,24 +32,18 @@ LEVEL = 0.95  # of the confidence intervals in a report
 
 @dataclasses.dataclass(frozen=True)
 class Findings:
-    """What came of an analysis.
+    """What came of an analysis: a function of the release, or a comparison with the data at hand.
 
     Attributes
     ----------
     result : dict
-        The "result" of the JSON contract, but for "not_private".
+        The "result" of the JSON contract; of a comparison its entry "not_private".
     parts : list
-        The same for a person.
-    not_private : dict
-        Comparisons with what the data itself gives, for whoever owns the data.
-    compared : list
         The same for a person.
     """
 
     result: dict[str, Any]
     parts: list[RenderableType]
-    not_private: dict[str, Any]
-    compared: list[RenderableType]
 
 
 class FitModel(abc.ABC):
@@ -100,8 +95,12 @@ class FitModel(abc.ABC):
         return []
 
     @abc.abstractmethod
-    def judge(self, table: Table, answer: dict[str, Any]) -> Findings:
-        """Say what the program answered, beside what the data itself would give; `fit` has been called."""
+    def judge(self, answer: dict[str, Any]) -> Findings:
+        """Say what the program answered and the release shows; `fit` has been called."""
+
+    @abc.abstractmethod
+    def compare(self, table: Table) -> Findings:
+        """Compare with what the data itself would give, which is not private; `judge` has been called."""
 
 
 class RidgeFitModel(FitModel):
@@ -154,24 +153,36 @@ class RidgeFitModel(FitModel):
         assert self.truth is not None
         return float(np.linalg.norm(self.estimator.coef_ - self.truth) / np.linalg.norm(self.truth))
 
-    def judge(self, table: Table, answer: dict[str, Any]) -> Findings:
+    def judge(self, answer: dict[str, Any]) -> Findings:
+        """Return coefficients and, of an opened release, their intervals."""
+        fitted = self.estimator
+        found = None if isinstance(fitted.release_, GramRelease) else fitted.inference(LEVEL)
+        told = f"target {fitted.target_}, intercept {fitted.intercept_:.5g}, penalty {fitted.alpha_:g}"
+        private = list(answer["coefficients"].values())
+        return Findings(
+            {**answer, **({} if found is None else inference_fields(found))},
+            [
+                values_table("Coefficients", fitted.feature_names_, {"private": private}),
+                *([] if found is None else [inference_table(found)]),
+                escape(told),
+                *([] if found is None else map(escape, Summary.of(self.target, found).notes)),
+            ],
+        )
+
+    def compare(self, table: Table) -> Findings:
         """Compare coefficients and phi with the optimum and with the trivial predictor."""
         fitted = self.estimator
         fitted.warn_of_probabilities(table.column(self.target))
         rows, weights = _rows_and_weights(fitted.release_.task.schema, table)
         compared = fitted.compare(rows, weights=weights)
-        found = None if isinstance(fitted.release_, GramRelease) else fitted.inference(LEVEL)
-        result = {**answer, **({} if found is None else inference_fields(found))}
         not_private = {
             "approximation_factor": compared.approximation_factor,
             "trivial_factor": compared.trivial_factor,
             **clipped(fitted.release_.task.schema, table),
         }
-        result["approximation_factor"] = compared.approximation_factor  # not private either: readers of 0.1 look here
-        private = list(answer["coefficients"].values())
         columns: dict[str, Sequence[float]] = {} if self.truth is None else {"truth": list(self.truth)}
         columns |= {
-            "private": private,
+            "private": fitted.coef_.tolist(),
             "not private": list(fitted.in_units(compared.best)[0]),
             "trivial": [0.0] * len(fitted.coef_),
         }
@@ -181,20 +192,8 @@ class RidgeFitModel(FitModel):
         ]
         if self.truth is not None:
             lines.append(f"private coefficients are within {self.error():.1%} of the truth in L2 norm")
-        told = f"target {fitted.target_}, intercept {fitted.intercept_:.5g}, penalty {fitted.alpha_:g}"
-        return Findings(
-            result,
-            [
-                values_table("Coefficients", fitted.feature_names_, {"private": private}),
-                *([] if found is None else [inference_table(found)]),
-                escape(told),
-                *([] if found is None else map(escape, Summary.of(self.target, found).notes)),
-            ],
-            not_private,
-            compared_parts(
-                [values_table("Comparison with the data", fitted.feature_names_, columns)], lines, not_private
-            ),
-        )
+        shown = values_table("Comparison with the data", fitted.feature_names_, columns)
+        return Findings(not_private, compared_parts([shown], lines, not_private))
 
 
 class LowRankFitModel(FitModel):
@@ -226,7 +225,14 @@ class LowRankFitModel(FitModel):
         """Return the rank."""
         return {"model": {"n_components": self.estimator.n_components}}
 
-    def judge(self, table: Table, answer: dict[str, Any]) -> Findings:
+    def judge(self, answer: dict[str, Any]) -> Findings:
+        """Return the components."""
+        columns: dict[str, Sequence[float]] = {
+            f"component {number}": list(row.values()) for number, row in enumerate(answer["components"], 1)
+        }
+        return Findings(dict(answer), [values_table("Components", self.estimator.feature_names_, columns)])
+
+    def compare(self, table: Table) -> Findings:
         """Compare psi with that of a random projection."""
         fitted = self.estimator
         not_private = {
@@ -234,15 +240,11 @@ class LowRankFitModel(FitModel):
             "random_psi": fitted.random_excess_risk(table.values),
             **clipped(fitted.release_.task.schema, table),
         }
-        columns: dict[str, Sequence[float]] = {
-            f"component {number}": list(row.values()) for number, row in enumerate(answer["components"], 1)
-        }
         lines = [
             f"excess risk (psi, 0 = optimal): private {not_private['psi']:.4g}, "
             f"a random projection {not_private['random_psi']:.4g}; in normalised units, as the components are"
         ]
-        parts = [values_table("Components", fitted.feature_names_, columns)]
-        return Findings(dict(answer), list(parts), not_private, compared_parts([], lines, not_private))
+        return Findings(not_private, compared_parts([], lines, not_private))
 
 
 class MomentFitModel(FitModel):
@@ -287,20 +289,25 @@ class MomentFitModel(FitModel):
         """Return the kind and the order of the moment."""
         return {"model": {"order": self.estimator.order, "of": self.estimator.of}}
 
-    def judge(self, table: Table, answer: dict[str, Any]) -> Findings:
+    def judge(self, answer: dict[str, Any]) -> Findings:
+        """Return the moment and its standard error."""
+        fitted = self.estimator
+        what = "sum of f^2 over the items' counts f" if fitted.of == "items" else f"sum of x^{fitted.order}"
+        told = (
+            f"{fitted.column_}, {what}: private {answer['moment']:.6g} +- {answer['standard_error']:.3g} "
+            "(standard error)"
+        )
+        return Findings(dict(answer), [escape(told)])
+
+    def compare(self, table: Table) -> Findings:
         """Compare with the moment of the unclipped column."""
         fitted = self.estimator
         not_private = {
             "exact_moment": fitted.exact_moment(table.values),
             **clipped(fitted.release_.task.schema, table),
         }
-        what = "sum of f^2 over the items' counts f" if fitted.of == "items" else f"sum of x^{fitted.order}"
-        told = (
-            f"{fitted.column_}, {what}: private {answer['moment']:.6g} +- {answer['standard_error']:.3g} "
-            "(standard error)"
-        )
         lines = [f"not private: {not_private['exact_moment']:.6g}"]
-        return Findings(dict(answer), [escape(told)], not_private, compared_parts([], lines, not_private))
+        return Findings(not_private, compared_parts([], lines, not_private))
 
 
 def compared_parts(

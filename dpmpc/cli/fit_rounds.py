@@ -1,7 +1,7 @@
 """The models that `dpmpc fit` reads from several sums: logistic, Poisson, and ridge regression in two rounds.
 
-Each sum is a release of its own, by servers that are processes; all of them share one budget. What is computed from the
-rows at hand beside the releases is for whoever owns them, and is not private.
+Each sum is a release of its own, by servers that are processes; all of them share one budget. What `compare` computes
+from the rows at hand is for whoever owns them, and is not private.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Any, Self
 
 import msgspec
 import numpy as np
-from rich.console import RenderableType
 
 from dpmpc.baselines import maximum_likelihood, mean_loss, trivial_loss
 from dpmpc.bounds import Column, Schema, check_table
@@ -81,6 +80,10 @@ class RoundsFitModel(FitModel):
         """Return the target with its bounds."""
         return target
 
+    def judge(self, answer: dict[str, Any]) -> Findings:
+        """Say what was found."""
+        return Findings(*found_in_rounds(self.estimator, self.target, LEVEL))
+
 
 class LikelihoodFitModel(RoundsFitModel):
     """A logistic or a Poisson regression."""
@@ -103,14 +106,8 @@ class LikelihoodFitModel(RoundsFitModel):
         """Return the target and the estimator's parameters."""
         return {"target": self.target, "model": {"rounds": self.estimator.rounds}}
 
-    def judge(self, table: Table, answer: dict[str, Any]) -> Findings:
-        """Say what was found, beside the maximum of the likelihood of the rows at hand."""
-        result, parts = found_in_rounds(self.estimator, self.target, LEVEL)
-        not_private, compared = self._beside(table)
-        return Findings(result, parts, not_private, compared)
-
-    def _beside(self, table: Table) -> tuple[dict[str, Any], list[RenderableType]]:
-        """Compare with what the data itself would give."""
+    def compare(self, table: Table) -> Findings:
+        """Compare with the maximum of the likelihood of the rows at hand."""
         fitted, schema = self.estimator, self.estimator.releases_[0].task.schema
         Z = schema.normalise(table.values)
         X, y = Z[:, :-1], schema.denormalise(Z)[:, -1]
@@ -140,7 +137,7 @@ class LikelihoodFitModel(RoundsFitModel):
         if not best.converged:
             lines.append("the likelihood of the rows has no maximum that was found: features may determine the target")
         tables = [values_table("Comparison with the data", fitted.feature_names_, columns)]
-        return not_private, compared_parts(tables, lines, not_private)
+        return Findings(not_private, compared_parts(tables, lines, not_private))
 
 
 class LogisticFitModel(LikelihoodFitModel):
@@ -217,9 +214,9 @@ class RidgeRoundsFitModel(RoundsFitModel):
         """Return the target and the estimator's parameters."""
         return {"target": self.target, "model": {"alpha": self.estimator.alpha, "rounds": 2}}
 
-    def judge(self, table: Table, answer: dict[str, Any]) -> Findings:
-        """Say what `RidgeFitModel.judge` says of one release."""
-        return self._whole.judge(table, found_in_rounds(self.estimator, self.target, LEVEL)[0])
+    def compare(self, table: Table) -> Findings:
+        """Compare as `RidgeFitModel.compare` does."""
+        return self._whole.compare(table)
 
 
 def run_in_rounds(

@@ -14,6 +14,11 @@ from dpmpc.errors import InputError
 #: The files of a result, in the order in which they are to be read; releases come after them.
 OUTPUTS = ("report.html", "report.txt", "result.json")
 RELEASE_FILE = "release.dpmpc"
+NOT_PRIVATE_FILE = "not_private.json"
+OUT_HELP = (
+    "write releases, result and report to a new directory: all of it may be published, but for not_private.json, "
+    "which is there after --compare alone"
+)
 Progress = Callable[[str, float], None]
 
 
@@ -28,7 +33,12 @@ def new_path(name: str, text: str) -> Path:
 
 
 def write_outputs(
-    out: Path, fields: dict[str, Any], parts: list[Any], releases: Mapping[str, Any], page: str
+    out: Path,
+    fields: dict[str, Any],
+    parts: list[Any],
+    releases: Mapping[str, Any],
+    page: str,
+    not_private: Mapping[str, Any] | None = None,
 ) -> list[Path]:
     """Write everything to a directory beside the wanted one, then rename it; return where the files are.
 
@@ -40,6 +50,8 @@ def write_outputs(
         The result for programs, for a person, and as a page.
     releases : mapping
         The releases by the names of their files.
+    not_private : mapping, optional
+        Comparisons with the data, which go to a file of their own and nowhere else.
     """
     import tempfile
 
@@ -50,13 +62,19 @@ def write_outputs(
         partial.mkdir()
         for name, release in releases.items():
             release.save(partial / name)
-        (partial / "result.json").write_text(json.dumps(fields, indent=1, allow_nan=False) + "\n")
+        _write_json(partial / "result.json", fields)
+        if not_private is not None:
+            _write_json(partial / NOT_PRIVATE_FILE, not_private)
         (partial / "report.html").write_text(page, encoding="utf-8")
         with open(partial / "report.txt", "w", encoding="utf-8") as text:
             console = Console(file=text, width=120)
             _print_parts(console, parts)
         partial.rename(out)
-    return [out / name for name in (*OUTPUTS, *releases)]
+    return [out / name for name in (*OUTPUTS, *releases, *([] if not_private is None else [NOT_PRIVATE_FILE]))]
+
+
+def _write_json(path: Path, fields: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(fields, indent=1, allow_nan=False) + "\n")
 
 
 def print_result(result: dict[str, Any] | list[Any]) -> None:

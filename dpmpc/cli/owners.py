@@ -205,6 +205,7 @@ def _tell(
 
     model = plan.estimator().fit_rounds(SavedReleases(releases, plan.epsilon))
     result, shown = report.found_in_rounds(model, plan.schema.names[-1])
+    wall_s = math.ceil(wall_s)  # how long an owner's own rows took is told in whole seconds
     done = report.RoundsRun(tuple(releases), model.guarantee_, tuple(spent), report.Seconds(0.0, wall_s, 0.0, 0.0))
     owners = [{"name": name, "rows": rows} for name, rows in zip(plan.owners, plan.rows, strict=True)]
     parameters = _parameters(model)
@@ -223,7 +224,7 @@ def _tell(
             model.guarantee_,
             Analysed(plan.model, parameters, result),
             files=list(files),
-            timing=report.rounds_timing(done, wall_s=math.ceil(wall_s)),
+            timing=report.rounds_timing(done, wall_s=wall_s),
             command=command_line(options.arguments, paths),
         )
 

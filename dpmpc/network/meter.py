@@ -113,22 +113,31 @@ def statistics_from(raw: bytes, party: int) -> RunStatistics:
     return statistics
 
 
-def rounded(statistics: RunStatistics) -> RunStatistics:
-    """Return statistics with seconds rounded up to the next tenth, and megabytes to the next whole one.
+def tenths(seconds: float) -> float:
+    """Return seconds rounded up to the next tenth."""
+    return math.ceil(seconds * 10) / 10
+
+
+def hundredths(seconds: float) -> float:
+    """Return seconds rounded up to the next hundredth."""
+    return math.ceil(round(100 * seconds, 6)) / 100
+
+
+def rounded(statistics: RunStatistics, to: Callable[[float], float] = tenths) -> RunStatistics:
+    """Return statistics with seconds rounded up, to the next tenth by default, and megabytes to the next whole one.
 
     How long the samplers take depends on what they draw, so that exact times in public would tell something of the
-    noise. Many draws change a run by far less than a tenth of a second.
+    noise. Many draws change a run by far less than a hundredth of a second.
     """
     phases = {
-        name: PhaseCost(tenths(cost.wall_s), tenths(cost.cpu_s), cost.bytes_sent)
-        for name, cost in statistics.phases.items()
+        name: PhaseCost(to(cost.wall_s), to(cost.cpu_s), cost.bytes_sent) for name, cost in statistics.phases.items()
     }
     return msgspec.structs.replace(
         statistics,
-        setup_s=tenths(statistics.setup_s),
+        setup_s=to(statistics.setup_s),
         phases=phases,
-        total_s=tenths(statistics.total_s),
-        cpu_s=tenths(statistics.cpu_s),
+        total_s=to(statistics.total_s),
+        cpu_s=to(statistics.cpu_s),
         peak_rss_mb=float(math.ceil(statistics.peak_rss_mb)),
     )
 
@@ -158,11 +167,6 @@ def together(runs: Sequence[RunStatistics]) -> RunStatistics:
         tcp_info=_total(kernel) if len(kernel) == len(runs) else None,
         peak_rss_mb=max(run.peak_rss_mb for run in runs),
     )
-
-
-def tenths(seconds: float) -> float:
-    """Return seconds rounded up to the next tenth."""
-    return math.ceil(seconds * 10) / 10
 
 
 def _numbers(fields: dict[str, Any], where: str = "") -> Iterator[tuple[str, float]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from dpmpc.network.meter import PhaseCost, RunStatistics, rounded, tenths
+from dpmpc.network.meter import PhaseCost, RunStatistics, hundredths, rounded, tenths
 from dpmpc.networked import NetworkedRun
 from dpmpc.planning.cost import WORD_BYTES, Workload
 from dpmpc.privacy import Guarantee
@@ -121,7 +121,7 @@ def fit_fields(
         "model": model,
         **task_fields(run.release.task, features),
         **proof_fields(run),
-        "timing": _timing(run, run.servers, wall_s),
+        "timing": _timing(run, wall_s, hundredths),
         "result": result,
     }
 
@@ -143,24 +143,25 @@ def proofs_text(accepted: int, refused: Mapping[str, int]) -> str:
 
 
 def public_timing(run: NetworkedRun, *, wall_s: float) -> dict[str, Any]:
-    """Return "timing" for a page that may be published: seconds and megabytes rounded up, as servers tell them."""
-    exact = _timing(run, [rounded(spent) for spent in run.servers], wall_s)
-    return {name: tenths(value) if name.endswith("_s") else value for name, value in exact.items()}
+    """Return "timing" for the page: seconds and megabytes rounded up, as servers tell them."""
+    return _timing(run, wall_s, tenths)
 
 
-def _timing(run: NetworkedRun, servers: Sequence[RunStatistics], wall_s: float) -> dict[str, Any]:
+def _timing(run: NetworkedRun, wall_s: float, to: Callable[[float], float]) -> dict[str, Any]:
+    """Return all seconds rounded up: exact ones would tell something of the noise."""
     return {
-        "per_server": [server_fields(spent) for spent in servers],
-        "clients_s": run.clients_s,
-        "analyst_setup_s": run.analyst.setup_s,
-        "analysis_s": run.analyst.phases["fit"].wall_s,
-        "wall_s": wall_s,
+        "per_server": [server_fields(rounded(spent, to)) for spent in run.servers],
+        "clients_s": to(run.clients_s),
+        "analyst_setup_s": to(run.analyst.setup_s),
+        "analysis_s": to(run.analyst.phases["fit"].wall_s),
+        "wall_s": to(wall_s),
     }
 
 
 def fit_parts(run: NetworkedRun, result: Sequence[RenderableType], *, wall_s: float) -> list[RenderableType]:
     """Return what a person reads after a fit."""
     seconds = f"clients {run.clients_s:.1f} s, servers {run.servers_s:.1f} s, everything {wall_s:.1f} s"
+    servers = [rounded(spent, hundredths) for spent in run.servers]
     return [
         release_text(run.release.task),
         *([] if run.refused is None else [proofs_text(run.release.clients, run.refused)]),
@@ -168,8 +169,8 @@ def fit_parts(run: NetworkedRun, result: Sequence[RenderableType], *, wall_s: fl
         *result,
         "",
         guarantee_text(run.release.guarantee),
-        servers_table(run.servers),
-        *proofs_tables(run.servers),
+        servers_table(servers),
+        *proofs_tables(servers),
         f"wall time: {seconds}",
     ]
 
@@ -218,7 +219,7 @@ def inference_fields(found: Inference) -> dict[str, Any]:
 def inference_table(found: Inference) -> RenderableType:
     """Return the same as a table for a person."""
     if not found.informative:
-        return "The noise is too strong for any finite confidence interval.\n"
+        return f"{escape(found.no_interval or 'The noise is too strong for any finite confidence interval.')}\n"
     return values_table(
         "Estimates without penalty, with their intervals",
         (*found.feature_names, "intercept"),

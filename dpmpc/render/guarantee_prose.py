@@ -9,6 +9,10 @@ from dpmpc.privacy import Guarantee
 from dpmpc.render.drawing import figures
 from dpmpc.task import Task
 
+PUBLISH = (
+    "Every file that dpmpc fit and dpmpc owners write may be published, but for not_private.json, which only --compare "
+    "writes: it compares the result with the data itself and has no privacy."
+)
 NOTHING_AFTER_A_SIMULATION = (
     "Nothing: a simulation protects nobody. Publish it only where the data itself may be published."
 )
@@ -59,11 +63,7 @@ def without_further_cost(task: Task, *, compared: bool) -> list[str]:
     if isinstance(task.statistic, Rows | SecondMoments | GroupedMoments) and len(task.schema) > 1:
         said.append("Predict another column, change the penalty or the rank: one release serves them all.")
     if compared:
-        said.append(
-            "Not for publication: result.json, under not_private and approximation_factor, and report.txt after "
-            "--compare hold comparisons with what the data itself gives. Those are for whoever owns the data, have no "
-            "privacy, and are left out here."
-        )
+        said.append(PUBLISH)
     return said
 
 

@@ -79,8 +79,7 @@ def test_fit_writes_regressions_and_says_which_group_is_too_small(fitted):
     assert list(result["fixed_effects"]["slopes"]) == ["age", "sex"]
     assert list(result["fixed_effects"]["intercepts"]) == ["ward=north", "ward=south"]
     assert result["differences"]["age"]["p"] < 1e-6
-    assert result["not_private"]["people"] == {"north": 6000, "south": 5998, "isle": 2}
-    assert result["not_private"]["coefficients"]["north"]["age"] == pytest.approx(0.2, abs=0.01)
+    assert "not_private" not in result
     text = (fitted / "result" / "report.txt").read_text()
     assert "the sums of their second moments by group" in text
     assert "age: coefficient by ward" in text
