@@ -18,10 +18,11 @@ class UtilityWarning(UserWarning):
     """What was asked is done, and its result may be worth little; the message holds the number and the remedy."""
 
 
-#: The verdict of a summary, a command or a page whose release says nothing about the model.
-HOPELESS = (
-    "Nothing can be learned from this release about this model: the noise leaves no finite confidence interval. More "
-    "clients, a larger epsilon, tighter public bounds or fewer features are needed."
+#: The verdict of a summary, a command or a page whose release leaves no finite confidence interval.
+UNIDENTIFIED = (
+    "The coefficients of this model cannot be identified from this release: the noise leaves no finite confidence "
+    "interval. Predictions may be useful all the same, where the noise only hides which of several similar columns "
+    "matters. More clients, a larger epsilon, tighter public bounds or fewer features help to identify coefficients."
 )
 
 

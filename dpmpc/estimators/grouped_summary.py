@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.description import NumberTable, number_text
-from dpmpc.errors import HOPELESS
+from dpmpc.errors import UNIDENTIFIED
 from dpmpc.estimators.distributions import chi2_tail
 from dpmpc.estimators.inference import Inference
 from dpmpc.estimators.summary import p_text
@@ -167,7 +167,7 @@ class GroupedSummary:
     def __str__(self) -> str:
         """Return the tables as text; a verdict where no regression says anything."""
         parts = [str(table) for table in self.tables]
-        return "\n\n".join(parts if self.informative else [*parts, HOPELESS])
+        return "\n\n".join(parts if self.informative else [*parts, UNIDENTIFIED])
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data for JSON; null where there is no number."""

@@ -30,6 +30,7 @@ from dpmpc.estimators.round_fits import (
     approximation_of,
     features_in_units,
     inference_of,
+    no_interval_text,
     ratio_of,
     take,
 )
@@ -52,7 +53,8 @@ class FitInRounds(Fitted):
     def inference(self, level: float = 0.95) -> Inference:
         """Compute standard errors and confidence intervals, of sampling and noise together, from the releases alone.
 
-        They do not assume that the model is right (HC0). Where they are not known they are infinite.
+        They do not assume that the model is right (HC0). Where they would not hold their level they are infinite, and
+        `no_interval_` says why (docs/mathematics.md, section 12.4).
 
         Parameters
         ----------
@@ -102,7 +104,7 @@ class FitInRounds(Fitted):
                 "Errors and intervals cover sampling and noise, and do not assume that the model is right (HC0)."
             )
         else:
-            notes.append("The noise in the last round leaves no interval.")
+            notes.append(no_interval_text(str(self.no_interval_)))
         lists = {"coefficient": found.coef, f"{of.lower()} ratio": ratio_of(found.coef)}
         if found.informative:
             lists = {

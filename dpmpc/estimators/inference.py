@@ -72,6 +72,8 @@ class Inference:
         Whether the errors are those of rounds, which do not assume that the model is right (HC0).
     total, total_standard_error : float, optional
         Noisy number of complete rows, or sum of the weights in units of the largest, where these are not public.
+    no_interval : str, optional
+        Why there are no finite intervals, where the reason is not that the noise leaves none.
     """
 
     feature_names: tuple[str, ...]
@@ -90,6 +92,7 @@ class Inference:
     robust: bool = False
     total: float | None = None
     total_standard_error: float | None = None
+    no_interval: str | None = None
 
     def __str__(self) -> str:
         """Return a table: each coefficient, its standard error and its interval."""

@@ -105,6 +105,8 @@ class LogisticRegression(ClassifierMixin, LogisticFit, EstimatorInRounds):  # ty
         The labels.
     verdict_ : str or None
         Why nothing was learned.
+    no_interval_ : str or None
+        Why there are coefficients without intervals.
     guarantee_ : Guarantee
         Of all rounds together.
     rounds_ : int
@@ -208,6 +210,8 @@ class PoissonRegression(RegressorMixin, PoissonFit, EstimatorInRounds):  # type:
         Log rate where all features are 0.
     verdict_ : str or None
         Why nothing was learned.
+    no_interval_ : str or None
+        Why there are coefficients without intervals.
     guarantee_ : Guarantee
         Of all rounds together.
     rounds_ : int

@@ -207,8 +207,7 @@ class RidgeFit:
             themselves; of rows as they are encoded, clipped to the bounds, in either case.
         errors : {"homoscedastic", "any"}
             For a release of second moments: whether the residuals' variance is assumed not to depend on the features.
-            A sketch of rows needs no such assumption (docs/mathematics.md, section 6), and neither do two rounds, whose
-            intervals are those of the population.
+            A sketch of rows needs no such assumption (docs/mathematics.md, section 6). Two rounds have no intervals.
         """
         require_fitted(self)
         if self._second_round is not None:
@@ -362,6 +361,7 @@ class RidgeFit:
         for text in [] if fit.verdict is not None else linear_probability(self.selected_, self.target_):
             warnings.warn(text, UtilityWarning, stacklevel=3)
         self.guarantee_, self.releases_, self.verdict_ = fit.guarantee, fit.releases, fit.verdict
+        self.no_interval_ = fit.no_interval
         if fit.verdict is not None or fit.curvature is None:
             warnings.warn(
                 f"the second round adds nothing: {fit.verdict}. The coefficients are those of the first, which had 30 "

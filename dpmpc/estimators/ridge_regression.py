@@ -40,7 +40,8 @@ class RidgeRegression(RidgeFit, LinearPredictor, PrivateLinearModel):
     rounds : {1, 2}
         With 2, `fit` spends 30 % of the budget on second moments and the rest on one round of scores, in coordinates
         that the first have shown: much less noise where the public bounds are loose (docs/mathematics.md, section 12).
-        For a sum with an intercept and a penalty that is given; intervals are then robust (HC0).
+        For a sum with an intercept and a penalty that is given. There are then no standard errors and no intervals:
+        clipped residuals would make them false (`no_interval_`).
     **options
         The parameters of `PrivateLinearModel`.
 
@@ -73,6 +74,8 @@ class RidgeRegression(RidgeFit, LinearPredictor, PrivateLinearModel):
         After a fit in two rounds: both.
     verdict_ : str or None
         After a fit in two rounds: why the second adds nothing and the fit is that of the first.
+    no_interval_ : str or None
+        After a fit in two rounds: why there are no intervals; None where the fit is that of the first.
 
     Examples
     --------

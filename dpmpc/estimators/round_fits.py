@@ -48,6 +48,7 @@ class Fitted:
     rounds_: int
     feature_names_: tuple[str, ...]
     start_error_: float | None
+    no_interval_: str | None
 
 
 def approximation_of(estimator: Fitted) -> str | None:
@@ -58,6 +59,11 @@ def approximation_of(estimator: Fitted) -> str | None:
         f"{APPROXIMATION}. Beside that, noise moves the log odds of a typical row by about "
         f"{estimator.start_error_:.2g}, up or down, and coefficients accordingly"
     )
+
+
+def no_interval_text(why: str) -> str:
+    """Return what is said of a fit in rounds that has coefficients and no intervals."""
+    return f"There are no standard errors and no intervals: {why}."
 
 
 def ratio_of(coefficients: Reals) -> Reals:
@@ -110,7 +116,7 @@ def take(
     estimator.feature_names_ = public.names[:-1]
     estimator.verdict_, estimator.rounds_ = fit.verdict, fit.rounds
     estimator.guarantee_, estimator.releases_ = fit.guarantee, fit.releases
-    estimator.start_error_ = fit.start_error
+    estimator.start_error_, estimator.no_interval_ = fit.start_error, fit.no_interval
     if fit.verdict is not None:
         clients, epsilon = fit.guarantee.clients, fit.guarantee.epsilon
         warnings.warn(
@@ -164,4 +170,5 @@ def inference_of(estimator: Fitted, level: float) -> Inference:
         r_squared=math.nan,  # rounds release no spread of the target
         r_squared_standard_error=math.nan,
         robust=True,
+        no_interval=None if estimator.no_interval_ is None else no_interval_text(estimator.no_interval_),
     )

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.description import NumberTable, finite_or_none, number_text
-from dpmpc.errors import HOPELESS, InputError
+from dpmpc.errors import UNIDENTIFIED, InputError
 from dpmpc.estimators.distributions import chi2_tail, f_tail, t_tail
 from dpmpc.estimators.inference import Inference
 
@@ -95,6 +95,11 @@ class Summary:
         return self.inference.informative
 
     @property
+    def verdict(self) -> str:
+        """Why there are no intervals, where there are none."""
+        return self.inference.no_interval or UNIDENTIFIED
+
+    @property
     def statistics(self) -> NDArray[np.float64]:
         """Coefficients over their standard errors, the intercept first: z, or t with finite degrees of freedom."""
         found = self.inference
@@ -122,7 +127,7 @@ class Summary:
         """The coefficients, a row for each feature and one for the intercept where it has been estimated."""
         found = self.inference
         if not self.informative:
-            return NumberTable(f"Regression of {self.target}", {}, (), notes=[HOPELESS])
+            return NumberTable(f"Regression of {self.target}", {}, (), notes=[self.verdict])
         rows = [*range(1, len(found.coef) + 1), *([0] if found.intercept_standard_error > 0 else [])]
         intervals = np.vstack([found.intercept_confidence_interval, found.confidence_intervals])
         lists = {
@@ -147,7 +152,7 @@ class Summary:
         """What belongs under the table, in sentences."""
         found = self.inference
         if not self.informative:
-            return [HOPELESS]
+            return [self.verdict]
         count, chance = len(found.coef), 1 - found.level
         covered = "sampling and noise, and do not assume that the model is right (HC0)"
         covered = covered if found.robust else "sampling, sketch and noise"
@@ -175,7 +180,7 @@ class Summary:
 
     def __str__(self) -> str:
         """Return the table as text; a verdict instead where the release says nothing."""
-        return str(self.coefficients) if self.informative else f"Regression of {self.target}\n{HOPELESS}"
+        return str(self.coefficients) if self.informative else f"Regression of {self.target}\n{self.verdict}"
 
     def to_frame(self) -> Any:
         """Return the coefficients as a data frame of pandas."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.bounds import Codebook
-from dpmpc.errors import HOPELESS
+from dpmpc.errors import UNIDENTIFIED
 from dpmpc.estimators.blocks import is_grouped
 from dpmpc.estimators.inference import Inference
 from dpmpc.planning.advice import break_even, error_of, release_of
@@ -53,7 +53,7 @@ def why_not_useful(release: GramSource, found: Inference | None, *, asked: float
         reasons.append(f"the noise raised the penalty from {asked:g} to {used:.3g}, which shrinks the coefficients")
     reasons += too_few(release)
     if hopeless:  # which names the remedies
-        return [f"{HOPELESS} In numbers: {'; '.join(reasons)}" if reasons else HOPELESS, *weak_promise(release)]
+        return [f"{UNIDENTIFIED} In numbers: {'; '.join(reasons)}" if reasons else UNIDENTIFIED, *weak_promise(release)]
     return [*(["; ".join([*reasons, _REMEDY])] if reasons else []), *weak_promise(release)]
 
 

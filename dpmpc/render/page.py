@@ -21,7 +21,7 @@ from markupsafe import Markup
 
 import dpmpc
 from dpmpc.description import NumberTable
-from dpmpc.errors import HOPELESS
+from dpmpc.errors import UNIDENTIFIED
 from dpmpc.privacy import Guarantee
 from dpmpc.release import Release
 from dpmpc.render import plots
@@ -198,7 +198,7 @@ def page(
     return template().render(
         title=_title(analysed) if analysed else about.title if about else "Release",
         about=_about(about, titled=analysed is None),
-        verdict=HOPELESS if analysed and analysed.hopeless else None,
+        verdict=UNIDENTIFIED if analysed and analysed.hopeless else None,
         released=release_text(task) + ".",
         guarantee=promised,
         facts=facts_of([task], promised, spent, about.counted if about else "people"),

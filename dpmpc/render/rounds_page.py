@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dpmpc.estimators.round_fits import no_interval_text
 from dpmpc.privacy import Guarantee
 from dpmpc.release import Release
 from dpmpc.render import plots
@@ -115,20 +116,23 @@ def _notes(analysed: Analysed) -> list[str]:
     robust = "Standard errors cover sampling and noise and do not assume that the model is right (HC0)."
     if analysed.model == "ridge":
         fitted = f"Fitted with penalty {result['alpha']:g} in normalised units."
-        return [fitted, robust] if result["verdict"] is None else [fitted, f"One release: {result['verdict']}."]
+        if result["verdict"] is not None:
+            return [fitted, f"One release: {result['verdict']}."]
+        return [fitted, no_interval_text(result["no_interval"])]
     if result["verdict"] is not None:
         return []
     if result["approximation"] is not None:
         return [f"This is {result['approximation']}."]
-    unknown = "The noise in the last round leaves no standard errors."
-    return [f"Rounds of scores: {result['rounds']}.", robust if result["standard_errors"] else unknown]
+    said = robust if result["standard_errors"] else no_interval_text(result["no_interval"])
+    return [f"Rounds of scores: {result['rounds']}.", said]
 
 
 def _result_table(analysed: Analysed) -> PageTable:
     """Return coefficients with errors, and ratios with intervals."""
     result = analysed.result
     if analysed.model == "ridge":
-        return coefficient_table(result)
+        hidden = {"confidence_intervals"} if result["no_interval"] is not None else set()
+        return coefficient_table({name: value for name, value in result.items() if name not in hidden})
     ratio = RATIOS[analysed.model]
     errors, intervals = result["standard_errors"], result[f"{ratio}_ratio_intervals"]
     rows: list[PageRow] = []

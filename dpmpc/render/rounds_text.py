@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from dpmpc.estimators.inference import Inference
 from dpmpc.estimators.ridge import RidgeFit
 from dpmpc.estimators.round_fits import approximation_of
 from dpmpc.estimators.summary import Summary
-from dpmpc.network.meter import RunStatistics, rounded, tenths, together
+from dpmpc.network.meter import RunStatistics, hundredths, rounded, tenths, together
 from dpmpc.networked import NetworkedRun
 from dpmpc.privacy import Guarantee, epsilon_of_mu
 from dpmpc.release import Release
@@ -112,7 +112,7 @@ def rounds_fields(
         "parameters": dict(parameters),
         **task_fields(done.releases[-1].task, features, done.guarantee),
         "releases": sum_fields(done.releases, done.guarantee),
-        "timing": _timing(done, done.servers, wall_s),
+        "timing": _timing(done, wall_s, hundredths),
         "result": result,
     }
 
@@ -166,6 +166,7 @@ def found_in_rounds(
         "approximation": approximation_of(fitted),
         "noise_error": fitted.start_error_,
         "verdict": fitted.verdict_,
+        "no_interval": fitted.no_interval_,
         "coefficients": named(fitted.coef_, there=learned),
         "intercept": fitted.intercept_ if learned else None,
         "confidence_level": found.level,
@@ -186,6 +187,7 @@ def found_in_rounds(
 
 def _ridge(fitted: RidgeFit, found: Inference, target: str) -> tuple[dict[str, Any], list[RenderableType]]:
     coefficients = dict(zip(fitted.feature_names_, fitted.coef_.tolist(), strict=True))
+    why = fitted.no_interval_
     result = {
         "target": target,
         "coefficients": coefficients,
@@ -194,13 +196,14 @@ def _ridge(fitted: RidgeFit, found: Inference, target: str) -> tuple[dict[str, A
         "debiased": fitted.debiased_,
         "rounds": len(fitted.releases_),
         "verdict": fitted.verdict_,
+        "no_interval": why,
         **inference_fields(found),
     }
     told = f"target {target}, intercept {fitted.intercept_:.5g}, penalty {fitted.alpha_:g}"
     return result, [
         values_table("Coefficients", fitted.feature_names_, {"private": list(coefficients.values())}),
         inference_table(found),
-        *map(escape, [told, *Summary.of(target, found).notes]),
+        *map(escape, [told, *(Summary.of(target, found).notes if why is None else [])]),
     ]
 
 
@@ -209,9 +212,8 @@ def _exponential(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def rounds_timing(done: RoundsRun, *, wall_s: float) -> dict[str, Any]:
-    """Return "timing" for a page that may be published: seconds and megabytes rounded up, as servers tell them."""
-    exact = _timing(done, [rounded(spent) for spent in done.servers], wall_s)
-    return {name: tenths(value) if name.endswith("_s") else value for name, value in exact.items()}
+    """Return "timing" for the page: seconds and megabytes rounded up, as servers tell them."""
+    return _timing(done, wall_s, tenths)
 
 
 def rounds_parts(done: RoundsRun, result: Sequence[RenderableType], *, wall_s: float) -> list[RenderableType]:
@@ -224,7 +226,7 @@ def rounds_parts(done: RoundsRun, result: Sequence[RenderableType], *, wall_s: f
         "",
         _sums_table(done),
         guarantee_text(done.guarantee),
-        servers_table(done.servers),
+        servers_table([rounded(spent, hundredths) for spent in done.servers]),
         f"wall time: {seconds}",
     ]
 
@@ -244,13 +246,14 @@ def rounds_text(releases: Sequence[Release]) -> str:
     )
 
 
-def _timing(done: RoundsRun, servers: Sequence[RunStatistics], wall_s: float) -> dict[str, Any]:
+def _timing(done: RoundsRun, wall_s: float, to: Callable[[float], float]) -> dict[str, Any]:
+    """Return all seconds rounded up: exact ones would tell something of the noise."""
     return {
-        "per_server": [server_fields(spent) for spent in servers],
-        "clients_s": done.seconds.clients,
-        "analyst_setup_s": done.seconds.analyst_setup,
-        "analysis_s": done.seconds.analysis,
-        "wall_s": wall_s,
+        "per_server": [server_fields(rounded(spent, to)) for spent in done.servers],
+        "clients_s": to(done.seconds.clients),
+        "analyst_setup_s": to(done.seconds.analyst_setup),
+        "analysis_s": to(done.seconds.analysis),
+        "wall_s": to(wall_s),
     }
 
 

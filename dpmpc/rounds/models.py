@@ -37,10 +37,13 @@ class RoundModel(abc.ABC):
         Of mu^2: for the start and for each round, by the number of rounds; with 0, the start is the fit.
     relies_on_features : bool
         Whether the curvature that Gaussian features would have is mixed in where the released one is noisy.
+    no_interval : str or None
+        Why no fit of this model has intervals; None where its releases decide.
     """
 
     shares: ClassVar[dict[int, tuple[float, ...]]]
     relies_on_features: ClassVar[bool] = True
+    no_interval: ClassVar[str | None] = None
 
     def shares_of(self, rounds: int | str) -> tuple[float, ...]:
         """Return the shares of the start and of the rounds."""
@@ -157,6 +160,11 @@ class LeastSquares(RoundModel):
     shares: ClassVar = {1: (0.3, 0.7)}
     CLIPPED_AT: ClassVar = 4.0  # standard deviations of the residuals
     relies_on_features = False
+    no_interval = (
+        "residuals are clipped at four of their standard deviations, which moves slopes by more than standard errors "
+        "tell where errors are skewed and uneven, the more so the more people there are; rounds=1 (--rounds 1) has "
+        "intervals"
+    )
     usual = 1
 
     def begin(self, whitened: Whitened) -> tuple[Reals, Link]:

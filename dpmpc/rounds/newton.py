@@ -8,7 +8,8 @@ H^-1 s, with eigenvalues of H raised to the norm of its noise and its length cut
 sampling and noise together, without assuming that the model holds (docs/mathematics.md, section 12.4).
 
 Promised: everything is computed from releases. Where they show that nothing can be learned there are no coefficients
-and the reason is given; where an eigenvalue was raised or a step was cut in the last round there are no errors.
+and the reason is given. There are no errors, and the reason is given, unless the released curvature clearly exceeds its
+noise in every direction and what one more step would change is small; linear models have none at all.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ MOST_WORDS = 8192  # that a client sends in a round
 HOPELESS = 0.5  # noise that alone moves the linear predictor by more than so many units leaves nothing to learn
 _MODEL_ERROR = 0.15  # relative error of the curvature of Gaussian features
 _LEFT_BY_NEWTON = 0.5  # a step of length L leaves about this times L^2
+_CLEAR = 4.0  # intervals need a released curvature of so many norms of its noise in every direction
+_MOST_LEFT = 0.25  # and a step that leaves at most so many standard errors of every coefficient
 _WORTH_A_ROUND = 0.3  # part of the expected error that a step may leave before one more round is made
 _REST_OF_AUTO = (0.2, 0.4)  # shares that take the place of the last one then
 
@@ -64,6 +67,8 @@ class RoundsFit:
         The start and the rounds.
     start_error : float or None
         By how much noise alone is expected to move the linear predictor of a typical row, where the start is the fit.
+    no_interval : str or None
+        Why there is no covariance, where there are coefficients of rounds.
 
     Where there are no rounds the coefficients are those of the start, which are biased: see `dpmpc.rounds.start`.
     """
@@ -77,6 +82,7 @@ class RoundsFit:
     guarantee: Guarantee
     releases: tuple[Release, ...]
     start_error: float | None = None
+    no_interval: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -142,16 +148,18 @@ def fit_in_rounds(model: RoundModel, releases: Releases, rounds: int | str = AUT
     if error > HOPELESS or 2 * step.raised > side or step.cut:
         return _nothing(whitened, releases.made, releases.guarantee, _why(error, step, side))
     back = matrix.T
-    known = None if step.raised else back @ _covariance(step, releases.made[-1].clients) @ back.T
+    covariance = back @ _covariance(step, releases.made[-1].clients) @ back.T
+    why = model.no_interval or _why_no_interval(step, back, covariance)
     return RoundsFit(
         coefficients=back @ theta,
-        covariance=known,
+        covariance=covariance if why is None else None,
         curvature=back @ np.linalg.inv(step.inverse) @ back.T,
         verdict=None,
         mean=whitened.mean,
         rounds=len(releases.made) - 1,
         guarantee=releases.guarantee,
         releases=tuple(releases.made),
+        no_interval=why,
     )
 
 
@@ -206,8 +214,7 @@ def _step(model: RoundModel, release: Release, scores: Scores, unit: float) -> _
     if model.relies_on_features:
         curvature, deviation = _mixed(sums, scores.theta, scores.link, release.clients)
     eigenvalues, vectors = np.linalg.eigh(curvature)
-    # A symmetric matrix whose off-diagonal entries have variance v/2 has norm near sqrt(v/2) 2 sqrt(p).
-    least = max(deviation * math.sqrt(2 * len(eigenvalues)), 1e-12)
+    least = max(_norm_of_noise(deviation, len(eigenvalues)), 1e-12)
     inverse = (vectors / np.maximum(eigenvalues, least)) @ vectors.T
     change = inverse @ sums.score
     longest = LONGEST_STEP * unit
@@ -245,6 +252,33 @@ def _covariance(step: _Step, clients: int) -> Reals:
     identity = np.eye(len(change))
     second = step.curvature_sd**2 / 2 * (float(change @ change) * identity + np.outer(change, change))
     return np.asarray(step.inverse @ (sampling + sums.score_sd**2 * identity + second) @ step.inverse)
+
+
+def _why_no_interval(step: _Step, back: Reals, covariance: Reals) -> str | None:
+    """Say why intervals would not hold their level; None where they do, as far as public numbers tell.
+
+    Both conditions look at curvature and lengths, never at the sign of an estimate.
+    """
+    sums = step.sums
+    clear = float(np.linalg.eigvalsh(sums.curvature)[0]) / max(_norm_of_noise(sums.curvature_sd, len(back)), 1e-300)
+    if step.raised or clear < _CLEAR:
+        return (
+            f"the curvature that the last round released is {max(clear, 0.0):.2g} times its noise in its weakest "
+            f"direction, at least {_CLEAR:g} expected: where noise decides the curvature, intervals are false"
+        )
+    left = _LEFT_BY_NEWTON * float(step.change @ step.change) * np.linalg.norm(back, axis=1)
+    most = float(np.max(left / np.sqrt(np.diag(covariance))))
+    if most <= _MOST_LEFT:
+        return None
+    return (
+        f"the last step was long: it may leave {most:.2g} standard errors of a coefficient, at most {_MOST_LEFT:g} "
+        "expected; one more round may help"
+    )
+
+
+def _norm_of_noise(deviation: float, side: int) -> float:
+    """Return about the norm of a symmetric matrix of variance v on the diagonal, v/2 off it: sqrt(v/2) 2 sqrt(p)."""
+    return deviation * math.sqrt(2 * side)
 
 
 def _why(error: float, step: _Step, side: int) -> str:

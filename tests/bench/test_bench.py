@@ -366,9 +366,7 @@ def test_coverage_in_rounds_is_measured_and_goes_on_from_a_file(tmp_path, monkey
     settings = (
         rounds_coverage.Setting("wrong", Population("logistic", uniform, features=3, wrong=True), 4_000, 3.0),
         rounds_coverage.Setting("hopeless", Population("poisson", uniform, features=3), 300, 0.1),
-        rounds_coverage.Setting(
-            "real", Population("linear", uniform, features=1, uneven=True), 500, 3.0, "real clients"
-        ),
+        rounds_coverage.Setting("real", Population("logistic", uniform, features=1), 2_000, 3.0, "real clients"),
         rounds_coverage.Setting("one", Population("linear", uniform, features=1), 2_000, 3.0, "one release"),
         rounds_coverage.Mixed("mixed", 30, Population("linear", uniform, features=2, intercept=0.0), 5_000, 8.0),
         rounds_coverage.Mixed("rows", None, Population("linear", uniform, features=1, intercept=0.0), 5_000, 8.0),

@@ -16,6 +16,7 @@ from support.command_inputs import run
 from support.html_page import Page
 
 FEATURES = (Column("age", 18, 90), Column("smoker", 0, 1))
+REPORTS = ["report.html", "report.txt", "result.json"]
 BUDGET = ["--epsilon", "3", "--delta", "1e-6", "--simulation-seed", "7"]
 
 
@@ -58,7 +59,7 @@ def test_logistic_fit_over_servers(place, tmp_path, capsys):
     """What three server processes find is what one process finds from the same seed; everything is written and read."""
     out = tmp_path / "result"
     command = [*place("logistic", (0, 1)), "--model", "logistic", "--rounds", "1"]
-    status, printed, told = run(capsys, *command, "--json", "--out", out)
+    status, printed, told = run(capsys, *command, "--json", "--compare", "--out", out)
     assert status == 0, told
     assert printed.count("\n") == 1
     fields = json.loads(printed)
@@ -84,7 +85,8 @@ def test_logistic_fit_over_servers(place, tmp_path, capsys):
     assert beside["converged"]
     # What was written computes the same again, and names what it belongs to.
     files = sorted(path.name for path in out.iterdir())
-    assert files == ["release-0.dpmpc", "release-1.dpmpc", "report.html", "report.txt", "result.json"]
+    assert files == ["not_private.json", "release-0.dpmpc", "release-1.dpmpc", *REPORTS]
+    assert json.loads((out / "not_private.json").read_text()) == result.pop("not_private")
     assert json.loads((out / "result.json").read_text()) == fields
     saved = SavedReleases([Release.load(out / one["file"]) for one in fields["releases"]], epsilon=3.0)
     again = LogisticRegression(rounds=1).fit_rounds(saved)
@@ -132,13 +134,20 @@ def test_ridge_in_two_rounds(place, tmp_path, capsys):
     alone = in_process(RidgeRegression(rounds=2), "ridge", (-6, 6))
     result = fields["result"]
     assert list(result["coefficients"].values()) == pytest.approx(alone.coef_.tolist(), rel=1e-12)
-    assert list(result["standard_errors"].values()) == alone.inference().standard_errors.tolist()
-    assert 1 <= result["approximation_factor"] < 1.01
+    assert set(result["standard_errors"].values()) == {None}
+    assert set(map(tuple, result["confidence_intervals"].values())) == {(None, None)}
+    assert result["no_interval"] == alone.no_interval_
+    assert "approximation_factor" not in json.dumps(fields)
     assert [one["statistic"] for one in fields["releases"]] == ["second-moments", "scores"]
     text = (out / "report.txt").read_text()
-    assert "HC0" in text
+    assert "There are no standard errors and no intervals: residuals are clipped" in " ".join(text.split())
+    assert "cannot be identified" not in text
+    assert "HC0" not in text
     assert "R^2" not in text
-    assert "Ridge regression of ill" in Page((out / "report.html").read_text(encoding="utf-8")).text
+    page = Page((out / "report.html").read_text(encoding="utf-8")).text
+    assert "Ridge regression of ill" in page
+    assert "There are no standard errors and no intervals: residuals are clipped" in page
+    assert "Verdict." not in page
 
 
 @pytest.mark.usefixtures("one_process")

@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 from dpmpc.data_release import BGM, DGM, RMGM, MixedRelease
 from dpmpc.errors import InputError
-from dpmpc.estimators.summary import HOPELESS
+from dpmpc.estimators.summary import UNIDENTIFIED
 from dpmpc.tables import Table
 
 WEIGHTS = np.array([0.4, -0.25])
@@ -119,7 +119,7 @@ def test_intervals_are_in_the_units_of_the_columns():
 def test_there_are_none_where_noise_hides_the_hessian_or_rows_are_too_few(model):
     summary = model.set_params(simulation_seed=1).fit(people(2_000, 1)).summary()
     assert not summary.informative
-    assert HOPELESS in str(summary)
+    assert UNIDENTIFIED in str(summary)
     assert np.isinf(summary.inference.standard_errors).all()
     assert math.isnan(summary.inference.coef[0])
     assert summary.tests == {}

@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from bench.secure_sketching.coverage import release_of_law
 from dpmpc import FrequencyMoment, RidgeRegression
 from dpmpc.bounds import Column, Schema
-from dpmpc.errors import HOPELESS, InputError
+from dpmpc.errors import UNIDENTIFIED, InputError
 from dpmpc.linear_algebra import averaged_ridge
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.release import GramRelease
@@ -133,8 +133,8 @@ def test_without_intercept_there_is_no_row_of_it():
 def test_hopeless_summary_is_a_verdict():
     summary = RidgeRegression().fit_release(released(people(200), epsilon=0.01, **SUM), "y").summary()
     assert not summary.informative
-    assert HOPELESS in str(summary)
-    assert HOPELESS in summary._repr_html_()
+    assert UNIDENTIFIED in str(summary)
+    assert UNIDENTIFIED in summary._repr_html_()
     assert summary.to_dict()["coefficients"] == {}
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from bench.secure_sketching.simulation import exact_sums, opened
 from dpmpc import networked, simulation
-from dpmpc.bounds import Schema
+from dpmpc.bounds import Column, Schema
 from dpmpc.contributions import Logistic, Scores
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.planning import ReleaseSpec
@@ -126,15 +126,60 @@ def test_the_start_is_right_for_gaussian_features():
 
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
 def test_intervals_cover(epsilon):
-    """Nominal 95 %: of 150 runs, fewer than 86 % or hardly any missed, by chance below 1e-4."""
+    """Nominal 95 %: of 60 shown or more, fewer than 84 % or hardly any missed, by chance below 1e-3."""
     truth = np.array([-0.5, 1.5, -0.75])
-    covered = np.zeros(3)
+    covered = []
     for run in range(150):
-        fit = fit_in_rounds(LogisticModel(), releases(cases(4000, seed=run), seed=run, epsilon=epsilon), 2)
-        assert fit.covariance is not None
-        covered += np.abs(fit.coefficients - truth) < 1.96 * np.sqrt(np.diag(fit.covariance))
-    assert (covered > 0.86 * 150).all()
-    assert covered.sum() < 450 - 3
+        fit = fit_in_rounds(LogisticModel(), releases(cases(6000, seed=run), seed=run, epsilon=epsilon), 2)
+        if fit.covariance is not None:
+            covered.append(np.abs(fit.coefficients - truth) < 1.96 * np.sqrt(np.diag(fit.covariance)))
+    assert len(covered) >= 60
+    assert (np.mean(covered, axis=0) > 0.84).all()
+    assert np.sum(covered) < 3 * len(covered) - 3
+
+
+def skewed_cases(clients, seed):
+    """A lognormal, an exponential and a normal feature, and the bounds that a user would give them."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([np.exp(rng.normal(0, 1, clients)), rng.exponential(1, clients), rng.normal(size=clients)])
+    X = X.clip([0, 0, -4], [50, 10, 4])
+    y = rng.random(clients) < sigmoid(-1 + X @ [0.3, -0.4, 0.5])
+    schema = Schema((Column("a", 0, 50), Column("b", 0, 10), Column("c", -4, 4), Column("y", 0, 1)))
+    return np.column_stack([X, y]), schema
+
+
+def test_no_intervals_where_noise_decides_the_curvature():
+    """3,000 people, epsilon .5: without the condition 23 of 142 runs had intervals, with coverage .22 of a slope."""
+    for run in range(60):
+        rows, schema = skewed_cases(3000, run)
+        fit = fit_in_rounds(LogisticModel(), releases(rows, seed=run, epsilon=0.5, schema=schema))
+        assert fit.covariance is None
+        assert fit.verdict is not None or "times its noise in its weakest direction" in str(fit.no_interval)
+
+
+@pytest.mark.parametrize(("clients", "epsilon"), [(20_000, 1.0), (100_000, 3.0)])
+def test_intervals_that_are_shown_cover_with_skewed_features(clients, epsilon):
+    """Each slope of 40 runs: 32 or fewer covered by chance below 1e-4; nearly all runs have intervals."""
+    truth, slopes = np.array([0.3, -0.4, 0.5]), 2 / np.array([50, 10, 8])
+    covered = []
+    for run in range(40):
+        rows, schema = skewed_cases(clients, run)
+        fit = fit_in_rounds(LogisticModel(), releases(rows, seed=run, epsilon=epsilon, schema=schema))
+        if fit.covariance is not None:
+            errors = np.sqrt(np.diag(fit.covariance))[1:]
+            covered.append(np.abs(fit.coefficients[1:] - truth / slopes) < 1.96 * errors)
+    assert len(covered) >= 34
+    assert (np.sum(covered, axis=0) > 0.79 * len(covered)).all()
+
+
+def test_least_squares_in_rounds_have_no_intervals():
+    """Clipped residuals: with errors that are skewed and uneven, 3 of 24 intervals held the first slope (n = 1e5)."""
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(-1, 1, (20_000, 3))
+    fit = fit_in_rounds(LeastSquares(), releases(rows, epsilon=3.0))
+    assert fit.verdict is None
+    assert fit.covariance is None
+    assert "residuals are clipped at four of their standard deviations" in str(fit.no_interval)
 
 
 def test_separated_classes_are_told():
@@ -187,8 +232,10 @@ def test_clients_who_leave_between_rounds_cost_precision_and_no_privacy():
         spec = ReleaseSpec.of(SCHEMA, counts[0], 3.0, 1e-6, simulation_seed=run)
         fit = fit_in_rounds(LogisticModel(), Releases(spec, ask, present=counts.__getitem__), 2)
         assert tuple(release.clients for release in fit.releases) == counts
-        assert fit.covariance is not None
+        if fit.covariance is None:
+            continue
         scores.append((fit.coefficients - truth) / np.sqrt(np.diag(fit.covariance)))
+    assert len(scores) >= 20
     assert (np.abs(scores) > 3).mean() < 0.05
     assert 0.6 < np.mean(np.square(scores)) < 1.6
     promised = fit.guarantee
