@@ -10,7 +10,7 @@ Source: the local clipping of Burkhardt, Keller, Orlandi and Schwiegelshohn (ICM
 from dpmpc.bounds.ball import clip_ball, largest_squared_norm
 from dpmpc.bounds.codebook import Codebook, Weight
 from dpmpc.bounds.columns import Column
-from dpmpc.bounds.data_checks import check_table, suggest, warn_of_bounds
+from dpmpc.bounds.data_checks import check_table, require_column, suggest, warn_of_bounds
 from dpmpc.bounds.schemas import Bounds, Schema, schema
 from dpmpc.bounds.variables import Variable
 
@@ -24,6 +24,7 @@ __all__ = [
     "check_table",
     "clip_ball",
     "largest_squared_norm",
+    "require_column",
     "schema",
     "suggest",
     "warn_of_bounds",

@@ -298,6 +298,17 @@ class Codebook(Record, frozen=True, omit_defaults=True):
         complete : ndarray of bool, shape (n,)
             Whether a row has all the values that they stand for.
         """
+        values, complete, lower, upper = self._features(X, names)
+        return np.clip(values, lower, upper), complete
+
+    def outside(self, X: Any, names: Sequence[str]) -> dict[str, int]:
+        """Count the rows that `encode_features` moves into the bounds, by column; a spline's are not counted."""
+        values, _, lower, upper = self._features(X, names)
+        counts = np.sum((values < lower) | (values > upper), axis=0)
+        return {name: int(count) for name, count in zip(names, counts, strict=True) if count}
+
+    def _features(self, X: Any, names: Sequence[str]) -> tuple[Reals, NDArray[np.bool_], Reals, Reals]:
+        """Return columns as they are in the rows, which rows have all values, and the bounds."""
         cells = Cells.of(X)
         own = {variable.name: {column.name for column in variable.term.columns} for variable in self.variables}
         wanted = set(names)
@@ -316,7 +327,7 @@ class Codebook(Record, frozen=True, omit_defaults=True):
         places = [[column.name for column in columns].index(name) for name in names]
         chosen = [columns[place] for place in places]
         lower, upper = np.array([[one.lower, one.upper] for one in chosen]).T
-        return np.clip(values[:, places], lower, upper), absent == ""
+        return values[:, places], absent == "", lower, upper
 
     def sources_of(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the columns of a table that these columns are coded from."""

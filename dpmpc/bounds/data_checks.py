@@ -34,6 +34,8 @@ def check_table(table: Table, target: str | None = None, public: Schema | None =
         With the name of the column.
     """
     if target is not None:
+        if public is not None:
+            require_column(public, target)
         position_of(target, table.names, "target")
         if public is not None and isinstance(public.codebook, Codebook) and public.codebook.fills(target):
             raise InputError(
@@ -49,6 +51,15 @@ def check_table(table: Table, target: str | None = None, public: Schema | None =
             UtilityWarning,
             stacklevel=3,
         )
+
+
+def require_column(public: Schema, target: str) -> None:
+    """Refuse a target that the bounds code as columns of other names, with these names."""
+    book = public.codebook
+    variable = book.variable(target) if isinstance(book, Codebook) and target not in public.names else None
+    if variable is not None:
+        names = " or ".join(repr(column.name) for column in variable.term.columns)
+        raise InputError(f"target: {target!r} given, which the bounds code as {names}: name that column as the target")
 
 
 def _constant(table: Table, spared: Set[str] = frozenset()) -> Iterator[str]:

@@ -76,6 +76,13 @@ def _predict(options: argparse.Namespace) -> None:
         predicted, groups = predict_by_group(model.public, model.by, model.models, cells)
         if absent := sorted({group for group in groups if group and group not in model.models}):
             print(f"dpmpc: no regression of {', '.join(absent)}: rows of it have no prediction", file=sys.stderr)
+    for place, count in codebook_of(model.public).outside(cells, model.columns).items():
+        column = model.public.columns[model.public.index(place)]
+        print(
+            f"dpmpc: {count:,} of {len(cells):,} rows have {place} outside of its bounds, {column.lower:g} to "
+            f"{column.upper:g}, and are predicted as if it were at the nearer bound",
+            file=sys.stderr,
+        )
     names = range(1, len(cells) + 1) if options.id is None else cells.column(options.id)
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow([options.id or "row", f"{_HEADINGS[model.kind]} {model.target}"])
@@ -105,7 +112,9 @@ def _of_folder(options: argparse.Namespace) -> _Model:
 
 def _of_release(options: argparse.Namespace) -> _Model:
     """Fit a release, which costs nothing."""
+    from dpmpc.bounds import require_column
     from dpmpc.estimators.blocks import is_grouped
+    from dpmpc.estimators.columns import with_variables
     from dpmpc.estimators.grouped import GroupedRidgeFit
     from dpmpc.estimators.in_rounds import LogisticFit
     from dpmpc.estimators.ridge import RidgeFit
@@ -117,7 +126,9 @@ def _of_release(options: argparse.Namespace) -> _Model:
         raise InputError("target: none given, the name of the column to predict expected (--target)")
     release = Release.load(options.model)
     public = release.task.schema
-    features = None if options.features is None else [name.strip() for name in options.features.split(",")]
+    require_column(public, options.target)
+    named = None if options.features is None else [name.strip() for name in options.features.split(",")]
+    features = with_variables(public, named)
     if options.kind == "logistic":
         if options.alpha is not None:
             raise InputError(f"alpha: {options.alpha} given, but that is for --model ridge, not logistic")

@@ -13,12 +13,13 @@ import importlib
 import io
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dpmpc.errors import InputError
 from dpmpc.untrusted import harmless
 
+P_VALUES, SMALLEST_P = ("p", "p (Holm)"), 1e-16
 _DIGITS = 5
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -65,10 +66,17 @@ class NumberTable:
         lists = list(self.columns.values())
         return [(name, [float(values[row]) for values in lists]) for row, name in enumerate(self.names)]
 
+    def _texts(self, form: Callable[[float], str]) -> list[tuple[str, list[str]]]:
+        """Return each name with the texts of its numbers."""
+        return [
+            (name, [cell_text(heading, value, form) for heading, value in zip(self.columns, values, strict=True)])
+            for name, values in self.rows()
+        ]
+
     def __str__(self) -> str:
         """Return the table as text of fixed width, its notes below."""
         cells = [[self.label, *self.columns]]
-        cells += [[harmless(name), *map(number_text, values)] for name, values in self.rows()]
+        cells += [[harmless(name), *texts] for name, texts in self._texts(number_text)]
         widths = [max(len(row[place]) for row in cells) for place in range(len(cells[0]))]
         lines = [self.title]
         for row in cells:
@@ -93,8 +101,8 @@ class NumberTable:
         """Return a `tabular` of LaTeX's booktabs, title and notes as comments and text around it."""
         lines = [f"% {_one_line(self.title)}", rf"\begin{{tabular}}{{l{'r' * len(self.columns)}}}", r"\toprule"]
         lines += [rf"{' & '.join(map(latex_text, [self.label, *self.columns]))} \\", r"\midrule"]
-        for name, values in self.rows():
-            lines.append(rf"{' & '.join([latex_text(name), *map(_latex_number, values)])} \\")
+        for name, texts in self._texts(_latex_number):
+            lines.append(rf"{' & '.join([latex_text(name), *texts])} \\")
         lines += [r"\bottomrule", r"\end{tabular}", *(rf"\par {latex_text(note)}" for note in self.notes)]
         return "\n".join(lines) + "\n"
 
@@ -103,9 +111,9 @@ class NumberTable:
         heads = "".join(f'<th scope="col">{html.escape(text)}</th>' for text in (self.label, *self.columns))
         rows = "".join(
             f'<tr><th scope="row">{html.escape(name)}</th>'
-            + "".join(f"<td>{html.escape(number_text(value))}</td>" for value in values)
+            + "".join(f"<td>{html.escape(text)}</td>" for text in texts)
             + "</tr>"
-            for name, values in self.rows()
+            for name, texts in self._texts(number_text)
         )
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
         caption = f"<caption>{html.escape(self.title)}</caption>"
@@ -134,6 +142,11 @@ class NumberTable:
 def finite_or_none(value: float) -> float | None:
     """Return a number for JSON, which has no infinity and no NaN: None in their place."""
     return value if math.isfinite(value) else None
+
+
+def cell_text(heading: str, value: float, form: Callable[[float], str]) -> str:
+    """Return the text of a number; of a p-value beyond the digits of a float what it is below, and not 0."""
+    return f"< {SMALLEST_P:g}" if heading in P_VALUES and value < SMALLEST_P else form(value)
 
 
 def number_text(value: float) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.bounds import Schema
+from dpmpc.bounds import Codebook, Schema
 from dpmpc.errors import InputError
 from dpmpc.linear_algebra import LinearModel
 
@@ -42,6 +42,17 @@ def chosen_columns(columns: tuple[str, ...], target: str, features: Sequence[str
     if len(set(features)) < len(features) or not features:
         raise InputError(f"features: {', '.join(features) or 'none'} given, at least one, each once, expected")
     return (*features, target)
+
+
+def with_variables(public: Schema, features: Sequence[str] | None) -> list[str] | None:
+    """Return features with the columns that stand for a variable in place of its name, such as a category's."""
+    if features is None:
+        return None
+    book, found = public.codebook, list[str]()
+    for name in features:
+        variable = book.variable(name) if isinstance(book, Codebook) and name not in public.names else None
+        found += [name] if variable is None else [column.name for column in variable.term.columns]
+    return found
 
 
 def unit_map(public: Schema, position: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -14,6 +14,7 @@ from dpmpc.network.meter import PhaseCost, RunStatistics, hundredths, rounded, t
 from dpmpc.networked import NetworkedRun
 from dpmpc.planning.cost import WORD_BYTES, Workload
 from dpmpc.privacy import Guarantee
+from dpmpc.render.guarantee_prose import spent_text
 from dpmpc.task import Task
 
 if TYPE_CHECKING:
@@ -169,6 +170,7 @@ def fit_parts(run: NetworkedRun, result: Sequence[RenderableType], *, wall_s: fl
         *result,
         "",
         guarantee_text(run.release.guarantee),
+        f"{spent_text(run.release.guarantee)}.\n",
         servers_table(servers),
         *proofs_tables(servers),
         f"wall time: {seconds}",

@@ -67,9 +67,20 @@ def without_further_cost(task: Task, *, compared: bool) -> list[str]:
     return said
 
 
+def spent_text(guarantee: Guarantee) -> str:
+    """Say that nobody keeps the account of what the same people have spent."""
+    return (
+        f"Nothing records what these {guarantee.clients:,} people have spent: dpmpc fit keeps no ledger, and two fits "
+        f"like this of the same file spend epsilon = {2 * guarantee.epsilon:g}"
+    )
+
+
 def what_costs_more(task: Task) -> list[str]:
     """Say what would add to the budget."""
-    said = ["Any further release of the same people, also of other columns or of some of them: budgets add up."]
+    said = [
+        "Any further release of the same people, also of other columns or of some of them: budgets add up. dpmpc fit "
+        "keeps no ledger of them: two fits of one file spend the sum of their ε, and nobody says so but you."
+    ]
     if task.noising.by == "clients":
         said.append(
             "Opening the same reports twice: a client's noise is in its report, and two sums that differ by one client "

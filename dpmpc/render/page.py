@@ -21,6 +21,7 @@ from markupsafe import Markup
 
 import dpmpc
 from dpmpc.description import NumberTable
+from dpmpc.description.number_tables import cell_text
 from dpmpc.errors import UNIDENTIFIED
 from dpmpc.privacy import Guarantee
 from dpmpc.release import Release
@@ -367,8 +368,16 @@ def estimate_cells(
 
 def page_table(table: NumberTable) -> PageTable:
     """Return a table of numbers as the page lays it out."""
-    rows: list[PageRow] = [(name, [(Number.of(value),) for value in values]) for name, values in table.rows()]
+    rows: list[PageRow] = [
+        (name, [(_cell(heading, value),) for heading, value in zip(table.columns, values, strict=True)])
+        for name, values in table.rows()
+    ]
     return PageTable(table.title, " ".join(table.notes), [table.label, *table.columns], rows)
+
+
+def _cell(heading: str, value: float) -> Number:
+    found = Number.of(value)
+    return dataclasses.replace(found, text=cell_text(heading, value, lambda _: found.text))
 
 
 def noise_table(found: Signal) -> PageTable:

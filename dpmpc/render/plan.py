@@ -18,6 +18,12 @@ from dpmpc.randomness import KEY_BYTES
 from dpmpc.render.fit import MEGABYTE, TABLE_STYLE, byte_fields, guarantee_text, task_fields
 from dpmpc.task import Task
 
+#: What makes the errors of a fit larger than those of its plan.
+NOT_KNOWN = (
+    "The plan knows no weights, no rare categories or indicators, and no spread of logarithms: each makes errors "
+    "larger than it says, and may leave a fit without intervals."
+)
+
 _MEANING = {"phi": "phi (1 = optimal)", "psi": "psi (0 = optimal)"}
 
 
@@ -202,7 +208,7 @@ def assumed_text(metric: UtilityMetric, population: Population) -> str:
     return (
         f"Assumed: columns have a standard deviation of {population.spread:g} once their bounds are scaled to [-1, 1] "
         f"(--spread), and the best {metric.purpose} fit explains {population.explained:.3g} of the variance "
-        "(--explained).\n"
+        f"(--explained). {NOT_KNOWN}\n"
     )
 
 

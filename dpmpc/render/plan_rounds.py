@@ -9,9 +9,11 @@ from rich.table import Table as Grid
 
 from dpmpc.estimators.round_fits import APPROXIMATION
 from dpmpc.render.fit import TABLE_STYLE, byte_fields, guarantee_text, task_fields
-from dpmpc.rounds import Assumed, Outlook
+from dpmpc.render.plan import NOT_KNOWN
+from dpmpc.rounds import Assumed, LeastSquares, Outlook
 from dpmpc.rounds.newton import HOPELESS
 
+NO_INTERVALS = f"Two rounds have no intervals: {LeastSquares.no_interval}."
 _MEANS = {"logistic": "share of ones", "poisson": "mean count"}
 
 
@@ -120,8 +122,12 @@ def _errors_grid(found: Outlook) -> Grid:
 def _assumed_text(model: str, assumed: Assumed) -> str:
     """Say what the errors rest on."""
     if model == "ridge":
-        return f"Assumed: the features explain {assumed.population.explained:.3g} of the variance (--explained).\n"
+        return (
+            f"Assumed: the features explain {assumed.population.explained:.3g} of the variance (--explained). "
+            f"{NOT_KNOWN} {NO_INTERVALS}\n"
+        )
     return (
         f"Assumed: a {_MEANS[model]} of {assumed.mean:g} (--mean), Gaussian features, and a linear predictor with a "
-        f"standard deviation of {assumed.effect:g} (--effect). Where the start is far off, one more round is needed.\n"
+        f"standard deviation of {assumed.effect:g} (--effect). Where the start is far off, one more round is needed. "
+        f"{NOT_KNOWN}\n"
     )

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from dpmpc.bounds import require_column
 from dpmpc.collection.certificate import CERTIFICATE_MEMBER
 from dpmpc.collection.verifying import verify
 from dpmpc.contributions import ItemSketch, PowerSum, Rows, SecondMoments
@@ -27,6 +28,7 @@ from dpmpc.data_release.outlook import MixingOutlook
 from dpmpc.description import NumberTable, finite_or_none
 from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.estimators.blocks import Blocks, is_grouped
+from dpmpc.estimators.columns import with_variables
 from dpmpc.estimators.grouped import GroupedRidgeFit
 from dpmpc.estimators.in_rounds import LogisticFit, PoissonFit
 from dpmpc.estimators.moments import MomentFit
@@ -191,6 +193,9 @@ def _kind(path: str | os.PathLike[str]) -> str:
 
 def _of_sums(release: Release, about: About, file: str, wish: Wish) -> Reading:
     """Read what servers opened."""
+    if wish.target is not None:
+        require_column(release.task.schema, wish.target)
+    wish = dataclasses.replace(wish, features=with_variables(release.task.schema, wish.features))
     if wish.target and wish.model == "logistic":
         model = LogisticFit(rounds=0)
         with warnings.catch_warnings():

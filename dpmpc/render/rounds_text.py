@@ -35,6 +35,7 @@ from dpmpc.render.fit import (
     task_fields,
     values_table,
 )
+from dpmpc.render.guarantee_prose import spent_text
 
 START = "second moments"
 _MOST_LOG = 700.0  # the exponential of more is too large for a number
@@ -226,6 +227,7 @@ def rounds_parts(done: RoundsRun, result: Sequence[RenderableType], *, wall_s: f
         "",
         _sums_table(done),
         guarantee_text(done.guarantee),
+        f"{spent_text(done.guarantee)}.\n",
         servers_table([rounded(spent, hundredths) for spent in done.servers]),
         f"wall time: {seconds}",
     ]
