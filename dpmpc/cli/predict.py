@@ -126,7 +126,8 @@ def _of_release(options: argparse.Namespace) -> _Model:
         raise InputError("target: none given, the name of the column to predict expected (--target)")
     release = Release.load(options.model)
     public = release.task.schema
-    require_column(public, options.target)
+    if not is_grouped(release):
+        require_column(public, options.target)
     named = None if options.features is None else [name.strip() for name in options.features.split(",")]
     features = with_variables(public, named)
     if options.kind == "logistic":

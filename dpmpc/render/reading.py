@@ -193,7 +193,7 @@ def _kind(path: str | os.PathLike[str]) -> str:
 
 def _of_sums(release: Release, about: About, file: str, wish: Wish) -> Reading:
     """Read what servers opened."""
-    if wish.target is not None:
+    if wish.target is not None and not is_grouped(release):
         require_column(release.task.schema, wish.target)
     wish = dataclasses.replace(wish, features=with_variables(release.task.schema, wish.features))
     if wish.target and wish.model == "logistic":
