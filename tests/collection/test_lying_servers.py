@@ -165,6 +165,23 @@ def test_who_is_corrected_is_said_as_a_number():
     assert found == {key: correctable(*key) for key in found}
 
 
+def test_what_is_no_share_counts_among_those_that_are_corrected():
+    """Of (7, 1) two may be wrong: one that sent no share, and one other, but not two."""
+    sharing = ShamirSharing(7, 1)
+    shares = dict(enumerate(sharing.split(secret(FIELD, 4))))
+    truth = sharing.combine(shares)
+    del shares[0]
+    for liar in (3, 5):
+        shares[liar][liar - 2] ^= np.uint64(1)
+        if liar == 3:
+            corrected = sharing.correct(shares, spoilt=1)
+            assert corrected.wrong == (3,)
+            assert (corrected.secret == truth).all()
+    with pytest.raises(InconsistentShares, match="unknown"):
+        sharing.correct(shares, spoilt=1)
+    assert sharing.correct(shares).wrong == (3, 5)
+
+
 # The rule of an opening: correct, compare with one's own share, sign. All sets of liars, all that they can agree on.
 
 
