@@ -56,7 +56,14 @@ class BuildKernels(build_ext):
         self.check_extensions_list(self.extensions)
         with ThreadPoolExecutor(jobs()) as pool:
             kernels = [
-                pool.submit(self.compile_c, kernel, name, how["flags"], INSTRUCTION_SET=name, LANES=how["lanes"])
+                pool.submit(
+                    self.compile_c,
+                    kernel,
+                    name,
+                    [*BUILD["kernel_flags"].get(kernel, []), *how["flags"]],
+                    INSTRUCTION_SET=name,
+                    LANES=how["lanes"],
+                )
                 for kernel in BUILD["kernels"]
                 for name, how in SETS.items()
                 if kernel not in how.get("like", {})
