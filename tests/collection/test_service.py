@@ -553,13 +553,13 @@ def test_memory_for_bodies_is_bounded(collection):
 
 
 def test_slow_bodies_of_eight_addresses_leave_memory_to_others(collection):
-    """Each address announces bodies of a megabyte until no more are taken, and sends nothing."""
+    """Each address announces bodies of a megabyte, then shorter ones, until no more are taken, and sends nothing."""
     gate = Admission(ReportFormat(collection, 0), Limits(), lambda: collection.opens)
     with contextlib.ExitStack() as held:
         for address in range(8):
-            for _ in range(64):
+            for length in (1 << size for size in range(20, 5, -1) for _ in range(64)):
                 with contextlib.suppress(Refusal):
-                    held.enter_context(gate.room(f"192.0.2.{address}", 1 << 20))
+                    held.enter_context(gate.room(f"192.0.2.{address}", length))
         assert gate.waiting > 40 << 20
         for client in range(100):
             with gate.room(f"198.51.100.{client}", ReportFormat(collection, 0).record_bytes):
