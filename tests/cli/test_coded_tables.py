@@ -114,7 +114,10 @@ def test_from_a_messy_file_to_predictions(folder, capsys):
     for words, said in [
         ((out, new, "--target", "age"), "target: 'age' given, but"),
         ((out / "release.dpmpc", new), "target: none given"),
-        ((out / "release.dpmpc", new, "--target", "ward"), "target: 'ward' given, one of age, ward=medicine"),
+        (
+            (out / "release.dpmpc", new, "--target", "ward"),
+            "target: 'ward' given, which the bounds code as 'ward=medicine'",
+        ),
         ((folder, new), "result.json cannot be read"),
     ]:
         assert said in run(capsys, "predict", *words, "--decimal", ",", status=2).err
@@ -144,7 +147,7 @@ def test_from_a_messy_file_to_predictions(folder, capsys):
             "logistic, rounds: None given, 'ridge' in one round",
         ),
         ((), "the value is missing; say what stands for it"),
-        (("--target", "ward", "--fill-missing"), "target: no column 'ward'; there are age, ward=medicine"),
+        (("--target", "ward", "--fill-missing"), "target: 'ward' given, which the bounds code as 'ward=medicine'"),
     ],
 )
 def test_what_is_refused(folder, capsys, words, said):

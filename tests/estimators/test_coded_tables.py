@@ -13,9 +13,10 @@ import scipy.stats
 
 from bench.secure_sketching.coverage import release_of_law
 from dpmpc import FrequencyMoment, LogisticRegression, LowRankApproximation, RidgeRegression
-from dpmpc.bounds import Codebook, Schema, Variable, Weight
+from dpmpc.bounds import Codebook, Schema, Variable, Weight, require_column
 from dpmpc.errors import InputError
 from dpmpc.estimators.coded_rows import predict_coded
+from dpmpc.estimators.columns import with_variables
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.release import Release
 from dpmpc.rounds import Releases
@@ -170,3 +171,12 @@ def test_low_rank_reads_weighted_moments():
     fitted = LowRankApproximation(n_components=2).fit_release(release)
     assert fitted.normalised([[30, 0, 1, 50]]).tolist() == [[-0.5, 0, 1, 0]]
     assert fitted.components_.shape == (2, 4)
+
+
+def test_the_name_of_a_variable_stands_for_its_columns_and_a_coded_target_is_named():
+    book = Codebook((Variable("ward", values=("a", "b", "c")), Variable("crp", 0.1, 500, transform="log")))
+    public = Schema.of_codebook(book)
+    assert with_variables(public, ["ward", "log(crp)"]) == ["ward=b", "ward=c", "log(crp)"]
+    assert with_variables(public, ["unknown"]) == ["unknown"]
+    with pytest.raises(InputError, match=r"target: 'crp' given, which the bounds code as 'log\(crp\)': name that"):
+        require_column(public, "crp")

@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 from bench.secure_sketching.coverage import release_of_law
 from dpmpc import FrequencyMoment, RidgeRegression
 from dpmpc.bounds import Column, Schema
+from dpmpc.description import NumberTable
 from dpmpc.errors import UNIDENTIFIED, InputError
 from dpmpc.linear_algebra import averaged_ridge
 from dpmpc.planning import ReleaseSpec, design
@@ -220,3 +221,10 @@ def test_moments_are_read_from_second_moments(order):
 def test_third_moments_are_not_in_second_moments():
     with pytest.raises(InputError, match="of values and order 3 expected"):
         FrequencyMoment(3).fit_release(released(people(2_000), **SUM), "y")
+
+
+def test_a_p_value_beyond_the_digits_of_a_float_is_not_shown_as_zero():
+    table = NumberTable("T", {"p": [0.0, 0.25], "p (Holm)": [1e-57, 0.5], "mean": [0.0, 1.0]}, ["a", "b"])
+    assert str(table).splitlines()[2].split() == ["a", "<", "1e-16", "<", "1e-16", "0"]
+    assert "<td>&lt; 1e-16</td>" in table.to_html()
+    assert table.to_dict()["a"]["p"] == 0.0
