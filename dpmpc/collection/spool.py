@@ -37,7 +37,15 @@ from dpmpc.arguments import require_bytes
 from dpmpc.collection.database import Store, connect, private_folder, transaction, typed_errors
 from dpmpc.collection.report_ids import ID_BYTES, sorted_ids
 from dpmpc.collection.segments import CHECKSUM_BYTES, Checksum, Segments, SpoolShare
-from dpmpc.collection.spool_index import ADVICE, INDEX_FILE, SealedPoint, SpoolIndex, chained, hold_lock
+from dpmpc.collection.spool_index import (
+    ADVICE,
+    INDEX_FILE,
+    SealedPoint,
+    SpoolDescription,
+    SpoolIndex,
+    chained,
+    hold_lock,
+)
 from dpmpc.encoding.ring import Ring, Words, ring_named
 from dpmpc.errors import CollectionClosed, GuaranteeError, InputError, ReportConflict, SpoolError
 from dpmpc.sharing.batch import Share
@@ -134,8 +142,16 @@ class Spool(Store):
         if self._held is not None:
             segment_rows = max(1, _SEGMENT_BYTES // (8 * math.prod(self.shape)))
             self._index.make(digest.hex(), server, self.shape, self._content, segment_rows)
+        # Compared before anything is changed: the version that began a spool refuses one that was taken over.
+        self._require_own(self._index.first_description() or self._index.description(), digest, server)
         self._index.migrate(locked=self._held is not None)
         found = self._index.description()
+        self._checksum = Checksum(found.checksums)
+        self._segments = Segments(self.folder, found.segment_rows, self.shape)
+        self._end = self._index.end()
+
+    def _require_own(self, found: SpoolDescription, digest: bytes, server: int) -> None:
+        """Refuse a spool of anything but what the caller expects."""
         copies, width = self.shape
         if self._content == KEYS != found.ring and (found.digest, found.server) == (digest.hex(), server):
             raise SpoolError(
@@ -147,9 +163,6 @@ class Spool(Store):
             expected = getattr(found, name)
             if value != expected:
                 raise SpoolError(f"{name}: {value} given, {expected} expected by the spool in {self.folder}")
-        self._checksum = Checksum(found.checksums)
-        self._segments = Segments(self.folder, found.segment_rows, (copies, width))
-        self._end = self._index.end()
 
     def add(self, ids: Sequence[bytes], words: Words) -> Added:
         """Store an upload durably before returning.

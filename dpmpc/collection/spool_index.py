@@ -127,7 +127,7 @@ class SpoolIndex:
 
     def migrate(self, *, locked: bool) -> None:
         """Give a spool of version 0.1 its chain; `locked` says whether this process holds the writer's lock."""
-        if self._database.execute("SELECT version FROM about").fetchone() != (_FIRST_VERSION,):
+        if self.first_description() is None:
             return
         held = None if locked else hold_lock(self._folder)
         try:
@@ -141,6 +141,13 @@ class SpoolIndex:
         finally:
             if held is not None:
                 os.close(held)
+
+    def first_description(self) -> SpoolDescription | None:
+        """Return what an index of version 0.1 says about the spool, as yet without a chain; None for a later one."""
+        if self._database.execute("SELECT version FROM about").fetchone() != (_FIRST_VERSION,):
+            return None
+        fields = self._database.execute(_OLD_DESCRIPTION).fetchone()
+        return SpoolDescription._make((_FIRST_VERSION, *fields, OLD_CHECKSUM, 0, 0))
 
     def description(self) -> SpoolDescription:
         """Return what the index says about the spool; refuse an index whose description has changed."""

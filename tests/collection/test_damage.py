@@ -1,5 +1,6 @@
 """Ledgers and spools whose bits change on the disk, and those that version 0.1 has written."""
 
+import contextlib
 import os
 import random
 import shutil
@@ -301,6 +302,30 @@ def test_a_spool_of_version_0_1_is_not_changed_under_its_writer(tmp_path):
     finally:
         os.close(held)
     open_spool(folder, writer=False).close()
+
+
+@pytest.mark.parametrize("writer", [True, False])
+@pytest.mark.parametrize(
+    ("other", "refusal"),
+    [
+        ({"keys": True}, "expanded shares.*nothing was changed: finish this collection with the version that began it"),
+        ({"server": 7}, "server: 7 given"),
+        ({"digest": bytes(32)}, "digest: "),
+    ],
+)
+def test_a_spool_of_version_0_1_that_is_refused_stays_one(tmp_path, writer, other, refusal):
+    """The version that began it has to be able to finish: it refuses a spool that was taken over."""
+    folder = copied("spool", tmp_path)
+
+    def content():
+        with contextlib.closing(sqlite3.connect(folder / "spool.sqlite")) as database:
+            return list(database.iterdump())
+
+    before = content()
+    given = {"digest": DIGEST, "server": 1, "shape": SHAPE, "writer": writer} | other
+    with pytest.raises(SpoolError, match=refusal):
+        spool.Spool(folder, **given)
+    assert content() == before
 
 
 def test_a_chain_depends_on_every_row_and_on_its_kind():
