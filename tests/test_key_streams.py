@@ -125,6 +125,24 @@ def test_a_kernel_that_is_wrong_is_not_used_and_doctor_says_so(monkeypatch):
     assert (state, "another key stream than OpenSSL" in found, "report it" in advice) == ("warning", True, True)
 
 
+@with_aes
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("length", [16, 32])
+@pytest.mark.parametrize("key", [0, 4])
+@pytest.mark.parametrize(("least", "most", "block"), [(0, 4, 0), (4, 8, 4), (8, 1000, 0), (8, 1000, 8), (8, 1000, 10)])
+def test_the_self_check_looks_at_each_way_through_the_kernel(monkeypatch, length, key, least, most, block):
+    """Up to four blocks, up to eight, and more, which are several passes, are encrypted by code of their own."""
+    right = kernel.fill
+
+    def wrong(keys, out):
+        right(keys, out)
+        if keys.shape[1] == length and least < out.shape[1] / 16 <= most and 16 * block < out.shape[1]:
+            out[key, 16 * block] ^= 1
+
+    monkeypatch.setattr(kernel, "fill", wrong)
+    assert aes_kernel() == "wrong"
+
+
 @pytest.mark.usefixtures("fresh")
 def test_doctor_says_that_there_are_no_aes_instructions(monkeypatch):
     monkeypatch.setattr(kernel, "has_aes", lambda: False)

@@ -6,11 +6,15 @@ it is first used. Until then stacking, slicing, reshaping and transposing act on
 
 Invariant: an array has its words or its value, never both, so that neither can differ from the other. Whoever takes
 `value` may write to it; the words are gone then, and are read from the value again if a sketch asks for them. Every
-operation that is not defined here is MPyC's, on the value, and gives MPyC's own array.
+operation that is not defined here is MPyC's, on the value, and gives MPyC's own array; so does unpickling.
+
+In one thing they differ: a slice, a transpose or another shape of words is an array of its own. Where MPyC's would be a
+view, what is written to it here does not appear in the array that it was taken from.
 """
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -138,6 +142,10 @@ class _WordMethods:
     def T(self) -> Any:
         """The array with its axes reversed."""
         return self.transpose()
+
+    def __reduce__(self) -> Any:
+        """Pickle, or copy, MPyC's own array, whose class a reader can look up without dpmpc."""
+        return copy.copy, (self._as_array(),)
 
     def copy(self, *args: Any, **kwargs: Any) -> Any:
         """Return a copy."""

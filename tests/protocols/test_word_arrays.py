@@ -1,6 +1,8 @@
 """Word arrays are MPyC's field arrays in everything but where their elements are kept."""
 
+import copy
 import operator
+import pickle
 
 import numpy as np
 import pytest
@@ -90,6 +92,25 @@ def test_everything_else_is_that_of_mpyc(field, words, function):
     ours, theirs = (function(array) for array in pair(field, words))
     assert np.all(ours.value == theirs.value)
     assert type(ours) is type(theirs)
+
+
+@pytest.mark.parametrize(
+    "again", [lambda a: pickle.loads(pickle.dumps(a)), copy.copy, copy.deepcopy], ids=["pickle", "copy", "deepcopy"]
+)
+def test_they_are_pickled_and_copied_as_arrays_of_mpyc(field, words, again):
+    """`mpc.transfer` pickles what it sends, and the peer may not have dpmpc."""
+    ours, theirs = (again(array) for array in pair(field, words))
+    assert type(ours) is type(theirs) is field.array
+    assert (ours.value == theirs.value).all()
+
+
+@pytest.mark.parametrize("part", [lambda a: a[:2], lambda a: a.T, lambda a: a.reshape(-1)])
+def test_a_part_is_an_array_of_its_own(field, words, part):
+    ours, untouched = pair(field, words)
+    changed = part(ours)
+    changed[0] = 5
+    changed += 1
+    assert (ours.value == untouched.value).all()
 
 
 def test_what_is_written_to_the_value_is_what_is_read(field, words):
