@@ -28,6 +28,7 @@ from dpmpc.estimators.inference import Inference
 from dpmpc.estimators.round_fits import (
     Fitted,
     approximation_of,
+    errors_text,
     features_in_units,
     inference_of,
     no_interval_text,
@@ -53,8 +54,9 @@ class FitInRounds(Fitted):
     def inference(self, level: float = 0.95) -> Inference:
         """Compute standard errors and confidence intervals, of sampling and noise together, from the releases alone.
 
-        They do not assume that the model is right (HC0). Where they would not hold their level they are infinite, and
-        `no_interval_` says why (docs/mathematics.md, section 12.4).
+        Those of logistic regression do not assume that the model is right (HC0). Those of counts assume a Poisson law,
+        and there are none where the counts clearly vary more. Where intervals would not hold their level, as far as the
+        releases tell, they are infinite, and `no_interval_` says why (docs/mathematics.md, section 12.4).
 
         Parameters
         ----------
@@ -100,9 +102,7 @@ class FitInRounds(Fitted):
         if (approximate := approximation_of(self)) is not None:
             notes.append(f"This is {approximate}.")
         elif found.informative:
-            notes.append(
-                "Errors and intervals cover sampling and noise, and do not assume that the model is right (HC0)."
-            )
+            notes.append(errors_text(of.lower()))
         else:
             notes.append(no_interval_text(str(self.no_interval_)))
         lists = {"coefficient": found.coef, f"{of.lower()} ratio": ratio_of(found.coef)}

@@ -69,7 +69,7 @@ class Inference:
         and its standard error (docs/mathematics.md, section 6.5); NaN where the release is not informative, or the
         target's variance does not stand out of the noise, or after rounds.
     robust : bool
-        Whether the errors are those of rounds, which do not assume that the model is right (HC0).
+        Whether the errors are those of rounds, which do not assume that errors are even (HC0).
     total, total_standard_error : float, optional
         Noisy number of complete rows, or sum of the weights in units of the largest, where these are not public.
     no_interval : str, optional

@@ -66,6 +66,16 @@ def no_interval_text(why: str) -> str:
     return f"There are no standard errors and no intervals: {why}."
 
 
+def errors_text(ratio: str) -> str:
+    """Return what the errors and intervals of a fit in rounds rest on: of "odds" nothing, of "rate" ratios the law."""
+    if ratio == "rate":
+        return (
+            "Errors and intervals cover sampling and noise. They assume that counts for given features follow a "
+            "Poisson law: residuals are clipped and centred by it, so that counts that vary more move coefficients."
+        )
+    return "Errors and intervals cover sampling and noise, and do not assume that the model is right (HC0)."
+
+
 def ratio_of(coefficients: Reals) -> Reals:
     """Return exp(coefficient); infinite where that is too large for a number."""
     with np.errstate(over="ignore"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dpmpc.estimators.round_fits import no_interval_text
+from dpmpc.estimators.round_fits import errors_text, no_interval_text
 from dpmpc.privacy import Guarantee
 from dpmpc.release import Release
 from dpmpc.render import plots
@@ -113,7 +113,6 @@ def _result_plot(analysed: Analysed, start: Release) -> dict[str, Any]:
 def _notes(analysed: Analysed) -> list[str]:
     """Say what the numbers rest on; of a ridge regression also whether the second round added anything."""
     result = analysed.result
-    robust = "Standard errors cover sampling and noise and do not assume that the model is right (HC0)."
     if analysed.model == "ridge":
         fitted = f"Fitted with penalty {result['alpha']:g} in normalised units."
         if result["verdict"] is not None:
@@ -123,7 +122,7 @@ def _notes(analysed: Analysed) -> list[str]:
         return []
     if result["approximation"] is not None:
         return [f"This is {result['approximation']}."]
-    said = robust if result["standard_errors"] else no_interval_text(result["no_interval"])
+    said = errors_text(RATIOS[analysed.model]) if result["standard_errors"] else no_interval_text(result["no_interval"])
     return [f"Rounds of scores: {result['rounds']}.", said]
 
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.contributions import Identity, Link, Logistic, Poisson
+from dpmpc.contributions import Identity, Link, Logistic, Poisson, ScoreSums
 from dpmpc.errors import InputError
 from dpmpc.rounds.start import (
     LARGEST_SLOPE,
@@ -26,6 +26,7 @@ Reals = NDArray[np.float64]
 
 _CHEAP = 0.05  # a larger ball is taken where noise adds at most so much to the variance of sampling
 _CHEAP_RISK = 1e-4  # the same of a linear regression, as a part of its risk
+_CLEARLY = 2.0  # standard errors by which residuals have to exceed those of the law before that is said
 
 
 class RoundModel(abc.ABC):
@@ -83,6 +84,10 @@ class RoundModel(abc.ABC):
     def unit(self, whitened: Whitened) -> float:
         """Return an error of the linear predictor that is large."""
         return 1.0
+
+    def contradicted(self, sums: ScoreSums, clients: int) -> str | None:
+        """Return why a round shows that the law behind this model's residuals does not hold; None where it may."""
+        return None
 
 
 _SHARES = {1: (0.3, 0.7), 2: (0.25, 0.15, 0.6), 3: (0.2, 0.1, 0.1, 0.6), 4: (0.2, 0.08, 0.08, 0.1, 0.54)}
@@ -152,6 +157,23 @@ class PoissonModel(RoundModel):
         if 1 + whitened.mean > whitened.few:
             return None
         return f"the mean count is about {max(0.0, self.top * (1 + whitened.mean) / 2):.3g}, which noise may have made"
+
+    def contradicted(self, sums: ScoreSums, clients: int) -> str | None:
+        """Say where counts vary more than a Poisson law does: clipped residuals are centred by that law.
+
+        Under it E clip(Y - m)^2 <= Cov(clip(Y - m), Y), and rows weigh no less in the curvature than in the outer
+        products, so that the trace of the latter is expected to be the smaller one.
+        """
+        side, squares, expected = len(sums.score), float(np.trace(sums.outer)), float(np.trace(sums.curvature))
+        noise = math.sqrt(side) * math.hypot(sums.outer_sd, sums.curvature_sd)
+        sampling = 2 * squares / math.sqrt(side * clients)
+        if squares - expected <= _CLEARLY * math.hypot(noise, sampling):
+            return None
+        return (
+            f"counts vary more than a Poisson law allows (squared residuals are {squares / max(expected, 1e-300):.2g} "
+            "times the most that it gives); clipped residuals are then off, and coefficients by more than standard "
+            "errors would tell"
+        )
 
 
 class LeastSquares(RoundModel):

@@ -5,11 +5,13 @@ H^-1 s, with eigenvalues of H raised to the norm of its noise and its length cut
 
     Cov(theta) = H^-1 (J - s s^T / n + sd^2 I + N) H^-1,     N = sd_H^2 (|d|^2 I + d d^T) / 2 for the last step d,
 
-sampling and noise together, without assuming that the model holds (docs/mathematics.md, section 12.4).
+sampling and noise together; logistic models need not hold, counts have to follow a Poisson law, by which their
+clipped residuals are centred (docs/mathematics.md, section 12.4).
 
 Promised: everything is computed from releases. Where they show that nothing can be learned there are no coefficients
 and the reason is given. There are no errors, and the reason is given, unless the released curvature clearly exceeds its
-noise in every direction and what one more step would change is small; linear models have none at all.
+noise in every direction, what one more step would change is small, and counts do not clearly vary more than a Poisson
+law allows; linear models have none at all.
 """
 
 from __future__ import annotations
@@ -150,6 +152,7 @@ def fit_in_rounds(model: RoundModel, releases: Releases, rounds: int | str = AUT
     back = matrix.T
     covariance = back @ _covariance(step, releases.made[-1].clients) @ back.T
     why = model.no_interval or _why_no_interval(step, back, covariance)
+    why = why or model.contradicted(step.sums, releases.made[-1].clients)
     return RoundsFit(
         coefficients=back @ theta,
         covariance=covariance if why is None else None,

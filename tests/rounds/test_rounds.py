@@ -172,6 +172,35 @@ def test_intervals_that_are_shown_cover_with_skewed_features(clients, epsilon):
     assert (np.sum(covered, axis=0) > 0.79 * len(covered)).all()
 
 
+def counts_of(clients, seed, excess):
+    """Counts of mean m and variance m + excess m^2, from a lognormal and a uniform feature."""
+    rng = np.random.default_rng([seed, clients])
+    X = np.column_stack([rng.lognormal(0, 0.6, clients).clip(0, 6), rng.uniform(-1, 1, clients)])
+    mean = np.exp(-0.3 + X @ [0.3, 0.4])
+    law = rng.gamma(1 / excess, excess, clients) if excess else 1.0
+    rows = np.column_stack([X, np.minimum(rng.poisson(mean * law), 30)])
+    return rows, Schema((Column("a", 0, 6), Column("b", -1, 1), Column("y", 0, 30)))
+
+
+def test_no_intervals_for_counts_that_vary_more_than_a_poisson_law():
+    """Clipped residuals: 12 of 40 intervals held a slope at variance m + m^2. Poisson counts keep theirs.
+
+    By chance a run of Poisson counts loses its intervals with probability below .01.
+    """
+    shown = {}
+    for excess in (0.0, 0.3, 1.0):
+        shown[excess] = 0
+        for run in range(8):
+            rows, schema = counts_of(30_000, run, excess)
+            fit = fit_in_rounds(PoissonModel(30), releases(rows, seed=run, epsilon=3.0, schema=schema))
+            shown[excess] += fit.covariance is not None
+            if excess == 1:
+                assert "counts vary more than a Poisson law allows" in str(fit.no_interval)
+    assert shown[0.0] >= 7
+    assert shown[0.3] <= 1
+    assert shown[1.0] == 0
+
+
 def test_least_squares_in_rounds_have_no_intervals():
     """Clipped residuals: with errors that are skewed and uneven, 3 of 24 intervals held the first slope (n = 1e5)."""
     rng = np.random.default_rng(0)
