@@ -12,14 +12,9 @@ What users need is exported here, and imported when it is first used. What has a
 from __future__ import annotations
 
 import importlib
-import sys
-from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from types import ModuleType
-
     from dpmpc.bounds import Schema
     from dpmpc.errors import (
         AlreadyReleased,
@@ -127,16 +122,6 @@ _SOURCES = {
     "simulate": "dpmpc.simulation:run",
 }
 
-#: Modules by their names of version 0.1. A module below one of these is sought below its new name.
-_RENAMED = {
-    "dpmpc.intake": "dpmpc.collection",
-    "dpmpc.intake.collection": "dpmpc.collection.task_file",
-    "dpmpc.mixing": "dpmpc.data_release",
-    "dpmpc.mixing.party": "dpmpc.data_release.owner",
-    "dpmpc.projection": "dpmpc.mutual_information",
-    "dpmpc.projection.guarantee": "dpmpc.mutual_information.information",
-}
-
 
 def __getattr__(name: str) -> Any:
     """Import the public names when they are first used: a server needs none of scikit-learn."""
@@ -151,33 +136,3 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     """Return the public names."""
     return sorted(__all__)
-
-
-class _OldNames:
-    """A finder and loader of modules by their old names: it warns, and hands out the module of the new name."""
-
-    @classmethod
-    def find_spec(cls, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
-        """Find the modules that were renamed, and those below them."""
-        if name in _RENAMED or name.rpartition(".")[0] in _RENAMED:
-            return ModuleSpec(name, cls)  # type: ignore[arg-type]
-        return None
-
-    @staticmethod
-    def create_module(spec: ModuleSpec) -> None:
-        """Leave it to Python to make a module, in whose place `exec_module` puts another."""
-
-    @staticmethod
-    def exec_module(module: ModuleType) -> None:
-        """Put the module of the new name in the place of the old name."""
-        import warnings
-
-        old = module.__name__
-        above, _, last = old.rpartition(".")
-        new = _RENAMED.get(old) or f"{_RENAMED[above]}.{last}"
-        warnings.warn(f"{old} is now called {new}; the old name goes with version 0.3", FutureWarning, stacklevel=2)
-        sys.modules[old] = importlib.import_module(new)
-
-
-if _OldNames not in sys.meta_path:
-    sys.meta_path.insert(0, _OldNames)

@@ -1,6 +1,5 @@
 """What is imported before it is needed, by count of modules and by time; and what is public, under which names."""
 
-import importlib
 import inspect
 import json
 import re
@@ -27,16 +26,6 @@ from dpmpc import (
 
 SECONDS = 0.02  # what `import dpmpc` may take; the least of a few runs
 RUNS = 15
-OLD_NAMES = {
-    "dpmpc.mixing": "dpmpc.data_release",
-    "dpmpc.mixing.estimators": "dpmpc.data_release.estimators",
-    "dpmpc.mixing.party": "dpmpc.data_release.owner",
-    "dpmpc.projection": "dpmpc.mutual_information",
-    "dpmpc.projection.guarantee": "dpmpc.mutual_information.information",
-    "dpmpc.intake": "dpmpc.collection",
-    "dpmpc.intake.collection": "dpmpc.collection.task_file",
-    "dpmpc.intake.ledger": "dpmpc.collection.ledger",
-}
 HEAVY = ("sklearn", "scipy", "mpyc", "matplotlib", "pyarrow", "pandas", "dask", "numpy", "cryptography", "asyncio")
 SLOW = ("sklearn", "pandas", "scipy.stats", "scipy.optimize")  # 1 to 3 seconds of a processor
 OLD_FILES = Path(__file__).parent / "vectors" / "version_0_1"
@@ -187,25 +176,6 @@ def test_a_specification_is_designed_and_simulated_by_public_names():
     assert isinstance(release, dpmpc.Release)
     assert "schema" in inspect.signature(dpmpc.ReleaseSpec).parameters
     assert release.guarantee.epsilon <= 1.0
-
-
-@pytest.mark.parametrize("old", OLD_NAMES)
-def test_old_names_lead_to_the_same_modules_and_warn(old, monkeypatch):
-    for name in OLD_NAMES:
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    with pytest.warns(FutureWarning, match="is now called") as caught:
-        module = importlib.import_module(old)
-    assert module is importlib.import_module(OLD_NAMES[old])
-    assert module.__spec__.name == module.__name__ == OLD_NAMES[old]
-    assert str(caught[-1].message).startswith(f"{old} is now called {OLD_NAMES[old]};")
-
-
-def test_an_old_name_of_nothing_is_an_error():
-    with (
-        pytest.warns(FutureWarning, match="now called"),
-        pytest.raises(ModuleNotFoundError, match=r"dpmpc\.collection\.nothing"),
-    ):
-        importlib.import_module("dpmpc.intake.nothing")
 
 
 def estimators():
