@@ -139,7 +139,7 @@ def _party(options: argparse.Namespace) -> None:
     position_of(options.key, column_names(options.data), "key")  # before the others are waited for
     print(_task_of(read_settings(folder).arguments).verify().guarantee, file=sys.stderr)
     write_source(folder, PartySource(str(Path(options.data).resolve()), options.key))
-    error = run_party(folder, options.party)[1]
+    error = run_party(folder, options.party, PROGRAM)[1]
     if error is not None:
         if ReleaseFields.has_sent(folder):
             print(f"dpmpc mix: {KEPT}", file=sys.stderr)

@@ -137,7 +137,7 @@ def _owner(options: argparse.Namespace) -> None:
     write_source(folder, source)
     print(f"{options.data}: answers for a {plan.model} regression of {plan.schema.names[-1]!r}", file=sys.stderr)
     print(plan.require_possible(), file=sys.stderr)
-    outcome, error = run_party(folder, options.owner)
+    outcome, error = run_party(folder, options.owner, PROGRAM)
     if error is not None:
         if RoundsFields.has_sent(folder):
             print(f"dpmpc owners: {KEPT}", file=sys.stderr)

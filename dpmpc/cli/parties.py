@@ -72,7 +72,9 @@ def _write_folders(options: argparse.Namespace) -> None:
         certificates=certificates,
     )
     for (host, port), folder in zip(options.party, folders, strict=True):
-        print(f"{folder}: copy it to {host}, port {port}, and start there: python -m dpmpc.network.party {folder.name}")
+        print(
+            f"{folder}: copy it to {host}, port {port}, and start there: python -P -m dpmpc.network.party {folder.name}"
+        )
     if certificates is not None:
         print("each party first puts its own party.crt and party.key into its folder")
     print(f"the answer is in {folders[-1]}: outcome.json, and release.dpmpc for dpmpc read")

@@ -96,8 +96,10 @@ def expect_party(folder: Path, number: int, program: str) -> None:
         )
 
 
-def run_party(folder: Path, number: int) -> tuple[Outcome | None, DpmpcError | None]:
+def run_party(folder: Path, number: int, program: str) -> tuple[Outcome | None, DpmpcError | None]:
     """Run a party to its end in a process of its own, since MPyC takes over argument list and event loop.
+
+    `expect_party` has compared the folder with number and program, which are what this command was given.
 
     Returns
     -------
@@ -110,7 +112,7 @@ def run_party(folder: Path, number: int) -> tuple[Outcome | None, DpmpcError | N
     for name in (OUTCOME_FILE, LOG_FILE):  # also where whoever prepared the folder has put a link
         (folder / name).unlink(missing_ok=True)
     with open(os.open(folder / LOG_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as log:
-        command = [sys.executable, "-P", "-m", "dpmpc.network.party", str(folder)]
+        command = [sys.executable, "-P", "-m", "dpmpc.network.party", str(folder), program]
         status = _run_to_its_end(command, log)
     outcome = read_outcome(folder)
     return outcome, root_cause([Ending(number, status, outcome, last_words=f"see {folder / LOG_FILE}")])

@@ -7,8 +7,11 @@ module, says goodbye to the others, and writes outcome.json: what the program re
 error. The exit status is 0, 2 for an `InputError`, 3 for anything else.
 
 Whoever prepared the folder has written party.json. So a party that is started by hand runs one of `dpmpc.protocols`, or
-the program that its own command line names and no other; it takes part in no simulation; and it removes nothing. A
-launcher starts the process with ``--launched DESCRIPTOR`` in place of a folder (`dpmpc.network.launched`).
+the program that its own command line names and no other; it takes part in no simulation; and it removes nothing.
+Where source.json lies in the folder, it names files of this machine whose rows are sent: the command line then has to
+name the program, as `dpmpc mix` and `dpmpc owners` do, which write that file themselves. Start it as ``python -P -m``
+unless the program is a module of the current folder: without ``-P`` Python imports what lies there first. A launcher
+starts the process with ``--launched DESCRIPTOR`` in place of a folder (`dpmpc.network.launched`).
 
 Progress goes to standard output, one JSON object a line; everything else that is printed, and every traceback, goes
 to standard error, which a launcher keeps as the party's log.
@@ -32,6 +35,7 @@ from dpmpc.network.launched import OPTION, Launcher
 from dpmpc.network.meter import Meter
 from dpmpc.network.runtime import PartyRuntime
 from dpmpc.network.settings import (
+    SOURCE_FILE,
     ErrorRecord,
     Outcome,
     PartySettings,
@@ -176,7 +180,7 @@ def main() -> int:
         elif len(arguments) in (1, 2) and Path(arguments[0]).is_dir():
             folder = Path(arguments[0]).resolve()
             settings = read_settings(folder)
-            require_by_hand(settings, *arguments[1:])
+            require_by_hand(folder, settings, *arguments[1:])
         else:
             print("usage: python -m dpmpc.network.party FOLDER [PROGRAM]", file=sys.stderr)
             return InputError.exit_status
@@ -187,11 +191,13 @@ def main() -> int:
         return run_party(settings, folder, progress, launched)
 
 
-def require_by_hand(settings: PartySettings, program: str | None = None) -> None:
+def require_by_hand(folder: Path, settings: PartySettings, program: str | None = None) -> None:
     """Refuse what no party does that was started by hand: a program that nobody here has named, or a simulation.
 
     Parameters
     ----------
+    folder : Path
+        The party's.
     settings : PartySettings
         Of party.json.
     program : str, optional
@@ -200,7 +206,8 @@ def require_by_hand(settings: PartySettings, program: str | None = None) -> None
     Raises
     ------
     InputError
-        If the program is another, or none of `dpmpc.protocols` where none is named.
+        If the program is another, or none of `dpmpc.protocols` where none is named; or if none is named, and the folder
+        says which rows of this machine to read.
     SimulationOnly
         If what was agreed on says that it is a simulation.
     """
@@ -208,6 +215,12 @@ def require_by_hand(settings: PartySettings, program: str | None = None) -> None
     if settings.program != program and (program is not None or not ours):
         expected = f"one of {PROGRAMS}, or the one that the command line names," if program is None else f"{program}"
         raise InputError(f"program: {printable(settings.program, 100)} given, {expected} expected")
+    if program is None and os.path.lexists(folder / SOURCE_FILE):
+        raise InputError(
+            f"{folder / SOURCE_FILE}: given, which names files of this machine to read, none expected where whoever "
+            f"prepared the folder may have written it: start `dpmpc mix` or `dpmpc owners`, which write it, or name "
+            f"{printable(settings.program, 100)} on the command line if you wrote it"
+        )
     settings.refuse_simulation(is_simulation(settings.arguments))
 
 

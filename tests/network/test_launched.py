@@ -89,9 +89,18 @@ def test_a_program_of_the_folder_is_not_run(folder, monkeypatch):
     monkeypatch.chdir(home)
     done = start_by_hand("party")
     assert (done.returncode, "program: party.evil given, one of dpmpc.protocols" in done.stderr) == (2, True)
-    require_by_hand(read_settings(home / "party"), "party.evil")  # whoever starts it names it
+    require_by_hand(home / "party", read_settings(home / "party"), "party.evil")  # whoever starts it names it
     with pytest.raises(InputError, match=r"program: party\.evil given, another expected"):
-        require_by_hand(read_settings(home / "party"), "another")
+        require_by_hand(home / "party", read_settings(home / "party"), "another")
+
+
+@pytest.mark.parametrize("deed", ["name rows", "link to a name of rows"])
+def test_rows_that_the_folder_names_are_not_read(folder, deed):
+    """The preparer may be all other parties, and choose the budget: the rows would leave with hardly any noise."""
+    prepare(folder, deed)
+    done = start_by_hand(folder, stdin=subprocess.DEVNULL)
+    assert (done.returncode, "source.json: given, which names files of this machine" in done.stderr) == (2, True)
+    require_by_hand(folder, read_settings(folder), "dpmpc.protocols.random_mixing")  # whoever starts it names it
 
 
 STANDARD_INPUT = {

@@ -42,7 +42,7 @@ def test_parties_that_are_started_one_by_one_make_a_release(tmp_path, own, capsy
     assert status == 0
     said = capsys.readouterr().out
     assert "party-3: copy it to 127.0.0.1" in said
-    assert "python -m dpmpc.network.party party-0" in said
+    assert "python -P -m dpmpc.network.party party-0" in said
     keys = [(out / f"party-{party}" / "party.key").exists() for party in range(4)]
     assert keys == [not own] * 4
     assert [(out / f"party-{party}" / "share").exists() for party in range(4)] == [True, True, True, False]

@@ -48,7 +48,7 @@ def main():
     parser.add_argument("kept", help="an empty folder")
     options = parser.parse_args()
     keep_shares(options.kept)
-    sys.argv = ["party", options.party]
+    sys.argv = ["party", options.party, "dpmpc.protocols.random_mixing"]
     from dpmpc.network import party
 
     sys.exit(party.main())

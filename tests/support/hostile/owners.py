@@ -133,7 +133,7 @@ def main():
         return await honest(party)
 
     random_mixing.main = hostile
-    sys.argv = ["party", str(options.folder)]
+    sys.argv = ["party", str(options.folder), random_mixing.__name__]
     return process.main()
 
 

@@ -56,6 +56,16 @@ def plant_a_link(folder):
     (folder / "party.log").symlink_to(folder.parent / "victim")
 
 
+def name_rows(folder):
+    """Say which rows of the user's machine are to be sent."""
+    (folder / "source.json").write_text(json.dumps({"data": "payroll.csv", "key": "id"}))
+
+
+def link_to_a_name_of_rows(folder):
+    """Say it by a link to a file that need not be there yet."""
+    (folder / "source.json").symlink_to(folder.parent / "later.json")
+
+
 def plant_links(target, victim):
     """Put links to a victim wherever a writer of a file might write: at its name, and at names beside it."""
     names = [f"{target.name}.partial", f".{target.name}.partial", f".{target.name}.{'0' * 16}.partial"]
@@ -74,6 +84,8 @@ DEEDS = {
     "weaken the noise": weaken_the_noise,
     "bring a program": bring_a_program,
     "plant a link": plant_a_link,
+    "name rows": name_rows,
+    "link to a name of rows": link_to_a_name_of_rows,
 }
 #: What each of these deeds adds, as the refusal names it.
 FIELDS = {
