@@ -280,7 +280,8 @@ class Schema(Record, frozen=True):
             column = self.columns[position]
             place = f"X: column {column.name!r}, row {start + row + 1}"
             raise InputError(
-                f"{place}: {block[row, position]} lies outside [{column.lower}, {column.upper}]; give bounds"
+                f"{place}: {block[row, position]} lies outside [{column.lower}, {column.upper}]; give bounds "
+                'that hold it, or clip with outside = "clip" (this message depends on the data and is not private)'
             )
 
 

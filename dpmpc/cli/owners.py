@@ -228,7 +228,7 @@ def _tell(
             command=command_line(options.arguments, paths),
         )
 
-    hand_out(options, out, fields, report.rounds_parts(done, shown, wall_s=wall_s), files, page)
+    hand_out(options, out, fields, report.rounds_parts(done, shown, wall_s=wall_s, owners=True), files, page)
 
 
 def _parameters(model: Any) -> dict[str, Any]:

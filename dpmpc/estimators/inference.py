@@ -74,6 +74,8 @@ class Inference:
         Noisy number of complete rows, or sum of the weights in units of the largest, where these are not public.
     no_interval : str, optional
         Why there are no finite intervals, where the reason is not that the noise leaves none.
+    assumes_even : bool
+        Whether the errors assume that residuals have one variance, whatever the features are (`ERRORS`).
     """
 
     feature_names: tuple[str, ...]
@@ -93,6 +95,7 @@ class Inference:
     total: float | None = None
     total_standard_error: float | None = None
     no_interval: str | None = None
+    assumes_even: bool = False
 
     def __str__(self) -> str:
         """Return a table: each coefficient, its standard error and its interval."""
@@ -192,7 +195,8 @@ def infer(
     kept = np.arange(len(gram.columns))[not fit_intercept :]
     covariance[np.ix_(kept, kept)] = equation.inverse @ noise @ equation.inverse
     degrees = math.inf if rows is None else float(len(rows) - len(equation.used))
-    return _in_units(observed, position, equation, covariance, explained, level=level, degrees=degrees)
+    found = _in_units(observed, position, equation, covariance, explained, level=level, degrees=degrees)
+    return dataclasses.replace(found, assumes_even=rows is None and target == "population" and errors == ERRORS[0])
 
 
 def stands_out(total: float, variance: float) -> bool:

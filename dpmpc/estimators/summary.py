@@ -27,6 +27,12 @@ from dpmpc.estimators.inference import Inference
 ALL_FEATURES = "all features"
 _SMALLEST_P = 1e-16
 
+#: What errors and intervals from second moments assume, wherever they are shown.
+EVEN = (
+    "They assume residuals whose spread does not depend on the features; where it grows with a column, that column's "
+    "interval is too short."
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class GroupTest:
@@ -157,6 +163,8 @@ class Summary:
         covered = "sampling and noise, and do not assume that the model is right (HC0)"
         covered = covered if found.robust else "sampling, sketch and noise"
         notes = [f"n = {found.clients:,}. Estimates without penalty; errors cover {covered}."]
+        if found.assumes_even:
+            notes.append(EVEN)
         if found.total is not None and found.total_standard_error is not None:
             notes.append(
                 f"Rows that count: {number_text(found.total)}, standard error "

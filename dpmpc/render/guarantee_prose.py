@@ -75,6 +75,14 @@ def spent_text(guarantee: Guarantee) -> str:
     )
 
 
+def owners_spent_text(guarantee: Guarantee) -> str:
+    """Say who keeps the account of what the rows of data owners have spent."""
+    return (
+        "What these rows have spent is recorded only where an owner names one ledger for all fits (--ledger): two fits "
+        f"like this of the same rows spend epsilon = {2 * guarantee.epsilon:g}"
+    )
+
+
 def what_costs_more(task: Task) -> list[str]:
     """Say what would add to the budget."""
     said = [

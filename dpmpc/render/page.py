@@ -350,6 +350,8 @@ def coefficient_table(result: Mapping[str, Any]) -> PageTable:
     level = f"{100 * result['confidence_level']:g}\u00a0% interval"
     caption += (
         " Estimates and intervals are without penalty, for the population; they cover sampling, sketch and noise."
+        " Those from a sum assume residuals whose spread does not depend on the features; where it grows with a column,"
+        " that column's interval is too short."
     )
     return PageTable("Coefficients", caption, ["column", "fitted", "estimate ± standard error", level], rows)
 

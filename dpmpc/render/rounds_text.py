@@ -35,7 +35,7 @@ from dpmpc.render.fit import (
     task_fields,
     values_table,
 )
-from dpmpc.render.guarantee_prose import spent_text
+from dpmpc.render.guarantee_prose import owners_spent_text, spent_text
 
 START = "second moments"
 _MOST_LOG = 700.0  # the exponential of more is too large for a number
@@ -217,8 +217,11 @@ def rounds_timing(done: RoundsRun, *, wall_s: float) -> dict[str, Any]:
     return _timing(done, wall_s, tenths)
 
 
-def rounds_parts(done: RoundsRun, result: Sequence[RenderableType], *, wall_s: float) -> list[RenderableType]:
-    """Return what a person reads after a fit in rounds."""
+def rounds_parts(
+    done: RoundsRun, result: Sequence[RenderableType], *, wall_s: float, owners: bool = False
+) -> list[RenderableType]:
+    """Return what a person reads after a fit in rounds: of one file, or of the rows of data owners."""
+    spent = owners_spent_text if owners else spent_text
     seconds = f"clients {done.seconds.clients:.1f} s, servers {done.seconds.servers:.1f} s, everything {wall_s:.1f} s"
     return [
         rounds_text(done.releases),
@@ -227,7 +230,7 @@ def rounds_parts(done: RoundsRun, result: Sequence[RenderableType], *, wall_s: f
         "",
         _sums_table(done),
         guarantee_text(done.guarantee),
-        f"{spent_text(done.guarantee)}.\n",
+        f"{spent(done.guarantee)}.\n",
         servers_table([rounded(spent, hundredths) for spent in done.servers]),
         f"wall time: {seconds}",
     ]

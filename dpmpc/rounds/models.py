@@ -184,8 +184,8 @@ class LeastSquares(RoundModel):
     relies_on_features = False
     no_interval = (
         "residuals are clipped at four of their standard deviations, which moves slopes by more than standard errors "
-        "tell where errors are skewed and uneven, the more so the more people there are; rounds=1 (--rounds 1) has "
-        "intervals"
+        "tell where errors are skewed and uneven, the more so the more people there are; a fit of one release "
+        "(rounds=1, dpmpc fit --rounds 1) has intervals"
     )
     usual = 1
 

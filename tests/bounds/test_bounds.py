@@ -151,6 +151,8 @@ def test_none_means_unit_data_and_refuses_the_rest():
     assert np.array_equal(unit.normalise(Z), Z)
     with pytest.raises(InputError, match=r"column 'b', row 2: 1\.5 lies outside \[-1\.0, 1\.0\]"):
         unit.normalise([[0, 0], [0, 1.5]])
+    with pytest.raises(InputError, match=r'give bounds that hold it, or clip with outside = "clip" .* is not private'):
+        unit.normalise([[0, 0], [0, 1.5]])
 
 
 def test_refusing_survives_a_selection():

@@ -40,6 +40,20 @@ def released(data, schema=UNIT, epsilon=3.0, seed=0, **choices):
     return release_of_law(task, data, np.random.default_rng(seed))
 
 
+def test_a_summary_says_that_errors_of_a_sum_assume_an_even_spread():
+    """At n = 30,000, epsilon 3, 232 of 300 intervals held a slope where gamma errors grow with its column."""
+    data = people(20_000)
+    model = RidgeRegression().fit_release(released(data), "y")
+    assert "assume residuals whose spread does not depend on the features" in str(model.summary())
+    for summary in (
+        model.summary(errors="any"),
+        model.summary(target="sample"),
+        RidgeRegression().fit_release(released(data, epsilon=300.0, **COUNT), "y").summary(),
+    ):
+        assert summary.informative
+        assert "assume" not in str(summary)
+
+
 @pytest.mark.parametrize("choices", [SUM, OSNAP, COUNT], ids=lambda choices: choices["sketch"])
 def test_summary_is_that_of_ordinary_least_squares_where_noise_is_small(choices):
     data = people(20_000)
