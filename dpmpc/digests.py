@@ -26,9 +26,7 @@ _INNER, _OUTER = 0x36, 0x5C  # RFC 2104
 
 def sha256_of_rows(head: bytes, rows: Bytes) -> Bytes:
     """Return SHA-256(head || row), (n, 32), for each row of bytes (n, length)."""
-    if rows.dtype != np.uint8 or rows.ndim != 2:
-        raise InputError(f"rows: {rows.dtype} of shape {rows.shape} given, uint8 with two axes expected")
-    rows = np.ascontiguousarray(rows)
+    rows = np.ascontiguousarray(_require_rows("rows", rows))
     if len(rows) < _FEW or rows.shape[1] == 0:
         digests = b"".join(hashlib.sha256(head + row.tobytes()).digest() for row in rows)
         return np.frombuffer(digests, np.uint8).reshape(len(rows), DIGEST_BYTES)
@@ -41,7 +39,7 @@ def hkdf_of_rows(keys: Bytes, salt: bytes, info: bytes, length: int) -> Bytes:
     """Return HKDF-SHA256 (RFC 5869), (n, length), of each row of keys (n, key bytes); at most 32 bytes each."""
     if not 1 <= length <= DIGEST_BYTES:
         raise InputError(f"length: {length} given, 1 to {DIGEST_BYTES} expected")
-    if len(keys) < _FEW:
+    if len(_require_rows("keys", keys)) < _FEW:
         few = b"".join(_hkdf(row.tobytes(), salt, info)[:length] for row in keys)
         return np.frombuffer(few, np.uint8).reshape(len(keys), length)
     padded = (hashlib.sha256(salt).digest() if len(salt) > _BLOCK_BYTES else salt).ljust(_BLOCK_BYTES, b"\0")
@@ -61,6 +59,12 @@ def hkdf_of_rows(keys: Bytes, salt: bytes, info: bytes, length: int) -> Bytes:
     extracted.fill(0)
     text.fill(0)
     return np.ascontiguousarray(derived[:, :length])
+
+
+def _require_rows(name: str, rows: Bytes) -> Bytes:
+    if rows.dtype != np.uint8 or rows.ndim != 2:
+        raise InputError(f"{name}: {rows.dtype} of shape {rows.shape} given, uint8 with two axes expected")
+    return rows
 
 
 def _masked(key: bytes, mask: int) -> bytes:

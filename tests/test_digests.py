@@ -69,3 +69,7 @@ def test_what_has_no_rows_of_bytes_is_refused():
         sha256_of_rows(b"", np.zeros(4, np.uint8))
     with pytest.raises(InputError, match="length: 33 given"):
         hkdf_of_rows(np.zeros((4, 16), np.uint8), b"", b"", 33)
+    for count in (2, 4):  # few, and many
+        for keys in (np.zeros((count, 16), np.int64), np.zeros(count, np.uint8)):
+            with pytest.raises(InputError, match=r"^keys: u?int.* of shape"):
+                hkdf_of_rows(keys, b"", b"", 16)

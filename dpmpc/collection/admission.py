@@ -1,11 +1,11 @@
 """Decide who may send how much, before a byte of the body is read.
 
 Promised: a body is as long as it was announced to be, and no longer than `Limits.body_bytes`, or one record where that
-is longer; its shares take at most `Limits.share_bytes`, or those of one record; what all requests together hold is at
-most `Limits.waiting_bytes`, and what those of one address hold is at most as much as they leave free; an address has
-`Limits.rate` reports a second; outside its times a collection takes nothing. All this in bounded memory: of the
-`ADDRESSES` addresses seen last. Not promised: that an attacker with many addresses is kept away, or that nobody shares
-an address with one.
+is longer; its payloads take at most `Limits.share_bytes`, or that of one record; what all requests together hold is at
+most `Limits.waiting_bytes`, or one body where that is longer, and what those of one address hold is at most as much as
+they leave free; an address has `Limits.rate` reports a second; outside its times a collection takes nothing. All this
+in bounded memory: of the `ADDRESSES` addresses seen last. Not promised: that an attacker with many addresses is kept
+away, or that nobody shares an address with one.
 
 An address is an IPv4 address or the first 64 bits of an IPv6 address, which is what one household is given.
 """
@@ -61,9 +61,9 @@ class Limits:
     body_bytes : int
         Longest body.
     share_bytes : int
-        Most that the shares of one body may take when its keys are expanded.
+        Most that the payloads of one body may take: keys, which are expanded during the release, or words.
     waiting_bytes : int
-        Most that the bodies being read or stored may take together.
+        Most that the bodies being read or stored may take together, unless it is one alone.
     connections, address_connections : int
         Most at once, in all and of one address; each takes a file descriptor and about 350 kB.
     handshakes, address_handshakes : int
