@@ -4,7 +4,8 @@ The facts here decide what a process may do: take its noise from a seed, use a s
 folder. Somebody else may have written a party's folder, so that none of them comes from a file, nor from the
 environment. A launcher makes a pair of connected sockets and passes one end to the process as a descriptor, with its
 number on the command line. The process accepts it if the operating system says that the other end was made by the
-parent of this process, under this user.
+parent of this process, under this user; or by a process of this user that has ended, since the party of a launcher that
+was killed at once has to clear up.
 
 After the facts comes `GO`, once everything that the party reads is in its folder. The end of the connection means that
 the launcher is gone: the party then removes the folder that the launcher made, and ends.
@@ -167,7 +168,9 @@ def _made_by_parent(connection: socket.socket) -> bool:
     if maker is None:  # the system does not say
         return True
     process, user = maker
-    return user == os.getuid() and (process == os.getppid() or not _exists(process))
+    if user != os.getuid() or process <= 0:  # 0: of another namespace, as the parent of what is started in a container
+        return False
+    return process == os.getppid() or not _exists(process)
 
 
 def _exists(process: int) -> bool:
@@ -176,4 +179,6 @@ def _exists(process: int) -> bool:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
+    except PermissionError:  # the number is another user's by now
+        return True
     return True

@@ -157,8 +157,8 @@ class BudgetLedger:
         InputError
             If the file is there and is not what this ledger has loaded or saved last.
         """
-        with locked(path):
-            target = Path(path)
+        target = _file_of(path)
+        with locked(target):
             if target.exists() and target.read_bytes() != self._kept:
                 raise InputError(
                     f"path: {os.fspath(path)} given, which holds what this ledger has not read, its own last state or "
@@ -205,9 +205,9 @@ class BudgetLedger:
         InputError, GuaranteeError
             As `load` and `spend` do; the file is then as it was.
         """
-        with locked(path):
-            target = Path(path)
-            ledger = cls(*limit) if limit is not None and not target.exists() else cls.load(path)
+        target = _file_of(path)
+        with locked(target):
+            ledger = cls(*limit) if limit is not None and not target.exists() else cls.load(target)
             ledger.spend(release, what, reports)
             ledger._write(target)
         return ledger
@@ -262,6 +262,14 @@ class BudgetLedger:
             f"<BudgetLedger: epsilon = {self.epsilon:.6g} of {self.limit:g} spent at delta = {self.delta:g} by "
             f"{len(self.entries)} releases{simulation}>"
         )
+
+
+def _file_of(path: str | os.PathLike[str]) -> Path:
+    """Return the file that a path leads to: a link is another name of one ledger, and not replaced by a second one."""
+    target = Path(os.path.realpath(path))
+    if Path(path).is_symlink() and not target.exists():
+        raise InputError(f"path: {os.fspath(path)} given, a link to {target}, which is not there, a file expected")
+    return target
 
 
 def _reports_of(promise: Any, reports: str | None) -> str | None:

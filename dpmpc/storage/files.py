@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import secrets
 import stat
 import time
@@ -66,9 +67,17 @@ def _fresh(target: Path, mode: int) -> tuple[BinaryIO, Path]:
         descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
         with contextlib.suppress(OSError):  # a file system without locks: nobody removes what is left over there
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if os.fstat(descriptor).st_nlink:  # else another process has taken it for left over before it was locked
+        if _is_named(descriptor, temporary):  # else another process has removed it as left over before it was locked
             return open(descriptor, "wb"), temporary
         os.close(descriptor)
+
+
+def _is_named(descriptor: int, path: Path) -> bool:
+    """Return whether an open file still has this name; a hard link with another name does not count."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
+    except FileNotFoundError:
+        return False
 
 
 def _beginning(target: Path) -> str:
@@ -77,11 +86,11 @@ def _beginning(target: Path) -> str:
 
 def _remove_left_over(target: Path) -> None:
     """Remove temporary files of this target whose processes have ended: nobody holds their lock."""
-    length = len(_beginning(target)) + 2 * _RANDOM_BYTES + len(ENDING)
+    random = f"[0-9a-f]{{{2 * _RANDOM_BYTES}}}"  # another name that ends so may be a user's
+    ours = re.compile(re.escape(_beginning(target)) + random + re.escape(ENDING))
     with contextlib.suppress(OSError), os.scandir(target.absolute().parent) as entries:  # `_fresh` says what is wrong
         for entry in entries:
-            fits = entry.name.startswith(_beginning(target)) and entry.name.endswith(ENDING)
-            if fits and len(entry.name) == length and entry.is_file(follow_symlinks=False):
+            if ours.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
                 _remove_unlocked(Path(entry.path))
 
 
@@ -109,7 +118,7 @@ def locked(path: str | os.PathLike[str], *, seconds: float = LOCK_SECONDS) -> It
     Raises
     ------
     InputError
-        If others have not finished by then.
+        If others have not finished by then, or a file that is no lock has the lock's name.
     """
     target = Path(path)
     lock = target.with_name(f".{target.name}.lock")
@@ -133,7 +142,8 @@ def _taken(lock: Path) -> int | None:
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(descriptor).st_nlink:
+        if _is_named(descriptor, lock):
+            _require_empty(descriptor, lock)
             return descriptor
     except BlockingIOError:
         os.close(descriptor)
@@ -143,6 +153,15 @@ def _taken(lock: Path) -> int | None:
         raise
     os.close(descriptor)
     return None
+
+
+def _require_empty(descriptor: int, lock: Path) -> None:
+    status = os.fstat(descriptor)
+    if status.st_size or not stat.S_ISREG(status.st_mode):
+        raise InputError(
+            f"path: {lock} given, which is no lock but somebody's file, an empty one or none expected: it would be "
+            "removed; rename it"
+        )
 
 
 def write_private(path: Path, content: bytes) -> None:

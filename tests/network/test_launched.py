@@ -166,6 +166,20 @@ def test_a_connection_that_the_parent_did_not_make_is_refused(folder):
     assert (folder / "party.json").exists()
 
 
+@pytest.mark.parametrize("maker", [(0, os.getuid()), (1, os.getuid() + 1)], ids=["no process here", "another user"])
+def test_a_maker_from_elsewhere_is_no_launcher(folder, monkeypatch, maker):
+    """In a container the parent of what is started from outside is 0, and so is whoever made its sockets."""
+    own, other = socket.socketpair()
+    monkeypatch.setattr(os, "getppid", lambda: maker[0])
+    monkeypatch.setattr("dpmpc.network.launched.maker_of", lambda connection: maker)
+    facts = msgspec.json.encode(Launched(str(folder)))
+    own.sendall(len(facts).to_bytes(4, "little") + facts)
+    with pytest.raises(InputError, match="that the parent of this process has made expected"):
+        Launcher(other.fileno())
+    own.close()
+    other.close()
+
+
 @pytest.mark.parametrize("said", [b"", b"\xff\xff\xff\xff", b"\x02\0\0\0{}", b"\x40\0\0\0{"])
 def test_facts_that_are_none_are_a_typed_error(said, monkeypatch):
     own, other = socket.socketpair()

@@ -476,3 +476,21 @@ def test_an_epsilon_of_zero_is_found_at_once_and_only_where_it_is_one():
     nothing = math.tanh(0.05) / 2 + math.tanh(0.05) / 2  # at epsilon = 0: P[both +] - P[both -] of randomised response
     assert composed_epsilon(pair, nothing * (1 + 1e-9)) == 0.0
     assert composed_epsilon(pair, nothing * (1 - 1e-6)) > 0.0
+
+
+def test_a_link_to_a_ledger_is_another_name_of_the_same_one(tmp_path):
+    """Spending through the link is in the one ledger that all others read."""
+    shared, link = tmp_path / "shared.json", tmp_path / "link.json"
+    BudgetLedger.spend_in(shared, (1.0, 1e-6), "first", limit=(4.0, 1e-5))
+    link.symlink_to(shared)
+    BudgetLedger.spend_in(link, (1.0, 1e-6), "second")
+    ledger = BudgetLedger.load(link)
+    ledger.spend((1.0, 1e-6), "third")
+    ledger.save(link)
+    assert [entry.what for entry in BudgetLedger.load(shared).entries] == ["first", "second", "third"]
+    assert link.is_symlink()
+    (tmp_path / "dangling.json").symlink_to(tmp_path / "none.json")
+    for enter in (ledger.save, lambda path: BudgetLedger.spend_in(path, (1.0, 1e-6), "fourth", limit=(4.0, 1e-5))):
+        with pytest.raises(InputError, match=r"a link to .*none\.json, which is not there"):
+            enter(tmp_path / "dangling.json")
+    assert not (tmp_path / "none.json").exists()

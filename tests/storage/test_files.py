@@ -1,5 +1,6 @@
 """Files appear whole or not at all, and what is private is for its owner alone."""
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -160,6 +161,42 @@ def test_a_long_name_and_a_missing_folder(tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
     with pytest.raises(FileNotFoundError):
         write(tmp_path / "none" / "file", b"new")
+
+
+def test_a_file_of_a_user_is_not_taken_for_one_of_ours(tmp_path):
+    """Neither for what a killed writer has left, nor for a lock, which is removed after each turn."""
+    noted, named = tmp_path / ".file.my-important-txt.partial", tmp_path / ".file.lock"
+    for path in (noted, named):
+        path.write_text("precious")
+    write(tmp_path / "file", b"new")
+    with (
+        pytest.raises(InputError, match=r"\.file\.lock given, which is no lock but somebody's file"),
+        locked(tmp_path / "file"),
+    ):
+        pass
+    assert [path.read_text() for path in (noted, named)] == ["precious"] * 2
+    named.unlink()
+    os.mkfifo(named)
+    with pytest.raises(InputError, match="no lock but somebody's file"), locked(tmp_path / "file"):
+        pass
+    assert named.exists()
+
+
+def test_a_hard_link_to_a_lock_gives_nobody_a_second_turn(tmp_path, monkeypatch):
+    """As a backup that copies by links makes it: whoever waits then gets a file that has lost the lock's name."""
+    lock, honest, left = tmp_path / ".file.lock", fcntl.flock, []
+
+    def leave(descriptor, how):
+        """The one whose turn it was removes the lock after this one has opened it."""
+        if not left:
+            left.append(lock)
+            os.link(lock, tmp_path / "backup")
+            lock.unlink()
+        return honest(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", leave)
+    with locked(tmp_path / "file"):
+        assert lock.exists(), "the next one makes a lock of its own, and has its turn at the same time"
 
 
 def test_threads_take_turns(tmp_path):
