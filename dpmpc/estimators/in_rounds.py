@@ -98,7 +98,7 @@ class FitInRounds(Fitted):
         found = self.inference(level)
         notes = [f"For one more unit of the column, the others as they are. n = {found.clients:,}."]
         if self.verdict_ is not None:
-            return NumberTable(f"{of} ratios", {}, (), notes=[f"Nothing can be learned: {self.verdict_}."])
+            return NumberTable(f"{of} ratios", {}, (), notes=[f"No coefficients can be trusted: {self.verdict_}."])
         if (approximate := approximation_of(self)) is not None:
             notes.append(f"This is {approximate}.")
         elif found.informative:

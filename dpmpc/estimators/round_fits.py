@@ -130,8 +130,8 @@ def take(
     if fit.verdict is not None:
         clients, epsilon = fit.guarantee.clients, fit.guarantee.epsilon
         warnings.warn(
-            f"nothing can be learned from {clients:,} rows at epsilon = {epsilon:g}: {fit.verdict}. There are no "
-            "coefficients. More people, a larger epsilon or fewer features would help",
+            f"no coefficients can be trusted from {clients:,} rows at epsilon = {epsilon:g}: {fit.verdict}. None are "
+            "given. More people, a larger epsilon or fewer features would help",
             UtilityWarning,
             stacklevel=stacklevel + 1,
         )

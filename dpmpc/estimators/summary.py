@@ -29,7 +29,7 @@ _SMALLEST_P = 1e-16
 
 #: What errors and intervals from second moments assume, wherever they are shown.
 EVEN = (
-    "They assume residuals whose spread does not depend on the features; where it grows with a column, that column's "
+    "Errors assume residuals whose spread does not depend on the features; where it grows with a column, that column's "
     "interval is too short."
 )
 

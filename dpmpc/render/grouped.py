@@ -13,6 +13,7 @@ from dpmpc.estimators.blocks import Blocks
 from dpmpc.estimators.grouped import GroupedRidgeFit
 from dpmpc.estimators.inference import Inference, stands_out
 from dpmpc.estimators.ridge import RidgeFit
+from dpmpc.estimators.summary import EVEN
 from dpmpc.release import Release
 from dpmpc.render.fit import inference_fields
 
@@ -74,7 +75,7 @@ def grouped_parts(model: GroupedRidgeFit, level: float) -> list[RenderableType]:
     """Return the same for a person, but for the warnings."""
     return [
         escape(f"{model.summary(level)}\n"),
-        f"Estimates are without penalty; {escape(noise_text(model.release_))}.",
+        f"Estimates are without penalty; {escape(noise_text(model.release_))}. {EVEN}",
     ]
 
 

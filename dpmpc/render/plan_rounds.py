@@ -76,8 +76,8 @@ def _why(found: Outlook) -> str:
     clients = found.guarantee.clients
     if found.hopeless:
         return (
-            f"nothing can be learned from {clients:,} clients: about {found.learns_from:,} are needed at this budget; "
-            "dpmpc fit would say so and print no coefficients"
+            f"no coefficients can be trusted from {clients:,} clients: about {found.learns_from:,} are needed at this "
+            "budget; dpmpc fit would say so and print no coefficients"
         )
     if found.noise_error > found.sampling_error:
         return f"noise is the larger error; from about {found.noise_is_small_from:,} clients on sampling is"

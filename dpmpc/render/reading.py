@@ -33,6 +33,7 @@ from dpmpc.estimators.grouped import GroupedRidgeFit
 from dpmpc.estimators.in_rounds import LogisticFit, PoissonFit
 from dpmpc.estimators.moments import MomentFit
 from dpmpc.estimators.ridge import RidgeFit
+from dpmpc.estimators.summary import EVEN
 from dpmpc.release import Release
 from dpmpc.render.about import About
 from dpmpc.render.fit import inference_fields, release_text, task_fields
@@ -258,7 +259,7 @@ def _of_likelihood(
     else:
         table, parameters = model.rate_ratios(wish.level), {"rounds": model.rounds, "most": model.most}
     analysed = Analysed(name, parameters, result, wish.features)
-    told = [] if model.verdict_ is None else [f"nothing can be learned: {model.verdict_}"]
+    told = [] if model.verdict_ is None else [f"no coefficients can be trusted: {model.verdict_}"]
     approximate = model.verdict_ is None and result.get("approximation") is not None
     code = fit_code(files[0], name, parameters, result, wish.features) if wish.target else None
     return Reading(
@@ -318,7 +319,7 @@ def _regressions_by_group(release: Release, wish: Wish) -> _Parts:
         model.fit_release(release, wish.target or -1, features=wish.features)
     result = grouped_fields(model, wish.level)
     analysed = Analysed(MODEL, {"alpha": model.alpha}, result, wish.features)
-    notes = [f"Estimates are without penalty; {noise_text(release)}."]
+    notes = [f"Estimates are without penalty; {noise_text(release)}. {EVEN}"]
     return model.summary(wish.level).tables, notes, result, analysed
 
 

@@ -81,7 +81,7 @@ def rounds_page(
     return template().render(
         title=f"{_NAMES[analysed.model]} regression of {result['target']}{', approximate' if approximate else ''}",
         about=list(about),
-        verdict=sentence(f"Nothing can be learned: {result['verdict']}") if hopeless else None,
+        verdict=sentence(f"No coefficients can be trusted: {result['verdict']}") if hopeless else None,
         released=f"{rounds_text(releases)}.",
         guarantee=promised,
         facts=facts_of(tasks, promised, timing),

@@ -8,10 +8,10 @@ H^-1 s, with eigenvalues of H raised to the norm of its noise and its length cut
 sampling and noise together; logistic models need not hold, counts have to follow a Poisson law, by which their
 clipped residuals are centred (docs/mathematics.md, section 12.4).
 
-Promised: everything is computed from releases. Where they show that nothing can be learned there are no coefficients
-and the reason is given. There are no errors, and the reason is given, unless the released curvature clearly exceeds its
-noise in every direction, what one more step would change is small, and counts do not clearly vary more than a Poisson
-law allows; linear models have none at all.
+Promised: everything is computed from releases. Where noise decides most of a fit there are no coefficients and the
+reason is given; predictions from them might have beaten the mean all the same. There are no errors, and the reason is
+given, unless the released curvature clearly exceeds its noise in every direction, what one more step would change is
+small, and counts do not clearly vary more than a Poisson law allows; linear models have none at all.
 """
 
 from __future__ import annotations

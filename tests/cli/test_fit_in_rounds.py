@@ -159,8 +159,8 @@ def test_a_hopeless_fit_says_so_and_prints_no_coefficients(place, tmp_path, caps
     command = [*place("rare", (0, 1), clients=1500), "--model", "logistic", "--out", out]
     status, printed, told = run(capsys, *command)
     assert status == 0
-    assert "warning: nothing can be learned from 1,500 rows" in told
-    assert "Nothing can be learned: about" in printed
+    assert "warning: no coefficients can be trusted from 1,500 rows" in told
+    assert "No coefficients can be trusted: about" in printed
     assert "There are no coefficients" in printed
     assert "Odds ratios" not in printed
     result = json.loads((out / "result.json").read_text())["result"]
@@ -402,8 +402,8 @@ def test_a_folder_of_a_hopeless_fit_has_no_predictions(place, tmp_path, capsys):
     assert "holds a fit that has learned nothing: about" in told
     status, printed, told = run(capsys, "read", out)
     assert status == 0
-    assert "nothing can be learned: about" in told
-    assert "Nothing can be learned: about" in printed
+    assert "no coefficients can be trusted: about" in told
+    assert "No coefficients can be trusted: about" in printed
     (out / "release-0.dpmpc").unlink()
     status, _, told = run(capsys, "read", out)
     assert (status, "holds neither release.dpmpc nor release-0.dpmpc" in told) == (2, True)

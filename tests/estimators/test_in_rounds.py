@@ -129,7 +129,7 @@ def test_where_nothing_can_be_learned_it_says_so(clients, epsilon, odds, why):
     y[:2] = 0, 1
     model = LogisticRegression(epsilon=epsilon, bounds=(-1, 1), simulation_seed=1)
     with pytest.warns(
-        UtilityWarning, match=f"nothing can be learned from {clients:,} rows at epsilon = {epsilon}: .*{why}"
+        UtilityWarning, match=f"no coefficients can be trusted from {clients:,} rows at epsilon = {epsilon}: .*{why}"
     ):
         model.fit(X, y)
     assert np.isnan(model.coef_).all()
@@ -260,7 +260,7 @@ def test_zero_rounds_say_where_nothing_can_be_learned():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (1000, 8))
     y = (rng.random(1000) < sigmoid(X[:, 0])).astype(int)
-    with pytest.warns(UtilityWarning, match="nothing can be learned from 1,000 rows at epsilon = 0.3: noise alone"):
+    with pytest.warns(UtilityWarning, match="no coefficients can be trusted from 1,000 rows at epsilon = 0.3: noise"):
         model = LogisticRegression(rounds=0, bounds=(-1, 1), epsilon=0.3, simulation_seed=1).fit(X, y)
     assert np.isnan(model.coef_).all()
     chances = model.predict_proba(X)[:, 1]

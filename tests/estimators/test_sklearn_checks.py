@@ -50,7 +50,7 @@ EXPECTED = {
     ],
     expected_failed_checks=lambda estimator: EXPECTED,
 )
-@pytest.mark.filterwarnings("ignore:nothing can be learned from")  # of twenty rows, or where features decide the class
+@pytest.mark.filterwarnings("ignore:no coefficients can be trusted from")  # twenty rows; features that decide
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
