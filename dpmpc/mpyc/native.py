@@ -129,7 +129,8 @@ async def sketch(S: PublicMatrix, x: Any, *, first: int = 0, threads: int = 1, a
     Raises
     ------
     InputError
-        If x is anything else, or of a shape that S does not take, or if sums might leave the range of q or `as_type`.
+        If x is anything else, or of a shape that S does not take, or if sums of SecInt or SecFxp might leave the range
+        of q or `as_type`. The range of elements of SecFld is not known: their sums are those of the field.
     """
     modulus = _modulus(x)
     secure = _result_type(S, x, modulus, as_type)
