@@ -61,6 +61,14 @@ def test_seeds_and_simulations_are_refused_in_whatever_was_prepared(folder, deed
     assert "simulation" in done.stderr
 
 
+def test_a_simulation_is_refused_before_its_program_is_imported(folder):
+    """Whether or not the program looks for itself, and also where the command line names it."""
+    prepare(folder, "weaken the noise")
+    for named in (None, "dpmpc.protocols.random_mixing"):
+        with pytest.raises(SimulationOnly, match="simulation: one given to party 1, which was started by hand"):
+            require_by_hand(folder, read_settings(folder), named)
+
+
 def test_a_seed_is_in_no_file_even_where_a_launcher_reads_it(folder):
     prepare(folder, "know the noise")
     with pytest.raises(SimulationOnly, match="a launcher hands seeds over by itself"):
