@@ -42,11 +42,15 @@ def whole(path: str | os.PathLike[str], *, mode: int = 0o666) -> Iterator[Binary
     path : path
         The file to write; one that is there is replaced, and a link is replaced too, not followed.
     mode : int
-        Permissions, less the process's mask.
+        Permissions, less the process's mask, and less those that a file in this place does not give.
     """
     target = Path(path)
     _remove_left_over(target)
     file, temporary = _fresh(target, mode)
+    with contextlib.suppress(FileNotFoundError):
+        there = target.lstat()
+        if stat.S_ISREG(there.st_mode):  # what its owner has made private stays so
+            os.fchmod(file.fileno(), stat.S_IMODE(os.fstat(file.fileno()).st_mode & there.st_mode))
     with file:
         try:
             yield file

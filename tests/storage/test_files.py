@@ -3,6 +3,7 @@
 import fcntl
 import os
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -226,3 +227,15 @@ def test_whoever_never_ends_its_turn_is_a_typed_error(tmp_path):
         pass
     with locked(tmp_path / "file", seconds=0.0):
         pass
+
+
+@pytest.mark.parametrize(
+    ("there", "mode", "then"), [(0o600, 0o666, 0o600), (0o644, 0o600, 0o600), (0o640, 0o666, 0o640)]
+)
+def test_a_file_that_is_written_again_is_no_more_public_than_before(there, mode, then, tmp_path):
+    path = tmp_path / "ledger.json"
+    path.write_text("{}")
+    path.chmod(there)
+    with whole(path, mode=mode) as file:
+        file.write(b"[]")
+    assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("[]", then)
