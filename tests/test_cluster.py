@@ -223,5 +223,5 @@ def test_a_missing_value_is_named(tmp_path):
 
 def test_without_dask_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(InputError, match=r"dpmpc\[cluster\]"):
+    with pytest.raises(InputError, match=r"\.\[cluster\]"):
         cluster.transform(task_of(), "share.npy")

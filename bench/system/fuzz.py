@@ -207,15 +207,15 @@ async def _feed_http(
     """Send mutated uploads and heads to the application; any answer but a refusal must be to valid records."""
     from dpmpc.collection.admission import Limits
     from dpmpc.collection.connections import Guard
+    from dpmpc.collection.server_folder import open_spool
     from dpmpc.collection.service import Service
     from dpmpc.collection.serving import start_http
-    from dpmpc.collection.spool import Spool
 
     print("fuzz: requests", file=sys.stderr)
     path = f"/v1/collections/{collection.digest.hex()}/reports"
     taken = wrong = crashes = 0
     before, start = _peak_mb(), time.perf_counter()
-    with Spool(folder / "spool", collection.digest, 0, collection.record_shape, collection.plan.encoding.ring) as spool:
+    with open_spool(folder / "spool", collection, 0, writer=True) as spool:
         limits = Limits(rate=1e9, read_seconds=0.3)
         service, guard = Service(collection, 0, spool, limits=limits), Guard(limits)
         runner = await start_http(service, guard)

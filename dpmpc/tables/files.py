@@ -125,7 +125,7 @@ def write_csv(path: str | Path, table: Table) -> None:
                 writer.writerows(table.values[start : start + _WRITE_ROWS].tolist())
             handle.detach()  # which flushes it; the file stays open
     except OSError as error:
-        raise InputError(f"path: {path} cannot be written: {error.strerror}") from error
+        raise InputError(f"path: {path} cannot be written: {error.strerror or error}") from error
 
 
 def column_names(path: Paths, dialect: Dialect = USUAL) -> tuple[str, ...]:

@@ -197,7 +197,7 @@ def test_a_broken_write_leaves_the_old_file(tmp_path, monkeypatch):
         raise OSError("disk full")
 
     monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(InputError, match=r"data.csv cannot be written: disk full"):
         write_csv(path, Table(("a",), [[0.1]]))
     assert path.read_text() == "old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["data.csv"]
