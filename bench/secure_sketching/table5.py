@@ -17,8 +17,9 @@ TITLE = "Table 5. Five servers: run time and communication for n clients at s = 
 READINGS = (
     "",
     "What varies in the paper's Table 5 is lost from the text that we have. Read as the number of servers (our "
-    "choice): two and three servers are the rows with s = 4 of [Table 4](table4.md) and [Table 3](table3.md), five are "
-    "above. Read as the sparsity: it is [Table 3](table3.md), whose rows have s = 1, 4 and 8.",
+    "choice): two and three servers are the rows with s = 4 of [Table 4](../../bench/results/table4.md) and "
+    "[Table 3](../../bench/results/table3.md), five are above. Read as the sparsity: it is "
+    "[Table 3](../../bench/results/table3.md), whose rows have s = 1, 4 and 8.",
 )
 
 
