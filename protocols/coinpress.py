@@ -43,13 +43,7 @@ MODELS = ("mean", "covariance", "regression")
 
 
 class Networked:
-    """Runs the tasks of an estimator's rounds among processes of this machine, linked by TLS.
-
-    Attributes
-    ----------
-    servers : list of tuple of RunStatistics
-        What each server spent, round by round.
-    """
+    """Runs the tasks of an estimator's rounds among processes of this machine, linked by TLS."""
 
     def __init__(self) -> None:
         self.servers: list[tuple[RunStatistics, ...]] = []

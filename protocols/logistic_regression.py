@@ -52,21 +52,11 @@ EFFECTS = (0.04, 0.8, -0.6)  # on the log odds, by unit of each column
 
 
 class People(NamedTuple):
-    """Generated people, and what generated their outcome.
+    """Generated people, and what generated their outcome."""
 
-    Attributes
-    ----------
-    rows : ndarray of float64, shape (n, d + 1)
-        In the columns' units, the outcome last.
-    schema : Schema
-        Names and public bounds.
-    effects : tuple of float
-        The true coefficients.
-    """
-
-    rows: NDArray[np.float64]
-    schema: Schema
-    effects: tuple[float, ...]
+    rows: NDArray[np.float64]  # (n, d + 1): in the columns' units, the outcome last
+    schema: Schema  # names and public bounds
+    effects: tuple[float, ...]  # the true coefficients
 
 
 def patients(clients: int) -> People:

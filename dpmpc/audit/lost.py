@@ -36,18 +36,10 @@ FLOOR = 1e-9  # of the noise in a row: rows that nobody hits have none
 
 @dataclasses.dataclass(frozen=True)
 class Lost:
-    """Clients without whose noise a guarantee has to do.
+    """Clients without whose noise a guarantee has to do."""
 
-    Parameters
-    ----------
-    corrupt : ndarray of int64
-        Those whose noise the adversary knows.
-    missing : ndarray of int64
-        Those who contribute nothing.
-    """
-
-    corrupt: Indices
-    missing: Indices
+    corrupt: Indices  # those whose noise the adversary knows
+    missing: Indices  # those who contribute nothing
 
     def honest(self, clients: int) -> Indices:
         """Return all other clients."""
@@ -60,16 +52,7 @@ def missing_in_each_row(guarantee: Guarantee) -> bool:
 
 
 def worst_lost(task: Task, *, in_each_row: bool | None = None) -> Lost:
-    """Return the lost clients of the worst case, which exposes somebody most.
-
-    Parameters
-    ----------
-    task : Task
-        Says how many may be corrupt, and how many missing.
-    in_each_row : bool, optional
-        How the number of missing ones is meant: for each row, or in all. By default as the words of the task's
-        guarantee say.
-    """
+    """Return the lost clients of the worst case, which exposes somebody most."""
     if task.noising.by == "servers":  # nobody's noise is counted on, and who is lost does not matter
         return Lost(_indices(()), _indices(()))
     rowwise = missing_in_each_row(task.guarantee) if in_each_row is None else in_each_row
@@ -83,13 +66,7 @@ def worst_lost(task: Task, *, in_each_row: bool | None = None) -> Lost:
 
 
 class _Search:
-    """Looks for sets of clients whose loss exposes somebody.
-
-    Parameters
-    ----------
-    task : Task
-        Whose clients make the noise.
-    """
+    """Looks for sets of clients whose loss exposes somebody."""
 
     def __init__(self, task: Task):
         self.signs = signs_of(task)

@@ -24,13 +24,7 @@ NO_CLAIM = 1e300  # epsilon of many releases side by side; nothing is promised a
 
 
 class Parties(AuditedMechanism):
-    """One subject's columns move from the lower bounds to the upper ones, at one party or at all.
-
-    Parameters
-    ----------
-    task : MixingTask
-        A small one, with or without mixing.
-    """
+    """One subject's columns move from the lower bounds to the upper ones, at one party or at all."""
 
     def __init__(self, task: MixingTask):
         promised = task.guarantee

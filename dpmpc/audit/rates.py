@@ -44,33 +44,15 @@ class AuditScores:
 
 @dataclasses.dataclass(frozen=True)
 class Bound:
-    """A lower bound, and the rates that it comes from.
+    """A lower bound, and the rates that it comes from."""
 
-    Parameters
-    ----------
-    value : float
-        The bound, at least 0.
-    false_positive, false_negative : float
-        Shares of wrong decisions among the runs that were counted.
-    """
-
-    value: float
-    false_positive: float
+    value: float  # the bound, at least 0
+    false_positive: float  # shares of wrong decisions among the runs that were counted
     false_negative: float
 
 
 def upper_rate(errors: Any, runs: int, failure: float) -> Reals:
-    """Return the one-sided bound of Clopper and Pearson: above the true rate but with probability `failure`.
-
-    Parameters
-    ----------
-    errors : int or array_like of int
-        Errors seen.
-    runs : int
-        Among so many runs.
-    failure : float
-        Probability that the bound is too small, at most.
-    """
+    """Return the one-sided bound of Clopper and Pearson: above the true rate but with probability `failure`."""
     errors = np.asarray(errors)
     bound = betaincinv(errors + 1.0, np.maximum(runs - errors, 1.0), 1 - failure)
     return np.asarray(np.where(errors < runs, bound, 1.0))
@@ -100,17 +82,7 @@ def least_bits(alpha: Reals, beta: Reals) -> Reals:
 
 
 def lower_bound(measure: Measure, training: AuditScores, counted: AuditScores, failure: float) -> Bound:
-    """Bound a measure from below: the threshold comes from one set of runs, the rates from another.
-
-    Parameters
-    ----------
-    measure : callable
-        Takes arrays of alpha and beta, and falls with both.
-    training, counted : AuditScores
-        Independent runs.
-    failure : float
-        Probability that the result exceeds the truth, at most; half of it for each of the two rates.
-    """
+    """Bound a measure from below: the threshold comes from one set of runs, the rates from another."""
     thresholds = np.unique(np.quantile(np.concatenate([training.first, training.second]), LEVELS))
     found = measure(*(upper_rate(*counts, CHOICE) for counts in _errors(training, thresholds)))
     best = thresholds[[int(np.argmax(found))]]

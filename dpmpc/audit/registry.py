@@ -46,13 +46,7 @@ Reals = NDArray[np.float64]
 
 
 class NoisyEntry(AuditedMechanism):
-    """X + sigma N.
-
-    Parameters
-    ----------
-    bits : float
-        What is claimed.
-    """
+    """X + sigma N."""
 
     shifts = np.array([[2.0]])
 
@@ -67,15 +61,7 @@ class NoisyEntry(AuditedMechanism):
 
 
 class ProjectedEntry(AuditedMechanism):
-    """(S X + sigma N, S y) with a secret S.
-
-    Parameters
-    ----------
-    bits : float
-        What is claimed.
-    rows : int
-        n', of the projection.
-    """
+    """(S X + sigma N, S y) with a secret S."""
 
     def __init__(self, bits: float, rows: int = 3):
         self.claim = Claim(bits=bits)

@@ -38,15 +38,7 @@ BLOCK_WORDS = 1 << 21  # of all clients' copies that are simulated at once
 
 
 class Replicated(Contribution):
-    """Another contribution, `times` times side by side.
-
-    Parameters
-    ----------
-    base : Contribution
-        What is repeated.
-    times : int
-        R.
-    """
+    """Another contribution, `times` times side by side."""
 
     name = "replicated"
 

@@ -54,13 +54,7 @@ _DAY = datetime.timedelta(days=1)
 
 
 class Unpromised(Subject):
-    """What the code refuses to promise.
-
-    Parameters
-    ----------
-    reason : str
-        The words of its refusal.
-    """
+    """What the code refuses to promise."""
 
     def __init__(self, reason: str):
         self.claim = Claim()
@@ -68,15 +62,7 @@ class Unpromised(Subject):
 
 
 class MissingClients(Subject):
-    """A release from which as many clients are missing as its guarantee allows.
-
-    Parameters
-    ----------
-    tasks : sequence of Task
-        The same but for the seeds of their public matrices; the one whose claim is exceeded most is audited.
-    pair : array_like of float, shape (2, p)
-        Two rows in the units of the schema, as far apart as the contribution allows.
-    """
+    """A release from which as many clients are missing as its guarantee allows."""
 
     def __init__(self, tasks: Sequence[Task], pair: ArrayLike):
         found = [self._epsilon(task, pair) for task in tasks]
@@ -99,22 +85,7 @@ class MissingClients(Subject):
 
 
 def surrounded(schema: Schema, pair: ArrayLike, *, minimum_batch: int, people: int | None, **options: Any) -> Subject:
-    """Return the release of the smallest batch that hostile servers can leave of a collection.
-
-    Parameters
-    ----------
-    schema : Schema
-        Columns and public bounds.
-    pair : array_like of float, shape (2, p)
-        Two rows, as far apart as the contribution allows.
-    minimum_batch : int
-        Of the collection.
-    people : int or None
-        How many of that batch are the attacker's. None for as many as are corrupt by the words of the guarantee; all
-        but the victim where nobody has stated a number.
-    **options
-        Of `design_collection`.
-    """
+    """Return the release of the smallest batch that hostile servers can leave of a collection."""
     for left in reversed(range(DESIGNS)):
         with tempfile.TemporaryDirectory() as folder:
             try:
@@ -131,19 +102,7 @@ def surrounded(schema: Schema, pair: ArrayLike, *, minimum_batch: int, people: i
 
 
 class RepeatedRelease(Subject):
-    """An honest server whose release is broken off, repeated and demanded anew by all others.
-
-    Parameters
-    ----------
-    schema : Schema
-        Columns and public bounds.
-    pair : array_like of float, shape (2, p)
-        Two rows, as far apart as the contribution allows. All clients hold the first.
-    clients : int
-        Reports that the server holds; one less is the minimum batch.
-    **options
-        Of `design_collection`.
-    """
+    """An honest server whose release is broken off, repeated and demanded anew by all others."""
 
     def __init__(self, schema: Schema, pair: ArrayLike, *, clients: int, **options: Any):
         with tempfile.TemporaryDirectory() as folder:
@@ -172,15 +131,7 @@ class RepeatedRelease(Subject):
 
 
 class HonestServer:
-    """The first server of a collection that has closed, with its spool and its ledger, alone among hostile ones.
-
-    Parameters
-    ----------
-    folder : Path
-        An empty one.
-    schema, pair, clients, **options
-        See `RepeatedRelease`.
-    """
+    """The first server of a collection that has closed, with its spool and its ledger, alone among hostile ones."""
 
     def __init__(self, folder: Path, schema: Schema, pair: ArrayLike, clients: int, **options: Any):
         self.collection = trial_collection(folder, schema, minimum_batch=clients - 1, **options)
@@ -194,13 +145,7 @@ class HonestServer:
         self.ids: NDArray[np.uint8] = np.frombuffer(b"".join(names), np.uint8).reshape(-1, ID_BYTES)
 
     def answer(self, ids: NDArray[np.uint8], toss: bytes) -> Words:
-        """Run this server's part of the release, after a restart; return the share that it sends.
-
-        Raises
-        ------
-        DpmpcError
-            If it refuses.
-        """
+        """Run this server's part of the release, after a restart; return the share that it sends."""
         collection = self.collection
         task = collection.task(len(ids), toss)
         manifest = manifest_of(collection, task, batch=batch_digest(ids), toss=toss, time=collection.closes + _DAY / 2)
@@ -231,19 +176,7 @@ class HonestServer:
 
 
 def trial_collection(folder: Path, schema: Schema, *, minimum_batch: int, **options: Any) -> Collection:
-    """Make identities of servers in a folder, and a collection with a roster that closed yesterday.
-
-    Parameters
-    ----------
-    folder : Path
-        An empty one.
-    schema : Schema
-        Columns and public bounds.
-    minimum_batch : int
-        Of the collection.
-    **options
-        Of `design_collection`, epsilon and delta among them.
-    """
+    """Make identities of servers in a folder, and a collection with a roster that closed yesterday."""
     entries = []
     for server in range(SERVERS):
         own = folder / f"server-{server}"

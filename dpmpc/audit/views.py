@@ -46,17 +46,10 @@ WIDTH = 2 * ROUNDING_WIDTH  # w: a lattice Gaussian of this width deviates by le
 
 @dataclasses.dataclass(frozen=True)
 class View:
-    """What each client moves, and which draws of the noise cover it.
+    """What each client moves, and which draws of the noise cover it."""
 
-    Parameters
-    ----------
-    moved : ndarray of float64, shape (m, candidates)
-        By what each of m observed numbers multiplies a candidate's contribution.
-    draws : ndarray of float64, shape (m, N)
-        By what it multiplies each of N independent draws of the noise that the adversary does not know.
-    """
-
-    moved: Reals
+    moved: Reals  # (m, candidates): by what each of m observed numbers multiplies a candidate's contribution
+    # (m, N): by what it multiplies each of N independent draws of the noise that the adversary does not know
     draws: Reals
 
     def leverage(self, sigma: float) -> float:
@@ -65,17 +58,7 @@ class View:
         return float(np.einsum("mc,mc->c", self.moved, np.linalg.solve(covariance, self.moved)).max())
 
     def least_epsilon(self, distance: float, sigma: float, guarantee: Guarantee) -> float:
-        """Return a lower bound on the true epsilon at the delta of a guarantee.
-
-        Parameters
-        ----------
-        distance : float
-            L2 distance of the candidate's two contributions, in integer units.
-        sigma : float
-            Parameter of the noise.
-        guarantee : Guarantee
-            What is claimed: its delta, and what it has paid for integers.
-        """
+        """Return a lower bound on the true epsilon at the delta of a guarantee."""
         mu = distance * math.sqrt(self.leverage(sigma)) / sigma
         slack = guarantee.slack
         epsilon = epsilon_of_mu(mu, min(1.0, guarantee.delta * math.exp(slack)))
@@ -88,23 +71,7 @@ def signs_of(task: Task) -> Reals:
 
 
 def view_of(task: Task, honest: NDArray[np.int64], openings: Sequence[Reals] | None = None) -> View:
-    """Return what the adversary sees of the sums that were sent.
-
-    Parameters
-    ----------
-    task : Task
-        Says who adds the noise.
-    honest : ndarray of int64
-        The clients whose noise is there and not known to the adversary; each of them is a candidate.
-    openings : sequence of ndarray of float64, shape (k, n), optional
-        The public matrix of each different set of sums that was sent, with zeros for clients who are not in it. By
-        default one: that of the task.
-
-    Raises
-    ------
-    InputError
-        If there are several, and clients noise each of several copies: which copy goes where is not known here.
-    """
+    """Return what the adversary sees of the sums that were sent."""
     openings = [signs_of(task)] if openings is None else openings
     moved = np.vstack(openings)[:, honest]
     covered = []
@@ -121,15 +88,7 @@ def view_of(task: Task, honest: NDArray[np.int64], openings: Sequence[Reals] | N
 def exact_epsilon(
     task: Task, honest: NDArray[np.int64], distance: float, openings: Sequence[Reals] | None = None
 ) -> float | None:
-    """Return a lower bound on the true epsilon of what was sent, or None for noise that is not Gaussian.
-
-    Parameters
-    ----------
-    task, honest, openings
-        See `view_of`.
-    distance : float
-        L2 distance of two contributions that a client may make, in integer units.
-    """
+    """Return a lower bound on the true epsilon of what was sent, or None for noise that is not Gaussian."""
     if not isinstance(task.noise, DiscreteGaussian | Gaussian):
         return None
     return view_of(task, honest, openings).least_epsilon(distance, task.noise.sigma, task.guarantee)

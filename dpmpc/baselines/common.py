@@ -22,13 +22,7 @@ from dpmpc.tables import check_finite, numeric_matrix
 
 
 def normalised_rows(X: ArrayLike, y: ArrayLike | None = None, *, radius: float | None = None) -> NDArray[np.float64]:
-    """Put X (n, d) and, where there is one, y (n,) side by side and clip the rows to the ball.
-
-    Raises
-    ------
-    InputError
-        If the shapes do not fit, or a value is not in [-1, 1]: a trusted curator does not guess bounds.
-    """
+    """Put X (n, d) and, where there is one, y (n,) side by side and clip the rows to the ball."""
     rows = numeric_matrix("X", X).astype(np.float64)
     if y is not None:
         label = np.asarray(y, dtype=np.float64)

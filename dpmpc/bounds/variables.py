@@ -40,18 +40,10 @@ _FIELDS: dict[str, tuple[set[str], set[str]]] = {
 
 @dataclass(frozen=True)
 class Term:
-    """The columns that stand for a variable or a product of variables.
+    """The columns that stand for a variable or a product of variables."""
 
-    Attributes
-    ----------
-    columns : tuple of Column
-        With their bounds; the normalised values of each row have norm at most 1 together.
-    shown : int
-        How many of them, from the first, are factors of products: all but an indicator of what is missing.
-    """
-
-    columns: tuple[Column, ...]
-    shown: int
+    columns: tuple[Column, ...]  # with their bounds; the normalised values of each row have norm at most 1 together
+    shown: int  # how many of them, from the first, are factors of products: all but an indicator of what is missing
 
 
 class Variable(Record, frozen=True, omit_defaults=True):

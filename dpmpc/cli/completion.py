@@ -25,15 +25,7 @@ def _completion(options: argparse.Namespace) -> None:
 
 
 def script(top: argparse.ArgumentParser, shell: str) -> str:
-    """Return the script for a shell.
-
-    Parameters
-    ----------
-    top : ArgumentParser
-        Of the command.
-    shell : str
-        One of `SHELLS`.
-    """
+    """Return the script for a shell."""
     try:
         import shtab
     except ImportError as error:

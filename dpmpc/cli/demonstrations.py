@@ -104,24 +104,12 @@ _WHAT = {
 
 @dataclasses.dataclass(frozen=True)
 class DemonstratedRelease:
-    """One release.
+    """One release."""
 
-    Attributes
-    ----------
-    networked : NetworkedRun
-        Release and servers.
-    fields : dict
-        Its JSON object.
-    parts : list
-        The same for a person.
-    shown : Demonstration
-        With its analysis fitted.
-    """
-
-    networked: NetworkedRun
-    fields: dict[str, Any]
-    parts: list[RenderableType]
-    shown: Demonstration
+    networked: NetworkedRun  # release and servers
+    fields: dict[str, Any]  # its JSON object
+    parts: list[RenderableType]  # the same for a person
+    shown: Demonstration  # with its analysis fitted
 
 
 def fields(runs: Mapping[str, DemonstratedRelease]) -> dict[str, Any]:
@@ -194,11 +182,6 @@ def refuse_options_of_mpyc(arguments: Sequence[str]) -> None:
     """Say how parties are started by hand, where an option of MPyC's launcher asks for it.
 
     ``-M`` means here what it means there; the other options belong to a launcher that these programs do not use.
-
-    Raises
-    ------
-    InputError
-        With the first such option.
     """
     for argument in arguments:
         name = argument.partition("=")[0]
@@ -213,17 +196,7 @@ def refuse_options_of_mpyc(arguments: Sequence[str]) -> None:
 def demonstration_options(
     doc: str, arguments: Sequence[str], more: Callable[[argparse.ArgumentParser], None] | None = None
 ) -> argparse.Namespace:
-    """Read the arguments of a program that is started by hand.
-
-    Parameters
-    ----------
-    doc : str
-        Its module's docstring.
-    arguments : sequence of str
-        What was given.
-    more : callable, optional
-        Adds the program's own options to the parser.
-    """
+    """Read the arguments of a program that is started by hand."""
     refuse_options_of_mpyc(arguments)
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("-M", "--servers", type=int, default=3, metavar="M")

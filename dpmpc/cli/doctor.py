@@ -72,24 +72,12 @@ _MANY_KEYS = {
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """What was found.
+    """What was found."""
 
-    Attributes
-    ----------
-    subject : str
-        What was looked at.
-    state : {"ok", "warning", "problem"}
-        How it is.
-    found : str
-        What there is.
-    advice : str
-        What to do; empty where nothing needs to be done.
-    """
-
-    subject: str
-    state: State
-    found: str
-    advice: str = ""
+    subject: str  # what was looked at
+    state: State  # how it is
+    found: str  # what there is
+    advice: str = ""  # what to do; empty where nothing needs to be done
 
 
 def examine(*, network: bool = False) -> list[Finding]:

@@ -24,13 +24,7 @@ from dpmpc.tables import Table
 
 
 class GroupedFitModel(FitModel):
-    """Ridge regressions by the values of a variable of the bounds file.
-
-    Attributes
-    ----------
-    target, by : str
-        The column to predict, and the variable whose values are the groups.
-    """
+    """Ridge regressions by the values of a variable of the bounds file."""
 
     name = MODEL
     program = PROGRAM

@@ -32,39 +32,19 @@ LEVEL = 0.95  # of the confidence intervals in a report
 
 @dataclasses.dataclass(frozen=True)
 class Findings:
-    """What came of an analysis: a function of the release, or a comparison with the data at hand.
+    """What came of an analysis: a function of the release, or a comparison with the data at hand."""
 
-    Attributes
-    ----------
-    result : dict
-        The "result" of the JSON contract; of a comparison its entry "not_private".
-    parts : list
-        The same for a person.
-    """
-
-    result: dict[str, Any]
-    parts: list[RenderableType]
+    result: dict[str, Any]  # the "result" of the JSON contract; of a comparison its entry "not_private"
+    parts: list[RenderableType]  # the same for a person
 
 
 class FitModel(abc.ABC):
-    """A model, from the options of the command to its findings.
+    """A model, from the options of the command to its findings."""
 
-    Attributes
-    ----------
-    name : str
-        As in `--model`.
-    program : str
-        What the parties run; its analyst fits the release.
-    options : tuple of str
-        Options of the command that only this model has.
-    estimator : PrivateEstimator
-        Reads the release.
-    """
-
-    name: ClassVar[str]
-    program: ClassVar[str]
-    options: ClassVar[tuple[str, ...]]
-    estimator: PrivateEstimator
+    name: ClassVar[str]  # as in `--model`
+    program: ClassVar[str]  # what the parties run; its analyst fits the release
+    options: ClassVar[tuple[str, ...]]  # options of the command that only this model has
+    estimator: PrivateEstimator  # reads the release
 
     def columns(self, bounded: tuple[str, ...] | None) -> tuple[str, ...] | None:
         """Return the names of the columns to read, given those with bounds; None for all."""

@@ -34,16 +34,10 @@ from dpmpc.tables import Table
 
 
 class RoundsFitModel(FitModel):
-    """A model from several sums.
-
-    Attributes
-    ----------
-    target : str
-        The column to predict.
-    """
+    """A model from several sums."""
 
     program = PROGRAM
-    target: str
+    target: str  # the column to predict
     estimator: LogisticRegression | PoissonRegression | RidgeRegression
 
     def check(self, table: Table, public: Schema) -> None:
@@ -59,17 +53,7 @@ class RoundsFitModel(FitModel):
         return sums_only(asked)
 
     def arrange(self, table: Table, public: Schema, *, given: bool) -> tuple[Table, Schema]:
-        """Return the table and its bounds with the target last, and the target's bounds as the model has them.
-
-        Parameters
-        ----------
-        table : Table
-            All columns that are analysed.
-        public : Schema
-            Their bounds.
-        given : bool
-            Whether the user gave them; without them columns are in [-1, 1].
-        """
+        """Return the table and its bounds with the target last, and the target's bounds as the model has them."""
         names = [*(name for name in table.names if name != self.target), self.target]
         ordered = public.select(names)
         column = self.column(ordered.columns[-1], given=given)

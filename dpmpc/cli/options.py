@@ -172,17 +172,7 @@ def rounds_option(text: str) -> int | str:
 def form_of(
     options: argparse.Namespace, forms: Mapping[str, tuple[Set[str], Set[str]]], defaults: Mapping[str, Any]
 ) -> str:
-    """Return which of its forms a command was given; refuse what the form lacks or does not use, fill in defaults.
-
-    Parameters
-    ----------
-    options : argparse.Namespace
-        As parsed, None for what was not given.
-    forms : mapping
-        By the option that chooses a form: the options that it needs, and those that it may have.
-    defaults : mapping
-        Of options that were not given, whichever the form.
-    """
+    """Return which of its forms a command was given; refuse what the form lacks or does not use, fill in defaults."""
     form = next(name for name in forms if getattr(options, name) is not None)
     required, optional = forms[form]
     for name in sorted(set().union(*(needed | used for needed, used in forms.values()))):

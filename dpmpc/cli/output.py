@@ -40,19 +40,7 @@ def write_outputs(
     page: str,
     not_private: Mapping[str, Any] | None = None,
 ) -> list[Path]:
-    """Write everything to a directory beside the wanted one, then rename it; return where the files are.
-
-    Parameters
-    ----------
-    out : Path
-        The directory.
-    fields, parts, page : dict, list, str
-        The result for programs, for a person, and as a page.
-    releases : mapping
-        The releases by the names of their files.
-    not_private : mapping, optional
-        Comparisons with the data, which go to a file of their own and nowhere else.
-    """
+    """Write everything to a directory beside the wanted one, then rename it; return where the files are."""
     import tempfile
 
     from rich.console import Console

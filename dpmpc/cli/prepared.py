@@ -37,25 +37,11 @@ def prepare_folders(
     called: str,
     program: str,
     arguments: Mapping[str, Any],
-    addresses: Sequence[tuple[str, int]],
+    addresses: Sequence[tuple[str, int]],  # (host, port)
     *,
     deadline: float,
 ) -> None:
-    """Write a folder of settings and identity for each party, all or none.
-
-    Parameters
-    ----------
-    target : Path
-        A new directory, for ``CALLED-0`` and so on.
-    called : str
-        What a party is called.
-    program, arguments
-        What all parties run, and agree on.
-    addresses : sequence of (host, port)
-        Where each listens.
-    deadline : float
-        Seconds that a party may keep others waiting.
-    """
+    """Write a folder of settings and identity for each party, all or none."""
     from dpmpc.network.identity import Authority
     from dpmpc.network.settings import PartySettings, digest_of, write_settings
 

@@ -35,15 +35,7 @@ def known_answers() -> dict[str, list[dict[str, Any]]]:
 
 
 def wrong_answers() -> tuple[int, list[str]]:
-    """Compare the kernels with the known answers.
-
-    Returns
-    -------
-    int
-        How many answers were compared.
-    list of str
-        What differed: the kind of answer, its place and the instruction set.
-    """
+    """Compare the kernels with the known answers."""
     known = known_answers()
     compared, wrong = 0, []
     for kind, answer in _ANSWERS.items():
@@ -57,18 +49,7 @@ def wrong_answers() -> tuple[int, list[str]]:
 
 
 def network_seconds(deadline: float = 30.0) -> float:
-    """Release a sum among three servers and an analyst over TLS on the loopback; return the seconds.
-
-    Parameters
-    ----------
-    deadline : float
-        Seconds that a party may keep others waiting.
-
-    Raises
-    ------
-    ProtocolFailure
-        If a party fails; the error names it.
-    """
+    """Release a sum among three servers and an analyst over TLS on the loopback; return the seconds."""
     from dpmpc.bounds import Schema
     from dpmpc.networked import run
     from dpmpc.planning import ReleaseSpec, design

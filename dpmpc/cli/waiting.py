@@ -50,15 +50,7 @@ def quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def told_while_waiting(command: str, write: Callable[[str], None] | None = None) -> Iterator[None]:
-    """Write a line now and then until the command is done.
-
-    Parameters
-    ----------
-    command : str
-        What the lines begin with.
-    write : callable, optional
-        Takes a line; standard error by default.
-    """
+    """Write a line now and then until the command is done."""
     note("")
     done = threading.Event()
     telling = threading.Thread(target=_tell, args=(command, done, write or _to_standard_error), daemon=True)

@@ -25,22 +25,12 @@ LARGEST = 1e100  # rows are clipped to it before anything is computed from them,
 
 @dataclasses.dataclass(frozen=True)
 class Covariance:
-    """An estimate of a covariance matrix.
+    """An estimate of a covariance matrix."""
 
-    Parameters
-    ----------
-    matrix : ndarray of float64, shape (d, d)
-        Symmetric, without negative eigenvalues.
-    whitening, whitened : ndarray of float64, shape (d, d)
-        A and Z of the last round: matrix = A^-T Z A^-1.
-    deviation : float
-        Standard deviation of the noise in the diagonal of Z.
-    """
-
-    matrix: Reals
-    whitening: Reals
+    matrix: Reals  # (d, d): symmetric, without negative eigenvalues
+    whitening: Reals  # (d, d): a and Z of the last round: matrix = A^-T Z A^-1
     whitened: Reals
-    deviation: float
+    deviation: float  # standard deviation of the noise in the diagonal of Z
 
     def inverse_root(self) -> Reals:
         """Return Sigma^(-1/2), with the eigenvalues of Z raised to the operator norm of its noise, 2 sd sqrt(d)."""
@@ -56,27 +46,7 @@ def bounded(values: Reals) -> Reals:
 def mean(
     total: Summation, rows: Reals, names: Sequence[str], center: Reals, radius: float, shares: Sequence[float]
 ) -> tuple[Reals, float]:
-    """Estimate the mean of rows whose covariance is at most I, known to lie within `radius` of `center` (MVMRec).
-
-    Parameters
-    ----------
-    total : Summation
-        Who sums.
-    rows : ndarray of float64, shape (n, d)
-        One for each client; left unchanged.
-    names : sequence of str
-        Of the columns.
-    center, radius : ndarray of float64, shape (d,); float
-        The prior: c and r.
-    shares : sequence of float
-        rho of each round.
-
-    Returns
-    -------
-    center : ndarray of float64, shape (d,)
-    radius : float
-        Within which the mean lies, but for a failure probability of .01 a round, if rows are Gaussian.
-    """
+    """Estimate the mean of rows whose covariance is at most I, known to lie within `radius` of `center` (MVMRec)."""
     for share in shares:
         published = mean_round(names, center, radius, share)
         averaged = total(published, rows)
@@ -94,17 +64,7 @@ def covariance(
     *,
     triangle: bool = False,
 ) -> Covariance:
-    """Estimate the covariance of rows with mean 0 and covariance at most `upper` I (MVCRec).
-
-    Parameters
-    ----------
-    total, rows, names, shares
-        See `mean`.
-    upper : float
-        u.
-    triangle : bool
-        Whether noise is as printed; see `dpmpc.contributions.WhitenedProducts`.
-    """
+    """Estimate the covariance of rows with mean 0 and covariance at most `upper` I (MVCRec)."""
     following = np.eye(len(names)) / math.sqrt(upper)
     for share in shares:
         whitening = following
@@ -118,20 +78,11 @@ def covariance(
 
 @dataclasses.dataclass(frozen=True)
 class Prior:
-    """What is known beforehand about a regression with residuals of variance 1.
+    """What is known beforehand about a regression with residuals of variance 1."""
 
-    Parameters
-    ----------
-    radius : float
-        r: ||E[x y]|| is at most r.
-    label_upper : float
-        Upper bound on the variance of the label.
-    upper : float or None
-        u: upper bound on the features' covariance, which is estimated; None where it is known to be I.
-    """
-
-    radius: float
-    label_upper: float
+    radius: float  # r: ||E[x y]|| is at most r
+    label_upper: float  # upper bound on the variance of the label
+    # u: upper bound on the features' covariance, which is estimated; None where it is known to be I
     upper: float | None = None
 
 
@@ -152,14 +103,6 @@ def regression(
     Algorithm 5: a third of rho for Sigma, then Algorithm 3 on x Sigma^(-1/2), whose answer Sigma^(-1/2) maps back.
     Algorithm 3: `norm_share` of what remains for ||beta||^2 (Algorithm 2), the rest for the mean of z = x y, divided by
     sqrt(2 ||beta||^2 + 1) (Algorithm 1; Lemma 3.1).
-
-    Returns
-    -------
-    coefficients : ndarray of float64, shape (d,)
-    squared_norm : float
-        The estimate of ||beta||^2, or of ||Sigma^(1/2) beta||^2.
-    covariance : Covariance or None
-        Of the features, where it was estimated.
     """
     X, y = bounded(X), bounded(y)
     found, back = None, np.eye(X.shape[1])

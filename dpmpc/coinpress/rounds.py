@@ -93,43 +93,21 @@ def unwhitened(whitening: Reals, Z: Reals) -> Reals:
 
 @dataclasses.dataclass(frozen=True)
 class Round:
-    """One release of CoinPress, before it is made.
+    """One release of CoinPress, before it is made."""
 
-    Parameters
-    ----------
-    name : str
-        For the ledger.
-    schema : Schema
-        Columns, and the box that rows are clipped to.
-    contribution : Contribution
-        What each client contributes.
-    rho : float
-        What the round may spend, in zCDP.
-    """
-
-    name: str
-    schema: Schema
-    contribution: Contribution
-    rho: float
+    name: str  # for the ledger
+    schema: Schema  # columns, and the box that rows are clipped to
+    contribution: Contribution  # what each client contributes
+    rho: float  # what the round may spend, in zCDP
 
 
 @dataclasses.dataclass(frozen=True)
 class Averaged:
-    """What a round releases, divided by the number of clients.
+    """What a round releases, divided by the number of clients."""
 
-    Parameters
-    ----------
-    values : ndarray of float64, shape (width,)
-        In the contribution's own units.
-    deviation : float
-        Standard deviation of the noise in each of them.
-    clients : int
-        n.
-    """
-
-    values: Reals
-    deviation: float
-    clients: int
+    values: Reals  # (width,): in the contribution's own units
+    deviation: float  # standard deviation of the noise in each of them
+    clients: int  # n
 
 
 def mean_round(names: Sequence[str], center: Reals, radius: float, rho: float) -> Round:

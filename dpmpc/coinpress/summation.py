@@ -58,22 +58,7 @@ Runner = Callable[..., Release]
 
 
 class Summation(abc.ABC):
-    """Answers rounds within one budget.
-
-    Parameters
-    ----------
-    rho : float
-        The whole budget, in zCDP.
-    delta : float
-        Where epsilon is read off.
-    simulation_seed : int, optional
-        Simulations only: repeats the noise, which then protects nobody.
-
-    Attributes
-    ----------
-    ledger : ZCDPBudget
-        The rounds and what they spent.
-    """
+    """Answers rounds within one budget."""
 
     def __init__(self, rho: float, delta: float, simulation_seed: int | None = None):
         self.ledger = ZCDPBudget(rho)
@@ -159,17 +144,7 @@ class Curator(Summation):
 
 
 class Servers(Summation):
-    """Clients who add noise shares and servers who add up, in this process or, with another `run`, across real ones.
-
-    Parameters
-    ----------
-    rho, delta, simulation_seed
-        See `Summation`.
-    servers, sharing, noise_by, corrupt_clients
-        See `dpmpc.planning.design`.
-    run : callable
-        ``run(task, rows, stream=...)`` plays clients and servers and returns the release.
-    """
+    """Clients who add noise shares and servers who add up, in this process or, with another `run`, across real ones."""
 
     def __init__(
         self,

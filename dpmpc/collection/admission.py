@@ -31,19 +31,7 @@ FULL_SECONDS = 1.0  # until a client that a full queue turned away should try ag
 
 
 class Refusal(Exception):
-    """A request is turned away for a reason that does not lie in its content.
-
-    Parameters
-    ----------
-    status : int
-        Of HTTP.
-    reason : str
-        One word, for machines.
-    message : str
-        For people; holds the numbers.
-    retry_after : float, optional
-        Seconds after which another attempt may succeed.
-    """
+    """A request is turned away for a reason that does not lie in its content."""
 
     def __init__(self, status: int, reason: str, message: str, retry_after: float | None = None):
         super().__init__(message)
@@ -52,35 +40,18 @@ class Refusal(Exception):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a server takes.
+    """What a server takes."""
 
-    Parameters
-    ----------
-    rate : float
-        Reports a second and address.
-    body_bytes : int
-        Longest body.
-    share_bytes : int
-        Most that the payloads of one body may take: keys, which are expanded during the release, or words.
-    waiting_bytes : int
-        Most that the bodies being read or stored may take together, unless it is one alone.
-    connections, address_connections : int
-        Most at once, in all and of one address; each takes a file descriptor and about 350 kB.
-    handshakes, address_handshakes : int
-        Most of them whose TLS handshake is not done, in all and of one address.
-    read_seconds : float
-        Longest time for a body, for a request's head, and between requests.
-    """
-
-    rate: float = 1000.0
-    body_bytes: int = 1 << 20
+    rate: float = 1000.0  # reports a second and address
+    body_bytes: int = 1 << 20  # longest body
+    # most that the payloads of one body may take: keys, which are expanded during the release, or words
     share_bytes: int = 1 << 25
-    waiting_bytes: int = 1 << 26
-    connections: int = 1024
+    waiting_bytes: int = 1 << 26  # most that the bodies being read or stored may take together, unless it is one alone
+    connections: int = 1024  # most at once, in all and of one address; each takes a file descriptor and about 350 kB
     address_connections: int = 128
-    handshakes: int = 256
+    handshakes: int = 256  # most of them whose TLS handshake is not done, in all and of one address
     address_handshakes: int = 64
-    read_seconds: float = 20.0
+    read_seconds: float = 20.0  # longest time for a body, for a request's head, and between requests
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -88,15 +59,7 @@ class Limits:
 
 
 class Buckets:
-    """A token bucket for each address.
-
-    Parameters
-    ----------
-    rate : float
-        Tokens that a bucket gains a second; it holds at most `BURST_SECONDS` times as many, and at least one.
-    clock : callable
-        Seconds, never going back.
-    """
+    """A token bucket for each address."""
 
     def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic):
         self._rate, self._clock = rate, clock
@@ -122,17 +85,7 @@ class Buckets:
 
 
 class Admission:
-    """The gate of one server.
-
-    Parameters
-    ----------
-    form : ReportFormat
-        What is taken.
-    limits : Limits
-        How much.
-    now : callable
-        The time of day, with its zone.
-    """
+    """The gate of one server."""
 
     def __init__(self, form: ReportFormat, limits: Limits, now: Callable[[], datetime.datetime]):
         self._form, self._limits, self._now = form, limits, now
@@ -144,15 +97,7 @@ class Admission:
         self.longest = max(1, records) * form.record_bytes
 
     def check(self, address: str | None, length: int | None) -> None:
-        """Refuse a request by its time, announced length or sender.
-
-        Raises
-        ------
-        CollectionClosed
-            Outside the times of the collection.
-        Refusal
-            For everything else.
-        """
+        """Refuse a request by its time, announced length or sender."""
         collection = self._form.collection
         now = self._now()
         try:

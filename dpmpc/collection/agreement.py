@@ -56,18 +56,10 @@ class _Refusal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Batch:
-    """The reports that all servers hold.
+    """The reports that all servers hold."""
 
-    Attributes
-    ----------
-    ids : ndarray of uint8, shape (n, 16)
-        Ascending.
-    lacked : dict
-        How many of the reports that some server holds each server lacks.
-    """
-
-    ids: NDArray[np.uint8]
-    lacked: dict[int, int]
+    ids: NDArray[np.uint8]  # (n, 16): ascending
+    lacked: dict[int, int]  # how many of the reports that some server holds each server lacks
 
 
 async def unless_refused(party: Party, step: Callable[[], Result]) -> Result:
@@ -75,11 +67,6 @@ async def unless_refused(party: Party, step: Callable[[], Result]) -> Result:
 
     If it failed anywhere, all take leave of one another first, so that each can tell the reason and not just that a
     link broke.
-
-    Raises
-    ------
-    DpmpcError
-        This server's own reason, or that of the first server that has one, with its name.
     """
     own: DpmpcError | None = None
     try:
@@ -101,13 +88,7 @@ async def unless_refused(party: Party, step: Callable[[], Result]) -> Result:
 
 
 async def confirm(party: Party, digest: bytes, what: str) -> None:
-    """Return when every server has said that it is here with the same digest.
-
-    Raises
-    ------
-    BatchMismatch
-        If one has another digest.
-    """
+    """Return when every server has said that it is here with the same digest."""
     digests = await announce_bytes(party, Kind.DIGEST, digest, len(digest))
     for server, other in zip(party.present, digests, strict=True):
         if other != digest:
@@ -125,14 +106,7 @@ async def toss_announced(party: Party) -> bytes:
 
 
 async def compare_told(party: Party, digests: Mapping[int, bytes], what: str) -> None:
-    """Return when all servers were told the same by each server, as these SHA-256 digests say.
-
-    Raises
-    ------
-    InconsistentShares
-        If not: a server told different servers different things, or one lies about what it was told. Nobody is blamed,
-        since nobody can know.
-    """
+    """Return when all servers were told the same by each server, as these SHA-256 digests say."""
     own = b"".join(digests[server] for server in party.present)
     heard = await exchange_bytes(party, Kind.DIGEST, own, len(own), party.present)
     for witness, told in zip(party.present, heard, strict=True):
@@ -149,11 +123,6 @@ def require_unaccused(server: int, accused: Collection[int], what: str) -> None:
 
     While no more servers lie than are assumed to, the rule finds none that is honest. Where more do, this server's own
     share, which nobody else can vouch for, is what tells it (docs/proved-reports.md, Theorem 5).
-
-    Raises
-    ------
-    InconsistentShares
-        If this server is accused.
     """
     if server in accused:
         raise InconsistentShares(
@@ -172,20 +141,6 @@ async def agree_on_batch(party: Party, ids: NDArray[np.uint8], largest: int) -> 
     """Find the reports that all servers hold.
 
     The servers compare hashes. Only if these differ do they send their ids; report ids say nothing about a row.
-
-    Parameters
-    ----------
-    party : Party
-        This server.
-    ids : ndarray of uint8, shape (n, 16)
-        The reports that it holds, ascending.
-    largest : int
-        More ids than these are not accepted from anybody.
-
-    Raises
-    ------
-    BatchMismatch
-        If a server sends other ids than it has announced, or found another intersection.
     """
     own = batch_digest(ids) + _count(ids)
     announced = await announce(party, Kind.DIGEST, own, len(own))

@@ -45,15 +45,7 @@ REPEAT_SECONDS = 60.0
 
 
 class SeldomLogger:
-    """Logs a message once in `REPEAT_SECONDS`, with the number of times that it was kept back meanwhile.
-
-    Parameters
-    ----------
-    logger : Logger
-        What it writes to.
-    clock : callable
-        Seconds, never going back.
-    """
+    """Logs a message once in `REPEAT_SECONDS`, with the number of times that it was kept back meanwhile."""
 
     def __init__(self, logger: logging.Logger, clock: Callable[[], float] = time.monotonic):
         self._logger, self._clock = logger, clock
@@ -81,11 +73,6 @@ class Guard:
     """Closes connections that have not made a request for too long.
 
     aiohttp waits for the first request of a connection, and for the end of a request's head, as long as it takes.
-
-    Parameters
-    ----------
-    limits : Limits
-        How long.
     """
 
     def __init__(self, limits: Limits):
@@ -137,22 +124,7 @@ class Guard:
 
 
 class Door:
-    """Accepts connections at an address and hands them to a guard's handlers, within the limits.
-
-    Parameters
-    ----------
-    guard : Guard
-        Whose handlers take the connections.
-    limits : Limits
-        How many.
-    context : SSLContext
-        Of the server.
-    log : SeldomLogger
-        Told of what keeps the server from accepting.
-    on_refused : callable, optional
-        Called with ``"connections"`` or ``"handshakes"`` for each caller that is one too many, and with ``"idle"`` for
-        each that had to make way after its handshake.
-    """
+    """Accepts connections at an address and hands them to a guard's handlers, within the limits."""
 
     def __init__(
         self,
@@ -239,13 +211,7 @@ class Door:
 
 
 async def listen(host: str, port: int) -> list[TrackedSocket]:
-    """Return sockets that listen at all addresses of a host.
-
-    Raises
-    ------
-    InputError
-        If one of them cannot be listened on.
-    """
+    """Return sockets that listen at all addresses of a host."""
     listeners: list[TrackedSocket] = []
     try:
         found = await asyncio.get_running_loop().getaddrinfo(
@@ -268,13 +234,7 @@ async def listen(host: str, port: int) -> list[TrackedSocket]:
 
 
 def connections_allowed(connections: int) -> int:
-    """Raise this process's limit of open files as far as it goes and is needed; return how many connections fit.
-
-    Raises
-    ------
-    InputError
-        If the limit leaves no connection.
-    """
+    """Raise this process's limit of open files as far as it goes and is needed; return how many connections fit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = resource.RLIM_INFINITY
     wanted = connections + OTHER_FILES

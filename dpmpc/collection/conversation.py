@@ -164,13 +164,7 @@ async def exchange_standings(party: Party, server: ReleasingServer) -> dict[int,
 
 
 def read_standing(raw: bytes, server: int, collection: Collection) -> Standing:
-    """Step 1: read what a server tells, its clock among it, which has to lie between opening and expiry.
-
-    Raises
-    ------
-    MalformedFrame
-        With the server's number.
-    """
+    """Step 1: read what a server tells, its clock among it, which has to lie between opening and expiry."""
     try:
         standing = read_json(raw, Standing)
         time = datetime.datetime.fromtimestamp(standing.time, datetime.UTC)
@@ -256,13 +250,7 @@ async def exchange_left_out(party: Party, server: ReleasingServer, own: dict[str
 
 
 def read_left_out(raw: bytes, server: int, most: int) -> dict[str, int]:
-    """Step 1: read how many reports a server leaves out, by reason, at most as many as it can hold.
-
-    Raises
-    ------
-    MalformedFrame
-        With the server's number.
-    """
+    """Step 1: read how many reports a server leaves out, by reason, at most as many as it can hold."""
     try:
         counts = read_json(raw, dict[str, int])
     except ReadError as error:
@@ -353,13 +341,7 @@ async def compare_openings(party: Party, opened: Release, wrong: tuple[int, ...]
 
 
 def read_findings(party: Party, told: Mapping[int, bytes]) -> Wrong:
-    """Step 5: compare what all found; it follows from the same shares, as all have heard the same commitments.
-
-    Raises
-    ------
-    InconsistentShares
-        If a server has found anything else, or this server's share is among the wrong ones.
-    """
+    """Step 5: compare what all found; it follows from the same shares, as all have heard the same commitments."""
     own = told[party.pid]
     for server, finding in told.items():
         if finding != own:
@@ -402,13 +384,7 @@ async def first_statement(party: Party, own: Statement) -> Statement:
 
 
 def read_statement(raw: bytes, server: int) -> Statement:
-    """Step 6: read the statement of a server.
-
-    Raises
-    ------
-    MalformedFrame
-        With the server's number.
-    """
+    """Step 6: read the statement of a server."""
     try:
         return Statement.decode(raw)
     except VerificationFailed as error:

@@ -66,17 +66,6 @@ def connect(path: Path, *, create: bool, journal: Journal = "WAL") -> sqlite3.Co
     """Open a database in a private folder; create a missing one (mode 0600) or refuse it.
 
     Threads may take turns on the connection.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    create : bool
-        Whether to make it if it is not there.
-    journal : str
-        "WAL" for many commits a second: what was committed last may lie in a second file, and a damaged bit of that
-        file silently takes those commits back. "DELETE" for few commits that must not be taken back: all that
-        was committed lies in the database file.
     """
     if create:
         # An existing file is left alone: closing it would drop the locks that this process may hold on it.
@@ -124,17 +113,7 @@ def typed_errors(place: Path) -> Iterator[None]:
 
 
 def link(label: Label, previous: bytes, fields: Iterable[Field]) -> bytes:
-    """Return the link of a row.
-
-    Parameters
-    ----------
-    label : Label
-        Of the store.
-    previous : bytes
-        The link of the row before, or `CHAIN_START`.
-    fields : iterable
-        What the row holds; the kind and the length of each are hashed too.
-    """
+    """Return the link of a row."""
     return hashlib.sha256(label.value + previous + b"".join(map(_framed, fields))).digest()
 
 

@@ -66,18 +66,10 @@ _LARGEST_RECORD = 1 << 16
 
 
 class SeedRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A seed of coefficients, and the signatures that prove that it was tossed.
+    """A seed of coefficients, and the signatures that prove that it was tossed."""
 
-    Parameters
-    ----------
-    seed : str
-        32 bytes, hexadecimal.
-    signatures : dict
-        The signature of each server that took part in the toss, by number, hexadecimal.
-    """
-
-    seed: str
-    signatures: dict[str, str]
+    seed: str  # 32 bytes, hexadecimal
+    signatures: dict[str, str]  # the signature of each server that took part in the toss, by number, hexadecimal
 
     def encode(self) -> bytes:
         """Return the record as JSON."""
@@ -86,40 +78,14 @@ class SeedRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CheckedDealing:
-    """A batch whose reports were dealt correctly.
+    """A batch whose reports were dealt correctly."""
 
-    Attributes
-    ----------
-    ids : ndarray of uint8, shape (n, 16)
-        Ascending.
-    judgement : Judgement
-        What was found.
-    """
-
-    ids: NDArray[np.uint8]
-    judgement: Judgement
+    ids: NDArray[np.uint8]  # (n, 16): ascending
+    judgement: Judgement  # what was found
 
 
 async def check_dealing(party: Party, server: ReleasingServer, ids: NDArray[np.uint8]) -> CheckedDealing:
-    """Leave out the reports of a batch whose shares lie on no polynomial.
-
-    Parameters
-    ----------
-    party : Party
-        This server.
-    server : ReleasingServer
-        What it has.
-    ids : ndarray of uint8, shape (n, 16)
-        The batch, which all servers have agreed on.
-
-    Raises
-    ------
-    BatchMismatch
-        If servers have recorded different seeds, or were told different ones.
-    InconsistentShares
-        If it cannot be told which reports are bad, servers were told different check values, or this server is itself
-        among those that would be set aside.
-    """
+    """Leave out the reports of a batch whose shares lie on no polynomial."""
     seed = await agree_on_seed(party, server)
     own = await unless_refused(party, lambda: server.check_values(ids, seed))
     values = await exchange_values(party, own)
@@ -176,13 +142,7 @@ async def exchange_records(party: Party, collection: Collection, own: bytes | No
 
 
 def read_record(collection: Collection, content: bytes, sender: int) -> SeedRecord:
-    """Read a record of another server and check that a quorum has signed its seed.
-
-    Raises
-    ------
-    MalformedFrame
-        If it is none, with the name of the sender.
-    """
+    """Read a record of another server and check that a quorum has signed its seed."""
     try:
         record = read_json(content, SeedRecord, largest=_LARGEST_RECORD)
         seed = bytes.fromhex(record.seed)
@@ -256,14 +216,7 @@ async def exchange_values(party: Party, own: Words) -> dict[int, Words]:
 
 
 async def compare_values(party: Party, values: Mapping[int, Words]) -> None:
-    """Return when all servers have received the same check values from each server.
-
-    Raises
-    ------
-    InconsistentShares
-        If not: a server told different servers different ones, or one lies about what it was told. Nobody is blamed,
-        since nobody can know.
-    """
+    """Return when all servers have received the same check values from each server."""
     digests = {
         server: hashlib.sha256(np.ascontiguousarray(words, "<u8").data).digest() for server, words in values.items()
     }

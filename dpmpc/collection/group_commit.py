@@ -48,17 +48,7 @@ class _Request(NamedTuple):
 
 
 class GroupCommit:
-    """The writer of one spool, for one event loop.
-
-    Parameters
-    ----------
-    form : ReportFormat
-        What bodies hold.
-    spool : Spool
-        Open for writing; nobody else may `add` to it.
-    on_group : callable, optional
-        Called in the writer's thread with the number of requests of a group and the seconds that it took.
-    """
+    """The writer of one spool, for one event loop."""
 
     def __init__(
         self, form: ReportFormat, spool: Spool, on_group: Callable[[int, float], None] = lambda requests, seconds: None
@@ -81,26 +71,7 @@ class GroupCommit:
         return self._thread.is_alive()
 
     async def commit(self, body: bytes, sender: str = "") -> Added:
-        """Store the reports of a body durably before returning.
-
-        Parameters
-        ----------
-        body : bytes
-            Records.
-        sender : str
-            What stands for the sender's address (`dpmpc.network.callers.network_of`).
-
-        Raises
-        ------
-        ReportRejected
-            If the body is not a list of reports to this server, or a report id was used for another report.
-        CollectionClosed
-            If the spool was closed for good.
-        NoRoom
-            If the sender would have more than its share of the reports that the server stores.
-        SpoolError
-            If the disk is full or fails, or the server is stopping.
-        """
+        """Store the reports of a body durably before returning."""
         future: asyncio.Future[Added] = self._loop.create_future()
         with self._wake:
             if self._ending:

@@ -66,42 +66,17 @@ class State(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class LedgerEntry:
-    """A release that the ledger knows.
+    """A release that the ledger knows."""
 
-    Attributes
-    ----------
-    manifest_digest : bytes
-        32 bytes.
-    manifest : str
-        The manifest, JSON.
-    state : State
-        How far it has come.
-    since : str
-        When it got there, UTC.
-    sums : ndarray of uint64, optional
-        What this server sends; None while the release is only sealed.
-    """
-
-    manifest_digest: bytes
-    manifest: str
-    state: State
-    since: str
-    sums: Words | None
+    manifest_digest: bytes  # 32 bytes
+    manifest: str  # the manifest, JSON
+    state: State  # how far it has come
+    since: str  # when it got there, UTC
+    sums: Words | None  # what this server sends; None while the release is only sealed
 
 
 class ReleaseLedger(Store):
-    """The record of all releases of one server.
-
-    Parameters
-    ----------
-    folder : path
-        A place of its own, apart from the spool; made, with mode 0700, if there is none.
-
-    Raises
-    ------
-    SpoolError
-        If the folder cannot be used, others may look into it, or it holds a spool.
-    """
+    """The record of all releases of one server."""
 
     def __init__(self, folder: str | os.PathLike[str]):
         self.folder = Path(folder)
@@ -119,39 +94,12 @@ class ReleaseLedger(Store):
                 raise
 
     def scrub(self) -> None:
-        """Read the whole ledger and refuse it if a bit of it has changed since it was written.
-
-        Raises
-        ------
-        SpoolError
-            If so; it says what to do.
-        """
+        """Read the whole ledger and refuse it if a bit of it has changed since it was written."""
         with self._turns, typed_errors(self.folder), transaction(self._database):
             self._tables.scrub()
 
     def seal(self, manifest_digest: bytes, manifest: str, ids: NDArray[np.uint8]) -> LedgerEntry:
-        """Record a release that was agreed on; sealed ones that share a report with it are forgotten.
-
-        Parameters
-        ----------
-        manifest_digest : bytes
-            32 bytes, different for every batch and toss.
-        manifest : str
-            JSON.
-        ids : ndarray of uint8, shape (n, 16)
-            All report ids of the batch, ascending, none twice.
-
-        Returns
-        -------
-        LedgerEntry
-            The release as it stands. One that was sealed before with the same manifest and ids stays as it is,
-            however far it has come.
-
-        Raises
-        ------
-        AlreadyReleased
-            If a report belongs to another release that is opening or opened; nothing is recorded.
-        """
+        """Record a release that was agreed on; sealed ones that share a report with it are forgotten."""
         require_bytes("manifest_digest", manifest_digest, 32)
         batch = sorted_ids(ids)
         if not len(batch):
@@ -166,20 +114,7 @@ class ReleaseLedger(Store):
             return self._entry(manifest_digest)
 
     def begin_opening(self, manifest_digest: bytes, sums: Words) -> Words:
-        """Bind the reports of a sealed release to it for good, durably, then return what to send.
-
-        Parameters
-        ----------
-        manifest_digest : bytes
-            Of a release that was sealed.
-        sums : ndarray of uint64
-            This server's share of the noisy sums.
-
-        Returns
-        -------
-        ndarray of uint64
-            The sums of the first call, whatever is given afterwards.
-        """
+        """Bind the reports of a sealed release to it for good, durably, then return what to send."""
         sums = elements(sums, "sums")
         with self._turns, typed_errors(self.folder), transaction(self._database):
             if self._entry(manifest_digest).state is State.SEALED:
@@ -206,15 +141,7 @@ class ReleaseLedger(Store):
                 self._tables.chain("releases")
 
     def keep_seed(self, collection: bytes, content: bytes) -> bytes:
-        """Record the dealing seed of a collection for good, unless there is one; return the one that is there.
-
-        Parameters
-        ----------
-        collection : bytes
-            The collection's digest.
-        content : bytes
-            The seed and what proves it.
-        """
+        """Record the dealing seed of a collection for good, unless there is one; return the one that is there."""
         with self._turns, typed_errors(self.folder), transaction(self._database):
             known = self._tables.seeds()
             if collection not in known:
@@ -241,13 +168,7 @@ class ReleaseLedger(Store):
             return collection in self._tables.points()
 
     def use_point(self, collection: bytes, point: bytes) -> None:
-        """Record for good the query point of a collection that is closed.
-
-        Raises
-        ------
-        GuaranteeError
-            If another one is recorded, or the collection is not closed here.
-        """
+        """Record for good the query point of a collection that is closed."""
         require_bytes("point", point, 32)
         with self._turns, typed_errors(self.folder), transaction(self._database):
             closed = self._tables.points()
@@ -292,13 +213,7 @@ class ReleaseLedger(Store):
         return np.frombuffer(content, np.uint8).reshape(-1, ID_BYTES)
 
     def begun(self, ids: NDArray[np.uint8]) -> NDArray[np.bool_]:
-        """Return which of some reports belong to a release that is opening or opened, in any collection.
-
-        Parameters
-        ----------
-        ids : ndarray of uint8, shape (n, 16)
-            Ascending, none twice.
-        """
+        """Return which of some reports belong to a release that is opening or opened, in any collection."""
         batch = sorted_ids(ids)
         query = (
             "SELECT id FROM temp.batch CROSS JOIN reports USING (id) JOIN releases ON number = release WHERE state <> ?"
@@ -312,13 +227,7 @@ class ReleaseLedger(Store):
         return np.isin(batch, np.array([report for (report,) in found], batch.dtype))
 
     def require_unreleased(self, ids: NDArray[np.uint8]) -> None:
-        """Refuse what `seal` would refuse, before there is a manifest; nothing is recorded.
-
-        Raises
-        ------
-        AlreadyReleased
-            If a report belongs to a release that is opening or opened.
-        """
+        """Refuse what `seal` would refuse, before there is a manifest; nothing is recorded."""
         sorted_ids(ids)
         with self._turns, typed_errors(self.folder), transaction(self._database):
             self._tables.releases()

@@ -67,20 +67,7 @@ class ReleaseRow(NamedTuple):
 
 
 class LedgerTables:
-    """The tables of one ledger, on a connection to its database.
-
-    Parameters
-    ----------
-    database : Connection
-        To `LEDGER_FILE`; threads take turns on it, as their caller sees to.
-    folder : Path
-        Of the ledger.
-
-    Raises
-    ------
-    SpoolError
-        If the database is that of another version, or an old one is damaged.
-    """
+    """The tables of one ledger, on a connection to its database."""
 
     def __init__(self, database: sqlite3.Connection, folder: Path):
         self._database, self._folder = database, folder

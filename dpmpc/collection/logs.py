@@ -53,17 +53,7 @@ class JsonFormatter(LineFormatter):
 
 
 def configure(level: str = "info", form: str = "text", stream: TextIO | None = None) -> None:
-    """Send what dpmpc logs to a stream, standard error by default; this replaces any earlier configuration.
-
-    Parameters
-    ----------
-    level : {"debug", "info", "warning", "error"}
-        The least that is written.
-    form : {"text", "json"}
-        Of a line.
-    stream : file, optional
-        Where to.
-    """
+    """Send what dpmpc logs to a stream, standard error by default; this replaces any earlier configuration."""
     for name, given, known in (("log_level", level, LEVELS), ("log_format", form, FORMS)):
         if given not in known:
             raise InputError(f"{name}: {given!r} given, one of {', '.join(known)} expected")

@@ -63,33 +63,15 @@ from dpmpc.sharing import ShamirSharing
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Dealt:
-    """The outcome of a dealing at one server.
+    """The outcome of a dealing at one server."""
 
-    Attributes
-    ----------
-    share : ndarray of uint64, shape (k, width)
-        Its share of the noise of all dealers together. Secret.
-    dealers : tuple of int
-        Whose noise it is, ascending.
-    digest : bytes
-        Of all that was dealt, the same at all servers.
-    """
-
-    share: Words
-    dealers: tuple[int, ...]
-    digest: bytes
+    share: Words  # (k, width): its share of the noise of all dealers together. Secret
+    dealers: tuple[int, ...]  # whose noise it is, ascending
+    digest: bytes  # of all that was dealt, the same at all servers
 
 
 class NoiseDealer:
-    """One server's part: it deals, checks, answers, and adds up.
-
-    Parameters
-    ----------
-    server : ReleasingServer
-        What it has.
-    dealers : sequence of int
-        The servers that are present, ascending.
-    """
+    """One server's part: it deals, checks, answers, and adds up."""
 
     def __init__(self, server: ReleasingServer, dealers: Sequence[int]):
         self._task, scheme = server.collection.plan, server.collection.plan.scheme
@@ -109,15 +91,7 @@ class NoiseDealer:
         return {share.server: packed(share) for share in shares}
 
     def take(self, told: Mapping[int, Words]) -> None:
-        """Check what this server was dealt.
-
-        Raises
-        ------
-        MalformedFrame
-            If a dealer's words are no shares; with its number.
-        InconsistentShares
-            If a dealer lists another hash of this server's share than the share gives; with its number.
-        """
+        """Check what this server was dealt."""
         for dealer, rows in told.items():
             shares = unpacked(self.scheme.servers, self._number, self.statement.ids, rows)
             door = ProofServer(self.circuit, self.scheme, self._digests[dealer], self._number)
@@ -164,22 +138,7 @@ class NoiseDealer:
 
 
 async def deal_noise(party: Party, server: ReleasingServer) -> Dealt:
-    """Deal this server's noise, and check that of all others, together with them.
-
-    Parameters
-    ----------
-    party : Party
-        This server.
-    server : ReleasingServer
-        What it has.
-
-    Raises
-    ------
-    InconsistentShares
-        If a dealer's proof does not hold, or servers told different things, or messages that lie on no polynomial.
-    MalformedFrame
-        If a dealer sends what is no share.
-    """
+    """Deal this server's noise, and check that of all others, together with them."""
     dealer = await unless_refused(party, lambda: NoiseDealer(server, party.present))
     own = await unless_refused(party, dealer.deal)
     await settle(party)  # noise is dealt by all or by none
@@ -244,20 +203,6 @@ def judge(scheme: ShamirSharing, dealers: Sequence[int], verdicts: Verdicts) -> 
     have sent others. Among 3t + 1 or more servers t wrong messages are always found, so that a server which is off in
     the noise of more than t others lies: one of these is honest. Among fewer nobody is off by itself
     (`ShamirSharing.corrected`), since liars could make an honest one look so.
-
-    Parameters
-    ----------
-    scheme : ShamirSharing
-        Of the collection.
-    dealers : sequence of int
-        Who dealt, in the order of the verdicts.
-    verdicts : Verdicts
-        About as many blocks of each.
-
-    Raises
-    ------
-    InconsistentShares
-        With the number of whoever lies, if that is sure and it is one.
     """
     blocks = len(verdicts.accepted) // len(dealers)
     of = {dealer: slice(place * blocks, (place + 1) * blocks) for place, dealer in enumerate(dealers)}

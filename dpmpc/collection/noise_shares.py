@@ -37,13 +37,7 @@ _PREFIX = "noise-"
 
 
 class NoiseShares:
-    """The shares of dealt noise that one server keeps.
-
-    Parameters
-    ----------
-    folder : Path
-        That of its ledger.
-    """
+    """The shares of dealt noise that one server keeps."""
 
     def __init__(self, folder: Path):
         self._folder = folder
@@ -58,13 +52,7 @@ class NoiseShares:
             raise SpoolError(f"noise: {path} cannot be written: {error.strerror}") from error
 
     def load(self, manifest_digest: bytes, shape: tuple[int, ...]) -> Words:
-        """Return the share that was kept under a manifest.
-
-        Raises
-        ------
-        SpoolError
-            If there is none, or it is damaged.
-        """
+        """Return the share that was kept under a manifest."""
         path, size = self._path(manifest_digest), _DIGEST_BYTES + 8 * math.prod(shape)
         try:
             content = read_bytes(path, largest=size)

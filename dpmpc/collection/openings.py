@@ -61,47 +61,20 @@ def share_commitment(server: int, manifest_digest: bytes, salt: bytes, share: Wo
 
 
 def require_committed(commitments: Mapping[int, bytes], opened: Mapping[int, bytes]) -> None:
-    """Refuse shares that are not those committed to; `opened` holds the commitments recomputed from what was sent.
-
-    Raises
-    ------
-    InconsistentShares
-        With the first server that has opened another share.
-    """
+    """Refuse shares that are not those committed to; `opened` holds the commitments recomputed from what was sent."""
     for server, digest in opened.items():
         if digest != commitments[server]:
             raise InconsistentShares(f"server {server} opened another share than it had committed to", server)
 
 
 class Openings:
-    """The commitments that one server keeps.
-
-    Parameters
-    ----------
-    folder : Path
-        That of its ledger.
-    """
+    """The commitments that one server keeps."""
 
     def __init__(self, folder: Path):
         self._folder = folder
 
     def prepare(self, manifest_digest: bytes, *, begun: bool) -> None:
-        """Draw and store the salt of a manifest, unless that was done before.
-
-        Parameters
-        ----------
-        manifest_digest : bytes
-            Of what is about to be opened.
-        begun : bool
-            Whether the ledger has this server's share of it already, which may then have been sent.
-
-        Raises
-        ------
-        AlreadyReleased
-            If it was begun without any commitment: others may know this server's share, and choose theirs by it.
-        SpoolError
-            If what is kept was damaged.
-        """
+        """Draw and store the salt of a manifest, unless that was done before."""
         if self._path(manifest_digest).exists():
             self._read(manifest_digest)  # damage is noticed before anything is bound
             return
@@ -118,23 +91,7 @@ class Openings:
         return bytes.fromhex(self._read(manifest_digest).salt)
 
     def keep(self, manifest_digest: bytes, commitments: Mapping[int, bytes], *, final: bool = True) -> None:
-        """Store everybody's commitments durably, or refuse those that differ from what was stored before.
-
-        Parameters
-        ----------
-        manifest_digest : bytes
-            Of what is about to be opened.
-        commitments : mapping
-            What was announced, by server.
-        final : bool
-            Whether a server stands by its first commitment for good. With Shamir shares it need not: those of honest
-            servers determine the sums, whatever the others learn and send.
-
-        Raises
-        ------
-        InconsistentShares
-            With the server that has committed to another share now.
-        """
+        """Store everybody's commitments durably, or refuse those that differ from what was stored before."""
         kept = self._read(manifest_digest)
         given = {str(server): one.hex() for server, one in commitments.items()}
         for server, one in given.items():

@@ -52,34 +52,7 @@ class PendingRecord(NamedTuple):
 
 
 class Pending:
-    """The records of one submission.
-
-    Parameters
-    ----------
-    path : path
-        The file; made, mode 0600, if there is none. One that version 0.1 wrote is changed into the form of this one.
-    collection : Collection
-        What the records are for.
-    rows : bytes
-        What they are made of.
-    ids : sequence of bytes
-        Of the tickets, if the reports have any.
-    reports : iterable of list of list of bytes
-        What `make_reports` returns, block by block; not touched if the file has its records already.
-
-    Attributes
-    ----------
-    reports : int
-        How many the submission has, acknowledged or not.
-    finished : bool
-        Whether all of it was acknowledged before the file was opened. The file then no longer knows the rows: it was
-        not compared with these.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be used, or is for another collection, or other rows or tickets.
-    """
+    """The records of one submission."""
 
     def __init__(
         self,

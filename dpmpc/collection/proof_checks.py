@@ -61,42 +61,23 @@ _BLOCK_BYTES = 1 << 26  # of the records that are expanded at once
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Accepted:
-    """The reports of a batch whose proofs hold.
+    """The reports of a batch whose proofs hold."""
 
-    Attributes
-    ----------
-    ids : ndarray of uint8, shape (n, 16)
-        In the order of the batch.
-    refused : dict
-        How many others there are, by cause: see `dpmpc.collection.certificate.refusal_causes`.
-    odd : dict
-        With Shamir shares, for each server, in how many inconsistent reports its message was off and those of all
-        others agreed; servers with none are not listed. This does not prove a server at fault: clients may have dealt
-        it other words.
-    """
-
-    ids: NDArray[np.uint8]
-    refused: dict[str, int]
+    ids: NDArray[np.uint8]  # (n, 16): in the order of the batch
+    refused: dict[str, int]  # how many others there are, by cause: see `dpmpc.collection.certificate.refusal_causes`
+    # with Shamir shares, for each server, in how many inconsistent reports its message was off and those of all others
+    # agreed; servers with none are not listed. This does not prove a server at fault: clients may have dealt it other
+    # words
     odd: dict[int, int]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Checked:
-    """What the servers have found out about a batch.
+    """What the servers have found out about a batch."""
 
-    Attributes
-    ----------
-    accepted : ndarray of uint8, shape (n, 16)
-        Ids of the reports whose proofs hold, in the order of the batch.
-    refused : dict
-        Ids of the others, by cause; those of a cause may be none.
-    odd : dict
-        See `Accepted`.
-    """
-
-    accepted: NDArray[np.uint8]
-    refused: dict[str, NDArray[np.uint8]]
-    odd: dict[int, int]
+    accepted: NDArray[np.uint8]  # (n, 16): ids of the reports whose proofs hold, in the order of the batch
+    refused: dict[str, NDArray[np.uint8]]  # ids of the others, by cause; those of a cause may be none
+    odd: dict[int, int]  # see `Accepted`
 
     @property
     def counts(self) -> dict[str, int]:
@@ -120,21 +101,7 @@ class Reports(Protocol):
 
 
 class Verifier:
-    """What one server computes by itself.
-
-    Parameters
-    ----------
-    plan : Task
-        What clients prove, and how it is shared.
-    digest : bytes
-        What the proofs are bound to: the digest of a collection, or of a run's task.
-    number : int
-        This server's.
-    reports : Reports
-        What it keeps.
-    ids : ndarray of uint8, shape (n, 16)
-        The batch that all servers hold, in the order that all have.
-    """
+    """What one server computes by itself."""
 
     def __init__(self, plan: Task, digest: bytes, number: int, reports: Reports, ids: NDArray[np.uint8]):
         self._plan = plan
@@ -170,26 +137,7 @@ class Verifier:
 
 
 async def check_proofs(party: Party, server: ReleasingServer, ids: NDArray[np.uint8]) -> Accepted:
-    """Find the reports of a batch of a collection whose proofs hold, together with all other servers.
-
-    Parameters
-    ----------
-    party : Party
-        This server.
-    server : ReleasingServer
-        What it has.
-    ids : ndarray of uint8, shape (n, 16)
-        The batch, which all servers have agreed on.
-
-    Raises
-    ------
-    GuaranteeError
-        If servers have used different points, or one has not sealed the one that is used.
-    BatchMismatch
-        If servers come to different lists or verdicts.
-    InconsistentShares
-        If a server has told different servers different messages.
-    """
+    """Find the reports of a batch of a collection whose proofs hold, together with all other servers."""
     collection = server.collection
     with party.meter.phase("verify"):
         toss = await agree_on_point(party, server)
@@ -205,24 +153,7 @@ async def check_proofs(party: Party, server: ReleasingServer, ids: NDArray[np.ui
 
 
 async def check_at_point(party: Party, verifier: Verifier, toss: bytes) -> Checked:
-    """Steps 2 to 5: find out which reports of a batch are well formed, at the point that all have marked as used.
-
-    Parameters
-    ----------
-    party : Party
-        This server.
-    verifier : Verifier
-        Of the batch that all servers hold.
-    toss : bytes
-        That of the point. **The caller sees to it that this server answers for a report at one point only.**
-
-    Raises
-    ------
-    BatchMismatch
-        If servers come to different lists or verdicts.
-    InconsistentShares
-        If a server has told different servers different messages.
-    """
+    """Steps 2 to 5: find out which reports of a batch are well formed, at the point that all have marked as used."""
     point = QueryPoint.of_toss(verifier.circuit, toss)
     seeds, fitting = await unless_refused(party, verifier.seeds)
     refused = {}
@@ -263,13 +194,7 @@ async def agree_on_point(party: Party, server: ReleasingServer) -> bytes:
 
 
 def read_point(raw: bytes, server: int) -> PointStanding:
-    """Step 1: read what a server says of its point.
-
-    Raises
-    ------
-    MalformedFrame
-        With the server's number.
-    """
+    """Step 1: read what a server says of its point."""
     try:
         standing = read_json(raw, PointStanding)
         if standing.used and not standing.point:
@@ -285,13 +210,7 @@ def point_digest(toss: bytes) -> bytes:
 
 
 async def exchange_misfits(party: Party, own: NDArray[np.bool_]) -> dict[int, NDArray[np.bool_]]:
-    """Step 2: return the reports that do not fit a server's own hash, as each server says; a server may lie.
-
-    Raises
-    ------
-    MalformedFrame
-        With the number of the server that tells no such thing.
-    """
+    """Step 2: return the reports that do not fit a server's own hash, as each server says; a server may lie."""
     content = np.packbits(own).tobytes() if own.any() else b""
     told = await announce(party, Kind.MISFITS, content, largest=-(-len(own) // 8))
     misfits = {}

@@ -44,18 +44,10 @@ _LOST = (
 
 
 class PointStanding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How far a server is with the point of a collection, as it tells the others.
+    """How far a server is with the point of a collection, as it tells the others."""
 
-    Parameters
-    ----------
-    point : str
-        32 bytes, hexadecimal; empty for none.
-    used : bool
-        Whether it may have sent messages at it.
-    """
-
-    point: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{64})?$")] = ""
-    used: bool = False
+    point: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{64})?$")] = ""  # 32 bytes, hexadecimal; empty for none
+    used: bool = False  # whether it may have sent messages at it
 
     @property
     def toss(self) -> bytes:
@@ -64,17 +56,7 @@ class PointStanding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PointKeeper:
-    """The point of one collection at one server.
-
-    Parameters
-    ----------
-    collection : bytes
-        The collection's digest.
-    spool : Spool
-        Of the collection.
-    ledger : ReleaseLedger
-        Of the server.
-    """
+    """The point of one collection at one server."""
 
     def __init__(self, collection: bytes, spool: Spool, ledger: ReleaseLedger):
         self._collection, self._spool, self._ledger = require_bytes("collection", collection, 32), spool, ledger
@@ -95,13 +77,7 @@ class PointKeeper:
                 self.standing()
 
     def standing(self) -> PointStanding:
-        """Return how far this server is, after it has written a mark that one of its stores lacks.
-
-        Raises
-        ------
-        GuaranteeError
-            If both stores name a used point, and not the same one.
-        """
+        """Return how far this server is, after it has written a mark that one of its stores lacks."""
         kept, sealed = self._ledger.point(self._collection), self._spool.point()
         if sealed is not None and sealed.used and kept not in (None, sealed.toss):
             self._forbid()
@@ -123,13 +99,7 @@ class PointKeeper:
         return PointStanding(used.hex(), used=True)
 
     def seal(self, toss: bytes) -> None:
-        """Record a point that was tossed, in place of one that was sealed before and not used.
-
-        Raises
-        ------
-        GuaranteeError
-            If a point was used, or the collection was not closed before.
-        """
+        """Record a point that was tossed, in place of one that was sealed before and not used."""
         require_bytes("toss", toss, SEED_BYTES)
         standing = self.standing()
         if standing.used and standing.toss != toss:
@@ -140,13 +110,7 @@ class PointKeeper:
             self._spool.keep_point(toss, used=False)
 
     def use(self, toss: bytes) -> None:
-        """Mark a sealed point as used, in the ledger first.
-
-        Raises
-        ------
-        GuaranteeError
-            If another point is sealed or used here.
-        """
+        """Mark a sealed point as used, in the ledger first."""
         standing = self.standing()
         if standing.point != toss.hex():
             raise GuaranteeError(
@@ -167,14 +131,7 @@ class PointKeeper:
 
 
 def point_to_go_on_with(standings: dict[int, PointStanding]) -> bytes | None:
-    """Return the point that a server of the run has used, or None if it is to be tossed.
-
-    Raises
-    ------
-    GuaranteeError
-        If servers have used different points, or one of them has not sealed the point that another one has used: it may
-        have stored reports since, and stays out.
-    """
+    """Return the point that a server of the run has used, or None if it is to be tossed."""
     used = {standing.point: server for server, standing in standings.items() if standing.used}
     if not used:
         return None

@@ -57,50 +57,13 @@ def run_release(
     *,
     close: bool = False,
     without: tuple[int, ...] = (),
-    listen: tuple[str, int] | None = None,
+    listen: tuple[str, int] | None = None,  # (host, port)
     connect_deadline: float = CONNECT_SECONDS,
     deadline: float | None = None,
     threads: int = 1,
     tell: Callable[[str], None] = lambda line: None,
 ) -> Released:
-    """Take part in the release of a collection as one of its servers; call it once in a process.
-
-    Parameters
-    ----------
-    collection : Collection
-        The task file.
-    number : int
-        This server's number.
-    folder : path
-        Its folder, see `ServerFolder`.
-    out : path
-        The release file to write; one that is there is replaced.
-    close : bool
-        Whether to close the intake of this server for good before its time.
-    without : tuple of int
-        Servers that all others have agreed to go on without.
-    listen : (host, port), optional
-        Where to listen, if not at the address where the others find this server.
-    connect_deadline : float
-        Seconds until all servers have to be there.
-    deadline : float, optional
-        Seconds that another server may keep this one waiting; by default what the largest batch may take.
-    threads : int
-        Of the transform.
-    tell : callable, optional
-        Takes lines of progress.
-
-    Returns
-    -------
-    Released
-
-    Raises
-    ------
-    TooFewClients, AlreadyReleased, CollectionClosed, GuaranteeError
-        If this server or another one refuses; nothing was opened.
-    ProtocolFailure
-        If the run breaks. It may be repeated with the same arguments.
-    """
+    """Take part in the release of a collection as one of its servers; call it once in a process."""
     own, target = ServerFolder(Path(folder)), Path(out)
     own.require_server(collection, number)
     require_quorum(collection, without)

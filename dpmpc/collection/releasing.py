@@ -47,74 +47,34 @@ _Digests = Annotated[list[_Digest], msgspec.Meta(max_length=1000)]
 
 
 class Standing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How far a server has come with this collection, as it tells the others.
+    """How far a server has come with this collection, as it tells the others."""
 
-    Parameters
-    ----------
-    begun : list of str
-        Digests of the manifests that it has begun to open, or opened.
-    sealed : list of str
-        Of those that were only agreed on.
-    time : float
-        Its clock, in seconds since 1970, UTC.
-    """
-
-    begun: _Digests
-    sealed: _Digests
-    time: float
+    begun: _Digests  # digests of the manifests that it has begun to open, or opened
+    sealed: _Digests  # of those that were only agreed on
+    time: float  # its clock, in seconds since 1970, UTC
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Available:
-    """The reports that a server can release.
+    """The reports that a server can release."""
 
-    Attributes
-    ----------
-    ids : ndarray of uint8, shape (n, 16)
-        Ascending.
-    left_out : dict
-        How many others it has, by reason: see `dpmpc.collection.certificate.LEFT_OUT`.
-    """
-
-    ids: NDArray[np.uint8]
-    left_out: dict[str, int]
+    ids: NDArray[np.uint8]  # (n, 16): ascending
+    left_out: dict[str, int]  # how many others it has, by reason: see `dpmpc.collection.certificate.LEFT_OUT`
 
 
 @dataclasses.dataclass(frozen=True)
 class ReleasingServer:
-    """The part of a release that one server does by itself.
+    """The part of a release that one server does by itself."""
 
-    Parameters
-    ----------
-    collection : Collection
-        What everybody agreed on.
-    number : int
-        This server's.
-    spool : Spool
-        Its shares.
-    ledger : ReleaseLedger
-        What it has opened.
-    identity : Path
-        The folder of its key.
-    out : Path
-        The release file to write.
-    close : bool
-        Whether to stop taking reports before the collection closes.
-    threads : int
-        Of the transform.
-    tell : callable
-        Called with each line that a person who watches should see.
-    """
-
-    collection: Collection
-    number: int
-    spool: Spool
-    ledger: ReleaseLedger
-    identity: Path
-    out: Path
-    close: bool
-    threads: int
-    tell: Callable[[str], None]
+    collection: Collection  # what everybody agreed on
+    number: int  # this server's
+    spool: Spool  # its shares
+    ledger: ReleaseLedger  # what it has opened
+    identity: Path  # the folder of its key
+    out: Path  # the release file to write
+    close: bool  # whether to stop taking reports before the collection closes
+    threads: int  # of the transform
+    tell: Callable[[str], None]  # called with each line that a person who watches should see
 
     @property
     def openings(self) -> Openings:
@@ -158,11 +118,6 @@ class ReleasingServer:
         """Find the reports that are undamaged and belong to no release that is opening or opened.
 
         A client that sends one id to two collections of a ledger loses its report to the first, and nobody else does.
-
-        Raises
-        ------
-        AlreadyReleased
-            If there would be enough reports, were it not for earlier releases.
         """
         intact = self.spool.intact()
         begun = self.ledger.begun(intact.ids)
@@ -189,15 +144,7 @@ class ReleasingServer:
         return Manifest.from_json(entry.manifest)
 
     def require_batch(self, batch: Batch, refused: Mapping[str, int] | None = None) -> None:
-        """Refuse a batch that is too small, or holds a report of an earlier release; `refused` were left out of it.
-
-        Raises
-        ------
-        TooFewClients
-            If it is too small.
-        InconsistentShares
-            If that is so and more than half of all reports lie on no polynomial, for which servers can be the cause.
-        """
+        """Refuse a batch that is too small, or holds a report of an earlier release; `refused` were left out of it."""
         try:
             self.collection.require_size(min(len(batch.ids), self.collection.largest_batch))
         except TooFewClients as error:
@@ -284,15 +231,7 @@ class ReleasingServer:
 
 
 class WithoutMask(Share):
-    """A share of reports without the last word of each, which is the mask of the dealing check.
-
-    Parameters
-    ----------
-    share : Share
-        Of shape (n, 1, copies x entries + 1).
-    shape : tuple of int
-        (n, copies, entries).
-    """
+    """A share of reports without the last word of each, which is the mask of the dealing check."""
 
     def __init__(self, share: Share, shape: tuple[int, ...]):
         self.shape, self.ring = shape, share.ring
@@ -304,19 +243,7 @@ class WithoutMask(Share):
 
 
 class ProvedOutputs(Share):
-    """A share of what proved reports add to the sums: linear in their records, which are expanded as they are read.
-
-    Parameters
-    ----------
-    share : Share
-        The reports as the spool keeps them.
-    ids : ndarray of uint8, shape (n, 16)
-        Theirs.
-    task : Task
-        What is summed.
-    number : int
-        This server's.
-    """
+    """A share of what proved reports add to the sums: linear in their records, which are expanded as they are read."""
 
     def __init__(self, share: Share, ids: NDArray[np.uint8], task: Task, number: int):
         self.shape, self.ring = task.share_shape, task.encoding.ring
@@ -333,15 +260,8 @@ class ProvedOutputs(Share):
 
 @dataclasses.dataclass(frozen=True)
 class Released:
-    """The outcome of a release.
+    """The outcome of a release."""
 
-    Attributes
-    ----------
-    certificate : Certificate
-        What all servers have signed; it is in the release file.
-    costs : tuple of RunStatistics
-        What the run has cost each server until the file was written, as it says itself; nobody has signed that.
-    """
-
-    certificate: Certificate
+    certificate: Certificate  # what all servers have signed; it is in the release file
+    # what the run has cost each server until the file was written, as it says itself; nobody has signed that
     costs: tuple[RunStatistics, ...]

@@ -56,18 +56,10 @@ WORD = np.dtype("<u8")
 
 @dataclasses.dataclass(frozen=True)
 class ReportFormat:
-    """The records that one server of a collection receives.
+    """The records that one server of a collection receives."""
 
-    Parameters
-    ----------
-    collection : Collection
-        The public facts.
-    server : int
-        The number of the server.
-    """
-
-    collection: Collection
-    server: int
+    collection: Collection  # the public facts
+    server: int  # the number of the server
 
     def __post_init__(self) -> None:
         require_whole("server", self.server, 0, len(self.collection.servers) - 1)
@@ -117,26 +109,7 @@ class ReportFormat:
         return [record.tobytes() for record in records]
 
     def decode(self, body: bytes) -> tuple[list[bytes], Words]:
-        """Return the report ids of an upload, and what is to be kept of each.
-
-        Parameters
-        ----------
-        body : bytes
-            Of any length and content.
-
-        Returns
-        -------
-        list of bytes
-            m ids, 16 bytes each, in the order of the upload.
-        ndarray of uint64, shape (m, *stored_shape)
-            The payloads; elements of a share are canonical.
-
-        Raises
-        ------
-        ReportRejected
-            If the length is not that of whole records, or a record is not for this server and collection, or holds an
-            element that is not canonical. The message counts records from 0.
-        """
+        """Return the report ids of an upload, and what is to be kept of each."""
         size = self.record_bytes
         if not body or len(body) % size:
             raise ReportRejected(f"body: {len(body)} bytes given, a positive multiple of {size} expected")
@@ -198,15 +171,7 @@ def derive_share_keys(keys: Bytes, collection: Collection, server: int) -> Bytes
 
 
 class KeyedShare(Share):
-    """A share of reports whose keys a server keeps; they are expanded as rows are read, and never stored.
-
-    Parameters
-    ----------
-    share : Share
-        The keys as the spool keeps them, (n, 1, 2).
-    form : ReportFormat
-        What they stand for.
-    """
+    """A share of reports whose keys a server keeps; they are expanded as rows are read, and never stored."""
 
     chunk_bytes = 1 << 18  # what is expanded is sketched before it leaves the second-level cache
 
@@ -223,25 +188,7 @@ class KeyedShare(Share):
 def make_reports(
     client: Client, collection: Collection, rows: NDArray[np.float64], report_ids: Sequence[bytes]
 ) -> list[list[bytes]]:
-    """Randomize rows and write the records of their reports.
-
-    Parameters
-    ----------
-    client : Client
-        Of ``collection.plan``.
-    collection : Collection
-        The public facts.
-    rows : ndarray of float64, shape (m, p)
-        One row per report, in the units of the schema.
-    report_ids : sequence of m bytes
-        16 bytes each.
-
-    Returns
-    -------
-    list of list of bytes
-        For each server, the m records. Whoever repeats an upload sends the same records again: new ones under the same
-        ids would be refused, and two noisy reports of one row protect it less.
-    """
+    """Randomize rows and write the records of their reports."""
     if len(report_ids) != len(rows) or any(len(report_id) != ID_BYTES for report_id in report_ids):
         raise InputError(f"report_ids: {len(report_ids)} given, one of {ID_BYTES} bytes for each of {len(rows)} rows")
     task = collection.plan

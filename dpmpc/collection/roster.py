@@ -39,21 +39,11 @@ _HEADINGS = ["client", "report", "secret"]
 
 
 class Ticket(NamedTuple):
-    """What a client is given.
+    """What a client is given."""
 
-    Parameters
-    ----------
-    client : str
-        For people.
-    report : bytes
-        The id of its one report.
-    secret : bytes
-        32 bytes.
-    """
-
-    client: str
-    report: bytes
-    secret: bytes
+    client: str  # for people
+    report: bytes  # the id of its one report
+    secret: bytes  # 32 bytes
 
     def token(self, server: int) -> bytes:
         """Return what the client shows to a server."""
@@ -61,22 +51,7 @@ class Ticket(NamedTuple):
 
 
 class Roster:
-    """Who may contribute, as one server knows it.
-
-    Parameters
-    ----------
-    path : Path
-        A file of `write_roster`.
-    collection : Collection
-        The public facts.
-    server : int
-        The number of the server.
-
-    Raises
-    ------
-    InputError
-        If the file is not this server's roster of this collection, or its ids do not ascend.
-    """
+    """Who may contribute, as one server knows it."""
 
     def __init__(self, path: Path, collection: Collection, server: int):
         try:

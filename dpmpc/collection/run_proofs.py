@@ -46,42 +46,15 @@ POINT_FILE = "query-point"
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ProvedRun:
-    """What a server goes on with once the proofs are checked.
+    """What a server goes on with once the proofs are checked."""
 
-    Attributes
-    ----------
-    task : Task
-        Of the clients whose reports are accepted; the task of the run if these are all.
-    share : Share
-        This server's share of what they contribute, of ``task.share_shape``.
-    refused : dict
-        How many reports are left out, by cause.
-    """
-
-    task: Task
-    share: Share
-    refused: dict[str, int]
+    task: Task  # of the clients whose reports are accepted; the task of the run if these are all
+    share: Share  # this server's share of what they contribute, of ``task.share_shape``
+    refused: dict[str, int]  # how many reports are left out, by cause
 
 
 class RunReports:
-    """The reports that lie in a party's folder.
-
-    Parameters
-    ----------
-    folder : Path
-        The party's.
-    task : Task
-        Of the run, with proofs.
-    server : int
-        This party.
-
-    Raises
-    ------
-    InputError
-        If the files cannot be read.
-    BatchMismatch
-        If there are not as many reports as the task has clients, or one id occurs twice.
-    """
+    """The reports that lie in a party's folder."""
 
     def __init__(self, folder: Path, task: Task, server: int):
         self._share = open_share(share_file(folder), "ring64")
@@ -120,24 +93,7 @@ class _SomeRows(Share):
 
 
 async def check_run(party: Party, task: Task) -> ProvedRun:
-    """Take the steps above.
-
-    Parameters
-    ----------
-    party : Party
-        A server.
-    task : Task
-        Of the run, with proofs.
-
-    Raises
-    ------
-    TooFewClients
-        If fewer reports are accepted than the sketch has rows.
-    GuaranteeError
-        If the proofs of this folder were checked before.
-    ProtocolFailure
-        As in `dpmpc.collection.proof_checks`.
-    """
+    """Take the steps above."""
     return await explained(party, _check_run(party, task))
 
 
@@ -157,13 +113,7 @@ async def _check_run(party: Party, task: Task) -> ProvedRun:
 
 
 def use_point(folder: Path, toss: bytes) -> None:
-    """Write down, for good, at which point this server answers for the reports of a folder.
-
-    Raises
-    ------
-    GuaranteeError
-        If a point is written down already: messages at two points would give rows away.
-    """
+    """Write down, for good, at which point this server answers for the reports of a folder."""
     try:
         descriptor = os.open(folder / POINT_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
@@ -180,13 +130,7 @@ def use_point(folder: Path, toss: bytes) -> None:
 
 
 def task_of(task: Task, clients: int, refused: dict[str, int]) -> Task:
-    """Return the verified task of the clients that are left, whose public matrix has as many columns.
-
-    Raises
-    ------
-    TooFewClients
-        With the counts, if fewer are left than the sketch has rows.
-    """
+    """Return the verified task of the clients that are left, whose public matrix has as many columns."""
     if clients == task.clients:
         return task
     if clients < task.sketch.rows:

@@ -36,17 +36,7 @@ _GAP_BYTES = 1 << 16  # rows closer than this are read in one go
 
 
 class Segments:
-    """The files of one folder.
-
-    Parameters
-    ----------
-    folder : Path
-        Private folder.
-    rows : int
-        Rows of a file.
-    shape : tuple of int
-        Shape of a row: copies, width.
-    """
+    """The files of one folder."""
 
     def __init__(self, folder: Path, rows: int, shape: tuple[int, int]):
         self.shape = shape
@@ -124,13 +114,7 @@ class Segments:
 
 
 class Checksum:
-    """A checksum of the words of one report.
-
-    Parameters
-    ----------
-    kind : str
-        `NEW_CHECKSUM` or `OLD_CHECKSUM`.
-    """
+    """A checksum of the words of one report."""
 
     def __init__(self, kind: str):
         self._covers_id = {OLD_CHECKSUM: False, NEW_CHECKSUM: True}[kind]
@@ -156,17 +140,6 @@ class SpoolShare(Share):
     A batch is in the order of the ids, and the segments are in the order in which reports came in. So every block goes
     through the segments once, and its rows are near one another there. What is read is compared with its checksums.
     Threads may not share it.
-
-    Parameters
-    ----------
-    segments : Segments
-        Where the words are.
-    ring : Ring
-        Of the words.
-    checksum : Checksum
-        How they are checked.
-    ids, positions, checksums : ndarray
-        For each row, the report's id, where its words are, and what their checksum has to be.
     """
 
     def __init__(

@@ -46,15 +46,9 @@ def open_spool(folder: Path, collection: Collection, server: int, *, writer: boo
 
 @dataclasses.dataclass(frozen=True)
 class ServerFolder:
-    """The folder of one server.
+    """The folder of one server."""
 
-    Parameters
-    ----------
-    path : Path
-        Must exist; mode 0700.
-    """
-
-    path: Path
+    path: Path  # must exist; mode 0700
 
     def __post_init__(self) -> None:
         if not self.path.is_dir():
@@ -94,13 +88,7 @@ class ServerFolder:
 
     @contextlib.contextmanager
     def releasing(self, server: int) -> Iterator[None]:
-        """Hold the lock that lets one process at a time take part in a release for this folder.
-
-        Raises
-        ------
-        InputError
-            If another one does: both would answer for the same server.
-        """
+        """Hold the lock that lets one process at a time take part in a release for this folder."""
         path = self.path / "release.lock"
         with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+") as file:
             try:

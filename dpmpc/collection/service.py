@@ -95,17 +95,7 @@ Handler = Callable[[Any], Awaitable[Any]]
 
 
 class Metrics:
-    """The figures of one server, in a registry of their own.
-
-    Parameters
-    ----------
-    stored : callable
-        Reports in the spool.
-    waiting : callable
-        Bytes that requests hold.
-    connections : callable
-        Open ones.
-    """
+    """The figures of one server, in a registry of their own."""
 
     def __init__(self, stored: Callable[[], float], waiting: Callable[[], float], connections: Callable[[], float]):
         registry = CollectorRegistry()
@@ -144,25 +134,7 @@ class Metrics:
 
 
 class Service:
-    """The requests of one server of one collection; made in the event loop that serves them.
-
-    Parameters
-    ----------
-    collection : Collection
-        The public facts.
-    server : int
-        The number of the server.
-    spool : Spool
-        Open for writing.
-    roster : Roster, optional
-        Who may contribute; required where the collection is authenticated, and nowhere else.
-    limits : Limits, optional
-        How much is accepted.
-    metrics_for_all : bool
-        Whether addresses other than loopback may see ``/metrics`` and exact counts.
-    now : callable, optional
-        The time of day, with its zone.
-    """
+    """The requests of one server of one collection; made in the event loop that serves them."""
 
     def __init__(
         self,

@@ -23,22 +23,7 @@ INCONSISTENT = "inconsistent"
 
 
 def check_dealers(collection: Collection, dealers: Sequence[int], noise: str) -> list[str]:
-    """Check who dealt noise; return a line that says what is promised of it, or none where none is dealt.
-
-    Parameters
-    ----------
-    collection : Collection
-        The public facts.
-    dealers : sequence of int
-        Servers.
-    noise : str
-        The digest of what they dealt, hexadecimal.
-
-    Raises
-    ------
-    VerificationFailed
-        If these servers cannot have dealt it, or the digest is missing.
-    """
+    """Check who dealt noise; return a line that says what is promised of it, or none where none is dealt."""
     if not collection.plan.noise_is_dealt:
         if dealers or noise:
             raise VerificationFailed(f"dealers: {dealers} claimed, none expected: no noise is dealt")
@@ -55,13 +40,7 @@ def check_dealers(collection: Collection, dealers: Sequence[int], noise: str) ->
 
 
 def check_odd(collection: Collection, refused: Mapping[str, int], odd: Mapping[str, int]) -> str:
-    """Check the counts of messages that were off; return them in words, empty where there are none.
-
-    Raises
-    ------
-    VerificationFailed
-        If they are not counts of inconsistent reports by server, or shares are additive.
-    """
+    """Check the counts of messages that were off; return them in words, empty where there are none."""
     inconsistent, scheme = refused.get(INCONSISTENT, 0), collection.plan.scheme
     if inconsistent and not isinstance(scheme, ShamirSharing):
         raise VerificationFailed(
@@ -90,15 +69,6 @@ def blame(collection: Collection, without: Sequence[int], wrong: Mapping[str, Se
     It does where clients prove what they share, m >= 3t + 1 servers took part, and at most t of these lied: the sums of
     what honest servers accepted lie on one polynomial, and whoever is off it lied. Among fewer nobody is to be blamed;
     only files of version 0.2 do that.
-
-    Parameters
-    ----------
-    collection : Collection
-        The public facts.
-    without : sequence of int
-        Servers that did not take part.
-    wrong : mapping
-        For each server that did, whose shares it found to be wrong.
     """
     blamed, scheme = _blamed(wrong), collection.plan.scheme
     if not blamed or not isinstance(scheme, ShamirSharing):

@@ -63,46 +63,14 @@ class Added(NamedTuple):
 
 
 class Intact(NamedTuple):
-    """The findings of `Spool.intact`.
+    """The findings of `Spool.intact`."""
 
-    Attributes
-    ----------
-    ids : ndarray of uint8, shape (n, 16)
-        Ids of the reports that are as they were added, ascending.
-    damaged : int
-        How many more were added, and are damaged or lost.
-    """
-
-    ids: NDArray[np.uint8]
-    damaged: int
+    ids: NDArray[np.uint8]  # (n, 16): ids of the reports that are as they were added, ascending
+    damaged: int  # how many more were added, and are damaged or lost
 
 
 class Spool(Store):
-    """The reports of one collection at one server.
-
-    Parameters
-    ----------
-    folder : path
-        Made, with mode 0700, if there is none; its parent must exist.
-    digest : bytes
-        The collection's, 32 bytes.
-    server : int
-        Whose shares these are.
-    shape : tuple of int
-        Shape of a report's words: copies, width.
-    ring : Ring, class or name
-        Ring or field of the words.
-    keys : bool
-        Whether the words are keys that stand for shares, not shares.
-    writer : bool
-        Whether to `add`. There is one writer at a time. Without it the spool must be there already.
-
-    Raises
-    ------
-    SpoolError
-        If the spool belongs to another collection or server or holds words of another shape or ring, if there is
-        another writer, or if the folder cannot be used or others may look into it.
-    """
+    """The reports of one collection at one server."""
 
     def __init__(
         self,
@@ -165,24 +133,7 @@ class Spool(Store):
                 raise SpoolError(f"{name}: {value} given, {expected} expected by the spool in {self.folder}")
 
     def add(self, ids: Sequence[bytes], words: Words) -> Added:
-        """Store an upload durably before returning.
-
-        Parameters
-        ----------
-        ids : sequence of bytes
-            Report ids, 16 bytes each.
-        words : ndarray of uint64, shape (m, copies, width)
-            Their words.
-
-        Raises
-        ------
-        ReportConflict
-            If an id was used for other words, here or earlier.
-        CollectionClosed
-            After `close_for_good`.
-        SpoolError
-            If the disk is full or fails.
-        """
+        """Store an upload durably before returning."""
         (outcome,) = self.add_all([(ids, words)])
         if isinstance(outcome, ReportConflict):
             raise outcome
@@ -215,13 +166,7 @@ class Spool(Store):
             self._index.describe(self._index.description()._replace(closed=1))
 
     def keep_point(self, toss: bytes, *, used: bool) -> None:
-        """Record the query point durably, in place of the one that is there; `dpmpc.collection.query_points` says when.
-
-        Raises
-        ------
-        GuaranteeError
-            If another one is there that is used, or the spool is not closed.
-        """
+        """Record the query point durably, in place of the one there; `dpmpc.collection.query_points` says when."""
         with self._turns, typed_errors(self.folder), transaction(self._database):
             known = self._index.point()
             if known is not None and known.used and (known.toss != toss or not used):
@@ -262,13 +207,7 @@ class Spool(Store):
             return np.frombuffer(self._index.ids(), np.uint8).reshape(-1, ID_BYTES)
 
     def intact(self) -> Intact:
-        """Read the whole spool and find the reports that are as they were added.
-
-        Raises
-        ------
-        SpoolError
-            If the index cannot be read, or is damaged so that no single report can be named.
-        """
+        """Read the whole spool and find the reports that are as they were added."""
         with self._turns, typed_errors(self.folder):
             description, index = self._index.snapshot()
         good = np.zeros(len(index), np.bool_)
@@ -296,24 +235,7 @@ class Spool(Store):
         return np.array(self._checksum.of_all(index["id"], block) == index["checksum"], np.bool_)
 
     def share(self, ids: NDArray[np.uint8]) -> Share:
-        """Return this server's share of a batch: one report's words a row, in the order of the ids.
-
-        Parameters
-        ----------
-        ids : ndarray of uint8, shape (n, 16)
-            Ascending, none twice.
-
-        Returns
-        -------
-        Share
-            Shape (n, copies, width). Rows are read when they are asked for, and a `SpoolError` if they are not those
-            that were added. It is quick for rows that are asked for in order.
-
-        Raises
-        ------
-        InputError
-            If a report is not in the spool.
-        """
+        """Return this server's share of a batch: one report's words a row, in the order of the ids."""
         batch = sorted_ids(ids)
         positions = np.full(len(batch), -1, np.int64)
         checksums = np.empty(len(batch), f"S{CHECKSUM_BYTES}")

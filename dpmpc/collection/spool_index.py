@@ -101,15 +101,7 @@ class SealedPoint(NamedTuple):
 
 
 class SpoolIndex:
-    """The index of one spool, on a connection to its database.
-
-    Parameters
-    ----------
-    database : Connection
-        To `INDEX_FILE`; threads take turns on it, as their caller sees to.
-    folder : Path
-        Of the spool.
-    """
+    """The index of one spool, on a connection to its database."""
 
     def __init__(self, database: sqlite3.Connection, folder: Path):
         self._database, self._folder = database, folder

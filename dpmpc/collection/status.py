@@ -39,51 +39,23 @@ _ANSWER_BYTES = 1 << 16
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server says about itself.
+    """What a server says about itself."""
 
-    Parameters
-    ----------
-    server : int
-        Its number.
-    collection : str
-        The digest of the task file, in hexadecimal digits.
-    name : str
-        What people call the collection.
-    state : str
-        One of `dpmpc.collection.times.STATES`, by the server's clock.
-    opens, closes, expires : str
-        Times in ISO 8601.
-    stored : int, optional
-        Reports that it stores, at least; None if that is not said to whoever asked.
-    exact : bool
-        Whether it stores no more than `stored`.
-    minimum_batch, largest_batch : int
-        Fewest and most reports that may be opened.
-    healthy : bool
-        Whether uploads would be stored.
-    guarantee : str
-        What is promised for the smallest batch.
-    early : bool
-        Whether it has closed for good, before the time that the task file names.
-    counted : str
-        When reports were counted, in ISO 8601; empty if that is now or after closing.
-    """
-
-    server: int
-    collection: str
-    name: str
-    state: str
-    opens: str
+    server: int  # its number
+    collection: str  # the digest of the task file, in hexadecimal digits
+    name: str  # what people call the collection
+    state: str  # one of `dpmpc.collection.times.STATES`, by the server's clock
+    opens: str  # times in ISO 8601
     closes: str
     expires: str
-    stored: int | None
-    exact: bool
-    minimum_batch: int
+    stored: int | None  # reports that it stores, at least; None if that is not said to whoever asked
+    exact: bool  # whether it stores no more than `stored`
+    minimum_batch: int  # fewest and most reports that may be opened
     largest_batch: int
-    healthy: bool
-    guarantee: str
-    early: bool = False
-    counted: str = ""
+    healthy: bool  # whether uploads would be stored
+    guarantee: str  # what is promised for the smallest batch
+    early: bool = False  # whether it has closed for good, before the time that the task file names
+    counted: str = ""  # when reports were counted, in ISO 8601; empty if that is now or after closing
 
     @property
     def count(self) -> str:
@@ -97,13 +69,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HourlyCount:
-    """A count that changes at full hours only, whoever asks and whenever; none before the first.
-
-    Parameters
-    ----------
-    now : datetime
-        The time of day, with its zone.
-    """
+    """A count that changes at full hours only, whoever asks and whenever; none before the first."""
 
     def __init__(self, now: datetime.datetime):
         self._hour = _hour(now)
@@ -130,47 +96,16 @@ def _hour(now: datetime.datetime) -> datetime.datetime:
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What came back from one address.
+    """What came back from one address."""
 
-    Parameters
-    ----------
-    url : str
-        Of the server.
-    fingerprint : str
-        Of the certificate that it showed, SHA-256.
-    pinned : bool
-        Whether that is the certificate that was expected; otherwise anybody may have answered.
-    status : Status
-        What it said.
-    """
-
-    url: str
-    fingerprint: str
-    pinned: bool
-    status: Status
+    url: str  # of the server
+    fingerprint: str  # of the certificate that it showed, SHA-256
+    pinned: bool  # whether that is the certificate that was expected; otherwise anybody may have answered
+    status: Status  # what it said
 
 
 async def ask(url: str, *, server: int | None = None, certificate: str | None = None) -> Answer:
-    """Ask one server how it stands.
-
-    Parameters
-    ----------
-    url : str
-        ``https://HOST:PORT``.
-    server : int, optional
-        Its number; required with a certificate.
-    certificate : str, optional
-        The PEM that it has to show. Without one whoever answers is believed, and its fingerprint is returned.
-
-    Raises
-    ------
-    PartyMissing
-        If there is no answer within `SECONDS`.
-    PartyImpersonated
-        If it shows another certificate.
-    ProtocolFailure
-        If the answer is not a status.
-    """
+    """Ask one server how it stands."""
     parts = urllib.parse.urlsplit(url)
     if parts.scheme != "https" or not parts.hostname:
         raise InputError(f"url: {url!r} given, https://HOST:PORT expected")

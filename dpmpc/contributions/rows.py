@@ -20,13 +20,7 @@ _LARGEST_WEIGHT = 1e100
 
 
 class _RowContribution(Contribution):
-    """What is computed from the whole normalised row.
-
-    Parameters
-    ----------
-    radius : float, optional
-        Clip each normalised row to an L2 ball of this radius, on top of the box [-1, 1]^p. A public constant.
-    """
+    """What is computed from the whole normalised row."""
 
     def __init__(self, radius: float | None = None):
         self.radius = None if radius is None else require_positive("radius", radius)

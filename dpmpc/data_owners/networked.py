@@ -29,18 +29,10 @@ SEED = "seed"  # of the noise in a simulation, as a launcher hands it over
 
 
 class OwnerSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where an owner's rows are: told to that owner alone.
+    """Where an owner's rows are: told to that owner alone."""
 
-    Parameters
-    ----------
-    data : str
-        A CSV or Parquet file.
-    ledger : str or None
-        The file of its ledger; one in its folder by default.
-    """
-
-    data: str
-    ledger: str | None = None
+    data: str  # a CSV or Parquet file
+    ledger: str | None = None  # the file of its ledger; one in its folder by default
 
 
 def public_arguments(plan: OwnersPlan, *, threads: int = 1) -> dict[str, Any]:
@@ -55,14 +47,7 @@ def plan_of(arguments: Mapping[str, Any]) -> OwnersPlan:
 
 
 def own_rows(source: OwnerSource, plan: OwnersPlan, number: int) -> NDArray[np.float64]:
-    """Return the rows of an owner: the columns and the number that the plan expects.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or is another table. The command reads it before it connects to anybody: an owner
-        that broke off would tell the others that a cell of its file is missing.
-    """
+    """Return the rows of an owner: the columns and the number that the plan expects."""
     table = read_rows(source.data, plan.schema)
     if len(table) != plan.rows[number]:
         raise InputError(f"rows: {plan.rows[number]} given by the plan, {len(table)} expected: as many as the file has")
@@ -103,18 +88,10 @@ def allowance(plan: OwnersPlan) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class OwnersRun:
-    """What came of a fit between owners on this machine.
+    """What came of a fit between owners on this machine."""
 
-    Attributes
-    ----------
-    releases : tuple of Release
-        Second moments, then the rounds: the same at all owners.
-    owners : tuple of RunStatistics
-        What each spent.
-    """
-
-    releases: tuple[Release, ...]
-    owners: tuple[RunStatistics, ...]
+    releases: tuple[Release, ...]  # second moments, then the rounds: the same at all owners
+    owners: tuple[RunStatistics, ...]  # what each spent
 
 
 def run(

@@ -38,27 +38,13 @@ NONCE_BYTES = 32
 
 
 class RoundEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is kept of one round.
+    """What is kept of one round."""
 
-    Parameters
-    ----------
-    task : dict
-        The public facts.
-    shares : str
-        SHA-256 of the shares of the owner's noisy sum.
-    nonce : str
-        Random bytes of the commitment to the owner's share of the sum.
-    opened : str or None
-        SHA-256 of that share; None before it is known.
-    commitments : dict
-        By the number of an owner: what it has committed to. Empty until all have.
-    """
-
-    task: dict[str, Any]
-    shares: HexDigest
-    nonce: HexDigest
-    opened: HexDigest | None = None
-    commitments: dict[str, HexDigest] = {}
+    task: dict[str, Any]  # the public facts
+    shares: HexDigest  # SHA-256 of the shares of the owner's noisy sum
+    nonce: HexDigest  # random bytes of the commitment to the owner's share of the sum
+    opened: HexDigest | None = None  # SHA-256 of that share; None before it is known
+    commitments: dict[str, HexDigest] = {}  # by the number of an owner: what it has committed to. Empty until all have
 
 
 def _file(number: int, what: str) -> str:

@@ -62,15 +62,7 @@ def number_of_set(key: bytes, hashes: Sequence[bytes]) -> int:
 
 
 async def align(party: Party, key: bytes, ids: Sequence[str]) -> list[int]:
-    """Return the order of this party's rows, which is that of all others.
-
-    Raises
-    ------
-    BatchMismatch
-        At all parties, if not all have the same ids.
-    MalformedFrame
-        If a party shows something that it cannot prove.
-    """
+    """Return the order of this party's rows, which is that of all others."""
     hashes = await asyncio.to_thread(keyed_hashes, key, ids)
     if not await all_equal(party, number_of_set(key, hashes)):
         await party.runtime.shutdown()  # everybody knows the answer before anybody ends

@@ -62,17 +62,6 @@ class IdComparison:
 
     Call `key`, `ciphertext`, `mask`, `opening` and `equal` in this order, once each. Each but the first takes what all
     parties have shown in the step before, in party order and one's own included.
-
-    Parameters
-    ----------
-    number, parties : int
-        Which of how many parties this is.
-    session : bytes
-        What all parties have agreed on.
-    value : int
-        d, from 0 to ORDER - 1.
-    stream : Stream, optional
-        Source of the secrets: the operating system's by default.
     """
 
     def __init__(self, number: int, parties: int, session: bytes, value: int, stream: Stream | None = None):
@@ -158,13 +147,7 @@ class IdComparison:
 
 
 def prove(context: bytes, bases: Bases, images: Sequence[Point], witness: Sequence[int], stream: Stream) -> bytes:
-    """Prove that one knows numbers w with: image k is the sum over l of w_l times base (k, l).
-
-    Returns
-    -------
-    bytes
-        The challenge c and the responses s_l = t_l + c w_l for random t_l.
-    """
+    """Prove that one knows numbers w with: image k is the sum over l of w_l times base (k, l)."""
     blinds = [draw_scalar(stream) for _ in witness]
     challenge = _challenge(context, bases, images, [combine(blinds, row) for row in bases])
     responses = [(blind + challenge * known) % ORDER for blind, known in zip(blinds, witness, strict=True)]

@@ -42,53 +42,28 @@ PARTY_NOISES: dict[str, type[DiscreteGaussian] | type[Gaussian]] = {
 
 
 class MixingGuarantee(Promise, Record, frozen=True):
-    """What parties with different columns promise, for the columns of one of them and for a whole row.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        What is promised.
-    protects : {"party", "subject"}
-        Whether that holds for the columns of a subject at one party, as in the paper, or at all parties together.
-    party_epsilon, subject_epsilon : float
-        What the noise gives at this delta for the columns at one party, at most d_max, and for all columns.
-    party_mu, subject_mu : float
-        The Gaussian-DP parameters; the second is sqrt((d + 1)/d_max) times the first.
-    mechanism : str
-        The noise, in words.
-    subjects : int
-        n, public.
-    columns : tuple of int
-        d_j of each party, public.
-    slack : float
-        Pure epsilon paid for integer noise for a whole row, already inside both epsilons.
-    calibration : {"analytic", "paper"}
-        How the noise was chosen.
-    neighbouring : str
-        "replace-one": a subject's row becomes any other within the public bounds, at one party or at all.
-    assumptions, sources : tuple of str
-        What the promise rests on, and where it is proven.
-    simulation : bool
-        True if seeded or floating-point noise was used: then nobody is protected.
-    """
+    """What parties with different columns promise, for the columns of one of them and for a whole row."""
 
     called: ClassVar[str] = "guarantee"
-    epsilon: float
+    epsilon: float  # what is promised
     delta: float
+    # whether that holds for the columns of a subject at one party, as in the paper, or at all parties together
     protects: str
+    # what the noise gives at this delta for the columns at one party, at most d_max, and for all columns
     party_epsilon: float
     subject_epsilon: float
-    party_mu: float
+    party_mu: float  # the Gaussian-DP parameters; the second is sqrt((d + 1)/d_max) times the first
     subject_mu: float
-    mechanism: str
-    subjects: int
-    columns: tuple[int, ...]
-    slack: float
-    calibration: str
+    mechanism: str  # the noise, in words
+    subjects: int  # n, public
+    columns: tuple[int, ...]  # d_j of each party, public
+    slack: float  # pure epsilon paid for integer noise for a whole row, already inside both epsilons
+    calibration: str  # how the noise was chosen
+    # "replace-one": a subject's row becomes any other within the public bounds, at one party or at all
     neighbouring: str = REPLACE_ONE
-    assumptions: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()  # what the promise rests on, and where it is proven
     sources: tuple[str, ...] = ()
-    simulation: bool = False
+    simulation: bool = False  # true if seeded or floating-point noise was used: then nobody is protected
 
     @property
     def composition(self) -> dict[str, float]:
@@ -134,29 +109,7 @@ _NEIGHBOURING = {
 
 
 def party_noise_sd(columns: Sequence[int], epsilon: float, delta: float, protects: str, calibration: str) -> float:
-    """Return the standard deviation of the noise in a released entry, for columns in [-1, 1] and B / sqrt(k).
-
-    Parameters
-    ----------
-    columns : sequence of int
-        d_j of each party.
-    epsilon, delta : float
-        The budget.
-    protects : {"party", "subject"}
-        Whose budget it is: that of a subject's columns at one party, or of its whole row.
-    calibration : {"analytic", "paper"}
-        The tight curve, or the paper's sigma = sqrt(2 ln(1.25/delta))/epsilon, which is proven up to epsilon = 1 only.
-
-    Returns
-    -------
-    float
-        2 sqrt(d_max) sigma, or 2 sqrt(d + 1) sigma for a whole row.
-
-    Raises
-    ------
-    GuaranteeError
-        If the paper's calibration is asked for beyond epsilon = 1.
-    """
+    """Return the standard deviation of the noise in a released entry, for columns in [-1, 1] and B / sqrt(k)."""
     return 2 * math.sqrt(_protected_columns(columns, protects)) * _sigma(epsilon, delta, calibration)
 
 
@@ -203,13 +156,7 @@ def account_parties(
     calibration: str = "analytic",
     simulation: bool = False,
 ) -> MixingGuarantee:
-    """Return what `noise` guarantees, recomputed from public facts alone; parameters as for `calibrate_parties`.
-
-    Raises
-    ------
-    GuaranteeError
-        If the noise is too small for the budget; the message holds both epsilons.
-    """
+    """Return what `noise` guarantees, recomputed from public facts alone; parameters as for `calibrate_parties`."""
     gaussian.check_budget(epsilon, delta)
     require_choice("calibration", calibration, PARTY_CALIBRATIONS)
     require_choice("noise", noise.name, PARTY_NOISES)

@@ -25,18 +25,10 @@ SEED = "seed"  # of coins and noise in a simulation, as a launcher hands it over
 
 
 class PartySource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a party's rows are: told to that party alone.
+    """Where a party's rows are: told to that party alone."""
 
-    Parameters
-    ----------
-    data : str
-        A CSV or Parquet file.
-    key : str
-        Its column of ids: text or whole numbers.
-    """
-
-    data: str
-    key: str
+    data: str  # a CSV or Parquet file
+    key: str  # its column of ids: text or whole numbers
 
 
 def public_arguments(
@@ -47,21 +39,7 @@ def public_arguments(
     date: str | None = None,
     threads: int = 1,
 ) -> dict[str, Any]:
-    """Return what all parties agree on: the program's arguments, whose digest is in every frame.
-
-    Parameters
-    ----------
-    task : MixingTask
-        The public facts of the release.
-    names : sequence of str
-        What the parties are called in the public file.
-    method : {"rmgm", "dgm", "bgm"}
-        The regression that the release is meant for; "rmgm" needs a task that mixes, the others one that does not.
-    date : str, optional
-        Whatever the public file is to give as its date.
-    threads : int
-        Threads of each party's kernels.
-    """
+    """Return what all parties agree on: the program's arguments, whose digest is in every frame."""
     require_choice("method", method, METHODS)
     require_frames(task)
     if (method == "rmgm") != (task.rows is not None):

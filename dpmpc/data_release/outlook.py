@@ -22,22 +22,14 @@ TOLERABLE_ERROR = 0.5
 
 @dataclasses.dataclass(frozen=True)
 class MixingOutlook:
-    """Sizes of noise and data in (1/n) (D^pub)^T D^pub, columns mapped to [-1, 1].
+    """Sizes of noise and data in (1/n) (D^pub)^T D^pub, columns mapped to [-1, 1]."""
 
-    Attributes
-    ----------
-    noise : float
-        What the noise adds to each diagonal entry, k tau^2/n with mixing, or tau^2; what is left of it for DGM, which
-        takes it off: about 2 tau^2 sqrt(d/n) in any direction.
-    data : dict of float
-        Column -> second moment of the data, an estimate; 0 where nothing stands out. Uniform data has 1/3.
-    error : float
-        Expected E ||w - w*||^2 / ||w*||^2: predicting the middle of the bounds has 1.
-    """
-
+    # what the noise adds to each diagonal entry, k tau^2/n with mixing, or tau^2; what is left of it for DGM, which
+    # takes it off: about 2 tau^2 sqrt(d/n) in any direction
     noise: float
+    # column -> second moment of the data, an estimate; 0 where nothing stands out. Uniform data has 1/3
     data: dict[str, float]
-    error: float
+    error: float  # expected E ||w - w*||^2 / ||w*||^2: predicting the middle of the bounds has 1
 
     @classmethod
     def of(

@@ -97,13 +97,7 @@ def encode(p: Point) -> bytes:
 
 
 def decode(encoded: bytes) -> Point:
-    """Return the point other than 0 that 33 bytes stand for.
-
-    Raises
-    ------
-    ValueError
-        If they stand for none.
-    """
+    """Return the point other than 0 that 33 bytes stand for."""
     x = int.from_bytes(encoded[1:], "big")
     square = (x**3 - 3 * x + _B) % PRIME
     y = pow(square, (PRIME + 1) // 4, PRIME)
@@ -113,13 +107,7 @@ def decode(encoded: bytes) -> Point:
 
 
 def decode_scalar(encoded: bytes) -> int:
-    """Return the number that 32 bytes stand for.
-
-    Raises
-    ------
-    ValueError
-        If it is not below ORDER.
-    """
+    """Return the number that 32 bytes stand for."""
     scalar = int.from_bytes(encoded, "big")
     if len(encoded) != SCALAR_BYTES or scalar >= ORDER:
         raise ValueError(f"{encoded.hex()} given, a number below the group's order in 32 bytes expected")

@@ -42,26 +42,7 @@ NONCE_BYTES = 32
 
 
 class ReleaseFields(SealedRecord, frozen=True, forbid_unknown_fields=True):
-    """What the record of a party holds.
-
-    Parameters
-    ----------
-    format : int
-        Of the file.
-    agreement : str
-        Digest of what the parties agreed on.
-    coin : str
-        What this party puts into the toss, 64 hexadecimal digits.
-    comparisons : int
-        How many comparisons of ids have begun.
-    toss, own, nonce : str or None
-        SHA-256 of the toss that the release was made under, and of the release, and the random bytes of the commitment
-        to it; None while there is none.
-    commitments : dict
-        By the number of a party: what it has committed to, hexadecimal. Empty until all have and this party knows it.
-    checksum : str
-        SHA-256 of the other fields.
-    """
+    """What the record of a party holds."""
 
     file: ClassVar[str] = "record.json"
     version: ClassVar[int] = 2
@@ -69,14 +50,17 @@ class ReleaseFields(SealedRecord, frozen=True, forbid_unknown_fields=True):
     beside: ClassVar[str] = OWN_FILE
     largest: ClassVar[int] = LARGEST_MESSAGE
 
-    agreement: HexDigest
-    coin: HexDigest
-    comparisons: Annotated[int, msgspec.Meta(ge=0)] = 0
+    agreement: HexDigest  # digest of what the parties agreed on
+    coin: HexDigest  # what this party puts into the toss, 64 hexadecimal digits
+    comparisons: Annotated[int, msgspec.Meta(ge=0)] = 0  # how many comparisons of ids have begun
+    # SHA-256 of the toss that the release was made under, and of the release, and the random bytes of the commitment to
+    # it; None while there is none
     toss: HexDigest | None = None
     own: HexDigest | None = None
     nonce: HexDigest | None = None
+    # by the number of a party: what it has committed to, hexadecimal. Empty until all have and this party knows it
     commitments: dict[str, HexDigest] = msgspec.field(default_factory=dict)
-    checksum: str = ""
+    checksum: str = ""  # SHA-256 of the other fields
 
     def content(self) -> bytes:
         """Return the bytes that the checksum is made of: the fields in their order here."""
@@ -91,22 +75,7 @@ class ReleaseFields(SealedRecord, frozen=True, forbid_unknown_fields=True):
 
 
 class ReleaseRecord(PartyFolder):
-    """The record of one folder, held by one process at a time.
-
-    Parameters
-    ----------
-    folder : Path
-        The party's private folder.
-    agreement : str
-        Digest of what the parties agreed on.
-    coin : bytes
-        32 bytes to put into the toss, if the folder has no record yet.
-
-    Raises
-    ------
-    InputError
-        If the folder is in use, was used for something else or by version 0.1, or holds a record that cannot be read.
-    """
+    """The record of one folder, held by one process at a time."""
 
     def __init__(self, folder: Path, agreement: str, coin: bytes):
         refuse_spent(folder)
@@ -132,13 +101,7 @@ class ReleaseRecord(PartyFolder):
         return bytes.fromhex(self._fields.coin)
 
     def begin_comparison(self) -> None:
-        """Count a comparison of ids, before anything of it is sent.
-
-        Raises
-        ------
-        InputError
-            If there were `MOST_COMPARISONS` already.
-        """
+        """Count a comparison of ids, before anything of it is sent."""
         if self._fields.comparisons >= MOST_COMPARISONS:
             raise InputError(
                 f"folder: {self._folder.name!r} given, in which {self._fields.comparisons} comparisons of ids have "
@@ -148,13 +111,7 @@ class ReleaseRecord(PartyFolder):
         self._change(comparisons=self._fields.comparisons + 1)
 
     def own_release(self, toss: bytes, shape: tuple[int, int]) -> NDArray[np.int64] | None:
-        """Return the release that this folder has made, or None while it has made none.
-
-        Raises
-        ------
-        InputError
-            If it was made under another toss, or is not on the disk as it was made.
-        """
+        """Return the release that this folder has made, or None while it has made none."""
         if self._fields.own is None:
             return None
         if self._fields.toss != _toss_digest(toss):
@@ -185,16 +142,6 @@ class ReleaseRecord(PartyFolder):
 
         It is called when all parties know the same commitments, and before this one shows its release. From then on
         somebody may know it, and the first commitments count for good.
-
-        Parameters
-        ----------
-        commitments : mapping of int to bytes
-            By party, of all parties.
-
-        Raises
-        ------
-        BatchMismatch
-            With the party that has committed to another release now.
         """
         kept = self._fields.commitments
         given = require_first_commitments(kept, commitments, "release")
@@ -207,13 +154,7 @@ class ReleaseRecord(PartyFolder):
 
 
 def refuse_spent(folder: Path) -> None:
-    """Refuse a folder from which version 0.1 has sent a release, which it did not keep.
-
-    Raises
-    ------
-    InputError
-        If there is such a mark.
-    """
+    """Refuse a folder from which version 0.1 has sent a release, which it did not keep."""
     if (folder / SPENT_FILE).exists():
         raise InputError(
             f"folder: {folder.name!r} given, from which version 0.1 has sent a release that it did not keep: it cannot "

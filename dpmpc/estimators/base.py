@@ -190,17 +190,7 @@ def target_name(bounds: Bounds, y: Any) -> str:
 
 
 def schema_of(bounds: Bounds, names: Sequence[str], target: Column) -> Schema:
-    """Return the schema of features and, last, a target; `bounds` need not name the target.
-
-    Parameters
-    ----------
-    bounds : Schema, pair, dict, path or None
-        As of an estimator. A pair, or None, says nothing of the target.
-    names : sequence of str
-        The columns, the target last.
-    target : Column
-        Its bounds where `bounds` does not name it.
-    """
+    """Return the schema of features and, last, a target; `bounds` need not name the target."""
     named = _named(bounds)
     if named is not None and target.name in named:
         return schema(bounds, names)

@@ -33,33 +33,7 @@ def predict_coded(
     model: str = "ridge",
     most: float = math.inf,
 ) -> NDArray[np.float64]:
-    """Predict from the coefficients of a model: a mean, a probability or an expected count.
-
-    Parameters
-    ----------
-    public : Schema
-        Of the release that the model was learnt from: ``release.task.schema``.
-    coefficients : mapping
-        Column -> coefficient, in the columns' units.
-    intercept : float
-        In the target's units; of the log odds or the log rate in the models that have these.
-    X : Cells or data frame
-        New rows, with the columns that the coefficients are coded from; others may be there.
-    model : {"ridge", "logistic", "poisson"}
-        What the coefficients are of.
-    most : float
-        The largest count of a Poisson model.
-
-    Returns
-    -------
-    ndarray of float64, shape (n,)
-        NaN where a row lacks a value, and nothing in the codebook stands for it.
-
-    Raises
-    ------
-    InputError
-        If a column is unknown, or a cell is not what its variable is.
-    """
+    """Predict from the coefficients of a model: a mean, a probability or an expected count."""
     for name in coefficients:
         if name not in public.names:
             raise InputError(f"coefficients: no column {name!r}; there are {', '.join(public.names)}")
@@ -76,26 +50,7 @@ def predict_coded(
 def predict_by_group(
     public: Schema, by: str, models: Mapping[str, tuple[Mapping[str, float], float]], X: Any
 ) -> tuple[NDArray[np.float64], list[str]]:
-    """Predict from the linear model of each row's own group.
-
-    Parameters
-    ----------
-    public : Schema
-        Of the release that the models were learnt from.
-    by : str
-        The variable whose values are the groups.
-    models : mapping
-        Group -> coefficients and intercept, as in `predict_coded`; groups may be absent.
-    X : Cells or data frame
-        New rows, with the group's column.
-
-    Returns
-    -------
-    predicted : ndarray of float64, shape (n,)
-        NaN where a row lacks a value, or its group a model.
-    groups : list of str
-        The group of each row; empty where that is missing.
-    """
+    """Predict from the linear model of each row's own group."""
     book = codebook_of(public)
     variable = book.variable(by)
     if variable is None or not variable.categories:

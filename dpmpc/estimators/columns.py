@@ -24,13 +24,7 @@ def column_index(columns: tuple[str, ...], target: str | int) -> int:
 
 
 def chosen_columns(columns: tuple[str, ...], target: str, features: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the columns that a fit uses: all, or the features in the order given and then the target.
-
-    Raises
-    ------
-    InputError
-        If a feature is unknown, repeated or the target.
-    """
+    """Return the columns that a fit uses: all, or the features in the order given and then the target."""
     if features is None:
         return columns
     others = ", ".join(each for each in columns if each != target)
@@ -56,20 +50,7 @@ def with_variables(public: Schema, features: Sequence[str] | None) -> list[str] 
 
 
 def unit_map(public: Schema, position: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the affine map of (intercept, weights), normalised, to (intercept, coefficients) in the columns' units.
-
-    Parameters
-    ----------
-    public : Schema
-        Features and target.
-    position : int
-        The target.
-
-    Returns
-    -------
-    linear : ndarray of float64, shape (p, p)
-    shift : ndarray of float64, shape (p,)
-    """
+    """Return the affine map of (intercept, weights), normalised, to (intercept, coefficients) in the columns' units."""
     offset, slope = np.delete(public.offset, position), np.delete(public.slope, position)
     linear = np.diag(public.slope[position] / np.append(1.0, slope))
     linear[0, 1:] = -public.slope[position] * offset / slope

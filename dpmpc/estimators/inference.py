@@ -125,24 +125,12 @@ class Inference:
 
 @dataclasses.dataclass(frozen=True)
 class _Equation:
-    """The estimating equation M_u c = 0 of a regression, for c = (-theta, 1) at (features, target).
+    """The estimating equation M_u c = 0 of a regression, for c = (-theta, 1) at (features, target)."""
 
-    Attributes
-    ----------
-    gram : NoisyGram
-        Its expectation is the true Gram matrix of (1, z).
-    used : list of int
-        Positions of the intercept, where there is one, and of the features.
-    inverse : ndarray, shape (m, m)
-        Of the features' part of the Gram matrix.
-    contrast : ndarray, shape (p + 1,)
-        c at the solution.
-    """
-
-    gram: NoisyGram
-    used: list[int]
-    inverse: Matrix
-    contrast: Matrix
+    gram: NoisyGram  # its expectation is the true Gram matrix of (1, z)
+    used: list[int]  # positions of the intercept, where there is one, and of the features
+    inverse: Matrix  # (m, m): of the features' part of the Gram matrix
+    contrast: Matrix  # (p + 1,): c at the solution
 
     @classmethod
     def solve(cls, gram: NoisyGram, position: int, *, fit_intercept: bool) -> _Equation:

@@ -91,15 +91,5 @@ def item_moment(squared_norm: float, rows: int, noise_variance: float) -> tuple[
 
 
 def item_moment_variance(f2: float, rows: int, noise_variance: float, f4: float = 0.0) -> float:
-    """Return the variance of F2^ = ||z||^2 - k sigma_z^2: (2/k)(F_2^2 - F_4) + 4 sigma_z^2 F_2 + 2 k sigma_z^4.
-
-    Parameters
-    ----------
-    f2, f4 : float
-        sum_v f_v^2 and sum_v f_v^4.
-    rows : int
-        k.
-    noise_variance : float
-        sigma_z^2, of each entry of z.
-    """
+    """Return the variance of F2^ = ||z||^2 - k sigma_z^2: (2/k)(F_2^2 - F_4) + 4 sigma_z^2 F_2 + 2 k sigma_z^4."""
     return 2 / rows * (f2**2 - f4) + 4 * noise_variance * f2 + 2 * rows * noise_variance**2

@@ -15,43 +15,20 @@ Matrix = NDArray[np.float64]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Observed:
-    """What inference reads of a release, whichever form it has.
+    """What inference reads of a release, whichever form it has."""
 
-    Attributes
-    ----------
-    schema : Schema
-        Public bounds of the columns.
-    clients : int
-        n, public and exact.
-    gram : NoisyGram
-        Of (1, columns).
-    noise_variance : ndarray of float64, shape (k,)
-        In an entry of each row; of second moments, in a diagonal entry.
-    rows : ndarray of float64, shape (k, p + 1), optional
-        Noisy rows of (1, columns); None for second moments.
-    sampling : float
-        Share of the sampling variance that the scatter of the rows does not show: 1 - 1/s where a client is in s rows,
-        all of it for second moments.
-    mixtures : bool
-        Whether a row adds up many clients, so that it is nearly Gaussian; else it is one client's.
-    squared_norm : float
-        The largest of a client's columns, C^2.
-    total : float, optional
-        Noisy number that sums are divided by, where that is not n.
-    total_variance : float
-        Of the noise in that.
-    """
-
-    schema: Schema
-    clients: int
-    gram: NoisyGram
-    noise_variance: Matrix
-    rows: Matrix | None
+    schema: Schema  # public bounds of the columns
+    clients: int  # n, public and exact
+    gram: NoisyGram  # of (1, columns)
+    noise_variance: Matrix  # (k,): in an entry of each row; of second moments, in a diagonal entry
+    rows: Matrix | None  # (k, p + 1): noisy rows of (1, columns); None for second moments
+    # share of the sampling variance that the scatter of the rows does not show: 1 - 1/s where a client is in s rows,
+    # all of it for second moments
     sampling: float
-    mixtures: bool
-    squared_norm: float
-    total: float | None = None
-    total_variance: float = 0.0
+    mixtures: bool  # whether a row adds up many clients, so that it is nearly Gaussian; else it is one client's
+    squared_norm: float  # the largest of a client's columns, C^2
+    total: float | None = None  # noisy number that sums are divided by, where that is not n
+    total_variance: float = 0.0  # of the noise in that
 
     @classmethod
     def of(cls, release: Release | SelectedColumns) -> Observed:

@@ -56,15 +56,7 @@ class EstimatorInRounds(FitInRounds, PrivateEstimator):
     """
 
     def _fit(self, X: Any, y: Any, target: Any, upper: float) -> None:
-        """Have the rounds made of rows and targets in this process, and take the result.
-
-        Parameters
-        ----------
-        X, y : array-like
-            As `fit` was given them.
-        target : array-like of shape (n,)
-            The target between 0 and `upper`.
-        """
+        """Have the rounds made of rows and targets in this process, and take the result."""
         table = table_of(self, X, target, target_name(self.bounds, y))
         public = schema_of(self.bounds, table.names, Column(table.names[-1], 0.0, upper))
         self.round_model(public.columns[-1])

@@ -50,19 +50,6 @@ def choose_alpha(
     """Return the penalty with the least estimated risk of a sketch of rows.
 
     The estimate is the sum over the rows of (a_r . c)^2 - v_r |c_x|^2, with the c that is fitted without row r.
-
-    Parameters
-    ----------
-    release : Release
-        Of rows.
-    gram : NoisyGram
-        Its Gram matrix, debiased or not, as the fit reads it.
-    position : int
-        The column to predict.
-    fit_intercept : bool
-        Whether there is an intercept.
-    least : float
-        Penalties below this are not safe.
     """
     features = np.delete(np.diag(gram.matrix), [0, position + 1])
     candidates = least + _CANDIDATES * max(float(features.mean()), 1.0)
@@ -96,18 +83,10 @@ _CHOSEN_MARGIN = 0.5  # the estimated risk itself shies from a singular matrix, 
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """What a fit is worth on rows at hand; not private.
+    """What a fit is worth on rows at hand; not private."""
 
-    Attributes
-    ----------
-    best : LinearModel
-        The fit with the least cost, in normalised units.
-    approximation_factor, trivial_factor : float
-        Cost over the least cost, of the fit and of the predictor that ignores the features.
-    """
-
-    best: LinearModel
-    approximation_factor: float
+    best: LinearModel  # the fit with the least cost, in normalised units
+    approximation_factor: float  # cost over the least cost, of the fit and of the predictor that ignores the features
     trivial_factor: float
 
 

@@ -105,21 +105,7 @@ def take(
     *,
     stacklevel: int = 2,
 ) -> None:
-    """Set what a fit in rounds found, and warn where it found nothing.
-
-    Parameters
-    ----------
-    estimator : Fitted
-        Whose attributes are set.
-    fit : RoundsFit
-        On the normalised scale.
-    public : Schema
-        Features and, last, the target.
-    linear, shift : ndarray
-        From normalised coefficients to those in the columns' units.
-    stacklevel : int
-        As in `warnings.warn`.
-    """
+    """Set what a fit in rounds found, and warn where it found nothing."""
     units = linear @ fit.coefficients + shift
     estimator.coef_, estimator.intercept_ = units[1:], float(units[0])
     estimator.covariance_ = None if fit.covariance is None else linear @ fit.covariance @ linear.T

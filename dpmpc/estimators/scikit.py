@@ -59,15 +59,7 @@ def require_fitted(estimator: Any) -> None:
 
 
 def rows_like_fitted(estimator: Any, X: Any) -> NDArray[np.float64]:
-    """Return rows (m, d) for a fitted estimator, whose columns are those that it was fitted to, in the same order.
-
-    Raises
-    ------
-    sklearn.exceptions.NotFittedError
-        Before `fit`.
-    InputError
-        If the rows do not fit the estimator.
-    """
+    """Return rows (m, d) for a fitted estimator, whose columns are those that it was fitted to, in the same order."""
     require_fitted(estimator)
     table = Table.from_any(X)
     _validate(estimator, table.values if isinstance(X, Table) else X, reset=False)

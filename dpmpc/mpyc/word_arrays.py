@@ -29,15 +29,7 @@ JOINING = frozenset({np.concatenate, np.vstack, np.hstack, np.stack})
 
 
 def word_array(field: Any, words: Words) -> Any:
-    """Return words, canonical elements of a prime field of at most 64 bits, as a field array of MPyC's.
-
-    Parameters
-    ----------
-    field : type
-        Of MPyC, such as ``type(x).sectype.field``.
-    words : ndarray of uint64
-        Less than the field's order each. They are not copied: the caller writes to them no more.
-    """
+    """Return words, canonical elements of a prime field of at most 64 bits, as a field array of MPyC's."""
     return _class_for(field.array)._of(words)
 
 

@@ -113,15 +113,7 @@ class _Dispute(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Conversation:
-    """What one party has heard from all so far, itself included.
-
-    Parameters
-    ----------
-    party : Party
-        This party.
-    nonces : dict
-        The fresh number of each.
-    """
+    """What one party has heard from all so far, itself included."""
 
     def __init__(self, party: Party, nonces: dict[int, bytes]):
         told = b"".join(number.to_bytes(4, "little") + nonces[number] for number in sorted(nonces))
@@ -227,33 +219,7 @@ class Conversation:
 async def announce(
     party: Party, kind: Kind, own: bytes, length: int | None = None, largest: int = LARGEST_MESSAGE
 ) -> dict[int, bytes]:
-    """Say something to all other parties, and hear what they say in the same round.
-
-    Parameters
-    ----------
-    party : Party
-        This party.
-    kind : Kind
-        What the announcement is for; the same for all parties.
-    own : bytes
-        What this party says.
-    length : int, optional
-        How long everybody's words have to be.
-    largest : int
-        How long they may be where `length` is not given.
-
-    Returns
-    -------
-    dict
-        Everybody's words by party number, in ascending order.
-
-    Raises
-    ------
-    MalformedFrame
-        If a party sends no signed announcement of this kind and length.
-    Disputed
-        If a party has heard other things in the round before; see `explained`.
-    """
+    """Say something to all other parties, and hear what they say in the same round."""
     conversation = await _conversation(party)
     record, content = conversation.speak(kind, own)
     heard: dict[int, SignedRecord] = {party.pid: record}
@@ -291,15 +257,7 @@ async def settle(party: Party) -> None:
 
 
 async def explained(party: Party, work: Awaitable[Result]) -> Result:
-    """Await a conversation; if it fails, tell the other parties why, and find out who lied where that can be proven.
-
-    Raises
-    ------
-    Equivocation
-        In place of `Disputed`.
-    ProtocolFailure
-        The failure of this party; or, without the name of a culprit, that of another one which told us of its own.
-    """
+    """Await a conversation; if it fails, tell the other parties why, and find out who lied where that can be proven."""
     try:
         return await work
     except Disputed as dispute:

@@ -49,17 +49,7 @@ class Stage(enum.IntEnum):
 
 
 class Place:
-    """What one caller has until it leaves.
-
-    Parameters
-    ----------
-    networks : tuple of str
-        What stands for its address, and the networks around it.
-    clock : callable
-        Seconds, never going back.
-    drop : callable
-        Ends the caller.
-    """
+    """What one caller has until it leaves."""
 
     __slots__ = ("_clock", "_waits", "drop", "networks", "since", "stage")
 
@@ -90,20 +80,7 @@ class Place:
 
 
 class Places:
-    """The places of one port, in memory that is bounded by their number.
-
-    Parameters
-    ----------
-    most : int
-        Places in all.
-    each : int
-        Places of one address. A network around it has some times as many (`_PREFIXES`), but no more than half of all
-        unless one address may have more.
-    grace : float
-        Seconds after which a caller makes way that the server waits for; by default it never does.
-    clock : callable
-        Seconds, never going back.
-    """
+    """The places of one port, in memory that is bounded by their number."""
 
     def __init__(self, most: int, each: int, grace: float = math.inf, clock: Callable[[], float] = time.monotonic):
         self._most, self._each, self._grace, self._clock = most, each, grace, clock
@@ -171,17 +148,7 @@ async def accept_callers(
     take: Callable[[TrackedSocket, str | None], object],
     tell: Callable[[OSError], object] = lambda error: None,
 ) -> None:
-    """Accept callers until cancelled.
-
-    Parameters
-    ----------
-    listener : TrackedSocket
-        Listens, and does not block.
-    take : callable
-        Gets each connection, which does not block, and the caller's address.
-    tell : callable, optional
-        Gets what keeps this from accepting, such as a lack of file descriptors.
-    """
+    """Accept callers until cancelled."""
     loop = asyncio.get_running_loop()
     accepted = 0
     while True:
@@ -205,19 +172,7 @@ def handle(
     job: Callable[[], Coroutine[Any, Any, None]],
     seconds: float,
 ) -> asyncio.Task[None]:
-    """Do a job with a connection in a task, once the caller has sent something.
-
-    Parameters
-    ----------
-    connection : TrackedSocket
-        What the job hands to asyncio, which closes it from then on. It is closed here if the job never begins.
-    create_task : callable
-        Makes a task of a coroutine.
-    job : callable
-        Returns the coroutine.
-    seconds : float
-        Longest silence.
-    """
+    """Do a job with a connection in a task, once the caller has sent something."""
     begun = False
 
     async def begin() -> None:

@@ -30,22 +30,7 @@ Exchange = Callable[[Party, Kind, bytes, int], Awaitable[list[bytes]]]
 
 
 async def toss_coins(party: Party, coin: bytes, members: Sequence[int] | None = None) -> bytes:
-    """Take part in a toss with a coin of one's own; return the 32 bytes of the toss.
-
-    Parameters
-    ----------
-    party : Party
-        One of the members.
-    coin : bytes
-        32 random bytes.
-    members : sequence of int, optional
-        Who tosses, in order; all parties by default.
-
-    Raises
-    ------
-    MalformedFrame
-        If a party opens another coin than it has committed to, or did so among other parties.
-    """
+    """Take part in a toss with a coin of one's own; return the 32 bytes of the toss."""
     exchange = functools.partial(exchange_bytes, members=members)
     return toss_of(party, *await exchange_coins(party, coin, exchange, members), members)
 
@@ -62,13 +47,7 @@ async def exchange_coins(
 def toss_of(
     party: Party, commitments: Sequence[bytes], coins: Sequence[bytes], members: Sequence[int] | None = None
 ) -> bytes:
-    """Return the toss of these coins, if each is the one that its party has committed to.
-
-    Raises
-    ------
-    MalformedFrame
-        With the first party whose coin is another one.
-    """
+    """Return the toss of these coins, if each is the one that its party has committed to."""
     task, members = party.runtime.settings.task_digest, _tossing(party, members)
     for number, committed, opened in zip(members, commitments, coins, strict=True):
         if not hmac.compare_digest(committed, coin_commitment(number, members, task, opened)):

@@ -36,15 +36,7 @@ BACKLOG = 1024
 
 
 class Connector:
-    """Makes the links of one party.
-
-    Parameters
-    ----------
-    runtime : LinkOwner
-        The party; links register with it as soon as the peer's number is certain.
-    folder : Path
-        Where its key and certificates are.
-    """
+    """Makes the links of one party."""
 
     def __init__(self, runtime: LinkOwner, folder: Path):
         self._runtime = runtime
@@ -56,15 +48,7 @@ class Connector:
         self._obstacles: dict[str, str] = {}
 
     async def connect(self) -> None:
-        """Return when there is a link to every other party that takes part.
-
-        Raises
-        ------
-        InputError
-            If this party cannot listen where it should.
-        PartyMissing
-            If somebody is not there when the deadline for set-up ends.
-        """
+        """Return when there is a link to every other party that takes part."""
         loop = asyncio.get_running_loop()
         self._began = loop.time()
         loop.add_signal_handler(signal.SIGTERM, self._tell_who_is_missing)
@@ -192,13 +176,7 @@ class Connector:
 
 
 async def bind(host: str, port: int) -> CountingSocket:
-    """Return a socket that listens on this address and no other.
-
-    Raises
-    ------
-    InputError
-        If the address cannot be bound.
-    """
+    """Return a socket that listens on this address and no other."""
     loop = asyncio.get_running_loop()
     try:
         family, kind, protocol, _, address = (await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM))[0]

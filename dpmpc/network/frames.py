@@ -92,24 +92,12 @@ class ContentType(enum.IntEnum):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Frame:
-    """One message.
+    """One message."""
 
-    Parameters
-    ----------
-    kind : Kind
-        What the frame is for.
-    sender : int
-        The number of the party that sends it.
-    task : bytes
-        32 bytes, the digest of the task that both parties agreed on.
-    content : ndarray of uint64, 1 to 4 dimensions, or bytes, or None
-        What is sent.
-    """
-
-    kind: Kind
-    sender: int
-    task: bytes
-    content: Content = None
+    kind: Kind  # what the frame is for
+    sender: int  # the number of the party that sends it
+    task: bytes  # 32 bytes, the digest of the task that both parties agreed on
+    content: Content = None  # what is sent
 
     def __post_init__(self) -> None:
         require_bytes("task", self.task, TASK_BYTES)
@@ -154,39 +142,17 @@ class Frame:
 
 @dataclasses.dataclass(frozen=True)
 class Expectation:
-    """What a receiver knows about the next frame before it arrives.
+    """What a receiver knows about the next frame before it arrives."""
 
-    Parameters
-    ----------
-    kind : Kind
-        What the frame has to be for.
-    sender : int
-        The party at the other end of the link.
-    task : bytes
-        32 bytes, the digest of the receiver's own task.
-    content : ContentType
-        What the payload has to hold.
-    shape : tuple of int, optional
-        The exact shape; any is accepted where None is given.
-    """
-
-    kind: Kind
-    sender: int
-    task: bytes
-    content: ContentType = ContentType.NOTHING
-    shape: tuple[int, ...] | None = None
+    kind: Kind  # what the frame has to be for
+    sender: int  # the party at the other end of the link
+    task: bytes  # 32 bytes, the digest of the receiver's own task
+    content: ContentType = ContentType.NOTHING  # what the payload has to hold
+    shape: tuple[int, ...] | None = None  # the exact shape; any is accepted where None is given
 
 
 class Disputed(ProtocolFailure):
-    """A peer has heard other announcements than this party, or ends the run: see `dpmpc.network.announcing`.
-
-    Parameters
-    ----------
-    peer : int
-        Who says so.
-    frame : Frame, optional
-        The dispute that it has sent; None where this party has noticed it first.
-    """
+    """A peer has heard other announcements than this party, or ends the run: see `dpmpc.network.announcing`."""
 
     def __init__(self, peer: int, frame: Frame | None = None):
         super().__init__(f"party {peer} ended the run in a dispute about what was announced")
@@ -221,29 +187,7 @@ def encode(frame: Frame) -> bytes:
 
 
 def decode(data: bytes, expected: Expectation) -> Frame:
-    """Return the frame that `data` holds, if it is the one that was expected.
-
-    Parameters
-    ----------
-    data : bytes
-        What the peer sent, of any length and content.
-    expected : Expectation
-        What the receiver knows beforehand.
-
-    Returns
-    -------
-    Frame
-        Its array is a read-only view of `data`.
-
-    Raises
-    ------
-    MalformedFrame
-        If the bytes are not a frame, or not of the expected kind, type or shape.
-    PartyImpersonated
-        If the frame names another sender than the party that the link was made with.
-    BatchMismatch
-        If the sender works on another task.
-    """
+    """Return the frame that `data` holds, if it is the one that was expected."""
     if len(data) < _HEADER.size:
         raise _malformed(expected, f"{len(data)} bytes, a header has {_HEADER.size}{_pickle_remark(data)}")
     magic, version, kind, content, ndim, sender, task, length = _HEADER.unpack_from(data)

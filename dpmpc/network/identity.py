@@ -106,27 +106,7 @@ def write_mpyc_identities(folder: Path, parties: int, lifetime: datetime.timedel
 
 
 def write_identity(folder: Path, party: int, lifetime: datetime.timedelta) -> bytes:
-    """Make a key and a certificate that it signs itself: party.crt and party.key, mode 0600.
-
-    Parameters
-    ----------
-    folder : Path
-        Private folder, made with mode 0700 if there is none.
-    party : int
-        The number that the certificate binds the key to.
-    lifetime : timedelta
-        How long others believe the certificate, from now on.
-
-    Returns
-    -------
-    bytes
-        The certificate (PEM), for the others to `pin`.
-
-    Raises
-    ------
-    InputError
-        If the number is not that of a party, or the folder holds a key already, which could not be restored.
-    """
+    """Make a key and a certificate that it signs itself: party.crt and party.key, mode 0600."""
     require_whole("party", party, 0, PARTIES - 1)
     if lifetime <= datetime.timedelta(0):
         raise InputError(f"lifetime: {lifetime} given, a positive duration expected")
@@ -153,22 +133,7 @@ def pin(folder: Path, certificates: Sequence[bytes]) -> None:
 
 
 def check_certificate(pem: bytes, party: int, role: str = "party") -> None:
-    """Check that a certificate can be pinned for a party.
-
-    Parameters
-    ----------
-    pem : bytes
-        One certificate: self-signed, EC P-256, for signatures, of no authority, with ``party-i`` as its only name.
-    party : int
-        The number i.
-    role : str
-        What messages call the party: "server" where people know it as one.
-
-    Raises
-    ------
-    InputError
-        If it is anything else. The dates are not looked at.
-    """
+    """Check that a certificate can be pinned for a party."""
     certificate = _parse(pem)
     given = f"certificate of {role} {party}"
     expected_name = x509.SubjectAlternativeName([x509.DNSName(party_name(party))])
@@ -198,13 +163,7 @@ def sign(folder: Path, message: bytes) -> bytes:
 
 
 def verify_signature(certificate: bytes, message: bytes, signature: bytes) -> None:
-    """Check a signature of `sign` against the certificate (PEM) of the party that is said to have made it.
-
-    Raises
-    ------
-    VerificationFailed
-        If the key of this certificate has not signed this message.
-    """
+    """Check a signature of `sign` against the certificate (PEM) of the party that is said to have made it."""
     key = _parse(certificate).public_key()
     assert isinstance(key, ec.EllipticCurvePublicKey)
     try:

@@ -38,24 +38,12 @@ _LENGTH_BYTES = 4
 
 
 class Launched(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What only a launcher knows of a party that it has started.
+    """What only a launcher knows of a party that it has started."""
 
-    Parameters
-    ----------
-    folder : str
-        The party's folder, which the launcher has made and which goes with it.
-    listener : int, optional
-        File descriptor of a listening socket that the launcher hands over.
-    without : tuple of int
-        Servers that all the others go on without.
-    simulation : dict
-        Seeds and keys of a simulation, by name; empty where randomness is secret.
-    """
-
-    folder: str
-    listener: int | None = None
-    without: tuple[int, ...] = ()
-    simulation: dict[str, Any] = {}
+    folder: str  # the party's folder, which the launcher has made and which goes with it
+    listener: int | None = None  # file descriptor of a listening socket that the launcher hands over
+    without: tuple[int, ...] = ()  # servers that all the others go on without
+    simulation: dict[str, Any] = {}  # seeds and keys of a simulation, by name; empty where randomness is secret
 
 
 class Lifeline:
@@ -88,23 +76,7 @@ class Lifeline:
 
 
 class Launcher:
-    """The launcher of this process, as the party sees it.
-
-    Parameters
-    ----------
-    descriptor : int
-        What the command line gave.
-
-    Attributes
-    ----------
-    facts : Launched
-        What the launcher has said.
-
-    Raises
-    ------
-    InputError
-        If the descriptor is not the connection to a launcher that is this process's parent.
-    """
+    """The launcher of this process, as the party sees it."""
 
     def __init__(self, descriptor: int):
         self._connection = _connection(descriptor)

@@ -33,21 +33,11 @@ Message = bytes | asyncio.Future[bytes]
 
 
 class LinkOwner(Protocol):
-    """The part of `dpmpc.network.runtime.PartyRuntime` that links, and the code that makes them, use.
+    """The part of `dpmpc.network.runtime.PartyRuntime` that links, and the code that makes them, use."""
 
-    Attributes
-    ----------
-    loop : asyncio.AbstractEventLoop
-        What the party runs on.
-    settings : PartySettings
-        Who takes part, where, and how long anybody may take.
-    links : dict
-        The link to each peer, by party number.
-    """
-
-    loop: asyncio.AbstractEventLoop
-    settings: PartySettings
-    links: dict[int, PeerLink]
+    loop: asyncio.AbstractEventLoop  # what the party runs on
+    settings: PartySettings  # who takes part, where, and how long anybody may take
+    links: dict[int, PeerLink]  # the link to each peer, by party number
 
     @property
     def pid(self) -> int:
@@ -71,15 +61,6 @@ class PeerLink(asyncoro.MessageExchanger):  # type: ignore[misc]
     """One authenticated link.
 
     `introduced` is done once the number of a peer that dialled us is certain, `closed` when the link is gone.
-
-    Parameters
-    ----------
-    runtime : LinkOwner
-        This party.
-    socket : CountingSocket
-        What the link runs on.
-    peer : int, optional
-        The number of the party that was dialled. The accepting end learns it from the peer's first two bytes.
     """
 
     def __init__(self, runtime: LinkOwner, socket: CountingSocket, peer: int | None = None):

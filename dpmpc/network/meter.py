@@ -43,60 +43,25 @@ class PhaseCost(msgspec.Struct):
 
 
 class RunStatistics(msgspec.Struct, frozen=True):
-    """What a run cost one party.
+    """What a run cost one party."""
 
-    Parameters
-    ----------
-    server : int
-        The party's number.
-    setup_s, setup_bytes_sent : float, int
-        Seconds and bytes until all connections were up: handshakes, party numbers, greetings.
-    phases : dict
-        The program's own phases, by name.
-    total_s, cpu_s : float
-        Wall-clock and CPU seconds after set-up.
-    bytes_sent, bytes_received : int
-        All that the sockets passed, set-up included.
-    payload_sent, payload_received : int
-        The contents of messages among them.
-    peers : dict
-        The traffic with each peer, by party number.
-    tcp_info : ByteCount, optional
-        `bytes_sent` and `bytes_received` as the kernel counted them.
-    peak_rss_mb : float
-        The most memory that the process held, in 1e6 bytes.
-    """
-
-    server: int
-    setup_s: float
+    server: int  # the party's number
+    setup_s: float  # seconds and bytes until all connections were up: handshakes, party numbers, greetings
     setup_bytes_sent: int
-    phases: dict[str, PhaseCost]
-    total_s: float
+    phases: dict[str, PhaseCost]  # the program's own phases, by name
+    total_s: float  # wall-clock and CPU seconds after set-up
     cpu_s: float
-    bytes_sent: int
+    bytes_sent: int  # all that the sockets passed, set-up included
     bytes_received: int
-    payload_sent: int
+    payload_sent: int  # the contents of messages among them
     payload_received: int
-    peers: dict[int, Traffic]
-    tcp_info: ByteCount | None
-    peak_rss_mb: float
+    peers: dict[int, Traffic]  # the traffic with each peer, by party number
+    tcp_info: ByteCount | None  # `bytes_sent` and `bytes_received` as the kernel counted them
+    peak_rss_mb: float  # the most memory that the process held, in 1e6 bytes
 
 
 def statistics_from(raw: bytes, party: int) -> RunStatistics:
-    """Read the statistics that a party sent of its own run; only their plausibility can be checked.
-
-    Parameters
-    ----------
-    raw : bytes
-        JSON, as the party sent it.
-    party : int
-        Its number.
-
-    Raises
-    ------
-    MalformedFrame
-        If these are not such statistics, or those of another party, or hold a number below 0 or above 2^60.
-    """
+    """Read the statistics that a party sent of its own run; only their plausibility can be checked."""
     try:
         statistics = read_json(raw, RunStatistics, largest=LARGEST_STATISTICS)
     except ReadError as error:
@@ -179,15 +144,7 @@ def _numbers(fields: dict[str, Any], where: str = "") -> Iterator[tuple[str, flo
 
 
 class Meter:
-    """Measures one party's run.
-
-    Parameters
-    ----------
-    party : int
-        The party's number.
-    traffic : callable
-        Returns the traffic with each peer so far.
-    """
+    """Measures one party's run."""
 
     def __init__(self, party: int, traffic: Callable[[], dict[int, Traffic]]):
         self._party = party

@@ -59,31 +59,7 @@ class NoPickle:
 
 
 class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
-    """One party of a run.
-
-    Parameters
-    ----------
-    settings : PartySettings
-        Who takes part, where, and how long anybody may take.
-    folder : Path
-        The private folder with this party's key and certificates.
-
-    Attributes
-    ----------
-    pid : int
-        This party's number.
-    links : dict
-        The link to each peer, by party number.
-    meter : Meter
-        What the run costs this party.
-    conversation : object, optional
-        What was announced so far; `dpmpc.network.announcing` keeps it here.
-
-    Raises
-    ------
-    InputError
-        If the folder holds no usable identity.
-    """
+    """One party of a run."""
 
     def __init__(self, settings: PartySettings, folder: Path):
         self.loop: asyncio.AbstractEventLoop = asyncio.SelectorEventLoop()
@@ -126,20 +102,7 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
         return Frame(kind, self.pid, self.settings.task_digest, content)
 
     async def send_frame(self, receiver: int, frame: Frame) -> None:
-        """Send a frame; frames to one receiver arrive in the order in which they were sent.
-
-        Parameters
-        ----------
-        receiver : int
-            The party that it is for.
-        frame : Frame
-            What to send; `PartyRuntime.frame` makes one.
-
-        Raises
-        ------
-        InputError
-            If the frame is longer than the limit that all parties share.
-        """
+        """Send a frame; frames to one receiver arrive in the order in which they were sent."""
         await self.links[receiver].send_frame(frame)
 
     async def receive_frame(
@@ -150,29 +113,7 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
         shape: tuple[int, ...] | None = None,
         also: frozenset[Kind] = frozenset(),
     ) -> Frame:
-        """Receive the next frame of a party, which has to be the one that is described.
-
-        Parameters
-        ----------
-        sender : int
-            The party that it comes from.
-        kind, content, shape
-            What the frame has to be; see `Expectation`.
-        also : frozenset of Kind
-            Kinds that are taken as well, for the caller to judge.
-
-        Returns
-        -------
-        Frame
-            With a read-only array, where it carries words.
-
-        Raises
-        ------
-        MalformedFrame, BatchMismatch, PartyImpersonated
-            If something else arrives. A party that is lost or late ends the whole run.
-        Disputed
-            If the party has opened a dispute in place of what was expected.
-        """
+        """Receive the next frame of a party, which has to be the one that is described."""
         data = await self.links[sender].receive_frame(kind)
         arrived = kind_of(data)
         if arrived is Kind.DISPUTE:
@@ -208,15 +149,7 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
     # From the first connection to the last
 
     async def start(self) -> None:
-        """Link this party to all others; return when everybody is linked to everybody and works on the same task.
-
-        Raises
-        ------
-        PartyMissing
-            If somebody is not there when the deadline for set-up ends.
-        BatchMismatch
-            If somebody is there for another task.
-        """
+        """Link this party to all others; return when everybody is linked to everybody and works on the same task."""
         self.meter.begin()
         await self._connector.connect()
         await self._meet(Kind.HELLO)
@@ -236,13 +169,7 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
         await self._close_links()
 
     def run_program(self, program: Coroutine[Any, Any, Result]) -> Result:
-        """Run a program to its end or to the first failure; the event loop is closed afterwards.
-
-        Raises
-        ------
-        ProtocolFailure
-            The first failure that this party noticed, whatever it was waiting for.
-        """
+        """Run a program to its end or to the first failure; the event loop is closed afterwards."""
         try:
             return self._drive(self._run_or_fail(program))
         finally:

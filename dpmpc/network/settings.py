@@ -38,37 +38,18 @@ _SILENT: dict[str, Any] = {"frame_limit": FRAME_LIMIT, "listener": None, "superv
 
 
 class AgreedSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What party.json says.
+    """What party.json says."""
 
-    Parameters
-    ----------
-    party : int
-        This party's number. The servers are 0 to ``servers - 1``; the analyst, if any, comes after them.
-    servers : int
-        How many servers there are.
-    addresses : list of (host, port)
-        Where each party listens, in party order. A party connects to all that come after it, so the first port
-        is never used.
-    program : str
-        The module whose coroutine ``main(party)`` this party runs.
-    arguments : dict
-        What the program is to do; the same for every party.
-    task : str
-        Digest of what the parties agreed on, 64 hexadecimal digits; it is in every frame.
-    deadline : float
-        Seconds that another party may keep this one waiting.
-    connect_deadline : float
-        Seconds until every party has to be there.
-    """
-
-    party: int
-    servers: int
+    party: int  # this party's number. The servers are 0 to ``servers - 1``; the analyst, if any, comes after them
+    servers: int  # how many servers there are
+    # (host, port): where each party listens, in party order. A party connects to all that come after it, so the first
+    # port is never used
     addresses: list[tuple[str, int]]
-    program: str
-    arguments: dict[str, Any]
-    task: str
-    deadline: float = 30.0
-    connect_deadline: float = 30.0
+    program: str  # the module whose coroutine ``main(party)`` this party runs
+    arguments: dict[str, Any]  # what the program is to do; the same for every party
+    task: str  # digest of what the parties agreed on, 64 hexadecimal digits; it is in every frame
+    deadline: float = 30.0  # seconds that another party may keep this one waiting
+    connect_deadline: float = 30.0  # seconds until every party has to be there
 
     def __post_init__(self) -> None:
         parties = len(self.addresses)
@@ -86,21 +67,13 @@ class AgreedSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PartySettings(AgreedSettings, frozen=True, forbid_unknown_fields=True):
-    """What one party needs to know to take part: what was agreed on, and what its own process adds.
+    """What one party needs to know to take part: what was agreed on, and what its own process adds."""
 
-    Parameters
-    ----------
-    frame_limit : int
-        Most bytes of a peer's messages that are kept unread, and so the length of the longest message.
-    without : tuple of int
-        Servers that all the others have agreed to go on without. They are not called or waited for, and turned away.
-    launched : Launched, optional
-        What the launcher has said, if one has started this process.
-    """
-
+    # most bytes of a peer's messages that are kept unread, and so the length of the longest message
     frame_limit: int = FRAME_LIMIT
+    # servers that all the others have agreed to go on without. They are not called or waited for, and turned away
     without: tuple[int, ...] = ()
-    launched: Launched | None = None
+    launched: Launched | None = None  # what the launcher has said, if one has started this process
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -115,13 +88,7 @@ class PartySettings(AgreedSettings, frozen=True, forbid_unknown_fields=True):
         return {} if self.launched is None else self.launched.simulation
 
     def refuse_simulation(self, simulated: bool) -> None:
-        """Refuse a simulation in a party that was started by hand: whoever has prepared it may know its noise.
-
-        Raises
-        ------
-        SimulationOnly
-            If there is no launcher. Its parties are those of a simulation on one machine.
-        """
+        """Refuse a simulation in a party that was started by hand: whoever has prepared it may know its noise."""
         if simulated and self.launched is None:
             raise SimulationOnly(
                 f"simulation: one given to party {self.party}, which was started by hand; none expected outside of a "
@@ -177,35 +144,14 @@ def digest_of(program: str, arguments: dict[str, Any]) -> str:
 
 
 def write_settings(folder: Path, settings: AgreedSettings) -> None:
-    """Write party.json: of the settings, what the parties agree on.
-
-    Raises
-    ------
-    SimulationOnly
-        If there is a seed among the arguments.
-    """
+    """Write party.json: of the settings, what the parties agree on."""
     refuse_seeds(settings)
     agreed = {name: getattr(settings, name) for name in AgreedSettings.__struct_fields__}
     write_private(folder / SETTINGS_FILE, msgspec.json.encode(agreed))
 
 
 def read_settings(folder: Path, launched: Launched | None = None) -> PartySettings:
-    """Read party.json, checked field by field, as the settings of a party.
-
-    Parameters
-    ----------
-    folder : Path
-        The party's folder.
-    launched : Launched, optional
-        What its launcher has said.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or has a field beyond what parties agree on; the error names it.
-    SimulationOnly
-        If there is a seed among the arguments, whoever starts the party.
-    """
+    """Read party.json, checked field by field, as the settings of a party."""
     path, called = folder / SETTINGS_FILE, "the settings of a party"
     fields = _read_record(path, dict, called)
     for name in fields.keys() - set(AgreedSettings.__struct_fields__):
@@ -225,13 +171,7 @@ def read_settings(folder: Path, launched: Launched | None = None) -> PartySettin
 
 
 def refuse_seeds(settings: AgreedSettings) -> None:
-    """Refuse seeds of noise, wherever they stand among the arguments: whoever wrote them there knows the noise.
-
-    Raises
-    ------
-    SimulationOnly
-        With the name of the argument.
-    """
+    """Refuse seeds of noise, wherever they stand among the arguments: whoever wrote them there knows the noise."""
     for name in _seeds_in(settings.arguments):
         raise SimulationOnly(
             f"{name}: one given in the arguments of party {settings.party}, none expected where somebody else may have "

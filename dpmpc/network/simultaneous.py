@@ -37,24 +37,12 @@ DIGEST_BYTES = NONCE_BYTES = 32
 
 @dataclasses.dataclass(frozen=True)
 class Fixed:
-    """What everybody has committed to in a step.
+    """What everybody has committed to in a step."""
 
-    Parameters
-    ----------
-    step : str
-        Its name, which occurs once in a program.
-    task : bytes
-        What the parties work on.
-    nonce : bytes
-        This party's random bytes.
-    commitments : mapping of int to bytes
-        By party.
-    """
-
-    step: str
-    task: bytes
-    nonce: bytes
-    commitments: Mapping[int, bytes]
+    step: str  # its name, which occurs once in a program
+    task: bytes  # what the parties work on
+    nonce: bytes  # this party's random bytes
+    commitments: Mapping[int, bytes]  # by party
 
     def require(self, number: int, nonce: bytes, content: bytes | memoryview) -> None:
         """Refuse a content that is not the one that a party has committed to."""
@@ -73,24 +61,7 @@ def content_commitment(number: int, task: bytes, step: str, nonce: bytes, conten
 
 
 async def fix(party: Party, step: str, content: bytes | memoryview, nonce: bytes | None = None) -> Fixed:
-    """Commit to a content; return when all have, and all know the same commitments to the same step.
-
-    Parameters
-    ----------
-    party : Party
-        This party.
-    step : str
-        The name of the step.
-    content : bytes
-        What this party is going to show.
-    nonce : bytes, optional
-        The random bytes of an earlier commitment to this content; fresh ones by default.
-
-    Raises
-    ------
-    BatchMismatch
-        If another party knows other commitments. It is named where there are only two parties.
-    """
+    """Commit to a content; return when all have, and all know the same commitments to the same step."""
     settings = party.runtime.settings
     nonce = nonce or Stream.from_os().bytes(NONCE_BYTES)
     own = content_commitment(party.pid, settings.task_digest, step, nonce, content)
@@ -126,23 +97,7 @@ async def show_words(
     nonce: bytes | None = None,
     keep: Callable[[Mapping[int, bytes]], None] | None = None,
 ) -> list[NDArray[np.uint64]]:
-    """Exchange arrays of 64-bit words, little-endian; return everybody's, in the order of the parties.
-
-    Parameters
-    ----------
-    party : Party
-        This party.
-    step : str
-        The name of the step.
-    own : ndarray of uint64
-        What this party shows.
-    shapes : mapping of int to tuple
-        The shape of what each party has to show.
-    nonce : bytes, optional
-        Those of an earlier run, in a repetition.
-    keep : callable, optional
-        Is given everybody's commitments before anything is shown, and refuses those that are not of an earlier run.
-    """
+    """Exchange arrays of 64-bit words, little-endian; return everybody's, in the order of the parties."""
     own = np.ascontiguousarray(own, "<u8")
     fixed = await fix(party, step, memoryview(own.data).cast("B"), nonce)
     if keep is not None:

@@ -40,21 +40,11 @@ class ByteCount(msgspec.Struct, frozen=True):
 
 
 class Traffic(msgspec.Struct, frozen=True):
-    """What passed over the link to one peer.
+    """What passed over the link to one peer."""
 
-    Parameters
-    ----------
-    payload : ByteCount
-        Content of frames, and messages of MPyC's own protocols, without headers.
-    socket : ByteCount
-        Everything that the socket passed.
-    kernel : ByteCount, optional
-        The same as the kernel counts it.
-    """
-
-    payload: ByteCount
-    socket: ByteCount
-    kernel: ByteCount | None
+    payload: ByteCount  # content of frames, and messages of MPyC's own protocols, without headers
+    socket: ByteCount  # everything that the socket passed
+    kernel: ByteCount | None  # the same as the kernel counts it
 
     def __add__(self, other: Traffic) -> Traffic:
         kernel = None if self.kernel is None or other.kernel is None else self.kernel + other.kernel
@@ -62,15 +52,9 @@ class Traffic(msgspec.Struct, frozen=True):
 
 
 class TrackedSocket(socket.socket):
-    """A socket that says when it is closed; what it accepts are sockets of its class, which do not block.
+    """A socket that says when it is closed; what it accepts are sockets of its class, which do not block."""
 
-    Attributes
-    ----------
-    on_close : callable, optional
-        Called once, when the file descriptor has been given back.
-    """
-
-    on_close: Callable[[], object] | None = None
+    on_close: Callable[[], object] | None = None  # called once, when the file descriptor has been given back
 
     def accept(self) -> tuple[Self, Any]:
         """Accept a connection."""
@@ -125,14 +109,7 @@ class CountingSocket(TrackedSocket):
 
 
 def kernel_count(link: socket.socket) -> ByteCount | None:
-    """Ask the kernel how many bytes passed between the process and an open TCP socket.
-
-    Returns
-    -------
-    ByteCount or None
-        Bytes that the process wrote and read: what waits in the kernel's receive queue is left out. None where the
-        kernel does not tell, or the socket is closed.
-    """
+    """Ask the kernel how many bytes passed between the process and an open TCP socket."""
     if not counts_tcp_bytes() or link.fileno() < 0:
         return None
     try:

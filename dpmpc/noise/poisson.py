@@ -46,25 +46,7 @@ _HEIGHT_ERROR = 1 << 52  # in these units: f(y) is at most so much larger than t
 
 
 class PoissonPlan:
-    """All that the sampler of Poisson(mean) - mean has to know.
-
-    Parameters
-    ----------
-    mean : int
-        In [1, 2^52].
-    slack : int, optional
-        Bound on the error of the kernel's exponent, in units of 2^-52; by default the bound proven here. A larger one
-        sends more decisions to `finish` and must not change a single sample, which is how the tests reach that code.
-
-    Attributes
-    ----------
-    peak : int
-        C.
-    limit : int
-        Values with |y| > limit are ignored: they have less than 2^-139 of the mass.
-    width_bits : int
-        b.
-    """
+    """All that the sampler of Poisson(mean) - mean has to know."""
 
     def __init__(self, mean: int, slack: int | None = None):
         self.mean = mean
@@ -105,15 +87,7 @@ class PoissonPlan:
         return scaled - 1, scaled + 2
 
     def finish(self, deviate: int, height: int, words: Iterator[int]) -> bool:
-        """Return whether a uniform real in [height, height + 1) is below C f(deviate).
-
-        Parameters
-        ----------
-        deviate, height : int
-            The question as the kernel left it.
-        words : Iterator[int]
-            The random words that follow: the binary digits of the real.
-        """
+        """Return whether a uniform real in [height, height + 1) is below C f(deviate)."""
         bits, uniform = 0, height
         while True:
             # 32 bits finer than the uniform: lack of digits of f is then hardly ever why its next word is read.

@@ -22,34 +22,18 @@ SHARES = (1.0, 0.5, 0.1)  # of a group of the mean size, at which the plan says 
 
 @dataclasses.dataclass(frozen=True)
 class GroupsOutlook:
-    """What to expect of a release by group.
+    """What to expect of a release by group."""
 
-    Attributes
-    ----------
-    groups : int
-        G.
-    size_error : float
-        Standard error of the released number of people of each group.
-    expected : dict of int to float
-        People in a group -> expected phi of its regression.
-    smallest : int or None
-        People from which on a group's regression beats predicting the mean; None if there is no such number.
-    pooled : float
-        Expected phi of everybody's regression, from the sum of the blocks.
-    one_hot : float
-        By how much the variance of the noise in common slopes is less where the groups are a category among the
-        features of a release without groups; below 1 where it is more.
-    trivial : float
-        Phi of predicting the mean.
-    """
-
-    groups: int
-    size_error: float
-    expected: dict[int, float]
+    groups: int  # g
+    size_error: float  # standard error of the released number of people of each group
+    expected: dict[int, float]  # people in a group -> expected phi of its regression
+    # people from which on a group's regression beats predicting the mean; None if there is no such number
     smallest: int | None
-    pooled: float
+    pooled: float  # expected phi of everybody's regression, from the sum of the blocks
+    # by how much the variance of the noise in common slopes is less where the groups are a category among the features
+    # of a release without groups; below 1 where it is more
     one_hot: float
-    trivial: float
+    trivial: float  # phi of predicting the mean
 
 
 def groups_outlook(task: Task, population: Population | None = None) -> GroupsOutlook:
@@ -80,19 +64,7 @@ def groups_outlook(task: Task, population: Population | None = None) -> GroupsOu
 
 
 def people_needed(task: Task, columns: int, variance: float, population: Population | None = None) -> int | None:
-    """Return how many people sums with this noise have to be of, for a regression that beats predicting the mean.
-
-    Parameters
-    ----------
-    task : Task
-        Whose noise it is.
-    columns : int
-        Features and target.
-    variance : float
-        Of the noise in an entry of second moments.
-    population : Population, optional
-        What is assumed of the data; by default what `dpmpc plan` assumes.
-    """
+    """Return how many people sums with this noise have to be of, for a regression that beats predicting the mean."""
     return _needed(dataclasses.replace(Scenario.of(task, population), columns=columns), variance)
 
 

@@ -41,24 +41,13 @@ _UNNAMED = ""
 
 
 class Spending(Record, frozen=True):
-    """One release in a ledger.
+    """One release in a ledger."""
 
-    Parameters
-    ----------
-    what : str
-        In the user's words.
-    cost : Cost
-        What it costs.
-    simulation : bool
-        True if its guarantee says that nobody is protected.
-    reports : str, optional
-        The reports that were opened, where clients made the noise in them: a name, or "" for none. None where the noise
-        is fresh in each opening, or not known.
-    """
-
-    what: str
-    cost: Cost
-    simulation: bool = False
+    what: str  # in the user's words
+    cost: Cost  # what it costs
+    simulation: bool = False  # true if its guarantee says that nobody is protected
+    # the reports that were opened, where clients made the noise in them: a name, or "" for none. None where the noise
+    # is fresh in each opening, or not known
     reports: str | None = None
 
 

@@ -70,17 +70,6 @@ def skellam_renyi(
     alpha Delta_2^2 / (2 V) + min{((2 alpha - 1) Delta_2^2 + 6 Delta_1) / (4 V^2), 3 Delta_1 / (2 V)}.
     Rows are independent, so their divergences add; with V_r = m_r v the sums over a client's rows are `leverage` =
     max_i sum_r 1/m_r and `leverage_of_squares` = max_i sum_r 1/m_r^2.
-
-    Parameters
-    ----------
-    order : float
-        alpha, an integer >= 2.
-    variance : float
-        v, of one client's noise on one integer entry.
-    l1, l2 : float
-        Sensitivities in integer units.
-    leverage, leverage_of_squares : float
-        See above.
     """
     gaussian = order * l2**2 * leverage / (2 * variance)
     quadratic = ((2 * order - 1) * l2**2 + 6 * l1) * leverage_of_squares / (4 * variance**2)

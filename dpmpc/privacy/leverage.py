@@ -42,22 +42,10 @@ class OneCopyNoise(EffectiveNoise):
     """What protects the worst-placed client when every client sends one noisy copy.
 
     Write H for the honest clients and G_H = S_H S_H^T + I, where I stands for one honest server's anchors.
-
-    Attributes
-    ----------
-    leverage : float
-        max_i s_i^T G_H^-1 s_i or more, at most s/(1 + s). Each product s_i^T G^-1 s_j is raised by the proven error of
-        the inverse (`dpmpc.privacy.rigorous`), and the result by a relative 1e-10.
-    fewest : float
-        The smallest eigenvalue of G_H or less, at least 1; that of G is proven by a factorisation.
-    rows : int
-        k.
-    clients : int
-        n, which is at least the number of honest clients.
     """
 
-    rows: int
-    clients: int
+    rows: int  # k
+    clients: int  # n, which is at least the number of honest clients
 
     @classmethod
     def of(cls, sketch: PublicMatrix, trust: TrustModel) -> OneCopyNoise:
@@ -65,13 +53,6 @@ class OneCopyNoise(EffectiveNoise):
 
         Corrupt clients and dropouts are chosen after S is known; if corrupt clients were fixed before, the number of
         them in a row is bounded besides.
-
-        Raises
-        ------
-        GuaranteeError
-            If no bound on so large a coalition holds.
-        InputError
-            If no client is left, or if k is too large for an array of k^2 numbers.
         """
         lost = require_whole("corrupt_clients + dropouts", trust.lost, 0, sketch.columns - 1)
         largest, smallest = _measured(sketch, lost, trust.lost_in_a_row(sketch))
@@ -98,13 +79,6 @@ class OneCopyNoise(EffectiveNoise):
 
         docs/one-copy.md, section 3: columns ln((1 + e)/(1 - e)), e = 1/(exp(2 pi^2 sigma^2 / (1 + s)) / (2 n) - 1), and
         (1 + e)/(1 - e) = 1/(1 - 4 n exp(-2 pi^2 sigma^2 / (1 + s))). Infinite where that proves nothing.
-
-        Parameters
-        ----------
-        sigma : float
-            The parameter of the clients' and the anchors' noise, in integer units.
-        columns : int
-            p, of the encoded rows.
         """
         excess = math.exp(min(math.log(4 * self.clients) - 2 * math.pi**2 * sigma**2 / (1 + self.sparsity), 0.0))
         return -columns * math.log1p(-excess) if excess < 1 else math.inf

@@ -28,15 +28,7 @@ _ABOVE = Decimal("1e-20")  # more than all errors together, relative
 
 
 def curve(mu: float, epsilon: float) -> tuple[float, float, float]:
-    """Return an upper bound of delta(epsilon), next to it, and its slopes in epsilon (downwards) and in mu, rounded.
-
-    Parameters
-    ----------
-    mu : float
-        Above 0, finite.
-    epsilon : float
-        Any finite number.
-    """
+    """Return an upper bound of delta(epsilon), next to it, and its slopes in epsilon (downwards) and in mu, rounded."""
     lost = 8 + abs(math.frexp(mu)[1]) // 3  # digits of a small mu that cancel, or of a large one in x
     while True:
         with decimal.localcontext(_context(_DIGITS + lost)):

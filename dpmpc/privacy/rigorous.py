@@ -67,18 +67,7 @@ def sum_of_rounded_above(total: float, terms: int) -> float:
 
 
 def inverse_within(G: Reals) -> tuple[Reals, float]:
-    """Return a symmetric guess R of the inverse of a symmetric matrix, and a bound on the row sums of |G^-1 - R|.
-
-    Parameters
-    ----------
-    G : ndarray of float64, shape (k, k)
-        Exact integers, positive definite.
-
-    Raises
-    ------
-    GuaranteeError
-        If the guess is too bad for a proof.
-    """
+    """Return a symmetric guess R of the inverse of a symmetric matrix, and a bound on the row sums of |G^-1 - R|."""
     _require_integers(G)
     k = len(G)
     R = np.linalg.inv(G)
@@ -96,15 +85,7 @@ def inverse_within(G: Reals) -> tuple[Reals, float]:
 
 
 def smallest_eigenvalue_below(G: Reals, guess: float) -> float:
-    """Return a float that is proven not to exceed the smallest eigenvalue of a matrix; 0 where nothing is proven.
-
-    Parameters
-    ----------
-    G : ndarray of float64, shape (k, k)
-        Symmetric, exact integers.
-    guess : float
-        What is expected, such as NumPy's smallest eigenvalue.
-    """
+    """Return a float that is proven not to exceed the smallest eigenvalue of a matrix; 0 where nothing is proven."""
     _require_integers(G)
     k, diagonal = len(G), G.diagonal().copy()
     trace = sum(Fraction(float(entry)) for entry in diagonal)

@@ -11,17 +11,7 @@ from collections.abc import Callable
 
 
 def last(holds: Callable[[float], bool], low: float, high: float, near: float | None = None) -> float:
-    """Return a double at which a condition holds, and at the next one no more.
-
-    Parameters
-    ----------
-    holds : callable
-        The condition. Where rounding makes it hold and fail by turns, the result is one of its last points.
-    low, high : float
-        It is taken to hold at `low`, and to fail at `high`; neither is asked. low < high, both finite.
-    near : float, optional
-        A guess between them, around which is sought first, by steps that double: fewer questions if it is good.
-    """
+    """Return a double at which a condition holds, and at the next one no more."""
     first, end = _place(low), _place(high)
     if near is not None:
         first, end = _around(holds, first, end, _place(near))

@@ -49,11 +49,6 @@ def digit_weights(span: int) -> tuple[int, ...]:
 
     They are 1, 4, 16, ... as long as their digits reach at most `span`, say 4^m - 1, and a third of the rest. That is
     less than 4^m, so that no number is left out.
-
-    Parameters
-    ----------
-    span : int
-        At least 0 and divisible by 3, as the largest sum is.
     """
     if span < 0 or span % (BASE - 1):
         raise InputError(f"span: {span} given, a multiple of 3 that is at least 0 expected")
@@ -76,18 +71,10 @@ def digits_of(values: Integers, weights: tuple[int, ...]) -> Integers:
 
 @dataclass(frozen=True)
 class LinearForm:
-    """A sum of factors times words of the witness, plus a constant: it has to be 0.
+    """A sum of factors times words of the witness, plus a constant: it has to be 0."""
 
-    Attributes
-    ----------
-    terms : tuple of (int, int)
-        Places in the witness, each with its factor.
-    constant : int
-        May be negative.
-    """
-
-    terms: tuple[tuple[int, int], ...] = ()
-    constant: int = 0
+    terms: tuple[tuple[int, int], ...] = ()  # (int, int): places in the witness, each with its factor
+    constant: int = 0  # may be negative
 
 
 @dataclass(frozen=True)

@@ -85,17 +85,7 @@ def figure(height: float, width: float = WIDTH) -> Iterator[Any]:
 
 
 def inline(drawn: Any, name: str, title: str, description: str) -> Markup:
-    """Return a figure as an ``<svg>`` element that refers to nothing outside of it.
-
-    Parameters
-    ----------
-    drawn : Figure
-        The figure.
-    name : str
-        Letters that no other figure of the page has: they begin every id.
-    title, description : str
-        What a screen reader says in its place.
-    """
+    """Return a figure as an ``<svg>`` element that refers to nothing outside of it."""
     buffer = io.BytesIO()
     drawn.savefig(buffer, format="svg", transparent=True)
     root = ElementTree.fromstring(buffer.getvalue())  # noqa: S314 (matplotlib wrote it just now)

@@ -31,28 +31,14 @@ _LARGEST_RESULT = 1 << 26
 
 @dataclasses.dataclass(frozen=True)
 class FitFolder:
-    """A folder of results.
+    """A folder of results."""
 
-    Attributes
-    ----------
-    path : Path
-        Where it is.
-    content : mapping
-        Of its `RESULT_FILE`.
-    """
-
-    path: Path
-    content: Mapping[str, Any]
+    path: Path  # where it is
+    content: Mapping[str, Any]  # of its `RESULT_FILE`
 
     @classmethod
     def open(cls, folder: str | Path) -> FitFolder:
-        """Read what a fit of a regression has found.
-
-        Raises
-        ------
-        InputError
-            If the folder holds no result, or that of something else.
-        """
+        """Read what a fit of a regression has found."""
         path = Path(folder) / RESULT_FILE
         try:
             with path.open("rb") as file:
@@ -92,13 +78,7 @@ class FitFolder:
         return self.files != (ONE_RELEASE,)
 
     def models(self) -> tuple[str, dict[str, Linear], str | None]:
-        """Return the target, the models by group as they were published, and the column of groups where there is one.
-
-        Raises
-        ------
-        InputError
-            If there are none: the file says so, or is damaged.
-        """
+        """Return the target, the models by group as published, and the column of groups where there is one."""
         path = self.path / RESULT_FILE
         result: Any = self.content.get("result")
         if isinstance(result, dict) and result.get("coefficients", "") is None:
@@ -123,13 +103,7 @@ class FitFolder:
     def fit_again(
         self, longest: float = LONGEST_CHECK
     ) -> tuple[LogisticFit | PoissonFit | RidgeFit, tuple[Release, ...]]:
-        """Compute a fit in rounds again from its releases.
-
-        Raises
-        ------
-        InputError
-            If a release is not one that the fit would have asked for.
-        """
+        """Compute a fit in rounds again from its releases."""
         releases = tuple(Release.load(self.path / name, longest=longest) for name in self.files)
         try:
             told, epsilon = dict(self.content.get("parameters", {})), float(self.content["privacy"]["epsilon"])

@@ -50,31 +50,16 @@ class Crossing:
 
 @dataclasses.dataclass(frozen=True)
 class Panel:
-    """Expected errors over one quantity.
+    """Expected errors over one quantity."""
 
-    Attributes
-    ----------
-    label : str
-        Of the quantity.
-    x : list of float
-        Where the errors are computed.
-    here : float
-        The plan's own value.
-    errors : dict
-        (release, noise_by) -> phi or psi at each x; infinite where it is impossible.
-    local, trivial : list of float
-        The same of the rivals.
-    crossings : list of Crossing
-        Of every option with each rival.
-    """
-
-    label: str
-    x: list[float]
-    here: float
+    label: str  # of the quantity
+    x: list[float]  # where the errors are computed
+    here: float  # the plan's own value
+    # (release, noise_by) -> phi or psi at each x; infinite where it is impossible
     errors: dict[tuple[str, str], list[float]]
-    local: list[float]
+    local: list[float]  # the same of the rivals
     trivial: list[float]
-    crossings: list[Crossing]
+    crossings: list[Crossing]  # of every option with each rival
 
 
 def over_clients(scenario: Scenario, metric: UtilityMetric, options: Sequence[ReleaseOption]) -> Panel:

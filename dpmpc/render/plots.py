@@ -24,19 +24,11 @@ _PHASE_COLOURS = {"verify": "green", "read": "sky", "transform": "blue", "open":
 
 @dataclasses.dataclass(frozen=True)
 class Plot:
-    """A plot of a page.
+    """A plot of a page."""
 
-    Attributes
-    ----------
-    title, caption : str
-        What is to be seen, and how to read it.
-    svg : Markup
-        The drawing.
-    """
-
-    title: str
+    title: str  # what is to be seen, and how to read it
     caption: str
-    svg: Markup
+    svg: Markup  # the drawing
 
 
 def coefficients(result: Mapping[str, Any], schema: Schema) -> Plot:
@@ -74,17 +66,7 @@ def coefficients(result: Mapping[str, Any], schema: Schema) -> Plot:
 
 
 def ratios(result: Mapping[str, Any], schema: Schema, ratio: str) -> Plot:
-    """Plot the ratios of all features across their public bounds, on a log scale, with intervals where they are known.
-
-    Parameters
-    ----------
-    result : mapping
-        The "result" of a logistic or Poisson fit that found something.
-    schema : Schema
-        The public bounds.
-    ratio : {"odds", "rate"}
-        Of what.
-    """
+    """Plot the ratios of all features across their public bounds, on a log scale, with intervals where known."""
     span = {column.name: column.upper - column.lower for column in schema.columns}
     fitted, intervals = result["coefficients"], result["confidence_intervals"] or {}
     names = sorted(fitted, key=lambda name: -abs(fitted[name] * span[name]))[:MOST_BARS]

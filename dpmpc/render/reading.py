@@ -59,70 +59,31 @@ REGRESSIONS: dict[str, type[MixingFit]] = {"rmgm": RMGMFit, "dgm": DGMFit, "bgm"
 
 @dataclasses.dataclass(frozen=True)
 class Wish:
-    """What a reader asks for.
+    """What a reader asks for."""
 
-    Attributes
-    ----------
-    target : str, optional
-        A column to regress on others.
-    features : sequence of str, optional
-        Those others; by default all.
-    groups : mapping
-        Name -> features that are tested together.
-    model : str
-        What regresses it: "ridge", or "logistic" for the approximation without rounds.
-    method : str, optional
-        Of a mixed file: how its rows are read, by default as the file says.
-    ridge : float, optional
-        Of a mixed file: what is added to the Hessian.
-    level : float
-        Nominal coverage of intervals.
-    longest : float
-        Seconds that drawing a public matrix again may take.
-    """
-
-    target: str | None = None
-    features: Sequence[str] | None = None
+    target: str | None = None  # a column to regress on others
+    features: Sequence[str] | None = None  # those others; by default all
+    # name -> features that are tested together
     groups: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
-    model: str = "ridge"
-    method: str | None = None
-    ridge: float | None = None
-    level: float = 0.95
-    longest: float = LONGEST_CHECK
+    model: str = "ridge"  # what regresses it: "ridge", or "logistic" for the approximation without rounds
+    method: str | None = None  # of a mixed file: how its rows are read, by default as the file says
+    ridge: float | None = None  # of a mixed file: what is added to the Hessian
+    level: float = 0.95  # nominal coverage of intervals
+    longest: float = LONGEST_CHECK  # seconds that drawing a public matrix again may take
 
 
 @dataclasses.dataclass(frozen=True)
 class Reading:
-    """What a file says.
+    """What a file says."""
 
-    Attributes
-    ----------
-    about : About
-        Title, dates, operators.
-    released : str
-        What was released, in a sentence.
-    tables : sequence of NumberTable
-        The numbers.
-    notes : sequence of str
-        What else there is to say.
-    warnings : sequence of str
-        Why not to rely on the numbers.
-    guarantee : str
-        What is promised.
-    fields : dict
-        The same for programs.
-    page : callable
-        Returns the same as a page of HTML.
-    """
-
-    about: About
-    released: str
-    tables: Sequence[NumberTable]
-    notes: Sequence[str]
-    warnings: Sequence[str]
-    guarantee: str
-    fields: dict[str, Any]
-    page: Callable[[], str]
+    about: About  # title, dates, operators
+    released: str  # what was released, in a sentence
+    tables: Sequence[NumberTable]  # the numbers
+    notes: Sequence[str]  # what else there is to say
+    warnings: Sequence[str]  # why not to rely on the numbers
+    guarantee: str  # what is promised
+    fields: dict[str, Any]  # the same for programs
+    page: Callable[[], str]  # returns the same as a page of HTML
 
     def __str__(self) -> str:
         """Return the text that a person reads, which holds no control character of the file."""

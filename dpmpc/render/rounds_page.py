@@ -50,27 +50,7 @@ def rounds_page(
     about: Sequence[tuple[str, list[str]]] = (),
     code: str | None = None,
 ) -> str:
-    """Return the page, HTML in one piece.
-
-    Parameters
-    ----------
-    releases : sequence of Release
-        Second moments, then the rounds.
-    promised : Guarantee
-        Of all of them together.
-    analysed : Analysed
-        What was computed from them.
-    files : sequence of str
-        Names of the releases' files, in order.
-    timing : mapping
-        As `dpmpc.render.page.page` takes it.
-    command : str, optional
-        The command that makes such a fit again.
-    about : sequence of (str, list of str)
-        Names and texts that stand under the title.
-    code : str, optional
-        The lines of Python that compute the result, where the releases are not those of a fit in rounds.
-    """
+    """Return the page, HTML in one piece."""
     tasks, result, servers = [release.task for release in releases], analysed.result, timing.get("per_server", [])
     hopeless = analysed.model in RATIOS and result["verdict"] is not None
     approximate = result.get("approximation") is not None

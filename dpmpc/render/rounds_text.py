@@ -43,42 +43,23 @@ _MOST_LOG = 700.0  # the exponential of more is too large for a number
 
 @dataclasses.dataclass(frozen=True)
 class Seconds:
-    """Wall-clock seconds of a fit in rounds, added up over the sums.
+    """Wall-clock seconds of a fit in rounds, added up over the sums."""
 
-    Attributes
-    ----------
-    clients, servers, analyst_setup : float
-        Of the simulated clients; from there until the parties have ended; of the analyst's set-up among them.
-    analysis : float
-        What the fit took between and after the sums.
-    """
-
+    # of the simulated clients; from there until the parties have ended; of the analyst's set-up among them
     clients: float
     servers: float
     analyst_setup: float
-    analysis: float
+    analysis: float  # what the fit took between and after the sums
 
 
 @dataclasses.dataclass(frozen=True)
 class RoundsRun:
-    """What came of a fit in rounds among real processes.
+    """What came of a fit in rounds among real processes."""
 
-    Attributes
-    ----------
-    releases : tuple of Release
-        What was opened: second moments first, then the rounds.
-    guarantee : Guarantee
-        Of all sums together.
-    servers : tuple of RunStatistics
-        What each server spent on all sums.
-    seconds : Seconds
-        How long it took.
-    """
-
-    releases: tuple[Release, ...]
-    guarantee: Guarantee
-    servers: tuple[RunStatistics, ...]
-    seconds: Seconds
+    releases: tuple[Release, ...]  # what was opened: second moments first, then the rounds
+    guarantee: Guarantee  # of all sums together
+    servers: tuple[RunStatistics, ...]  # what each server spent on all sums
+    seconds: Seconds  # how long it took
 
     @classmethod
     def of(cls, runs: Sequence[NetworkedRun], guarantee: Guarantee, wall_s: float) -> RoundsRun:
@@ -141,17 +122,7 @@ def sum_fields(releases: Sequence[Release], promised: Guarantee) -> list[dict[st
 def found_in_rounds(
     fitted: LogisticFit | PoissonFit | RidgeFit, target: str, level: float = 0.95
 ) -> tuple[dict[str, Any], list[RenderableType]]:
-    """Return what a fit found: as the "result" of the JSON contract, and for a person.
-
-    Parameters
-    ----------
-    fitted : LogisticFit, PoissonFit or RidgeFit
-        After `fit_rounds`.
-    target : str
-        The column that is predicted.
-    level : float
-        Nominal coverage of intervals.
-    """
+    """Return what a fit found: as the "result" of the JSON contract, and for a person."""
     found = fitted.inference(level)
     if isinstance(fitted, RidgeFit):
         return _ridge(fitted, found, target)

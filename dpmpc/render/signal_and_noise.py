@@ -14,21 +14,12 @@ from dpmpc.release import Release
 
 @dataclasses.dataclass(frozen=True)
 class Signal:
-    """Typical sizes (root mean square) in the release, in its own units: columns mapped to [-1, 1], summed.
+    """Typical sizes (root mean square) in the release, in its own units: columns mapped to [-1, 1], summed."""
 
-    Attributes
-    ----------
-    entries, unit : str
-        What the numbers are, and in which unit.
-    noise : dict of float
-        Name -> typical size of the noise.
-    signal : dict of float
-        Name -> typical size of what is left without the noise, an estimate; 0 where nothing stands out.
-    """
-
-    entries: str
+    entries: str  # what the numbers are, and in which unit
     unit: str
-    noise: dict[str, float]
+    noise: dict[str, float]  # name -> typical size of the noise
+    # name -> typical size of what is left without the noise, an estimate; 0 where nothing stands out
     signal: dict[str, float]
 
     @classmethod

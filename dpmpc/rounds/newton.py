@@ -89,18 +89,12 @@ class RoundsFit:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Step:
-    """One step: what it adds to theta, the inverse curvature, and what was forced on it.
-
-    Attributes
-    ----------
-    raised : int
-        Number of eigenvalues of the curvature that were raised.
-    """
+    """One step: what it adds to theta, the inverse curvature, and what was forced on it."""
 
     change: Reals
     inverse: Reals
     curvature_sd: float
-    raised: int
+    raised: int  # number of eigenvalues of the curvature that were raised
     cut: bool
     sums: ScoreSums
 

@@ -67,29 +67,16 @@ class Assumed:
 
 @dataclasses.dataclass(frozen=True)
 class PlannedSum:
-    """One of the sums.
+    """One of the sums."""
 
-    Attributes
-    ----------
-    task : Task
-        Its public facts, as far as they are known before any data.
-    share : float
-        Its part of mu^2.
-    mu, epsilon_alone : float
-        What it promises alone.
-    noise_sd : float
-        Standard deviation of the noise in its first number: in a sum of products of columns mapped to [-1, 1], or in
-        the score of a whitened row, in the target's units.
-    outer_sd, curvature_sd : float or None
-        The same on the diagonals of a round's matrices.
-    """
-
-    task: Task
-    share: float
-    mu: float
+    task: Task  # its public facts, as far as they are known before any data
+    share: float  # its part of mu^2
+    mu: float  # what it promises alone
     epsilon_alone: float
+    # standard deviation of the noise in its first number: in a sum of products of columns mapped to [-1, 1], or in the
+    # score of a whitened row, in the target's units
     noise_sd: float
-    outer_sd: float | None
+    outer_sd: float | None  # the same on the diagonals of a round's matrices
     curvature_sd: float | None
 
 

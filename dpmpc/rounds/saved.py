@@ -73,20 +73,7 @@ class SavedReleases(Releases):
 
 
 def require_alike(task: Task, asked: Task, place: int) -> None:
-    """Refuse a task that is not the one that is asked for, up to what floating-point arithmetic differs in.
-
-    Parameters
-    ----------
-    task, asked : Task
-        What is given, and what is asked for.
-    place : int
-        Which of the sums this is, for the error.
-
-    Raises
-    ------
-    InputError
-        If columns, clients, contribution, coefficients, delta or the share of the budget differ.
-    """
+    """Refuse a task that is not the one that is asked for, up to what floating-point arithmetic differs in."""
     mu = asked.guarantee.mu or 0.0
     compared = {
         "table": (task.schema, task.clients) == (asked.schema, asked.clients),

@@ -36,28 +36,15 @@ _FEW = 3.0  # so many standard deviations of its noise a count has to be above 0
 
 @dataclasses.dataclass(frozen=True)
 class Whitened:
-    """What the second moments of features and target say, in whitened coordinates.
+    """What the second moments of features and target say, in whitened coordinates."""
 
-    Attributes
-    ----------
-    matrix : ndarray of float64, shape (p, p)
-        T, for p - 1 features.
-    covariance : ndarray of float64, shape (p - 1,)
-        Of the whitened features and the target t, normalised to [-1, 1].
-    mean, variance : float
-        Of t.
-    noise : float
-        Standard deviation of the noise in a diagonal entry of the Gram matrix, over n; off it, over sqrt(2) too.
-    clients : int
-        n.
-    """
-
-    matrix: Reals
-    covariance: Reals
-    mean: float
+    matrix: Reals  # (p, p): T, for p - 1 features
+    covariance: Reals  # of the whitened features and the target t, normalised to [-1, 1]
+    mean: float  # of t
     variance: float
+    # standard deviation of the noise in a diagonal entry of the Gram matrix, over n; off it, over sqrt(2) too
     noise: float
-    clients: int
+    clients: int  # n
 
     @classmethod
     def of(cls, source: GramSource) -> Whitened:

@@ -61,19 +61,7 @@ def draw_coefficients(seed: bytes, count: int) -> Words:
 
 
 def check_values(rows: Words, coefficients: Words) -> Words:
-    """Return (1) for each report.
-
-    Parameters
-    ----------
-    rows : ndarray of uint64, shape (n, L + 1)
-        One party's shares: the words, then the mask.
-    coefficients : ndarray of uint64, shape (L,)
-        a_1, ..., a_L.
-
-    Returns
-    -------
-    ndarray of uint64, shape (n,)
-    """
+    """Return (1) for each report."""
     if rows.ndim != 2 or rows.shape[1] != len(coefficients) + 1:
         raise InputError(f"rows: shape {rows.shape} given, (n, {len(coefficients) + 1}) expected")
     weights = np.append(coefficients, np.uint64(1))
@@ -97,41 +85,16 @@ def _sums(products: Words) -> Words:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Judgement:
-    """What check values say about the reports of a batch.
+    """What check values say about the reports of a batch."""
 
-    Attributes
-    ----------
-    good : ndarray of bool
-        Which reports are kept.
-    aside : tuple of int
-        Parties that are set aside.
-    odd : dict
-        In how many of the reports that are not kept each party is odd.
-    unexplained : int
-        How many of the reports that are not kept have no such parties.
-    """
-
-    good: NDArray[np.bool_]
-    aside: tuple[int, ...]
-    odd: dict[int, int]
-    unexplained: int
+    good: NDArray[np.bool_]  # which reports are kept
+    aside: tuple[int, ...]  # parties that are set aside
+    odd: dict[int, int]  # in how many of the reports that are not kept each party is odd
+    unexplained: int  # how many of the reports that are not kept have no such parties
 
 
 def judge(sharing: ShamirSharing, values: Mapping[int, Words]) -> Judgement:
-    """Decide which reports were dealt as they should be.
-
-    Parameters
-    ----------
-    sharing : ShamirSharing
-        The scheme.
-    values : mapping from party to ndarray of uint64, shape (n,)
-        Check values of the parties that are present, canonical. With t + 1 of them there is nothing to check.
-
-    Raises
-    ------
-    InconsistentShares
-        If more parties would be set aside than can be corrected.
-    """
+    """Decide which reports were dealt as they should be."""
     parties = sorted(values)
     count = len(values[parties[0]])
     compared = sharing.compare({party: np.ascontiguousarray(values[party]).reshape(-1, 1) for party in parties})

@@ -42,20 +42,6 @@ def outliers(points: Sequence[int], values: Sequence[int], degree: int, modulus:
 
     which is linear in the coefficients of N and E. For every solution N - f E has degree at most degree + e and is zero
     at the m - e points where y_i = f(x_i), so it is zero: E is zero at all outliers.
-
-    Parameters
-    ----------
-    points, values : sequence of int
-        x_i, distinct, and y_i.
-    degree : int
-        Of the polynomial, at most; there are more points than that.
-    modulus : int
-        A prime.
-
-    Returns
-    -------
-    list of int or None
-        Indices of the outliers; None if there are more than e of them.
     """
     most = (len(points) - degree - 1) // 2
     equations = []
@@ -124,18 +110,11 @@ class Corrected:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Compared:
-    """Shares of many secrets, compared with one another.
+    """Shares of many secrets, compared with one another."""
 
-    Attributes
-    ----------
-    consistent : ndarray of bool, shape (n,)
-        Whether the shares of all parties lie on polynomials of degree t.
-    odd : dict from int to ndarray of bool, shape (n,)
-        Where they do not, whether a party is one of those without whom they do. All are False where more parties are
-        off than are corrected.
-    """
-
-    consistent: NDArray[np.bool_]
+    consistent: NDArray[np.bool_]  # (n,): whether the shares of all parties lie on polynomials of degree t
+    # (n,): where they do not, whether a party is one of those without whom they do. All are False where more parties
+    # are off than are corrected
     odd: dict[int, NDArray[np.bool_]]
 
     @property

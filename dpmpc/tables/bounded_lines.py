@@ -23,18 +23,7 @@ class LongQuotation(ValueError):
 
 
 class BoundedLines(io.RawIOBase):
-    """The bytes of a file, refused where a line is too long.
-
-    Parameters
-    ----------
-    source : file
-        Read from here; closed with this.
-    path : str or Path
-        What errors call it.
-    quotes : bool
-        Whether to raise `LongQuotation` too, where an odd number of quotation marks stands before a line's end for
-        longer than a line may be. The parser has to be another one then: a single mark within a cell is none.
-    """
+    """The bytes of a file, refused where a line is too long."""
 
     def __init__(self, source: BinaryIO, path: str | Path, *, quotes: bool):
         self._source, self._path, self._quotes = source, path, quotes

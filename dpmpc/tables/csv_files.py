@@ -122,15 +122,7 @@ def _standard_input() -> bytes:
 
 
 class CsvFile:
-    """A CSV file with a header: the quick way through it, and the slow one that can say what is wrong where.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file, read as often as it takes; "-" for standard input, which is kept in memory.
-    dialect : Dialect
-        Separator and decimal sign.
-    """
+    """A CSV file with a header: the quick way through it, and the slow one that can say what is wrong where."""
 
     def __init__(self, path: str | Path, dialect: Dialect = USUAL):
         self.path = path

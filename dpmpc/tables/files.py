@@ -155,15 +155,7 @@ def read_labels(path: str | Path, column: str) -> list[str]:
 
 
 class _Files:
-    """Files that continue each other.
-
-    Parameters
-    ----------
-    path : str, Path or sequence of these
-        As in `read_table`.
-    dialect : Dialect
-        Of CSV files.
-    """
+    """Files that continue each other."""
 
     def __init__(self, path: Paths, dialect: Dialect):
         paths = [path] if isinstance(path, str | Path) else list(path)

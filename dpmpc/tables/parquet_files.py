@@ -16,13 +16,7 @@ from dpmpc.tables.table import Cell, cell_of, check_names
 
 
 class ParquetFile:
-    """A Parquet file.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-    """
+    """A Parquet file."""
 
     def __init__(self, path: str | Path):
         self.path = path
