@@ -91,18 +91,7 @@ def chosen(name: str, arguments: Sequence[str]) -> dict[str, tuple[str, ...]]:
 
 
 def run_several(benches: dict[str, tuple[str, ...]]) -> None:
-    """Run benches one after another, but for those that lack something here: these are named, with the reason.
-
-    Parameters
-    ----------
-    benches : dict
-        Name -> arguments.
-
-    Raises
-    ------
-    BenchFailed
-        After the last one, if any ended with an error.
-    """
+    """Run benches one after another, but for those that lack something here: these are named, with the reason."""
     failed, skipped, began = [], [], time.perf_counter()
     for number, (name, arguments) in enumerate(benches.items(), 1):
         lacking = BENCHES[name].lacks()

@@ -40,24 +40,13 @@ _CENTRAL = ("#0072b2", "#56b4e9")
 
 @dataclasses.dataclass
 class Panel:
-    """One coordinate system.
+    """One coordinate system."""
 
-    Parameters
-    ----------
-    title : str
-        What is fixed in it.
-    x : list of float
-        Where was measured.
-    series : dict of list of dict
-        Competitor -> one summary (mean, sd, runs, ...) for each x.
-    date : str
-        Of the measurement.
-    """
-
-    title: str
-    x: list[float] = dataclasses.field(default_factory=list)
+    title: str  # what is fixed in it
+    x: list[float] = dataclasses.field(default_factory=list)  # where was measured
+    # competitor -> one summary (mean, sd, runs, ...) for each x
     series: dict[str, list[dict[str, float]]] = dataclasses.field(default_factory=dict)
-    date: str = dataclasses.field(default_factory=today)
+    date: str = dataclasses.field(default_factory=today)  # of the measurement
 
     def add(self, x: float, measured: dict[str, list[float]]) -> None:
         """Add what was measured at one x."""
@@ -69,34 +58,18 @@ class Panel:
 
 @dataclasses.dataclass
 class Chart:
-    """A figure of the paper.
+    """A figure of the paper."""
 
-    Parameters
-    ----------
-    name : str
-        Of the files.
-    title, note : str
-        Headline, and what was chosen or assumed.
-    x_label, y_label : str
-        Of the axes, both logarithmic.
-    panels : list of Panel
-        From left to right.
-    findings : list of str
-        Sentences that follow from the numbers.
-    styles : dict
-        Competitor -> arguments of ``errorbar``, where it is none of `bench.secure_sketching.utility`.
-    across : int, optional
-        Panels in a line, which then share their y axis; by default two or three with axes of their own.
-    """
-
-    name: str
-    title: str
+    name: str  # of the files
+    title: str  # headline, and what was chosen or assumed
     note: str
-    x_label: str
+    x_label: str  # of the axes, both logarithmic
     y_label: str
-    panels: list[Panel]
-    findings: list[str] = dataclasses.field(default_factory=list)
+    panels: list[Panel]  # from left to right
+    findings: list[str] = dataclasses.field(default_factory=list)  # sentences that follow from the numbers
+    # competitor -> arguments of ``errorbar``, where it is none of `bench.secure_sketching.utility`
     styles: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+    # panels in a line, which then share their y axis; by default two or three with axes of their own
     across: int | None = None
 
     def markdown(self) -> str:
@@ -167,13 +140,7 @@ class Chart:
 
 
 def require_plots() -> None:
-    """Refuse to begin what could not be drawn.
-
-    Raises
-    ------
-    InputError
-        If matplotlib is not installed.
-    """
+    """Refuse to begin what could not be drawn."""
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:

@@ -29,27 +29,14 @@ def _root() -> str | None:
 
 @dataclasses.dataclass(frozen=True)
 class Bench:
-    """One module of this folder, named as `FOLDER.MODULE`.
+    """One module of this folder, named as `FOLDER.MODULE`."""
 
-    Attributes
-    ----------
-    about : str
-        What it repeats or measures.
-    peers : str
-        With what it compares in the same run.
-    short : tuple of str
-        Arguments of its short form, which `--short` stands for.
-    brief : bool
-        Whether `python -m bench short` runs it: a matter of speed, and seconds long.
-    lacks : callable
-        Returns what this machine lacks for the bench, or None. `python -m bench all` passes over such a bench and says
-        why; by its own name it is run, and says so itself.
-    """
-
-    about: str
-    peers: str
-    short: tuple[str, ...] = ("--short",)
-    brief: bool = False
+    about: str  # what it repeats or measures
+    peers: str  # with what it compares in the same run
+    short: tuple[str, ...] = ("--short",)  # arguments of its short form, which `--short` stands for
+    brief: bool = False  # whether `python -m bench short` runs it: a matter of speed, and seconds long
+    # returns what this machine lacks for the bench, or None. `python -m bench all` passes over such a bench and says
+    # why; by its own name it is run, and says so itself
     lacks: Callable[[], str | None] = _nothing
 
 

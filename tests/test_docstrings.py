@@ -12,6 +12,10 @@ SECTION = re.compile(r"^\s*(Parameters|Returns|Raises|Attributes|Yields|Warns)\n
 PAGES = "\n".join(page.read_text() for page in sorted((ROOT / "docs" / "api").glob("*.rst")))
 PATHS = [path for path in sorted((ROOT / "dpmpc").rglob("*.py")) if ROOT / "dpmpc" / "protocols" not in path.parents]
 PATHS += sorted((ROOT / "protocols").glob("*.py"))
+BESIDE = [
+    *sorted((ROOT / "bench").rglob("*.py")),
+    *sorted((ROOT / "tests").rglob("*.py")),
+]  # nothing of them is exported
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in PATHS}
 Defined = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -77,6 +81,13 @@ def internal(node: ast.AST, *, public: bool | None = None) -> Iterator[Defined]:
 def test_sections_stand_at_exported_names_only(path):
     """What mypy and the reader need of others stands in their signatures, and in comments at the line."""
     found = [f"{node.name}, line {node.lineno}" for node in internal(TREES[path]) if SECTION.search(docstring(node))]
+    assert not found, f"{path.relative_to(ROOT)}: sections in the docstrings of internals: {found}"
+
+
+@pytest.mark.parametrize("path", BESIDE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_benches_and_tests_have_no_sections(path):
+    defined = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, Defined)]
+    found = [f"{node.name}, line {node.lineno}" for node in defined if SECTION.search(docstring(node))]
     assert not found, f"{path.relative_to(ROOT)}: sections in the docstrings of internals: {found}"
 
 

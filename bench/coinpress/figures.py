@@ -52,17 +52,10 @@ Rival = Callable[[Reals, Reals, float, int], Reals]
 
 @dataclasses.dataclass(frozen=True)
 class Population:
-    """Rows x ~ N(0, Sigma), labels N(<x, beta>, 1) with beta ~ N(0, I).
+    """Rows x ~ N(0, Sigma), labels N(<x, beta>, 1) with beta ~ N(0, I)."""
 
-    Parameters
-    ----------
-    features : int
-        d.
-    stretch : float
-        Condition number of Sigma, whose axes are drawn and whose eigenvalues are spaced evenly in logarithms about 1.
-    """
-
-    features: int
+    features: int  # d
+    # condition number of Sigma, whose axes are drawn and whose eigenvalues are spaced evenly in logarithms about 1
     stretch: float = 1.0
 
     def root(self, rng: np.random.Generator) -> Reals:

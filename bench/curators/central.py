@@ -94,21 +94,7 @@ def measure(
     methods: Sequence[str] | None = None,
     known: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Measure methods at every epsilon on one data set.
-
-    Parameters
-    ----------
-    name : str
-        Of the data set.
-    runs : int
-        Of each cell.
-    most : int, optional
-        Rows, the first ones; by default all.
-    methods : sequence of str, optional
-        Those to measure, by default all.
-    known : dict, optional
-        What was measured before, from which other methods' cells are kept.
-    """
+    """Measure methods at every epsilon on one data set."""
     number = [one.name for one in SETS].index(name)
     one = SETS[number]
     problem = one.problem(most)

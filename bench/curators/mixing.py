@@ -56,19 +56,7 @@ def sketch_divergence(order: float, rows: int, gamma: float) -> float:
 def mixing_gamma(
     epsilon: float, rows: int, sketches: int = 1, *, gradients: bool = False, delta: float = DELTA
 ) -> float:
-    """Return the least gamma, in units of the largest squared norm of a row.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        Replace-one budget of everything together.
-    rows : int
-        k.
-    sketches : int
-        T, all with the same sigma.
-    gradients : bool
-        Whether as much again as for sketches and eigenvalue, `gradient_rho`, is left for gradients.
-    """
+    """Return the least gamma, in units of the largest squared norm of a row."""
 
     def spent(gamma: float) -> float:
         def divergence(order: float) -> float:

@@ -39,33 +39,15 @@ _POOLED = 4  # pixels to a side of what is averaged
 
 @dataclasses.dataclass(frozen=True)
 class RegressionSet:
-    """A data set, its public bounds and what is predicted.
+    """A data set, its public bounds and what is predicted."""
 
-    Parameters
-    ----------
-    name : str
-        In tables.
-    load : callable
-        Returns the table.
-    bounds : Schema
-        Public.
-    target : str
-        What is predicted from all other columns.
-    note : str
-        What a reader of the table has to know.
-    constant : str
-        Where the bounds are listed.
-    every : int
-        Each so many-th row is taken, from the first on.
-    """
-
-    name: str
-    load: Callable[[], Table]
-    bounds: Schema
-    target: str
-    note: str
-    constant: str
-    every: int = 1
+    name: str  # in tables
+    load: Callable[[], Table]  # returns the table
+    bounds: Schema  # public
+    target: str  # what is predicted from all other columns
+    note: str  # what a reader of the table has to know
+    constant: str  # where the bounds are listed
+    every: int = 1  # each so many-th row is taken, from the first on
 
     def problem(self, most: int | None = None) -> Problem:
         """Read and normalise the rows, the first `most` of those that are taken."""
@@ -75,28 +57,7 @@ class RegressionSet:
 
 
 class Problem:
-    """Rows and the least squares that is sought.
-
-    Parameters
-    ----------
-    rows : ndarray of float64, shape (n, d + 1)
-        In the units of the schema, the target last.
-    schema : Schema
-        Their public bounds.
-
-    Attributes
-    ----------
-    X : ndarray of float64, shape (n, D)
-        (1, features), normalised and clipped; y likewise, (n,).
-    outside : int
-        How many rows had to be clipped.
-    moments : ndarray of float64, shape (D + 1, D + 1)
-        Second moments of (x, y).
-    B : float
-        Largest norm of x that the bounds allow.
-    best : ndarray of float64, shape (D,)
-        Least squares, the one of least norm where there are several.
-    """
+    """Rows and the least squares that is sought."""
 
     def __init__(self, rows: Reals, schema: Schema):
         self.rows, self.schema = rows, schema
@@ -152,20 +113,7 @@ class Problem:
             return np.asarray(np.einsum("i...,ij,j...->...", away, self.gram, away))
 
     def scores(self, theta: Reals, most: float | Reals, *, whole_gradient: bool = False) -> Reals:
-        """Return the sums over the rows of x times the clipped residual, for each column of theta.
-
-        Parameters
-        ----------
-        theta : ndarray of float64, shape (D, m)
-            Coefficients.
-        most : float or ndarray of float64, shape (m,)
-            What the residual y - x theta is clipped to, in absolute value; or, with `whole_gradient`, what the norm of
-            the gradient x (y - x theta) is clipped to.
-
-        Returns
-        -------
-        ndarray of float64, shape (D, m)
-        """
+        """Return the sums over the rows of x times the clipped residual, for each column of theta."""
         X, y, along = self.by_norm if whole_gradient else (self.X, self.y, self.X)
         total = np.zeros_like(theta)
         for first in range(0, self.clients, _BLOCK):
@@ -179,21 +127,11 @@ class Problem:
 
 @dataclasses.dataclass
 class Fits:
-    """What a method returned over its runs.
+    """What a method returned over its runs."""
 
-    Attributes
-    ----------
-    theta : ndarray of float64, shape (D, runs)
-        In normalised units.
-    failed : int
-        Runs without an answer; theta is 0 there.
-    told : str
-        What was chosen for this cell: steps, sizes.
-    """
-
-    theta: Reals
-    failed: int = 0
-    told: str = ""
+    theta: Reals  # (D, runs): in normalised units
+    failed: int = 0  # runs without an answer; theta is 0 there
+    told: str = ""  # what was chosen for this cell: steps, sizes
 
 
 def normal(stream: Stream, sigma: float, *shape: int) -> Reals:

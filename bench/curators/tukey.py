@@ -95,17 +95,7 @@ def draw(fitted: Reals, epsilon: float, generator: np.random.Generator, delta: f
 
 
 def safe_distance(volumes: Reals, t: int, a: float, delta: float) -> int:
-    """Return K: how many k = 0, 1, ... in a row have R_k (1 + e^(2a)) <= delta.
-
-    Parameters
-    ----------
-    volumes : ndarray of float64
-        ln V_i at i - 1, for the depths i = 1, 2, ...
-    t : int
-        The least depth that is drawn.
-    a, delta : float
-        See above.
-    """
+    """Return K: how many k = 0, 1, ... in a row have R_k (1 + e^(2a)) <= delta."""
     least = math.log(delta) - math.log1p(math.exp(2 * a))
     for k in range(t - 1):
         inner = volumes[t + k - 1 :]

@@ -48,18 +48,10 @@ COLOURS = {
 
 
 class Fit(NamedTuple):
-    """A regression of the last column on the others.
+    """A regression of the last column on the others."""
 
-    Attributes
-    ----------
-    weights : ndarray of float64, shape (d,)
-        In normalised units; there is no intercept.
-    smallest : float
-        Smallest absolute eigenvalue of the Hessian in use.
-    """
-
-    weights: Matrix
-    smallest: float
+    weights: Matrix  # (d,): in normalised units; there is no intercept
+    smallest: float  # smallest absolute eigenvalue of the Hessian in use
 
 
 def fit(hessian: Matrix) -> Fit:
@@ -70,19 +62,7 @@ def fit(hessian: Matrix) -> Fit:
 
 
 def noisy_moments(moments: Matrix, subjects: int, sd: float, rng: np.random.Generator) -> Matrix:
-    """Draw (D + R)^T (D + R) / n.
-
-    Parameters
-    ----------
-    moments : ndarray of float64, shape (p, p)
-        D^T D.
-    subjects : int
-        n, at least 2 p.
-    sd : float
-        tau.
-    rng : numpy.random.Generator
-        Of the noise.
-    """
+    """Draw (D + R)^T (D + R) / n."""
     width = len(moments)
     values, vectors = np.linalg.eigh(moments)
     root = np.sqrt(values.clip(0))[:, None] * vectors.T
@@ -129,32 +109,13 @@ def theory_rows(subjects: int, sizes: Sequence[int], sd: float) -> int:
 
 
 def releases(
-    moments: Matrix,
+    moments: Matrix,  # (p, p)
     mixtures: Mapping[str, Matrix],
     subjects: int,
     sd: float,
     rng: np.random.Generator,
 ) -> dict[str, Fit]:
-    """Fit one release of each kind.
-
-    Parameters
-    ----------
-    moments : ndarray of float64, shape (p, p)
-        D^T D.
-    mixtures : mapping of str to ndarray
-        Name of an RMGM -> its B D / sqrt(k).
-    subjects : int
-        n.
-    sd : float
-        tau.
-    rng : numpy.random.Generator
-        Of all noise.
-
-    Returns
-    -------
-    dict of Fit
-        DGM and BGM, from one release, and each RMGM.
-    """
+    """Fit one release of each kind."""
     biased = noisy_moments(moments, subjects, sd, rng)
     found = {DGM: fit(biased - sd**2 * np.eye(len(biased))), BGM: fit(biased)}
     for name, mixture in mixtures.items():

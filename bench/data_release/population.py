@@ -46,13 +46,7 @@ def rows_of(subjects: int, epsilon: float) -> dict[str, int]:
 
 
 def experiment(subjects: int, epsilons: tuple[float, ...], seed: int) -> dict[float, dict[str, tuple[float, float]]]:
-    """Draw a population and one release of each kind at each budget.
-
-    Returns
-    -------
-    dict of dict of tuple
-        Budget -> competitor -> (||w - w*||, smallest absolute eigenvalue of the Hessian).
-    """
+    """Draw a population and one release of each kind at each budget."""
     rng = np.random.default_rng([seed, subjects])
     rows, weights = population(subjects, rng)
     moments = rows.T @ rows

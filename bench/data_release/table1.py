@@ -70,30 +70,14 @@ Losses = dict[str, float]
 
 @dataclasses.dataclass(frozen=True)
 class RealData:
-    """A data set of the table.
+    """A data set of the table."""
 
-    Parameters
-    ----------
-    name : str
-        The paper's.
-    load : callable
-        Returns the table, the label last.
-    bounds : Schema
-        Public.
-    parties : int
-        m; columns are spread evenly.
-    printed : dict
-        Of the paper: the loss of OLS under `OLS`, and budget -> losses of DGM, RMGM and BGM.
-    file : str, optional
-        UCI's own, without which the data set is left out.
-    """
-
-    name: str
-    load: Callable[[], Table]
-    bounds: Schema
-    parties: int
-    printed: Mapping[Any, Any]
-    file: str | None = None
+    name: str  # the paper's
+    load: Callable[[], Table]  # returns the table, the label last
+    bounds: Schema  # public
+    parties: int  # m; columns are spread evenly
+    printed: Mapping[Any, Any]  # of the paper: the loss of OLS under `OLS`, and budget -> losses of DGM, RMGM and BGM
+    file: str | None = None  # UCI's own, without which the data set is left out
 
     @property
     def at_hand(self) -> bool:
@@ -176,19 +160,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def measure(data: RealData, runs: int, most: int | None = None, counts: Sequence[int] = ROWS) -> dict[str, Any]:
-    """Split, release and fit a data set `runs` times.
-
-    Parameters
-    ----------
-    data : RealData
-        The data set; its first `most` rows.
-    runs : int
-        Splits, each with fresh signs and noise.
-    most : int, optional
-        Rows, for short runs.
-    counts : sequence of int
-        The k among which the best is chosen afterwards.
-    """
+    """Split, release and fit a data set `runs` times."""
     values = data.load().values[:most]
     found: dict[float, dict[str, list[float]]] = {epsilon: {} for epsilon in EPSILONS}
     for seed in range(runs):

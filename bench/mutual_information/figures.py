@@ -92,24 +92,12 @@ def sizes_of(unit: int, k: float, n: int) -> dict[str, int]:
 
 @dataclasses.dataclass(frozen=True)
 class Data:
-    """What mechanisms and errors read of the rows.
+    """What mechanisms and errors read of the rows."""
 
-    Attributes
-    ----------
-    factor : ndarray of float64, shape (d + 1, d + 1)
-        R, upper triangular, of M = [X, y]: R^T R = M^T M.
-    rows : int
-        n.
-    spread : float
-        f^2 of X.
-    hidden : float or None
-        v of the repaired bound at sigma = 0, where it was asked for.
-    """
-
-    factor: Matrix
-    rows: int
-    spread: float
-    hidden: float | None = None
+    factor: Matrix  # (d + 1, d + 1): R, upper triangular, of M = [X, y]: R^T R = M^T M
+    rows: int  # n
+    spread: float  # f^2 of X
+    hidden: float | None = None  # v of the repaired bound at sigma = 0, where it was asked for
 
     def eta(self, coef: Matrix) -> float:
         """Return ||X theta - y||^2 over its minimum (Equation 5), 1 + ||R_X (theta - theta*)||^2 / R_yy^2."""
@@ -143,19 +131,7 @@ def additive(data: Data, epsilon: float, generator: np.random.Generator) -> Matr
 
 
 def projected(factor: Matrix, rows: int, variance: float, generator: np.random.Generator) -> Matrix:
-    """Return coefficients of a random projection (Equation 14), drawn by the law of its release.
-
-    Parameters
-    ----------
-    factor : ndarray of float64, shape (d + 1, d + 1)
-        R of the data.
-    rows : int
-        n', more than d.
-    variance : float
-        sigma_RP^2.
-    generator : Generator
-        Source of the draws.
-    """
+    """Return coefficients of a random projection (Equation 14), drawn by the law of its release."""
     columns = len(factor)
     ridge = np.eye(columns - 1, columns) * math.sqrt(variance)
     return _solve(wishart_factor(rows, columns, generator) @ _triangle(factor, ridge))
@@ -178,13 +154,7 @@ def competitors(
 
 
 def random_data(size: Size, k: int, epsilons: Sequence[float], runs: int) -> dict[float, dict[str, list[float]]]:
-    """Measure eta of every mechanism on so many draws of the random data.
-
-    Returns
-    -------
-    dict of dict of list
-        Budget -> mechanism -> eta, one for each draw. All budgets see the same data.
-    """
+    """Measure eta of every mechanism on so many draws of the random data."""
     found: dict[float, dict[str, list[float]]] = {epsilon: {} for epsilon in epsilons}
     sizes = sizes_of(size.unit, k, size.unit * k)
     for run in range(runs):

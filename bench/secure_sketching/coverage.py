@@ -43,44 +43,21 @@ Matrix = NDArray[np.float64]
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """One population and one release.
+    """One population and one release."""
 
-    Attributes
-    ----------
-    name : str
-        For the table.
-    clients, features : int
-        n and d.
-    sketch : str
-        As in `dpmpc.planning.design`.
-    epsilon : float
-        As there; a larger one stands for more clients at a smaller one, in less time.
-    rows, sparsity : int, optional
-        As there.
-    common : float
-        Weight of the part that all features share; 0 for independent ones.
-    radius : float, optional
-        Clipping norm.
-    uneven : bool
-        Whether the residual's size grows with the first feature, so that errors are not homoscedastic.
-    errors : str
-        As in `RidgeRegression.inference`.
-    real : bool
-        Whether clients add their own noise.
-    """
-
-    name: str
-    clients: int
+    name: str  # for the table
+    clients: int  # n and d
     features: int
-    sketch: str
-    epsilon: float = 1.0
-    rows: int | None = None
+    sketch: str  # as in `dpmpc.planning.design`
+    epsilon: float = 1.0  # as there; a larger one stands for more clients at a smaller one, in less time
+    rows: int | None = None  # as there
     sparsity: int | None = None
-    common: float = 0.0
-    radius: float | None = None
+    common: float = 0.0  # weight of the part that all features share; 0 for independent ones
+    radius: float | None = None  # clipping norm
+    # whether the residual's size grows with the first feature, so that errors are not homoscedastic
     uneven: bool = False
-    errors: str = "homoscedastic"
-    real: bool = False
+    errors: str = "homoscedastic"  # as in `RidgeRegression.inference`
+    real: bool = False  # whether clients add their own noise
 
     def sample(self, generator: np.random.Generator, clients: int) -> Matrix:
         """Draw people: features in [-1, 1], a target in [-1, 1] that is linear in them up to a uniform residual."""

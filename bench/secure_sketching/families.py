@@ -36,17 +36,7 @@ NOTE = (
 
 
 class Families:
-    """What is measured of a figure or table: a panel of each family for each title.
-
-    Parameters
-    ----------
-    name, title : str
-        See `Chart`.
-    arguments : sequence of str
-        Of the command line.
-    runs : int
-        Releases at each x, unless the command line says otherwise.
-    """
+    """What is measured of a figure or table: a panel of each family for each title."""
 
     def __init__(self, name: str, title: str, arguments: Sequence[str], runs: int):
         self.name, self.title = name, title

@@ -43,17 +43,11 @@ CENTRAL = "central SSP"
 
 @dataclasses.dataclass(frozen=True)
 class Population:
-    """Second moments of the first n rows.
+    """Second moments of the first n rows."""
 
-    Attributes
-    ----------
-    clients : int
-        n.
-    exact, clipped : ndarray of float64, shape (d + 1, d + 1)
-        Of the rows, by which answers are judged, and of the rows in the public ball, to which noise is added.
-    """
-
-    clients: int
+    clients: int  # n
+    # (d + 1, d + 1): of the rows, by which answers are judged, and of the rows in the public ball, to which noise is
+    # added
     exact: NDArray[np.float64]
     clipped: NDArray[np.float64]
 

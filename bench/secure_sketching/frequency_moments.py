@@ -37,24 +37,12 @@ NAMES = {VALUES: "power sum, k = order", ITEM_COUNTS: "item F_2, k = rows of the
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """One row of the table.
+    """One row of the table."""
 
-    Parameters
-    ----------
-    of : str
-        `VALUES` or `ITEM_COUNTS`.
-    clients : int
-        n.
-    k : int
-        The order of a power sum, or the rows of the items' sketch.
-    epsilon : float
-        Beside `DELTA`.
-    """
-
-    of: str
-    clients: int
-    k: int
-    epsilon: float
+    of: str  # `VALUES` or `ITEM_COUNTS`
+    clients: int  # n
+    k: int  # the order of a power sum, or the rows of the items' sketch
+    epsilon: float  # beside `DELTA`
 
     def model(self, seed: int) -> FrequencyMoment:
         """Return the estimator, with a seed for its public matrix."""

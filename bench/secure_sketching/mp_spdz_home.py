@@ -124,22 +124,13 @@ _RELEASE = re.compile(r"^## (\S+)", re.M)
 
 @dataclasses.dataclass(frozen=True)
 class PartyFigures:
-    """What one party of MP-SPDZ prints, and what the system counts.
+    """What one party of MP-SPDZ prints, and what the system counts."""
 
-    Attributes
-    ----------
-    wall_s : dict of float
-        Phase -> seconds on the clock. MP-SPDZ's timers know no others.
-    sent_mb : float
-        Sent for the opening. The data that MP-SPDZ says to have sent in all are twice as much: the sums of the loop are
-        opened too, as a check that is not timed.
-    peak_rss_mb : float
-        Of the process.
-    """
-
-    wall_s: dict[str, float]
+    wall_s: dict[str, float]  # phase -> seconds on the clock. MP-SPDZ's timers know no others
+    # sent for the opening. The data that MP-SPDZ says to have sent in all are twice as much: the sums of the loop are
+    # opened too, as a check that is not timed
     sent_mb: float
-    peak_rss_mb: float
+    peak_rss_mb: float  # of the process
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,13 +150,7 @@ class Shape:
 
 
 def home_of(folder: Path | None) -> Path:
-    """Return the folder of MP-SPDZ, by default that of the environment, or say how to get it.
-
-    Raises
-    ------
-    InputError
-        If none is given, or it lacks the compiler or the party.
-    """
+    """Return the folder of MP-SPDZ, by default that of the environment, or say how to get it."""
     if folder is None and os.environ.get(HOME_VARIABLE):
         folder = Path(os.environ[HOME_VARIABLE])
     if folder is None:
@@ -186,20 +171,7 @@ def version_of(home: Path) -> str:
 
 
 def sorted_by_row(places: NDArray[np.integer], signs: NDArray[np.integer], rows: int) -> NDArray[np.int64]:
-    """Sort the public matrix for the vectorised transform.
-
-    Parameters
-    ----------
-    places, signs : ndarray, shape (n, s)
-        Row and sign of each share.
-    rows : int
-        k.
-
-    Returns
-    -------
-    ndarray of int64, shape (depth, k)
-        Signed numbers of shares from 1 on; a row with fewer than `depth` is filled up with n s + 1, the row of zeros.
-    """
+    """Sort the public matrix for the vectorised transform."""
     flat = np.asarray(places, np.int64).ravel()
     numbers = np.argsort(flat, kind="stable")
     counts = np.bincount(flat, minlength=rows)
@@ -254,13 +226,7 @@ def cores_for(parties: int) -> list[int] | None:
 
 
 def run_parties(home: Path, folder: Path, shape: Shape, parties: int, deadline: float = 3600.0) -> list[PartyFigures]:
-    """Run the compiled program; every party on a core of its own where there are enough.
-
-    Raises
-    ------
-    BenchFailed
-        If a party ends with an error or not at all; the error has its last words.
-    """
+    """Run the compiled program; every party on a core of its own where there are enough."""
     port, cores = free_ports(parties)[0], cores_for(parties)
     environment = {**os.environ, "LD_LIBRARY_PATH": f"{home}:{os.environ.get('LD_LIBRARY_PATH', '')}"}
     running: dict[int, subprocess.Popen[bytes]] = {}
@@ -298,13 +264,7 @@ def run_parties(home: Path, folder: Path, shape: Shape, parties: int, deadline: 
 
 
 def parse(text: str, peak_rss_mb: float) -> PartyFigures:
-    """Read the figures that a party prints at its end.
-
-    Raises
-    ------
-    BenchFailed
-        If a timer is not there.
-    """
+    """Read the figures that a party prints at its end."""
     timers = {int(number): (float(seconds), float(sent)) for number, seconds, sent in _TIMER.findall(text)}
     if not set(PHASES.values()) <= set(timers):
         raise BenchFailed(f"mp_spdz: seconds and MB of timers 1 to 4 expected, printed was: {text[-500:]}")
@@ -313,13 +273,7 @@ def parse(text: str, peak_rss_mb: float) -> PartyFigures:
 
 
 def require_sums(folder: Path, shape: Shape, expected: NDArray[np.int64]) -> None:
-    """Check that both transforms opened the sums (k, d) that our servers opened from the same shares.
-
-    Raises
-    ------
-    BenchFailed
-        If they did not.
-    """
+    """Check that both transforms opened the sums (k, d) that our servers opened from the same shares."""
     words = np.fromfile(folder / "Player-Data" / "Binary-Output-P0-0", "<i8")
     size = shape.rows * shape.columns
     if words.size != 2 * size:

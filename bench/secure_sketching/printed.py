@@ -50,14 +50,9 @@ class NoiseProducts:
     The noisy matrix is X + c N with one draw N (n, p) and a scale c. Its second moments are
     X^T X + c (X^T N + N^T X) + c^2 N^T N: one draw serves every exponent, budget and penalty, so that these are
     compared at the same noise, and no second n x p matrix is held.
-
-    Attributes
-    ----------
-    mixed, square : ndarray of float64, shape (p, p)
-        X^T N + N^T X and N^T N.
     """
 
-    mixed: NDArray[np.float64]
+    mixed: NDArray[np.float64]  # (p, p): X^T N + N^T X and N^T N
     square: NDArray[np.float64]
 
     @classmethod
@@ -79,15 +74,6 @@ class NoiseProducts:
 
         With R^T R = X^T X and Q orthogonal, Q^T X = [R; 0], the matrix Q^T N has the law of N. Its first p rows N_1
         give X^T N = R^T N_1, the n - p others N^T N = N_1^T N_1 + a Wishart matrix (docs/mathematics.md, section 7).
-
-        Parameters
-        ----------
-        exact : ndarray of float64, shape (p, p)
-            X^T X of rows of full rank.
-        clients : int
-            n, at least p.
-        seed : int
-            Of the noise.
         """
         rng, columns = np.random.default_rng(seed), len(exact)
         if clients < columns:
@@ -104,17 +90,10 @@ class NoiseProducts:
 
 @dataclasses.dataclass(frozen=True)
 class Draws:
-    """The noise of all runs on one table of rows.
+    """The noise of all runs on one table of rows."""
 
-    Attributes
-    ----------
-    exact : ndarray of float64, shape (p, p)
-        Second moments of the clipped rows.
-    gauss, laplace : tuple of NoiseProducts
-        One for each run; run r of both has the seed r, as has run r of every other competitor.
-    """
-
-    exact: NDArray[np.float64]
+    exact: NDArray[np.float64]  # (p, p): second moments of the clipped rows
+    # one for each run; run r of both has the seed r, as has run r of every other competitor
     gauss: tuple[NoiseProducts, ...]
     laplace: tuple[NoiseProducts, ...]
 
@@ -145,13 +124,7 @@ def laplace_share(clients: int) -> Draw:
 
 
 def gauss_scale(problem: Problem, epsilon: float, exponent: float, delta: float = DELTA) -> float:
-    """Return the standard deviation Delta_2/mu n^(-p/2) of the noise on an entry.
-
-    Raises
-    ------
-    InputError
-        For an exponent beyond 0 and 1.
-    """
+    """Return the standard deviation Delta_2/mu n^(-p/2) of the noise on an entry."""
     if not 0 <= exponent <= 1:
         raise InputError(f"exponent: {exponent} given, a number from 0 (local) to 1 expected")
     clients, columns = problem.rows.shape
@@ -173,22 +146,7 @@ def laplace_scale(problem: Problem, epsilon: float) -> float:
 
 
 def measure(problem: Problem, epsilon: float, draws: Draws, *, delta: float = DELTA) -> dict[str, list[float]]:
-    """Measure the printed experiment, the curator's mechanisms and the trivial answer, each once a run.
-
-    Parameters
-    ----------
-    problem : Problem
-        What is asked of the rows that the draws were made for.
-    epsilon, delta : float
-        What the noise's scale is computed from. No guarantee follows where p > 0.
-    draws : Draws
-        Of `Draws.of`.
-
-    Returns
-    -------
-    dict of list of float
-        Name of the competitor -> measures, one a run.
-    """
+    """Measure the printed experiment, the curator's mechanisms and the trivial answer, each once a run."""
     gauss = {entries_name(p): gauss_scale(problem, epsilon, p, delta) for p in EXPONENTS}
     scale = laplace_scale(problem, epsilon)
     found: dict[str, list[float]] = {

@@ -44,30 +44,14 @@ NOTE = (
 
 @dataclasses.dataclass(frozen=True)
 class DataSet:
-    """A data set, its bounds and what the experiments ask of it.
+    """A data set, its bounds and what the experiments ask of it."""
 
-    Parameters
-    ----------
-    name : str
-        The paper's, or ours.
-    load : callable
-        Returns the table.
-    bounds : Schema
-        Public.
-    target : str
-        What ridge regression predicts.
-    components : int
-        r of the low-rank approximation of the features.
-    file : str, optional
-        UCI's own, without which the data set is left out.
-    """
-
-    name: str
-    load: Callable[[], Table]
-    bounds: Schema
-    target: str
-    components: int
-    file: str | None = None
+    name: str  # the paper's, or ours
+    load: Callable[[], Table]  # returns the table
+    bounds: Schema  # public
+    target: str  # what ridge regression predicts
+    components: int  # r of the low-rank approximation of the features
+    file: str | None = None  # UCI's own, without which the data set is left out
 
     @property
     def at_hand(self) -> bool:
@@ -112,19 +96,7 @@ def table(
     problem_of: Callable[[DataSet, NDArray[np.float64]], Problem],
     central: str,
 ) -> None:
-    """Measure all data sets at hand at all budgets, both families; print and write the table.
-
-    Parameters
-    ----------
-    name, title : str
-        See `Chart`.
-    arguments : sequence of str
-        Of the command.
-    problem_of : callable
-        Makes the problem of a data set and its normalised rows.
-    central : str
-        The paper's central competitor.
-    """
+    """Measure all data sets at hand at all budgets, both families; print and write the table."""
     families = Families(name, title, arguments, RUNS)
     short = families.options.short
     measure, sketched = "", {}
@@ -160,15 +132,7 @@ def rows_used(title: str, problem: Problem, budgets: Sequence[float]) -> str:
 
 
 def findings(panel: Panel, claim: Sequence[str]) -> list[str]:
-    """Say at which budgets the paper's order holds, and at which a competitor is better than the trivial predictor.
-
-    Parameters
-    ----------
-    panel : Panel
-        One data set.
-    claim : sequence of str
-        Competitors, the best first. A step is reversed if it is so by more than two standard errors of the difference.
-    """
+    """Say at which budgets the paper's order holds, and at which a competitor is better than the trivial predictor."""
     entries = [panel.series[name] for name in claim]
     kept = [
         f"{epsilon:g}"

@@ -41,13 +41,7 @@ def exact_sums(task: Task, rows: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def opened(task: Task, sums: NDArray[np.int64], seed: int) -> Release:
-    """Add to the exact sums what the noise in them adds up to, drawn from a seed.
-
-    Raises
-    ------
-    InputError
-        If one copy of a client's noise reaches several rows.
-    """
+    """Add to the exact sums what the noise in them adds up to, drawn from a seed."""
     if task.noising.reaches_several_rows(task.sketch):
         raise InputError("copies: one for several rows given, one for each expected in a simulation")
     noisy = sums.copy()
@@ -64,13 +58,7 @@ def noiseless(task: Task, sums: NDArray[np.int64]) -> Release:
 
 
 def total_noise(noise: Noise, count: int, shape: tuple[int, ...], stream: Stream) -> NDArray[np.int64]:
-    """Draw sums of `count` shares of a client's noise.
-
-    Raises
-    ------
-    InputError
-        For a family whose sums are not known here.
-    """
+    """Draw sums of `count` shares of a client's noise."""
     if isinstance(noise, DiscreteGaussian):
         return DiscreteGaussian(noise.sigma * math.sqrt(count)).sample(shape, stream=stream)
     if isinstance(noise, DiscreteLaplace):
@@ -89,13 +77,6 @@ def interpolated(task: Task, exponent: float) -> Task:
     Burkhardt et al. 2025, section 6.2: the variance is proportional to n^-p. v is (Delta/mu)^2 k/n at p = 1, the
     release's own calibration, and (Delta/mu)^2 at p = 0, where each copy alone is as noisy as a locally private row.
     Noise only grows, so the task's guarantee holds for every p; that no sum wraps around is proven again.
-
-    Parameters
-    ----------
-    task : Task
-        With discrete Gaussian noise.
-    exponent : float
-        p, from 0 to 1.
     """
     if not 0 <= exponent <= 1:
         raise InputError(f"exponent: {exponent} given, a number from 0 (local) to 1 (sketch) expected")

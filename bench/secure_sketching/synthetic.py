@@ -69,24 +69,7 @@ def figure(
     sizes: Sequence[int] = SIZES,
     runs: int = RUNS,
 ) -> None:
-    """Measure, print and write a figure against n: for each title a panel of both families.
-
-    Parameters
-    ----------
-    name, title, note, measure : str
-        What it is called, and what is on its y axis.
-    population : callable
-        Draws the rows of n clients.
-    curves : mapping
-        Title -> the problem that rows pose, and epsilon. All have the same rows and public bounds, hence the same
-        noise in the printed family, up to its scale.
-    arguments : sequence of str
-        Of the command line.
-    sizes : sequence of int
-        Values of n; `SHORT_SIZES` in a short run.
-    runs : int
-        Releases at each, unless the command line says otherwise.
-    """
+    """Measure, print and write a figure against n: for each title a panel of both families."""
     families = Families(name, title, arguments, runs)
     for size in SHORT_SIZES if families.options.short else sizes:
         rows = population(size)

@@ -38,15 +38,7 @@ LOCAL, NOISELESS, TRIVIAL = "local Gaussian", "sketch without noise", "trivial p
 
 
 class Problem(abc.ABC):
-    """Rows in [-1, 1] and what is asked of them.
-
-    Parameters
-    ----------
-    rows : ndarray of float64, shape (n, p)
-        Normalised by public bounds.
-    radius : float, optional
-        Public L2 norm that rows are clipped to, by clients and curators alike.
-    """
+    """Rows in [-1, 1] and what is asked of them."""
 
     purpose: str
     measure: str
@@ -87,17 +79,7 @@ class Problem(abc.ABC):
 
 
 class RidgeProblem(Problem):
-    """Predict the last column from the others, without intercept; phi is cost over least cost, 1 at best.
-
-    Parameters
-    ----------
-    rows : ndarray of float64, shape (n, p)
-        See `Problem`.
-    alpha : float
-        lambda of the paper.
-    radius : float, optional
-        See `Problem`.
-    """
+    """Predict the last column from the others, without intercept; phi is cost over least cost, 1 at best."""
 
     purpose = "ridge"
     measure = "excess cost φ - 1"
@@ -146,17 +128,7 @@ class RidgeProblem(Problem):
 
 
 class LowRankProblem(Problem):
-    """Find the r directions that keep most of the rows; psi is the excess risk, 0 at best.
-
-    Parameters
-    ----------
-    rows : ndarray of float64, shape (n, p)
-        See `Problem`.
-    components : int
-        r.
-    radius : float, optional
-        See `Problem`.
-    """
+    """Find the r directions that keep most of the rows; psi is the excess risk, 0 at best."""
 
     purpose = "low-rank"
     measure = "excess risk ψ"
@@ -213,29 +185,7 @@ def compare(
     exponents: Sequence[float] = (1.0,),
     delta: float = DELTA,
 ) -> dict[str, list[float]]:
-    """Measure all competitors, each once a run.
-
-    Parameters
-    ----------
-    problem : Problem
-        What is asked.
-    epsilon, delta : float
-        The budget of each; delta is 0 for Laplace noise.
-    runs : int
-        Repetitions: fresh public matrix, fresh noise, same rows; at most six beyond 300,000 clients.
-    rows : int, optional
-        k; by default what `design` recommends for each noise.
-    sparsity : int
-        s of the Gaussian sketch; Laplace noise has s = 1, which is best for it, and once s = k: the dense matrix of
-        Theorem 4.8, with as many rows as the Gaussian sketch but at most 64.
-    exponents : sequence of float
-        p of the interpolation, from 0 to 1.
-
-    Returns
-    -------
-    dict of list of float
-        Name of the competitor -> measures, one a run.
-    """
+    """Measure all competitors, each once a run."""
     found: dict[str, list[float]] = {}
     total = problem.design(epsilon, delta, sketch="sum")
     moments = exact_sums(total, problem.rows)

@@ -88,13 +88,7 @@ def told(tried: Iterator[Tried]) -> Iterator[Tried]:
 
 
 def require_expected(content: dict[str, Any]) -> None:
-    """Raise unless everything came as it is promised.
-
-    Raises
-    ------
-    ProtocolFailure
-        With what did not.
-    """
+    """Raise unless everything came as it is promised."""
     surprises = [f"{one['name']}: {one['seen']}" for one in content["attacks"] if one["seen"] != one["expected"]]
     for part in content["counts"].values():
         honest, *false = part["tried"]

@@ -30,24 +30,12 @@ Verdicts = NDArray[np.bool_]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Reports:
-    """A block of reports at all servers, in one process.
+    """A block of reports at all servers, in one process."""
 
-    Attributes
-    ----------
-    servers : list of ProofServer
-        One for each share.
-    shares : list of ProvedShares
-        What each server got.
-    records : list of ndarray of uint64
-        The words that these stand for.
-    joint : ndarray of uint64
-        The joint randomness of each report, from the lists of hashes.
-    """
-
-    servers: list[ProofServer]
-    shares: list[ProvedShares]
-    records: list[Words]
-    joint: Words
+    servers: list[ProofServer]  # one for each share
+    shares: list[ProvedShares]  # what each server got
+    records: list[Words]  # the words that these stand for
+    joint: Words  # the joint randomness of each report, from the lists of hashes
 
     @classmethod
     def of(cls, circuit: RowCircuit, scheme: AdditiveSharing, witnesses: Words) -> Self:

@@ -45,27 +45,13 @@ READ, POISSON, OPENDP = "read the rows", "NumPy: a Poisson variable", "OpenDP: d
 
 @dataclasses.dataclass(frozen=True)
 class Way:
-    """One thing to measure.
+    """One thing to measure."""
 
-    Attributes
-    ----------
-    name : str
-        For the table.
-    peer : str
-        The way that it is compared with.
-    amount : int
-        Bytes of rows, or draws, that one call handles.
-    job : callable
-        ``job(threads)`` does it once.
-    threaded : bool
-        Whether `job` makes use of threads.
-    """
-
-    name: str
-    peer: str
-    amount: int
-    job: Callable[[int], object]
-    threaded: bool = False
+    name: str  # for the table
+    peer: str  # the way that it is compared with
+    amount: int  # bytes of rows, or draws, that one call handles
+    job: Callable[[int], object]  # ``job(threads)`` does it once
+    threaded: bool = False  # whether `job` makes use of threads
 
 
 def main(arguments: Sequence[str]) -> None:

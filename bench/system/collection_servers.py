@@ -34,21 +34,11 @@ _CHUNK = 1 << 12
 
 @dataclasses.dataclass
 class Servers:
-    """The processes of one collection; leaving the context ends them.
+    """The processes of one collection; leaving the context ends them."""
 
-    Parameters
-    ----------
-    folder : Path
-        Holds collection.toml and a folder for each server.
-    collection : Collection
-        The public facts.
-    options : tuple of str
-        Of `dpmpc serve`, for every server.
-    """
-
-    folder: Path
-    collection: Collection
-    options: tuple[str, ...] = ()
+    folder: Path  # holds collection.toml and a folder for each server
+    collection: Collection  # the public facts
+    options: tuple[str, ...] = ()  # of `dpmpc serve`, for every server
     processes: dict[int, subprocess.Popen[str]] = dataclasses.field(default_factory=dict)
 
     @classmethod

@@ -59,29 +59,15 @@ class Remembering(Client):
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What a run showed.
+    """What a run showed."""
 
-    Parameters
-    ----------
-    uploads, kills : int
-        Reports that all servers acknowledged; servers killed.
-    missing, surplus : int
-        Acknowledged reports that a spool lacks, and others that it has, over all spools.
-    exact : bool
-        Whether the opened sum is the clients'.
-    released : bool
-        Whether the release holds every acknowledged report, and its sketch is exactly theirs.
-    seconds : float
-        Until everything was acknowledged.
-    """
-
-    uploads: int
+    uploads: int  # reports that all servers acknowledged; servers killed
     kills: int
-    missing: int
+    missing: int  # acknowledged reports that a spool lacks, and others that it has, over all spools
     surplus: int
-    exact: bool
-    released: bool
-    seconds: float
+    exact: bool  # whether the opened sum is the clients'
+    released: bool  # whether the release holds every acknowledged report, and its sketch is exactly theirs
+    seconds: float  # until everything was acknowledged
 
     @property
     def passed(self) -> bool:
@@ -115,19 +101,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def crash(folder: Path, uploads: int, clients: int, kills: int, seed: int, **fields: Any) -> Outcome:
-    """Upload while servers are killed; compare what arrived with what was sent.
-
-    Parameters
-    ----------
-    folder : Path
-        Empty.
-    uploads, clients, kills : int
-        Reports, client processes, and the fewest kills.
-    seed : int
-        Of the moments and the servers.
-    **fields
-        Of the collection.
-    """
+    """Upload while servers are killed; compare what arrived with what was sent."""
     moments = random.Random(seed)
     counts = [uploads // clients + (number < uploads % clients) for number in range(clients)]
     start = time.monotonic()

@@ -28,21 +28,12 @@ Draw = np.random.Generator
 
 @dataclasses.dataclass(frozen=True)
 class Lie:
-    """A way to make false witnesses.
+    """A way to make false witnesses."""
 
-    Attributes
-    ----------
-    does : str
-        What is false, and what is not.
-    make : callable
-        From a circuit, points (n, d) of its proved set and a generator to witnesses (n, witness words), all false.
-    ball : bool
-        Whether it is about a ball, which the circuit has to have.
-    """
-
-    does: str
+    does: str  # what is false, and what is not
+    # from a circuit, points (n, d) of its proved set and a generator to witnesses (n, witness words), all false
     make: Callable[[RowCircuit, Integers, Draw], Words]
-    ball: bool = False
+    ball: bool = False  # whether it is about a ball, which the circuit has to have
 
 
 def stated(circuit: RowCircuit, z: Integers) -> Words:
@@ -50,13 +41,6 @@ def stated(circuit: RowCircuit, z: Integers) -> Words:
 
     Products are those of z, and (T) holds modulo p. What no digits can write goes into a first digit: of the column
     where z is out of range, of the slack where |z|^2 > C^2. For points of the proved set it is the honest witness.
-
-    Parameters
-    ----------
-    circuit : RowCircuit
-        With products, without a matrix.
-    z : ndarray of int64, shape (n, d)
-        At most 2^60 in magnitude.
     """
     require_moments(circuit)
     per, inside = len(circuit.weights), np.clip(z, circuit.low, circuit.high)
@@ -187,13 +171,6 @@ def invisible_products(circuit: RowCircuit, joint: Words) -> Words:
     """Return what could be added to the products (n, products) if sigma and v did not follow from them.
 
     A symmetric D, not 0, with v^T D v = v'^T D v' = tr D = 0: both random combinations and (T) miss it.
-
-    Parameters
-    ----------
-    circuit : RowCircuit
-        With three columns or more.
-    joint : ndarray of uint64, shape (n, joint words)
-        The joint randomness of each report.
     """
     return np.array([missed_by_all(circuit, randomness[None]) for randomness in joint], np.uint64)
 

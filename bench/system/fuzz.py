@@ -63,17 +63,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def fuzz(folder: Path, count: int, seed: int) -> list[dict[str, Any]]:
-    """Feed every parser; return the outcome of each.
-
-    Parameters
-    ----------
-    folder : Path
-        Empty.
-    count : int
-        Inputs to the parsers of uploads and frames together.
-    seed : int
-        Of the changes.
-    """
+    """Feed every parser; return the outcome of each."""
     changes = random.Random(seed)
     folders = [folder / name for name in ("ring", "field")]
     for each in folders:

@@ -48,30 +48,14 @@ _BOUNDS = "".join(f"[columns.{name}]\nlower = 0.0\nupper = 10.0\n" for name in (
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What a run showed.
+    """What a run showed."""
 
-    Parameters
-    ----------
-    reports : int
-        All of them released.
-    upload_s : float
-        Time of `dpmpc submit`.
-    statuses : list of int
-        With which the servers ended when one was cut off.
-    cut_s : float
-        From the cut until the last of them had ended.
-    release_s : float
-        Time of the repeated release.
-    packets, lost : int
-        On the wire.
-    """
-
-    reports: int
-    upload_s: float
-    statuses: list[int]
-    cut_s: float
-    release_s: float
-    packets: int
+    reports: int  # all of them released
+    upload_s: float  # time of `dpmpc submit`
+    statuses: list[int]  # with which the servers ended when one was cut off
+    cut_s: float  # from the cut until the last of them had ended
+    release_s: float  # time of the repeated release
+    packets: int  # on the wire
     lost: int
 
 
@@ -102,13 +86,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def collect(folder: Path, reports: int, *, delay: float, loss: float, seed: int) -> Outcome:
-    """Run a whole collection in an empty folder.
-
-    Raises
-    ------
-    ProtocolFailure
-        If anything ends otherwise than it has to.
-    """
+    """Run a whole collection in an empty folder."""
     servers = prepare(folder, reports)
     rows = np.random.default_rng(seed).uniform(0, 10, (reports, 2))
     np.savetxt(folder / "data.csv", rows, delimiter=",", header="a,y", comments="")

@@ -25,24 +25,12 @@ Results = Mapping[str, dict[str, Any]]
 
 @dataclasses.dataclass(frozen=True)
 class Goal:
-    """A target and what became of it.
+    """A target and what became of it."""
 
-    Attributes
-    ----------
-    what : str
-        The ratio, or the speed.
-    figure : float or None
-        What was measured; None where the peer was not installed.
-    limit : float
-        The target.
-    most : bool
-        Whether the figure should be at most the target, rather than at least.
-    """
-
-    what: str
-    figure: float | None
-    limit: float
-    most: bool = False
+    what: str  # the ratio, or the speed
+    figure: float | None  # what was measured; None where the peer was not installed
+    limit: float  # the target
+    most: bool = False  # whether the figure should be at most the target, rather than at least
 
     @property
     def reached(self) -> bool:
@@ -73,13 +61,7 @@ class Goal:
 
 
 def read_results(folder: Path) -> Results:
-    """Read what the benches have written.
-
-    Raises
-    ------
-    InputError
-        If a file is not there.
-    """
+    """Read what the benches have written."""
     missing = [name for name in SOURCES if not (folder / f"{name}.json").is_file()]
     if missing:
         raise InputError(

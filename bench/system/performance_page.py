@@ -43,13 +43,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def rewritten(page: str, drawn: Mapping[str, str]) -> str:
-    """Put each block between its marks.
-
-    Raises
-    ------
-    InputError
-        If the page's marks are not those of the blocks, each once.
-    """
+    """Put each block between its marks."""
     marked = re.findall(r"<!-- (\S+): drawn from bench/results -->", page)
     if sorted(marked) != sorted(drawn):
         raise InputError(f"page: marks of {', '.join(sorted(marked))} given, {', '.join(sorted(drawn))} expected")

@@ -26,18 +26,7 @@ class _Place:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return so many ports in a row that nobody listens on now, and that this process was not given lately.
-
-    Parameters
-    ----------
-    count : int
-        How many, at least 1.
-
-    Raises
-    ------
-    InputError
-        If there are none.
-    """
+    """Return so many ports in a row that nobody listens on now, and that this process was not given lately."""
     if not 1 <= count <= END - LOWEST:
         raise InputError(f"count: {count} given, 1 to {END - LOWEST} ports expected")
     if _Place.process != os.getpid():

@@ -100,15 +100,7 @@ def generated(clients: int) -> tuple[Reals, Schema]:
 
 
 class Population:
-    """True rows, and what releases of them are worth.
-
-    Parameters
-    ----------
-    rows : ndarray of float64, shape (n, p)
-        In the units of the schema, the target last.
-    schema : Schema
-        Public bounds.
-    """
+    """True rows, and what releases of them are worth."""
 
     def __init__(self, rows: Reals, schema: Schema):
         self.rows, self.schema = rows, schema

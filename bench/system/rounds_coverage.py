@@ -43,27 +43,14 @@ _BLOCK = 50  # runs that are kept together
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """One population and one way to fit it.
+    """One population and one way to fit it."""
 
-    Attributes
-    ----------
-    name : str
-        For the table.
-    population : Population
-        Who is drawn.
-    clients : int
-        n.
-    epsilon : float
-        Of all sums together.
-    how : {"rounds", "one release", "real clients"}
-        Rounds, as many as the estimator takes by itself; or one release of second moments; or rounds in which every
-        client adds its own noise.
-    """
-
-    name: str
-    population: Population
-    clients: int
-    epsilon: float = 1.0
+    name: str  # for the table
+    population: Population  # who is drawn
+    clients: int  # n
+    epsilon: float = 1.0  # of all sums together
+    # rounds, as many as the estimator takes by itself; or one release of second moments; or rounds in which every
+    # client adds its own noise
     how: str = "rounds"
 
     def attempt(self, number: int) -> tuple[Inference, dict[str, Reals]]:
@@ -95,27 +82,14 @@ class Setting:
 
 @dataclasses.dataclass(frozen=True)
 class Mixed:
-    """Parties with a column each who publish one file.
+    """Parties with a column each who publish one file."""
 
-    Attributes
-    ----------
-    name : str
-        For the table.
-    rows : int or None
-        k, or None for noisy rows of every person.
-    population : Population
-        Whose target is mapped to [-1, 1] by its bounds; without an intercept, as these regressions are.
-    clients : int
-        n.
-    epsilon : float
-        For the columns of a person at one party.
-    """
-
-    name: str
-    rows: int | None
+    name: str  # for the table
+    rows: int | None  # k, or None for noisy rows of every person
+    # whose target is mapped to [-1, 1] by its bounds; without an intercept, as these regressions are
     population: Population
-    clients: int
-    epsilon: float
+    clients: int  # n
+    epsilon: float  # for the columns of a person at one party
 
     def attempt(self, number: int) -> tuple[Inference, dict[str, Reals]]:
         """Release new people's columns once; return intervals, and what they should hold."""
@@ -182,13 +156,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 class Kept:
-    """Blocks of runs, in memory and in a file from which a measurement that was stopped goes on.
-
-    Parameters
-    ----------
-    file : Path, optional
-        A line of JSON for each block, of settings as they are now; none to forget them.
-    """
+    """Blocks of runs, in memory and in a file from which a measurement that was stopped goes on."""
 
     def __init__(self, file: Path | None):
         self._file = file

@@ -46,33 +46,16 @@ def skewed(rows: int, features: int, rng: np.random.Generator) -> Reals:
 
 @dataclasses.dataclass(frozen=True)
 class Population:
-    """People, and the coefficients that they have.
+    """People, and the coefficients that they have."""
 
-    Attributes
-    ----------
-    model : {"logistic", "poisson", "linear"}
-        What the target is: 0 or 1, a count, a number.
-    draw : callable
-        Draws (rows, features).
-    features : int
-        d.
-    size : float
-        What the effects are multiplied by.
-    intercept : float
-        Of the linear predictor.
-    wrong : bool
-        Whether the linear predictor has the product of the first two features and the square of the third as well.
-    uneven : bool
-        Whether a number's spread is proportional to the first feature's size.
-    """
-
-    model: str
-    draw: Draw
-    features: int = 5
-    size: float = 1.0
-    intercept: float = -0.3
+    model: str  # what the target is: 0 or 1, a count, a number
+    draw: Draw  # draws (rows, features)
+    features: int = 5  # d
+    size: float = 1.0  # what the effects are multiplied by
+    intercept: float = -0.3  # of the linear predictor
+    # whether the linear predictor has the product of the first two features and the square of the third as well
     wrong: bool = False
-    uneven: bool = False
+    uneven: bool = False  # whether a number's spread is proportional to the first feature's size
 
     @property
     def truth(self) -> Reals:
@@ -108,21 +91,7 @@ class Population:
 
 
 def projections(population: Population, released: Scores) -> dict[str, Reals]:
-    """Return what a wrong logistic model of independent, uniform features is the best of, in three senses.
-
-    Parameters
-    ----------
-    population : Population
-        With `wrong`.
-    released : Scores
-        Of the last round.
-
-    Returns
-    -------
-    dict of ndarray of float64, shape (d + 1,)
-        The solutions of E w (y - q) v = 0: with the weights w at the released whitening and radius, which is what the
-        rounds solve; with those at the population's own whitening; and with none, the limit of maximum likelihood.
-    """
+    """Return what a wrong logistic model of independent, uniform features is the best of, in three senses."""
     rows, _, longest = _reference(population)
     return {
         "with the released weights": _solution(rows, released.matrix, released.ball, released.theta),

@@ -36,29 +36,7 @@ _IPV4, _DESTINATION = 4, slice(16, 20)
 
 
 class Wire:
-    """The hosts and the wire between them.
-
-    Parameters
-    ----------
-    hosts : int
-        How many; host i has the address of `address`.
-    delay : float
-        Seconds that a packet takes from any host to any other.
-    loss : float
-        Probability that a packet is lost.
-    seed : int
-        Of the losses.
-
-    Attributes
-    ----------
-    passed, lost : int
-        Packets so far.
-
-    Raises
-    ------
-    InputError
-        If something that is needed is missing.
-    """
+    """The hosts and the wire between them."""
 
     def __init__(self, hosts: int, *, delay: float, loss: float, seed: int):
         _require_means()

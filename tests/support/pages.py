@@ -28,24 +28,12 @@ _BLOCK = re.compile(r"(?:<!-- ([^\n]*) -->\n)?^```([^\n]*)\n(.*?)^```$", re.DOTA
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-    """A fenced block.
+    """A fenced block."""
 
-    Attributes
-    ----------
-    kind : str
-        What its first line says that it is.
-    code : str
-        Its lines.
-    line : int
-        Where its code begins on the page.
-    file, reason : str or None
-        The file that it is; why it is not run.
-    """
-
-    kind: str
-    code: str
-    line: int
-    file: str | None = None
+    kind: str  # what its first line says that it is
+    code: str  # its lines
+    line: int  # where its code begins on the page
+    file: str | None = None  # the file that it is; why it is not run
     reason: str | None = None
 
 

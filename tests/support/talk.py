@@ -104,17 +104,7 @@ class Runtime:
 
 
 def talk(folders, program, meddlers=None):
-    """Run ``program(party)`` for the party of each folder; return what each returned or raised.
-
-    Parameters
-    ----------
-    folders : list or dict of Path
-        One for each party; a dict where some numbers are missing.
-    program : coroutine function
-        What each runs.
-    meddlers : dict
-        For some parties, a function that changes its runtime before it starts.
-    """
+    """Run ``program(party)`` for the party of each folder; return what each returned or raised."""
 
     folders = folders if isinstance(folders, dict) else dict(enumerate(folders))
 

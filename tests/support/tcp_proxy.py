@@ -8,17 +8,7 @@ import time
 
 
 class Proxy:
-    """Listens on a port; what it does to the bytes is told by `delay`, `fault` and `after`.
-
-    Parameters
-    ----------
-    delay : float
-        Seconds that each piece of bytes is held back.
-    fault : {None, "stall", "partition"}
-        After so many bytes to the server nothing is passed on any more, with links left open or closed.
-    after : int
-        These bytes, of all links together.
-    """
+    """Listens on a port; what it does to the bytes is told by `delay`, `fault` and `after`."""
 
     def __init__(self, *, delay=0.0, fault=None, after=0, port=0):
         self._delay, self._fault, self._after = delay, fault, after

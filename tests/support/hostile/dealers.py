@@ -31,19 +31,7 @@ SECONDS = 20.0
 
 
 def deal_badly(collection: Collection, report_id: bytes, to: Sequence[int], entry: int | None = None) -> list[bytes]:
-    """Make the records of a report whose shares at some servers are off the polynomial.
-
-    Parameters
-    ----------
-    collection : Collection
-        With Shamir shares.
-    report_id : bytes
-        16 bytes.
-    to : sequence of int
-        Servers that get wrong words.
-    entry : int, optional
-        Which word is wrong, by one; by default all are, at random. The last one is the mask.
-    """
+    """Make the records of a report whose shares at some servers are off the polynomial."""
     rows = np.array([[(column.lower + column.upper) / 2 for column in collection.plan.schema.columns]])
     records = [own[0] for own in make_reports(Client(collection.plan), collection, rows, [report_id])]
     for server in to:

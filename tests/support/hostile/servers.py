@@ -61,19 +61,7 @@ def meddle(change, runtime=PartyRuntime):
 
 
 def tell_other_words(kind, victims, words="", nth=0, runtime=PartyRuntime):
-    """Announce something else to some servers, signed like all announcements.
-
-    Parameters
-    ----------
-    kind : str
-        Of the announcement, a name of `Kind`.
-    victims : list of int
-        Who hears the other words.
-    words : str
-        Hexadecimal; by default the true ones with a bit flipped.
-    nth : int
-        Which announcement of this kind it is, from 0.
-    """
+    """Announce something else to some servers, signed like all announcements."""
     seen: list[bytes] = []
 
     def change(sender, receiver, frame):

@@ -38,24 +38,12 @@ CLIENT, CLIENTS, SERVER, BOTH = "a client", "clients together", "a server", "a s
 
 @dataclasses.dataclass(frozen=True)
 class Seen:
-    """What came of an attack.
+    """What came of an attack."""
 
-    Attributes
-    ----------
-    outcome : str
-        One of the six above.
-    cause : str
-        Why reports were refused, or the error with which the run ended.
-    released : int
-        Reports in the release.
-    honest : int
-        Reports that honest clients sent.
-    """
-
-    outcome: str
-    cause: str
-    released: int
-    honest: int
+    outcome: str  # one of the six above
+    cause: str  # why reports were refused, or the error with which the run ended
+    released: int  # reports in the release
+    honest: int  # reports that honest clients sent
 
 
 class Stage:
@@ -105,27 +93,14 @@ class Stage:
 
 @dataclasses.dataclass(frozen=True)
 class Attack:
-    """One attack.
+    """One attack."""
 
-    Attributes
-    ----------
-    by : str
-        Who attacks.
-    does : str
-        What it does.
-    outcome, cause : str
-        What comes of it; the cause is part of what is told.
-    play : callable
-        Acts on a stage, and returns what each server returned or raised.
-    prevented : bool
-        Whether servers that follow the protocol prevent it, or at least notice it; `proved-reports.md` says where not.
-    """
-
-    by: str
-    does: str
-    outcome: str
+    by: str  # who attacks
+    does: str  # what it does
+    outcome: str  # what comes of it; the cause is part of what is told
     cause: str
-    play: Callable[[Stage], list[Any]]
+    play: Callable[[Stage], list[Any]]  # acts on a stage, and returns what each server returned or raised
+    # whether servers that follow the protocol prevent it, or at least notice it; `proved-reports.md` says where not
     prevented: bool = True
 
 

@@ -17,23 +17,7 @@ LOOPBACK = ("127.", "::1")
 
 
 class Silent:
-    """Holds so many connections open at an address, and opens new ones where they are closed; says nothing.
-
-    Parameters
-    ----------
-    address : (host, port)
-        On loopback.
-    count : int
-        Connections at a time.
-    seconds : float
-        Ends by itself after these.
-    source : str, optional
-        The address to come from, such as 127.0.0.2.
-    context : SSLContext, optional
-        Makes the handshake too, and then says nothing.
-    again : bool
-        Whether to replace closed connections.
-    """
+    """Holds so many connections open at an address, and opens new ones where they are closed; says nothing."""
 
     def __init__(self, address, count, *, seconds=60.0, source=None, context=None, again=True):
         if not address[0].startswith(LOOPBACK):

@@ -31,22 +31,7 @@ class Stranger(Client):
 
 
 def surround(task, victim, runs=1):
-    """Sum a victim's report and n - 1 strangers', and take off what the strangers know.
-
-    Parameters
-    ----------
-    task : Task
-        Of n clients; one row of sums.
-    victim : ndarray of float64, shape (1, p)
-        Its row.
-    runs : int
-        How often, each time with fresh reports.
-
-    Returns
-    -------
-    ndarray of float64, shape (runs, width)
-        What is left less what the victim's row encodes: the noise that protects it, in integer units.
-    """
+    """Sum a victim's report and n - 1 strangers', and take off what the strangers know."""
     ring, theirs = task.encoding.ring, np.zeros((task.clients - 1, victim.shape[1]))
     honest, strangers = Client(task), Stranger(task)
     known = strangers.encode(theirs).sum(axis=0) + honest.encode(victim)[0]
