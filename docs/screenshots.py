@@ -20,7 +20,7 @@ from PIL import Image
 from dpmpc.bounds import schema as schema_of
 from dpmpc.cli.main import main as dpmpc
 from dpmpc.collection import front_page
-from dpmpc.collection.designing import Terms, design_collection
+from dpmpc.collection.designing import CollectionTerms, design_collection
 from dpmpc.collection.status import Status
 from dpmpc.collection.task_file import ServerEntry
 from dpmpc.datasets import DEMO_BOUNDS, DEMO_RADIUS, DEMO_TARGET, demo_population
@@ -116,7 +116,7 @@ def server_pages(browser: str, folder: Path, out: Path) -> None:
         certificate = write_identity(folder / f"server-{name}", number, datetime.timedelta(days=400))
         entries.append(ServerEntry(f"https://{name}.example:7443", f"{name}.example:7444", certificate.decode()))
     zone = datetime.timezone(datetime.timedelta(hours=1), "CET")
-    terms = Terms(
+    terms = CollectionTerms(
         name="Survey of working hours 2027",
         servers=tuple(entries),
         opens=datetime.datetime(2027, 1, 31, 8, tzinfo=zone),

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bench.system.ports import HOST, free_ports
 from dpmpc.bounds import Schema
-from dpmpc.collection.designing import Terms, design_collection
+from dpmpc.collection.designing import CollectionTerms, design_collection
 from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.spool import Spool
@@ -69,7 +69,7 @@ class Servers:
             "noise_by": "clients",
             "corrupt_clients": 0,
         } | fields
-        terms, schema = taken(Terms, chosen), Schema.from_pair(list(columns), (0.0, 10.0))
+        terms, schema = taken(CollectionTerms, chosen), Schema.from_pair(list(columns), (0.0, 10.0))
         collection = design_collection(terms, schema, Budget(1.0, 1e-7), **chosen)
         collection.save(folder / "collection.toml")
         return cls(folder, collection, options)

@@ -196,7 +196,7 @@ async def _feed_http(
 ) -> dict[str, Any]:
     """Send mutated uploads and heads to the application; any answer but a refusal must be to valid records."""
     from dpmpc.collection.admission import Limits
-    from dpmpc.collection.connections import Guard
+    from dpmpc.collection.connections import IdleTimeout
     from dpmpc.collection.server_folder import open_spool
     from dpmpc.collection.service import Service
     from dpmpc.collection.serving import start_http
@@ -207,7 +207,7 @@ async def _feed_http(
     before, start = _peak_mb(), time.perf_counter()
     with open_spool(folder / "spool", collection, 0, writer=True) as spool:
         limits = Limits(rate=1e9, read_seconds=0.3)
-        service, guard = Service(collection, 0, spool, limits=limits), Guard(limits)
+        service, guard = Service(collection, 0, spool, limits=limits), IdleTimeout(limits)
         runner = await start_http(service, guard)
         listener = await asyncio.get_running_loop().create_server(guard.protocol, HOST, 0)
         sweeping = asyncio.create_task(guard.sweep())

@@ -32,7 +32,7 @@ from dpmpc.bounds import Schema
 from dpmpc.client import Client
 from dpmpc.collection.agreement import Batch, batch_digest
 from dpmpc.collection.certificate import manifest_of
-from dpmpc.collection.designing import Terms, design_collection
+from dpmpc.collection.designing import CollectionTerms, design_collection
 from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.collection.report_ids import ID_BYTES, as_strings
@@ -184,7 +184,7 @@ def trial_collection(folder: Path, schema: Schema, *, minimum_batch: int, **opti
         certificate = write_identity(own / "identity", server, 2 * _DAY).decode()
         entries.append(ServerEntry(f"https://server-{server}.example", f"server-{server}.example:7444", certificate))
     now = datetime.datetime.now(datetime.UTC)
-    terms = Terms(
+    terms = CollectionTerms(
         name="a trial",
         servers=tuple(entries),
         opens=now - 2 * _DAY,

@@ -183,14 +183,14 @@ def _identity(options: argparse.Namespace) -> None:
 
 def _collection(options: argparse.Namespace) -> None:
     from dpmpc.bounds import Schema
-    from dpmpc.collection.designing import Terms, design_collection
+    from dpmpc.collection.designing import CollectionTerms, design_collection
     from dpmpc.collection.task_file import ServerEntry
     from dpmpc.network.identity import valid_until
     from dpmpc.planning.advice import verdict
     from dpmpc.specification import Budget
 
     servers = tuple(ServerEntry(url, release, _text(path)) for url, release, path in options.server)
-    terms = Terms(
+    terms = CollectionTerms(
         name=options.name,
         servers=servers,
         opens=options.opens,

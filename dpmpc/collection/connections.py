@@ -21,12 +21,11 @@ import math
 import resource
 import socket
 import ssl
-import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from dpmpc.collection.admission import Limits
-from dpmpc.collection.logs import CAUSE
+from dpmpc.collection.logs import RateLimitedLogger
 from dpmpc.errors import InputError
 from dpmpc.network.callers import Place, Places, Stage, accept_callers, handle
 from dpmpc.network.sockets import TrackedSocket
@@ -41,35 +40,9 @@ GRACE_SECONDS = 2.0  # after which a connection makes way that the server waits 
 LINGER_SECONDS = 1.0  # that the rest of a refused body is read, so that its sender sees the answer
 BACKLOG = 1024
 OTHER_FILES = 128  # that a server has open beside its connections: spool, segments, listeners, logs
-REPEAT_SECONDS = 60.0
 
 
-class SeldomLogger:
-    """Logs a message once in `REPEAT_SECONDS`, with the number of times that it was kept back meanwhile."""
-
-    def __init__(self, logger: logging.Logger, clock: Callable[[], float] = time.monotonic):
-        self._logger, self._clock = logger, clock
-        self._told: dict[str, tuple[float, int]] = {}  # of each template: when it was last written, and kept back since
-
-    def log(
-        self, level: int, template: str, *values: object, traceback: bool = False, cause: str | None = None
-    ) -> None:
-        """Log a message unless the same template was logged a short while ago.
-
-        `traceback` adds the current error's, and `cause` the word by which refusals are counted (`logs.CAUSE`).
-        """
-        now = self._clock()
-        last, kept = self._told.get(template, (-math.inf, 0))
-        if now - last < REPEAT_SECONDS:
-            self._told[template] = last, kept + 1
-            return
-        self._told[template] = now, 0
-        more = f" ({kept} more since the last such line)" if kept else ""
-        extra = None if cause is None else {CAUSE: cause}
-        self._logger.log(level, template + "%s", *values, more, exc_info=traceback, extra=extra)
-
-
-class Guard:
+class IdleTimeout:
     """Closes connections that have not made a request for too long.
 
     aiohttp waits for the first request of a connection, and for the end of a request's head, as long as it takes.
@@ -123,18 +96,18 @@ class Guard:
             await asyncio.sleep(self._limits.read_seconds / 4)
 
 
-class Door:
-    """Accepts connections at an address and hands them to a guard's handlers, within the limits."""
+class LimitedListener:
+    """Accepts connections at an address and hands them to handlers that an `IdleTimeout` watches, within the limits."""
 
     def __init__(
         self,
-        guard: Guard,
+        idle: IdleTimeout,
         limits: Limits,
         context: ssl.SSLContext,
-        log: SeldomLogger,
+        log: RateLimitedLogger,
         on_refused: Callable[[str], object] = lambda reason: None,
     ):
-        self._guard, self._context, self._log, self._on_refused = guard, context, log, on_refused
+        self._idle, self._context, self._log, self._on_refused = idle, context, log, on_refused
         self._connections = Places(limits.connections, limits.address_connections, GRACE_SECONDS)
         self._handshakes = Places(limits.handshakes, limits.address_handshakes, GRACE_SECONDS)
 
@@ -170,7 +143,7 @@ class Door:
 
     def _leave(self, place: Place) -> None:
         self._connections.leave(place)
-        self._guard.forget(place)
+        self._idle.forget(place)
 
     async def _greet(
         self, connection: TrackedSocket, address: str | None, task: asyncio.Task[None], place: Place
@@ -184,7 +157,7 @@ class Door:
         handshake.speak()
         try:
             transport, _ = await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: self._guard.protocol(place),
+                lambda: self._idle.protocol(place),
                 connection,
                 ssl=self._context,
                 ssl_handshake_timeout=HANDSHAKE_SECONDS,

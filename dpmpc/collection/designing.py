@@ -36,7 +36,7 @@ PROVED_BY_DEFAULT = ("additive", "servers")  # sharing, and who adds the noise
 MOST_COUNTED_ROWS = 256  # of one copy: an epsilon against more clients takes time k^3 for each number of them
 
 
-class Terms(msgspec.Struct, frozen=True, kw_only=True):
+class CollectionTerms(msgspec.Struct, frozen=True, kw_only=True):
     """What is agreed on about a collection beside what it releases.
 
     Parameters
@@ -56,7 +56,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def design_collection(
-    terms: Terms,
+    terms: CollectionTerms,
     schema: Schema,
     budget: Budget,
     *,
@@ -69,7 +69,7 @@ def design_collection(
 
     Parameters
     ----------
-    terms : Terms
+    terms : CollectionTerms
         Who the servers are, when reports are taken, and how many are opened together.
     schema : Schema
         Columns and public bounds.

@@ -1,4 +1,4 @@
-"""What a server of a collection logs, and how: one place for its form.
+"""What a server of a collection logs, in what form, and how seldom it repeats itself.
 
 A line is text, ``2027-02-01T08:00:00.000+00:00 INFO dpmpc.collection: ...``, or one JSON object with the fields time,
 level, logger, message, cause (of a refusal) and traceback (of an error). Times are in UTC. Control characters are
@@ -12,6 +12,9 @@ from __future__ import annotations
 import datetime
 import json
 import logging
+import math
+import time
+from collections.abc import Callable
 from typing import TextIO
 
 from dpmpc.errors import InputError
@@ -20,6 +23,7 @@ from dpmpc.untrusted import harmless
 LEVELS = ("debug", "info", "warning", "error")
 FORMS = ("text", "json")
 ROOT = "dpmpc"  # the logger above all of ours
+REPEAT_SECONDS = 60.0
 CAUSE = "cause"  # the extra field of a record that says why an upload was refused
 
 
@@ -28,22 +32,22 @@ class LineFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
-        time = datetime.datetime.fromtimestamp(record.created, datetime.UTC).isoformat(timespec="milliseconds")
+        moment = datetime.datetime.fromtimestamp(record.created, datetime.UTC).isoformat(timespec="milliseconds")
         trace = self.formatException(record.exc_info) if record.exc_info else ""
-        return self.line(record, time, harmless(record.getMessage()), trace)
+        return self.line(record, moment, harmless(record.getMessage()), trace)
 
-    def line(self, record: logging.LogRecord, time: str, message: str, trace: str) -> str:
+    def line(self, record: logging.LogRecord, moment: str, message: str, trace: str) -> str:
         """Return the line of these parts; a traceback follows on lines of its own."""
         more = f"\n{trace}" if trace else ""
-        return f"{time} {record.levelname} {record.name}: {message}{more}"
+        return f"{moment} {record.levelname} {record.name}: {message}{more}"
 
 
 class JsonFormatter(LineFormatter):
     """Writes a record as one JSON object."""
 
-    def line(self, record: logging.LogRecord, time: str, message: str, trace: str) -> str:
+    def line(self, record: logging.LogRecord, moment: str, message: str, trace: str) -> str:
         """Return the object; a traceback is one of its fields."""
-        fields = {"time": time, "level": record.levelname, "logger": record.name, "message": message}
+        fields = {"time": moment, "level": record.levelname, "logger": record.name, "message": message}
         cause = getattr(record, CAUSE, None)
         if cause is not None:
             fields[CAUSE] = cause
@@ -63,3 +67,28 @@ def configure(level: str = "info", form: str = "text", stream: TextIO | None = N
     logger.handlers[:] = [handler]
     logger.setLevel(level.upper())
     logger.propagate = False
+
+
+class RateLimitedLogger:
+    """Logs a message once in `REPEAT_SECONDS`, with the number of times that it was kept back meanwhile."""
+
+    def __init__(self, logger: logging.Logger, clock: Callable[[], float] = time.monotonic):
+        self._logger, self._clock = logger, clock
+        self._written: dict[str, tuple[float, int]] = {}  # by template: when last, and kept back since
+
+    def log(
+        self, level: int, template: str, *values: object, traceback: bool = False, cause: str | None = None
+    ) -> None:
+        """Log a message unless the same template was logged a short while ago.
+
+        `traceback` adds the current error's, and `cause` the word by which refusals are counted (`CAUSE`).
+        """
+        now = self._clock()
+        last, kept = self._written.get(template, (-math.inf, 0))
+        if now - last < REPEAT_SECONDS:
+            self._written[template] = last, kept + 1
+            return
+        self._written[template] = now, 0
+        more = f" ({kept} more since the last such line)" if kept else ""
+        extra = None if cause is None else {CAUSE: cause}
+        self._logger.log(level, template + "%s", *values, more, exc_info=traceback, extra=extra)

@@ -30,7 +30,7 @@ Every other answer is ``{"error": NAME, "message": TEXT}``, and nothing of the u
 ====  ====================================================================================================
 
 Every refused upload is counted and logged by its cause, a line a minute for each at most, with the number of those kept
-back (`connections.SeldomLogger`); `Service.close` logs the totals.
+back (`logs.RateLimitedLogger`); `Service.close` logs the totals.
 
 Promised: nothing that a client sends is logged, and no answer holds anything but public facts and what the client has
 itself sent. Not promised: that a client whose connection failed knows whether its upload was stored. It sends the same
@@ -56,15 +56,14 @@ import msgspec
 
 from dpmpc.collection import front_page
 from dpmpc.collection.admission import Admission, Limits, Refusal
-from dpmpc.collection.connections import SeldomLogger
 from dpmpc.collection.group_commit import GroupCommit, NoRoom
+from dpmpc.collection.logs import RateLimitedLogger
 from dpmpc.collection.report_ids import ID_BYTES
 from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.roster import Roster
 from dpmpc.collection.spool import Added, Spool
 from dpmpc.collection.status import PATH, HourlyCount, Status, rounded
-from dpmpc.collection.task_file import Collection
-from dpmpc.collection.times import State, state_at
+from dpmpc.collection.task_file import Collection, State
 from dpmpc.errors import CollectionClosed, InputError, ReportConflict, ReportRejected, SpoolError
 from dpmpc.network.callers import network_of
 
@@ -152,7 +151,7 @@ class Service:
             raise InputError(f"roster: {given} given for a collection with authenticated = {collection.authenticated}")
         self.collection, self.limits = collection, limits or Limits()
         self.connections: Callable[[], int] = lambda: 0
-        self.log = SeldomLogger(LOGGER)
+        self.log = RateLimitedLogger(LOGGER)
         self._server, self._roster, self._metrics_for_all, self._now = server, roster, metrics_for_all, now
         self._form, self._spool = ReportFormat(collection, server), spool
         self._closed_for_good = spool.closed  # once True it stays so
@@ -210,8 +209,7 @@ class Service:
                 self._closed_for_good = await asyncio.to_thread(lambda: self._spool.closed)
             except SpoolError as error:  # uploads fail too, and say so
                 self.log.log(logging.ERROR, "SpoolError: %s", error)
-        own = self.collection
-        return state_at(self._now(), own.opens, own.closes, own.expires, closed=self._closed_for_good)
+        return self.collection.state(self._now(), closed=self._closed_for_good)
 
     @property
     def _early(self) -> bool:

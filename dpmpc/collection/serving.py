@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dpmpc.collection.admission import Limits
-from dpmpc.collection.connections import LINGER_SECONDS, Door, Guard, connections_allowed, listen
+from dpmpc.collection.connections import LINGER_SECONDS, IdleTimeout, LimitedListener, connections_allowed, listen
 from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.query_points import PointKeeper
 from dpmpc.collection.roster import Roster
@@ -104,14 +104,14 @@ async def _listen(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     limits = _within_open_files(service.limits)
-    guard = Guard(limits)
-    runner = await start_http(service, guard)
-    door = Door(guard, limits, context, service.log, service.count_refused)
-    service.connections = lambda: len(door)
+    idle = IdleTimeout(limits)
+    runner = await start_http(service, idle)
+    limited = LimitedListener(idle, limits, context, service.log, service.count_refused)
+    service.connections = lambda: len(limited)
     try:
         listeners = await listen(host, port)
         try:
-            running = (door.accept(listeners), guard.sweep(), service.tell_times())
+            running = (limited.accept(listeners), idle.sweep(), service.tell_times())
             tasks = [asyncio.create_task(each) for each in running]
             bound = listeners[0].getsockname()[1]
             LOGGER.info("listening on %s:%d", host, bound)
@@ -141,10 +141,10 @@ def _within_open_files(limits: Limits) -> Limits:
     return dataclasses.replace(limits, connections=allowed)
 
 
-async def start_http(service: Service, guard: Guard) -> Any:
-    """Return aiohttp's runner of a service, set up; ``guard.protocol`` handles connections now."""
+async def start_http(service: Service, idle: IdleTimeout) -> Any:
+    """Return aiohttp's runner of a service, set up; ``idle.protocol`` handles connections now."""
     application = service.application()
-    application.middlewares.append(guard.middleware)
+    application.middlewares.append(idle.middleware)
     runner = web.AppRunner(
         application,
         access_log=None,
@@ -155,5 +155,5 @@ async def start_http(service: Service, guard: Guard) -> Any:
         shutdown_timeout=GRACE_SECONDS,
     )
     await runner.setup()
-    guard.http = runner.server
+    idle.http = runner.server
     return runner

@@ -21,8 +21,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from dpmpc.collection.task_file import HTTPS_PORT, Collection
-from dpmpc.collection.times import STATES
+from dpmpc.collection.task_file import HTTPS_PORT, STATES, Collection
 from dpmpc.errors import InputError, PartyImpersonated, PartyMissing, ProtocolFailure
 from dpmpc.network.identity import fingerprint, party_name, pinning_context
 from dpmpc.untrusted import ReadError, printable, read_beginning, read_json
@@ -44,7 +43,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     server: int  # its number
     collection: str  # the digest of the task file, in hexadecimal digits
     name: str  # what people call the collection
-    state: str  # one of `dpmpc.collection.times.STATES`, by the server's clock
+    state: str  # one of `dpmpc.collection.task_file.STATES`, by the server's clock
     opens: str  # times in ISO 8601
     closes: str
     expires: str

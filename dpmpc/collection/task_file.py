@@ -20,13 +20,12 @@ import os
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.collection.times import in_words
 from dpmpc.encoding import plan_modulus
 from dpmpc.errors import CollectionClosed, GuaranteeError, InputError, TooFewClients
 from dpmpc.network.identity import check_certificate
@@ -41,6 +40,9 @@ from dpmpc.untrusted import ReadError, is_unicode, read_bytes, read_toml
 
 HTTPS_PORT = 443
 ATTEMPTS = MATRICES  # matrices that are drawn from one toss before a batch is refused
+State = Literal["not open yet", "open", "closed", "expired"]
+STATES: tuple[State, ...] = ("not open yet", "open", "closed", "expired")
+_UNITS = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
 STORED_FACTOR = 4  # reports that a server stores at most, as a multiple of the largest batch
 
 
@@ -288,6 +290,12 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True, tag=1, t
         if clients > self.largest_batch:
             raise InputError(f"clients: {clients} given, at most {self.largest_batch} expected by the collection")
 
+    def state(self, now: datetime.datetime, *, closed: bool = False) -> State:
+        """Return the state at a time: each begins at its time, and "closed" before it if `closed` says so."""
+        if closed and now < self.closes:
+            return "closed"
+        return STATES[sum(now >= time for time in (self.opens, self.closes, self.expires))]
+
     def require_open(self, now: datetime.datetime) -> None:
         """Refuse a report that comes too early or too late."""
         it_is = f"it is {now.isoformat(timespec='seconds')} here"
@@ -414,3 +422,13 @@ def _utc(time: datetime.datetime) -> str:
         return time.astimezone(datetime.UTC).isoformat()
     except OverflowError:
         raise InputError(f"time: {time.isoformat()} given, one in the years 1 to 9999 of UTC expected") from None
+
+
+def in_words(duration: datetime.timedelta) -> str:
+    """Return a duration in its largest whole unit, such as "3 hours"; less than a second is "a moment"."""
+    seconds = abs(duration.total_seconds())
+    for name, length in _UNITS:
+        if seconds >= length:
+            count = int(seconds // length)
+            return f"{count:,} {name}{'s' if count > 1 else ''}"
+    return "a moment"

@@ -15,7 +15,8 @@ from aiohttp import web
 from bench.system.collection_servers import Servers
 from dpmpc.collection import connections
 from dpmpc.collection.admission import Limits
-from dpmpc.collection.connections import Door, Guard, SeldomLogger, connections_allowed, listen
+from dpmpc.collection.connections import IdleTimeout, LimitedListener, connections_allowed, listen
+from dpmpc.collection.logs import RateLimitedLogger
 from dpmpc.errors import InputError
 from dpmpc.network.identity import pinning_context, public_context, write_identity
 from support.hostile.strangers import Idle, Silent, pipeline
@@ -110,7 +111,7 @@ def resident(process):
 async def opened(limits, log=None, context=None, work=None):
     """A door with an HTTP server behind it that answers `/`, after `work`; yields port, door and what it refused."""
     refused = []
-    guard = Guard(limits)
+    guard = IdleTimeout(limits)
 
     async def ok(request):
         if work is not None:
@@ -123,7 +124,7 @@ async def opened(limits, log=None, context=None, work=None):
     await runner.setup()
     guard.http = runner.server
     context = context or ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    door = Door(guard, limits, context, SeldomLogger(log or LOG), refused.append)
+    door = LimitedListener(guard, limits, context, RateLimitedLogger(log or LOG), refused.append)
     listeners = await listen("127.0.0.1", 0)
     accepting = asyncio.create_task(door.accept(listeners))
     try:
@@ -320,7 +321,7 @@ def test_too_few_open_files_are_refused(monkeypatch):
 
 def test_a_message_is_logged_once_a_minute(caplog):
     now = 0.0
-    log = SeldomLogger(LOG, lambda: now)
+    log = RateLimitedLogger(LOG, lambda: now)
     for _ in range(1000):
         log.log(logging.ERROR, "accept: %s", "no files")
     log.log(logging.ERROR, "another")

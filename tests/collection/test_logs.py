@@ -7,8 +7,7 @@ import logging
 
 import pytest
 
-from dpmpc.collection.connections import REPEAT_SECONDS, SeldomLogger
-from dpmpc.collection.logs import FORMS, LEVELS, ROOT, configure
+from dpmpc.collection.logs import FORMS, LEVELS, REPEAT_SECONDS, ROOT, RateLimitedLogger, configure
 from dpmpc.errors import InputError
 
 
@@ -33,7 +32,7 @@ def test_text_lines_have_a_time_in_utc_and_are_one_line(stream):
 
 def test_json_lines_are_objects_with_a_cause_or_a_traceback(stream):
     configure("debug", "json", stream)
-    logger = SeldomLogger(logging.getLogger("dpmpc.collection"))
+    logger = RateLimitedLogger(logging.getLogger("dpmpc.collection"))
     logger.log(logging.INFO, "upload refused: 410 CollectionClosed", cause="CollectionClosed")
     try:
         raise ValueError("x")
@@ -62,7 +61,7 @@ def test_bad_choices_are_named(level, form):
 def test_each_cause_has_its_own_line_and_the_number_of_those_kept_back(stream):
     now = [0.0]
     configure(stream=stream)
-    logger = SeldomLogger(logging.getLogger("dpmpc.collection"), lambda: now[0])
+    logger = RateLimitedLogger(logging.getLogger("dpmpc.collection"), lambda: now[0])
     for _ in range(5):
         for cause in ("TooMany", "ReportRejected"):
             logger.log(logging.INFO, f"upload refused: {cause}", cause=cause)

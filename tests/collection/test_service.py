@@ -26,7 +26,7 @@ from dpmpc.cli.main import main
 from dpmpc.client import Client
 from dpmpc.collection import submission
 from dpmpc.collection.admission import ADDRESSES, Admission, Buckets, Limits, Refusal, network_of
-from dpmpc.collection.connections import Guard
+from dpmpc.collection.connections import IdleTimeout
 from dpmpc.collection.group_commit import GroupCommit, NoRoom
 from dpmpc.collection.pending import Pending
 from dpmpc.collection.reports import ReportFormat, make_reports
@@ -613,7 +613,7 @@ def test_a_connection_that_says_nothing_is_closed(collection):
     """A client that sends half a head, one that sends nothing: both are cut off, others are served meanwhile."""
 
     async def run():
-        guard = Guard(Limits(read_seconds=0.4))
+        guard = IdleTimeout(Limits(read_seconds=0.4))
 
         async def ok(request):
             return web.Response()

@@ -20,15 +20,14 @@ from dpmpc.bounds import Schema
 from dpmpc.cli import collection as commands
 from dpmpc.cli.main import main, parser
 from dpmpc.collection import front_page, service
-from dpmpc.collection.designing import Terms, design_collection
+from dpmpc.collection.designing import CollectionTerms, design_collection
 from dpmpc.collection.release_process import in_words_of_servers
 from dpmpc.collection.reports import HEADER_BYTES, ReportFormat
 from dpmpc.collection.server_folder import open_spool
 from dpmpc.collection.service import Service
 from dpmpc.collection.status import ROUNDED_TO, Answer, HourlyCount, Status, ask, lines, rounded
 from dpmpc.collection.submission import Submission
-from dpmpc.collection.task_file import ServerEntry
-from dpmpc.collection.times import STATES, in_words, state_at
+from dpmpc.collection.task_file import STATES, Collection, ServerEntry, in_words
 from dpmpc.errors import CollectionClosed, InputError, PartyImpersonated, PartyLost, PartyMissing
 from dpmpc.network.identity import fingerprint, write_identity
 from dpmpc.specification import Budget
@@ -54,7 +53,7 @@ def entries(tmp_path_factory):
 
 def made(entries, name="a trial", names=("a", "b", "y"), authenticated=False, proved=None, **times):
     chosen = {"opens": NOW - DAY, "closes": NOW + DAY, "expires": NOW + 2 * DAY} | times
-    terms = Terms(
+    terms = CollectionTerms(
         name=name,
         servers=entries,
         minimum_batch=2000,
@@ -88,7 +87,8 @@ def answered(collection, tmp_path, *paths, now=NOW, **options):
     ("now", "state"), [(NOW - 2 * DAY, 0), (NOW - DAY, 1), (NOW, 1), (NOW + DAY, 2), (NOW + 2 * DAY, 3)]
 )
 def test_the_state_at_a_time(now, state):
-    assert state_at(now, NOW - DAY, NOW + DAY, NOW + 2 * DAY) == STATES[state]
+    times = types.SimpleNamespace(opens=NOW - DAY, closes=NOW + DAY, expires=NOW + 2 * DAY)
+    assert Collection.state(times, now) == STATES[state]
 
 
 @pytest.mark.parametrize(

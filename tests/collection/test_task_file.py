@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from dpmpc.bounds import Schema
 from dpmpc.cli.main import main
 from dpmpc.client import Client
-from dpmpc.collection.designing import Terms, design_collection
+from dpmpc.collection.designing import CollectionTerms, design_collection
 from dpmpc.collection.pending import Pending
 from dpmpc.collection.reports import HEADER_BYTES, ReportFormat, make_reports
 from dpmpc.collection.serving import serve
@@ -55,7 +55,7 @@ def designed(entries, servers=3, **options):
     if fields.get("noise_by", "clients") == "clients":
         fields = {"noise_by": "clients", "corrupt_clients": 0} | fields
     schema = Schema.from_pair(["a", "b", "y"], (0.0, 10.0))
-    return design_collection(taken(Terms, fields), schema, Budget(1.0, 1e-6), **fields)
+    return design_collection(taken(CollectionTerms, fields), schema, Budget(1.0, 1e-6), **fields)
 
 
 @pytest.mark.parametrize("proved", [None, False, True])
@@ -457,7 +457,7 @@ def refusing(collection):
 
 def test_a_collection_clips(sketched, entries, tmp_path, capsys):
     """A report that does not come would tell every server that a value lies outside its bounds."""
-    terms = Terms(
+    terms = CollectionTerms(
         name="a trial",
         servers=entries[:3],
         opens=OPENS,

@@ -15,7 +15,7 @@ from dpmpc import privacy
 from dpmpc.analyst import open_sums
 from dpmpc.bounds import Schema
 from dpmpc.client import share_batch
-from dpmpc.collection.designing import Terms, design_collection, omission
+from dpmpc.collection.designing import CollectionTerms, design_collection, omission
 from dpmpc.collection.task_file import ServerEntry
 from dpmpc.encoding import Sensitivity
 from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, PrivacyWarning
@@ -234,7 +234,7 @@ def collected(entries, **options):
     fields = {"name": "a trial", "servers": entries, "opens": now - DAY, "closes": now, "expires": now + DAY}
     fields |= {"minimum_batch": 200, "largest_batch": 5000, "sketch": "sum"} | options
     schema = Schema.from_pair(["a", "y"], (-1.0, 1.0))
-    return design_collection(taken(Terms, fields), schema, Budget(1.0, 1e-6), **fields)
+    return design_collection(taken(CollectionTerms, fields), schema, Budget(1.0, 1e-6), **fields)
 
 
 def test_servers_make_the_noise_of_a_collection_unless_told_otherwise(entries):

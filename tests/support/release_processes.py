@@ -18,7 +18,7 @@ from dpmpc.bounds import Schema
 from dpmpc.cli import main as cli
 from dpmpc.client import Client
 from dpmpc.collection import agreement, conversation, dealing, noise_dealing, proof_checks, releasing
-from dpmpc.collection.designing import Terms, design_collection
+from dpmpc.collection.designing import CollectionTerms, design_collection
 from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.noise_shares import NoiseShares
 from dpmpc.collection.query_points import PointKeeper
@@ -117,7 +117,7 @@ def deploy(root, servers=3, *, count=COUNT, columns=("a", "y"), addresses=None, 
         address = (addresses or {}).get(server, f"127.0.0.1:{ports[server]}")
         entries.append(ServerEntry(f"https://server-{server}.example", address, certificate.decode()))
     schema, fields = Schema.from_pair(columns, (0.0, 10.0)), {"name": "a trial", "servers": tuple(entries)} | fields
-    collection = design_collection(taken(Terms, fields), schema, Budget(1.0, 1e-6), **fields)
+    collection = design_collection(taken(CollectionTerms, fields), schema, Budget(1.0, 1e-6), **fields)
     collection.save(root / "collection.toml")
     rows = np.random.default_rng(5).uniform(0, 10, (count, len(columns)))
     ids = [os.urandom(16) for _ in range(count)] if ids is None else ids
