@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from dpmpc.bounds import Schema
 from dpmpc.contributions import Rows, SecondMoments, WeightedMoments
-from dpmpc.description import Description, describe_moments
-from dpmpc.description.notebook import facts_html
 from dpmpc.errors import InputError, PrivacyWarning
 from dpmpc.privacy import Guarantee
+from dpmpc.results import Description, describe_moments
+from dpmpc.results.notebook import facts_html
 from dpmpc.storage import release_file, whole
 from dpmpc.task import LONGEST_CHECK, Task
 

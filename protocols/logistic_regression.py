@@ -40,10 +40,10 @@ from rich.console import RenderableType
 
 from dpmpc.bounds import Column, Schema
 from dpmpc.contributions import sigmoid
-from dpmpc.description.number_tables import NumberTable
 from dpmpc.estimators import LogisticRegression, PoissonRegression
 from dpmpc.networked import Rounds
 from dpmpc.randomness import stream_for
+from dpmpc.results.number_tables import NumberTable
 from dpmpc.rounds import Releases
 from dpmpc.specification import ReleaseSpec
 

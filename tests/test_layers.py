@@ -16,7 +16,7 @@ LAYERS = (
     ("arguments", "digests", "randomness", "storage"),
     ("tables",),
     ("bounds", "noise"),
-    ("encoding", "datasets", "description"),
+    ("encoding", "datasets", "results"),
     ("sketching", "sharing"),
     ("contributions",),
     ("proving",),

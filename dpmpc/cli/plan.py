@@ -160,7 +160,7 @@ def _plan_rounds(options: argparse.Namespace, schema: Schema) -> None:
 
 def _plot_file(text: str) -> Path:
     """Return the file of the plan's plot, or refuse before anything is computed for it."""
-    from dpmpc.render.drawing import check_plot_file
+    from dpmpc.results.drawing import check_plot_file
 
     check_plot_file(Path(text))
     return Path(text)

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from dpmpc.bounds import Variable
 from dpmpc.contributions import GroupedMoments
-from dpmpc.description import Description, describe_moments
 from dpmpc.errors import InputError
 from dpmpc.release import GramSource, NoisyGram, Release, SelectedColumns
+from dpmpc.results import Description, describe_moments
 
 
 class Blocks(GramSource):

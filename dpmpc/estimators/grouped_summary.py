@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.description import NumberTable, number_text
 from dpmpc.errors import UNIDENTIFIED
 from dpmpc.estimators.distributions import chi2_tail
 from dpmpc.estimators.inference import Inference
 from dpmpc.estimators.summary import p_text
+from dpmpc.results import NumberTable, number_text
 
 POOLED, FIXED = "(all: pooled)", "(all: fixed effects)"
 INTERCEPT = "intercept"

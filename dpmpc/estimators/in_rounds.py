@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from dpmpc.arguments import require_fraction
 from dpmpc.bounds import Column, Schema
-from dpmpc.description.number_tables import NumberTable
 from dpmpc.errors import InputError
 from dpmpc.estimators.columns import chosen_columns, column_index
 from dpmpc.estimators.inference import Inference
@@ -37,6 +36,7 @@ from dpmpc.estimators.round_fits import (
 )
 from dpmpc.estimators.scikit import name_features, require_fitted
 from dpmpc.release import Release
+from dpmpc.results.number_tables import NumberTable
 from dpmpc.rounds import LogisticModel, PoissonModel, Releases, RoundModel, RoundsFit, fit_in_rounds, fit_start
 
 Reals = NDArray[np.float64]

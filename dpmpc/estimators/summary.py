@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.description import NumberTable, finite_or_none, number_text
 from dpmpc.errors import UNIDENTIFIED, InputError
 from dpmpc.estimators.distributions import chi2_tail, f_tail, t_tail
 from dpmpc.estimators.inference import Inference
+from dpmpc.results import NumberTable, finite_or_none, number_text
 
 ALL_FEATURES = "all features"
 _SMALLEST_P = 1e-16

@@ -26,11 +26,11 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
-from dpmpc.description.notebook import facts_html
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.privacy.composition import Cost, composed_epsilon
 from dpmpc.privacy.gaussian import check_budget
 from dpmpc.privacy.guarantee import Guarantee
+from dpmpc.results.notebook import facts_html
 from dpmpc.storage import Record, locked, whole
 from dpmpc.untrusted import ReadError, read_bytes, read_json
 

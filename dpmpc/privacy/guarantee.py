@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from dpmpc.arguments import require_choice, require_whole
-from dpmpc.description.notebook import statement_html
 from dpmpc.errors import GuaranteeError
+from dpmpc.results.notebook import statement_html
 from dpmpc.specification import MATRICES, STATIC_FAILURE
 from dpmpc.storage import Record
 

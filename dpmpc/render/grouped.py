@@ -8,7 +8,6 @@ from typing import Any
 from rich.console import RenderableType
 from rich.markup import escape
 
-from dpmpc.description import NumberTable
 from dpmpc.estimators.blocks import Blocks
 from dpmpc.estimators.grouped import GroupedRidgeFit
 from dpmpc.estimators.inference import Inference, stands_out
@@ -16,6 +15,7 @@ from dpmpc.estimators.ridge import RidgeFit
 from dpmpc.estimators.summary import EVEN
 from dpmpc.release import Release
 from dpmpc.render.fit import inference_fields
+from dpmpc.results import NumberTable
 
 MODEL = "grouped-ridge"
 

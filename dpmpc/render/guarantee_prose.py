@@ -6,7 +6,7 @@ import math
 
 from dpmpc.contributions import GroupedMoments, Rows, SecondMoments
 from dpmpc.privacy import Guarantee
-from dpmpc.render.drawing import figures
+from dpmpc.results.drawing import figures
 from dpmpc.task import Task
 
 PUBLISH = (

@@ -10,13 +10,13 @@ import numpy as np
 
 from dpmpc.data_release import MixedRelease
 from dpmpc.data_release.guarantee import MixingGuarantee
-from dpmpc.description import NumberTable
 from dpmpc.render import plots
 from dpmpc.render.about import About
-from dpmpc.render.drawing import INSTALL, available, figures
 from dpmpc.render.guarantee_prose import NOTHING_AFTER_A_SIMULATION, sentence
 from dpmpc.render.page import Fact, Number, noise_table, page_table, template, versions
 from dpmpc.render.signal_and_noise import Signal
+from dpmpc.results import NumberTable
+from dpmpc.results.drawing import INSTALL, available, figures
 from dpmpc.storage import whole
 
 

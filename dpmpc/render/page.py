@@ -20,14 +20,11 @@ import jinja2
 from markupsafe import Markup
 
 import dpmpc
-from dpmpc.description import NumberTable
-from dpmpc.description.number_tables import cell_text
 from dpmpc.errors import UNIDENTIFIED
 from dpmpc.privacy import Guarantee
 from dpmpc.release import Release
 from dpmpc.render import plots
 from dpmpc.render.about import About
-from dpmpc.render.drawing import INSTALL, available, figures
 from dpmpc.render.fit import MEGABYTE, byte_fields, release_text
 from dpmpc.render.guarantee_prose import (
     guarantee_items,
@@ -38,6 +35,9 @@ from dpmpc.render.guarantee_prose import (
 )
 from dpmpc.render.python_code import fit_code, reading_code
 from dpmpc.render.signal_and_noise import Signal
+from dpmpc.results import NumberTable
+from dpmpc.results.drawing import INSTALL, available, figures
+from dpmpc.results.number_tables import cell_text
 from dpmpc.storage import whole
 from dpmpc.task import Task
 

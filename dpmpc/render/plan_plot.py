@@ -17,7 +17,7 @@ import numpy as np
 from dpmpc.planning.advice import ReleaseOption, error_of, options_of
 from dpmpc.planning.prediction import UtilityMetric
 from dpmpc.planning.scenario import Population, Scenario
-from dpmpc.render.drawing import COLOURS, figure, figures, save
+from dpmpc.results.drawing import COLOURS, figure, figures, save
 from dpmpc.task import Task
 
 POINTS = 61

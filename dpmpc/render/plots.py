@@ -10,8 +10,8 @@ from typing import Any
 from markupsafe import Markup
 
 from dpmpc.bounds import Schema
-from dpmpc.render.drawing import COLOURS, figure, figures, inline, short
 from dpmpc.render.signal_and_noise import Signal
+from dpmpc.results.drawing import COLOURS, figure, figures, inline, short
 
 MOST_BARS = 25  # of the columns in a plot; the tables have all
 MOST_COMPONENTS = 3

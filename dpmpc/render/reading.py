@@ -25,7 +25,6 @@ from dpmpc.contributions import ItemSketch, PowerSum, Rows, SecondMoments
 from dpmpc.data_release import MixedRelease
 from dpmpc.data_release.fits import BGMFit, DGMFit, MixingFit, RMGMFit
 from dpmpc.data_release.outlook import MixingOutlook
-from dpmpc.description import NumberTable, finite_or_none
 from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.estimators.blocks import Blocks, is_grouped
 from dpmpc.estimators.columns import with_variables
@@ -44,6 +43,7 @@ from dpmpc.render.page import Analysed, page
 from dpmpc.render.python_code import fit_code
 from dpmpc.render.rounds_page import rounds_page
 from dpmpc.render.rounds_text import found_in_rounds, rounds_text, sum_fields
+from dpmpc.results import NumberTable, finite_or_none
 from dpmpc.storage import LARGEST_PUBLIC, MALFORMED, PUBLIC_MEMBER, open_members
 from dpmpc.task import LONGEST_CHECK
 from dpmpc.untrusted import printable, read_json

@@ -12,7 +12,6 @@ from dpmpc.estimators.round_fits import errors_text, no_interval_text
 from dpmpc.privacy import Guarantee
 from dpmpc.release import Release
 from dpmpc.render import plots
-from dpmpc.render.drawing import INSTALL, available
 from dpmpc.render.guarantee_prose import (
     guarantee_items,
     promise,
@@ -34,6 +33,7 @@ from dpmpc.render.page import (
 )
 from dpmpc.render.python_code import rounds_code
 from dpmpc.render.rounds_text import START, rounds_text, sum_fields
+from dpmpc.results.drawing import INSTALL, available
 
 _NAMES = {"ridge": "Ridge", "logistic": "Logistic", "poisson": "Poisson"}
 RATIOS = {"logistic": "odds", "poisson": "rate"}

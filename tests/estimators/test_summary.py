@@ -11,11 +11,11 @@ from sklearn.exceptions import NotFittedError
 from bench.secure_sketching.coverage import release_of_law
 from dpmpc import FrequencyMoment, RidgeRegression
 from dpmpc.bounds import Column, Schema
-from dpmpc.description import NumberTable
 from dpmpc.errors import UNIDENTIFIED, InputError
 from dpmpc.linear_algebra import averaged_ridge
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.release import GramRelease
+from dpmpc.results import NumberTable
 
 NAMES = ("x0", "x1", "x2", "y")
 UNIT = Schema.unit(NAMES)

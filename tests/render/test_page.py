@@ -18,9 +18,9 @@ from dpmpc.privacy import Guarantee
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
 from dpmpc.render import Analysed, command_line, page, write_report
-from dpmpc.render.drawing import COLOURS, figures, short
 from dpmpc.render.guarantee_prose import PUBLISH
 from dpmpc.render.signal_and_noise import Signal
+from dpmpc.results.drawing import COLOURS, figures, short
 from dpmpc.tables import Table, write_csv
 from support.html_page import Page
 

@@ -8,10 +8,10 @@ import pytest
 from dpmpc import RidgeRegression
 from dpmpc.bounds import Schema
 from dpmpc.data_release import RMGM
-from dpmpc.description.notebook import facts_html, statement_html
 from dpmpc.mutual_information import AdditiveNoise
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.privacy import BudgetLedger, Cost
+from dpmpc.results.notebook import facts_html, statement_html
 from dpmpc.tables import Table
 
 EVIL = "<script>alert('x')</script>&"

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from dpmpc.arguments import require_choice
 from dpmpc.bounds import Schema
-from dpmpc.description.number_tables import NumberTable, number_text
+from dpmpc.results.number_tables import NumberTable, number_text
 
 Matrix = NDArray[np.float64]
 
