@@ -17,16 +17,16 @@ from pathlib import Path
 
 from PIL import Image
 
-from dpmpc.bounds import schema as schema_of
 from dpmpc.cli.main import main as dpmpc
 from dpmpc.collection import front_page
 from dpmpc.collection.designing import CollectionTerms, design_collection
 from dpmpc.collection.status import Status
 from dpmpc.collection.task_file import ServerEntry
+from dpmpc.data import schema as schema_of
+from dpmpc.data import write_csv
 from dpmpc.datasets import DEMO_BOUNDS, DEMO_RADIUS, DEMO_TARGET, demo_population
 from dpmpc.network.identity import write_identity
 from dpmpc.specification import Budget
-from dpmpc.tables import write_csv
 
 STATIC = Path(__file__).parent / "_static"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")

@@ -1,6 +1,6 @@
 """Differentially private statistics on data that no single server can read.
 
-The modules lie in the order in which data travels: `bounds`, `encoding`, `noise` and `sharing` on the client, which
+The modules lie in the order in which data travels: `data`, `encoding`, `noise` and `sharing` on the client, which
 `client` composes; `sketching` on the servers (`server`); `release` and `estimators` with the analyst (`analyst`).
 `privacy` says how much noise there has to be and what is promised. `simulation` composes the three roles in one
 process, `network` across processes, `collection` over weeks.
@@ -15,7 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpmpc.bounds import Schema
+    from dpmpc.data import Schema
     from dpmpc.errors import (
         AlreadyReleased,
         AuditFailed,
@@ -115,7 +115,7 @@ _SOURCES = {
     "Release": "dpmpc.release",
     "ReleaseSpec": "dpmpc.specification",
     "RidgeRegression": "dpmpc.estimators",
-    "Schema": "dpmpc.bounds",
+    "Schema": "dpmpc.data",
     "Sketch": "dpmpc.specification",
     "TrustModel": "dpmpc.specification",
     "design": "dpmpc.planning",

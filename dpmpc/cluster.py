@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.data import load_pyarrow
 from dpmpc.encoding.ring import Ring
 from dpmpc.errors import BatchMismatch, InputError, ProtocolFailure
 from dpmpc.server import CHUNK_BYTES, add_noise, noise_stream, require_dealt
 from dpmpc.sharing import Share, open_share
 from dpmpc.sketching import PublicMatrix
-from dpmpc.tables import load_pyarrow
 from dpmpc.task import Task
 
 BLOCK_BYTES = 1 << 27  # of a share, for one call of a worker: its reading outlasts Dask's work on it by far

@@ -18,8 +18,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.bounds import Schema
 from dpmpc.contributions import Rows, SecondMoments, WeightedMoments
+from dpmpc.data import Schema
 from dpmpc.errors import InputError, PrivacyWarning
 from dpmpc.privacy import Guarantee
 from dpmpc.results import Description, describe_moments

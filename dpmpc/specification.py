@@ -21,8 +21,8 @@ from dpmpc.arguments import NOISES, choice, require_choice, require_float, requi
 from dpmpc.errors import InputError
 
 if TYPE_CHECKING:
-    from dpmpc.bounds import Schema
     from dpmpc.contributions import Contribution
+    from dpmpc.data import Schema
     from dpmpc.sketching import PublicMatrix
 else:  # what they are imports NumPy, which the help of the command does without; signatures have to name something
     Schema = Contribution = PublicMatrix = Any
@@ -299,7 +299,7 @@ class ReleaseSpec(msgspec.Struct, frozen=True):
     simulation_seed: int | None = None
 
     def __post_init__(self) -> None:
-        from dpmpc.bounds import Schema
+        from dpmpc.data import Schema
 
         kinds = {"schema": Schema, "budget": Budget, "trust": TrustModel, "mechanism": Mechanism, "sketch": Sketch}
         for name, kind in kinds.items():

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from dpmpc import privacy
 from dpmpc.arguments import require_bool, require_choice, require_float
-from dpmpc.bounds import Schema
 from dpmpc.contributions import Contribution, contribution_from
+from dpmpc.data import Schema
 from dpmpc.encoding import FixedPoint, ModulusPlan, Sensitivity, plan_modulus
 from dpmpc.errors import InputError
 from dpmpc.noise import Noise, noise_from

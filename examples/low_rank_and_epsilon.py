@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from dpmpc import LowRankApproximation
-from dpmpc.bounds import Schema
+from dpmpc.data import Schema
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.planning.prediction import LowRank, expected_of
 from dpmpc.planning.scenario import Population

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from dpmpc.bounds import Column, Schema
 from dpmpc.client import share_batch
+from dpmpc.data import Column, Schema
 from dpmpc.mpyc import checked_products, open_to_analyst, opened, require_room, secure_array, with_room
 from dpmpc.network.party import Party
 from dpmpc.networked import run_parties

@@ -180,11 +180,11 @@ def demonstrate(arguments: Sequence[str]) -> None:
 
     from dpmpc.cli.demonstrations import demonstration_options
     from dpmpc.cli.output import print_result
+    from dpmpc.data import Table, write_csv
     from dpmpc.protocols.logistic_regression import patients
     from dpmpc.render.fit import guarantee_text, servers_table, values_table
     from dpmpc.render.rounds_text import rounds_text
     from dpmpc.rounds import SavedReleases
-    from dpmpc.tables import Table, write_csv
 
     chosen, began = demonstration_options(__doc__, arguments), time.perf_counter()
     people = patients(chosen.clients)

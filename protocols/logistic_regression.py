@@ -38,8 +38,8 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import RenderableType
 
-from dpmpc.bounds import Column, Schema
 from dpmpc.contributions import sigmoid
+from dpmpc.data import Column, Schema
 from dpmpc.estimators import LogisticRegression, PoissonRegression
 from dpmpc.networked import Rounds
 from dpmpc.randomness import stream_for

@@ -22,7 +22,7 @@ import sys
 
 import numpy as np
 
-from dpmpc.bounds import Column, Schema
+from dpmpc.data import Column, Schema
 from dpmpc.estimators import PoissonRegression
 from dpmpc.protocols.logistic_regression import FEATURES, People, demonstrate, features
 

@@ -50,6 +50,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dpmpc
+from dpmpc.data import Table, read_labels, read_table, write_csv
 from dpmpc.data_release import DataOwner, MixedRelease, MixingTask, design, mixing_of
 from dpmpc.data_release.alignment import align, check_unique
 from dpmpc.data_release.networked import RELEASE_FILE, SEED, PartySource, public_arguments, run
@@ -61,7 +62,6 @@ from dpmpc.network.party import Party
 from dpmpc.network.settings import PartySettings, digest_of, read_source
 from dpmpc.network.simultaneous import DIGEST_BYTES, show_words
 from dpmpc.randomness import SEED_BYTES, Label, derive, stream_for
-from dpmpc.tables import Table, read_labels, read_table, write_csv
 
 PAPER = "Wu et al., Differentially Private Multi-Party Data Release for Linear Regression (UAI 2022)"
 

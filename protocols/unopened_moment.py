@@ -29,8 +29,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.bounds import Column, Schema
 from dpmpc.contributions import ItemSketch
+from dpmpc.data import Column, Schema
 from dpmpc.errors import InputError
 from dpmpc.mpyc import checked_products, open_to_analyst, opened, require_room, require_shamir, with_room
 from dpmpc.network.party import Party

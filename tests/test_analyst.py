@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dpmpc.analyst import open_robustly, open_sums
-from dpmpc.bounds import Schema
 from dpmpc.client import share_batch
+from dpmpc.data import Schema
 from dpmpc.errors import BatchMismatch, InconsistentShares, InputError, PartyMissing
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.randomness import Stream

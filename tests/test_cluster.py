@@ -14,8 +14,8 @@ from distributed import Client, LocalCluster
 
 from dpmpc import cluster, server
 from dpmpc.analyst import open_sums
-from dpmpc.bounds import Schema
 from dpmpc.client import share_batch
+from dpmpc.data import Schema
 from dpmpc.errors import BatchMismatch, InputError, ProtocolFailure, SimulationOnly
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.randomness import Stream

@@ -20,7 +20,7 @@ from dpmpc import RidgeRegression
 from dpmpc.audit import audit
 from dpmpc.audit.registry import CLIENTS, CORNERS, NAMES, ROWS
 from dpmpc.audit.sums import Sums
-from dpmpc.bounds import Schema
+from dpmpc.data import Schema
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.estimators.base import PrivateLinearModel
 from dpmpc.noise import FAMILIES, noise_from

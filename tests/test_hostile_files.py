@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 
 from dpmpc import simulation as model
-from dpmpc.bounds import Schema
 from dpmpc.cli.main import main
 from dpmpc.contributions import Rows
+from dpmpc.data import Schema, read_cells, read_table
+from dpmpc.data.csv_files import LONGEST_LINE
 from dpmpc.data_release import MixedRelease
 from dpmpc.data_release import design as mixing_design
 from dpmpc.errors import GuaranteeError, InputError, OverflowRisk
@@ -26,8 +27,6 @@ from dpmpc.noise import DiscreteGaussian
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.release import Release
 from dpmpc.sketching import OSNAP, Sum
-from dpmpc.tables import read_cells, read_table
-from dpmpc.tables.bounded_lines import LONGEST_LINE
 from dpmpc.task import LONGEST_CHECK
 from support.hostile import files
 
@@ -55,7 +54,7 @@ print(time.process_time() - began)
 TABLE_CHILD = """
 import resource, sys, time
 from dpmpc.errors import InputError
-from dpmpc.tables import read_cells, read_table
+from dpmpc.data import read_cells, read_table
 before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
 for read in (read_table, read_cells):
     try:

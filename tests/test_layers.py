@@ -14,8 +14,7 @@ ROOT = Path(__file__).parents[1]
 LAYERS = (
     ("errors", "system", "untrusted", "_kernels"),
     ("arguments", "digests", "randomness", "storage"),
-    ("tables",),
-    ("bounds", "noise"),
+    ("data", "noise"),
     ("encoding", "datasets", "results"),
     ("sketching", "sharing"),
     ("contributions",),

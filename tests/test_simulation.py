@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from dpmpc import simulation as model
 from dpmpc.analyst import open_sums
-from dpmpc.bounds import Schema
 from dpmpc.client import BLOCK, Client, share_batch
 from dpmpc.contributions import Rows, SecondMoments, contribution_from
+from dpmpc.data import Schema
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, OverflowRisk, SimulationOnly
 from dpmpc.noise import DiscreteGaussian, DiscreteLaplace, noise_from

@@ -24,10 +24,9 @@ from numpy.typing import NDArray
 
 from bench.secure_sketching.real_data import elevation
 from dpmpc import datasets
-from dpmpc.bounds import Column, Schema
+from dpmpc.data import Column, Schema, Table
 from dpmpc.noise import Gaussian
 from dpmpc.randomness import Stream
-from dpmpc.tables import Table
 
 Reals = NDArray[np.float64]
 

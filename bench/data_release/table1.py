@@ -50,11 +50,10 @@ from bench.data_release.common import (
 from bench.harness import machine, markdown, summary, write
 from bench.secure_sketching.simulation import exact_sums, opened
 from dpmpc import datasets
-from dpmpc.bounds import Column, Schema
+from dpmpc.data import Column, Schema, Table
 from dpmpc.estimators import RidgeRegression
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.privacy.gaussian import epsilon_of_mu
-from dpmpc.tables import Table
 
 NAME, TITLE = "mpr_table1", "Data release, Table 1: real data"
 ROWS = (100, 300, 1000, 3000, 10_000)

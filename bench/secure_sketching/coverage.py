@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from bench.harness import machine, markdown, write
 from dpmpc import simulation as model
-from dpmpc.bounds import Schema, clip_ball
+from dpmpc.data import Schema, clip_ball
 from dpmpc.estimators import RidgeRegression
 from dpmpc.linear_algebra import exact_gram, solve_ridge
 from dpmpc.planning import ReleaseSpec, design

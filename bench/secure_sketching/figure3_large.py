@@ -24,8 +24,8 @@ from bench.secure_sketching.printed import NoiseProducts, entries_name, entry_sc
 from bench.secure_sketching.synthetic import ALPHA, FEATURES, RADIUS, REGIMES, regression_rows
 from bench.secure_sketching.utility import DELTA, TRIVIAL, RidgeProblem
 from dpmpc.baselines import symmetric_noise
-from dpmpc.bounds import clip_ball, largest_squared_norm
 from dpmpc.contributions import moment_sensitivity
+from dpmpc.data import clip_ball, largest_squared_norm
 from dpmpc.privacy import mu_of_budget
 from dpmpc.randomness import Stream
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.harness import machine, markdown, plus_minus, summary, write
-from dpmpc.bounds import Schema
+from dpmpc.data import Schema
 from dpmpc.estimators import FrequencyMoment
 from dpmpc.network.meter import RunStatistics
 from dpmpc.networked import run

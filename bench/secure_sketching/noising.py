@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from bench.harness import machine, markdown, plus_minus, summary, write
-from dpmpc.bounds import Schema
+from dpmpc.data import Schema
 from dpmpc.networked import NetworkedRun, run
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.randomness import Stream

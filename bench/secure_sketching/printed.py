@@ -28,7 +28,7 @@ from scipy.linalg import cholesky
 
 from bench.secure_sketching.utility import DELTA, EXPONENTS, TRIVIAL, Problem, runs_at
 from bench.wishart import wishart_factor
-from dpmpc.bounds import clip_ball, largest_squared_norm
+from dpmpc.data import clip_ball, largest_squared_norm
 from dpmpc.errors import InputError
 from dpmpc.privacy import mu_of_budget
 

@@ -30,8 +30,7 @@ from bench.secure_sketching.utility import (
     recommended,
 )
 from dpmpc import datasets
-from dpmpc.bounds import Schema
-from dpmpc.tables import Table
+from dpmpc.data import Schema, Table
 
 EPSILONS = (0.01, 0.03, 0.05, 0.1, 0.5, 5.0, 20.0)  # the last two are ours: see what sketches of few clients need
 SHORT_ROWS = 2000

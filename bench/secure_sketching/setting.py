@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from dpmpc.bounds import Schema
+from dpmpc.data import Schema
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.task import Task
 

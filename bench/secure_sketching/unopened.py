@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from bench.harness import machine, markdown, plus_minus, summary, write
-from dpmpc.bounds import Column
 from dpmpc.client import share_batch
+from dpmpc.data import Column
 from dpmpc.network.meter import RunStatistics
 from dpmpc.networked import Run, run_parties, run_servers
 from dpmpc.protocols import unopened_moment

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from bench.secure_sketching.simulation import exact_sums, interpolated, noiseless, opened
 from dpmpc.baselines import SSP, AnalyzeGauss, LocalGaussian, ModSulq
-from dpmpc.bounds import Schema
+from dpmpc.data import Schema
 from dpmpc.estimators import LowRankApproximation, RidgeRegression
 from dpmpc.linear_algebra import random_excess_risk, solve_ridge, top_components
 from dpmpc.planning import ReleaseSpec, design

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from bench.harness import cpu_seconds, machine, markdown, summary, wall_seconds, write
-from dpmpc.bounds import Schema
 from dpmpc.client import share_batch
+from dpmpc.data import Schema
 from dpmpc.digests import hkdf_of_rows
 from dpmpc.encoding.ring import Mersenne61
 from dpmpc.noise import DiscreteGaussian, DiscreteLaplace, Noise, Skellam

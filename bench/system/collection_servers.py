@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.system.ports import HOST, free_ports
-from dpmpc.bounds import Schema
 from dpmpc.collection.designing import CollectionTerms, design_collection
 from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.spool import Spool
 from dpmpc.collection.task_file import Collection, ServerEntry
+from dpmpc.data import Schema
 from dpmpc.errors import InputError
 from dpmpc.network.identity import write_identity
 from dpmpc.specification import Budget, taken

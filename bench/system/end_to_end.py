@@ -39,7 +39,7 @@ SETTINGS: dict[str, list[str]] = {
 PEER = "pyarrow and scikit-learn"
 #: What a process spends its time on: function -> stage.
 HOOKS = {
-    "dpmpc.tables:read_table": "read the file",
+    "dpmpc.data:read_table": "read the file",
     "dpmpc.cli.fit_models:RidgeFitModel.check": "check the table",
     "dpmpc.planning:design": "calibrate",
     "dpmpc.contributions:Contribution.encode_raw": "clip and encode",

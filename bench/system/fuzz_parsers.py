@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from dpmpc import simulation as model
-from dpmpc.bounds import Schema
 from dpmpc.contributions import contribution_from
+from dpmpc.data import Schema, Table, read_table
 from dpmpc.data_release import MixedRelease, MixingTask
 from dpmpc.data_release import design as mixing_design
 from dpmpc.errors import DpmpcError
@@ -33,7 +33,6 @@ from dpmpc.release import Release
 from dpmpc.sharing import ArrayShare, SeededShare, open_share, save_share
 from dpmpc.sketching import sketch_from
 from dpmpc.storage import PUBLIC_MEMBER, SUMS_MEMBER, open_members
-from dpmpc.tables import Table, read_table
 from dpmpc.task import Task
 from dpmpc.untrusted import ReadError, read_json
 

@@ -24,8 +24,8 @@ from sklearn.linear_model import LogisticRegression
 
 from bench.harness import machine, markdown, write
 from bench.secure_sketching.simulation import exact_sums, opened
-from dpmpc.bounds import Schema
 from dpmpc.contributions import sigmoid
+from dpmpc.data import Schema
 from dpmpc.datasets import POWER_BOUNDS, load_power
 from dpmpc.estimators import RidgeRegression
 from dpmpc.linear_algebra import LinearModel, exact_gram, ridge_cost, solve_ridge

@@ -21,13 +21,12 @@ from numpy.typing import NDArray
 from bench.harness import machine, markdown, write
 from bench.secure_sketching.simulation import exact_sums, opened
 from dpmpc import datasets
-from dpmpc.bounds import Schema
+from dpmpc.data import Schema, Table
 from dpmpc.errors import UtilityWarning
 from dpmpc.estimators import RidgeRegression
 from dpmpc.linear_algebra import LinearModel, exact_gram, solve_ridge
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.release import Release
-from dpmpc.tables import Table
 
 Reals = NDArray[np.float64]
 

@@ -35,8 +35,8 @@ from bench.harness import machine, markdown, write
 from bench.secure_sketching.simulation import exact_sums, opened
 from bench.system.changed_reports import BLOCK, Reports
 from bench.system.false_reports import lies_about
-from dpmpc.bounds import Schema
 from dpmpc.contributions import SecondMoments
+from dpmpc.data import Schema
 from dpmpc.datasets import POWER_BOUNDS, load_power
 from dpmpc.encoding.ring import Integers, Words
 from dpmpc.errors import ProtocolFailure, UtilityWarning

@@ -26,6 +26,7 @@ from bench.system.glm import answers
 from bench.system.rounds_populations import MOST, Population, correlated, projections, skewed, uniform
 from dpmpc import simulation
 from dpmpc.contributions import Scores
+from dpmpc.data import Table
 from dpmpc.data_release import DGM, RMGM
 from dpmpc.errors import UtilityWarning
 from dpmpc.estimators import LogisticRegression, PoissonRegression, RidgeRegression
@@ -33,7 +34,6 @@ from dpmpc.estimators.inference import Inference
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.randomness import Stream
 from dpmpc.rounds import Releases
-from dpmpc.tables import Table
 
 Reals = NDArray[np.float64]
 

@@ -14,8 +14,8 @@ import numpy as np
 import scipy.stats
 from numpy.typing import NDArray
 
-from dpmpc.bounds import Column, Schema
 from dpmpc.contributions import Logistic, Scores, sigmoid
+from dpmpc.data import Column, Schema
 from dpmpc.encoding import FixedPoint
 
 Reals = NDArray[np.float64]

@@ -29,8 +29,8 @@ import numpy as np
 
 from bench.harness import machine, markdown, plus_minus, summary, write
 from bench.system import scale_release
-from dpmpc.bounds import Schema
 from dpmpc.contributions import SecondMoments
+from dpmpc.data import Schema
 from dpmpc.errors import InputError
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.planning.cost import Prices, ReleaseCost, Slopes, Workload, estimate

@@ -21,7 +21,7 @@ from sklearn.linear_model import LogisticRegression
 from bench.harness import machine, markdown, write
 from bench.secure_sketching.simulation import exact_sums, opened
 from bench.system.glm import EPSILONS, FEATURES, MOST_ROWS, POPULATIONS, delta_of, geometric, population
-from dpmpc.bounds import Schema
+from dpmpc.data import Schema
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.rounds import LogisticModel, fit_start
 

@@ -31,10 +31,10 @@ from dpmpc.audit.mechanism import AuditedMechanism, Claim, Subject
 from dpmpc.audit.parties import Parties
 from dpmpc.audit.sums import Sums
 from dpmpc.audit.system import MissingClients, RepeatedRelease, surrounded
-from dpmpc.bounds import Codebook, Schema, Variable
 from dpmpc.coinpress.rounds import Round, covariance_round, mean_round
 from dpmpc.coinpress.summation import Servers
 from dpmpc.contributions import Logistic, Scores
+from dpmpc.data import Codebook, Schema, Variable
 from dpmpc.mutual_information import AdditiveNoise, RandomProjection
 from dpmpc.noise import Gaussian
 from dpmpc.planning import ReleaseSpec, design

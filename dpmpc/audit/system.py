@@ -28,7 +28,6 @@ from dpmpc.audit.lost import Lost, worst_lost
 from dpmpc.audit.mechanism import Claim, Subject
 from dpmpc.audit.sums import Sums, claim_of, distance_of
 from dpmpc.audit.views import Reals, exact_epsilon, signs_of
-from dpmpc.bounds import Schema
 from dpmpc.client import Client
 from dpmpc.collection.agreement import Batch, batch_digest
 from dpmpc.collection.certificate import manifest_of
@@ -39,6 +38,7 @@ from dpmpc.collection.report_ids import ID_BYTES, as_strings
 from dpmpc.collection.reports import ReportFormat, make_reports
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.task_file import Collection, ServerEntry
+from dpmpc.data import Schema
 from dpmpc.encoding.ring import Words
 from dpmpc.errors import DpmpcError, GuaranteeError, InputError
 from dpmpc.network.identity import write_identity

@@ -14,11 +14,10 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpmpc.bounds import clip_ball
+from dpmpc.data import check_finite, clip_ball, numeric_matrix
 from dpmpc.errors import InputError
 from dpmpc.noise import Gaussian
 from dpmpc.randomness import Stream
-from dpmpc.tables import check_finite, numeric_matrix
 
 
 def normalised_rows(X: ArrayLike, y: ArrayLike | None = None, *, radius: float | None = None) -> NDArray[np.float64]:

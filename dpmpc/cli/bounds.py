@@ -21,8 +21,7 @@ def add_commands(commands: Any) -> None:
 
 
 def _bounds(options: argparse.Namespace) -> None:
-    from dpmpc.bounds import suggest
-    from dpmpc.tables import read_table
+    from dpmpc.data import read_table, suggest
 
     table = read_table(options.data, options.columns, drop_missing=options.drop_missing, dialect=dialect_of(options))
     print("# Suggested from the data itself, which is NOT private: replace each pair by what is publicly known.")

@@ -11,9 +11,8 @@ from dpmpc.cli.options import dialect_of
 from dpmpc.errors import InputError
 
 if TYPE_CHECKING:
-    from dpmpc.bounds import Codebook, Schema
     from dpmpc.cli.fit_models import FitModel
-    from dpmpc.tables import Table
+    from dpmpc.data import Codebook, Schema, Table
 
 
 def add_missing_options(command: argparse.ArgumentParser) -> None:
@@ -38,8 +37,7 @@ def add_missing_options(command: argparse.ArgumentParser) -> None:
 
 def read_data(options: argparse.Namespace, analysis: FitModel) -> tuple[Table, Schema]:
     """Read what a model needs, within its public bounds; an unknown target is refused before anything is coded."""
-    from dpmpc.bounds import Codebook, Schema, schema
-    from dpmpc.tables import read_cells, read_table
+    from dpmpc.data import Codebook, Schema, read_cells, read_table, schema
 
     _check_missing_options(options)
     given = None if options.bounds is None else Schema.from_toml(options.bounds)
@@ -68,7 +66,7 @@ def read_data(options: argparse.Namespace, analysis: FitModel) -> tuple[Table, S
 
 def _codebook(options: argparse.Namespace, given: Schema) -> Codebook | None:
     """Return the codebook of a bounds file, or that of its numbers where rows may contribute zeros."""
-    from dpmpc.bounds import Codebook
+    from dpmpc.data import Codebook
 
     book = given.codebook
     if not isinstance(book, Codebook):

@@ -182,9 +182,9 @@ def _identity(options: argparse.Namespace) -> None:
 
 
 def _collection(options: argparse.Namespace) -> None:
-    from dpmpc.bounds import Schema
     from dpmpc.collection.designing import CollectionTerms, design_collection
     from dpmpc.collection.task_file import ServerEntry
+    from dpmpc.data import Schema
     from dpmpc.network.identity import valid_until
     from dpmpc.planning.advice import verdict
     from dpmpc.specification import Budget
@@ -396,7 +396,7 @@ def _send(options: argparse.Namespace, collection: Any, rows: Any, on_progress: 
 
 
 def _read_rows(options: argparse.Namespace, names: Sequence[str]) -> Any:
-    from dpmpc.tables import read_table
+    from dpmpc.data import read_table
 
     table = read_table(options.data, names)
     first, last = options.rows or (1, len(table))

@@ -10,9 +10,9 @@ from typing import Any
 from rich.console import RenderableType
 from rich.table import Table as Grid
 
-from dpmpc.bounds import Schema
 from dpmpc.cli.fit_models import FitModel, LowRankFitModel, MomentFitModel, RidgeFitModel
 from dpmpc.cli.output import print_result
+from dpmpc.data import Schema, Table
 from dpmpc.datasets import DEMO_BOUNDS, DEMO_RADIUS, DEMO_TARGET, demo_population
 from dpmpc.errors import InputError
 from dpmpc.estimators import FrequencyMoment, LowRankApproximation, RidgeRegression
@@ -28,7 +28,6 @@ from dpmpc.render.fit import (
     servers_table,
     values_table,
 )
-from dpmpc.tables import Table
 from dpmpc.task import Task
 
 ITEM_COLUMN = "schooling_years"  # whole numbers

@@ -96,9 +96,9 @@ def penalty(text: str) -> float | str:
 
 
 def _fit(options: argparse.Namespace) -> None:
-    from dpmpc.bounds import warn_of_bounds
     from dpmpc.cli.fit_choice import fit_model_of
     from dpmpc.cli.fit_rounds import RoundsFitModel
+    from dpmpc.data import warn_of_bounds
     from dpmpc.planning import ReleaseSpec, design
 
     began = time.perf_counter()

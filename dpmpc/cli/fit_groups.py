@@ -11,16 +11,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.bounds import Codebook, Schema, check_table
 from dpmpc.cli.fit_models import LEVEL, Findings, FitModel, clipped, compared_parts
 from dpmpc.contributions import GroupedMoments
+from dpmpc.data import Codebook, Schema, Table, check_table
 from dpmpc.errors import InputError
 from dpmpc.estimators import GroupedRidgeRegression, RidgeRegression
 from dpmpc.linear_algebra import exact_gram, solve_ridge
 from dpmpc.networked import PROGRAM
 from dpmpc.render.grouped import MODEL, grouped_fields, grouped_parts
 from dpmpc.results import NumberTable
-from dpmpc.tables import Table
 
 
 class GroupedFitModel(FitModel):

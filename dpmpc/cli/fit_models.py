@@ -18,14 +18,13 @@ from numpy.typing import NDArray
 from rich.console import RenderableType
 from rich.markup import escape
 
-from dpmpc.bounds import Schema, check_table
+from dpmpc.data import Schema, Table, check_table
 from dpmpc.errors import InputError
 from dpmpc.estimators import FrequencyMoment, LowRankApproximation, PrivateEstimator, RidgeRegression
 from dpmpc.estimators.summary import Summary
 from dpmpc.release import GramRelease, Release
 from dpmpc.render.fit import inference_fields, inference_table, values_table
 from dpmpc.results import NumberTable
-from dpmpc.tables import Table
 
 LEVEL = 0.95  # of the confidence intervals in a report
 

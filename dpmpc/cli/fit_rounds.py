@@ -17,10 +17,10 @@ import msgspec
 import numpy as np
 
 from dpmpc.baselines import maximum_likelihood, mean_loss, trivial_loss
-from dpmpc.bounds import Column, Schema, check_table
 from dpmpc.cli.fit_models import LEVEL, Findings, FitModel, RidgeFitModel, clipped, compared_parts
 from dpmpc.cli.options import sums_only
 from dpmpc.cli.output import progress
+from dpmpc.data import Column, Schema, Table, check_table
 from dpmpc.errors import InputError
 from dpmpc.estimators import LogisticRegression, PoissonRegression, RidgeRegression
 from dpmpc.estimators.round_fits import features_in_units
@@ -30,7 +30,6 @@ from dpmpc.render.fit import values_table
 from dpmpc.render.rounds_text import RoundsRun, found_in_rounds
 from dpmpc.rounds import Releases
 from dpmpc.specification import ReleaseSpec
-from dpmpc.tables import Table
 
 
 class RoundsFitModel(FitModel):

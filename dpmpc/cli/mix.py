@@ -22,7 +22,7 @@ from dpmpc.cli.prepared import address_of, expect_party, prepare_folders, run_pa
 from dpmpc.errors import InputError
 
 if TYPE_CHECKING:
-    from dpmpc.bounds import Schema
+    from dpmpc.data import Schema
     from dpmpc.data_release import MixedRelease, MixingTask
 
 METHODS = ("rmgm", "dgm", "bgm")
@@ -88,8 +88,8 @@ def _mix(options: argparse.Namespace) -> None:
 
 
 def _simulate(options: argparse.Namespace) -> None:
+    from dpmpc.data import column_names, read_labels
     from dpmpc.data_release.networked import PartySource, run
-    from dpmpc.tables import column_names, read_labels
 
     out = new_path("out", options.out)
     bounds = _bounds(options.bounds)
@@ -108,7 +108,7 @@ def _simulate(options: argparse.Namespace) -> None:
 
 
 def _prepare(options: argparse.Namespace) -> None:
-    from dpmpc.bounds import Schema
+    from dpmpc.data import Schema
     from dpmpc.data_release.networked import PROGRAM, allowance
 
     target = new_path("prepare", options.prepare)
@@ -127,11 +127,11 @@ def _prepare(options: argparse.Namespace) -> None:
 
 
 def _party(options: argparse.Namespace) -> None:
+    from dpmpc.data import column_names, position_of
     from dpmpc.data_release import MixedRelease
     from dpmpc.data_release.networked import PROGRAM, RELEASE_FILE, PartySource
     from dpmpc.data_release.record import ReleaseFields, refuse_spent
     from dpmpc.network.settings import read_settings, write_source
-    from dpmpc.tables import column_names, position_of
 
     out, folder = new_path("out", options.out), Path(options.folder)
     expect_party(folder, options.party, PROGRAM)
@@ -192,7 +192,7 @@ def _task_of(arguments: dict[str, Any]) -> MixingTask:
 
 def _bounds(paths: Sequence[str] | None) -> Schema | None:
     """Join the bounds of all parties."""
-    from dpmpc.bounds import Schema
+    from dpmpc.data import Schema
 
     if paths is None:
         return None

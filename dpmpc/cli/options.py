@@ -101,8 +101,8 @@ def add_file_options(command: argparse.ArgumentParser) -> None:
 
 
 def dialect_of(options: argparse.Namespace) -> Any:
-    """Return what `add_file_options` has read, for `dpmpc.tables.read_table`."""
-    from dpmpc.tables import Dialect
+    """Return what `add_file_options` has read, for `dpmpc.data.read_table`."""
+    from dpmpc.data import Dialect
 
     return Dialect(options.separator, options.decimal)
 

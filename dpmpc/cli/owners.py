@@ -118,11 +118,11 @@ def _prepare(options: argparse.Namespace) -> None:
 
 
 def _owner(options: argparse.Namespace) -> None:
+    from dpmpc.data import column_names, position_of
     from dpmpc.data_owners.networked import PROGRAM, OwnerSource, load_releases, own_rows, plan_of
     from dpmpc.data_owners.record import RoundsFields
     from dpmpc.estimators.coded_rows import codebook_of
     from dpmpc.network.settings import read_settings, write_source
-    from dpmpc.tables import column_names, position_of
 
     began, folder = time.perf_counter(), Path(options.folder)
     out = None if options.out is None else new_path("out", options.out)
@@ -148,8 +148,7 @@ def _owner(options: argparse.Namespace) -> None:
 
 def _schema(options: argparse.Namespace) -> Any:
     """Return the columns with their bounds, the target last."""
-    from dpmpc.bounds import Schema
-    from dpmpc.tables import position_of
+    from dpmpc.data import Schema, position_of
 
     schema = Schema.from_toml(options.bounds)
     if schema.weighted:

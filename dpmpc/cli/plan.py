@@ -11,7 +11,7 @@ from dpmpc.cli.output import print_result
 from dpmpc.errors import InputError
 
 if TYPE_CHECKING:
-    from dpmpc.bounds import Schema
+    from dpmpc.data import Schema
 
 PLANNED = ("ridge", "low-rank", "logistic", "poisson")
 _OF_ROUNDS = {"mean": ("logistic", "poisson"), "effect": ("logistic", "poisson"), "most": ("poisson",)}
@@ -73,7 +73,7 @@ def add_commands(commands: Any) -> None:
 
 
 def _plan(options: argparse.Namespace) -> None:
-    from dpmpc.bounds import Schema
+    from dpmpc.data import Schema
     from dpmpc.planning import ReleaseSpec, design
     from dpmpc.planning.scenario import Population
     from dpmpc.render import plan as plan_report

@@ -14,7 +14,7 @@ from dpmpc.cli.options import DATA_HELP, add_file_options, dialect_of
 from dpmpc.errors import InputError
 
 if TYPE_CHECKING:
-    from dpmpc.bounds import Schema
+    from dpmpc.data import Schema
     from dpmpc.render.fit_folder import Linear
 
 #: What is predicted, before the target's name: a mean, a probability of 1, an expected count.
@@ -61,9 +61,9 @@ def add_commands(commands: Any) -> None:
 
 
 def _predict(options: argparse.Namespace) -> None:
+    from dpmpc.data import read_cells
     from dpmpc.estimators.coded_rows import codebook_of, predict_by_group, predict_coded
     from dpmpc.render.fit_folder import EVERYBODY
-    from dpmpc.tables import read_cells
 
     model = _of_folder(options) if Path(options.model).is_dir() else _of_release(options)
     sources = codebook_of(model.public).sources_of(model.columns)
@@ -112,7 +112,7 @@ def _of_folder(options: argparse.Namespace) -> _Model:
 
 def _of_release(options: argparse.Namespace) -> _Model:
     """Fit a release, which costs nothing."""
-    from dpmpc.bounds import require_column
+    from dpmpc.data import require_column
     from dpmpc.estimators.blocks import is_grouped
     from dpmpc.estimators.columns import with_variables
     from dpmpc.estimators.grouped import GroupedRidgeFit

@@ -50,7 +50,7 @@ def wrong_answers() -> tuple[int, list[str]]:
 
 def network_seconds(deadline: float = 30.0) -> float:
     """Release a sum among three servers and an analyst over TLS on the loopback; return the seconds."""
-    from dpmpc.bounds import Schema
+    from dpmpc.data import Schema
     from dpmpc.networked import run
     from dpmpc.planning import ReleaseSpec, design
 

@@ -18,16 +18,15 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 from dpmpc import simulation as model
 from dpmpc.arguments import documented, require_choice, require_fraction, require_positive
-from dpmpc.bounds import Bounds, schema
 from dpmpc.coinpress import algorithms
 from dpmpc.coinpress import rounds as steps
 from dpmpc.coinpress.algorithms import LARGEST
 from dpmpc.coinpress.summation import Curator, Runner, Servers, Summation
+from dpmpc.data import Bounds, Table, schema
 from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.estimators.scikit import remember_features, rows_like_fitted, target_of, warn_in_selection
 from dpmpc.privacy import Guarantee, ZCDPBudget
 from dpmpc.specification import describe
-from dpmpc.tables import Table
 
 CALIBRATIONS = ("joint", "paper")
 COVARIANCE_UPPER, REGRESSION_RADIUS, LABEL_UPPER = 10.0, 100.0, 100.0

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_whole
-from dpmpc.bounds import Column, Schema
 from dpmpc.contributions import Contribution, Rows, WhitenedProducts
+from dpmpc.data import Column, Schema
 
 Reals = NDArray[np.float64]
 

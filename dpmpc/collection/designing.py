@@ -20,8 +20,8 @@ from typing import Any
 import msgspec
 
 from dpmpc.arguments import require_bool
-from dpmpc.bounds import Schema
 from dpmpc.collection.task_file import Collection, ServerEntry
+from dpmpc.data import Schema
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import noise_from
 from dpmpc.planning import ReleaseSpec, design

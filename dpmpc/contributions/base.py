@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.bounds import Schema
+from dpmpc.data import Schema
 from dpmpc.encoding import FixedPoint, Sensitivity
 from dpmpc.storage import Described
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_finite, require_whole
-from dpmpc.bounds import Column
 from dpmpc.contributions.base import Contribution
+from dpmpc.data import Column
 from dpmpc.encoding import FixedPoint, Sensitivity
 from dpmpc.errors import InputError
 from dpmpc.randomness import seed_bytes

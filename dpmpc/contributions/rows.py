@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpmpc._kernels import arithmetic
 from dpmpc.arguments import require_positive
-from dpmpc.bounds import clip_ball, largest_squared_norm
 from dpmpc.contributions.base import Contribution, OnePass
+from dpmpc.data import clip_ball, largest_squared_norm
 from dpmpc.encoding import FixedPoint, Sensitivity
 from dpmpc.errors import InputError
 

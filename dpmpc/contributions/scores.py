@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpmpc.arguments import require_positive
-from dpmpc.bounds import clip_ball
 from dpmpc.contributions.base import Contribution
 from dpmpc.contributions.links import Link, link_from
+from dpmpc.data import clip_ball
 from dpmpc.encoding import FixedPoint, Sensitivity
 from dpmpc.errors import InputError
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc._kernels import arithmetic
-from dpmpc.bounds import Schema
 from dpmpc.contributions.base import OnePass
 from dpmpc.contributions.rows import SecondMoments
+from dpmpc.data import Schema
 from dpmpc.encoding import FixedPoint, Sensitivity
 
 

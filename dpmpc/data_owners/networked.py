@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.bounds import Codebook, Schema
+from dpmpc.data import Codebook, Schema, Table, read_cells, read_table
 from dpmpc.data_owners.plan import OwnersPlan
 from dpmpc.data_owners.record import LEDGER_FILE
 from dpmpc.errors import InputError
@@ -22,7 +22,6 @@ from dpmpc.network.launch import Callbacks, Participants, Patience, launch
 from dpmpc.network.meter import RunStatistics
 from dpmpc.network.settings import write_source
 from dpmpc.release import Release
-from dpmpc.tables import Table, read_cells, read_table
 
 PROGRAM = "dpmpc.protocols.data_owners"
 SEED = "seed"  # of the noise in a simulation, as a launcher hands it over

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from dpmpc.arguments import require_choice, require_whole
-from dpmpc.bounds import Schema
+from dpmpc.data import Schema
 from dpmpc.errors import InputError
 from dpmpc.estimators.in_rounds import LogisticFit, PoissonFit
 from dpmpc.estimators.ridge import RidgeFit

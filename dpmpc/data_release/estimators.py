@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from dpmpc.arguments import documented
-from dpmpc.bounds import check_table
+from dpmpc.data import Table, check_table, numeric_matrix
 from dpmpc.data_release.fits import BGMFit, DGMFit, MixingFit, RMGMFit
 from dpmpc.data_release.owner import DataOwner, mixing_of
 from dpmpc.data_release.release import MixedRelease
@@ -28,7 +28,6 @@ from dpmpc.estimators.base import LinearPredictor
 from dpmpc.estimators.columns import column_index
 from dpmpc.planning.designing import public_seed
 from dpmpc.randomness import stream_for
-from dpmpc.tables import Table, numeric_matrix
 
 
 @dataclasses.dataclass(eq=False, repr=False)

@@ -14,14 +14,13 @@ from typing import Any, ClassVar
 from msgspec.structs import force_setattr
 
 from dpmpc.arguments import require_float, require_whole
-from dpmpc.bounds import Bounds, Schema, schema
+from dpmpc.data import Bounds, Schema, check_names, schema
 from dpmpc.data_release.guarantee import MixingGuarantee, account_parties, calibrate_parties, party_noise_sd
 from dpmpc.data_release.rows import choose_rows
 from dpmpc.encoding import FixedPoint, ModulusPlan, plan_modulus
 from dpmpc.errors import InputError
 from dpmpc.noise import Noise, noise_from
 from dpmpc.sketching.public_matrix import MOST_COLUMNS, MOST_ROWS
-from dpmpc.tables import check_names
 from dpmpc.task import PublicFacts
 
 FRACTIONAL_BITS = 16

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from dpmpc.bounds import Column, Schema
+from dpmpc.data import Column, Schema, Table, load_pyarrow
 from dpmpc.datasets.files import file_in_folder, from_folder, uci
 from dpmpc.errors import InputError
-from dpmpc.tables import Table, load_pyarrow
 
 BIKE_TARGET = "cnt"
 

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_whole
-from dpmpc.bounds import Column, Schema
-from dpmpc.tables import Table
+from dpmpc.data import Column, Schema, Table
 
 DEMO_TARGET = "income_thousands"
 

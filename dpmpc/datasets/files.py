@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.data import Table, check_finite, read_csv, read_parquet
 from dpmpc.errors import InputError
-from dpmpc.tables import Table, check_finite, read_csv, read_parquet
 
 FOLDER_VARIABLE = "DPMPC_DATA"
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpmpc._kernels import arithmetic
 from dpmpc.arguments import require_float, require_whole
-from dpmpc.bounds import Schema
+from dpmpc.data import Schema
 from dpmpc.encoding.ring import Integers, Ring, integers, ring_named
 from dpmpc.errors import InputError
 from dpmpc.storage import Described, fields_of

@@ -20,14 +20,13 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 from dpmpc import simulation
 from dpmpc.arguments import documented
-from dpmpc.bounds import Bounds, Column, Schema, check_table, schema, warn_of_bounds
+from dpmpc.data import Bounds, Column, Schema, Table, check_table, schema, warn_of_bounds
 from dpmpc.errors import InputError
 from dpmpc.estimators.scikit import rows_like_fitted, target_of, warn_in_selection
 from dpmpc.planning import Mechanism, ReleaseSpec, design
 from dpmpc.randomness import stream_for
 from dpmpc.release import Release
 from dpmpc.specification import TrustModel, describe
-from dpmpc.tables import Table
 
 
 @documented(describe)
@@ -128,7 +127,7 @@ class PrivateLinearModel(PrivateEstimator):
 
     >>> import numpy as np
     >>> from dpmpc import PrivateLinearModel
-    >>> from dpmpc.tables import Table
+    >>> from dpmpc.data import Table
     >>> class Means(PrivateLinearModel):
     ...     def fit(self, X, y=None):
     ...         release = self.release(Table.from_any(X))

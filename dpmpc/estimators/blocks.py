@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.bounds import Variable
 from dpmpc.contributions import GroupedMoments
+from dpmpc.data import Variable
 from dpmpc.errors import InputError
 from dpmpc.release import GramSource, NoisyGram, Release, SelectedColumns
 from dpmpc.results import Description, describe_moments

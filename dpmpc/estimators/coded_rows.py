@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_choice
-from dpmpc.bounds import Codebook, Schema
 from dpmpc.contributions import sigmoid
+from dpmpc.data import Codebook, Schema
 from dpmpc.errors import InputError
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.bounds import Codebook, Schema
+from dpmpc.data import Codebook, Schema
 from dpmpc.errors import InputError
 from dpmpc.linear_algebra import LinearModel
 

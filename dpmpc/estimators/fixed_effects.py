@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_fraction
-from dpmpc.bounds import Schema
+from dpmpc.data import Schema
 from dpmpc.estimators.blocks import Blocks
 from dpmpc.estimators.columns import chosen_columns, column_index
 from dpmpc.estimators.distributions import normal_quantile

@@ -13,14 +13,13 @@ from numpy.typing import ArrayLike
 from sklearn.utils import Tags
 
 from dpmpc.arguments import documented
-from dpmpc.bounds import Schema
 from dpmpc.contributions import Contribution, ItemSketch, PowerSum
+from dpmpc.data import Schema, Table
 from dpmpc.errors import InputError
 from dpmpc.estimators.base import PrivateEstimator
 from dpmpc.estimators.moments import MomentFit
 from dpmpc.planning.designing import public_seed
 from dpmpc.specification import describe
-from dpmpc.tables import Table
 
 DEFAULT_ROWS = 256
 FRACTIONAL_BITS = 24  # n rounding errors of 2^-25 stay below the noise for n up to 10^8

@@ -9,7 +9,7 @@ from typing import Self
 
 import numpy as np
 
-from dpmpc.bounds import Codebook
+from dpmpc.data import Codebook
 from dpmpc.errors import UtilityWarning
 from dpmpc.estimators.blocks import Blocks
 from dpmpc.estimators.fixed_effects import fixed_effects

@@ -14,14 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpmpc.arguments import documented
-from dpmpc.bounds import Codebook, Schema, Variable, check_table, schema
+from dpmpc.data import Codebook, Schema, Table, Variable, check_table, schema
 from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.estimators.base import PrivateEstimator, table_of, target_name
 from dpmpc.estimators.grouped import GroupedRidgeFit
 from dpmpc.estimators.ridge_regression import RidgeRegression
 from dpmpc.estimators.scikit import remember_features, rows_like_fitted
 from dpmpc.specification import describe
-from dpmpc.tables import Table
 
 
 @documented(describe)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_fraction
-from dpmpc.bounds import Column, Schema
+from dpmpc.data import Column, Schema
 from dpmpc.errors import InputError
 from dpmpc.estimators.columns import chosen_columns, column_index
 from dpmpc.estimators.inference import Inference

@@ -14,14 +14,13 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpmpc.arguments import documented
-from dpmpc.bounds import Schema
+from dpmpc.data import Schema, Table
 from dpmpc.errors import InputError
 from dpmpc.estimators.base import PrivateLinearModel
 from dpmpc.estimators.low_rank import LowRankFit
 from dpmpc.estimators.scikit import remember_features, rows_like_fitted
 from dpmpc.linear_algebra import excess_risk, random_excess_risk
 from dpmpc.specification import describe
-from dpmpc.tables import Table
 
 
 @documented(describe)

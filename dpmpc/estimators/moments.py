@@ -7,8 +7,8 @@ import math
 from typing import Self
 
 from dpmpc.arguments import require_choice
-from dpmpc.bounds import Column
 from dpmpc.contributions import ItemSketch, PowerSum, SecondMoments
+from dpmpc.data import Column
 from dpmpc.errors import InputError
 from dpmpc.estimators.columns import column_index
 from dpmpc.release import Release

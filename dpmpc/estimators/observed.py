@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.bounds import Schema, largest_squared_norm
+from dpmpc.data import Schema, largest_squared_norm
 from dpmpc.release import NoisyGram, Release, SelectedColumns
 
 Matrix = NDArray[np.float64]

@@ -16,8 +16,8 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import type_of_target
 
 from dpmpc.arguments import documented
-from dpmpc.bounds import Column, check_table
 from dpmpc.contributions import sigmoid
+from dpmpc.data import Column, check_table
 from dpmpc.errors import InputError
 from dpmpc.estimators.base import PrivateEstimator, schema_of, table_of, target_name
 from dpmpc.estimators.in_rounds import FitInRounds, LogisticFit, PoissonFit

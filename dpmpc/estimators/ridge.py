@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpmpc.arguments import require_choice, require_fraction, require_whole
-from dpmpc.bounds import Column
+from dpmpc.data import Column
 from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.estimators.blocks import source_of
 from dpmpc.estimators.columns import chosen_columns, column_index, in_units, unit_map

@@ -10,7 +10,7 @@ import dataclasses
 from numpy.typing import ArrayLike
 
 from dpmpc.arguments import documented
-from dpmpc.bounds import check_table, schema
+from dpmpc.data import check_table, schema
 from dpmpc.estimators.base import LinearPredictor, PrivateLinearModel, table_of, target_name
 from dpmpc.estimators.ridge import RidgeFit
 from dpmpc.estimators.round_fits import releases_of

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc import simulation
-from dpmpc.bounds import Schema
+from dpmpc.data import Schema, Table
 from dpmpc.errors import UtilityWarning
 from dpmpc.estimators.distributions import normal_quantile
 from dpmpc.estimators.inference import Inference
@@ -22,7 +22,6 @@ from dpmpc.randomness import stream_for
 from dpmpc.release import Release
 from dpmpc.rounds import Releases, RoundsFit
 from dpmpc.specification import ReleaseSpec
-from dpmpc.tables import Table
 
 Reals = NDArray[np.float64]
 

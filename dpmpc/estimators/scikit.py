@@ -1,6 +1,6 @@
 """What scikit-learn expects of every estimator: names and number of features, checked rows and targets, tags.
 
-Rows are read by `dpmpc.tables`, so that arrays and data frames of pandas, polars and Arrow are taken alike, and
+Rows are read by `dpmpc.data`, so that arrays and data frames of pandas, polars and Arrow are taken alike, and
 errors name column and row.
 
 Not promised: that scores on private rows are private. They are computed from the rows themselves; a search or a
@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.data import Table, default_names, numeric_vector
 from dpmpc.errors import InputError, PrivacyWarning
-from dpmpc.tables import Table, default_names, numeric_vector
 
 _SELECTION = "sklearn.model_selection."
 _LIBRARY = ("sklearn.", "joblib.")

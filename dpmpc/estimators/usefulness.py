@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.bounds import Codebook
+from dpmpc.data import Codebook
 from dpmpc.errors import UNIDENTIFIED
 from dpmpc.estimators.blocks import is_grouped
 from dpmpc.estimators.inference import Inference

@@ -12,8 +12,8 @@ import re
 import msgspec
 
 from dpmpc.arguments import require_choice, require_whole
-from dpmpc.bounds import Codebook
 from dpmpc.contributions import MOST_GROUPS, Contribution, GroupedMoments, Rows, SecondMoments, WeightedMoments
+from dpmpc.data import Codebook
 from dpmpc.encoding import FixedPoint, ring_named
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.planning.prediction import LowRank, Regression, UtilityMetric

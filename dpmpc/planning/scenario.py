@@ -11,8 +11,8 @@ import functools
 import math
 
 from dpmpc.arguments import require_choice, require_fraction, require_whole
-from dpmpc.bounds import largest_squared_norm
 from dpmpc.contributions import SecondMoments, moment_sensitivity
+from dpmpc.data import largest_squared_norm
 from dpmpc.errors import InputError
 from dpmpc.privacy import released_sd
 from dpmpc.specification import NOISED_BY, TrustModel

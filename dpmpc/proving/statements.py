@@ -27,8 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_whole
-from dpmpc.bounds import clip_ball
 from dpmpc.contributions import Contribution, ItemSketch, PowerSum, Rows, SecondMoments, WhitenedProducts
+from dpmpc.data import clip_ball
 from dpmpc.encoding import Sensitivity
 from dpmpc.encoding.fixed_point import root_up
 from dpmpc.encoding.ring import Integers, Words

@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from dpmpc.bounds import Schema
+from dpmpc.data import Schema
 from dpmpc.render.signal_and_noise import Signal
 from dpmpc.results.drawing import COLOURS, figure, figures, inline, short
 

@@ -18,10 +18,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from dpmpc.bounds import require_column
 from dpmpc.collection.certificate import CERTIFICATE_MEMBER
 from dpmpc.collection.verifying import verify
 from dpmpc.contributions import ItemSketch, PowerSum, Rows, SecondMoments
+from dpmpc.data import require_column
 from dpmpc.data_release import MixedRelease
 from dpmpc.data_release.fits import BGMFit, DGMFit, MixingFit, RMGMFit
 from dpmpc.data_release.outlook import MixingOutlook

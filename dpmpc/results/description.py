@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_choice
-from dpmpc.bounds import Schema
+from dpmpc.data import Schema
 from dpmpc.results.number_tables import NumberTable, number_text
 
 Matrix = NDArray[np.float64]

@@ -18,8 +18,8 @@ from typing import TypeAlias
 import msgspec
 
 from dpmpc.arguments import require_whole
-from dpmpc.bounds import Schema
 from dpmpc.contributions import Contribution
+from dpmpc.data import Schema
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.planning import design
 from dpmpc.privacy import Cost, Guarantee, composed_epsilon, epsilon_of_mu, mu_of_budget

@@ -17,10 +17,10 @@ from dpmpc.audit.registry import CORNERS, NAMES
 from dpmpc.audit.sums import claim_of, distance_of
 from dpmpc.audit.system import MissingClients, Unpromised, surrounded
 from dpmpc.audit.views import View, exact_epsilon, signs_of, view_of
-from dpmpc.bounds import Schema
 from dpmpc.cli.main import main
 from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.releasing import ReleasingServer
+from dpmpc.data import Schema
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import Noise
 from dpmpc.planning import ReleaseSpec, design

@@ -13,7 +13,7 @@ from bench.curators.problem import DELTA, SETS, Fits, Problem, symmetric
 from bench.harness import RESULTS
 from dpmpc import simulation
 from dpmpc.baselines.linear import ADASSP_SENSITIVITY
-from dpmpc.bounds import Schema
+from dpmpc.data import Schema
 from dpmpc.errors import InputError
 from dpmpc.planning import design
 from dpmpc.privacy import delta_of_mu, mu_of_budget

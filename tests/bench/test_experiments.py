@@ -31,14 +31,13 @@ from bench.secure_sketching.utility import LowRankProblem, RidgeProblem
 from dpmpc import LowRankApproximation, RidgeRegression
 from dpmpc import simulation as model
 from dpmpc.baselines import optimal_ridge
-from dpmpc.bounds import Schema, clip_ball
+from dpmpc.data import Schema, Table, clip_ball
 from dpmpc.errors import InputError
 from dpmpc.linear_algebra import excess_risk, ridge_cost
 from dpmpc.noise import Skellam
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.privacy import mu_of_budget
 from dpmpc.randomness import Stream
-from dpmpc.tables import Table
 
 RUNS = 150
 CHOICES = [

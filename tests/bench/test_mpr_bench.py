@@ -15,10 +15,9 @@ from bench.data_release.common import BGM, DGM, OLS, RMGM, SUM, THEORY, ZERO
 from bench.data_release.table1 import CLIPPED, HALF, MEAN, RealData, findings
 from bench.registry import BENCHES
 from dpmpc import data_release as mixing
-from dpmpc.bounds import Schema
+from dpmpc.data import Schema, Table
 from dpmpc.datasets import SUPERCONDUCT_BOUNDS
 from dpmpc.errors import InputError
-from dpmpc.tables import Table
 
 SIZES = (2, 2, 1)
 SUBJECTS = 400

@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 
 import dpmpc
-from dpmpc.bounds import Schema
 from dpmpc.cli.main import main, parser
 from dpmpc.contributions import SecondMoments
+from dpmpc.data import Schema, Table, write_csv
 from dpmpc.proving import proved
 from dpmpc.release import Release
-from dpmpc.tables import Table, write_csv
 from support.command_inputs import BOUNDS, BUDGET, NAMES, run
 from support.waiting import wait_for
 
@@ -564,5 +563,5 @@ def test_a_folder_that_cannot_be_written_is_one_line(data, capsys, monkeypatch):
     def full(*_arguments, **_options):
         raise OSError(28, "No space left on device", "/somewhere")
 
-    monkeypatch.setattr("dpmpc.tables.read_table", full)
+    monkeypatch.setattr("dpmpc.data.read_table", full)
     assert run(capsys, "bounds", data) == (2, "", "dpmpc: /somewhere: No space left on device\n")

@@ -6,11 +6,10 @@ import json
 
 import pytest
 
-from dpmpc.bounds import Schema
 from dpmpc.cli.main import main
+from dpmpc.data import Dialect, Schema, read_cells
 from dpmpc.estimators.coded_rows import predict_coded
 from dpmpc.release import Release
-from dpmpc.tables import Dialect, read_cells
 from support.pages import ROOT, load
 
 BUDGET = ("--epsilon", "2", "--delta", "1e-6")

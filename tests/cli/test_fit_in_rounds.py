@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from dpmpc import LogisticRegression, PoissonRegression, RidgeRegression, networked, simulation
-from dpmpc.bounds import Column, Schema
+from dpmpc.data import Column, Schema, Table, write_csv
 from dpmpc.network.meter import PhaseCost, RunStatistics
 from dpmpc.release import Release
 from dpmpc.rounds import SavedReleases
-from dpmpc.tables import Table, write_csv
 from support.command_inputs import run
 from support.html_page import Page
 

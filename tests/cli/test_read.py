@@ -11,8 +11,8 @@ import pytest
 
 from bench.secure_sketching.coverage import release_of_law
 from dpmpc import FrequencyMoment, RidgeRegression
-from dpmpc.bounds import Column, Schema
 from dpmpc.cli.main import main
+from dpmpc.data import Column, Schema
 from dpmpc.data_release import RMGM, MixedRelease
 from dpmpc.data_release import design as mixing_design
 from dpmpc.planning import ReleaseSpec, design

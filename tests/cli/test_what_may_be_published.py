@@ -10,12 +10,11 @@ import re
 import numpy as np
 import pytest
 
-from dpmpc.bounds import Column, Schema
 from dpmpc.collection.verifying import verify
+from dpmpc.data import Column, Schema, Table, write_csv
 from dpmpc.estimators import RidgeRegression
 from dpmpc.release import Release
 from dpmpc.render.guarantee_prose import PUBLISH
-from dpmpc.tables import Table, write_csv
 from support.command_inputs import run
 from support.exact_statistics import numbers_of, of_regression, of_table, opened_without_noise, shown
 from support.release_processes import filled

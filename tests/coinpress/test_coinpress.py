@@ -24,12 +24,12 @@ from dpmpc.coinpress import CoinPressRegression, PrivateCovariance, PrivateMean,
 from dpmpc.coinpress import rounds as steps
 from dpmpc.coinpress.summation import FRACTIONAL_BITS, Curator, Servers
 from dpmpc.contributions import WhitenedProducts, contribution_from
+from dpmpc.data import Table
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import GuaranteeError, InputError, UtilityWarning
 from dpmpc.noise import DiscreteGaussian
 from dpmpc.privacy import epsilon_of_rho
 from dpmpc.protocols.coinpress import Networked
-from dpmpc.tables import Table
 
 ERRORS = 4.0  # standard errors
 PROGRAM = Path(__file__).parents[2] / "protocols" / "coinpress.py"

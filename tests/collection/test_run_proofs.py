@@ -5,11 +5,11 @@ import dataclasses
 import numpy as np
 import pytest
 
-from dpmpc.bounds import Schema
 from dpmpc.client import Client
 from dpmpc.collection import proof_checks, run_proofs
 from dpmpc.collection.certificate import DIFFERENT_LISTS, FALSE_PROOF, wrong_hash
 from dpmpc.collection.run_proofs import POINT_FILE, RunReports, check_run, task_of, use_point
+from dpmpc.data import Schema
 from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, MalformedFrame, TooFewClients
 from dpmpc.network.frames import Kind
 from dpmpc.networked import ids_file, proved_blocks, share_file, stored_reports

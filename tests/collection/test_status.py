@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.system.collection_servers import Servers
-from dpmpc.bounds import Schema
 from dpmpc.cli import collection as commands
 from dpmpc.cli.main import main, parser
 from dpmpc.collection import front_page, service
@@ -28,6 +27,7 @@ from dpmpc.collection.service import Service
 from dpmpc.collection.status import ROUNDED_TO, Answer, HourlyCount, Status, ask, lines, rounded
 from dpmpc.collection.submission import Submission
 from dpmpc.collection.task_file import STATES, Collection, ServerEntry, in_words
+from dpmpc.data import Schema
 from dpmpc.errors import CollectionClosed, InputError, PartyImpersonated, PartyLost, PartyMissing
 from dpmpc.network.identity import fingerprint, write_identity
 from dpmpc.specification import Budget

@@ -16,7 +16,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpmpc.bounds import Schema
 from dpmpc.cli.main import main
 from dpmpc.client import Client
 from dpmpc.collection.designing import CollectionTerms, design_collection
@@ -25,6 +24,7 @@ from dpmpc.collection.reports import HEADER_BYTES, ReportFormat, make_reports
 from dpmpc.collection.serving import serve
 from dpmpc.collection.submission import Submission
 from dpmpc.collection.task_file import Collection, ServerEntry
+from dpmpc.data import Schema
 from dpmpc.errors import CollectionClosed, GuaranteeError, InputError, ReportRejected, TooFewClients
 from dpmpc.network.identity import write_identity
 from dpmpc.randomness import Stream

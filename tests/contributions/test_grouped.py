@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpmpc.bounds import Codebook, Schema, Variable, Weight
 from dpmpc.contributions import GroupedMoments, SecondMoments, WeightedMoments, contribution_from
+from dpmpc.data import Codebook, Schema, Variable, Weight
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import InputError
 from dpmpc.planning import ReleaseSpec, design

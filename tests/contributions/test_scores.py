@@ -11,9 +11,9 @@ import math
 import numpy as np
 import pytest
 
-from dpmpc.bounds import Schema
 from dpmpc.contributions import Identity, Logistic, Poisson, Scores, contribution_from
 from dpmpc.contributions.scores import OUTER_WEIGHT
+from dpmpc.data import Schema
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import InputError
 from dpmpc.planning import ReleaseSpec, design

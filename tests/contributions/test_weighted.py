@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpmpc.bounds import Codebook, Column, Schema, Variable, Weight
 from dpmpc.contributions import SecondMoments, WeightedMoments, contribution_from
+from dpmpc.data import Codebook, Column, Schema, Variable, Weight
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import InputError
 from dpmpc.planning import ReleaseSpec, design

@@ -12,7 +12,7 @@ import pytest
 
 from dpmpc import LogisticRegression
 from dpmpc.analyst import open_sums
-from dpmpc.bounds import Column, Schema
+from dpmpc.data import Column, Schema, Table, write_csv
 from dpmpc.data_owners import AgreedReleases, OwnersPlan, OwnRound, RoundsRecord
 from dpmpc.data_owners.networked import OwnerSource, load_releases, public_arguments
 from dpmpc.data_owners.record import LEDGER_FILE, RoundsFields
@@ -24,7 +24,6 @@ from dpmpc.protocols import data_owners
 from dpmpc.randomness import Stream, stream_for
 from dpmpc.rounds import SavedReleases
 from dpmpc.storage import files
-from dpmpc.tables import Table, write_csv
 from support.linked_parties import run_linked
 
 SCHEMA = Schema((Column("a", -1, 1), Column("b", -1, 1), Column("ill", 0, 1)))

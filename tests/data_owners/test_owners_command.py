@@ -8,8 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from dpmpc.bounds import Column, Schema
-from dpmpc.tables import Table, write_csv
+from dpmpc.data import Column, Schema, Table, write_csv
 from support.command_inputs import run
 from support.hostile import preparers
 from support.html_page import Page

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.base import clone
 
+from dpmpc.data import Table
 from dpmpc.data_release import (
     BGM,
     DGM,
@@ -38,7 +39,6 @@ from dpmpc.errors import BatchMismatch, DpmpcError, GuaranteeError, InputError, 
 from dpmpc.noise import DiscreteGaussian, Skellam
 from dpmpc.privacy import epsilon_of_mu
 from dpmpc.randomness import Stream
-from dpmpc.tables import Table
 
 PAPER = {"epsilon": 1.0, "delta": 1e-5, "calibration": "paper"}
 PARTIES = [2, 2, 2, 2, 2, 1]  # Wu et al. 2022, section 5.2: d = 10 and the label

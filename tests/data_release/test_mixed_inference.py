@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
+from dpmpc.data import Table
 from dpmpc.data_release import BGM, DGM, RMGM, MixedRelease
 from dpmpc.errors import InputError
 from dpmpc.estimators.summary import UNIDENTIFIED
-from dpmpc.tables import Table
 
 WEIGHTS = np.array([0.4, -0.25])
 SIMULATIONS = 300

@@ -20,8 +20,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from bench.system.ports import HOST, free_ports
-from dpmpc.bounds import Schema
 from dpmpc.cli.main import main
+from dpmpc.data import Schema, column_names, read_labels
 from dpmpc.data_release import RMGM, DataOwner, MixedRelease, design, mixing_of, networked
 from dpmpc.data_release.alignment import keyed_hashes, number_of_set
 from dpmpc.data_release.networked import PartySource, public_arguments
@@ -40,7 +40,6 @@ from dpmpc.network.launched import Launched
 from dpmpc.network.settings import digest_of, read_settings, write_source
 from dpmpc.protocols import random_mixing
 from dpmpc.randomness import Label, Stream
-from dpmpc.tables import column_names, read_labels
 from support.hostile import preparers
 from support.waiting import wait_for
 

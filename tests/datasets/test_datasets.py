@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from dpmpc.bounds import clip_ball
+from dpmpc.data import clip_ball
 from dpmpc.datasets import (
     BIKE_BOUNDS,
     DEMO_BOUNDS,

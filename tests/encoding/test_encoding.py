@@ -14,8 +14,8 @@ from hypothesis.extra import numpy as hnp
 from scipy import stats
 
 from dpmpc._kernels import dispatch
-from dpmpc.bounds import Column, Schema
 from dpmpc.contributions import SecondMoments
+from dpmpc.data import Column, Schema
 from dpmpc.encoding import FixedPoint, Mersenne61, ModulusPlan, Ring64, Sensitivity, plan_modulus
 from dpmpc.errors import InputError, OverflowRisk
 from dpmpc.noise import DiscreteGaussian, DiscreteLaplace, GammaLaplace, Gaussian, Skellam

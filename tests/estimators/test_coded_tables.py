@@ -13,14 +13,13 @@ import scipy.stats
 
 from bench.secure_sketching.coverage import release_of_law
 from dpmpc import FrequencyMoment, LogisticRegression, LowRankApproximation, RidgeRegression
-from dpmpc.bounds import Codebook, Schema, Variable, Weight, require_column
+from dpmpc.data import Codebook, Schema, Table, Variable, Weight, require_column
 from dpmpc.errors import InputError
 from dpmpc.estimators.coded_rows import predict_coded
 from dpmpc.estimators.columns import with_variables
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.release import Release
 from dpmpc.rounds import Releases
-from dpmpc.tables import Table
 
 RUNS = 300
 CLIENTS = 4000

@@ -10,7 +10,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 from dpmpc import RidgeRegression
 from dpmpc import simulation as model
 from dpmpc.baselines import SSP, optimal_ridge, trivial_predictor
-from dpmpc.bounds import Schema
+from dpmpc.data import Schema
 from dpmpc.errors import InputError
 from dpmpc.estimators import ridge
 from dpmpc.linear_algebra import LinearModel, exact_gram, ridge_cost, solve_ridge

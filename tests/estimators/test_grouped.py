@@ -15,7 +15,7 @@ import scipy.stats
 
 from bench.secure_sketching.coverage import release_of_law
 from dpmpc import GroupedRidgeRegression, RidgeRegression
-from dpmpc.bounds import Codebook, Schema, Variable, Weight
+from dpmpc.data import Codebook, Schema, Variable, Weight
 from dpmpc.errors import UNIDENTIFIED, InputError, UtilityWarning
 from dpmpc.estimators.blocks import Blocks, group_variable
 from dpmpc.estimators.fixed_effects import fixed_effects

@@ -13,7 +13,7 @@ import sklearn.linear_model
 from sklearn.exceptions import NotFittedError
 
 from dpmpc import LogisticRegression, PoissonRegression, RidgeRegression
-from dpmpc.bounds import Codebook, Schema, Variable
+from dpmpc.data import Codebook, Schema, Variable
 from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.estimators.coded_rows import predict_coded
 from dpmpc.rounds import LogisticModel

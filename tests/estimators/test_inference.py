@@ -13,7 +13,7 @@ from bench.secure_sketching import coverage
 from bench.secure_sketching.coverage import Setting, release_of_law
 from dpmpc import RidgeRegression
 from dpmpc.baselines import optimal_ridge
-from dpmpc.bounds import Schema
+from dpmpc.data import Schema
 from dpmpc.errors import InputError
 from dpmpc.estimators import ridge as penalty
 from dpmpc.linear_algebra import exact_gram, ridge_cost

@@ -6,7 +6,7 @@ from sklearn.base import clone
 
 from dpmpc import FrequencyMoment, LowRankApproximation
 from dpmpc import simulation as model
-from dpmpc.bounds import Schema
+from dpmpc.data import Schema
 from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.linear_algebra import excess_risk, random_excess_risk, top_components
 from dpmpc.planning import ReleaseSpec, design

@@ -9,8 +9,8 @@ from sklearn.base import clone
 
 from dpmpc import FrequencyMoment, RidgeRegression
 from dpmpc import simulation as model
-from dpmpc.bounds import Column, Schema
 from dpmpc.contributions import ItemSketch, PowerSum, SecondMoments, contribution_from
+from dpmpc.data import Column, Schema
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import InputError
 from dpmpc.estimators.moments import item_moment_variance

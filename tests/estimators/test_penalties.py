@@ -9,7 +9,7 @@ import scipy.stats
 
 from bench.system.penalties import sure
 from dpmpc import RidgeRegression
-from dpmpc.bounds import Schema
+from dpmpc.data import Schema
 from dpmpc.linear_algebra import averaged_ridge, exact_gram, ridge_cost, solve_ridge
 from dpmpc.linear_algebra.empirical_bayes import EXPONENTS, SCALES, _soft_floor
 from dpmpc.planning import ReleaseSpec, design

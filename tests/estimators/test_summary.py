@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 from bench.secure_sketching.coverage import release_of_law
 from dpmpc import FrequencyMoment, RidgeRegression
-from dpmpc.bounds import Column, Schema
+from dpmpc.data import Column, Schema
 from dpmpc.errors import UNIDENTIFIED, InputError
 from dpmpc.linear_algebra import averaged_ridge
 from dpmpc.planning import ReleaseSpec, design

@@ -7,8 +7,8 @@ import pytest
 
 from bench.secure_sketching.coverage import release_of_law
 from dpmpc import RidgeRegression
-from dpmpc.bounds import Codebook, Schema, Variable
 from dpmpc.cli.main import main
+from dpmpc.data import Codebook, Schema, Variable
 from dpmpc.errors import UNIDENTIFIED, UtilityWarning
 from dpmpc.estimators.usefulness import too_few, why_not_useful
 from dpmpc.planning import ReleaseSpec, design

@@ -6,8 +6,8 @@ import sys
 import numpy as np
 from mpyc.runtime import mpc
 
-from dpmpc.bounds import Column, Schema
 from dpmpc.client import Client
+from dpmpc.data import Column, Schema
 from dpmpc.errors import InputError
 from dpmpc.mpyc import noise, open_sketch, shared, sketch, task_for_parties
 from dpmpc.specification import ReleaseSpec

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from dpmpc.bounds import Schema
+from dpmpc.data import Schema
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.planning.advice import advise, break_even, error_of, options_of, smallest_batch, verdict
 from dpmpc.planning.prediction import LowRank, Regression, predict

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from dpmpc.bounds import Schema
+from dpmpc.data import Schema
 from dpmpc.errors import InputError
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.planning.cost import MEASURED, Prices, Slopes, Workload, estimate

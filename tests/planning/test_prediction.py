@@ -8,7 +8,7 @@ import pytest
 from dpmpc import LowRankApproximation
 from dpmpc import simulation as model
 from dpmpc.baselines import LocalGaussian
-from dpmpc.bounds import Schema
+from dpmpc.data import Schema
 from dpmpc.errors import InputError
 from dpmpc.linear_algebra import excess_risk
 from dpmpc.planning import ReleaseSpec, design

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from dpmpc.analyst import open_sums
-from dpmpc.bounds import Schema
 from dpmpc.client import Client, share_batch
 from dpmpc.contributions import SecondMoments
+from dpmpc.data import Schema
 from dpmpc.errors import InputError, OverflowRisk
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.planning.cost import MEASURED, Slopes, Workload, estimate

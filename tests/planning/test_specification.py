@@ -5,7 +5,7 @@ import pytest
 
 from dpmpc import RidgeRegression
 from dpmpc import simulation as model
-from dpmpc.bounds import Schema
+from dpmpc.data import Schema
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.planning.prediction import Regression, expected_of

@@ -9,7 +9,7 @@ import pytest
 
 from dpmpc import networked, privacy, simulation
 from dpmpc.audit.views import exact_epsilon
-from dpmpc.bounds import Schema
+from dpmpc.data import Schema
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.planning.scenario import Scenario

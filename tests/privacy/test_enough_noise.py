@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dpmpc import privacy
-from dpmpc.bounds import Schema
+from dpmpc.data import Schema
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import DiscreteGaussian
 from dpmpc.planning import ReleaseSpec, design

@@ -12,7 +12,7 @@ import scipy.stats
 
 from dpmpc import privacy
 from dpmpc import simulation as model
-from dpmpc.bounds import Schema
+from dpmpc.data import Schema
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import GuaranteeError, InputError, SimulationOnly
 from dpmpc.planning import ReleaseSpec, design

@@ -13,10 +13,10 @@ import pytest
 
 from dpmpc import privacy
 from dpmpc.analyst import open_sums
-from dpmpc.bounds import Schema
 from dpmpc.client import share_batch
 from dpmpc.collection.designing import CollectionTerms, design_collection, omission
 from dpmpc.collection.task_file import ServerEntry
+from dpmpc.data import Schema
 from dpmpc.encoding import Sensitivity
 from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, PrivacyWarning
 from dpmpc.network.identity import write_identity

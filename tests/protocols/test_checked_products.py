@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dpmpc import networked
-from dpmpc.bounds import Column, Schema
 from dpmpc.client import share_batch
+from dpmpc.data import Column, Schema
 from dpmpc.errors import InconsistentShares, ProtocolFailure
 from dpmpc.mpyc.checked import _times
 from dpmpc.protocols import unopened_moment, unopened_ridge

@@ -8,15 +8,14 @@ import pytest
 
 from dpmpc import networked
 from dpmpc import simulation as model
-from dpmpc.bounds import Schema
 from dpmpc.cli.fit_models import RidgeFitModel
 from dpmpc.cli.main import main
 from dpmpc.client import Client
+from dpmpc.data import Schema, Table, write_csv
 from dpmpc.errors import PartyLost, PartyMissing
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.randomness import Stream
 from dpmpc.render.fit import byte_fields
-from dpmpc.tables import Table, write_csv
 
 CLIENTS, WIDTH, ROWS = 4000, 3, 50
 

@@ -17,10 +17,10 @@ import pytest
 
 from dpmpc import networked
 from dpmpc import simulation as model
-from dpmpc.bounds import Column, Schema
 from dpmpc.cli.demonstrations import RELEASES, demonstration
 from dpmpc.cli.fit_models import FitModel
 from dpmpc.client import share_batch
+from dpmpc.data import Column, Schema
 from dpmpc.data_release.networked import PROGRAM as MIXING
 from dpmpc.datasets import DEMO_FEATURES, DEMO_TARGET, demo_population
 from dpmpc.encoding import FixedPoint

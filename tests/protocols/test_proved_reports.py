@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dpmpc import networked, simulation
-from dpmpc.bounds import Schema
+from dpmpc.data import Schema
 from dpmpc.errors import InputError
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.protocols import linear_transform, proved_reports

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from dpmpc import networked
-from dpmpc.bounds import Column, Schema
 from dpmpc.client import share_batch
+from dpmpc.data import Column, Schema
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import GuaranteeError, InputError, OverflowRisk, SimulationOnly
 from dpmpc.network.launched import Launched

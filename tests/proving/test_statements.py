@@ -7,7 +7,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpmpc.bounds import Column
 from dpmpc.contributions import (
     Contribution,
     ItemSketch,
@@ -17,6 +16,7 @@ from dpmpc.contributions import (
     WhitenedProducts,
     contribution_from,
 )
+from dpmpc.data import Column
 from dpmpc.encoding import FixedPoint, plan_modulus
 from dpmpc.errors import InputError, OverflowRisk
 from dpmpc.proving import ProvedWhitened, proved, widened_ball, with_proofs

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from dpmpc import simulation as model
-from dpmpc.bounds import Schema
 from dpmpc.cli.main import main
+from dpmpc.data import Schema, Table, write_csv
 from dpmpc.network.meter import tenths
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.privacy import Guarantee
@@ -21,7 +21,6 @@ from dpmpc.render import Analysed, command_line, page, write_report
 from dpmpc.render.guarantee_prose import PUBLISH
 from dpmpc.render.signal_and_noise import Signal
 from dpmpc.results.drawing import COLOURS, figures, short
-from dpmpc.tables import Table, write_csv
 from support.html_page import Page
 
 HOSTILE = "<script>alert(1)</script>"

@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from dpmpc.bounds import Schema
 from dpmpc.cli.main import main
+from dpmpc.data import Schema
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.planning.advice import error_of, options_of
 from dpmpc.planning.prediction import LowRank, Regression

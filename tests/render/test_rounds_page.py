@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpmpc import LogisticRegression, PoissonRegression
-from dpmpc.bounds import Column, Schema
+from dpmpc.data import Column, Schema
 from dpmpc.render.page import Analysed
 from dpmpc.render.rounds_page import rounds_page
 from dpmpc.render.rounds_text import found_in_rounds, release_file, rounds_text

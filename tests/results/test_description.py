@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bench.secure_sketching.coverage import release_of_law
-from dpmpc.bounds import Schema
+from dpmpc.data import Schema
 from dpmpc.errors import InputError
 from dpmpc.planning import ReleaseSpec, design
 

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 from dpmpc import RidgeRegression
-from dpmpc.bounds import Schema
+from dpmpc.data import Schema, Table
 from dpmpc.data_release import RMGM
 from dpmpc.mutual_information import AdditiveNoise
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.privacy import BudgetLedger, Cost
 from dpmpc.results.notebook import facts_html, statement_html
-from dpmpc.tables import Table
 
 EVIL = "<script>alert('x')</script>&"
 

@@ -8,8 +8,8 @@ import pytest
 
 from bench.secure_sketching.simulation import exact_sums, opened
 from dpmpc import networked, simulation
-from dpmpc.bounds import Column, Schema
 from dpmpc.contributions import Logistic, Scores
+from dpmpc.data import Column, Schema
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.planning import ReleaseSpec
 from dpmpc.privacy import composed_epsilon

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bench.secure_sketching.simulation import exact_sums, opened
-from dpmpc.bounds import Column, Schema
+from dpmpc.data import Column, Schema
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.planning.scenario import Population
 from dpmpc.rounds import (

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from dpmpc import client, sketching
 from dpmpc import simulation as model
 from dpmpc._kernels import dense as kernel
-from dpmpc.bounds import Schema
+from dpmpc.data import Schema
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import noise_from
 from dpmpc.planning import ReleaseSpec, design

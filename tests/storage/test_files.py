@@ -11,9 +11,9 @@ import time
 
 import pytest
 
+from dpmpc.data import Table, write_csv
 from dpmpc.errors import InputError, SpoolError
 from dpmpc.storage import locked, require_private, whole, write_private
-from dpmpc.tables import Table, write_csv
 from support.hostile.preparers import plant_links
 
 

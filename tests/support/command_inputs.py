@@ -1,7 +1,7 @@
 """How the tests of commands run one."""
 
-from dpmpc.bounds import Schema
 from dpmpc.cli.main import main
+from dpmpc.data import Schema
 
 NAMES = ("height", "weight", "score")
 

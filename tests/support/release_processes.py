@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 
 from bench.system.ports import free_ports
-from dpmpc.bounds import Schema
 from dpmpc.cli import main as cli
 from dpmpc.client import Client
 from dpmpc.collection import agreement, conversation, dealing, noise_dealing, proof_checks, releasing
@@ -26,6 +25,7 @@ from dpmpc.collection.reports import ReportFormat, make_reports
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.task_file import Collection, ServerEntry
 from dpmpc.collection.verifying import verify
+from dpmpc.data import Schema
 from dpmpc.network import connecting, identity
 from dpmpc.network.frames import Kind
 from dpmpc.network.identity import write_identity

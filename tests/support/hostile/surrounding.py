@@ -14,8 +14,8 @@ import math
 import numpy as np
 
 from dpmpc import analyst
-from dpmpc.bounds import Schema
 from dpmpc.client import Client
+from dpmpc.data import Schema
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.server import transform
 from dpmpc.sharing.batch import ArrayShare

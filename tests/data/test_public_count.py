@@ -9,11 +9,11 @@ from dpmpc import LowRankApproximation, RidgeRegression
 from dpmpc.baselines import SSP, AnalyzeGauss
 from dpmpc.cli.main import main
 from dpmpc.coinpress import CoinPressRegression, PrivateCovariance, PrivateMean
+from dpmpc.data import Table, read_table
 from dpmpc.data_release import RMGM
 from dpmpc.errors import InputError
 from dpmpc.mutual_information import RandomProjection
 from dpmpc.release import Release
-from dpmpc.tables import Table, read_table
 
 BUDGET = ("--epsilon", "1", "--delta", "1e-6")
 BOUNDS = "".join(f"[columns.{name}]\nlower = 0\nupper = {upper}\n" for name, upper in (("hours", 80), ("income", 100)))

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpmpc.bounds import Codebook, Column, Schema, Variable, Weight, check_table
+from dpmpc.data import Cells, Codebook, Column, Schema, Table, Variable, Weight, check_table
 from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.storage import canonical
-from dpmpc.tables import Cells, Table
 
 WARD = Variable("ward", values=("A", "B", "C"))
 AGE = Variable("age", 20, 60)

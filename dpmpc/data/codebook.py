@@ -24,11 +24,10 @@ from msgspec.structs import force_setattr, replace
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_choice, require_positive
-from dpmpc.bounds.columns import Column
-from dpmpc.bounds.variables import Reals, Term, Variable
+from dpmpc.data.columns import Column, Reals, Term, Variable
+from dpmpc.data.table import Cells, Table, check_names
 from dpmpc.errors import InputError
 from dpmpc.storage import Record, fields_of
-from dpmpc.tables import Cells, Table, check_names
 
 MOST_COLUMNS = 10_000
 
@@ -243,7 +242,7 @@ class Codebook(Record, frozen=True, omit_defaults=True):
         Parameters
         ----------
         X : Cells or data frame
-            What `dpmpc.tables.read_cells` read, or an object with ``columns`` and ``to_numpy``.
+            What `dpmpc.data.read_cells` read, or an object with ``columns`` and ``to_numpy``.
         target : str, optional
             The column that is to be predicted, where that is known; for the words of errors.
 

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dpmpc.bounds import Column, Schema, check_table, clip_ball, schema, suggest
+from dpmpc.data import Column, Schema, Table, check_table, clip_ball, schema, suggest
 from dpmpc.errors import InputError, UtilityWarning
-from dpmpc.tables import Table
 
 AGE_HEIGHT = Schema((Column("age", 0, 100), Column("height", 1.5, 2.5)))
 ROWS = np.array([[0.0, 1.5], [50.0, 2.0], [100.0, 2.5], [25.0, 2.25]])

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from dpmpc.data import Table, read_csv, read_table, write_csv
 from dpmpc.errors import InputError
-from dpmpc.tables import Table, read_csv, read_table, write_csv
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 GOOD_CSV = "age,income\n30,1.5\n40,-2e3\n"

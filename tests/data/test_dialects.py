@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+from dpmpc.data import Dialect, column_names, csv_files, read_cells, read_table
 from dpmpc.errors import InputError
-from dpmpc.tables import Dialect, column_names, csv_files, read_cells, read_table
 
 TABLE = [[30.0, 1.5], [40.0, -2000.0]]
 

@@ -1,9 +1,10 @@
-"""Variables of a table as people write them, numbers, categories, answers and dates, and the columns they become.
+"""A column of numbers and its public bounds, and the variables of a table as people write them, which become columns.
 
-Every variable becomes one column or several, of which the normalised values z, together, have an L2 norm of at most 1
-in every row (docs/mathematics.md, section 13): a number is one column in [-1, 1]; a category has an indicator for each
-value but the reference, of which at most one is 1; the functions of a spline are not negative and add up to at most 1;
-an indicator of what is missing is 1 only where the other columns are 0.
+A variable is a number, a category, an answer or a date. It becomes one column or several, of which the
+normalised values z, together, have an L2 norm of at most 1 in every row (docs/mathematics.md, section 13): a number is
+one column in [-1, 1]; a category has an indicator for each value but the reference, of which at most one is 1; the
+functions of a spline are not negative and add up to at most 1; an indicator of what is missing is 1 only where the
+other columns are 0.
 """
 
 from __future__ import annotations
@@ -13,19 +14,68 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from msgspec.structs import force_setattr
 from numpy.typing import NDArray
 
-from dpmpc.arguments import require_choice
-from dpmpc.bounds.columns import Column, finite_number
+from dpmpc.arguments import require_choice, require_finite
+from dpmpc.data.csv_files import MISSING
+from dpmpc.data.table import Cell, Cells, check_names
 from dpmpc.errors import InputError
 from dpmpc.storage import Record
-from dpmpc.tables import MISSING, Cell, Cells, check_names
 
 Reals = NDArray[np.float64]
+
+_LEAST_WIDTH, _LEAST_RELATIVE_WIDTH = 1e-300, 1e-12  # below, rounding would swallow the differences between rows
+
+
+def finite_number(where: str, value: Any) -> float:
+    """Return a finite number as float, or refuse it."""
+    return require_finite(where, value) + 0.0  # -0.0 becomes 0.0: equal schemas are described by equal texts
+
+
+class Column(Record, frozen=True):
+    """A column and its public bounds.
+
+    Parameters
+    ----------
+    name : str
+        Printable text.
+    lower, upper : float
+        Finite, ``lower < upper``, in the column's own unit.
+
+    Raises
+    ------
+    InputError
+        If a bound is not a finite number or the two leave no room between them.
+    """
+
+    name: str
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        check_names([self.name], "name")
+        for bound in ("lower", "upper"):
+            force_setattr(self, bound, finite_number(f"{bound} of column {self.name!r}", getattr(self, bound)))
+        given = f"bounds of column {self.name!r}: ({self.lower}, {self.upper})"
+        if not self.lower < self.upper:
+            raise InputError(f"{given} given, lower < upper expected")
+        if self.half_width < max(_LEAST_WIDTH, _LEAST_RELATIVE_WIDTH * max(abs(self.lower), abs(self.upper))):
+            raise InputError(f"{given} are too close together for float64, measure the column from another zero")
+
+    @property
+    def middle(self) -> float:
+        """What is mapped to 0."""
+        return self.lower / 2 + self.upper / 2
+
+    @property
+    def half_width(self) -> float:
+        """How far from the middle the bounds lie."""
+        return self.upper / 2 - self.lower / 2
+
 
 _DEGREE = 3  # of splines
 _LABEL = "missing"
@@ -74,7 +124,7 @@ class Variable(Record, frozen=True, omit_defaults=True):
     knots : tuple of float, optional
         Inner knots of the spline, rising, within the bounds.
     missing : tuple of str
-        Words for what is missing, beside those of the codebook and `dpmpc.tables.MISSING`.
+        Words for what is missing, beside those of the codebook and `dpmpc.data.MISSING`.
     if_missing : {"indicator", "middle"}, optional
         What stands for a missing value: 0 and a 1 in a further column, or the middle of the bounds. By default the row
         is incomplete.
