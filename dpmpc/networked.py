@@ -2,8 +2,8 @@
 
 `run` plays all the clients, starts M servers and an analyst as processes of this machine, linked by mutually
 authenticated TLS over loopback, and returns the release with what each server spent. `run_servers` begins where the
-clients' shares are there already, `run_parties` where a program does not open the sketch. `write_folders` starts
-nobody: it writes what parties on hosts of their own are started from.
+clients' shares are there already, `run_parties` where a program does not open the sketch. For parties on hosts of their
+own, `agreement_of` is what `dpmpc.network.programs.prepare` takes.
 
 What the parties do is said by the program that they run. Programs are started by name: by default
 `dpmpc.protocols.linear_transform`, which opens the noisy sketch and ends there.
@@ -29,10 +29,8 @@ from numpy.typing import NDArray
 
 from dpmpc.client import Client, share_batch
 from dpmpc.errors import InputError
-from dpmpc.network.identity import Authority, pin
-from dpmpc.network.launch import Callbacks, FolderCallback, Participants, Patience, launch
 from dpmpc.network.meter import RunStatistics
-from dpmpc.network.settings import PartySettings, write_settings
+from dpmpc.network.programs import Agreement, Callbacks, FolderCallback, here
 from dpmpc.proved_reports import circuit_of, rows_of
 from dpmpc.proving import ProvedShares
 from dpmpc.proving.joint import ID_BYTES
@@ -342,18 +340,14 @@ def run_parties(
         clients_s = time.perf_counter() - began
 
     began = time.perf_counter()
-    outcomes = launch(
-        program,
-        Participants(task.trust.servers),
-        arguments=_agreed(task, threads, arguments),
-        task=task.digest,
+    outcomes = here(
+        agreement_of(program, task, arguments=arguments, threads=threads, deadline=deadline),
         simulation=_simulation(task, stream),
         callbacks=Callbacks(
             meanwhile=timed,
             collect=collect,
             on_progress=lambda party, done: tell(f"server {party}", float(done)),
         ),
-        patience=Patience(deadline + transform_allowance(task)),
     )
     spent = [outcome.statistics for outcome in outcomes if outcome.statistics is not None]
     return Run(
@@ -365,78 +359,23 @@ def run_parties(
     )
 
 
-def write_folders(
-    out: Path,
+def agreement_of(
     program: str,
     task: Task,
-    place: Placement,
-    addresses: Sequence[tuple[str, int]],
     *,
     arguments: Mapping[str, Any] | None = None,
-    certificates: Sequence[bytes] | None = None,
-    connect_deadline: float = 600.0,
-) -> list[Path]:
-    """Write the folders of parties that are started by hand, by ``python -m dpmpc.network.party FOLDER``.
-
-    Parameters
-    ----------
-    out : Path
-        A new directory, for ``party-0`` to ``party-M``; the last is the analyst's.
-    program, task, arguments
-        As in `run_parties`.
-    place : callable
-        Writes the servers' shares into their folders, as `clients` does.
-    addresses : sequence of (host, port)
-        Where each party listens, the analyst last.
-    certificates : sequence of bytes, optional
-        The parties' own certificates (PEM), in party order, which all folders then pin, and no key is made: each party
-        adds its party.crt and party.key. By default an authority of this process makes all keys, for a day.
-    connect_deadline : float
-        Seconds from the start of the first party to that of the last.
-
-    Returns
-    -------
-    list of Path
-        The folders.
-
-    Raises
-    ------
-    InputError
-        If `out` exists, or there is not an address and a certificate for each party.
-    """
-    parties = task.trust.servers + 1
-    for name, given in (("addresses", addresses), ("certificates", certificates)):
-        if given is not None and len(given) != parties:
-            raise InputError(f"{name}: {len(given)} given, {parties} expected: of every server, and of the analyst")
-    if out.exists():
-        raise InputError(f"out: {out} given, a directory that does not exist yet expected")
-    out.mkdir(mode=0o700, parents=True)
-    folders, authority = [out / f"party-{party}" for party in range(parties)], Authority()
-    for party, folder in enumerate(folders):
-        folder.mkdir(mode=0o700)
-        if certificates is None:
-            authority.issue(folder, party)
-        else:
-            pin(folder, certificates)
-        settings = PartySettings(
-            party=party,
-            servers=task.trust.servers,
-            addresses=list(addresses),
-            program=program,
-            arguments=_agreed(task, 1, arguments),
-            task=task.digest.hex(),
-            deadline=30.0 + transform_allowance(task),
-            connect_deadline=connect_deadline,
-        )
-        write_settings(folder, settings)
-    place(folders)
-    return folders
-
-
-def _agreed(task: Task, threads: int, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the arguments of every party's program. A task whose noise has to be dealt is refused."""
+    threads: int = 1,
+    deadline: float = 30.0,
+) -> Agreement:
+    """Return what servers and analyst agree on; a task whose noise has to be dealt is refused."""
     require_own_noise(task)
-    return {"task": task.to_dict(), "threads": threads, **(arguments or {})}
+    return Agreement(
+        program,
+        task.trust.servers,
+        {"task": task.to_dict(), "threads": threads, **(arguments or {})},
+        task=task.digest,
+        deadline=deadline + transform_allowance(task),
+    )
 
 
 def _simulation(task: Task, stream: Stream | None) -> dict[str, Any]:

@@ -20,7 +20,7 @@ import numpy as np
 from bench.harness import RESULTS, markdown, summary
 from bench.secure_sketching.setting import COLUMNS, PEER_SERVERS, PEER_SPARSITY, ROWS, Setting, task_of
 from dpmpc.client import share_batch
-from dpmpc.network.launch import ONE_THREAD
+from dpmpc.network.processes import ONE_THREAD
 from dpmpc.networked import NetworkedRun, run_servers
 from dpmpc.randomness import Stream
 from dpmpc.sharing import ArrayShare, Share

@@ -47,7 +47,7 @@ HOOKS = {
     "dpmpc.networked:share_batch": "share",
     "dpmpc.sharing.batch:FileShare.create": "store shares",
     "dpmpc.sharing.batch:FileShare.__setitem__": "store shares",
-    "dpmpc.networked:launch": "parties",
+    "dpmpc.networked:here": "parties",
     "dpmpc.cli.fit_models:RidgeFitModel.judge": "compare with the data",
 }
 IMPORT, END, PARTIES, NOISE, TLS, STARTS = (

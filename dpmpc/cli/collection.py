@@ -9,14 +9,13 @@ from __future__ import annotations
 import argparse
 import datetime
 import math
-import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from dpmpc.cli.options import add_release_options, release_choices, seconds
+from dpmpc.cli.options import add_release_options, address, release_choices, seconds
 from dpmpc.cli.output import progress
 from dpmpc.cli.waiting import quiet
 from dpmpc.errors import InputError
@@ -25,7 +24,6 @@ from dpmpc.untrusted import ReadError, printable, read_bytes
 CERTIFIED_DAYS = 800
 MOST_DAYS = 36500
 _LARGEST_NAMES = 1 << 28  # bytes of the file of clients' names
-_ADDRESS = re.compile(r"(\[(?P<ipv6>[^\s\[\]]+)\]|(?P<host>[^\s:\[\]]+)):(?P<port>[0-9]{1,5})")
 
 
 def add_commands(commands: Any) -> None:
@@ -140,14 +138,6 @@ def _add_submit(commands: Any) -> None:
     submit.add_argument("--batch", type=int, default=1, metavar="N", help="reports per request (default %(default)s)")
     submit.add_argument("--seconds", type=seconds, default=3600.0, help="longest time in all (default %(default)g)")
     submit.set_defaults(run=_submit)
-
-
-def address(text: str) -> tuple[str, int]:
-    """Parse HOST:PORT; an IPv6 address stands in brackets."""
-    found = _ADDRESS.fullmatch(text)
-    if found is None or int(found["port"]) >= 1 << 16:
-        raise argparse.ArgumentTypeError(f"{text!r} given, HOST:PORT expected, an IPv6 address in brackets")
-    return found["ipv6"] or found["host"], int(found["port"])
 
 
 def _time(text: str) -> datetime.datetime:

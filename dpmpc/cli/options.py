@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Mapping, Set
+import re
 from typing import Any, get_args
 
 import msgspec
@@ -14,6 +14,7 @@ from dpmpc.specification import flat_choices
 
 SHARE_LIMIT_GB = 4.0
 LONGEST_S = 365 * 86400
+_ADDRESS = re.compile(r"(\[(?P<ipv6>[^\s\[\]]+)\]|(?P<host>[^\s:\[\]]+)):(?P<port>[0-9]{1,5})")
 DATA_HELP = "CSV (also .tsv, .csv.gz, or - for standard input) or Parquet, one row per client; several are joined"
 
 
@@ -107,6 +108,14 @@ def dialect_of(options: argparse.Namespace) -> Any:
     return Dialect(options.separator, options.decimal)
 
 
+def address(text: str, least: int = 0) -> tuple[str, int]:
+    """Parse HOST:PORT, with a port of at least so much; an IPv6 address stands in brackets."""
+    found = _ADDRESS.fullmatch(text)
+    if found is None or not least <= int(found["port"]) < 1 << 16:
+        raise argparse.ArgumentTypeError(f"{text!r} given, HOST:PORT expected, an IPv6 address in brackets")
+    return found["ipv6"] or found["host"], int(found["port"])
+
+
 def seconds(text: str) -> float:
     """Parse a longest time to wait, in seconds."""
     try:
@@ -167,20 +176,3 @@ def rounds_option(text: str) -> int | str:
         return text if text == "auto" else int(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} given, a number or 'auto' expected") from None
-
-
-def form_of(
-    options: argparse.Namespace, forms: Mapping[str, tuple[Set[str], Set[str]]], defaults: Mapping[str, Any]
-) -> str:
-    """Return which of its forms a command was given; refuse what the form lacks or does not use, fill in defaults."""
-    form = next(name for name in forms if getattr(options, name) is not None)
-    required, optional = forms[form]
-    for name in sorted(set().union(*(needed | used for needed, used in forms.values()))):
-        given = getattr(options, name)
-        if given is None and name in required:
-            raise InputError(f"{name}: none given, one expected with --{form}")
-        if given is not None and name not in required | optional:
-            raise InputError(f"{name}: {given!r} given, but --{form} does not use it")
-        if given is None:
-            setattr(options, name, defaults.get(name))
-    return form

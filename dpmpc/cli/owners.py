@@ -1,11 +1,4 @@
-"""`dpmpc owners`: organisations that hold many rows each fit one regression over all of them, in rounds.
-
-`owners` has three forms: all owners as processes of this machine (``--simulate``); the folders of owners that run on
-machines of their own (``--prepare``); one of these (``--owner``). What a form does not use is refused, so that nobody
-believes an option to have had an effect.
-
-Not promised: secrecy of keys from whoever prepares (`dpmpc.cli.prepared`).
-"""
+"""`dpmpc owners`: organisations that hold many rows each fit one regression over all of them, in rounds."""
 
 from __future__ import annotations
 
@@ -16,9 +9,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpmpc.cli.options import add_simulation_seed, form_of, rounds_option, seconds
+from dpmpc.cli.forms import PLANNED, PREPARE, SIMULATE, Forms, take_part, write_folders
+from dpmpc.cli.options import rounds_option
 from dpmpc.cli.output import new_path
-from dpmpc.cli.prepared import address_of, expect_party, prepare_folders, run_party
 from dpmpc.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,60 +22,46 @@ if TYPE_CHECKING:
     from dpmpc.release import Release
 
 MODELS = ("logistic", "poisson", "ridge")
-KEPT = (
-    "this folder has answered a round, and others may have its answer; run again in the same folder, which sends the "
-    "same bytes: a new --prepare would spend further budget"
-)
-_PLAN = {"epsilon", "delta", "bounds", "target", "model"}
-_CHOICES = {"rounds", "alpha", "names", "threads", "deadline"}
-FORMS = {
-    "simulate": (_PLAN, {*_CHOICES, "simulation_seed", "out"}),
-    "prepare": ({*_PLAN, "addresses", "rows"}, _CHOICES),
-    "owner": ({"data", "folder"}, {"out", "ledger"}),
-}
-DEFAULTS = {"threads": 1, "deadline": 30.0}
+OWNER = "owner"
 
 
 def add_commands(commands: Any) -> None:
     """Add the command to the parser's."""
     owners = commands.add_parser("owners", help="one regression over the rows of several organisations, in rounds")
-    form = owners.add_mutually_exclusive_group(required=True)
-    form.add_argument("--simulate", nargs="+", metavar="DATA", help="all owners on this machine, a file for each")
-    form.add_argument("--prepare", metavar="DIR", help="write a folder of settings and identity for each owner")
-    form.add_argument("--owner", type=int, metavar="I", help="run owner I of a prepared fit on this machine")
-    owners.add_argument("--out", metavar="DIR", help="write releases, result and report to a new directory")
-    owners.add_argument("--json", action="store_true", help="print one JSON object")
-    owner = owners.add_argument_group("--owner")
-    owner.add_argument("--data", metavar="FILE", help="CSV or Parquet with this owner's rows")
-    owner.add_argument("--folder", metavar="DIR", help="this owner's folder of --prepare")
-    owner.add_argument(
+    forms = Forms(owners, OWNER)
+    forms.add(
+        "--out",
+        used=(SIMULATE, OWNER),
+        metavar="DIR",
+        help="write releases, result and report to a new directory",
+    )
+    forms.add_common()
+    forms.add(
         "--ledger",
+        used=(OWNER,),
         metavar="FILE",
         help="the owner's ledger of all that its rows have answered (default: in the folder)",
     )
-    prepare = owners.add_argument_group("--prepare")
-    prepare.add_argument("--addresses", nargs="+", metavar="HOST:PORT", help="where each owner listens")
-    prepare.add_argument("--rows", nargs="+", type=int, metavar="N", help="how many rows each owner has; public")
-    plan = owners.add_argument_group("--simulate and --prepare")
-    plan.add_argument("--epsilon", type=float, help="the budget of all rounds; smaller is more private")
-    plan.add_argument("--delta", type=float, help="the probability that the epsilon bound fails: well below 1/N")
-    plan.add_argument(
-        "--bounds", metavar="FILE", help="TOML with all columns and their public bounds, categories and dates too"
+    forms.add(
+        "--rows", needed=(PREPARE,), nargs="+", type=int, metavar="N", help="how many rows each owner has; public"
     )
-    plan.add_argument("--target", metavar="COL", help="the column to predict")
-    plan.add_argument("--model", choices=MODELS, help="what to fit")
-    plan.add_argument("--rounds", type=rounds_option, metavar="R", help="as in dpmpc fit (default auto; 2 for ridge)")
-    plan.add_argument("--alpha", type=float, help="penalty of --model ridge (default 1)")
-    plan.add_argument("--names", nargs="+", metavar="NAME", help="what the owners are called")
-    plan.add_argument("--threads", type=int, help="threads of each process (default 1)")
-    plan.add_argument("--deadline", type=seconds, help="seconds that an owner may keep others waiting (default 30)")
-    add_simulation_seed(plan)
-    owners.set_defaults(run=_owners)
-
-
-def _owners(options: argparse.Namespace) -> None:
-    form = form_of(options, FORMS, DEFAULTS)
-    {"simulate": _simulate, "prepare": _prepare, "owner": _owner}[form](options)
+    forms.add(
+        "--bounds",
+        needed=PLANNED,
+        metavar="FILE",
+        help="TOML with all columns and their public bounds, categories and dates too",
+    )
+    forms.add("--target", needed=PLANNED, metavar="COL", help="the column to predict")
+    forms.add("--model", needed=PLANNED, choices=MODELS, help="what to fit")
+    forms.add(
+        "--rounds",
+        used=PLANNED,
+        type=rounds_option,
+        metavar="R",
+        help="as in dpmpc fit (default auto; 2 for ridge)",
+    )
+    forms.add("--alpha", used=PLANNED, type=float, help="penalty of --model ridge (default 1)")
+    owners.set_defaults(run=lambda options: forms.run(options, {SIMULATE: _simulate, PREPARE: _prepare, OWNER: _owner}))
 
 
 def _simulate(options: argparse.Namespace) -> None:
@@ -104,16 +83,11 @@ def _simulate(options: argparse.Namespace) -> None:
 
 
 def _prepare(options: argparse.Namespace) -> None:
-    from dpmpc.data_owners.networked import PROGRAM, allowance, public_arguments
+    from dpmpc.data_owners.networked import agreement_of, public_arguments
 
-    target = new_path("prepare", options.prepare)
-    addresses = [address_of(text) for text in options.addresses]
     plan = _plan(options, options.rows)
-    if len(addresses) != len(plan.owners):
-        raise InputError(f"addresses: {len(addresses)} given, one for each of {len(plan.owners)} owners expected")
     arguments = public_arguments(plan, threads=options.threads)
-    prepare_folders(target, "owner", PROGRAM, arguments, addresses, deadline=options.deadline + allowance(plan))
-    print(f"{target}: a folder for each of {len(plan.owners)} owners; send each its own by a private channel")
+    write_folders(options, agreement_of(arguments, deadline=options.deadline), OWNER)
     print(plan.require_possible())
 
 
@@ -122,26 +96,20 @@ def _owner(options: argparse.Namespace) -> None:
     from dpmpc.data_owners.networked import PROGRAM, OwnerSource, load_releases, own_rows, plan_of
     from dpmpc.data_owners.record import RoundsFields
     from dpmpc.estimators.coded_rows import codebook_of
-    from dpmpc.network.settings import read_settings, write_source
+    from dpmpc.network.programs import require_prepared
 
     began, folder = time.perf_counter(), Path(options.folder)
     out = None if options.out is None else new_path("out", options.out)
-    expect_party(folder, options.owner, PROGRAM)
-    plan = plan_of(read_settings(folder).arguments)
+    plan = plan_of(require_prepared(folder, options.owner, PROGRAM).arguments)
     there = column_names(options.data)
     for name in codebook_of(plan.schema).sources:  # before the others are waited for
         position_of(name, there, "data")
     ledger = None if options.ledger is None else str(Path(options.ledger).resolve())
     source = OwnerSource(str(Path(options.data).resolve()), ledger)
     own_rows(source, plan, options.owner)  # what is wrong with the file is said before anybody could notice
-    write_source(folder, source)
     print(f"{options.data}: answers for a {plan.model} regression of {plan.schema.names[-1]!r}", file=sys.stderr)
     print(plan.require_possible(), file=sys.stderr)
-    outcome, error = run_party(folder, options.owner, PROGRAM)
-    if error is not None:
-        if RoundsFields.has_sent(folder):
-            print(f"dpmpc owners: {KEPT}", file=sys.stderr)
-        raise error
+    outcome = take_part(options, options.owner, PROGRAM, source, RoundsFields.has_sent)
     spent = () if outcome is None or outcome.statistics is None else (outcome.statistics,)
     _tell(options, plan, load_releases(folder), spent, out, time.perf_counter() - began)
 

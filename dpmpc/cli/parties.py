@@ -11,8 +11,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from dpmpc.cli.collection import address
 from dpmpc.cli.fit import MODELS
+from dpmpc.cli.options import address
 from dpmpc.errors import InputError
 from dpmpc.untrusted import read_bytes
 
@@ -53,7 +53,8 @@ def _parties(options: argparse.Namespace) -> None:
 
 def _write_folders(options: argparse.Namespace) -> None:
     from dpmpc.cli.demonstrations import demonstration
-    from dpmpc.networked import clients, write_folders
+    from dpmpc.network.programs import prepare
+    from dpmpc.networked import agreement_of, clients
 
     if len(options.party) < 3:
         raise InputError(f"party: {len(options.party)} given, at least 3 expected: two servers and the analyst")
@@ -62,15 +63,9 @@ def _write_folders(options: argparse.Namespace) -> None:
     certificates = None
     if options.certificate is not None:
         certificates = [read_bytes(Path(name), largest=1 << 16) for name in options.certificate]
-    folders = write_folders(
-        Path(options.out),
-        shown.analysis.program,
-        task,
-        clients(task, shown.table.values),
-        options.party,
-        arguments=shown.analysis.arguments(),
-        certificates=certificates,
-    )
+    agreement = agreement_of(shown.analysis.program, task, arguments=shown.analysis.arguments())
+    people = clients(task, shown.table.values)
+    folders = prepare(agreement, Path(options.out), options.party, certificates=certificates, place=people)
     for (host, port), folder in zip(options.party, folders, strict=True):
         print(
             f"{folder}: copy it to {host}, port {port}, and start there: python -P -m dpmpc.network.party {folder.name}"

@@ -11,8 +11,7 @@ from typing import Any
 
 import msgspec
 
-from dpmpc.cli.collection import address
-from dpmpc.cli.options import seconds
+from dpmpc.cli.options import address, seconds
 from dpmpc.untrusted import harmless
 
 

@@ -27,6 +27,7 @@ from dpmpc.collection.task_file import Collection
 from dpmpc.errors import CollectionClosed, DpmpcError, InputError, SpoolError
 from dpmpc.network.identity import pin
 from dpmpc.network.party import Party
+from dpmpc.network.programs import Agreement
 from dpmpc.network.runtime import PartyRuntime
 from dpmpc.network.settings import FRAME_HEADER, FRAME_LIMIT, PartySettings
 
@@ -71,18 +72,20 @@ def run_release(
         raise InputError(f"threads: {threads} given, a positive integer expected")
     if target.is_dir() or not target.absolute().parent.is_dir():
         raise InputError(f"out: {target} given, a file in a directory that exists expected")
-    settings = PartySettings(
-        party=number,
-        servers=len(collection.servers),
-        addresses=[
+    agreement = Agreement(
+        conversation.__name__,
+        len(collection.servers),
+        analyst=False,
+        task=collection.digest,
+        deadline=deadline if deadline is not None else _allowance(collection),
+        connect_deadline=connect_deadline,
+    )
+    settings = agreement.settings(
+        number,
+        [
             listen if listen is not None and server == number else entry.release_address
             for server, entry in enumerate(collection.servers)
         ],
-        program=conversation.__name__,
-        arguments={},
-        task=collection.digest.hex(),
-        deadline=deadline if deadline is not None else _allowance(collection),
-        connect_deadline=connect_deadline,
         frame_limit=max(FRAME_LIMIT, 8 * collection.plan.sketch.rows * collection.plan.width + FRAME_HEADER),
         without=tuple(sorted(without)),
     )

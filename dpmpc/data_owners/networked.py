@@ -18,9 +18,8 @@ from dpmpc.data import Codebook, Schema, Table, read_cells, read_table
 from dpmpc.data_owners.plan import OwnersPlan
 from dpmpc.data_owners.record import LEDGER_FILE
 from dpmpc.errors import InputError
-from dpmpc.network.launch import Callbacks, Participants, Patience, launch
 from dpmpc.network.meter import RunStatistics
-from dpmpc.network.settings import write_source
+from dpmpc.network.programs import Agreement, Callbacks, here
 from dpmpc.release import Release
 
 PROGRAM = "dpmpc.protocols.data_owners"
@@ -79,10 +78,12 @@ def load_releases(folder: Path) -> list[Release]:
     return found
 
 
-def allowance(plan: OwnersPlan) -> float:
-    """Return the seconds that slow machines need for their rows in a round, beyond the deadline of an owner."""
+def agreement_of(arguments: Mapping[str, Any], *, program: str = PROGRAM, deadline: float = 30.0) -> Agreement:
+    """Return what all owners agree on; slow machines need time for their rows beyond the deadline of an owner."""
+    plan = plan_of(arguments)
     columns = len(plan.schema)
-    return 2.0 + 1e-7 * max(plan.rows) * (columns + columns * (columns + 1))
+    allowance = 2.0 + 1e-7 * max(plan.rows) * (columns + columns * (columns + 1))
+    return Agreement(program, len(plan.owners), arguments, analyst=False, deadline=deadline + allowance)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,22 +127,17 @@ def run(
     ProtocolFailure
         If an owner fails; the error names it.
     """
-    plan = plan_of(arguments)
     releases: list[Release] = []
 
     def collect(party: int, folder: Path) -> None:
         if party == 0:
             releases.extend(load_releases(folder))
 
-    outcomes = launch(
-        program,
-        Participants(len(plan.owners), analyst=False),
-        arguments=arguments,
+    outcomes = here(
+        agreement_of(arguments, program=program, deadline=deadline),
+        sources=sources,
         simulation=None if simulation_seed is None else {SEED: simulation_seed},
-        callbacks=Callbacks(
-            set_up=lambda party, folder: write_source(folder, sources[party]), collect=collect, on_progress=on_progress
-        ),
-        patience=Patience(deadline + allowance(plan)),
+        callbacks=Callbacks(collect=collect, on_progress=on_progress),
     )
     return OwnersRun(
         tuple(releases), tuple(outcome.statistics for outcome in outcomes if outcome.statistics is not None)

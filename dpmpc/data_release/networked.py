@@ -15,8 +15,8 @@ from dpmpc.arguments import require_choice
 from dpmpc.data_release.release import MixedRelease
 from dpmpc.data_release.task import MixingTask
 from dpmpc.errors import InputError
-from dpmpc.network.launch import Callbacks, Participants, Patience, launch
-from dpmpc.network.settings import FRAME_HEADER, FRAME_LIMIT, write_source
+from dpmpc.network.programs import Agreement, Callbacks, here
+from dpmpc.network.settings import FRAME_HEADER, FRAME_LIMIT
 
 PROGRAM = "dpmpc.protocols.random_mixing"
 METHODS = ("rmgm", "dgm", "bgm")
@@ -68,10 +68,17 @@ def require_frames(task: MixingTask) -> None:
         )
 
 
-def allowance(task: MixingTask) -> float:
-    """Return the seconds that slow machines need for their rows, beyond the deadline of a party."""
+def task_of(arguments: Mapping[str, Any]) -> MixingTask:
+    """Read what is released."""
+    return MixingTask.from_dict(arguments.get("task", {}))
+
+
+def agreement_of(arguments: Mapping[str, Any], *, program: str = PROGRAM, deadline: float = 30.0) -> Agreement:
+    """Return what all parties agree on; slow machines need time for their rows beyond the deadline of a party."""
+    task = task_of(arguments)
     entries = task.subjects * max(len(party) for party in task.parties)
-    return 1e-3 * task.subjects * len(task.parties) + 1e-8 * entries * (task.rows or 1)
+    allowance = 1e-3 * task.subjects * len(task.parties) + 1e-8 * entries * (task.rows or 1)
+    return Agreement(program, len(task.parties), arguments, analyst=False, deadline=deadline + allowance)
 
 
 def run(
@@ -106,7 +113,7 @@ def run(
     ProtocolFailure
         If a party fails; the error names it.
     """
-    task = MixingTask.from_dict(arguments["task"])
+    task = task_of(arguments)
     if task.simulation != (simulation_seed is not None):
         raise InputError(
             f"simulation_seed: {simulation_seed} given, {'a' if task.simulation else 'no'} seed expected by the task"
@@ -117,12 +124,10 @@ def run(
         if party == 0:
             releases.append(MixedRelease.load(folder / RELEASE_FILE))
 
-    launch(
-        program,
-        Participants(len(sources), analyst=False),
-        arguments=arguments,
+    here(
+        agreement_of(arguments, program=program, deadline=deadline),
+        sources=sources,
         simulation=None if simulation_seed is None else {SEED: simulation_seed},
-        callbacks=Callbacks(set_up=lambda party, folder: write_source(folder, sources[party]), collect=collect),
-        patience=Patience(deadline + allowance(task)),
+        callbacks=Callbacks(collect=collect),
     )
     return releases[0]

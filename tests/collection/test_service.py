@@ -21,8 +21,8 @@ from bench.system.collection_servers import Servers
 from bench.system.crash import crash
 from bench.system.fuzz import fuzz
 from bench.system.ports import free_ports
-from dpmpc.cli.collection import address
 from dpmpc.cli.main import main
+from dpmpc.cli.options import address
 from dpmpc.client import Client
 from dpmpc.collection import submission
 from dpmpc.collection.admission import ADDRESSES, Admission, Buckets, Limits, Refusal, network_of

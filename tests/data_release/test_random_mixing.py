@@ -35,8 +35,8 @@ from dpmpc.errors import (
     PartyMissing,
     SimulationOnly,
 )
-from dpmpc.network.launch import Callbacks, Participants, Patience, launch
 from dpmpc.network.launched import Launched
+from dpmpc.network.programs import Agreement, Callbacks, here
 from dpmpc.network.settings import digest_of, read_settings, write_source
 from dpmpc.protocols import random_mixing
 from dpmpc.randomness import Label, Stream
@@ -224,19 +224,17 @@ def test_a_party_with_another_schema_does_not_begin(kept, admits_it):
 
     error, said = (BatchMismatch, "task") if admits_it else (InputError, "party 1: task: ")
     with pytest.raises(error, match=said):
-        launch(WATCHED, Participants(3, analyst=False), arguments=arguments_of(), callbacks=Callbacks(set_up=set_up))
+        here(Agreement(WATCHED, 3, arguments_of(), analyst=False), callbacks=Callbacks(set_up=set_up))
     assert published(kept) == []
 
 
 def test_a_missing_party_is_named(kept):
     sources = files(kept)
     with pytest.raises(PartyMissing, match="party 2") as failure:
-        launch(
-            WATCHED,
-            Participants(3, analyst=False, absent=[2]),
-            arguments=arguments_of(),
+        here(
+            Agreement(WATCHED, 3, arguments_of(), analyst=False, connect_deadline=1),
+            absent=[2],
             callbacks=Callbacks(set_up=lambda party, folder: write_source(folder, sources[party])),
-            patience=Patience(connect=1),
         )
     assert failure.value.party == 2
     assert published(kept) == []

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from dpmpc.network.launch import Participants, launch
+from dpmpc.network.programs import Agreement, here
 from support.mpyc_launcher import MPYC_PROGRAMS, by_launcher
 
 PARTS = (
@@ -25,5 +25,5 @@ def test_a_program_of_mpyc_has_three_parties_whatever_is_imported_first(tmp_path
 
 
 def test_mpc_is_the_runtime_of_the_party_in_a_program_of_ours():
-    outcomes = launch("network_programs.imports_mpyc", Participants(3))
+    outcomes = here(Agreement("network_programs.imports_mpyc", 3))
     assert [outcome.result for outcome in outcomes[:3]] == [{"sum": 6, "same": True}] * 3

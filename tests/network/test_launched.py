@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 from bench.system.ports import free_ports
-from dpmpc.cli.prepared import expect_party, prepare_folders
 from dpmpc.errors import InputError, SimulationOnly
-from dpmpc.network.launch import Callbacks, Participants, launch
+from dpmpc.network import programs
 from dpmpc.network.launched import OPTION, Launched, Launcher, Lifeline
 from dpmpc.network.party import require_by_hand
-from dpmpc.network.settings import PartySettings, read_settings, write_settings
+from dpmpc.network.programs import Agreement, Callbacks, here, require_prepared
+from dpmpc.network.settings import PartySettings, read_settings, read_source, write_settings
 from support.command_inputs import run
 from support.hostile.preparers import DEEDS, FIELDS, prepare
 
@@ -28,7 +28,8 @@ ARGUMENTS = {"task": {"simulation": False}, "threads": 1}
 def folder(tmp_path):
     """The folder of one of two parties."""
     addresses = [("127.0.0.1", port) for port in free_ports(2)]
-    prepare_folders(tmp_path / "plan", "party", "dpmpc.protocols.random_mixing", ARGUMENTS, addresses, deadline=1.0)
+    agreement = Agreement("dpmpc.protocols.random_mixing", 2, ARGUMENTS, analyst=False, deadline=1.0)
+    programs.prepare(agreement, tmp_path / "plan", addresses)
     return tmp_path / "plan" / "party-1"
 
 
@@ -44,7 +45,7 @@ def start_by_hand(*arguments, **options):
 def test_settings_that_say_more_than_an_agreement_are_refused_by_name(folder, deed):
     prepare(folder, deed)
     with pytest.raises(InputError, match=rf"party\.json: field '{FIELDS[deed]}' given, only what parties agree on"):
-        expect_party(folder, 1, "dpmpc.protocols.random_mixing")
+        require_prepared(folder, 1, "dpmpc.protocols.random_mixing")
     done = start_by_hand(folder, stdin=subprocess.DEVNULL)
     assert done.returncode == 2
     assert f"field '{FIELDS[deed]}' given" in done.stderr
@@ -55,10 +56,53 @@ def test_settings_that_say_more_than_an_agreement_are_refused_by_name(folder, de
 def test_seeds_and_simulations_are_refused_in_whatever_was_prepared(folder, deed):
     prepare(folder, deed)
     with pytest.raises(SimulationOnly, match=r"simulation(_seed)?: one given .*party 1"):
-        expect_party(folder, 1, "dpmpc.protocols.random_mixing")
+        require_prepared(folder, 1, "dpmpc.protocols.random_mixing")
     done = start_by_hand(folder)
     assert done.returncode == 2
     assert "simulation" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("number", "program"), [(0, "dpmpc.protocols.random_mixing"), (1, "dpmpc.protocols.data_owners")]
+)
+def test_a_folder_that_was_prepared_for_something_else_is_refused(folder, number, program):
+    with pytest.raises(InputError, match=rf"of party 1 of dpmpc\.protocols\.random_mixing, one of party {number} of"):
+        require_prepared(folder, number, program)
+
+
+def test_where_its_rows_are_is_told_to_a_party_alone():
+    found = []
+    agreement = Agreement("network_programs.telling", 2, analyst=False)
+    sources = [Launched("rows of 0"), Launched("rows of 1")]
+    here(
+        agreement,
+        sources=sources,
+        callbacks=Callbacks(collect=lambda party, folder: found.append(read_source(folder, Launched).folder)),
+    )
+    assert found == ["rows of 0", "rows of 1"]
+    with pytest.raises(InputError, match="sources: 1 given, 2 expected: one for each party"):
+        here(agreement, sources=sources[:1])
+
+
+def test_folders_are_prepared_all_or_none(tmp_path):
+    """Addresses and certificates for each party; nothing is left where the last step fails."""
+    agreement, addresses = Agreement(SUM, 2), [("127.0.0.1", 1)] * 3
+
+    def fail(folders):
+        raise InputError("shares: none given")
+
+    with pytest.raises(InputError, match="addresses: 2 given, 3 expected"):
+        programs.prepare(agreement, tmp_path / "plan", addresses[:2])
+    with pytest.raises(InputError, match="certificates: 1 given, 3 expected"):
+        programs.prepare(agreement, tmp_path / "plan", addresses, certificates=[b""])
+    with pytest.raises(InputError, match="shares: none given"):
+        programs.prepare(agreement, tmp_path / "plan", addresses, place=fail)
+    assert list(tmp_path.iterdir()) == []
+    folders = programs.prepare(agreement, tmp_path / "plan", addresses)
+    assert [read_settings(folder).party for folder in folders] == [0, 1, 2]
+    assert [path.stat().st_mode & 0o777 for path in (tmp_path / "plan", *folders)] == [0o700] * 4
+    with pytest.raises(InputError, match="a directory that does not exist yet expected"):
+        programs.prepare(agreement, tmp_path / "plan", addresses)
 
 
 def test_a_simulation_is_refused_before_its_program_is_imported(folder):
@@ -204,9 +248,8 @@ def test_what_a_launcher_hands_over_reaches_its_parties_and_no_file():
     def collect(party, folder):
         found.append({path.name: path.read_bytes() for path in folder.iterdir()})
 
-    outcomes = launch(
-        "network_programs.telling",
-        Participants(2, analyst=False),
+    outcomes = here(
+        Agreement("network_programs.telling", 2, analyst=False),
         simulation={"seed": 987654321},
         callbacks=Callbacks(collect=collect),
     )

@@ -12,7 +12,7 @@ from dpmpc.errors import (
     PartyMissing,
     ProtocolFailure,
 )
-from dpmpc.network.launch import Ending, root_cause
+from dpmpc.network.processes import Ending, root_cause
 from dpmpc.network.settings import ErrorRecord, Outcome
 
 

@@ -32,8 +32,8 @@ from dpmpc.errors import (
 )
 from dpmpc.network.coins import coin_commitment
 from dpmpc.network.identity import Authority, dialling_context, pin, write_identity
-from dpmpc.network.launch import Callbacks, Participants, Patience, launch
 from dpmpc.network.launched import Launched
+from dpmpc.network.programs import Agreement, Callbacks, here
 from dpmpc.network.settings import PartySettings, read_outcome, read_settings, write_settings
 from dpmpc.network.sockets import ByteCount, kernel_count
 from support.waiting import PATIENCE, wait_for
@@ -89,11 +89,8 @@ def test_shares_are_summed_at_the_analyst(servers, caplog):
         if party == servers:
             totals[party] = np.load(folder / "total.npy")
 
-    outcomes = launch(
-        SUM,
-        Participants(servers),
-        arguments={"length": LENGTH},
-        callbacks=Callbacks(collect=collect, on_progress=witness),
+    outcomes = here(
+        Agreement(SUM, servers, {"length": LENGTH}), callbacks=Callbacks(collect=collect, on_progress=witness)
     )
 
     expected = sum(sum_shares.share(server, LENGTH) for server in range(servers))
@@ -143,12 +140,12 @@ def test_the_kernel_count_is_exact_while_bytes_arrive():
 
 
 def test_without_an_analyst_mpyc_computes_among_the_servers_alone():
-    outcomes = launch("network_programs.mpyc_only", Participants(3, analyst=False))
+    outcomes = here(Agreement("network_programs.mpyc_only", 3, analyst=False))
     assert [outcome.result for outcome in outcomes] == [{"sum": 6}] * 3
 
 
 def test_mpyc_computes_beside_our_frames_and_the_analyst_holds_no_share():
-    outcomes = launch(INSIDE_MPYC, Participants(3))
+    outcomes = here(Agreement(INSIDE_MPYC, 3))
     assert outcomes[3].result == {"products": [[2, 6, 12, 20]] * 3}
 
 
@@ -171,12 +168,8 @@ def test_mpyc_computes_beside_our_frames_and_the_analyst_holds_no_share():
 def test_a_misbehaving_party_is_named(deed, error, remark):
     witness = Witness()
     with pytest.raises(error, match=remark) as failure:
-        launch(
-            MISBEHAVE,
-            Participants(3),
-            arguments={"culprit": 1, "deed": deed},
-            callbacks=Callbacks(on_progress=witness),
-            patience=Patience(deadline=40),
+        here(
+            Agreement(MISBEHAVE, 3, {"culprit": 1, "deed": deed}, deadline=40), callbacks=Callbacks(on_progress=witness)
         )
     assert type(failure.value) is error
     assert failure.value.party == (None if deed == "fail_in_mpyc" else 1), "another may have dealt it what does not fit"
@@ -188,19 +181,16 @@ def test_a_misbehaving_party_is_named(deed, error, remark):
 
 def test_bad_input_of_a_party_is_bad_input():
     with pytest.raises(InputError, match=r"^party 1: rows: 3 given"):
-        launch(MISBEHAVE, Participants(2), arguments={"culprit": 1, "deed": "find_bad_input"})
+        here(Agreement(MISBEHAVE, 2, {"culprit": 1, "deed": "find_bad_input"}))
 
 
 @pytest.mark.parametrize("culprit", [0, 3], ids=["server", "analyst"])
 def test_a_silent_party_is_named_when_the_deadline_ends(culprit):
     witness, began = Witness(), time.monotonic()
     with pytest.raises(PartyMissing, match=f"party {culprit} kept us waiting") as failure:
-        launch(
-            MISBEHAVE,
-            Participants(3),
-            arguments={"culprit": culprit, "deed": "fall_silent"},
+        here(
+            Agreement(MISBEHAVE, 3, {"culprit": culprit, "deed": "fall_silent"}, deadline=2),
             callbacks=Callbacks(on_progress=witness),
-            patience=Patience(deadline=2),
         )
     assert failure.value.party == culprit
     assert time.monotonic() - began < 40  # it would be silent for a minute
@@ -210,31 +200,29 @@ def test_a_silent_party_is_named_when_the_deadline_ends(culprit):
 def test_a_run_that_takes_too_long_is_ended():
     witness = Witness()
     with pytest.raises(PartyMissing, match="did not end in time"):
-        launch(
-            MISBEHAVE,
-            Participants(2),
-            arguments={"culprit": 2, "deed": "fall_silent"},
+        here(
+            Agreement(MISBEHAVE, 2, {"culprit": 2, "deed": "fall_silent"}),
             callbacks=Callbacks(on_progress=witness),
-            patience=Patience(whole=2),
+            longest=2,
         )
     assert not any(is_alive(process_id) for process_id in witness.process_ids)
 
 
 def test_a_server_that_dies_while_mpyc_computes_is_named():
     with pytest.raises(PartyLost, match="SIGKILL") as failure:
-        launch(INSIDE_MPYC, Participants(3), arguments={"dies": 2})
+        here(Agreement(INSIDE_MPYC, 3, {"dies": 2}))
     assert failure.value.party == 2
 
 
 def test_mpyc_does_not_share_secrets_among_two():
     with pytest.raises(InputError, match="2 servers given, at least 3"):
-        launch(INSIDE_MPYC, Participants(2))
+        here(Agreement(INSIDE_MPYC, 2))
 
 
 @pytest.mark.parametrize("absent", [1, 3], ids=["server", "analyst"])
 def test_a_party_that_never_comes_up_is_named(absent):
     with pytest.raises(PartyMissing, match="never started") as failure:
-        launch(SUM, Participants(3, absent=[absent]), arguments={"length": 1}, patience=Patience(connect=1))
+        here(Agreement(SUM, 3, {"length": 1}, connect_deadline=1), absent=[absent])
     assert failure.value.party == absent
 
 
@@ -243,7 +231,7 @@ def test_a_party_that_never_comes_up_is_named(absent):
     [(4, 1, [2]), (5, 2, []), (5, 2, [0]), (5, 2, [3, 1]), (3, 1, [2])],
 )
 def test_servers_go_on_without_one_that_is_left_out(servers, threshold, without):
-    outcomes = launch(ROBUST, Participants(servers, analyst=False, without=without), arguments={"threshold": threshold})
+    outcomes = here(Agreement(ROBUST, servers, {"threshold": threshold}, analyst=False), without=without)
     present = [server for server in range(servers) if server not in without]
     assert [outcome.party for outcome in outcomes] == present
     (toss,) = {outcome.result.pop("toss") for outcome in outcomes}
@@ -254,30 +242,25 @@ def test_servers_go_on_without_one_that_is_left_out(servers, threshold, without)
 
 
 def test_a_server_is_left_out_and_another_lies():
-    outcomes = launch(ROBUST, Participants(5, analyst=False, without=[0]), arguments={"threshold": 1, "liar": 3})
+    outcomes = here(Agreement(ROBUST, 5, {"threshold": 1, "liar": 3}, analyst=False), without=[0])
     assert [outcome.result["wrong"] for outcome in outcomes] == [[3]] * 4
     assert all(outcome.result["right"] for outcome in outcomes)
 
 
 def test_the_analyst_too_goes_on_without_a_server():
-    outcomes = launch("network_programs.who_is_there", Participants(3, without=[1]))
+    outcomes = here(Agreement("network_programs.who_is_there", 3), without=[1])
     assert [outcome.result for outcome in outcomes] == [{"peers": [2, 3]}, {"peers": [0, 3]}, {"peers": [0, 2]}]
 
 
 def test_a_missing_server_that_is_not_left_out_is_still_named():
     with pytest.raises(PartyMissing, match="never started") as failure:
-        launch(
-            ROBUST,
-            Participants(4, analyst=False, without=[2], absent=[1]),
-            arguments={"threshold": 1},
-            patience=Patience(connect=1),
-        )
+        here(Agreement(ROBUST, 4, {"threshold": 1}, analyst=False, connect_deadline=1), without=[2], absent=[1])
     assert failure.value.party == 1
 
 
 def test_mpyc_does_not_compute_without_a_server():
     with pytest.raises(InputError, match=r"servers \(3,\) left out"):
-        launch("network_programs.mpyc_only", Participants(4, analyst=False, without=[3]))
+        here(Agreement("network_programs.mpyc_only", 4, analyst=False), without=[3])
 
 
 def call_as(folder, number, claimed, address):
@@ -313,12 +296,11 @@ def test_a_server_that_is_left_out_is_turned_away_and_ends_nothing(tmp_path, cla
             threads.append(threading.Thread(target=call, args=(settings, path, content), daemon=True))
             threads[0].start()
 
-    outcomes = launch(
-        ROBUST,
-        Participants(4, analyst=False, without=[2]),
-        arguments={"threshold": 1},
+    outcomes = here(
+        Agreement(ROBUST, 4, {"threshold": 1}, analyst=False, connect_deadline=20),
+        without=[2],
         callbacks=Callbacks(set_up=set_up),
-        patience=Patience(whole=40, connect=20),
+        longest=40,
     )
     threads[0].join(10)
     assert answers == [b"", b""]
@@ -336,14 +318,9 @@ def test_all_have_to_go_on_without_the_same_servers(monkeypatch):
         changed = {"connect_deadline": 1 if party == 1 else 60}
         (folder / "party.json").write_text(json.dumps(settings | changed))
 
-    monkeypatch.setattr("dpmpc.network.launch.Launched", told)
+    monkeypatch.setattr("dpmpc.network.programs.Launched", told)
     with pytest.raises(PartyMissing) as failure:
-        launch(
-            ROBUST,
-            Participants(3, analyst=False, without=[2]),
-            arguments={"threshold": 1},
-            callbacks=Callbacks(set_up=set_up),
-        )
+        here(Agreement(ROBUST, 3, {"threshold": 1}, analyst=False), without=[2], callbacks=Callbacks(set_up=set_up))
     assert failure.value.party == 2
 
 
@@ -374,11 +351,8 @@ def pinned_by(tmp_path, servers):
 
 
 def test_parties_with_pinned_certificates_of_their_own(tmp_path):
-    outcomes = launch(
-        ROBUST,
-        Participants(3, analyst=False),
-        arguments={"threshold": 1},
-        callbacks=Callbacks(set_up=pinned_by(tmp_path, 3)),
+    outcomes = here(
+        Agreement(ROBUST, 3, {"threshold": 1}, analyst=False), callbacks=Callbacks(set_up=pinned_by(tmp_path, 3))
     )
     assert all(outcome.result["right"] for outcome in outcomes)
 
@@ -391,7 +365,7 @@ def test_a_party_with_the_pinned_certificate_of_another_is_refused(tmp_path, imp
         in_place(victim if party == impostor else party, folder)
 
     with pytest.raises(PartyImpersonated) as failure:
-        launch(ROBUST, Participants(3, analyst=False), arguments={"threshold": 1}, callbacks=Callbacks(set_up=set_up))
+        here(Agreement(ROBUST, 3, {"threshold": 1}, analyst=False), callbacks=Callbacks(set_up=set_up))
     assert failure.value.party == impostor
 
 
@@ -402,7 +376,7 @@ def test_a_key_that_others_may_read_ends_the_run(servers):
             (folder / "party.key").chmod(0o644)
 
     with pytest.raises(InputError, match="0600 expected"):
-        launch(ROBUST, Participants(3, analyst=False), arguments={"threshold": 1}, callbacks=Callbacks(set_up=set_up))
+        here(Agreement(ROBUST, 3, {"threshold": 1}, analyst=False), callbacks=Callbacks(set_up=set_up))
 
 
 def copy_identity(source, target):
@@ -417,7 +391,7 @@ def test_a_party_with_the_certificate_of_another_is_refused(impostor, victim):
             copy_identity(folder.parent / f"party-{victim}", folder)
 
     with pytest.raises(PartyImpersonated) as failure:
-        launch(SUM, Participants(3), arguments={"length": 1}, callbacks=Callbacks(set_up=set_up))
+        here(Agreement(SUM, 3, {"length": 1}), callbacks=Callbacks(set_up=set_up))
     assert failure.value.party == impostor
     assert f"party {impostor}" in str(failure.value)
 
@@ -432,7 +406,7 @@ def test_a_certificate_of_another_authority_is_refused(trusts_it_too):
                 (folder / "ca.crt").write_bytes(agreed)
 
     with pytest.raises(PartyImpersonated, match="certificate") as failure:
-        launch(SUM, Participants(3), arguments={"length": 1}, callbacks=Callbacks(set_up=set_up))
+        here(Agreement(SUM, 3, {"length": 1}), callbacks=Callbacks(set_up=set_up))
     assert failure.value.party == 3
 
 
@@ -442,7 +416,7 @@ def test_parties_that_believe_in_different_authorities_are_both_named():
             Authority().issue(folder, party)
 
     with pytest.raises(PartyImpersonated, match=r"party 0 refused the certificate of party [12]"):
-        launch(SUM, Participants(2), arguments={"length": 1}, callbacks=Callbacks(set_up=set_up))
+        here(Agreement(SUM, 2, {"length": 1}), callbacks=Callbacks(set_up=set_up))
 
 
 def test_a_caller_whose_certificate_is_refused_is_named():
@@ -455,7 +429,7 @@ def test_a_caller_whose_certificate_is_refused_is_named():
             (folder / "ca.crt").write_bytes(agreed)
 
     with pytest.raises(PartyMissing, match="party 0 had not come up") as failure:
-        launch(SUM, Participants(2), arguments={"length": 1}, callbacks=Callbacks(set_up=set_up))
+        here(Agreement(SUM, 2, {"length": 1}), callbacks=Callbacks(set_up=set_up))
     assert failure.value.party == 0
 
 
@@ -466,7 +440,7 @@ def test_parties_with_different_tasks_do_not_begin():
             (folder / "party.json").write_text(json.dumps(settings | {"task": "00" * 32}))
 
     with pytest.raises(BatchMismatch) as failure:
-        launch(SUM, Participants(3), arguments={"length": 1}, callbacks=Callbacks(set_up=set_up))
+        here(Agreement(SUM, 3, {"length": 1}), callbacks=Callbacks(set_up=set_up))
     assert failure.value.party == 1
 
 
@@ -480,7 +454,7 @@ def test_strangers_cannot_end_a_run():
         callers[-1].sendall(b"GET / HTTP/1.0\r\n\r\n" + bytes(100))
 
     try:
-        outcomes = launch(SUM, Participants(2), arguments={"length": 3}, callbacks=Callbacks(set_up=set_up))
+        outcomes = here(Agreement(SUM, 2, {"length": 3}), callbacks=Callbacks(set_up=set_up))
     finally:
         for caller in callers:
             caller.close()
@@ -489,9 +463,9 @@ def test_strangers_cannot_end_a_run():
 
 def test_parties_end_when_their_launcher_is_killed(tmp_path):
     script = (
-        "from dpmpc.network.launch import Callbacks, Participants, launch\n"
-        "launch('network_programs.misbehave', Participants(2), arguments={'culprit': 2, 'deed': 'fall_silent'},\n"
-        "       callbacks=Callbacks(on_progress=lambda party, words: print(words, flush=True)))"
+        "from dpmpc.network.programs import Agreement, Callbacks, here\n"
+        "here(Agreement('network_programs.misbehave', 2, {'culprit': 2, 'deed': 'fall_silent'}),\n"
+        "     callbacks=Callbacks(on_progress=lambda party, words: print(words, flush=True)))"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)}
     launcher = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=environment)
@@ -577,16 +551,16 @@ def test_settings_are_checked(lone_party, change, named):
 
 
 @pytest.mark.parametrize(
-    ("participants", "arguments", "named"),
+    ("agreement", "without", "named"),
     [
-        (Participants(1), {}, "servers"),
-        (Participants(2), {"x": object()}, "arguments"),
-        (Participants(3, without=[3]), {}, "without"),
+        (Agreement(SUM, 1), [], "servers"),
+        (Agreement(SUM, 2, {"x": object()}), [], "arguments"),
+        (Agreement(SUM, 3), [3], "without"),
     ],
 )
-def test_launch_refuses_what_it_cannot_do(participants, arguments, named):
+def test_what_no_parties_could_do_is_refused(agreement, without, named):
     with pytest.raises(InputError, match=f"^{named}: "):
-        launch(SUM, participants, arguments=arguments)
+        here(agreement, without=without)
 
 
 @pytest.mark.parametrize(("told", "expected"), [(None, "1"), ("3", "3")])
@@ -594,7 +568,7 @@ def test_linear_algebra_of_a_party_has_one_thread_unless_told(monkeypatch, told,
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
     if told is not None:
         monkeypatch.setenv("OPENBLAS_NUM_THREADS", told)
-    outcomes = launch("network_programs.thread_limit", Participants(2))
+    outcomes = here(Agreement("network_programs.thread_limit", 2))
     assert [outcome.result for outcome in outcomes] == [{"threads": expected}] * 3
 
 
@@ -612,12 +586,9 @@ def test_files_may_come_while_the_parties_start(tmp_path):
             (folder / "late").write_text(f"for {party}")
 
     arguments = {"marks": str(tmp_path)}
-    outcomes = launch(
-        "network_programs.late_file",
-        Participants(2),
-        arguments=arguments,
+    outcomes = here(
+        Agreement("network_programs.late_file", 2, arguments, connect_deadline=2),
         callbacks=Callbacks(meanwhile=meanwhile),
-        patience=Patience(connect=2),
     )
     assert [outcome.result["late"] for outcome in outcomes] == ["for 0", "for 1", "for 2"]
 
@@ -628,10 +599,8 @@ def test_parties_end_when_what_they_wait_for_fails(tmp_path):
         raise InputError("rows: none given, some expected")
 
     with pytest.raises(InputError, match="rows: none given"):
-        launch(
-            "network_programs.late_file",
-            Participants(2),
-            arguments={"marks": str(tmp_path)},
+        here(
+            Agreement("network_programs.late_file", 2, {"marks": str(tmp_path)}),
             callbacks=Callbacks(meanwhile=meanwhile),
         )
 
@@ -644,9 +613,7 @@ def test_a_party_that_fails_while_it_gets_ready_is_named(tmp_path):
         time.sleep(0.3)
 
     with pytest.raises(ProtocolFailure, match="FileNotFoundError"):
-        launch(
-            "network_programs.late_file",
-            Participants(2),
-            arguments={"marks": str(tmp_path / "none")},
+        here(
+            Agreement("network_programs.late_file", 2, {"marks": str(tmp_path / "none")}),
             callbacks=Callbacks(meanwhile=meanwhile),
         )

@@ -133,8 +133,8 @@ def test_a_server_killed_in_the_middle_ends_typed(command, monkeypatch, capsys, 
 
 
 def test_a_server_that_never_comes_up_ends_typed(command, monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(networked, "Participants", functools.partial(networked.Participants, absent=[2]))
-    monkeypatch.setattr(networked, "Patience", functools.partial(networked.Patience, connect=3.0))
+    monkeypatch.setattr(networked, "here", functools.partial(networked.here, absent=[2]))
+    monkeypatch.setattr(networked, "Agreement", functools.partial(networked.Agreement, connect_deadline=3.0))
     with pytest.raises(PartyMissing) as failure:
         networked.run(task_of(), rows())
     assert failure.value.party == 2

@@ -1,12 +1,8 @@
-"""Launch all parties of a run on this machine, one process each, linked by TLS on the loopback interface.
+"""Run the parties of one machine as processes, and say why a run among them failed.
 
-`launch` gives each party a private folder and an identity, binds the listening sockets before any party starts (no
-port is ever raced for), waits for the parties with a bound, ends those that are still there when one has failed, and
-removes everything again. A party ends by itself if the launcher dies: it watches the connection over which the launcher
-has told it what no file says (`dpmpc.network.launched`).
-
-Parties of one run on one machine share its operating system, so this is for trying out, testing and measuring. Between
-organisations each starts ``python -m dpmpc.network.party FOLDER`` on its own machine with its own party.json.
+A party ends by itself if whoever started it dies: it watches the connection over which it was told what no file says
+(`dpmpc.network.launched`). `watch` waits for all with a bound, and `running` ends those that are still there when one
+has failed.
 
 When one party fails, the others lose it, or are lost themselves, and each reports another error. `root_cause` chooses
 the first that applies: a party that ended without an outcome; one that blames itself; one that another has evidence
@@ -28,28 +24,17 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from dpmpc import errors
 from dpmpc.errors import DpmpcError, InputError, PartyLost, PartyMissing, ProtocolFailure
-from dpmpc.network.identity import Authority
 from dpmpc.network.launched import OPTION, Launched, Lifeline
-from dpmpc.network.settings import (
-    LOG_FILE,
-    ErrorRecord,
-    Outcome,
-    PartySettings,
-    digest_of,
-    read_outcome,
-    write_settings,
-)
+from dpmpc.network.settings import LOG_FILE, ErrorRecord, Outcome, read_outcome
 
 _EVIDENCE = ("PartyImpersonated", "MalformedFrame", "BatchMismatch", "Equivocation", "InconsistentShares")
 _BY_WEIGHT = (_EVIDENCE, ("PartyMissing",), ("ProtocolFailure",), ("PartyLost",))  # last what follows from others
@@ -57,27 +42,13 @@ _BY_WEIGHT = (_EVIDENCE, ("PartyMissing",), ("ProtocolFailure",), ("PartyLost",)
 
 @dataclasses.dataclass(frozen=True)
 class Ending:
-    """How the process of one party ended.
-
-    Parameters
-    ----------
-    party : int
-        Its number.
-    status : int, optional
-        Exit status, negative for a signal; None if the process never ran.
-    outcome : Outcome, optional
-        What it wrote down.
-    stopped : bool
-        Whether the launcher ended it.
-    last_words : str
-        The last line of its log.
-    """
+    """How the process of one party ended."""
 
     party: int
-    status: int | None
-    outcome: Outcome | None = None
-    stopped: bool = False
-    last_words: str = ""
+    status: int | None  # exit status, negative for a signal; None if the process never ran
+    outcome: Outcome | None = None  # what it wrote down
+    stopped: bool = False  # whether whoever started it ended it
+    last_words: str = ""  # the last line of its log
 
 
 def root_cause(endings: Sequence[Ending]) -> DpmpcError | None:
@@ -138,18 +109,16 @@ def _typed(record: ErrorRecord) -> DpmpcError:
     return ProtocolFailure(record.message, record.party)
 
 
-LOOPBACK = "127.0.0.1"
 GRACE_SECONDS = 1.5
 ENDING_SECONDS = 1.0
 # Of the linear algebra in every party: on one machine they would otherwise wait for one another's spinning threads.
 ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
-FolderCallback = Callable[[int, Path], None]
 ProgressCallback = Callable[[int, float | str], None]
 _logger = logging.getLogger(__name__)
 
 
-class _Child:
+class PartyProcess:
     """The process of one party."""
 
     def __init__(self, party: int, facts: Launched, listener: socket.socket, environment: dict[str, str]):
@@ -210,168 +179,15 @@ class _Child:
         return Ending(self.party, self.status, read_outcome(self._folder), self.stopped, last_words)
 
 
-@dataclasses.dataclass(frozen=True)
-class Participants:
-    """Who is in a run.
-
-    Parameters
-    ----------
-    servers : int
-        The number of servers, M >= 2; they are the parties 0 to M - 1.
-    analyst : bool
-        Whether there is an analyst, party M, who holds no share.
-    without : collection of int
-        Servers that all the others know to go on without; nothing is done for them.
-    absent : collection of int
-        Parties that are not started, to see what the others make of it.
-    """
-
-    servers: int
-    analyst: bool = True
-    without: Collection[int] = ()
-    absent: Collection[int] = ()
-
-
-@dataclasses.dataclass(frozen=True)
-class Callbacks:
-    """What the launcher does in the course of a run.
-
-    Parameters
-    ----------
-    set_up : callable, optional
-        ``set_up(party, folder)`` may put files into a party's private folder before any party starts.
-    meanwhile : callable, optional
-        ``meanwhile(folders)`` may put more files there while the parties start: they wait for its end before they link
-        themselves to one another. No deadline is running.
-    collect : callable, optional
-        ``collect(party, folder)`` may read what a party left there, after all have succeeded.
-    on_progress : callable, optional
-        ``on_progress(party, progress)`` is called with the fractions or words that a party reports.
-    """
-
-    set_up: FolderCallback | None = None
-    meanwhile: Callable[[Sequence[Path]], None] | None = None
-    collect: FolderCallback | None = None
-    on_progress: ProgressCallback | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class Patience:
-    """How long things may take, in seconds.
-
-    Parameters
-    ----------
-    deadline : float
-        That one party may keep another waiting.
-    connect : float
-        Until all parties are linked.
-    whole : float
-        The whole run.
-    """
-
-    deadline: float = 30.0
-    connect: float = 30.0
-    whole: float = 3600.0
-
-
-def launch(
-    program: str,
-    participants: Participants,
-    *,
-    arguments: Mapping[str, Any] | None = None,
-    task: bytes | None = None,
-    simulation: Mapping[str, Any] | None = None,
-    callbacks: Callbacks = Callbacks(),
-    patience: Patience = Patience(),
-) -> list[Outcome]:
-    """Run a program among parties on this machine, and return how it ended for each.
-
-    Parameters
-    ----------
-    program : str
-        A module, as it is imported here, with a coroutine ``main(party)`` that returns a dict of plain data, or None.
-    participants : Participants
-        Who is in the run.
-    arguments : mapping, optional
-        Plain data for the program, the same for every party.
-    task : bytes, optional
-        32 bytes, the digest of the task; that of program and arguments by default.
-    simulation : mapping, optional
-        Seeds and keys of a simulation, by name: handed over to the parties and written into no file.
-    callbacks : Callbacks
-        What is done with the parties' folders, and with what they report.
-    patience : Patience
-        How long things may take.
-
-    Returns
-    -------
-    list of Outcome
-        In party order, of those that take part.
-
-    Raises
-    ------
-    InputError
-        If an argument is not what it has to be, or a party says so of its own input.
-    ProtocolFailure
-        The cause of the failure, if any party failed; it names the party at fault.
-    """
-    parties, without = participants.servers + bool(participants.analyst), participants.without
-    plain = dict(arguments or {})
-    digest = digest_of(program, plain) if task is None else task.hex()
-    with contextlib.ExitStack() as stack:
-        listeners = [stack.enter_context(socket.create_server((LOOPBACK, 0))) for _ in range(parties)]
-        root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dpmpc-", ignore_cleanup_errors=True)))
-        folders = [root / f"party-{party}" for party in range(parties)]
-        authority = Authority()
-        members = {party: folder for party, folder in enumerate(folders) if party not in without}
-        for party, folder in members.items():
-            settings = PartySettings(
-                party=party,
-                servers=participants.servers,
-                addresses=[listener.getsockname() for listener in listeners],
-                program=program,
-                arguments=plain,
-                task=digest,
-                deadline=patience.deadline,
-                connect_deadline=patience.connect,
-                without=tuple(sorted(without)),
-            )
-            folder.mkdir(mode=0o700)
-            authority.issue(folder, party)
-            write_settings(folder, settings)
-        for party, folder in members.items():
-            if callbacks.set_up is not None:
-                callbacks.set_up(party, folder)
-        present = {
-            party: Launched(str(folder), listeners[party].fileno(), tuple(sorted(without)), dict(simulation or {}))
-            for party, folder in members.items()
-            if party not in participants.absent
-        }
-        with _running(present, listeners) as children:
-            if callbacks.meanwhile is not None:
-                callbacks.meanwhile(folders)
-            for child in children:
-                child.go_on()
-            _watch(children, patience.whole, callbacks.on_progress)
-        endings = [child.ending() for child in children]
-        error = root_cause([*endings, *(Ending(party, None) for party in participants.absent)])
-        if error is not None:
-            raise error
-        for party, folder in members.items():
-            if callbacks.collect is not None:
-                callbacks.collect(party, folder)
-        return [ending.outcome for ending in endings if ending.outcome is not None]
-
-
 @contextlib.contextmanager
-def _running(parties: Mapping[int, Launched], listeners: list[socket.socket]) -> Iterator[list[_Child]]:
+def running(parties: Mapping[int, Launched], listeners: list[socket.socket]) -> Iterator[list[PartyProcess]]:
     """Start the parties, and end those that still run when the body is left."""
     search_path = [os.path.abspath(entry) for entry in sys.path]
     environment = ONE_THREAD | os.environ | {"PYTHONPATH": os.pathsep.join(search_path)}
-    children: list[_Child] = []
+    children: list[PartyProcess] = []
     try:
         for party, facts in parties.items():
-            children.append(_Child(party, facts, listeners[party], environment))
+            children.append(PartyProcess(party, facts, listeners[party], environment))
         for listener in listeners:
             listener.close()
         yield children
@@ -380,9 +196,9 @@ def _running(parties: Mapping[int, Launched], listeners: list[socket.socket]) ->
             child.end()
 
 
-def _watch(children: list[_Child], timeout: float, on_progress: ProgressCallback | None) -> None:
+def watch(children: list[PartyProcess], longest: float, on_progress: ProgressCallback | None) -> None:
     """Pass progress on until all parties have ended, one has failed and the others had their time, or time is up."""
-    end = time.monotonic() + timeout
+    end = time.monotonic() + longest
     with selectors.DefaultSelector() as selector:
         for child in children:
             selector.register(child.output, selectors.EVENT_READ, child)
