@@ -47,7 +47,10 @@ STEPS = {
         "dpmpc.collection.spool:Spool.share",
     ),
     "read the segments": ("dpmpc.collection.segments:Segments.read",),
-    "compare checksums": ("dpmpc.collection.segments:Checksum.of_all",),
+    "compare checksums": (
+        "dpmpc.collection.spool:checksums",
+        "dpmpc.collection.segments:checksums",
+    ),
     "find intact reports, the rest": ("dpmpc.collection.spool:Spool.intact",),
     "read and write the ledger": tuple(
         f"dpmpc.collection.ledger:ReleaseLedger.{name}"

@@ -16,6 +16,17 @@ def as_strings(ids: NDArray[np.uint8]) -> NDArray[np.bytes_]:
     return np.ascontiguousarray(ids).view(ID_TYPE)[:, 0]
 
 
+def as_bytes(strings: NDArray[np.bytes_]) -> NDArray[np.uint8]:
+    """View n strings as ids (n, 16)."""
+    return np.frombuffer(strings.tobytes(), np.uint8).reshape(-1, ID_BYTES)
+
+
+def split(strings: NDArray[np.bytes_]) -> list[bytes]:
+    """Return strings of any one size as they are, where NumPy leaves out zeros at their ends."""
+    content, size = strings.tobytes(), strings.itemsize
+    return [content[first : first + size] for first in range(0, len(content), size)]
+
+
 def sorted_ids(ids: NDArray[np.uint8]) -> NDArray[np.bytes_]:
     """Return a batch's ids as an array of 16-byte strings, or refuse ids that are not in ascending order."""
     if ids.dtype != np.uint8 or ids.ndim != 2 or ids.shape[1] != ID_BYTES:

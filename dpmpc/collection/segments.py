@@ -11,7 +11,6 @@ and what their checksums have to be. The index knows both (`dpmpc.collection.spo
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 from pathlib import Path
@@ -28,7 +27,6 @@ from dpmpc.sharing.batch import Share, npy_header
 from dpmpc.storage import sync
 
 CHECKSUM_BYTES = 8
-NEW_CHECKSUM, OLD_CHECKSUM = "id and words", "words"  # of what a checksum is; the latter in spools of version 0.1
 _BLOCK_BYTES = 1 << 26  # of a batch's words that are in memory while it is read
 _CHECKED_ROWS = 1 << 14  # at once
 _PIECE_BYTES = 1 << 24  # read at once
@@ -113,25 +111,12 @@ class Segments:
         return words.reshape(count, *self.shape)
 
 
-class Checksum:
-    """A checksum of the words of one report."""
-
-    def __init__(self, kind: str):
-        self._covers_id = {OLD_CHECKSUM: False, NEW_CHECKSUM: True}[kind]
-
-    def of(self, report: bytes, words: Words) -> bytes:
-        """Return the checksum of a report, 8 bytes."""
-        content = report + words.tobytes() if self._covers_id else words.tobytes()
-        return hashlib.sha256(content).digest()[:CHECKSUM_BYTES]
-
-    def of_all(self, ids: NDArray[np.bytes_], block: Words) -> NDArray[np.bytes_]:
-        """Return what `of` gives for each row, for many at once: a batch is checked more than once."""
-        rows = np.ascontiguousarray(block).view(np.uint8).reshape(len(block), -1)
-        if self._covers_id:
-            names = np.frombuffer(ids.tobytes(), np.uint8).reshape(-1, ID_BYTES)
-            rows = np.concatenate([names, rows], axis=1)
-        digests = sha256_of_rows(b"", rows)[:, :CHECKSUM_BYTES]
-        return np.ascontiguousarray(digests).view(f"S{CHECKSUM_BYTES}")[:, 0]
+def checksums(ids: NDArray[np.bytes_], block: Words) -> NDArray[np.bytes_]:
+    """Return the checksum of each report, over its id and its words."""
+    names = np.frombuffer(ids.tobytes(), np.uint8).reshape(-1, ID_BYTES)
+    words = np.ascontiguousarray(block).view(np.uint8).reshape(len(block), block.itemsize * math.prod(block.shape[1:]))
+    digests = sha256_of_rows(b"", np.concatenate([names, words], axis=1))[:, :CHECKSUM_BYTES]
+    return np.ascontiguousarray(digests).view(f"S{CHECKSUM_BYTES}")[:, 0]
 
 
 class SpoolShare(Share):
@@ -146,14 +131,13 @@ class SpoolShare(Share):
         self,
         segments: Segments,
         ring: Ring,
-        checksum: Checksum,
         ids: NDArray[np.bytes_],
         positions: NDArray[np.int64],
-        checksums: NDArray[np.bytes_],
+        expected: NDArray[np.bytes_],
     ):
-        self._segments, self._checksum = segments, checksum
+        self._segments = segments
         self.shape, self.ring = (len(positions), *segments.shape), ring
-        self._ids, self._positions, self._checksums = ids, positions, checksums
+        self._ids, self._positions, self._expected = ids, positions, expected
         self._first, self._block = 0, np.empty((0, *segments.shape), np.uint64)
 
     def _rows(self, first: int, count: int) -> Words:
@@ -166,8 +150,8 @@ class SpoolShare(Share):
         block = self._segments.read(self._positions[first : first + count])
         for start in range(first, first + len(block), _CHECKED_ROWS):
             rows = slice(start, min(start + _CHECKED_ROWS, first + len(block)))
-            found = self._checksum.of_all(self._ids[rows], block[rows.start - first : rows.stop - first])
-            if (found != self._checksums[rows]).any():
+            found = checksums(self._ids[rows], block[rows.start - first : rows.stop - first])
+            if (found != self._expected[rows]).any():
                 where = f"rows from {start} on, of {len(self._positions)} in the batch,"
                 raise SpoolError(
                     f"segments: {where} are not as they were added; the next run finds and leaves out those that are "

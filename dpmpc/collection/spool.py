@@ -14,7 +14,8 @@ Promised:
 - A bit that has changed on the disk is noticed. `intact` finds the reports whose id, place and words are as they were
   added, and counts those that are damaged or lost; a row of `share` that was damaged since is a `SpoolError`. The index
   is chained: it holds the number of its reports and a checksum over all of them in the order of their coming.
-- Files are for their owner alone. Memory does not grow with the words, only with the ids that are asked for.
+- Files are for their owner alone. Memory does not grow with the words, only with the number of reports: at the door by
+  `KnownReports`, in a release by about 100 bytes a report.
 
 Not promised: that nobody who may write to the folder changed it. Checksums find a failing disk, not a forger. The
 folder must lie on a local disk that keeps its word when it says that data is synced. An unsynced log of SQLite that is
@@ -23,6 +24,7 @@ damaged before it is written back can take reports away, which are then lacking 
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import threading
@@ -35,11 +37,12 @@ from numpy.typing import NDArray
 
 from dpmpc.arguments import require_bytes
 from dpmpc.collection.database import Store, connect, private_folder, transaction, typed_errors
-from dpmpc.collection.report_ids import ID_BYTES, sorted_ids
-from dpmpc.collection.segments import CHECKSUM_BYTES, Checksum, Segments, SpoolShare
+from dpmpc.collection.report_ids import ID_BYTES, ID_TYPE, as_bytes, sorted_ids, split
+from dpmpc.collection.segments import CHECKSUM_BYTES, Segments, SpoolShare, checksums
 from dpmpc.collection.spool_index import (
     ADVICE,
     INDEX_FILE,
+    KnownReports,
     SealedPoint,
     SpoolDescription,
     SpoolIndex,
@@ -107,25 +110,19 @@ class Spool(Store):
 
     def _begin(self, digest: bytes, server: int) -> None:
         self._index = SpoolIndex(self._database, self.folder)
+        self._index.require_version()
         if self._held is not None:
             segment_rows = max(1, _SEGMENT_BYTES // (8 * math.prod(self.shape)))
             self._index.make(digest.hex(), server, self.shape, self._content, segment_rows)
-        # Compared before anything is changed: the version that began a spool refuses one that was taken over.
-        self._require_own(self._index.first_description() or self._index.description(), digest, server)
-        self._index.migrate(locked=self._held is not None)
         found = self._index.description()
-        self._checksum = Checksum(found.checksums)
+        self._require_own(found, digest, server)
         self._segments = Segments(self.folder, found.segment_rows, self.shape)
         self._end = self._index.end()
+        self._known: tuple[tuple[int, int], KnownReports] | None = None  # read when the first upload comes
 
     def _require_own(self, found: SpoolDescription, digest: bytes, server: int) -> None:
         """Refuse a spool of anything but what the caller expects."""
         copies, width = self.shape
-        if self._content == KEYS != found.ring and (found.digest, found.server) == (digest.hex(), server):
-            raise SpoolError(
-                f"folder: the spool in {self.folder} holds expanded shares, as versions up to 0.2 kept them, keys as "
-                "they were sent expected; nothing was changed: finish this collection with the version that began it"
-            )
         given = {"digest": digest.hex(), "server": server, "copies": copies, "width": width, "ring": self._content}
         for name, value in given.items():
             expected = getattr(found, name)
@@ -145,19 +142,32 @@ class Spool(Store):
         An upload with a conflict is left out as a whole. The others are stored.
         """
         checked = [self._checked(ids, words) for ids, words in uploads]
+        ids = [report for reports, _ in checked for report in reports]
+        words = np.concatenate([np.empty((0, *self.shape), np.uint64), *(block for _, block in checked)])
+        sums = split(checksums(np.frombuffer(b"".join(ids), ID_TYPE), words))
         outcomes: list[Added | ReportConflict] = []
-        new: dict[bytes, tuple[bytes, Words]] = {}
-        with self._turns, typed_errors(self.folder), transaction(self._database):
-            self._require_open()
-            for ids, words in checked:
-                try:
-                    fresh = self._fresh(ids, words, new)
-                except ReportConflict as conflict:
-                    outcomes.append(conflict)
-                else:
-                    new |= fresh
-                    outcomes.append(Added(len(fresh), len(ids) - len(fresh)))
-            self._store(new)
+        new: dict[bytes, tuple[bytes, int]] = {}  # checksum, and row of the words
+        with self._turns, typed_errors(self.folder):
+            with transaction(self._database):
+                described = self._index.description()
+                if described.closed:
+                    raise CollectionClosed(CLOSED_EARLY)
+                known = self._known_reports(described)
+                stored = known.among(ids)
+                rows = zip(ids, sums, range(len(ids)), strict=True)
+                for reports, _ in checked:
+                    try:
+                        fresh = _fresh(list(itertools.islice(rows, len(reports))), stored, new)
+                    except ReportConflict as conflict:
+                        outcomes.append(conflict)
+                    else:
+                        new |= fresh
+                        outcomes.append(Added(len(fresh), len(reports) - len(fresh)))
+                if new:
+                    described = self._store(new, words, described)
+            # Only once it is committed: whatever a commit that failed has left, the description tells.
+            known.add({report: checksum for report, (checksum, _) in new.items()})
+            self._known = described.content, known
         return outcomes
 
     def close_for_good(self) -> None:
@@ -192,19 +202,20 @@ class Spool(Store):
             return self._closed()
 
     def __len__(self) -> int:
-        """Count the reports; this reads the index."""
+        """Count the reports that were added."""
         with self._turns, typed_errors(self.folder):
-            return len(self._index)
+            return self._index.description().reports
 
     def count_stored(self, ids: Sequence[bytes]) -> int:
-        """Count which of these reports are here already; this asks the index for each."""
+        """Count which of these reports are here already."""
         with self._turns, typed_errors(self.folder):
-            return sum(self._index.checksum(report) is not None for report in ids)
+            known = self._known_reports(self._index.description()).among(ids)
+        return sum(report in known for report in ids)
 
     def ids(self) -> NDArray[np.uint8]:
         """Return the ids of all reports in ascending order, (n, 16)."""
         with self._turns, typed_errors(self.folder):
-            return np.frombuffer(self._index.ids(), np.uint8).reshape(-1, ID_BYTES)
+            return as_bytes(np.sort(self._index.rows()["id"]))
 
     def intact(self) -> Intact:
         """Read the whole spool and find the reports that are as they were added."""
@@ -220,8 +231,7 @@ class Spool(Store):
                 f"{self.folder}: the spool is damaged: its {len(index)} reports are not the {description.reports} that "
                 f"were added; {ADVICE}"
             )
-        ids = np.unique(index["id"][good])
-        return Intact(np.frombuffer(ids.tobytes(), np.uint8).reshape(-1, ID_BYTES), damaged)
+        return Intact(as_bytes(np.unique(index["id"][good])), damaged)
 
     def _compare(self, index: NDArray[np.void]) -> NDArray[np.bool_]:
         """Return which rows of the index lead to the words that were added; where a read fails, try each half."""
@@ -232,23 +242,24 @@ class Spool(Store):
                 return np.zeros(1, np.bool_)
             half = len(index) // 2
             return np.concatenate([self._compare(index[:half]), self._compare(index[half:])])
-        return np.array(self._checksum.of_all(index["id"], block) == index["checksum"], np.bool_)
+        return np.array(checksums(index["id"], block) == index["checksum"], np.bool_)
 
     def share(self, ids: NDArray[np.uint8]) -> Share:
         """Return this server's share of a batch: one report's words a row, in the order of the ids."""
         batch = sorted_ids(ids)
         positions = np.full(len(batch), -1, np.int64)
-        checksums = np.empty(len(batch), f"S{CHECKSUM_BYTES}")
+        expected = np.empty(len(batch), f"S{CHECKSUM_BYTES}")
         with self._turns, typed_errors(self.folder):
-            for part in self._index.parts() if len(batch) else ():
-                rows = np.searchsorted(batch, part["id"]).clip(max=len(batch) - 1)
-                wanted = batch[rows] == part["id"]
-                positions[rows[wanted]] = part["position"][wanted]
-                checksums[rows[wanted]] = part["checksum"][wanted]
+            index = self._index.rows()
+        if len(batch):
+            places = np.searchsorted(batch, index["id"]).clip(max=len(batch) - 1)
+            asked = batch[places] == index["id"]
+            positions[places[asked]] = index["position"][asked]
+            expected[places[asked]] = index["checksum"][asked]
         missing = int((positions < 0).sum())
         if missing:
             raise InputError(f"ids: {missing} of {len(batch)} are not in the spool {self.folder}")
-        return SpoolShare(self._segments, self.ring, self._checksum, batch, positions, checksums)
+        return SpoolShare(self._segments, self.ring, batch, positions, expected)
 
     def close(self) -> None:
         """Close the files, so that another writer may open the spool."""
@@ -269,36 +280,39 @@ class Spool(Store):
     def _closed(self) -> bool:
         return bool(self._index.description().closed)
 
-    def _require_open(self) -> None:
-        if self._closed():
-            raise CollectionClosed(CLOSED_EARLY)
+    def _known_reports(self, described: SpoolDescription) -> KnownReports:
+        """Return the reports that are stored, read anew where they are not those of this description."""
+        if self._known is None or self._known[0] != described.content:
+            self._known = described.content, KnownReports(self._index.rows())
+        return self._known[1]
 
-    def _fresh(
-        self, ids: Sequence[bytes], words: Words, new: dict[bytes, tuple[bytes, Words]]
-    ) -> dict[bytes, tuple[bytes, Words]]:
-        """Return checksum and words of those reports of an upload that are neither stored nor among the new ones."""
-        fresh: dict[bytes, tuple[bytes, Words]] = {}
-        for report, row in zip(ids, words, strict=True):
-            checksum = self._checksum.of(report, row)
-            earlier = fresh.get(report) or new.get(report)
-            known = self._index.checksum(report) if earlier is None else earlier[0]
-            if known is None:
-                fresh[report] = checksum, row
-            elif known != checksum:
-                raise ReportConflict(f"ids: {report.hex()} given for other words than before, the same words expected")
-        return fresh
-
-    def _store(self, new: dict[bytes, tuple[bytes, Words]]) -> None:
-        if not new:
-            return
-        self._segments.write(self._end, np.stack([words for _, words in new.values()]))
-        self._index.append(
-            [(report, self._end + row, checksum) for row, (report, (checksum, _)) in enumerate(new.items())]
-        )
+    def _store(
+        self, new: dict[bytes, tuple[bytes, int]], words: Words, described: SpoolDescription
+    ) -> SpoolDescription:
+        """Write the words of new reports, then their entries; return the description after them."""
+        self._segments.write(self._end, words[[row for _, row in new.values()]])
+        entries = {report: checksum for report, (checksum, _) in new.items()}
+        described = self._index.append(self._end, entries, described)
         # Should the commit fail, these rows are not used again: after a crash it may turn out to have succeeded.
         self._end += len(new)
+        return described
 
     def _unlock(self) -> None:
         if self._held is not None:
             os.close(self._held)
             self._held = None
+
+
+def _fresh(
+    rows: Sequence[tuple[bytes, bytes, int]], stored: dict[bytes, bytes], new: dict[bytes, tuple[bytes, int]]
+) -> dict[bytes, tuple[bytes, int]]:
+    """Return checksum and row of those reports of an upload that are neither stored nor among the new ones."""
+    fresh: dict[bytes, tuple[bytes, int]] = {}
+    for report, checksum, row in rows:
+        earlier = fresh.get(report) or new.get(report)
+        known = stored.get(report) if earlier is None else earlier[0]
+        if known is None:
+            fresh[report] = checksum, row
+        elif known != checksum:
+            raise ReportConflict(f"ids: {report.hex()} given for other words than before, the same words expected")
+    return fresh

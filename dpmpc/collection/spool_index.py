@@ -1,14 +1,14 @@
 """Keep the index of a spool: which reports there are, where their words are, and a chain over both.
 
-It holds one row for each report, with the position and the checksum of its words, and one *description*: whose spool it
-is, whether it was closed, the number of the reports, a checksum over all of them in the order of their coming, and a
-seal, which is a hash of the description itself.
+It holds the ids and checksums of reports in *blocks*, in the order of their coming: the words of the reports of a block
+lie one after another from its position on. One *description* says whose spool it is, whether it was closed, the number
+of the reports, a checksum over all of them in the order of their coming, and has a seal, which is a hash of the
+description itself.
 
-Promised: a description that has changed is refused; a row that has changed, or is missing, no longer fits the number
-or the checksum. Not promised: that the words are where the index says (`Spool.intact` looks).
+Promised: a description that has changed is refused; a report whose entry has changed, or is missing, no longer fits the
+number or the checksum. Not promised: that the words are where the index says (`Spool.intact` looks).
 
-An index of version 0.1 is given its chain when it is opened first, while nobody else writes to the spool. Its checksums
-are those of the words alone, and stay so.
+`KnownReports` finds reports by their ids, in memory: 24 bytes a report, and up to 30 more for those that came last.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import fcntl
 import os
 import sqlite3
 import zlib
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.collection.database import CHAIN_START, link, transaction
-from dpmpc.collection.report_ids import ID_TYPE
-from dpmpc.collection.segments import CHECKSUM_BYTES, NEW_CHECKSUM, OLD_CHECKSUM
+from dpmpc.collection.report_ids import ID_BYTES, ID_TYPE, split
+from dpmpc.collection.segments import CHECKSUM_BYTES
 from dpmpc.errors import SpoolError
 from dpmpc.randomness import Label
 
@@ -35,36 +35,36 @@ ADVICE = (
     "nothing was sent. Restore spool/ from a copy, an older one will do (reports that came since are then left out), "
     "or release without this server where the shares allow it (docs/deploy.md)"
 )
-_FIRST_VERSION, _VERSION = 1, 2
-_ROWS_AT_ONCE = 1 << 14
+_VERSION = 3
+_OLDER = {1: "0.1", 2: "0.2 or 0.3"}  # which version of the package wrote an index of that version
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS about (version INTEGER, digest TEXT, server INTEGER, copies INTEGER, width INTEGER, "
-    "ring TEXT, segment_rows INTEGER, closed INTEGER, checksums TEXT, count INTEGER, chain INTEGER, seal BLOB)",
-    "CREATE TABLE IF NOT EXISTS reports (id BLOB PRIMARY KEY, position INTEGER, checksum BLOB) WITHOUT ROWID",
-)
-_NEW_IN_2 = (
-    "ALTER TABLE about ADD COLUMN checksums TEXT",
-    "ALTER TABLE about ADD COLUMN count INTEGER",
-    "ALTER TABLE about ADD COLUMN chain INTEGER",
-    "ALTER TABLE about ADD COLUMN seal BLOB",
+    "ring TEXT, segment_rows INTEGER, closed INTEGER, count INTEGER, chain INTEGER, seal BLOB)",
+    "CREATE TABLE IF NOT EXISTS blocks (position INTEGER PRIMARY KEY, entries BLOB)",
 )
 _DESCRIPTION = (
-    "SELECT version, digest, server, copies, width, ring, segment_rows, closed, checksums, count, chain, seal "
-    "FROM about"
+    "SELECT version, digest, server, copies, width, ring, segment_rows, closed, count, chain, seal FROM about"
 )
-_OLD_DESCRIPTION = "SELECT digest, server, copies, width, ring, segment_rows, closed FROM about"
 _SET_DESCRIPTION = (
     "UPDATE about SET version = ?, digest = ?, server = ?, copies = ?, width = ?, ring = ?, segment_rows = ?, "
-    "closed = ?, checksums = ?, count = ?, chain = ?, seal = ?"
+    "closed = ?, count = ?, chain = ?, seal = ?"
 )
-_READABLE_ROWS = (
-    "SELECT id, position, checksum FROM reports WHERE typeof(id) = 'blob' AND length(id) = 16 "
-    "AND typeof(position) = 'integer' AND position >= 0 AND typeof(checksum) = 'blob' AND length(checksum) = 8"
+_ENTRY_BYTES = ID_BYTES + CHECKSUM_BYTES
+_MOST = 1 << 48  # reports of a spool
+_BLOCK_ENTRIES = 256  # a block with fewer is written again with those that come next
+_BLOCKS = (
+    "SELECT position, entries FROM blocks WHERE typeof(position) = 'integer' AND typeof(entries) = 'blob' "
+    "ORDER BY position"
+)
+_LAST_BLOCK = (
+    "SELECT position, entries FROM blocks WHERE typeof(position) = 'integer' AND typeof(entries) = 'blob' "
+    "ORDER BY position DESC LIMIT 1"
 )
 _POINTS = "CREATE TABLE IF NOT EXISTS points (point BLOB, used INTEGER, seal BLOB)"
-_ROW = np.dtype([("id", ID_TYPE), ("position", "<i8"), ("checksum", f"S{CHECKSUM_BYTES}")])
-
-Row = tuple[bytes, int, bytes]  # a report's id, and position and checksum of its words
+_CHECKSUM_TYPE = f"S{CHECKSUM_BYTES}"
+_ENTRY = np.dtype([("id", ID_TYPE), ("checksum", _CHECKSUM_TYPE)])
+_ROW = np.dtype([("id", ID_TYPE), ("position", "<i8"), ("checksum", _CHECKSUM_TYPE)])
+_FEWEST_RECENT = 1 << 14
 
 
 class SpoolDescription(NamedTuple):
@@ -78,9 +78,13 @@ class SpoolDescription(NamedTuple):
     ring: str
     segment_rows: int
     closed: int
-    checksums: str
     reports: int
     chain: int
+
+    @property
+    def content(self) -> tuple[int, int]:
+        """Number and checksum of the reports: as long as they stay, the reports do."""
+        return self.reports, self.chain
 
     @property
     def seal(self) -> bytes:
@@ -100,6 +104,38 @@ class SealedPoint(NamedTuple):
         return link(Label.SPOOL, CHAIN_START, (self.toss, int(self.used)))
 
 
+class KnownReports:
+    """The checksums of reports by their ids: those of most in order, those of the last ones in a dictionary."""
+
+    def __init__(self, rows: NDArray[np.void]):
+        order = np.argsort(rows["id"])
+        self._ids = np.ascontiguousarray(rows["id"][order])
+        self._checksums = np.ascontiguousarray(rows["checksum"][order])
+        self._recent: dict[bytes, bytes] = {}
+
+    def among(self, ids: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return the checksums of those of some reports that are known."""
+        found = {report: self._recent[report] for report in self._recent.keys() & set(ids)}
+        if len(self._ids):
+            asked = np.sort(np.frombuffer(b"".join(ids), ID_TYPE))
+            places = np.searchsorted(self._ids, asked).clip(max=len(self._ids) - 1)
+            places = places[self._ids[places] == asked]
+            found.update(zip(split(self._ids[places]), split(self._checksums[places]), strict=True))
+        return found
+
+    def add(self, new: dict[bytes, bytes]) -> None:
+        """Take in new reports."""
+        self._recent |= new
+        if len(self._recent) > max(_FEWEST_RECENT, len(self._ids) // 8):
+            ids = np.frombuffer(b"".join(self._recent), ID_TYPE)
+            checksums = np.frombuffer(b"".join(self._recent.values()), _CHECKSUM_TYPE)
+            order = np.argsort(ids)
+            places = np.searchsorted(self._ids, ids[order])
+            self._ids = np.insert(self._ids, places, ids[order])
+            self._checksums = np.insert(self._checksums, places, checksums[order])
+            self._recent = {}
+
+
 class SpoolIndex:
     """The index of one spool, on a connection to its database."""
 
@@ -113,33 +149,18 @@ class SpoolIndex:
                 self._database.execute(table)
             if self._database.execute("SELECT count(*) FROM about").fetchone() == (0,):
                 self._database.execute("INSERT INTO about (version) VALUES (NULL)")
-                self.describe(
-                    SpoolDescription(_VERSION, digest, server, *shape, ring, segment_rows, 0, NEW_CHECKSUM, 0, 0)
-                )
+                self.describe(SpoolDescription(_VERSION, digest, server, *shape, ring, segment_rows, 0, 0, 0))
 
-    def migrate(self, *, locked: bool) -> None:
-        """Give a spool of version 0.1 its chain; `locked` says whether this process holds the writer's lock."""
-        if self.first_description() is None:
+    def require_version(self) -> None:
+        """Refuse a spool that an older version began: it alone can finish."""
+        if not self._database.execute("SELECT count(*) FROM sqlite_master WHERE name = 'about'").fetchone()[0]:
             return
-        held = None if locked else hold_lock(self._folder)
-        try:
-            with transaction(self._database):
-                for statement in _NEW_IN_2:
-                    self._database.execute(statement)
-                fields = self._database.execute(_OLD_DESCRIPTION).fetchone()
-                rows = self.rows()
-                new = (OLD_CHECKSUM, len(rows), chained(rows))
-                self.describe(SpoolDescription._make((_VERSION, *fields, *new)))
-        finally:
-            if held is not None:
-                os.close(held)
-
-    def first_description(self) -> SpoolDescription | None:
-        """Return what an index of version 0.1 says about the spool, as yet without a chain; None for a later one."""
-        if self._database.execute("SELECT version FROM about").fetchone() != (_FIRST_VERSION,):
-            return None
-        fields = self._database.execute(_OLD_DESCRIPTION).fetchone()
-        return SpoolDescription._make((_FIRST_VERSION, *fields, OLD_CHECKSUM, 0, 0))
+        for (version,) in self._database.execute("SELECT version FROM about"):
+            if version in _OLDER:
+                raise SpoolError(
+                    f"folder: the spool in {self._folder} was begun by version {_OLDER[version]} of dpmpc; nothing was "
+                    "changed: finish this collection with the version that began it"
+                )
 
     def description(self) -> SpoolDescription:
         """Return what the index says about the spool; refuse an index whose description has changed."""
@@ -171,12 +192,17 @@ class SpoolIndex:
         self._database.execute("DELETE FROM points")
         self._database.execute("INSERT INTO points VALUES (?, ?, ?)", (point.toss, int(point.used), point.seal))
 
-    def append(self, rows: list[Row]) -> None:
-        """Add new reports, whose words are in the segments already, and extend the chain."""
-        self._database.executemany("INSERT INTO reports VALUES (?, ?, ?)", rows)
-        old = self.description()
-        chain = chained(np.array(rows, _ROW), old.chain)
-        self.describe(old._replace(reports=old.reports + len(rows), chain=chain))
+    def append(self, position: int, entries: dict[bytes, bytes], old: SpoolDescription) -> SpoolDescription:
+        """Add ids and checksums of reports whose words are in the segments already; return the new description."""
+        content = b"".join(map(bytes.__add__, entries.keys(), entries.values()))
+        rows = _rows(position, content)
+        for first, last in self._database.execute(_LAST_BLOCK).fetchall():
+            if len(last) < _BLOCK_ENTRIES * _ENTRY_BYTES and first + len(last) // _ENTRY_BYTES == position:
+                position, content = first, last + content
+        self._database.execute("INSERT OR REPLACE INTO blocks VALUES (?, ?)", (position, content))
+        new = old._replace(reports=old.reports + len(rows), chain=chained(rows, old.chain))
+        self.describe(new)
+        return new
 
     def snapshot(self) -> tuple[SpoolDescription, NDArray[np.void]]:
         """Return description and `rows` as of one moment, even while a writer adds to them."""
@@ -187,48 +213,30 @@ class SpoolIndex:
             self._database.execute("ROLLBACK")
 
     def rows(self) -> NDArray[np.void]:
-        """Return the readable rows, with fields id, position and checksum, in the order of their positions."""
-        index = np.concatenate([np.empty(0, _ROW), *self.parts()])
-        return index[np.argsort(index["position"], kind="stable")]
-
-    def parts(self) -> Iterator[NDArray[np.void]]:
-        """Yield the readable rows in no particular order, some at a time."""
-        for ids, positions, checksums in self._columns(_READABLE_ROWS):
-            part = np.empty(len(ids), _ROW)
-            part["id"] = np.frombuffer(b"".join(ids), ID_TYPE)
-            part["position"] = positions
-            part["checksum"] = np.frombuffer(b"".join(checksums), part["checksum"].dtype)
-            yield part
-
-    def ids(self) -> bytes:
-        """Return all ids in ascending order, one after another."""
-        return b"".join(b"".join(ids) for (ids,) in self._columns("SELECT id FROM reports ORDER BY id"))
-
-    def checksum(self, report: bytes) -> bytes | None:
-        """Return the checksum of a report's words, or None if there is no such report."""
-        row = self._database.execute("SELECT checksum FROM reports WHERE id = ?", (report,)).fetchone()
-        return None if row is None else row[0]
-
-    def __len__(self) -> int:
-        count: int = self._database.execute("SELECT count(*) FROM reports").fetchone()[0]
-        return count
+        """Return the readable entries, with fields id, position and checksum, in the order of their positions."""
+        blocks = (_rows(position, entries) for position, entries in self._database.execute(_BLOCKS))
+        return np.concatenate([np.empty(0, _ROW), *blocks])
 
     def end(self) -> int:
         """Return the position after the last one that is taken."""
-        query = "SELECT max(position) FROM reports WHERE typeof(position) = 'integer'"
-        (last,) = self._database.execute(query).fetchone()
-        return 0 if last is None else int(last) + 1
-
-    def _columns(self, query: str) -> Iterator[tuple[tuple[Any, ...], ...]]:
-        """Yield a query's columns, some rows at a time."""
-        cursor = self._database.execute(query)
-        while rows := cursor.fetchmany(_ROWS_AT_ONCE):
-            yield tuple(zip(*rows, strict=True))
+        last = self._database.execute(_LAST_BLOCK).fetchone()
+        return 0 if last is None else int(last[0]) + len(last[1]) // _ENTRY_BYTES
 
 
 def chained(rows: NDArray[np.void], before: int = 0) -> int:
-    """Extend the checksum over the rows of an index, which depends on all rows before them."""
+    """Extend the checksum over the entries of an index, which depends on all those before them."""
     return zlib.crc32(rows.tobytes(), before)
+
+
+def _rows(position: int, entries: bytes) -> NDArray[np.void]:
+    """Return the rows that a block stands for: none where its place or length has changed."""
+    if len(entries) % _ENTRY_BYTES or not 0 <= position < _MOST:
+        return np.empty(0, _ROW)
+    read = np.frombuffer(entries, _ENTRY)
+    rows = np.empty(len(read), _ROW)
+    rows["id"], rows["checksum"] = read["id"], read["checksum"]
+    rows["position"] = np.arange(position, position + len(read))
+    return rows
 
 
 def hold_lock(folder: Path) -> int:

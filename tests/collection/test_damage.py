@@ -1,7 +1,6 @@
 """Ledgers and spools whose bits change on the disk, and those that version 0.1 has written."""
 
 import contextlib
-import os
 import random
 import shutil
 import sqlite3
@@ -10,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpmpc.collection import spool
+from dpmpc.collection import spool, spool_index
 from dpmpc.collection.database import CHAIN_START, first_difference, link, links
 from dpmpc.collection.ledger import ReleaseLedger, State
-from dpmpc.collection.segments import NEW_CHECKSUM, Checksum
-from dpmpc.collection.spool_index import hold_lock
+from dpmpc.collection.report_ids import ID_TYPE
+from dpmpc.collection.segments import checksums
 from dpmpc.errors import AlreadyReleased, SpoolError
 from dpmpc.randomness import Label
-from support.collection_processes import DIGEST, SHAPE, batch, digest, open_spool, upload_of
+from support.collection_processes import DIGEST, batch, digest, open_spool, upload_of
 
 OLD = Path(__file__).parents[1] / "vectors" / "version_0_1"
 SUMS = np.arange(12, dtype=np.uint64).reshape(3, 4)
@@ -180,7 +179,9 @@ def test_a_ledger_of_version_0_1_with_other_ids_is_refused_and_left_as_it_is(tmp
 
 
 def fill_spool(folder, monkeypatch):
+    """Make a spool of two blocks and three segments."""
     monkeypatch.setattr(spool, "_SEGMENT_BYTES", 8 * 48)
+    monkeypatch.setattr(spool_index, "_BLOCK_ENTRIES", 7)
     with open_spool(folder) as store:
         store.add(*upload_of(IDS[:7]))
         store.add(*upload_of(IDS[7:]))
@@ -199,12 +200,10 @@ def spool_says(folder):
 
 
 @pytest.mark.parametrize("file", ["spool.sqlite", "segment-000000.npy", "segment-000002.npy"])
-@pytest.mark.parametrize("old", [False, True], ids=["now", "version 0.1"])
-def test_any_flipped_bit_of_a_spool_is_harmless_or_noticed(tmp_path, monkeypatch, file, old):
-    folder = copied("spool", tmp_path) if old else tmp_path / "spool"
-    if not old:
-        fill_spool(folder, monkeypatch)
-    assert spool_says(folder) == (IDS, 0, True)  # and an old one has its chain now
+def test_any_flipped_bit_of_a_spool_is_harmless_or_noticed(tmp_path, monkeypatch, file):
+    folder = tmp_path / "spool"
+    fill_spool(folder, monkeypatch)
+    assert spool_says(folder) == (IDS, 0, True)
     content = (folder / file).read_bytes()
     counted = 0
     for place, changed in flips(content):
@@ -229,36 +228,52 @@ def test_a_report_that_is_damaged_or_lost_is_counted(tmp_path, monkeypatch):
     assert spool_says(tmp_path / "spool")[:2] == (IDS[:3] + IDS[16:], 13)
 
 
-def test_a_report_that_the_index_lost_is_not_passed_over(tmp_path, monkeypatch):
+def change_block(folder, change):
+    """Change the entries of the first block of a spool's index by hand."""
+    with contextlib.closing(sqlite3.connect(folder / "spool.sqlite")) as database, database:
+        (entries,) = database.execute("SELECT entries FROM blocks WHERE position = 0").fetchone()
+        database.execute("UPDATE blocks SET entries = ? WHERE position = 0", (change(entries),))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM blocks WHERE position = 0",
+        "UPDATE blocks SET entries = substr(entries, 2) WHERE position = 0",
+        "UPDATE blocks SET entries = 'text' WHERE position = 0",
+        "UPDATE blocks SET position = -9 WHERE position = 0",
+        "UPDATE blocks SET position = 1 << 62 WHERE position = 0",
+        "UPDATE blocks SET position = 100 WHERE position = 0",
+    ],
+)
+def test_reports_that_the_index_lost_are_not_passed_over(tmp_path, monkeypatch, statement):
     fill_spool(tmp_path / "spool", monkeypatch)
-    database = sqlite3.connect(tmp_path / "spool" / "spool.sqlite")
-    with database:
-        database.execute("DELETE FROM reports WHERE id = ?", (IDS[5],))
-    database.close()
-    assert spool_says(tmp_path / "spool")[:2] == (IDS[:5] + IDS[6:], 1)
+    with contextlib.closing(sqlite3.connect(tmp_path / "spool" / "spool.sqlite")) as database, database:
+        database.execute(statement)
+    assert spool_says(tmp_path / "spool")[:2] == (IDS[7:], 7)
+
+
+def test_a_report_that_the_end_of_a_block_lost_is_not_passed_over(tmp_path, monkeypatch):
+    fill_spool(tmp_path / "spool", monkeypatch)
+    change_block(tmp_path / "spool", lambda entries: entries[:-24])
+    assert spool_says(tmp_path / "spool")[:2] == (IDS[:6] + IDS[7:], 1)
 
 
 def test_a_checksum_is_of_the_id_and_the_words(tmp_path, monkeypatch):
     fill_spool(tmp_path / "spool", monkeypatch)
-    database = sqlite3.connect(tmp_path / "spool" / "spool.sqlite")
-    with database:
-        database.execute("UPDATE reports SET id = x'000000000000000000000000000000ff' WHERE id = ?", (IDS[3],))
-    database.close()
+    change_block(tmp_path / "spool", lambda entries: entries.replace(IDS[3], b"\xff" * 16))
     assert spool_says(tmp_path / "spool")[:2] == (IDS[:3] + IDS[4:], 1)
 
 
 def test_a_report_that_took_the_place_of_another_breaks_the_chain(tmp_path, monkeypatch):
     """Each report is right by itself, and so is their number: only the chain tells."""
     fill_spool(tmp_path / "spool", monkeypatch)
-    database = sqlite3.connect(tmp_path / "spool" / "spool.sqlite")
-    with database:
-        row = database.execute("SELECT position FROM reports WHERE id = ?", (IDS[3],)).fetchone()[0]
-        content = (tmp_path / "spool" / "segment-000000.npy").read_bytes()
-        other = b"\x07" * 16
-        words = np.frombuffer(content[128 + 48 * row :][:48], np.uint64)
-        database.execute("DELETE FROM reports WHERE id = ?", (IDS[3],))
-        database.execute("INSERT INTO reports VALUES (?, ?, ?)", (other, row, Checksum(NEW_CHECKSUM).of(other, words)))
-    database.close()
+    other = b"\x07" * 16
+
+    def entry(report):
+        return report + checksums(np.array([report], ID_TYPE), upload_of([IDS[3]])[1]).tobytes()
+
+    change_block(tmp_path / "spool", lambda entries: entries.replace(entry(IDS[3]), entry(other)))
     with (
         open_spool(tmp_path / "spool", writer=False) as store,
         pytest.raises(SpoolError, match=r"20 reports are not the 20 .* Restore spool/"),
@@ -277,43 +292,9 @@ def test_a_description_of_a_spool_that_changed_is_refused(tmp_path, monkeypatch,
         open_spool(tmp_path / "spool", writer=False)
 
 
-def test_a_spool_of_version_0_1_goes_on(tmp_path):
-    folder = copied("spool", tmp_path)
-    database = sqlite3.connect(folder / "spool.sqlite")
-    with database:
-        database.execute("UPDATE about SET closed = 0")
-    database.close()
-    with open_spool(folder) as store:
-        assert store.add(*upload_of([*IDS, b"\x09" * 16])) == (1, 20)
-    with open_spool(folder, writer=False) as store:
-        ids, damaged = store.intact()
-        assert (len(ids), damaged) == (21, 0)
-        np.testing.assert_array_equal(
-            store.share(ids).rows(0, 21), upload_of([row.tobytes() for row in ids])[1].reshape(-1, *SHAPE)
-        )
-
-
-def test_a_spool_of_version_0_1_is_not_changed_under_its_writer(tmp_path):
-    folder = copied("spool", tmp_path)
-    held = hold_lock(folder)
-    try:
-        with pytest.raises(SpoolError, match="another process writes"):
-            open_spool(folder, writer=False)
-    finally:
-        os.close(held)
-    open_spool(folder, writer=False).close()
-
-
 @pytest.mark.parametrize("writer", [True, False])
-@pytest.mark.parametrize(
-    ("other", "refusal"),
-    [
-        ({"keys": True}, "expanded shares.*nothing was changed: finish this collection with the version that began it"),
-        ({"server": 7}, "server: 7 given"),
-        ({"digest": bytes(32)}, "digest: "),
-    ],
-)
-def test_a_spool_of_version_0_1_that_is_refused_stays_one(tmp_path, writer, other, refusal):
+@pytest.mark.parametrize("begun_by", ["0.1", "0.2 or 0.3"])
+def test_a_spool_of_an_older_version_is_refused_by_name_and_left_as_it_is(tmp_path, writer, begun_by):
     """The version that began it has to be able to finish: it refuses a spool that was taken over."""
     folder = copied("spool", tmp_path)
 
@@ -321,10 +302,12 @@ def test_a_spool_of_version_0_1_that_is_refused_stays_one(tmp_path, writer, othe
         with contextlib.closing(sqlite3.connect(folder / "spool.sqlite")) as database:
             return list(database.iterdump())
 
+    if begun_by != "0.1":
+        with contextlib.closing(sqlite3.connect(folder / "spool.sqlite")) as database, database:
+            database.execute("UPDATE about SET version = 2")
     before = content()
-    given = {"digest": DIGEST, "server": 1, "shape": SHAPE, "writer": writer} | other
-    with pytest.raises(SpoolError, match=refusal):
-        spool.Spool(folder, **given)
+    with pytest.raises(SpoolError, match=f"begun by version {begun_by} of dpmpc; nothing was changed: finish"):
+        open_spool(folder, writer=writer)
     assert content() == before
 
 

@@ -118,7 +118,7 @@ def test_a_release_from_keys_as_they_were_sent_has_the_bits_of_one_from_words(tm
 
 
 @pytest.mark.parametrize("copies", ["each", "one"])
-def test_a_spool_of_expanded_shares_is_refused_with_what_to_do_and_left_as_it_is(tmp_path, copies):
+def test_a_spool_of_shares_is_refused_where_keys_are_kept_and_left_as_it_is(tmp_path, copies):
     """Where there is one copy of two columns, a key and a share have the same shape."""
     deployment = deploy(tmp_path / "trial", copies=copies)
     collection, folder = deployment.collection, ServerFolder(deployment.folder(0))
@@ -128,7 +128,7 @@ def test_a_spool_of_expanded_shares_is_refused_with_what_to_do_and_left_as_it_is
         old.add(deployment.ids, words)
     before = {path.name: path.read_bytes() for path in folder.spool.iterdir() if path.suffix == ".npy"}
     for writer in (True, False):
-        with pytest.raises(SpoolError, match=r"expanded shares.*finish this collection with the version that began it"):
+        with pytest.raises(SpoolError, match=r"(copies|width|ring): .* given, .* expected by the spool"):
             folder.open_spool(collection, 0, writer=writer)
     assert {path.name: path.read_bytes() for path in folder.spool.iterdir() if path.suffix == ".npy"} == before
     with Spool(folder.spool, collection.digest, 0, collection.record_shape, collection.plan.encoding.ring) as old:

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from dpmpc.collection import segments, spool
+from dpmpc.collection import segments, spool, spool_index
 from dpmpc.collection.spool import Spool
 from dpmpc.errors import CollectionClosed, InputError, ReportConflict, SpoolError
 from dpmpc.sharing.batch import open_share
@@ -327,14 +327,14 @@ def test_words_are_synced_before_the_index_names_them(folder, monkeypatch):
         order.clear()
         store._database.set_trace_callback(lambda statement: order.append(statement.split()[0]))
         store.add(*upload_of(reports(1, seed=1)))
-        # The new segment and its name; the row; only then the index.
+        # The description and the reports known before; the new segment and its name; the row; only then the index.
         assert order == [
-            *("BEGIN", "SELECT", "SELECT", "fsync", "fsync", "pwrite", "fdatasync", "INSERT", "SELECT", "UPDATE"),
+            *("BEGIN", "SELECT", "SELECT", "fsync", "fsync", "pwrite", "fdatasync", "SELECT", "INSERT", "UPDATE"),
             "COMMIT",
         ]
         order.clear()
         store.add(*upload_of(reports(1, seed=2)))
-        assert order == ["BEGIN", "SELECT", "SELECT", "pwrite", "fdatasync", "INSERT", "SELECT", "UPDATE", "COMMIT"]
+        assert order == ["BEGIN", "SELECT", "pwrite", "fdatasync", "SELECT", "INSERT", "UPDATE", "COMMIT"]
         assert store._database.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
         assert store._database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
@@ -430,6 +430,47 @@ def test_a_commit_of_unknown_fate_does_not_lose_words(folder):
         share = open_share(folder / "segment-000000.npy")
         assert np.array_equal(share.rows(0, 6), np.concatenate([upload_of(first)[1], upload_of(second)[1]]))
         assert holds(store, second)
+
+
+def test_a_commit_that_took_place_though_it_failed_is_known(folder):
+    """A report of it is stored once, and what comes after it lies after its words."""
+    first, second = reports(3), reports(3, seed=2)
+    with open_spool(folder) as store:
+        store.add(*upload_of(first[:1]))
+        real = store._database
+
+        class Failing:
+            in_transaction = property(lambda self: real.in_transaction)
+
+            def execute(self, statement, *given):
+                done = real.execute(statement, *given)
+                if statement == "COMMIT":
+                    raise sqlite3.OperationalError("disk I/O error")
+                return done
+
+        store._database = Failing()
+        with pytest.raises(SpoolError, match="disk I/O error"):
+            store.add(*upload_of(first))
+        store._database = real
+        assert store.add(*upload_of([*second, *first])) == (3, 3)
+        assert holds(store, first + second)
+    with open_spool(folder) as store:
+        assert holds(store, first + second)
+
+
+@pytest.mark.parametrize("recent", [0, 3, 1000])
+def test_reports_are_known_however_they_are_kept_in_memory(folder, monkeypatch, recent):
+    """The last ones in a dictionary, the others in order; ids with zeros at their ends among them."""
+    monkeypatch.setattr(spool_index, "_FEWEST_RECENT", recent)
+    ids = [bytes(16), bytes(15) + b"\x01", b"\x01" + bytes(15), b"\x01\x01" + bytes(14), *reports(60)]
+    with open_spool(folder) as store:
+        for first in range(0, 64, 4):
+            assert store.add(*upload_of(ids[: first + 4])) == (4, first)
+            wrong = upload_of(ids[first : first + 1])[1] + np.uint64(1)
+            with pytest.raises(ReportConflict, match=ids[first].hex()):
+                store.add(ids[first : first + 1], wrong)
+        assert store.count_stored([*ids, ids[5], b"\x01" * 16]) == 65
+        assert holds(store, ids)
 
 
 def test_a_copy_taken_at_any_time_is_a_spool(folder, tmp_path):
