@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from support import forked_parties
+
 settings.register_profile("dpmpc", deadline=None)
 settings.load_profile("dpmpc")
 
@@ -18,6 +20,20 @@ FIRST = (
     *("collection/test_proved_release.py", "bench/test_bench.py", "mutual_information/test_mutual_information.py"),
     *("protocols/test_native_transform.py", "coinpress/test_coinpress.py"),
 )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def parties_are_forks():
+    """Start no interpreter for each party of each run: that is most of what a run of few people costs."""
+    with forked_parties.forked():
+        yield
+
+
+@pytest.fixture
+def new_interpreters():
+    """Parties as a launcher starts them where nobody tests, for tests of how they start."""
+    with forked_parties.not_forked():
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -152,6 +152,7 @@ def test_fit_tells_a_person_what_happened(data, tmp_path, capsys):
         assert words in printed
 
 
+@pytest.mark.usefixtures("new_interpreters")
 def test_networked_fit_agrees_with_the_in_process_run_of_the_same_seed(data, tmp_path, capsys):
     choices = ["--sketch", "osnap", "--rows", "16", "--sparsity", "2", "--simulation-seed", "11"]
     status, printed, _ = run(

@@ -24,6 +24,7 @@ def test_a_program_of_mpyc_has_three_parties_whatever_is_imported_first(tmp_path
     assert parties == [{"party": party, "parties": 3, "total": 6, "left": []} for party in range(3)]
 
 
+@pytest.mark.usefixtures("new_interpreters")
 def test_mpc_is_the_runtime_of_the_party_in_a_program_of_ours():
     outcomes = here(Agreement("network_programs.imports_mpyc", 3))
     assert [outcome.result for outcome in outcomes[:3]] == [{"sum": 6, "same": True}] * 3

@@ -80,6 +80,7 @@ def is_alive(process_id):
         return False
 
 
+@pytest.mark.usefixtures("new_interpreters")
 @pytest.mark.parametrize("servers", [2, 3, 5])
 def test_shares_are_summed_at_the_analyst(servers, caplog):
     caplog.set_level("DEBUG", "dpmpc.network")
@@ -563,6 +564,7 @@ def test_what_no_parties_could_do_is_refused(agreement, without, named):
         here(agreement, without=without)
 
 
+@pytest.mark.usefixtures("new_interpreters")
 @pytest.mark.parametrize(("told", "expected"), [(None, "1"), ("3", "3")])
 def test_linear_algebra_of_a_party_has_one_thread_unless_told(monkeypatch, told, expected):
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
@@ -605,6 +607,7 @@ def test_parties_end_when_what_they_wait_for_fails(tmp_path):
         )
 
 
+@pytest.mark.usefixtures("new_interpreters")
 def test_a_party_that_fails_while_it_gets_ready_is_named(tmp_path):
     """It ends before it is told to go on."""
 
