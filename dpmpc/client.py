@@ -5,7 +5,7 @@ Paper: Burkhardt et al. 2025, Algorithm 1. A client
 1. clips and normalises its row to the public bounds,
 2. encodes it as integers,
 3. makes one copy for each of its rows in the sketch, and adds fresh noise to each copy (or sends one noisy copy, or one
-   without noise, as the task says: `dpmpc.privacy.noising`),
+   without noise, as the task says: `dpmpc.privacy.calibration`),
 4. splits the copies into shares, one per server; where the task asks for proofs, together with a proof that what is
    shared is a well-formed row (`Client.prove`).
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import ElasticNet
 
-from dpmpc.estimators.base import LinearPredictor, PrivateLinearModel, table_of
-from dpmpc.estimators.columns import column_index, in_units
+from dpmpc.estimators.private_estimator import LinearPredictor, PrivateLinearModel, table_of
+from dpmpc.estimators.release_parts import column_index, in_units
 from dpmpc.estimators.scikit import name_features, remember_features
 from dpmpc.linear_algebra import LinearModel
 from dpmpc.release import GramRelease, Release

@@ -28,7 +28,9 @@ from dpmpc.network.party import Party
 from dpmpc.protocols.linear_transform import open_then, ready
 from dpmpc.release import Release
 
-prepare = functools.partial(ready, "dpmpc.estimators.moments")  # run in every party, while clients are at work
+prepare = functools.partial(
+    ready, "dpmpc.estimators.components_and_moments"
+)  # run in every party, while clients are at work
 
 
 async def main(party: Party) -> dict[str, Any]:
@@ -38,7 +40,7 @@ async def main(party: Party) -> dict[str, Any]:
 
 def fit(arguments: Mapping[str, Any], release: Release) -> dict[str, Any]:
     """Step 3: estimate the moment."""
-    from dpmpc.estimators.moments import MomentFit  # no server needs it
+    from dpmpc.estimators.components_and_moments import MomentFit  # no server needs it
 
     fitted = MomentFit(**arguments["model"]).fit_release(release)
     return {

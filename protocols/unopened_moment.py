@@ -72,7 +72,7 @@ async def analyst(party: Party, task: Task) -> dict[str, Any]:
         square = int((await opened(party, task, (1, 1)))[0, 0])
     await party.runtime.shutdown()  # no server waits for what is left to do
 
-    from dpmpc.estimators.moments import item_moment  # no server needs it
+    from dpmpc.estimators.components_and_moments import item_moment  # no server needs it
 
     moment, error = item_moment(square * task.unit**2, task.width, float(task.noise_variance[0]))
     return {"squared_norm": square, "moment": moment, "standard_error": error}

@@ -22,7 +22,7 @@ from dpmpc.audit.registry import CLIENTS, CORNERS, NAMES, ROWS
 from dpmpc.audit.sums import Sums
 from dpmpc.data import Schema
 from dpmpc.errors import GuaranteeError, InputError
-from dpmpc.estimators.base import PrivateLinearModel
+from dpmpc.estimators.private_estimator import PrivateLinearModel
 from dpmpc.noise import FAMILIES, noise_from
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.privacy import released_sd

@@ -53,7 +53,9 @@ def test_a_server_imports_nothing_that_only_an_analyst_needs(program):
 
 def test_an_analyst_reads_a_release_without_scikit_learn():
     """What the programs' analysts import; the estimators' `fit`, which needs scikit-learn, is of no use to them."""
-    modules = ", ".join(f"dpmpc.estimators.{name}" for name in ("ridge", "low_rank", "moments", "grouped", "in_rounds"))
+    modules = ", ".join(
+        f"dpmpc.estimators.{name}" for name in ("ridge", "components_and_moments", "grouped_fit", "in_rounds")
+    )
     code = f"import sys, {modules}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert not set(done.stdout.split()) & {*SLOW, "scipy.special"}

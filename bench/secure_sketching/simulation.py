@@ -5,7 +5,7 @@ Row r of the opened sketch is (S q)_r plus the sum of the N_r shares of noise th
 variable with the law of N_r shares of noise, independent between entries:
 
 - discrete Gaussian shares of parameter sigma add up to a discrete Gaussian of parameter sigma sqrt(N_r), up to the
-  smoothing slack of `dpmpc.privacy.integer_noise`, which is below 1e-20 in the log-ratio of probabilities;
+  smoothing slack of `dpmpc.privacy.exposure`, which is below 1e-20 in the log-ratio of probabilities;
 - N_r shares NB(1/m, q) - NB(1/m, q) add up to NB(N_r/m, q) - NB(N_r/m, q), exactly.
 
 Where servers add the noise, N_r is their number. Clients who send one copy for several rows are refused: rows are then

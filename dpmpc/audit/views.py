@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from dpmpc.errors import InputError
 from dpmpc.noise import DiscreteGaussian, Gaussian
 from dpmpc.privacy import Guarantee, epsilon_of_mu
-from dpmpc.privacy.integer_noise import ROUNDING_WIDTH
+from dpmpc.privacy.exposure import ROUNDING_WIDTH
 from dpmpc.task import Task
 
 Reals = NDArray[np.float64]

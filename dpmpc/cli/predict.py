@@ -113,10 +113,9 @@ def _of_folder(options: argparse.Namespace) -> _Model:
 def _of_release(options: argparse.Namespace) -> _Model:
     """Fit a release, which costs nothing."""
     from dpmpc.data import require_column
-    from dpmpc.estimators.blocks import is_grouped
-    from dpmpc.estimators.columns import with_variables
-    from dpmpc.estimators.grouped import GroupedRidgeFit
+    from dpmpc.estimators.grouped_fit import GroupedRidgeFit
     from dpmpc.estimators.in_rounds import LogisticFit
+    from dpmpc.estimators.release_parts import is_grouped, with_variables
     from dpmpc.estimators.ridge import RidgeFit
     from dpmpc.estimators.round_fits import approximation_of
     from dpmpc.release import Release

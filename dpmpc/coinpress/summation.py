@@ -51,7 +51,7 @@ SOURCES = (
 )
 CURATOR_SOURCES = (
     "Canonne, Kamath and Steinke 2020, Theorem 4 (zCDP of the discrete Gaussian)",
-    "Balle and Wang 2018, Theorem 8 (tight Gaussian curve); rounding bound of dpmpc.privacy.integer_noise",
+    "Balle and Wang 2018, Theorem 8 (tight Gaussian curve); rounding bound of dpmpc.privacy.exposure",
 )
 
 Runner = Callable[..., Release]

@@ -1,10 +1,10 @@
 """Find the reports whose Shamir shares lie on no polynomial, before anything is bound to a release.
 
 One client that deals such shares would otherwise make the opened sums inconsistent, and end the collection. The check
-and its proof are `dpmpc.sharing.dealing`: the servers open one linear combination of the words of each report, under a
-mask that the client has shared along with them. **Two combinations under one mask would tell a linear function of the
-row.** So every server uses one seed of the coefficients for one collection, for ever, whatever runs break and whoever
-lies:
+and its proof are `dpmpc.sharing.check_values`: the servers open one linear combination of the words of each report,
+under a mask that the client has shared along with them. **Two combinations under one mask would tell a linear function
+of the row.** So every server uses one seed of the coefficients for one collection, for ever, whatever runs break and
+whoever lies:
 
 ===============  =======================  =====================================================================
 state            durable in the ledger    what the server may do
@@ -58,7 +58,7 @@ from dpmpc.network.identity import sign, verify_signature
 from dpmpc.network.party import Party
 from dpmpc.randomness import SEED_BYTES, Label, Stream, derive
 from dpmpc.sharing import ShamirSharing
-from dpmpc.sharing.dealing import Judgement, judge
+from dpmpc.sharing.check_values import Judgement, judge
 from dpmpc.untrusted import ReadError, read_json
 
 VALUES_IN_A_FRAME = 1 << 20

@@ -2,7 +2,7 @@
 
 A server's own noise is no share of such sums. So each server that is present draws its noise, shares it among all, and
 proves that it lies within its range (`dpmpc.proving.noise`); each adds to its share of the sums its shares of all noise
-that was dealt. The noise of t dealers is not counted on (`dpmpc.privacy.noising`).
+that was dealt. The noise of t dealers is not counted on (`dpmpc.privacy.calibration`).
 
 1. *Deal.* Each sends every other one its share. Each checks the hash of its own share, as for a report at the door.
 2. *Lists.* They compare hashes of all lists of parts. A dealer that told different servers different ones ends the run.

@@ -34,7 +34,7 @@ from dpmpc.network.meter import Meter, RunStatistics
 from dpmpc.proved_reports import share_of_one, shares_of
 from dpmpc.server import transform
 from dpmpc.sharing.batch import Share
-from dpmpc.sharing.dealing import check_values, draw_coefficients
+from dpmpc.sharing.check_values import check_values, draw_coefficients
 from dpmpc.storage import write_private
 from dpmpc.task import Task
 

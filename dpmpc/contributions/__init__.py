@@ -9,14 +9,21 @@ A contribution says what a client sends, and how far one client can move it. Tha
 the schema that the row came through; only accuracy depends on the two belonging together.
 """
 
-from dpmpc.contributions.base import Contribution
-from dpmpc.contributions.columns import ItemSketch, PowerSum
-from dpmpc.contributions.families import CONTRIBUTIONS, contribution_from
-from dpmpc.contributions.grouped import MOST_GROUPS, GroupedMoments
-from dpmpc.contributions.links import Identity, Link, Logistic, Poisson, sigmoid
-from dpmpc.contributions.rows import Rows, SecondMoments, WhitenedProducts, moment_sensitivity
-from dpmpc.contributions.scores import Scores, ScoreSums
-from dpmpc.contributions.weighted import WeightedMoments
+from collections.abc import Mapping
+from typing import Any
+
+from dpmpc.contributions.contribution import (
+    Contribution,
+    Rows,
+    SecondMoments,
+    WeightedMoments,
+    WhitenedProducts,
+    moment_sensitivity,
+)
+from dpmpc.contributions.grouped_moments import MOST_GROUPS, GroupedMoments
+from dpmpc.contributions.powers_and_items import ItemSketch, PowerSum
+from dpmpc.contributions.scores import Identity, Link, Logistic, Poisson, Scores, ScoreSums, sigmoid
+from dpmpc.storage import rebuilt
 
 __all__ = [
     "CONTRIBUTIONS",
@@ -39,3 +46,23 @@ __all__ = [
     "moment_sensitivity",
     "sigmoid",
 ]
+
+CONTRIBUTIONS: dict[str, type[Contribution]] = {
+    kind.name: kind
+    for kind in (
+        Rows,
+        SecondMoments,
+        WeightedMoments,
+        GroupedMoments,
+        WhitenedProducts,
+        PowerSum,
+        ItemSketch,
+        Scores,
+    )
+}
+"""What a saved task may name; whoever adds a contribution adds it here."""
+
+
+def contribution_from(description: Mapping[str, Any]) -> Contribution:
+    """Rebuild a contribution from `Contribution.describe`."""
+    return rebuilt("statistic", CONTRIBUTIONS, description)

@@ -24,8 +24,8 @@ from dpmpc.data_release.owner import DataOwner, mixing_of
 from dpmpc.data_release.release import MixedRelease
 from dpmpc.data_release.task import MixingTask, design
 from dpmpc.errors import InputError
-from dpmpc.estimators.base import LinearPredictor
-from dpmpc.estimators.columns import column_index
+from dpmpc.estimators.private_estimator import LinearPredictor
+from dpmpc.estimators.release_parts import column_index
 from dpmpc.planning.designing import public_seed
 from dpmpc.randomness import stream_for
 

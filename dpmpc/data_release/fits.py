@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from dpmpc.arguments import require_finite, require_fraction
 from dpmpc.data_release.release import MixedRelease
 from dpmpc.errors import InputError
-from dpmpc.estimators.columns import chosen_columns, column_index, in_units
-from dpmpc.estimators.inference import Inference, infer
-from dpmpc.estimators.observed import Observed
+from dpmpc.estimators.inference import Inference, Observed, infer
+from dpmpc.estimators.release_parts import chosen_columns, column_index, in_units
 from dpmpc.estimators.scikit import name_features, require_fitted
 from dpmpc.estimators.summary import Summary
 from dpmpc.linear_algebra import solve_ridge

@@ -15,7 +15,7 @@ import numpy as np
 
 from dpmpc.data_release.release import MixedRelease
 from dpmpc.data_release.rows import EXPLAINED, expected_error
-from dpmpc.estimators.columns import chosen_columns, column_index
+from dpmpc.estimators.release_parts import chosen_columns, column_index
 
 TOLERABLE_ERROR = 0.5
 

@@ -7,8 +7,7 @@ Promised: an encoded row never leaves the box or ball that its `Sensitivity` was
 input that is not finite is refused. Not promised: that clipping takes the same time whatever the data.
 """
 
-from dpmpc.encoding.fixed_point import FixedPoint, Sensitivity
-from dpmpc.encoding.modulus import ModulusPlan, plan_modulus
+from dpmpc.encoding.fixed_point import FixedPoint, ModulusPlan, Sensitivity, plan_modulus
 from dpmpc.encoding.ring import Mersenne61, Ring, Ring64, ring_named
 
 __all__ = [

@@ -1,6 +1,6 @@
 """scikit-learn estimators that read a release, or make one from data at hand, and what they read from it.
 
-What is read stands in modules that need no scikit-learn: `ridge`, `grouped`, `in_rounds`, `low_rank`, `moments`,
+What is read stands in modules that need no scikit-learn: `ridge`, `grouped_fit`, `in_rounds`, `components_and_moments`,
 `inference` and `summary`. The estimators add parameters of a release, `fit` and `predict`; they are imported when they
 are first used, so that a release is read without them.
 """
@@ -11,13 +11,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpmpc.estimators.base import PrivateEstimator, PrivateLinearModel
     from dpmpc.estimators.frequency_moment import FrequencyMoment
-    from dpmpc.estimators.grouped_regression import GroupedRidgeRegression
     from dpmpc.estimators.inference import Inference
     from dpmpc.estimators.low_rank_approximation import LowRankApproximation
+    from dpmpc.estimators.private_estimator import PrivateEstimator, PrivateLinearModel
     from dpmpc.estimators.regressions_in_rounds import LogisticRegression, PoissonRegression
-    from dpmpc.estimators.ridge_regression import RidgeRegression
+    from dpmpc.estimators.ridge_regression import GroupedRidgeRegression, RidgeRegression
 
 __all__ = [
     "FrequencyMoment",
@@ -33,13 +32,13 @@ __all__ = [
 
 _SOURCES = {
     "FrequencyMoment": "frequency_moment",
-    "GroupedRidgeRegression": "grouped_regression",
+    "GroupedRidgeRegression": "ridge_regression",
     "Inference": "inference",
     "LogisticRegression": "regressions_in_rounds",
     "LowRankApproximation": "low_rank_approximation",
     "PoissonRegression": "regressions_in_rounds",
-    "PrivateEstimator": "base",
-    "PrivateLinearModel": "base",
+    "PrivateEstimator": "private_estimator",
+    "PrivateLinearModel": "private_estimator",
     "RidgeRegression": "ridge_regression",
 }
 

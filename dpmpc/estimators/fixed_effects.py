@@ -23,10 +23,8 @@ from numpy.typing import NDArray
 
 from dpmpc.arguments import require_fraction
 from dpmpc.data import Schema
-from dpmpc.estimators.blocks import Blocks
-from dpmpc.estimators.columns import chosen_columns, column_index
-from dpmpc.estimators.distributions import normal_quantile
-from dpmpc.estimators.inference import Inference, stands_out
+from dpmpc.estimators.inference import Inference, normal_quantile, stands_out
+from dpmpc.estimators.release_parts import Blocks, chosen_columns, column_index
 from dpmpc.release import NoisyGram, Release
 
 Reals = NDArray[np.float64]

@@ -1,6 +1,7 @@
 """Frequency moments as scikit-learn has estimators: parameters, and `fit` on one column.
 
-All that is read from a release is `dpmpc.estimators.moments`; what `fit` adds is a release, simulated in this process.
+All that is read from a release is `dpmpc.estimators.components_and_moments`; what `fit` adds is a release, simulated in
+this process.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from dpmpc.arguments import documented
 from dpmpc.contributions import Contribution, ItemSketch, PowerSum
 from dpmpc.data import Schema, Table
 from dpmpc.errors import InputError
-from dpmpc.estimators.base import PrivateEstimator
-from dpmpc.estimators.moments import MomentFit
+from dpmpc.estimators.components_and_moments import MomentFit
+from dpmpc.estimators.private_estimator import PrivateEstimator
 from dpmpc.planning.designing import public_seed
 from dpmpc.specification import describe
 

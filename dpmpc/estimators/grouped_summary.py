@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.errors import UNIDENTIFIED
-from dpmpc.estimators.distributions import chi2_tail
-from dpmpc.estimators.inference import Inference
+from dpmpc.estimators.inference import Inference, chi2_tail
 from dpmpc.estimators.summary import p_text
 from dpmpc.results import NumberTable, number_text
 

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from dpmpc.arguments import require_fraction
 from dpmpc.data import Column, Schema
 from dpmpc.errors import InputError
-from dpmpc.estimators.columns import chosen_columns, column_index
 from dpmpc.estimators.inference import Inference
+from dpmpc.estimators.release_parts import chosen_columns, column_index
 from dpmpc.estimators.round_fits import (
     Fitted,
     approximation_of,

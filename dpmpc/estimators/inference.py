@@ -5,6 +5,10 @@ normalised and clipped to their public bounds. A penalty has no part in it, so a
 the coefficients of a penalised fit. An interval covers the sampling of the clients, the error of the sketch and
 the noise (docs/mathematics.md, section 6).
 
+It is computed from `Observed`: the second moments that a release shows, and the noise in them. Quantiles and tails are
+the functions of SciPy that `scipy.stats` calls for them, called without it: importing it takes longer than all else
+that reading a release does. Nor is `scipy.special` imported before there is something to compute.
+
 Promised: everything is a function of the release and of the arguments; no data, no randomness. Where the noise does not
 leave the Gram matrix a safe inverse there is no estimate, and intervals are infinite.
 
@@ -22,12 +26,88 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_choice, require_fraction
-from dpmpc.estimators.columns import unit_map
-from dpmpc.estimators.distributions import t_quantile
-from dpmpc.estimators.observed import Observed
-from dpmpc.release import NoisyGram
+from dpmpc.data import Schema, largest_squared_norm
+from dpmpc.estimators.release_parts import unit_map
+from dpmpc.release import NoisyGram, Release, SelectedColumns
 
 Matrix = NDArray[np.float64]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Observed:
+    """What inference reads of a release, whichever form it has."""
+
+    schema: Schema  # public bounds of the columns
+    clients: int  # n, public and exact
+    gram: NoisyGram  # of (1, columns)
+    noise_variance: Matrix  # (k,): in an entry of each row; of second moments, in a diagonal entry
+    rows: Matrix | None  # (k, p + 1): noisy rows of (1, columns); None for second moments
+    # share of the sampling variance that the scatter of the rows does not show: 1 - 1/s where a client is in s rows,
+    # all of it for second moments
+    sampling: float
+    mixtures: bool  # whether a row adds up many clients, so that it is nearly Gaussian; else it is one client's
+    squared_norm: float  # the largest of a client's columns, C^2
+    total: float | None = None  # noisy number that sums are divided by, where that is not n
+    total_variance: float = 0.0  # of the noise in that
+
+    @classmethod
+    def of(cls, release: Release | SelectedColumns) -> Observed:
+        """Read what servers opened."""
+        task = release.task
+        summed = release.summed
+        return cls(
+            schema=release.schema,
+            clients=release.clients,
+            gram=release.gram(),
+            noise_variance=release.noise_variance,
+            rows=None if summed else np.column_stack([release.ones, release.sketch]),
+            sampling=1.0 if summed else 1 - 1 / task.sketch.sparsity,
+            mixtures=True,
+            squared_norm=largest_squared_norm(len(release.columns) - 1, task.statistic.radius),
+            total=release.total if release.weighted else None,
+            total_variance=release.total_variance,
+        )
+
+    @property
+    def count(self) -> float:
+        """What sums are divided by."""
+        return float(self.clients) if self.total is None else self.total
+
+
+def normal_quantile(probability: float) -> float:
+    """Return the z with P(Z <= z) = probability."""
+    from scipy.special import ndtri
+
+    return float(ndtri(probability))
+
+
+def t_quantile(probability: float, degrees: float) -> float:
+    """Return the same of a t distribution; infinite degrees of freedom make it the normal one."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(degrees, probability))
+
+
+def t_tail(statistic: NDArray[np.float64], degrees: float) -> NDArray[np.float64]:
+    """Return P(T > statistic) of a t distribution."""
+    from scipy.special import stdtr
+
+    return np.asarray(stdtr(degrees, -statistic))
+
+
+def chi2_tail(statistic: float, degrees: float) -> float:
+    """Return P(X > statistic) of a chi-squared distribution."""
+    from scipy.special import chdtrc
+
+    return float(chdtrc(degrees, statistic))
+
+
+def f_tail(statistic: float, degrees: tuple[float, float]) -> float:
+    """Return P(F > statistic) of an F distribution."""
+    from scipy.special import fdtrc
+
+    return float(fdtrc(*degrees, statistic))
+
 
 #: What an interval has to cover: the regression in the population that the clients were drawn from, or the regression
 #: that the very same clients would give without privacy.

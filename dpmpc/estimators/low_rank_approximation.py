@@ -1,6 +1,7 @@
 """Low-rank approximation as scikit-learn has transformers: parameters, `fit` on rows, `transform`.
 
-All that is read from a release is `dpmpc.estimators.low_rank`; what `fit` adds is a release, simulated in this process.
+All that is read from a release is `dpmpc.estimators.components_and_moments`; what `fit` adds is a release, simulated in
+this process.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 from dpmpc.arguments import documented
 from dpmpc.data import Schema, Table
 from dpmpc.errors import InputError
-from dpmpc.estimators.base import PrivateLinearModel
-from dpmpc.estimators.low_rank import LowRankFit
+from dpmpc.estimators.components_and_moments import LowRankFit
+from dpmpc.estimators.private_estimator import PrivateLinearModel
 from dpmpc.estimators.scikit import remember_features, rows_like_fitted
 from dpmpc.linear_algebra import excess_risk, random_excess_risk
 from dpmpc.specification import describe

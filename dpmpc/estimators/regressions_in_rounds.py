@@ -19,8 +19,8 @@ from dpmpc.arguments import documented
 from dpmpc.contributions import sigmoid
 from dpmpc.data import Column, check_table
 from dpmpc.errors import InputError
-from dpmpc.estimators.base import PrivateEstimator, schema_of, table_of, target_name
 from dpmpc.estimators.in_rounds import FitInRounds, LogisticFit, PoissonFit
+from dpmpc.estimators.private_estimator import PrivateEstimator, schema_of, table_of, target_name
 from dpmpc.estimators.round_fits import releases_of
 from dpmpc.estimators.scikit import remember_features, rows_like_fitted, warn_in_selection
 from dpmpc.rounds import PoissonModel

@@ -2,7 +2,7 @@
 
 `alpha="auto"` chooses the penalty from the release alone (docs/mathematics.md, section 4.2): choosing costs no privacy,
 as the noise's law is public. Of a sum, weights are averaged over priors, each direction with a penalty of its own
-(`dpmpc.linear_algebra.empirical_bayes`). Of a sketch of rows it is the penalty with the least estimated prediction
+(`dpmpc.linear_algebra.averaged_ridge`). Of a sketch of rows it is the penalty with the least estimated prediction
 risk. Not promised: the best penalty, or a better one than 1.
 """
 
@@ -21,10 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 from dpmpc.arguments import require_choice, require_fraction, require_whole
 from dpmpc.data import Column
 from dpmpc.errors import InputError, UtilityWarning
-from dpmpc.estimators.blocks import source_of
-from dpmpc.estimators.columns import chosen_columns, column_index, in_units, unit_map
-from dpmpc.estimators.inference import Inference, infer
-from dpmpc.estimators.observed import Observed
+from dpmpc.estimators.inference import Inference, Observed, infer
+from dpmpc.estimators.release_parts import chosen_columns, column_index, in_units, source_of, unit_map
 from dpmpc.estimators.round_fits import Fitted, inference_of, take
 from dpmpc.estimators.scikit import name_features, require_fitted
 from dpmpc.estimators.summary import Summary

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from dpmpc import simulation
 from dpmpc.data import Schema, Table
 from dpmpc.errors import UtilityWarning
-from dpmpc.estimators.distributions import normal_quantile
-from dpmpc.estimators.inference import Inference
+from dpmpc.estimators.inference import Inference, normal_quantile
 from dpmpc.privacy import Guarantee
 from dpmpc.randomness import stream_for
 from dpmpc.release import Release

@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.errors import UNIDENTIFIED, InputError
-from dpmpc.estimators.distributions import chi2_tail, f_tail, t_tail
-from dpmpc.estimators.inference import Inference
+from dpmpc.estimators.inference import Inference, chi2_tail, f_tail, t_tail
 from dpmpc.results import NumberTable, finite_or_none, number_text
 
 ALL_FEATURES = "all features"

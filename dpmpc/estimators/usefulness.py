@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from dpmpc.data import Codebook
 from dpmpc.errors import UNIDENTIFIED
-from dpmpc.estimators.blocks import is_grouped
 from dpmpc.estimators.inference import Inference
+from dpmpc.estimators.release_parts import is_grouped
 from dpmpc.planning.advice import break_even, error_of, release_of
 from dpmpc.planning.grouped import people_needed
 from dpmpc.planning.prediction import Regression

@@ -4,7 +4,7 @@ The parties hold a sketch or a sum of clients' encoded rows as a secure array ov
 from the operating system's generator and shares it like any input; the sum of all is added before anybody opens. Of M
 parties t may pool what they know, their own noise too. So the noise of M - t of them is calibrated to suffice, and what
 is opened holds M/(M - t) times that variance (Burkhardt et al. 2025, section 4, with servers' noise in place of
-clients'; `dpmpc.privacy.noising`).
+clients'; `dpmpc.privacy.calibration`).
 
 Promised: the guarantee that is returned, for parties that follow the protocol and open nothing else of the same rows.
 Not promised: anything against a party that shares other noise than it drew, which nobody notices here.

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 from dpmpc.errors import InputError
+from dpmpc.privacy.gaussian import last
 from dpmpc.privacy.guarantee import Promise
-from dpmpc.privacy.roots import last
 from dpmpc.storage import Record
 
 ONE_ENTRY = "one-entry"

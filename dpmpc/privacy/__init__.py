@@ -1,10 +1,9 @@
 """The only place that turns epsilon into noise, and noise into a promise.
 
-`gaussian` holds the tight curve of the Gaussian mechanism, from `normal_tail` and `roots`, `integer_noise` what
-integers cost beside it, `accountants` one family of noise each, `exposure` who may collude, `noising` who adds the
-noise, `leverage` what one noisy copy of a row is worth, `calibration` the mechanism of secure sketching, `concentrated`
-zCDP and its ledger, `guarantee` the words, `composition` what several releases promise together, `budget` the ledger of
-them. Noise and words for owners of different columns are in `dpmpc.data_release.guarantee`.
+`gaussian` holds the tight curve of the Gaussian mechanism, `accountants` one family of noise each, `exposure` who may
+collude and what integers cost, `calibration` who adds the noise, how much, and what it guarantees, `guarantee` the
+words, `composition` what several releases promise together, `budget` the ledger of them. What these compute is bounded
+from the safe side (`rigorous`). Noise and words for owners of different columns are in `dpmpc.data_release.guarantee`.
 """
 
 from dpmpc.privacy.accountants import (
@@ -18,9 +17,8 @@ from dpmpc.privacy.accountants import (
     released_sd,
 )
 from dpmpc.privacy.budget import BudgetLedger
-from dpmpc.privacy.calibration import account, calibrate, epsilon_against, require_enough
-from dpmpc.privacy.composition import Cost, composed_epsilon
-from dpmpc.privacy.concentrated import ZCDPBudget, epsilon_of_rho, rho_of_sum
+from dpmpc.privacy.calibration import CUT_OFF, NoisePlacement, account, calibrate, epsilon_against, require_enough
+from dpmpc.privacy.composition import Cost, ZCDPBudget, composed_epsilon, epsilon_of_rho, rho_of_sum
 from dpmpc.privacy.exposure import EffectiveNoise, IndependentRowNoise
 from dpmpc.privacy.gaussian import (
     analytic_gaussian_sigma,
@@ -31,7 +29,6 @@ from dpmpc.privacy.gaussian import (
     mu_of_budget,
 )
 from dpmpc.privacy.guarantee import NOISE_DEALT, REPLACE_ONE, Guarantee, Preconditions
-from dpmpc.privacy.noising import CUT_OFF, NoisePlacement
 from dpmpc.specification import TrustModel
 
 __all__ = [

@@ -1,7 +1,7 @@
 """How each family of noise is accounted for: by the accountant that the noise names.
 
 An accountant says what epsilon a given noise gives on a given `EffectiveNoise`, and finds the least noise that gives a
-budget. Formulas stand in `gaussian`, `integer_noise` and docs/mathematics.md, sections 1.2 and 1.3.
+budget. Formulas stand in `gaussian`, `exposure` and docs/mathematics.md, sections 1.2 and 1.3.
 
 `paper_variance` and `Accountant.as_in_paper` reproduce the calibration that the paper prints (Burkhardt et al. 2025,
 section 4). It is private, but costs about s^2 d times more variance than the joint calibration (docs/mathematics.md,
@@ -12,17 +12,23 @@ from __future__ import annotations
 
 import abc
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, cast
+
+import numpy as np
 
 from dpmpc.encoding import Sensitivity
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import MAX_SCALE, DiscreteGaussian, DiscreteLaplace, GammaLaplace, Gaussian, Noise, family_named
-from dpmpc.privacy import gaussian, integer_noise, rigorous
-from dpmpc.privacy.exposure import EffectiveNoise, IndependentRowNoise
+from dpmpc.privacy import gaussian, rigorous
+from dpmpc.privacy.exposure import ROUNDING_WIDTH, EffectiveNoise, IndependentRowNoise
 from dpmpc.sketching import PublicMatrix
 from dpmpc.specification import TrustModel
 
+RENYI_ORDERS = np.unique(np.concatenate([np.arange(2, 65), np.geomspace(65, 2**20, 400).astype(np.int64)])).astype(
+    float
+)
 GAMMA = 0.5  # the paper's occupancy slack: every row holds at least (1 - gamma) n / k clients
 
 
@@ -187,18 +193,43 @@ class _GaussianAccountant(SearchedAccountant):
 class _DiscreteGaussianAccountant(_GaussianAccountant):
     sources: tuple[str, ...] = (
         *_GaussianAccountant.sources,
-        "Kairouz, Liu and Steinke 2021 (sums of discrete Gaussians); smoothing bounds of dpmpc.privacy.integer_noise",
+        "Kairouz, Liu and Steinke 2021 (sums of discrete Gaussians); smoothing bounds of dpmpc.privacy.exposure",
     )
 
     def mu(self, noise: Noise, exposure: EffectiveNoise, sensitivity: Sensitivity) -> float:
         # Rounding takes w^2 of the variance in each direction; 1/(m v - w^2) <= (1/m) / (v - w^2/fewest).
-        taken = Fraction(integer_noise.ROUNDING_WIDTH) ** 2 / Fraction(exposure.fewest)
+        taken = Fraction(ROUNDING_WIDTH) ** 2 / Fraction(exposure.fewest)
         return _mu_above(sensitivity.l2, exposure.leverage, Fraction(_sigma(noise)) ** 2 - taken)
 
     def slack(self, noise: Noise, exposure: EffectiveNoise, sensitivity: Sensitivity) -> float:
-        if _sigma(noise) ** 2 * exposure.fewest <= integer_noise.ROUNDING_WIDTH**2:
+        if _sigma(noise) ** 2 * exposure.fewest <= ROUNDING_WIDTH**2:
             return math.inf
         return exposure.integer_slack(_sigma(noise), sensitivity.columns)
+
+
+def skellam_renyi(
+    order: float, *, variance: float, l1: float, l2: float, leverage: float, leverage_of_squares: float
+) -> float:
+    """Return the Renyi divergence bound of order alpha for Skellam noise on the rows that one client moves.
+
+    Agarwal, Kairouz and Liu 2021, Theorem 3.5, for one row of noise variance V:
+    alpha Delta_2^2 / (2 V) + min{((2 alpha - 1) Delta_2^2 + 6 Delta_1) / (4 V^2), 3 Delta_1 / (2 V)}.
+    Rows are independent, so their divergences add; with V_r = m_r v the sums over a client's rows are `leverage` =
+    max_i sum_r 1/m_r and `leverage_of_squares` = max_i sum_r 1/m_r^2.
+    """
+    gaussian = order * l2**2 * leverage / (2 * variance)
+    quadratic = ((2 * order - 1) * l2**2 + 6 * l1) * leverage_of_squares / (4 * variance**2)
+    linear = 3 * l1 * leverage / (2 * variance)
+    return gaussian + min(quadratic, linear)
+
+
+def epsilon_of_renyi(divergence: Callable[[float], float], delta: float) -> float:
+    """Convert Renyi bounds to epsilon (Canonne, Kamath and Steinke 2020, Proposition 12); best of all orders."""
+    best = math.inf
+    for order in RENYI_ORDERS:
+        epsilon = divergence(order) + math.log1p(-1 / order) - math.log(delta * order) / (order - 1)
+        best = min(best, epsilon)
+    return max(best, 0.0)
 
 
 class _SkellamAccountant(SearchedAccountant):
@@ -209,8 +240,8 @@ class _SkellamAccountant(SearchedAccountant):
 
     def epsilon(self, noise: Noise, exposure: EffectiveNoise, sensitivity: Sensitivity, delta: float) -> float:
         rows = independent_rows(noise.name, exposure)
-        return integer_noise.epsilon_of_renyi(
-            lambda order: integer_noise.skellam_renyi(
+        return epsilon_of_renyi(
+            lambda order: skellam_renyi(
                 order,
                 variance=noise.variance,
                 l1=sensitivity.l1,

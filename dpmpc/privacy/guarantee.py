@@ -47,7 +47,7 @@ NOISE_DEALT = "servers that deal it"
 NOISE_MAKERS = ("clients", "servers", "clients and servers", "a curator", NOISE_DEALT)
 FRESH_EACH_TIME = frozenset({"servers", "a curator", NOISE_DEALT})  # these draw noise for each release anew
 CUT_OFF_DELTA = 2.0**-60
-"""What delta pays where servers deal noise, which ends at its range (`dpmpc.privacy.noising`)."""
+"""What delta pays where servers deal noise, which ends at its range (`dpmpc.privacy.calibration`)."""
 CHECKERS = ("each honest client", "each honest server", "whoever computes this guarantee")
 
 

@@ -13,7 +13,7 @@ without fused operations, differs from the exact one by at most g(m) times the s
   Taken for A = G - a I, rounded downwards, it proves lambda_min(G) from a guess of it.
 
 Promised: bounds that hold, or GuaranteeError where none is proven. Not promised: that they are the least; in practice a
-relative 1e-10 to 1e-8 is lost. The curve from mu to epsilon has bounds of its own (`dpmpc.privacy.normal_tail`).
+relative 1e-10 to 1e-8 is lost. The curve from mu to epsilon has bounds of its own (`dpmpc.privacy.gaussian`).
 """
 
 from __future__ import annotations

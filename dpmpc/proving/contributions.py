@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.contributions import CONTRIBUTIONS, Contribution, ItemSketch, PowerSum, Rows, SecondMoments
-from dpmpc.contributions.base import OnePass
+from dpmpc.contributions.contribution import OnePass
 from dpmpc.encoding import FixedPoint, Sensitivity
 from dpmpc.proving.circuit import FIELD
 from dpmpc.proving.statements import OFF_DIAGONAL, Proved, proved

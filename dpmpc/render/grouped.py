@@ -8,9 +8,9 @@ from typing import Any
 from rich.console import RenderableType
 from rich.markup import escape
 
-from dpmpc.estimators.blocks import Blocks
-from dpmpc.estimators.grouped import GroupedRidgeFit
+from dpmpc.estimators.grouped_fit import GroupedRidgeFit
 from dpmpc.estimators.inference import Inference, stands_out
+from dpmpc.estimators.release_parts import Blocks
 from dpmpc.estimators.ridge import RidgeFit
 from dpmpc.estimators.summary import EVEN
 from dpmpc.release import Release

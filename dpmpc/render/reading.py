@@ -26,11 +26,10 @@ from dpmpc.data_release import MixedRelease
 from dpmpc.data_release.fits import BGMFit, DGMFit, MixingFit, RMGMFit
 from dpmpc.data_release.outlook import MixingOutlook
 from dpmpc.errors import InputError, UtilityWarning
-from dpmpc.estimators.blocks import Blocks, is_grouped
-from dpmpc.estimators.columns import with_variables
-from dpmpc.estimators.grouped import GroupedRidgeFit
+from dpmpc.estimators.components_and_moments import MomentFit
+from dpmpc.estimators.grouped_fit import GroupedRidgeFit
 from dpmpc.estimators.in_rounds import LogisticFit, PoissonFit
-from dpmpc.estimators.moments import MomentFit
+from dpmpc.estimators.release_parts import Blocks, is_grouped, with_variables
 from dpmpc.estimators.ridge import RidgeFit
 from dpmpc.estimators.summary import EVEN
 from dpmpc.release import Release

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from dpmpc.contributions import SecondMoments, sigmoid
 from dpmpc.errors import InputError
-from dpmpc.privacy.roots import last
+from dpmpc.privacy.gaussian import last
 from dpmpc.release import GramSource
 
 Reals = NDArray[np.float64]

@@ -15,7 +15,7 @@ import pytest
 import scipy.stats
 
 import dpmpc.audit.sums
-import dpmpc.contributions.rows
+import dpmpc.contributions.contribution
 import dpmpc.data_release.guarantee
 import dpmpc.server
 from dpmpc.audit import MECHANISMS, SUBJECTS, Claim, audit
@@ -30,7 +30,7 @@ from dpmpc.encoding import FixedPoint
 from dpmpc.errors import InputError
 from dpmpc.noise import Noise
 from dpmpc.privacy import IndependentRowNoise
-from dpmpc.privacy.leverage import OneCopyNoise
+from dpmpc.privacy.exposure import OneCopyNoise
 from dpmpc.randomness import Stream
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "audit.md").read_text()
@@ -226,7 +226,7 @@ def one_column(monkeypatch):
 
 def forgotten_replacement(monkeypatch):
     """Second moments are taken to move by one row's norm, as if it were taken away: a factor sqrt(2)."""
-    monkeypatch.setattr(dpmpc.contributions.rows, "moment_sensitivity", lambda squared_norm: squared_norm)
+    monkeypatch.setattr(dpmpc.contributions.contribution, "moment_sensitivity", lambda squared_norm: squared_norm)
 
 
 def one_mixed_row(monkeypatch):

@@ -12,7 +12,7 @@ from dpmpc.encoding.ring import Mersenne61
 from dpmpc.errors import BatchMismatch, DpmpcError, InconsistentShares, MalformedFrame, SpoolError
 from dpmpc.network.frames import Frame, Kind
 from dpmpc.network.identity import sign
-from dpmpc.sharing.dealing import check_values, draw_coefficients
+from dpmpc.sharing.check_values import check_values, draw_coefficients
 from support.release_processes import deploy
 from support.talk import TASK, talk
 

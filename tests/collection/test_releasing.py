@@ -17,7 +17,7 @@ from dpmpc.errors import AlreadyReleased, SpoolError
 from dpmpc.randomness import KEY_BYTES
 from dpmpc.server import transform
 from dpmpc.sharing.batch import ArrayShare
-from dpmpc.sharing.dealing import draw_coefficients
+from dpmpc.sharing.check_values import draw_coefficients
 from support.release_processes import COUNT, MINIMUM, deploy, filled, flip
 from support.report_words import words_of
 

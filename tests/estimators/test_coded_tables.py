@@ -16,7 +16,7 @@ from dpmpc import FrequencyMoment, LogisticRegression, LowRankApproximation, Rid
 from dpmpc.data import Codebook, Schema, Table, Variable, Weight, require_column
 from dpmpc.errors import InputError
 from dpmpc.estimators.coded_rows import predict_coded
-from dpmpc.estimators.columns import with_variables
+from dpmpc.estimators.release_parts import with_variables
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.release import Release
 from dpmpc.rounds import Releases

@@ -17,8 +17,8 @@ from bench.secure_sketching.coverage import release_of_law
 from dpmpc import GroupedRidgeRegression, RidgeRegression
 from dpmpc.data import Codebook, Schema, Variable, Weight
 from dpmpc.errors import UNIDENTIFIED, InputError, UtilityWarning
-from dpmpc.estimators.blocks import Blocks, group_variable
 from dpmpc.estimators.fixed_effects import fixed_effects
+from dpmpc.estimators.release_parts import Blocks, group_variable
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.planning.grouped import groups_outlook
 from dpmpc.release import Release

@@ -13,7 +13,7 @@ from dpmpc.contributions import ItemSketch, PowerSum, SecondMoments, contributio
 from dpmpc.data import Column, Schema
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import InputError
-from dpmpc.estimators.moments import item_moment_variance
+from dpmpc.estimators.components_and_moments import item_moment_variance
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.randomness import Stream
 from dpmpc.release import Release

@@ -10,8 +10,7 @@ import scipy.stats
 from bench.system.penalties import sure
 from dpmpc import RidgeRegression
 from dpmpc.data import Schema
-from dpmpc.linear_algebra import averaged_ridge, exact_gram, ridge_cost, solve_ridge
-from dpmpc.linear_algebra.empirical_bayes import EXPONENTS, SCALES, _soft_floor
+from dpmpc.linear_algebra import EXPONENTS, SCALES, _soft_floor, averaged_ridge, exact_gram, ridge_cost, solve_ridge
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.simulation import run
 

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from dpmpc import InputError, RidgeRegression, Schema
-from dpmpc.estimators.base import target_name
+from dpmpc.estimators.private_estimator import target_name
 
 RNG = np.random.default_rng(0)
 X = pd.DataFrame({"age": RNG.uniform(0, 90, 2000), "hours": RNG.uniform(0, 60, 2000)})

@@ -26,8 +26,8 @@ from dpmpc.data_release import RMGM
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.mutual_information import AdditiveNoise
 from dpmpc.privacy import BudgetLedger, Cost, composed_epsilon, delta_of_mu, epsilon_of_mu
+from dpmpc.privacy.accountants import epsilon_of_renyi
 from dpmpc.privacy.composition import epsilon_of_concentrated
-from dpmpc.privacy.integer_noise import epsilon_of_renyi
 
 INTERVAL = 1e-4  # of the privacy losses that dp-accounting rounds
 

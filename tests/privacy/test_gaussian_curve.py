@@ -15,14 +15,8 @@ from hypothesis import strategies as st
 
 from dpmpc import privacy
 from dpmpc.errors import GuaranteeError, InputError
-from dpmpc.privacy.integer_noise import (
-    RENYI_ORDERS,
-    ROUNDING_WIDTH,
-    epsilon_of_renyi,
-    skellam_renyi,
-    smoothing_slack,
-    sum_slack,
-)
+from dpmpc.privacy.accountants import RENYI_ORDERS, epsilon_of_renyi, skellam_renyi
+from dpmpc.privacy.exposure import ROUNDING_WIDTH, smoothing_slack, sum_slack
 
 BUDGETS = [(0.1, 1e-5), (1.0, 1e-5), (1.0, 1e-6), (3.0, 1e-9), (0.01, 1e-4)]
 

@@ -13,10 +13,9 @@ from dpmpc.encoding import Sensitivity
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import DiscreteGaussian
 from dpmpc.privacy import TrustModel, delta_of_mu
-from dpmpc.privacy import leverage as module
+from dpmpc.privacy import exposure as module
 from dpmpc.privacy.accountants import accountant_of
-from dpmpc.privacy.integer_noise import ROUNDING_WIDTH, smoothing_slack
-from dpmpc.privacy.leverage import OneCopyNoise
+from dpmpc.privacy.exposure import ROUNDING_WIDTH, OneCopyNoise, smoothing_slack
 from dpmpc.sketching import OSNAP, PIECE, CountSketch, Sum
 
 FAMILIES = [

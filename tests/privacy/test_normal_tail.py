@@ -11,9 +11,8 @@ import scipy.special
 from dpmpc import privacy
 from dpmpc.encoding.fixed_point import Sensitivity
 from dpmpc.noise import DiscreteGaussian
-from dpmpc.privacy.integer_noise import ROUNDING_WIDTH
-from dpmpc.privacy.normal_tail import curve
-from dpmpc.privacy.roots import last
+from dpmpc.privacy.exposure import ROUNDING_WIDTH
+from dpmpc.privacy.gaussian import curve, last
 
 MUS = [1e-9, 3e-8, 1e-6, 9.9e-6, 1.1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.236704, 0.5, 1.0, 2.0, 3.7, 8.0, 20.0, 50.0]
 PLACES = [-3.0, -0.5, 0.0, 0.3, 1.0, 2.5, 3.99, 4.01, 4.75, 6.0, 12.0, 25.0, 37.0]  # x = epsilon/mu - mu/2

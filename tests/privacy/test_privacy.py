@@ -14,13 +14,8 @@ from dpmpc.encoding import FixedPoint
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import DiscreteGaussian, Skellam
 from dpmpc.privacy import Guarantee, IndependentRowNoise, TrustModel
-from dpmpc.privacy.integer_noise import (
-    ROUNDING_WIDTH,
-    epsilon_of_renyi,
-    skellam_renyi,
-    smoothing_slack,
-    sum_slack,
-)
+from dpmpc.privacy.accountants import epsilon_of_renyi, skellam_renyi
+from dpmpc.privacy.exposure import ROUNDING_WIDTH, smoothing_slack, sum_slack
 from dpmpc.sketching import OSNAP, CountSketch, Sum
 from support.privacy_inputs import box
 
@@ -112,7 +107,7 @@ def test_discrete_gaussian_below_the_smoothing_width_is_accounted_as_nothing():
 
 
 def test_slack_is_paid_for_every_entry_that_a_client_moves():
-    """s p entries; epsilon(mu, delta e^-a) + 2 a of `dpmpc.privacy.integer_noise`."""
+    """s p entries; epsilon(mu, delta e^-a) + 2 a of `dpmpc.privacy.exposure`."""
     sketch, sensitivity = OSNAP(rows=5, columns=300, sparsity=3, seed=2, balanced=False), box(4, bits=0)
     exposure, noise = IndependentRowNoise.of_clients(sketch, TrustModel()), DiscreteGaussian(0.75)
     occupancy = sketch.occupancy()

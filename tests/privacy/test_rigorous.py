@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dpmpc.errors import GuaranteeError
 from dpmpc.privacy import IndependentRowNoise, TrustModel, rigorous
-from dpmpc.privacy.leverage import OneCopyNoise
+from dpmpc.privacy.exposure import OneCopyNoise
 from dpmpc.sketching import OSNAP, CountSketch, Sum
 
 RATIONALS = st.fractions(min_value=0, max_value=10**30, max_denominator=10**20)

@@ -1,4 +1,4 @@
-"""dpmpc.sharing.dealing: shares that lie on no polynomial are found, whoever dealt them and whoever lies about them."""
+"""dpmpc.sharing.check_values: shares on no polynomial are found, whoever dealt them and whoever lies about them."""
 
 import itertools
 
@@ -9,7 +9,7 @@ from dpmpc.encoding.ring import Mersenne61
 from dpmpc.errors import InconsistentShares, InputError
 from dpmpc.randomness import Stream
 from dpmpc.sharing import ShamirSharing
-from dpmpc.sharing.dealing import check_values, draw_coefficients, judge
+from dpmpc.sharing.check_values import check_values, draw_coefficients, judge
 from support.hostile.servers import agreed_lie
 from support.sharing_inputs import P, secret
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from dpmpc.data import Codebook
 from dpmpc.errors import UtilityWarning
-from dpmpc.estimators.blocks import Blocks
 from dpmpc.estimators.fixed_effects import fixed_effects
 from dpmpc.estimators.grouped_summary import POOLED, GroupedSummary
 from dpmpc.estimators.inference import stands_out
+from dpmpc.estimators.release_parts import Blocks
 from dpmpc.estimators.ridge import RidgeFit
 from dpmpc.estimators.scikit import name_features
 from dpmpc.planning.grouped import people_needed

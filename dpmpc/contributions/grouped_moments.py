@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from dpmpc._kernels import arithmetic
 from dpmpc.arguments import require_bool, require_positive, require_whole
-from dpmpc.contributions.base import Contribution
-from dpmpc.contributions.rows import moment_sensitivity
+from dpmpc.contributions.contribution import Contribution, moment_sensitivity
 from dpmpc.data import Codebook, Schema, Variable, clip_ball, largest_squared_norm
 from dpmpc.encoding import FixedPoint, Sensitivity
 from dpmpc.errors import InputError

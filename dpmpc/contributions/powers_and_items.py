@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_finite, require_whole
-from dpmpc.contributions.base import Contribution
+from dpmpc.contributions.contribution import Contribution
 from dpmpc.data import Column
 from dpmpc.encoding import FixedPoint, Sensitivity
 from dpmpc.errors import InputError

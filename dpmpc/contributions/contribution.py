@@ -1,9 +1,15 @@
-"""Contributions of whole rows: the normalised row itself, or the products of its entries."""
+"""What a client sends, and how far one client can move it: the base class, and contributions of whole rows.
+
+A client sends its normalised row itself, the products of its entries, or these products with a weight, by which rows
+count more or less, or not at all where they lack a value.
+"""
 
 from __future__ import annotations
 
+import abc
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,10 +17,85 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpmpc._kernels import arithmetic
 from dpmpc.arguments import require_positive
-from dpmpc.contributions.base import Contribution, OnePass
-from dpmpc.data import clip_ball, largest_squared_norm
+from dpmpc.data import Schema, clip_ball, largest_squared_norm
 from dpmpc.encoding import FixedPoint, Sensitivity
 from dpmpc.errors import InputError
+from dpmpc.storage import Described
+
+_BLOCK_CELLS = 1 << 16  # entries that are encoded at once: with what they are made of they stay in the cache
+
+OnePass = Callable[[NDArray[np.float64], Schema, NDArray[np.int64], int], None]
+
+
+class Contribution(Described):
+    """What is summed over the clients.
+
+    Attributes
+    ----------
+    radius : float or None
+        L2 norm that a normalised row is clipped to, on top of the box [-1, 1]^p; None where there is no such limit.
+    """
+
+    name: str
+    radius: float | None = None
+
+    @abc.abstractmethod
+    def width(self, columns: int) -> int:
+        """Return the number of entries that a client with `columns` columns sends."""
+
+    def analysed(self, schema: Schema) -> Schema:
+        """Return the columns that a release tells about: all but a weight."""
+        return schema
+
+    @abc.abstractmethod
+    def encode(self, rows: NDArray[np.float64], encoding: FixedPoint) -> NDArray[np.int64]:
+        """Encode normalised rows (m, p) as integers (m, width)."""
+
+    def encode_raw(
+        self,
+        rows: NDArray[np.float64],
+        schema: Schema,
+        encoding: FixedPoint,
+        out: NDArray[np.int64],
+        first: int = 0,
+    ) -> None:
+        """Overwrite `out` (m, width) with ``encode(schema.normalise(rows), encoding)``, in blocks that stay in cache.
+
+        Errors count the `first` rows that came before these.
+        """
+        whole = self.one_pass(encoding)
+        if whole is not None and len(rows):
+            whole(rows, schema, out, first)
+            return
+        step = max(1, _BLOCK_CELLS // max(1, *out.shape[1:], *rows.shape[1:]))
+        for start in range(0, len(rows), step):
+            block = slice(start, start + step)
+            out[block] = self.encode(schema.normalise(rows[block], first=first + start), encoding)
+
+    def one_pass(self, encoding: FixedPoint) -> OnePass | None:
+        """Return what does the work of `encode_raw` in one pass over the rows, where a kernel can."""
+        return None
+
+    @abc.abstractmethod
+    def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
+        """Return by how much the encoded contribution moves when one client's row is replaced."""
+
+    @abc.abstractmethod
+    def largest_entry(self, encoding: FixedPoint) -> int:
+        """Return the largest magnitude of an encoded entry."""
+
+    def units(self, columns: int, encoding: FixedPoint) -> NDArray[np.float64]:
+        """Return the value of one integer in each entry (width,) of the encoded contribution: 2^-f."""
+        return np.full(self.width(columns), 2.0**-encoding.fractional_bits)
+
+    @abc.abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """Return the arguments that make an equal contribution, fit for JSON."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return the public facts that `contribution_from` rebuilds this from."""
+        return {"name": self.name, **self.parameters()}
+
 
 _LARGEST_WEIGHT = 1e100
 
@@ -187,3 +268,49 @@ class WhitenedProducts(Contribution):
 def moment_sensitivity(squared_norm: float) -> float:
     """Return sqrt(2) C^2: ``|z z^T - w w^T|_F^2 = |z|^4 + |w|^4 - 2 (z.w)^2 <= 2 C^4``, attained if z.w = 0."""
     return math.sqrt(2) * squared_norm
+
+
+class WeightedMoments(SecondMoments):
+    """The upper triangle of w (1, z)(1, z)^T, with the sum of the weights w in its corner.
+
+    The last column of a row is its weight, normalised to [-1, 1] like every column; w = (1 + it) / 2 lies in [0, 1], in
+    units of the largest weight. A row that lacks a value has w = 0 and contributes zeros, so that the noisy corner is
+    all that tells how many rows are complete: the exact number is no part of the release.
+
+    Entries off the diagonal are multiplied by sqrt(2). With v = sqrt(w) (1, z), the contribution is v v^T and
+    ``|v|^2 <= 1 + C^2``, so that the bound of `SecondMoments` holds, corner included (docs/mathematics.md, section
+    13.3).
+    """
+
+    name = "weighted-second-moments"
+
+    def analysed(self, schema: Schema) -> Schema:
+        """Return the columns but the weight."""
+        return schema.select(schema.names[:-1])
+
+    def width(self, columns: int) -> int:
+        """Return (q + 1)(q + 2) / 2 for the q columns beside the weight."""
+        return columns * (columns + 1) // 2
+
+    def encode(self, rows: NDArray[np.float64], encoding: FixedPoint) -> NDArray[np.int64]:
+        """Encode the weighted products of the clipped rows."""
+        weights = np.clip((1 + rows[:, -1:]) / 2, 0.0, 1.0)
+        clipped = np.ascontiguousarray(self._clipped(np.ascontiguousarray(rows[:, :-1])), np.float64)
+        features = np.empty((len(rows), self.width(rows.shape[1]) - 1))
+        if features.size:
+            arithmetic.second_moments(clipped, math.sqrt(2), features)
+        return encoding.encode(np.column_stack([weights, features * weights]), -math.sqrt(2), math.sqrt(2))
+
+    def one_pass(self, encoding: FixedPoint) -> OnePass | None:
+        """Return None: no kernel knows weights."""
+        return None
+
+    def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
+        """Return sqrt(2)(1 + C^2) in units of 2^-f for the columns beside the weight, plus what rounding can add."""
+        return self._sensitivity(columns - 1, self.width(columns), encoding)
+
+    def gram(self, moments: NDArray[np.float64], columns: int, clients: int) -> NDArray[np.float64]:
+        """Put released moments back into the Gram matrix of sqrt(w) (1, z), whose corner, at least 1, is noisy too."""
+        found = self.matrix(moments[1:], columns, clients)
+        found[0, 0] = max(float(moments[0]), 1.0)
+        return found
