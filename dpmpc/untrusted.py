@@ -14,9 +14,9 @@ from __future__ import annotations
 import os
 import re
 import reprlib
+import stat
 import tomllib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -170,9 +170,12 @@ def read_bytes(path: str | os.PathLike[str], *, largest: int = LARGEST_FILE) -> 
     OSError
         If it cannot be read.
     ReadError
-        If it is longer.
+        If it is longer, or no regular file: a pipe may never end.
     """
-    with Path(path).open("rb") as file:
+    # A pipe that nobody writes to is opened at once with O_NONBLOCK, and not waited for.
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ReadError("no regular file")
         content = file.read(largest + 1)
     require_length(len(content), largest)
     return content

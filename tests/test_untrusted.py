@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import time
 import tracemalloc
 import unicodedata
@@ -12,6 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpmpc.errors import InputError
+from dpmpc.network.settings import read_source
 from dpmpc.untrusted import DEEPEST, ReadError, converted, is_unicode, printable, read_bytes, read_json, read_toml
 
 
@@ -111,6 +114,20 @@ def test_a_long_file_is_refused_unread(tmp_path):
     assert read_bytes(tmp_path / "long", largest=11) == b"x" * 11
     with pytest.raises(ReadError, match="more than 10 bytes"):
         read_bytes(tmp_path / "long", largest=10)
+
+
+@pytest.mark.timeout(10)
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+    for name in ("party.json", "source.json"):
+        os.mkfifo(tmp_path / name)
+    with pytest.raises(ReadError, match="no regular file"):
+        read_bytes(tmp_path / "party.json")
+    with pytest.raises(InputError, match=r"source\.json: where the rows of a party are expected: no regular file"):
+        read_source(tmp_path, dict)
+    with pytest.raises(ReadError, match="no regular file"):
+        read_bytes("/dev/null")
+    with pytest.raises(IsADirectoryError):
+        read_bytes(tmp_path)
 
 
 def test_escape_sequences_and_forged_lines_are_shown():
