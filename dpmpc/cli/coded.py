@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from dpmpc.cli.options import dialect_of
+from dpmpc.cli.parsing import Parser
 from dpmpc.errors import InputError
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from dpmpc.data import Codebook, Schema, Table
 
 
-def add_missing_options(command: argparse.ArgumentParser) -> None:
+def add_missing_options(command: Parser) -> None:
     """Add what becomes of missing values."""
     command.add_argument(
         "--zero-missing",

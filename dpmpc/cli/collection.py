@@ -86,7 +86,7 @@ def add_commands(commands: Any) -> None:
 def _add_roster(commands: Any) -> None:
     roster = commands.add_parser("roster", help="draw tickets for known clients, and tell each server what to accept")
     roster.add_argument("collection", metavar="COLLECTION", help="the task file, with authenticated = true")
-    who = roster.add_mutually_exclusive_group(required=True)
+    who = roster.exclusive(required=True)
     who.add_argument("--clients", type=int, metavar="N", help="how many, named 1 to N")
     who.add_argument("--names", metavar="FILE", help="what the clients are called, a name on each line")
     roster.add_argument("--out", required=True, metavar="DIR", help="a new directory: tickets.csv, roster-0, ..")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from dpmpc.cli.parsing import Parser, TopParser
 from dpmpc.errors import InputError
 
 SHELLS = ("bash", "zsh")
@@ -24,23 +25,21 @@ def _completion(options: argparse.Namespace) -> None:
     print(script(options.parser, options.shell))
 
 
-def script(top: argparse.ArgumentParser, shell: str) -> str:
+def script(top: TopParser, shell: str) -> str:
     """Return the script for a shell."""
     try:
         import shtab
     except ImportError as error:
         raise InputError("completion needs shtab: pip install '.[completion]' in its source folder") from error
-    _mark_paths(top, shtab.FILE, shtab.DIRECTORY)
+    for command in top.commands.choices.values():
+        _mark_paths(command, shtab.FILE, shtab.DIRECTORY)
     return str(shtab.complete(top, shell=shell))
 
 
-def _mark_paths(parser: argparse.ArgumentParser, file: Any, folder: Any) -> None:
-    """Mark the arguments of a parser and its commands that are names of files or folders, as shtab expects it."""
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for command in action.choices.values():
-                _mark_paths(command, file, folder)
-        elif action.metavar in _FILES:
+def _mark_paths(parser: Parser, file: Any, folder: Any) -> None:
+    """Mark the arguments of a command that are names of files or folders, as shtab expects it."""
+    for action in parser.arguments:
+        if action.metavar in _FILES:
             action.complete = file  # type: ignore[attr-defined]
         elif action.metavar in _FOLDERS:
             action.complete = folder  # type: ignore[attr-defined]

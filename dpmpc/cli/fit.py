@@ -20,6 +20,7 @@ from dpmpc.cli.options import (
     task_choices,
 )
 from dpmpc.cli.output import OUT_HELP, RELEASE_FILE, new_path, print_result, progress, write_outputs
+from dpmpc.cli.parsing import Parser
 
 if TYPE_CHECKING:
     from dpmpc.cli.fit_models import Findings
@@ -54,8 +55,8 @@ def add_commands(commands: Any) -> None:
     fit.set_defaults(run=_fit)
 
 
-def _add_model_options(command: argparse.ArgumentParser) -> None:
-    regression = command.add_argument_group("--model ridge, logistic and poisson")
+def _add_model_options(command: Parser) -> None:
+    regression = command.section("--model ridge, logistic and poisson")
     regression.add_argument("--target", metavar="COL", help="the column to predict; required")
     regression.add_argument(
         "--rounds",
@@ -65,7 +66,7 @@ def _add_model_options(command: argparse.ArgumentParser) -> None:
         "the first step was long and for counts; logistic: 0 for an approximation from the first sum alone; ridge: 1 "
         "(default), or 2 for one more sum; all within one budget",
     )
-    ridge = command.add_argument_group("--model ridge")
+    ridge = command.section("--model ridge")
     ridge.add_argument(
         "--alpha", type=penalty, help="penalty in normalised units (default 1); auto chooses it from the release"
     )
@@ -75,9 +76,9 @@ def _add_model_options(command: argparse.ArgumentParser) -> None:
         metavar="COL",
         help="one regression for each of up to 50 values of this column, which the bounds file lists, from one release",
     )
-    low_rank = command.add_argument_group("--model low-rank")
+    low_rank = command.section("--model low-rank")
     low_rank.add_argument("--components", type=int, metavar="R", help="rank of the approximation (default 3)")
-    moment = command.add_argument_group("--model moment")
+    moment = command.section("--model moment")
     moment.add_argument("--column", metavar="COL", help="what is measured; required if there are several")
     moment.add_argument("--order", type=int, metavar="K", help="the sum of x^K (default 2)")
     moment.add_argument(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpmpc.cli.options import add_simulation_seed, address, seconds
 from dpmpc.cli.output import new_path
+from dpmpc.cli.parsing import Parser
 from dpmpc.errors import DpmpcError, InputError
 
 if TYPE_CHECKING:
@@ -33,15 +34,16 @@ PLANNED = (SIMULATE, PREPARE)  # forms whose command says what is going to be do
 class Forms:
     """The forms of a command, with the options of each, which are added to the command's parser."""
 
-    def __init__(self, command: argparse.ArgumentParser, called: str):
-        self.called = called  # what the command calls a party; the form that runs one has this name
+    def __init__(self, command: Parser, called: str, plural: str):
+        # what the command calls a party, and several; the form that runs one has this name
+        self.called, self.plural = called, plural
         self._names = (SIMULATE, PREPARE, called)
         self._needed: dict[str, tuple[str, ...]] = {}
         self._used: dict[str, tuple[str, ...]] = {}
         self._defaults: dict[str, Any] = {}
-        form = command.add_mutually_exclusive_group(required=True)
+        form = command.exclusive(required=True)
         form.add_argument(
-            "--simulate", nargs="+", metavar="DATA", help=f"all {called}s on this machine, a file for each"
+            "--simulate", nargs="+", metavar="DATA", help=f"all {plural} on this machine, a file for each"
         )
         form.add_argument("--prepare", metavar="DIR", help=f"write a folder of settings and identity for each {called}")
         form.add_argument(
@@ -49,9 +51,9 @@ class Forms:
         )
         command.add_argument("--json", action="store_true", help="print one JSON object")
         self._groups: Mapping[tuple[str, ...], Any] = {
-            (called,): command.add_argument_group(f"--{called}"),
-            (PREPARE,): command.add_argument_group("--prepare"),
-            PLANNED: command.add_argument_group("--simulate and --prepare"),
+            (called,): command.section(f"--{called}"),
+            (PREPARE,): command.section("--prepare"),
+            PLANNED: command.section("--simulate and --prepare"),
         }
         self._command = command
 
@@ -69,11 +71,8 @@ class Forms:
         self._needed[name], self._used[name], self._defaults[name] = needed, used, default
         forms = tuple(form for form in self._names if form in (*needed, *used))
         if default is not None:
-            keywords["help"] = (
-                f"{keywords['help']} (default {default:g})"
-                if isinstance(default, float)
-                else (f"{keywords['help']} (default {default})")
-            )
+            shown = f"{default:g}" if isinstance(default, float) else default
+            keywords["help"] = f"{keywords['help']} (default {shown})"
         self._groups.get(forms, self._command).add_argument(flag, **keywords)
 
     def add_common(self) -> None:
@@ -86,7 +85,7 @@ class Forms:
         self.add(
             "--delta", needed=PLANNED, type=float, help="the probability that the epsilon bound fails: well below 1/N"
         )
-        self.add("--names", used=PLANNED, nargs="+", metavar="NAME", help=f"what the {called}s are called")
+        self.add("--names", used=PLANNED, nargs="+", metavar="NAME", help=f"what the {self.plural} are called")
         self.add("--threads", used=PLANNED, default=1, type=int, help="threads of each process")
         self.add(
             "--deadline",
@@ -121,13 +120,13 @@ def addresses_of(options: argparse.Namespace) -> list[tuple[str, int]]:
         raise InputError(f"addresses: {error}") from None
 
 
-def write_folders(options: argparse.Namespace, agreement: Agreement, called: str) -> None:
+def write_folders(options: argparse.Namespace, agreement: Agreement, called: str, plural: str) -> None:
     """Write the folder of each party, and say what is to be done with it."""
     from dpmpc.network.programs import prepare
 
     target = new_path(PREPARE, options.prepare)
     prepare(agreement, target, addresses_of(options), called=called)
-    print(f"{target}: a folder for each of {agreement.parties} {called}s; send each its own by a private channel")
+    print(f"{target}: a folder for each of {agreement.parties} {plural}; send each its own by a private channel")
 
 
 def take_part(

@@ -151,6 +151,5 @@ def parser() -> TopParser:
         *(demo, fit, plan, bounds, read, predict, mix, owners, parties),
         *(collection, release, audit, doctor, completion, status),
     ):
-        group.add_commands(top.commands)
-    top.add_examples()
+        group.add_commands(top)
     return top

@@ -23,7 +23,7 @@ PARTY = "party"
 def add_commands(commands: Any) -> None:
     """Add the command to the parser's."""
     mix = commands.add_parser("mix", help="one public file from parties with different columns of the same people")
-    forms = Forms(mix, PARTY)
+    forms = Forms(mix, PARTY, "parties")
     forms.add("--key", needed=(SIMULATE, PARTY), metavar="COL", help="the column of ids, text or whole numbers")
     forms.add(
         "--out", needed=(SIMULATE, PARTY), metavar="FILE", help="the public file, a new one; a report goes to FILE.html"
@@ -94,7 +94,7 @@ def _prepare(options: argparse.Namespace) -> None:
     columns = [Schema.of_numbers(path).names for path in options.bounds]
     names = [f"party {number}" for number in range(parties)]
     arguments = _arguments(options, columns, options.subjects, _bounds(options.bounds), names)
-    write_folders(options, agreement_of(arguments, deadline=options.deadline), PARTY)
+    write_folders(options, agreement_of(arguments, deadline=options.deadline), PARTY, "parties")
     print(task_of(arguments).guarantee)
 
 

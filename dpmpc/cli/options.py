@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import msgspec
 
+from dpmpc.cli.parsing import Parser, Section
 from dpmpc.errors import InputError
 from dpmpc.specification import flat_choices
 
@@ -25,7 +26,7 @@ _COLLECTED = {
 }
 
 
-def add_release_options(command: argparse.ArgumentParser, *, collected: bool = False) -> None:
+def add_release_options(command: Parser, *, collected: bool = False) -> None:
     """Add the choices of `ReleaseSpec.of`, but for servers and seed; in a collection servers add the noise."""
     command.add_argument(
         "--epsilon", type=float, required=True, help="the budget: how much one row may show; smaller is more private"
@@ -73,14 +74,14 @@ def release_choices(options: argparse.Namespace) -> dict[str, Any]:
     return {**choices, "share_limit": options.share_limit * 1e9}
 
 
-def add_task_options(command: argparse.ArgumentParser) -> None:
+def add_task_options(command: Parser) -> None:
     """Add the options of a release, of its servers and of its simulation."""
     add_release_options(command)
     command.add_argument("-M", "--servers", type=int, default=3, metavar="M", help="how many (default %(default)s)")
     add_simulation_seed(command)
 
 
-def add_proved(command: argparse.ArgumentParser) -> None:
+def add_proved(command: Parser) -> None:
     """Add the choice of proofs to a command whose servers are not those of a collection."""
     command.add_argument(
         "--proved",
@@ -89,7 +90,7 @@ def add_proved(command: argparse.ArgumentParser) -> None:
     )
 
 
-def add_file_options(command: argparse.ArgumentParser) -> None:
+def add_file_options(command: Parser) -> None:
     """Add what is said of CSV files."""
     command.add_argument(
         "--separator",
@@ -127,12 +128,12 @@ def seconds(text: str) -> float:
     return value
 
 
-def add_simulation_seed(command: argparse._ActionsContainer) -> None:
+def add_simulation_seed(command: Parser | Section) -> None:
     """Add the seed of a simulation."""
     command.add_argument("--simulation-seed", type=int, metavar="SEED", help="repeatable randomness: protects nobody")
 
 
-def add_run_options(command: argparse.ArgumentParser) -> None:
+def add_run_options(command: Parser) -> None:
     """Add the options of a run by several processes."""
     command.add_argument("--threads", type=int, default=1, help="threads of each process (default %(default)s)")
     command.add_argument(

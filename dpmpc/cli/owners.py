@@ -28,7 +28,7 @@ OWNER = "owner"
 def add_commands(commands: Any) -> None:
     """Add the command to the parser's."""
     owners = commands.add_parser("owners", help="one regression over the rows of several organisations, in rounds")
-    forms = Forms(owners, OWNER)
+    forms = Forms(owners, OWNER, "owners")
     forms.add(
         "--out",
         used=(SIMULATE, OWNER),
@@ -87,7 +87,7 @@ def _prepare(options: argparse.Namespace) -> None:
 
     plan = _plan(options, options.rows)
     arguments = public_arguments(plan, threads=options.threads)
-    write_folders(options, agreement_of(arguments, deadline=options.deadline), OWNER)
+    write_folders(options, agreement_of(arguments, deadline=options.deadline), OWNER, "owners")
     print(plan.require_possible())
 
 

@@ -9,7 +9,10 @@ from __future__ import annotations
 import argparse
 import decimal
 import difflib
-from collections.abc import Iterator, Sequence
+import itertools
+import shutil
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
 MOST_DIGITS = 100  # of a number such as 1e6: what it stands for is written out
@@ -97,12 +100,57 @@ def nearest(wrong: str, known: Sequence[str]) -> str:
     return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
+def one_of(options: Sequence[str]) -> Callable[[str], str]:
+    """Return what reads one of a few texts, and says of a wrong one which was probably meant."""
+
+    def read(text: str) -> str:
+        if text not in options:
+            expected = f"one of {', '.join(options)} expected{nearest(text, options)}"
+            raise argparse.ArgumentTypeError(f"{text!r} given, {expected}")
+        return text
+
+    return read
+
+
+def _reading(keywords: dict[str, Any]) -> dict[str, Any]:
+    """Have counts read by `whole` and few choices by `one_of`, whoever declares the argument."""
+    if keywords.get("choices"):
+        return {**keywords, "type": one_of(keywords["choices"])}
+    return {**keywords, "type": whole} if keywords.get("type") is int else keywords
+
+
+class Section:
+    """Arguments that the help of a command shows together, or that exclude each other."""
+
+    def __init__(self, group: Any, arguments: list[argparse.Action]):
+        self._group, self._arguments = group, arguments
+
+    def add_argument(self, *names: str, **keywords: Any) -> argparse.Action:
+        """Add an argument, as `Parser.add_argument` does."""
+        added: argparse.Action = self._group.add_argument(*names, **_reading(keywords))
+        self._arguments.append(added)
+        return added
+
+
 class Parser(argparse.ArgumentParser):
     """A parser whose errors are one line, which names the command's help and what was probably meant."""
 
     def __init__(self, *arguments: Any, **keywords: Any):
+        self.arguments: list[argparse.Action] = []  # all that were added, in sections too
         super().__init__(*arguments, **keywords)
-        self.register("type", int, whole)  # what every option with `type=int` is read by
+
+    def add_argument(self, *names: str, **keywords: Any) -> argparse.Action:
+        """Add an argument."""
+        self.arguments.append(super().add_argument(*names, **_reading(keywords)))
+        return self.arguments[-1]
+
+    def section(self, title: str) -> Section:
+        """Return a section of the help."""
+        return Section(self.add_argument_group(title), self.arguments)
+
+    def exclusive(self, *, required: bool = False) -> Section:
+        """Return what takes options that exclude each other."""
+        return Section(self.add_mutually_exclusive_group(required=required), self.arguments)
 
     def error(self, message: str) -> NoReturn:
         """Exit with status 2 after one line."""
@@ -111,36 +159,21 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         """Refuse unknown options before anything else is found to be missing, such as the one that was misspelt."""
-        for option in self._options_of(args or ()):
+        known = [name for action in self.arguments for name in action.option_strings if name.startswith("--")]
+        for option in self._own_options(args or ()):
             name = option.partition("=")[0]
-            if not any(known.startswith(name) for known in self._option_string_actions):
-                self.error(f"{name!r} is not an option{nearest(name, self._long_options())}")
+            if not any(one.startswith(name) for one in known):
+                self.error(f"{name!r} is not an option{nearest(name, known)}")
         parsed, left = super().parse_known_args(args, namespace)
         if left:
             self.error(f"unexpected: {' '.join(map(repr, left))}")
         return parsed, left
 
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Say of a wrong choice which one was probably meant."""
-        if action.choices is None or value in action.choices:
-            return
-        known = [str(choice) for choice in action.choices]
-        meant = nearest(str(value), known)
-        if isinstance(action, argparse._SubParsersAction):
-            raise argparse.ArgumentError(None, f"{value!r} is not a command{meant}")
-        raise argparse.ArgumentError(action, f"{value!r} given, one of {', '.join(known)} expected{meant}")
-
-    def _options_of(self, arguments: Sequence[str]) -> Iterator[str]:
-        """Yield the long options that are for this parser, and not for that of a subcommand, or after ``--``."""
-        nested = any(isinstance(action, argparse._SubParsersAction) for action in self._actions)
-        for argument in arguments:
-            if argument == "--" or (nested and not argument.startswith("-")):
-                return
+    def _own_options(self, arguments: Iterable[str]) -> Iterator[str]:
+        """Yield the long options that stand before ``--``."""
+        for argument in itertools.takewhile(lambda argument: argument != "--", arguments):
             if argument.startswith("--") and " " not in argument.partition("=")[0]:
                 yield argument
-
-    def _long_options(self) -> list[str]:
-        return [name for name in self._option_string_actions if name.startswith("--")]
 
 
 class TopParser(Parser):
@@ -148,40 +181,53 @@ class TopParser(Parser):
 
     def __init__(self, *arguments: Any, **keywords: Any):
         super().__init__(*arguments, **keywords)
-        self.commands = self.add_subparsers(
-            title="commands", required=True, metavar="COMMAND", dest="command", parser_class=Parser
-        )
+        self.commands = self.add_subparsers(required=True, metavar="COMMAND", dest="command", parser_class=Parser)
+        self._shown: dict[str, tuple[str, str]] = {}
 
-    def add_examples(self) -> None:
-        """Have the help of every command end with its example; to be called when all commands are added."""
-        for name, command in self.commands.choices.items():
-            if name in EXAMPLES and command.epilog is None:
-                command.epilog = f"example: {EXAMPLES[name]}"
+    def add_parser(self, name: str, *, help: str, aliases: Sequence[str] = (), **keywords: Any) -> Parser:
+        """Add a command."""
+        label = f"{name} ({', '.join(aliases)})" if aliases else name
+        self._shown[name] = (label, help)
+        command: Parser = self.commands.add_parser(name, help=help, aliases=aliases, **keywords)
+        if name in EXAMPLES:
+            command.epilog = f"example: {EXAMPLES[name]}"
+        return command
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Say of a wrong command which one was probably meant."""
+        command = next((argument for argument in args or () if not argument.startswith("-")), None)
+        if command is not None and command not in self.commands.choices and not list(self._own_options(args)):
+            self.error(f"{command!r} is not a command{nearest(command, list(self.commands.choices))}")
+        return super().parse_known_args(args, namespace)
+
+    def _own_options(self, arguments: Iterable[str]) -> Iterator[str]:
+        """Yield the long options that stand before the command, whose own come after it."""
+        return super()._own_options(itertools.takewhile(lambda argument: argument.startswith("-"), arguments))
 
     def grouped(self) -> dict[str, list[tuple[str, str]]]:
         """Return for each group its commands, each with what it is for."""
-        told = {str(action.metavar or action.dest): action.help or "" for action in self.commands._get_subactions()}
-        # "read (learn)" is what argparse calls a command that has another name
-        left = {label.partition(" ")[0]: (label, text) for label, text in told.items()}
+        left = dict(self._shown)
         groups = {title: [left.pop(name) for name in names if name in left] for title, names in GROUPS.items()}
         groups[REMAINING] = list(left.values())
         return {title: commands for title, commands in groups.items() if commands}
 
     def format_help(self) -> str:
         """Return usage, commands in groups with an example each, and options."""
-        formatter = self._get_formatter()
-        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
-        formatter.add_text(self.description)
-        for title, commands in self.grouped().items():
-            formatter.start_section(title)
-            for label, text in commands:
-                formatter.add_argument(argparse.Action([], label, help=text, metavar=label, nargs=None))
-            formatter.end_section()
-            example = EXAMPLES.get(commands[0][0].partition(" ")[0])
+        width = shutil.get_terminal_size().columns - 2
+        options = [(", ".join(action.option_strings), action.help or "") for action in self.arguments]
+        sections = {**self.grouped(), "options": options}
+        column = 4 + max(len(label) for rows in sections.values() for label, _ in rows)
+
+        def shown(label: str, text: str) -> str:
+            return textwrap.fill(
+                text, max(width, column + 20), initial_indent=f"  {label:{column - 2}}", subsequent_indent=" " * column
+            )
+
+        parts = [self.format_usage(), f"{self.description}\n"]
+        for title, rows in sections.items():
+            parts.append("\n".join([f"{title}:", *(shown(label, text) for label, text in rows), ""]))
+            example = EXAMPLES.get(rows[0][0].partition(" ")[0])
             if example is not None:
-                formatter.add_text(f"  example: {example}")
-        formatter.start_section("options")
-        formatter.add_arguments([action for action in self._actions if action.option_strings])
-        formatter.end_section()
-        formatter.add_text("dpmpc COMMAND --help tells what a command takes, with an example.")
-        return formatter.format_help()
+                parts.append(f"example: {example}\n")
+        parts.append("dpmpc COMMAND --help tells what a command takes, with an example.\n")
+        return "\n".join(parts)

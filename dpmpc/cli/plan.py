@@ -36,7 +36,7 @@ def add_commands(commands: Any) -> None:
         help="assumed R^2 of the best linear model (default 0.5), or share of the variance in the best R directions "
         "(default: halfway from R/P, what any R directions have, to 1)",
     )
-    rounds = plan.add_argument_group("--model logistic, poisson, and ridge with --rounds 2")
+    rounds = plan.section("--model logistic, poisson, and ridge with --rounds 2")
     rounds.add_argument(
         "--rounds",
         type=rounds_option,

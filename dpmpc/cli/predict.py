@@ -47,7 +47,7 @@ def add_commands(commands: Any) -> None:
     predict.add_argument("data", metavar="ROWS", nargs="+", help=DATA_HELP)
     predict.add_argument("--id", metavar="COL", help="a column that names the rows (default: their numbers)")
     add_file_options(predict)
-    release = predict.add_argument_group("for a release file")
+    release = predict.section("for a release file")
     release.add_argument("--target", metavar="COL", help="the column to predict; required")
     release.add_argument("--features", metavar="A,B", help="from these alone")
     release.add_argument(

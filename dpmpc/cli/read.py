@@ -39,7 +39,7 @@ def add_commands(commands: Any) -> None:
         help="test the coefficients of these features together; may be repeated",
     )
     read.add_argument("--level", type=float, default=0.95, help="of confidence intervals (default %(default)g)")
-    mixed = read.add_argument_group("files of mix")
+    mixed = read.section("files of mix")
     mixed.add_argument("--method", choices=("rmgm", "dgm", "bgm"), help="default: what the release is meant for")
     mixed.add_argument("--ridge", type=float, help="added to the Hessian (default 1e-05)")
     read.add_argument(
@@ -48,7 +48,7 @@ def add_commands(commands: Any) -> None:
         metavar="S",
         help="seconds that drawing the matrix again may take, by the size that the file claims (default a minute)",
     )
-    forms = read.add_mutually_exclusive_group()
+    forms = read.exclusive()
     forms.add_argument("--csv", action="store_true", help="print the tables as comma-separated values")
     forms.add_argument("--latex", action="store_true", help="print the tables for LaTeX with booktabs")
     forms.add_argument("--json", action="store_true", help="print one JSON object")

@@ -98,19 +98,16 @@ def test_a_number_and_its_powers_of_ten(number, power):
 
 def test_every_count_may_be_written_with_an_exponent():
     """All parsers read whole numbers alike: whoever adds an option says `type=int` and no more."""
-
-    def parsers(one):
-        yield one
-        for action in one._actions:
-            if isinstance(action, argparse._SubParsersAction):
-                for command in action.choices.values():
-                    yield from parsers(command)
-
-    for one in parsers(parser()):
+    top = parser()
+    found = 0
+    for one in (top, *top.commands.choices.values()):
         assert isinstance(one, Parser)
-        assert one._registry_get("type", int) is whole
-        for group in one._action_groups:
-            assert group._registry_get("type", int) is whole
+        assert [action for action in one._actions if action is not top.commands] == one.arguments, (
+            "one was not declared"
+        )
+        assert not [action.dest for action in one.arguments if action.type is int]
+        found += sum(action.type is whole for action in one.arguments)
+    assert found > 20
 
 
 def test_completion_is_a_script_that_the_shell_reads(capsys):
