@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from support import forked_parties
+from support import forks
 
 settings.register_profile("dpmpc", deadline=None)
 settings.load_profile("dpmpc")
@@ -25,14 +25,14 @@ FIRST = (
 @pytest.fixture(scope="session", autouse=True)
 def parties_are_forks():
     """Start no interpreter for each party of each run: that is most of what a run of few people costs."""
-    with forked_parties.forked():
+    with forks.forked():
         yield
 
 
 @pytest.fixture
 def new_interpreters():
     """Parties as a launcher starts them where nobody tests, for tests of how they start."""
-    with forked_parties.not_forked():
+    with forks.not_forked():
         yield
 
 

@@ -13,6 +13,7 @@ from nbclient import NotebookClient
 
 import dpmpc
 from dpmpc.cli.main import parser
+from support.forks import command_folder
 from support.pages import KINDS, PAGES, ROOT, Block, blocks, load, pages_with_code, run_page
 
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
@@ -37,12 +38,20 @@ def test_no_block_is_overlooked(page):
     )
 
 
+@pytest.fixture(scope="module")
+def commands():
+    """A folder with a command `dpmpc` that starts at once."""
+    with command_folder() as folder:
+        yield folder
+
+
 @pytest.mark.timeout(900)  # several programs one after the other, each of them bounded
 @pytest.mark.parametrize("page", pages_with_code(), ids=name)
-def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch):
+def test_the_blocks_of_a_page_run(page, commands, tmp_path, monkeypatch):
+    """The README's commands have interpreters of their own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])  # a page may add to it
-    run_page(page, tmp_path)
+    run_page(page, tmp_path, *([] if page.name == "README.md" else [commands]))
 
 
 PUBLIC = [

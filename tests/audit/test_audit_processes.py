@@ -16,8 +16,7 @@ from dpmpc import data_release as mixing
 from dpmpc.cli.main import main
 from dpmpc.privacy import epsilon_of_mu
 from dpmpc.release import Release
-from support import aborting, release_processes
-from support.waiting import PATIENCE
+from support import aborting, forks, release_processes
 
 TESTS = Path(__file__).parents[1]
 
@@ -72,11 +71,11 @@ def test_a_data_owner_that_breaks_off_sees_one_release_of_another(tmp_path, caps
         own, kept = tmp_path / f"evil-{run}", tmp_path / f"kept-{run}"
         shutil.copytree(tmp_path / "as-new", own)
         kept.mkdir()
-        honest = [sys.executable, "-m", "dpmpc", "mix", "--party", "1", "--data", str(tmp_path / "data-1.csv")]
-        honest += ["--key", "id", "--folder", str(plan / "party-1"), "--out", str(tmp_path / f"out-{run}")]
+        honest = ["mix", "--party", "1", "--data", tmp_path / "data-1.csv", "--key", "id"]
+        honest += ["--folder", plan / "party-1", "--out", tmp_path / f"out-{run}"]
         evil = subprocess.Popen([sys.executable, "-m", "support.aborting", str(own), str(kept)], env=environment)
         try:
-            done = subprocess.run(honest, capture_output=True, text=True, timeout=PATIENCE, check=False)
+            done = forks.run(*honest)
             end = time.monotonic() + 10
             while evil.poll() is None and done.returncode == 3 and time.monotonic() < end:
                 time.sleep(0.05)

@@ -5,10 +5,19 @@ import shutil
 
 import pytest
 
+from bench.system import collection_servers
 from dpmpc.collection import noise_dealing
+from support import forks
 from support.hostile import shamir_servers
 from support.release_processes import copied_or_linked, filled
 from support.shamir_collections import SHAMIR, no_noise
+
+
+@pytest.fixture(scope="session", autouse=True)
+def servers_are_forks():
+    """Start no interpreter for each server that takes uploads."""
+    with forks.forked(collection_servers):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,6 @@ import logging
 import shutil
 import socket
 import ssl
-import subprocess
-import sys
 
 import aiohttp
 import numpy as np
@@ -45,6 +43,7 @@ from dpmpc.errors import (
     SpoolError,
 )
 from dpmpc.network.identity import pinning_context, write_identity
+from support import forks
 from support.waiting import PATIENCE
 
 ROWS = np.random.default_rng(7).uniform(0, 10, (40, 3))
@@ -318,14 +317,12 @@ def test_an_address_to_listen_at_is_a_host_and_a_port(wrong, capsys):
 
 def test_a_server_refuses_a_folder_that_is_not_its_own(tmp_path):
     servers = Servers.make(tmp_path)
-    command = [sys.executable, "-m", "dpmpc", "serve", str(tmp_path / "collection.toml"), "--server", "1"]
-    command += ["--folder", str(tmp_path / "server-0"), "--listen", f"127.0.0.1:{free_ports(1)[0]}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    command = ["serve", tmp_path / "collection.toml", "--server", "1", "--listen", f"127.0.0.1:{free_ports(1)[0]}"]
+    done = forks.run(*command, "--folder", tmp_path / "server-0")
     assert (done.returncode, "not the certificate" in done.stderr) == (2, True)
     key = servers.server_folder(1).identity / "party.key"
     key.chmod(0o644)
-    command[command.index(str(tmp_path / "server-0"))] = str(tmp_path / "server-1")
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = forks.run(*command, "--folder", tmp_path / "server-1")
     assert (done.returncode, "0600 expected" in done.stderr) == (2, True)
 
 
@@ -732,8 +729,7 @@ def test_the_commands(running, tmp_path):
     collection = str(running.folder / "collection.toml")
 
     def submit(*arguments, row=None):
-        command = [sys.executable, "-m", "dpmpc", "submit", collection, *arguments, "--seconds", "60"]
-        return subprocess.run(command, input=row, capture_output=True, text=True, timeout=100, cwd=tmp_path)
+        return forks.run("submit", collection, *arguments, "--seconds", "60", input=row, cwd=tmp_path)
 
     before = len_of(running, 2)
     assert "2 reports" in submit("data.csv", "--rows", "2", "3").stdout

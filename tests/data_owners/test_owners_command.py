@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dpmpc.data import Column, Schema, Table, write_csv
+from support import forks
 from support.command_inputs import run
 from support.hostile import preparers
 from support.html_page import Page
@@ -106,12 +107,9 @@ def test_prepared_owners_on_their_own(files, capsys):
     results = []
     for attempt in range(2):
         processes = [
-            subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "dpmpc", "owners", "--owner", str(number)),
-                    *("--data", str(files / f"owner{number}.csv"), "--folder", str(prepared / f"owner-{number}")),
-                    *("--out", str(files / f"out-{attempt}-{number}"), "--json"),
-                ],
+            forks.start(
+                *("owners", "--owner", number, "--data", files / f"owner{number}.csv"),
+                *("--folder", prepared / f"owner-{number}", "--out", files / f"out-{attempt}-{number}", "--json"),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,

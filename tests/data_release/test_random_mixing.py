@@ -40,6 +40,7 @@ from dpmpc.network.programs import Agreement, Callbacks, here
 from dpmpc.network.settings import digest_of, read_settings, write_source
 from dpmpc.protocols import random_mixing
 from dpmpc.randomness import Label, Stream
+from support import forks
 from support.hostile import preparers
 from support.waiting import wait_for
 
@@ -463,10 +464,7 @@ def hostile_and_honest(folder, deed, loot):
     thief = [sys.executable, "-m", "support.hostile.owners", deed, str(folder / "prepared" / "party-0")]
     thief += ["--data", str(folder / "party0.csv"), "--key", "id", "--loot", str(loot)]
     processes = [subprocess.Popen(thief, cwd=Path(__file__).parents[1])]
-    processes += [
-        subprocess.Popen([sys.executable, "-m", "dpmpc", *party_command(folder, party)], stderr=subprocess.PIPE)
-        for party in (1, 2)
-    ]
+    processes += [forks.start(*party_command(folder, party), stderr=subprocess.PIPE) for party in (1, 2)]
     statuses = [process.wait(timeout=110) for process in processes]
     told = []
     for process in processes[1:]:
@@ -496,9 +494,7 @@ def test_whoever_leaves_with_a_release_gets_the_same_bytes_the_next_time(command
         assert statuses[1:] == [3, 3]
         assert all(b"party 0 commits to another release than in an earlier run" in text for text in told)
         assert not any((command_files / f"public{party}").exists() for party in range(3))
-    started = [
-        subprocess.Popen([sys.executable, "-m", "dpmpc", *party_command(command_files, party)]) for party in range(3)
-    ]
+    started = [forks.start(*party_command(command_files, party)) for party in range(3)]
     assert [process.wait(timeout=110) for process in started] == [0, 0, 0]
     assert (MixedRelease.load(command_files / "public1").sums[:, 2:] == np.hstack(stolen[0])).all()
 
@@ -536,11 +532,7 @@ def test_no_rows_are_not_the_default(command_files, capsys):
 @contextlib.contextmanager
 def parties(folder, out="public{}", **options):
     """The processes of all parties; none outlives a test that fails."""
-    command = [sys.executable, "-m", "dpmpc"]
-    started = [
-        subprocess.Popen([*command, *party_command(folder, party, out=out.format(party))], **options)
-        for party in range(3)
-    ]
+    started = [forks.start(*party_command(folder, party, out=out.format(party)), **options) for party in range(3)]
     try:
         yield started
     finally:

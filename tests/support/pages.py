@@ -67,8 +67,11 @@ def blocks(text):
     return found
 
 
-def run_page(page, folder):
-    """Run a page's blocks in a folder, in which `examples` leads to the repository's; errors name page and line."""
+def run_page(page, folder, commands=Path(sys.executable).parent):
+    """Run a page's blocks in a folder, in which `examples` leads to the repository's; errors name page and line.
+
+    The shell finds `dpmpc` in the folder `commands`.
+    """
     (folder / "examples").symlink_to(ROOT / "examples")
     (folder / "people.csv").write_text(people())
     scope = {"__name__": "__main__"}
@@ -80,7 +83,7 @@ def run_page(page, folder):
         elif block.kind == "python":
             exec(compile("\n" * (block.line - 1) + block.code, str(page), "exec"), scope)
         elif block.kind == "sh":
-            run_shell(block.code, folder, f"{page.name}, line {block.line}")
+            run_shell(block.code, folder, commands, f"{page.name}, line {block.line}")
     return scope
 
 
@@ -92,9 +95,9 @@ def people(count=2000):
     return "\n".join(["age,hours,income", *(f"{a},{h},{i}" for a, h, i in zip(age, hours, income, strict=True))]) + "\n"
 
 
-def run_shell(code, folder, where):
-    """Give a block to bash, with the commands of this environment first."""
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+def run_shell(code, folder, commands, where):
+    """Give a block to bash, with these commands first and those of this environment next."""
+    environment = {**os.environ, "PATH": f"{commands}:{Path(sys.executable).parent}:{os.environ['PATH']}"}
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", code],
         cwd=folder,
