@@ -72,6 +72,7 @@ class Label(bytes, enum.Enum):
     CERTIFICATE = b"dpmpc v1 release certificate"
     LEDGER = b"dpmpc v2 ledger"
     SPOOL = b"dpmpc v2 spool"
+    KEPT = b"dpmpc v1 kept"
     QUERY_POINT = b"dpmpc v1 query point"
     DEALING_SEED = b"dpmpc v1 dealing check seed"
     DEALING = b"dpmpc v1 dealing check"
@@ -82,7 +83,6 @@ class Label(bytes, enum.Enum):
     PRODUCT_CHECK = b"dpmpc v1 product check"
     NOISE_DEALING = b"dpmpc v1 dealt noise"
     NOISE_DEALINGS = b"dpmpc v1 list of dealings"
-    NOISE_SHARE = b"dpmpc v1 kept noise"
     PROOF_PART = b"part"  # the last three are followed by a zero byte, which no other label has
     PROOF_SEED = b"seed"
     PROOF_TOSS = b"toss"

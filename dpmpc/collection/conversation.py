@@ -133,7 +133,7 @@ async def release(party: Party, server: ReleasingServer) -> Released:
     server.tell(f"manifest {manifest.digest.hex()} is sealed by all; each transforms its share")
     sums = await unless_refused(party, lambda: server.transformed_share(manifest, task, party.meter))
     share, salt = await unless_refused(
-        party, lambda: (server.bound_share(manifest, sums), server.openings.salt(manifest.digest))
+        party, lambda: (server.bound_share(manifest, sums), server.openings.salt(manifest.digest, begun=True))
     )
     await confirm(party, manifest.digest, "manifest that is about to be opened")
     commitments = await commit(party, server, manifest, share_commitment(party.pid, manifest.digest, salt, share))

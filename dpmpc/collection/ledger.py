@@ -18,10 +18,10 @@ Promised:
   the same sums whenever it is repeated: no second draw of this server's noise ever leaves.
 - `keep_seed` never returns two different seeds for one collection, and `point` never two different points.
 - Of several processes that open a ledger, one acts at a time.
-- A bit that has changed on the disk is noticed before anything is said or sent: releases and seeds are chained by
-  hashes (`dpmpc.collection.ledger_tables`), which every call checks; the ids of each release have a digest, which
-  `scrub` checks. All that was committed lies in one file: there is no log whose damage would take the last commits
-  back.
+- A bit that has changed on the disk is noticed before anything is said or sent: releases are chained by hashes
+  (`dpmpc.collection.ledger_tables`), and seeds and points are sealed (`dpmpc.storage.kept`), which every call checks;
+  the ids of each release have a digest, which `scrub` checks. All that was committed lies in one file: there is no log
+  whose damage would take the last commits back.
 
 Not promised: anything for a ledger that was deleted, replaced by an older copy, or kept by a server that lies. Every
 server keeps its own, and one honest one is enough to refuse.
@@ -29,6 +29,7 @@ server keeps its own, and one honest one is enough to refuse.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import enum
@@ -43,12 +44,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_bytes
-from dpmpc.collection.database import Store, connect, private_folder, transaction, typed_errors
-from dpmpc.collection.ledger_tables import LEDGER_FILE, LedgerTables, ReleaseRow
+from dpmpc.collection.ledger_tables import ADVICE, LEDGER_FILE, LedgerTables, ReleaseRow
 from dpmpc.collection.report_ids import ID_BYTES, sorted_ids
 from dpmpc.collection.spool_index import INDEX_FILE
 from dpmpc.encoding.ring import Words, elements
 from dpmpc.errors import AlreadyReleased, GuaranteeError, InputError, SpoolError
+from dpmpc.storage.database import Store, connect, private_folder, transaction, typed_errors
+from dpmpc.storage.kept import Kept
 
 _OVERLAPS = (
     "SELECT number, digest, state, since, count(*) FROM temp.batch CROSS JOIN reports USING (id) "
@@ -88,6 +90,7 @@ class ReleaseLedger(Store):
             self._database = connect(self.folder / LEDGER_FILE, create=True, journal="DELETE")
             try:
                 self._tables = LedgerTables(self._database, self.folder)
+                self._kept = Kept(self._database, self.folder / LEDGER_FILE, ADVICE)
                 self._database.execute("CREATE TEMP TABLE batch (id BLOB PRIMARY KEY) WITHOUT ROWID")
             except BaseException:
                 self._database.close()
@@ -97,6 +100,7 @@ class ReleaseLedger(Store):
         """Read the whole ledger and refuse it if a bit of it has changed since it was written."""
         with self._turns, typed_errors(self.folder), transaction(self._database):
             self._tables.scrub()
+            self._kept.scrub()
 
     def seal(self, manifest_digest: bytes, manifest: str, ids: NDArray[np.uint8]) -> LedgerEntry:
         """Record a release that was agreed on; sealed ones that share a report with it are forgotten."""
@@ -122,7 +126,7 @@ class ReleaseLedger(Store):
                     "UPDATE releases SET state = ?, since = ?, shape = ?, sums = ? WHERE digest = ?",
                     (State.OPENING, _now(), json.dumps(sums.shape), sums.astype("<u8").tobytes(), manifest_digest),
                 )
-                self._tables.chain("releases")
+                self._tables.chain()
             kept = self._entry(manifest_digest).sums
         assert kept is not None
         return kept
@@ -138,57 +142,48 @@ class ReleaseLedger(Store):
                     "UPDATE releases SET state = ?, since = ? WHERE digest = ?",
                     (State.OPENED, _now(), manifest_digest),
                 )
-                self._tables.chain("releases")
+                self._tables.chain()
 
     def keep_seed(self, collection: bytes, content: bytes) -> bytes:
         """Record the dealing seed of a collection for good, unless there is one; return the one that is there."""
-        with self._turns, typed_errors(self.folder), transaction(self._database):
-            known = self._tables.seeds()
-            if collection not in known:
-                self._database.execute(
-                    "INSERT INTO seeds VALUES (?, ?, ?, NULL)", (len(known) + 1, collection, content)
-                )
-                self._tables.chain("seeds")
-            return self._tables.seeds()[collection]
+        with self._turn_of(collection):
+            return self._kept.once(_seed(collection), lambda: content)
 
     def seed(self, collection: bytes) -> bytes | None:
         """Return what `keep_seed` has recorded for a collection, or None."""
-        with self._turns, typed_errors(self.folder):
-            return self._tables.seeds().get(collection)
+        with self._turn_of(collection):
+            return self._kept.get(_seed(collection))
 
     def close_collection(self, collection: bytes) -> None:
         """Record for good that a collection with proofs takes no more reports here."""
-        with self._turns, typed_errors(self.folder), transaction(self._database):
-            if collection not in self._tables.points():
-                self._tables.keep_point(collection, None)
+        with self._turn_of(collection):
+            self._kept.once(_point(collection), lambda: b"")
 
     def closed(self, collection: bytes) -> bool:
         """Return whether `close_collection` was called."""
-        with self._turns, typed_errors(self.folder):
-            return collection in self._tables.points()
+        with self._turn_of(collection):
+            return self._kept.get(_point(collection)) is not None
 
     def use_point(self, collection: bytes, point: bytes) -> None:
         """Record for good the query point of a collection that is closed."""
         require_bytes("point", point, 32)
-        with self._turns, typed_errors(self.folder), transaction(self._database):
-            closed = self._tables.points()
-            if collection not in closed:
-                raise GuaranteeError(f"point: given for {collection.hex()}, a collection that is closed here expected")
-            kept = closed[collection]
-            if kept not in (None, point):
-                raise GuaranteeError(f"point: {point.hex()} given, {kept.hex() if kept else kept} expected, for good")
+        with self._turn_of(collection):
+            kept = self._kept.get(_point(collection))
             if kept is None:
-                self._tables.keep_point(collection, point)
+                raise GuaranteeError(f"point: given for {collection.hex()}, a collection that is closed here expected")
+            if kept not in (b"", point):
+                raise GuaranteeError(f"point: {point.hex()} given, {kept.hex()} expected, for good")
+            self._kept.put({_point(collection): point})
 
     def forbid_points(self, collection: bytes, mark: bytes) -> None:
         """Record a mark in place of the point of a collection that is closed, whatever was recorded before."""
-        with self._turns, typed_errors(self.folder), transaction(self._database):
-            self._tables.keep_point(collection, mark)
+        with self._turn_of(collection):
+            self._kept.put({_point(collection): mark})
 
     def point(self, collection: bytes) -> bytes | None:
         """Return what `use_point` has recorded for a collection, or None."""
-        with self._turns, typed_errors(self.folder):
-            return self._tables.points().get(collection)
+        with self._turn_of(collection):
+            return self._kept.get(_point(collection)) or None
 
     def find(self, manifest_digest: bytes) -> LedgerEntry | None:
         """Return a release, or None if the ledger does not know it (or has forgotten it, sealed)."""
@@ -239,6 +234,13 @@ class ReleaseLedger(Store):
         with self._turns:
             self._database.close()
 
+    @contextlib.contextmanager
+    def _turn_of(self, collection: bytes) -> Iterator[None]:
+        """Use seed and point of a collection, which no version before this one has begun to release."""
+        with self._turns, typed_errors(self.folder), transaction(self._database):
+            self._tables.refuse_older(collection)
+            yield
+
     def _seal(self, manifest_digest: bytes, manifest: str, ids: NDArray[np.uint8], ids_digest: bytes) -> None:
         database = self._database
         overlaps = self._overlaps(ids)
@@ -253,7 +255,7 @@ class ReleaseLedger(Store):
         )
         database.execute("INSERT INTO reports SELECT id, ? FROM temp.batch", (number,))
         database.execute("DELETE FROM temp.batch")
-        self._tables.chain("releases")
+        self._tables.chain()
 
     def _overlaps(self, ids: NDArray[np.uint8]) -> list[tuple[int, bytes, str, str, int]]:
         """Put the ids into temp.batch; return number, digest, state, since and shared reports of earlier releases."""
@@ -287,6 +289,15 @@ def _entry_of(row: ReleaseRow) -> LedgerEntry:
     if row.sums is not None and row.shape is not None:
         sums = np.frombuffer(row.sums, "<u8").astype(np.uint64).reshape(json.loads(row.shape))
     return LedgerEntry(row.digest, row.manifest, State(row.state), row.since, sums)
+
+
+def _seed(collection: bytes) -> str:
+    return f"dealing seed of collection {collection.hex()}"
+
+
+def _point(collection: bytes) -> str:
+    """Return the name of a query point; while a collection is closed and has none, it is kept as no bytes."""
+    return f"query point of collection {collection.hex()}"
 
 
 def _each(ids: NDArray[np.uint8]) -> Iterator[tuple[bytes]]:

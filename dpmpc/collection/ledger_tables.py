@@ -1,11 +1,12 @@
-"""Keep the tables of a release ledger, and the chains that show whether they are as they were written.
+"""Keep the tables of a release ledger, and the chain that shows whether they are as they were written.
 
-Releases, dealing seeds and query points are chained by hashes (`dpmpc.collection.database`), with the head of each
-chain in a table of its own, and every read checks the chain. The ids of the reports are too many for that: each release
-has a digest of its own ids, which `LedgerTables.scrub` checks.
+Releases are chained by hashes (`dpmpc.storage.database`), with the head of the chain in a table of its own, and every
+read checks the chain. The ids of the reports are too many for that: each release has a digest of its own ids, which
+`LedgerTables.scrub` checks. Dealing seeds and query points are in a table of `dpmpc.storage.kept`.
 
-A ledger of version 0.1 is given its chains when it is opened first. What changed in it before that is noticed only
-where the digest of the ids of a release tells.
+A ledger of version 0.1 is given its chain when it is opened first. What changed in it before that is noticed only where
+the digest of the ids of a release tells. Versions 0.2 and 0.3 had chains of dealing seeds and query points as well: of
+a collection that stands in one of them `refuse_older` says that the version that began it has to finish it.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import sqlite3
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dpmpc.collection.database import CHAIN_START, first_difference, links, transaction
-from dpmpc.errors import SpoolError
+from dpmpc.collection.openings import OPENINGS_FILE
+from dpmpc.errors import GuaranteeError, SpoolError
 from dpmpc.randomness import Label
+from dpmpc.storage.database import CHAIN_START, first_difference, links, transaction
 
 LEDGER_FILE = "ledger.sqlite"
 _FIRST_VERSION, _VERSION = 1, 2
@@ -27,27 +29,19 @@ _TABLES = (
     "ids_digest BLOB, shape TEXT, sums BLOB, link BLOB)",
     "CREATE TABLE reports (id BLOB PRIMARY KEY, release INTEGER) WITHOUT ROWID",
 )
-_NEW_IN_2 = (
-    "CREATE TABLE seeds (number INTEGER PRIMARY KEY, collection BLOB, content BLOB, link BLOB)",
-    "CREATE TABLE heads (name TEXT PRIMARY KEY, length INTEGER, head BLOB) WITHOUT ROWID",
-)
-_POINTS = "CREATE TABLE IF NOT EXISTS points (number INTEGER PRIMARY KEY, collection BLOB, point BLOB, link BLOB)"
+_HEADS = "CREATE TABLE heads (name TEXT PRIMARY KEY, length INTEGER, head BLOB) WITHOUT ROWID"
 _ROWS = {
-    "points": "SELECT number, collection, point FROM points ORDER BY number",
     "releases": "SELECT number, digest, manifest, state, since, ids_digest, shape, sums FROM releases ORDER BY number",
-    "seeds": "SELECT number, collection, content FROM seeds ORDER BY number",
+    "seeds": "SELECT number, collection, content FROM seeds ORDER BY number",  # of versions 0.2 and 0.3, as the next
+    "points": "SELECT number, collection, point FROM points ORDER BY number",
 }
 _LINKS = {
-    "points": "SELECT link FROM points ORDER BY number",
     "releases": "SELECT link FROM releases ORDER BY number",
     "seeds": "SELECT link FROM seeds ORDER BY number",
+    "points": "SELECT link FROM points ORDER BY number",
 }
-_SET_LINK = {
-    "points": "UPDATE points SET link = ? WHERE number = ?",
-    "releases": "UPDATE releases SET link = ? WHERE number = ?",
-    "seeds": "UPDATE seeds SET link = ? WHERE number = ?",
-}
-_ADVICE = (
+_SET_LINK = "UPDATE releases SET link = ? WHERE number = ?"
+ADVICE = (
     "nothing was sent by this run. Do not repair it and do not restore an older copy, which may have forgotten "
     "releases: keep the file, and treat this server's ledger as lost (docs/deploy.md, 'When the ledger is damaged')"
 )
@@ -75,76 +69,61 @@ class LedgerTables:
             (version,) = database.execute("PRAGMA user_version").fetchone()
             (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
             if version == 0 and not tables:
-                if next(folder.glob("commitments-*"), None) is not None:  # of releases that a ledger here had begun
-                    raise SpoolError(f"folder: an empty ledger in {folder} beside commitments of releases; " + _ADVICE)
-                self._make(*_TABLES, *_NEW_IN_2)
+                for kept in (OPENINGS_FILE, "commitments-*"):  # the latter of versions 0.2 and 0.3
+                    if next(folder.glob(kept), None) is not None:  # of releases that a ledger here had begun
+                        raise SpoolError(
+                            f"folder: an empty ledger in {folder} beside commitments of releases; {ADVICE}"
+                        )
+                self._make(*_TABLES, _HEADS)
             elif version == _FIRST_VERSION:
-                self._make("ALTER TABLE releases ADD COLUMN link BLOB", *_NEW_IN_2)
+                self._make("ALTER TABLE releases ADD COLUMN link BLOB", _HEADS)
                 self._require_ids([ReleaseRow(*row) for row in self._rows("releases")])
             elif version != _VERSION:
                 raise SpoolError(
                     f"folder: a ledger of version {version} in {folder}, version {_VERSION} or older expected; "
-                    "use the dpmpc that wrote it, or, if it is damaged, " + _ADVICE
+                    "use the dpmpc that wrote it, or, if it is damaged, " + ADVICE
                 )
 
     def _make(self, *statements: str) -> None:
         for statement in statements:
             self._database.execute(statement)
-        self.chain("releases")
-        self.chain("seeds")
+        self.chain()
         self._database.execute(f"PRAGMA user_version = {_VERSION}")
 
     def releases(self) -> list[ReleaseRow]:
         """Return all releases, the earliest first, once their chain shows that they are as they were recorded."""
         return [ReleaseRow(*row) for row in self._checked("releases")]
 
-    def seeds(self) -> dict[bytes, bytes]:
-        """Return the dealing seeds by collection, checked as `releases` does."""
-        return {collection: content for _, collection, content in self._checked("seeds")}
+    def refuse_older(self, collection: bytes) -> None:
+        """Refuse a collection whose dealing seed or query point version 0.2 or 0.3 has recorded here."""
+        for table in ("seeds", "points"):
+            tables = self._database.execute("SELECT count(*) FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+            heads = self._database.execute("SELECT count(*) FROM heads WHERE name = ?", (table,)).fetchone()
+            if tables != heads:
+                raise self.damaged(f"the table of its {table}")
+            if tables == (1,) and collection in [row[1] for row in self._checked(table)]:
+                raise GuaranteeError(
+                    f"collection: {collection.hex()} given, whose release was begun by version 0.3 or older: finish it "
+                    "with the version that began it, at all servers; nothing was changed"
+                )
 
-    def points(self) -> dict[bytes, bytes | None]:
-        """Return the query point of each collection with proofs that was closed here, checked as `releases` does.
-
-        Their table is made with the first of them, so that the ledger of a server without such collections stays as it
-        was.
-        """
-        tables = self._database.execute("SELECT count(*) FROM sqlite_master WHERE name = 'points'").fetchone()
-        heads = self._database.execute("SELECT count(*) FROM heads WHERE name = 'points'").fetchone()
-        if tables != heads:
-            raise self.damaged("the table of its query points")
-        return {collection: point for _, collection, point in self._checked("points")} if tables == (1,) else {}
-
-    def keep_point(self, collection: bytes, point: bytes | None) -> None:
-        """Record that a collection is closed, and its point where it has one, in place of what was recorded of it."""
-        known = self.points()
-        if collection in known:
-            self._database.execute("UPDATE points SET point = ? WHERE collection = ?", (point, collection))
-        else:
-            self._database.execute(_POINTS)
-            self._database.execute("INSERT INTO points VALUES (?, ?, ?, NULL)", (len(known) + 1, collection, point))
-        self.chain("points")
-
-    def chain(self, table: str) -> None:
-        """Compute the links of a table anew, after a change to rows that were checked."""
-        rows = self._rows(table)
+    def chain(self) -> None:
+        """Compute the links of the releases anew, after a change to rows that were checked."""
+        rows = self._rows("releases")
         chain = links(Label.LEDGER, rows)
-        self._database.executemany(
-            _SET_LINK[table],
-            [(one, row[0]) for one, row in zip(chain, rows, strict=True)],
-        )
+        self._database.executemany(_SET_LINK, [(one, row[0]) for one, row in zip(chain, rows, strict=True)])
         self._database.execute(
-            "INSERT OR REPLACE INTO heads VALUES (?, ?, ?)", (table, len(rows), chain[-1] if chain else CHAIN_START)
+            "INSERT OR REPLACE INTO heads VALUES (?, ?, ?)",
+            ("releases", len(rows), chain[-1] if chain else CHAIN_START),
         )
 
     def scrub(self) -> None:
         """Read everything; refuse tables in which a bit has changed since they were written."""
-        self.seeds()
-        self.points()
         self._require_ids(self.releases())
 
     def damaged(self, what: str) -> SpoolError:
         """Return the error that says what has changed, and what to do."""
-        return SpoolError(f"{self._folder}: the ledger is damaged: {what} changed since it was recorded. " + _ADVICE)
+        return SpoolError(f"{self._folder}: the ledger is damaged: {what} changed since it was recorded. " + ADVICE)
 
     def _rows(self, table: str) -> list[tuple[Any, ...]]:
         return self._database.execute(_ROWS[table]).fetchall()

@@ -11,7 +11,7 @@ that was dealt. The noise of t dealers is not counted on (`dpmpc.privacy.calibra
 5. *Verdicts.* Noise counts if every block of it is accepted. If a proof does not hold, its dealer lies: the run ends
    with its name, and can be repeated without it. If messages lie on no polynomial, the run ends too, and names whoever
    lies where that is sure (`judge`).
-6. The digest of all lists is part of the manifest. Each server keeps its share of the noise (`noise_shares`) before it
+6. The digest of all lists is part of the manifest. Each server keeps its share of the noise (`openings`) before it
    seals the manifest.
 
 **One point.** Two answers about one dealing at different points would give the noise away. A dealing lives in the

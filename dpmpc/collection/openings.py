@@ -1,56 +1,47 @@
-"""What a server commits to before it opens anything: its salt, and everybody's commitments, kept for repetitions.
+"""What a server commits to before it opens anything, and its share of dealt noise: kept for repetitions of a run.
 
 With additive shares the last server to open could choose the sums, if it may choose its share after it has seen all
 others. So each server first announces SHA-256(label || server || manifest || salt || share). When all have heard the
 same commitments and stored them, they send the shares with the salts.
 
 A run may break after that, and be repeated. A server that broke it has seen the shares of the others, which send the
-same bytes again; so nobody may commit to another share in a repetition. Each server therefore keeps the commitments of
-a manifest in one file beside its ledger, before its share leaves: its own salt for good, and, with additive shares,
-those of the other servers as it first stored them. With Shamir shares the latest ones count: the shares of honest
-servers determine the sums.
+same bytes again; so nobody may commit to another share in a repetition. Each server therefore keeps (`Openings`), in
+one file beside its ledger and before its share leaves, its own salt for good, and everybody's commitments: with
+additive shares those that it first stored; with Shamir shares the latest ones, because the shares of honest servers
+determine the sums.
+
+Servers that deal noise do so once for a manifest (`dpmpc.collection.noise_dealing`), and each adds its share of it to
+its share of the sums. A repetition goes on with the same noise: other noise at one server would be no share of the same
+sums. So each keeps its share in the same file before it seals the manifest, and forgets it once the release exists. It
+is secret, as shares of reports are: t + 1 of them are the noise.
 
 Promised, with additive shares: what is opened under a manifest is fixed by what all servers that take part committed to
-before the first share of it was sent, through crashes and repetitions, if SHA-256 hides and binds. Not promised: that a
-server commits to the right share. It may add an offset that it chose blindly, without knowing anything of the others.
-Nor that it opens: a server that has seen the other shares may keep its own back. It alone then has the release, until
-it opens the very bytes that it has committed to.
+before the first share of it was sent, through crashes and repetitions, if SHA-256 hides and binds. What is returned is
+what was kept under this manifest (`dpmpc.storage.kept`): a bit that has changed on the disk is noticed. The file is
+apart from the ledger, so that a ledger which is emptied or put back alone is noticed by it. Not promised: that a server
+commits to the right share. It may add an offset that it chose blindly, without knowing anything of the others. Nor that
+it opens: a server that has seen the other shares may keep its own back. It alone then has the release, until it opens
+the very bytes that it has committed to.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
-from typing import Annotated, Literal
 
-import msgspec
 import numpy as np
 
 from dpmpc.encoding.ring import Words
-from dpmpc.errors import AlreadyReleased, InconsistentShares, SpoolError
+from dpmpc.errors import AlreadyReleased, InconsistentShares
 from dpmpc.randomness import Label, Stream
-from dpmpc.storage import write_private
-from dpmpc.untrusted import LARGEST_FILE, ReadError, read_bytes, read_json
+from dpmpc.storage.database import connect, typed_errors
+from dpmpc.storage.kept import Kept, as_bytes
 
+OPENINGS_FILE = "openings.sqlite"
 SALT_BYTES = COMMITMENT_BYTES = 32
-
-_Hex = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
-
-
-class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The content of the file of one manifest; everything in it is hexadecimal."""
-
-    format: Literal[1]
-    salt: _Hex
-    commitments: dict[str, _Hex]
-    checksum: _Hex
-
-
-def _checksum(manifest_digest: bytes, salt: str, commitments: Mapping[str, str]) -> str:
-    """Return the SHA-256 of what is kept, so that a bit that changes on the disk is not taken for a lie."""
-    told = "".join(f"{server}:{commitments[server]};" for server in sorted(commitments))
-    return hashlib.sha256(manifest_digest + f"{salt};{told}".encode()).hexdigest()
+_NOISE = "noise of manifest "
 
 
 def share_commitment(server: int, manifest_digest: bytes, salt: bytes, share: Words) -> bytes:
@@ -68,60 +59,62 @@ def require_committed(commitments: Mapping[int, bytes], opened: Mapping[int, byt
 
 
 class Openings:
-    """The commitments that one server keeps."""
+    """What one server keeps of manifests, in the folder of its ledger."""
 
     def __init__(self, folder: Path):
-        self._folder = folder
+        self._path = folder / OPENINGS_FILE
 
-    def prepare(self, manifest_digest: bytes, *, begun: bool) -> None:
-        """Draw and store the salt of a manifest, unless that was done before."""
-        if self._path(manifest_digest).exists():
-            self._read(manifest_digest)  # damage is noticed before anything is bound
-            return
-        if begun:
+    def salt(self, manifest_digest: bytes, *, begun: bool) -> bytes:
+        """Return this server's salt of a manifest, always the same one; `begun` says that the ledger has bound it."""
+        name = f"salt of manifest {manifest_digest.hex()}"
+        if begun and not (self._path.exists() and self._has(name)):
             raise AlreadyReleased(
-                f"manifest: {manifest_digest.hex()} was begun, but no commitments to its shares are kept beside the "
-                "ledger: version 0.1 began it, which has none, or the file was removed. A release of version 0.1 is "
-                "finished with version 0.1, by all servers"
+                f"manifest: {manifest_digest.hex()} was begun by version 0.3 or older, or {self._path.name} was "
+                "removed: no commitments to its shares are kept beside the ledger. Finish it with the version that "
+                "began it, at all servers"
             )
-        self._write(manifest_digest, Stream.from_os().bytes(SALT_BYTES).hex(), {})
-
-    def salt(self, manifest_digest: bytes) -> bytes:
-        """Return this server's salt, the same one whenever it is asked."""
-        return bytes.fromhex(self._read(manifest_digest).salt)
+        with self._open() as kept:
+            return kept.once(name, lambda: Stream.from_os().bytes(SALT_BYTES))
 
     def keep(self, manifest_digest: bytes, commitments: Mapping[int, bytes], *, final: bool = True) -> None:
         """Store everybody's commitments durably, or refuse those that differ from what was stored before."""
-        kept = self._read(manifest_digest)
-        given = {str(server): one.hex() for server, one in commitments.items()}
-        for server, one in given.items():
-            if final and kept.commitments.get(server, one) != one:
-                raise InconsistentShares(
-                    f"server {server} commits to another share of manifest {manifest_digest.hex()} than in an earlier "
-                    "run, when it may have seen those of the others since",
-                    int(server),
-                )
-        together = {**kept.commitments, **given}
-        if together != kept.commitments:
-            self._write(manifest_digest, kept.salt, together)
+        what = f"share of manifest {manifest_digest.hex()}"
+        with self._open() as kept:
+            kept.first(what, commitments, party="server", final=final, error=InconsistentShares)
 
-    def _path(self, manifest_digest: bytes) -> Path:
-        return self._folder / f"commitments-{manifest_digest.hex()}.json"
+    def keep_noise(self, manifest_digest: bytes, share: Words) -> None:
+        """Store a share of dealt noise durably, in place of any that was kept under the same manifest."""
+        with self._open() as kept:
+            kept.put({_noise(manifest_digest): as_bytes(share)})
 
-    def _read(self, manifest_digest: bytes) -> _Kept:
-        path = self._path(manifest_digest)
-        try:
-            kept = read_json(read_bytes(path), _Kept, largest=LARGEST_FILE)
-            if kept.checksum != _checksum(manifest_digest, kept.salt, kept.commitments):
-                raise ReadError("it is damaged")
-        except (OSError, ReadError) as error:
-            raise SpoolError(f"commitments: {path} cannot be used: {error}; restore it, nothing replaces it") from error
-        return kept
+    def noise(self, manifest_digest: bytes, shape: tuple[int, ...]) -> Words:
+        """Return the share of dealt noise that was kept under a manifest."""
+        with self._open() as kept:
+            return kept.words(_noise(manifest_digest), shape)
 
-    def _write(self, manifest_digest: bytes, salt: str, commitments: dict[str, str]) -> None:
-        path = self._path(manifest_digest)
-        kept = _Kept(1, salt, commitments, _checksum(manifest_digest, salt, commitments))
-        try:
-            write_private(path, msgspec.json.encode(kept))
-        except OSError as error:
-            raise SpoolError(f"commitments: {path} cannot be written: {error.strerror}") from error
+    def forget_noise_but_of(self, known: Set[bytes]) -> None:
+        """Forget the noise of all manifests but these, which the ledger knows: nobody goes on with the others."""
+        with self._open() as kept:
+            known_names = {_noise(digest) for digest in known}
+            kept.forget(name for name in kept.names() if name.startswith(_NOISE) and name not in known_names)
+
+    def forget_noise(self, manifest_digest: bytes) -> None:
+        """Forget the share of noise that is kept under a manifest, if one is: its release exists."""
+        with self._open() as kept:
+            kept.forget([_noise(manifest_digest)])
+
+    def _has(self, name: str) -> bool:
+        with self._open() as kept:
+            return kept.get(name) is not None
+
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[Kept]:
+        with typed_errors(self._path):
+            database = connect(self._path, create=True, journal="DELETE")
+            database.execute("PRAGMA secure_delete = ON")  # noise that is forgotten leaves the file too
+        with Kept(database, self._path) as kept:
+            yield kept
+
+
+def _noise(manifest_digest: bytes) -> str:
+    return f"{_NOISE}{manifest_digest.hex()}"

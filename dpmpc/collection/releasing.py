@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from dpmpc.collection.agreement import Batch
 from dpmpc.collection.certificate import DAMAGED, DEALT_WRONGLY, RELEASED_BEFORE, Certificate, Manifest
 from dpmpc.collection.ledger import ReleaseLedger, State
-from dpmpc.collection.noise_shares import NoiseShares
 from dpmpc.collection.openings import Openings
 from dpmpc.collection.query_points import PointKeeper
 from dpmpc.collection.reports import ReportFormat
@@ -78,18 +77,13 @@ class ReleasingServer:
 
     @property
     def openings(self) -> Openings:
-        """What it keeps of commitments."""
+        """What it keeps of commitments and of dealt noise."""
         return Openings(self.ledger.folder)
 
     @property
     def refused_file(self) -> Path:
         """Where this server's operator finds which reports were refused because of their proofs, and why."""
         return refused_file(self.identity.parent, self.collection)
-
-    @property
-    def noise_shares(self) -> NoiseShares:
-        """Where it keeps its shares of noise that servers have dealt."""
-        return NoiseShares(self.ledger.folder)
 
     @property
     def points(self) -> PointKeeper:
@@ -134,6 +128,8 @@ class ReleasingServer:
         for entry in self.ledger.releases():
             if Manifest.from_json(entry.manifest).collection == self.collection.digest.hex():
                 (sealed if entry.state is State.SEALED else begun).append(entry.manifest_digest.hex())
+                if entry.state is not State.SEALED:  # refuse what an older version has begun, before anything is said
+                    self.openings.salt(entry.manifest_digest, begun=True)
         return Standing(begun, sealed, datetime.datetime.now(datetime.UTC).timestamp())
 
     def sealed_manifest(self, digest: bytes) -> Manifest:
@@ -164,10 +160,10 @@ class ReleasingServer:
     def seal(self, manifest: Manifest, ids: NDArray[np.uint8], noise: Words | None = None) -> None:
         """Record what was agreed on, after this server's share of noise that was dealt for it; see `Ledger.seal`."""
         if noise is not None:
-            self.noise_shares.keep(manifest.digest, noise)
+            self.openings.keep_noise(manifest.digest, noise)
         self.ledger.seal(manifest.digest, manifest.to_json(), ids)
         if noise is not None:
-            self.noise_shares.forget_all_but({entry.manifest_digest for entry in self.ledger.releases()})
+            self.openings.forget_noise_but_of({entry.manifest_digest for entry in self.ledger.releases()})
 
     def keep_refused(self, refused: Mapping[str, NDArray[np.uint8]]) -> None:
         """Write down, for this server's operator alone, which reports were refused and why; tell how many.
@@ -206,7 +202,7 @@ class ReleasingServer:
         entry = self.ledger.find(manifest.digest)
         if entry is None:
             raise AlreadyReleased(f"manifest: {manifest.digest.hex()} was replaced by one that another run has sealed")
-        self.openings.prepare(manifest.digest, begun=entry.sums is not None)
+        self.openings.salt(manifest.digest, begun=entry.sums is not None)  # kept before anything is bound
         if entry.sums is not None:
             return entry.sums
         ids = self.ledger.batch(manifest.digest)
@@ -217,7 +213,7 @@ class ReleasingServer:
             share = ProvedOutputs(share, ids, task, self.number)
         dealt = None
         if task.noise_is_dealt:
-            dealt = self.noise_shares.load(manifest.digest, (task.sketch.rows, task.width))
+            dealt = self.openings.noise(manifest.digest, (task.sketch.rows, task.width))
         return transform(task, share, dealt=dealt, threads=self.threads, phase=meter.phase)
 
     def bound_share(self, manifest: Manifest, sums: Words) -> Words:
@@ -226,7 +222,7 @@ class ReleasingServer:
 
     def finish(self, manifest: Manifest) -> None:
         """Record that the release file is written."""
-        self.noise_shares.forget(manifest.digest)  # it is in the share of the sums that the ledger holds
+        self.openings.forget_noise(manifest.digest)  # it is in the share of the sums that the ledger holds
         self.ledger.finish(manifest.digest)
 
 

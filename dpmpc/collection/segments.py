@@ -18,13 +18,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.collection.database import typed_errors
 from dpmpc.collection.report_ids import ID_BYTES
 from dpmpc.digests import sha256_of_rows
 from dpmpc.encoding.ring import Ring, Words
 from dpmpc.errors import SpoolError
 from dpmpc.sharing.batch import Share, npy_header
 from dpmpc.storage import sync
+from dpmpc.storage.database import typed_errors
 
 CHECKSUM_BYTES = 8
 _BLOCK_BYTES = 1 << 26  # of a batch's words that are in memory while it is read

@@ -36,7 +36,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_bytes
-from dpmpc.collection.database import Store, connect, private_folder, transaction, typed_errors
 from dpmpc.collection.report_ids import ID_BYTES, ID_TYPE, as_bytes, sorted_ids, split
 from dpmpc.collection.segments import CHECKSUM_BYTES, Segments, SpoolShare, checksums
 from dpmpc.collection.spool_index import (
@@ -52,6 +51,7 @@ from dpmpc.collection.spool_index import (
 from dpmpc.encoding.ring import Ring, Words, ring_named
 from dpmpc.errors import CollectionClosed, GuaranteeError, InputError, ReportConflict, SpoolError
 from dpmpc.sharing.batch import Share
+from dpmpc.storage.database import Store, connect, private_folder, transaction, typed_errors
 
 CLOSED_EARLY = "this server has closed the collection for good, ahead of its time; nothing was stored"
 KEYS = "keys"  # in the index, in place of the name of a ring: a key and two words of a share may look alike

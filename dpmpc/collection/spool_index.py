@@ -24,11 +24,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.collection.database import CHAIN_START, link, transaction
 from dpmpc.collection.report_ids import ID_BYTES, ID_TYPE, split
 from dpmpc.collection.segments import CHECKSUM_BYTES
 from dpmpc.errors import SpoolError
 from dpmpc.randomness import Label
+from dpmpc.storage.database import CHAIN_START, link, transaction
 
 INDEX_FILE, LOCK_FILE = "spool.sqlite", "spool.lock"
 ADVICE = (

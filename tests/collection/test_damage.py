@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from dpmpc.collection import spool, spool_index
-from dpmpc.collection.database import CHAIN_START, first_difference, link, links
 from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.report_ids import ID_TYPE
 from dpmpc.collection.segments import checksums
-from dpmpc.errors import AlreadyReleased, SpoolError
+from dpmpc.errors import AlreadyReleased, GuaranteeError, SpoolError
 from dpmpc.randomness import Label
+from dpmpc.storage.database import CHAIN_START, first_difference, link, links
 from support.collection_processes import DIGEST, batch, digest, open_spool, upload_of
 
 OLD = Path(__file__).parents[1] / "vectors" / "version_0_1"
@@ -102,8 +102,12 @@ def test_any_flipped_bit_of_a_ledger_is_harmless_or_noticed(tmp_path):
         ("DELETE FROM releases WHERE number = 3", "the number or the last one of its releases"),
         ("DELETE FROM releases WHERE number = 1", "number 1 of its 2 releases"),
         ("DELETE FROM heads WHERE name = 'releases'", "the number or the last one of its releases"),
-        ("UPDATE seeds SET content = x'00'", "number 1 of its 1 seeds"),
-        ("DELETE FROM seeds", "the number or the last one of its seeds"),
+        ("UPDATE kept SET value = x'00'", "'dealing seed of collection .*' changed since it was kept"),
+        ("UPDATE kept SET name = 'other'", "names or hashes are not those that were sealed"),
+        ("DELETE FROM kept", "names or hashes are not those that were sealed"),
+        ("DELETE FROM kept_seal", "names or hashes are not those that were sealed"),
+        ("DROP TABLE kept_seal", "names or hashes are not those that were sealed"),
+        ("DROP TABLE kept", "names or hashes are not those that were sealed"),
         ("DELETE FROM reports WHERE release = 1", "the reports of release"),
         ("UPDATE reports SET release = 2 WHERE id = x'00000000000000000000000000000001'", "the reports of release"),
         ("UPDATE reports SET release = 9", "the report after none"),
@@ -164,6 +168,55 @@ def test_a_ledger_of_version_0_1_is_given_its_chain(tmp_path):
                 ledger.seal(digest("other"), "{}", batch(*range(30)))
             assert ledger.begun(batch(*range(30))).sum() == 15
             assert ledger._database.execute("PRAGMA user_version").fetchone() == (2,)
+
+
+def older_ledger(folder):
+    """Turn a ledger into one of version 0.2 or 0.3, with a dealing seed and a query point in chains of their own."""
+    with contextlib.closing(sqlite3.connect(folder / "ledger.sqlite")) as database, database:
+        for table, field, value in (("seeds", "content", b"a seed"), ("points", "point", None)):
+            row = (1, DIGEST if table == "seeds" else digest("proved"), value)
+            chain = link(Label.LEDGER, CHAIN_START, row)
+            database.execute(
+                f"CREATE TABLE {table} (number INTEGER PRIMARY KEY, collection BLOB, {field} BLOB, link BLOB)"
+            )
+            database.execute(f"INSERT INTO {table} VALUES (?, ?, ?, ?)", (*row, chain))
+            database.execute("INSERT INTO heads VALUES (?, 1, ?)", (table, chain))
+
+
+def test_a_release_that_an_older_version_has_begun_is_refused_by_name_and_nothing_is_changed(tmp_path):
+    """The version that began it has to be able to finish. What the ledger has opened counts all the same."""
+    with ReleaseLedger(tmp_path / "ledger") as ledger:
+        ledger.seal(digest("a"), "a", batch(1))
+        ledger.begin_opening(digest("a"), SUMS)
+    older_ledger(tmp_path / "ledger")
+    before = (tmp_path / "ledger" / "ledger.sqlite").read_bytes()
+    with ReleaseLedger(tmp_path / "ledger") as ledger:
+        ledger.scrub()
+        for use in (
+            lambda: ledger.keep_seed(DIGEST, b"another"),
+            lambda: ledger.seed(DIGEST),
+            lambda: ledger.closed(digest("proved")),
+            lambda: ledger.close_collection(digest("proved")),
+            lambda: ledger.use_point(digest("proved"), bytes(32)),
+            lambda: ledger.point(digest("proved")),
+            lambda: ledger.forbid_points(digest("proved"), bytes(32)),
+        ):
+            with pytest.raises(GuaranteeError, match=r"was begun by version 0\.3 or older: finish it with the version"):
+                use()
+        assert (tmp_path / "ledger" / "ledger.sqlite").read_bytes() == before
+        with pytest.raises(AlreadyReleased):
+            ledger.require_unreleased(batch(1))
+        assert ledger.keep_seed(bytes(32), b"of another") == b"of another"
+
+
+@pytest.mark.parametrize("statement", ["UPDATE seeds SET collection = x'00'", "DELETE FROM seeds", "DROP TABLE seeds"])
+def test_an_older_ledger_whose_seeds_changed_is_refused(tmp_path, statement):
+    ReleaseLedger(tmp_path / "ledger").close()
+    older_ledger(tmp_path / "ledger")
+    with contextlib.closing(sqlite3.connect(tmp_path / "ledger" / "ledger.sqlite")) as database, database:
+        database.execute(statement)
+    with ReleaseLedger(tmp_path / "ledger") as ledger, pytest.raises(SpoolError, match="the ledger is damaged"):
+        ledger.keep_seed(DIGEST, b"another")
 
 
 def test_a_ledger_of_version_0_1_with_other_ids_is_refused_and_left_as_it_is(tmp_path):

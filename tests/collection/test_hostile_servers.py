@@ -170,17 +170,17 @@ def test_a_release_that_runs_twice_on_one_machine_says_so(tmp_path):
         assert (folder.path / "release.lock").stat().st_mode & 0o777 == 0o600
 
 
-def test_what_version_0_1_began_is_refused_with_what_to_do(tmp_path):
-    """It sent shares without commitments, so a hostile server may know them."""
+def test_what_an_older_version_began_is_refused_with_what_to_do(tmp_path):
+    """Commitments are kept elsewhere since, and version 0.1 sent shares without any: hostile servers may know them."""
     deployment = filled(tmp_path / "trial")
     assert {one.status for one in run(deployment).values()} == {0}
     for server in range(3):
-        for path in ServerFolder(deployment.folder(server)).ledger.glob("commitments-*"):
-            path.unlink()
+        (ServerFolder(deployment.folder(server)).ledger / "openings.sqlite").unlink()
         deployment.out(server).unlink()
     ended = run(deployment)
     assert_nothing_is_released(deployment, ended)
-    assert all("finished with version 0.1" in one.told for one in ended.values())
+    assert all("Finish it with the version that began it, at all servers" in one.told for one in ended.values())
+    assert not any(list(ServerFolder(deployment.folder(server)).ledger.glob("openings*")) for server in range(3))
 
 
 def test_a_repetition_commits_to_the_same_bytes(tmp_path):
@@ -195,9 +195,7 @@ def test_a_repetition_commits_to_the_same_bytes(tmp_path):
 def kept(deployment):
     """What each server keeps of commitments."""
     found = {
-        (server, path.name): path.read_bytes()
-        for server in range(3)
-        for path in ServerFolder(deployment.folder(server)).ledger.glob("commitments-*")
+        server: (ServerFolder(deployment.folder(server)).ledger / "openings.sqlite").read_bytes() for server in range(3)
     }
     assert len(found) == 3
     return found

@@ -353,8 +353,11 @@ def test_a_ledger_that_was_emptied_is_not_begun_anew(tmp_path):
     """The commitments of its releases lie beside it."""
     folder = tmp_path / "ledger"
     ReleaseLedger(folder).close()
-    Openings(folder).prepare(bytes(32), begun=False)
+    Openings(folder).salt(bytes(32), begun=False)
     ReleaseLedger(folder).close()
     (folder / "ledger.sqlite").write_bytes(b"")
+    with pytest.raises(SpoolError, match=r"an empty ledger .* beside commitments of releases"):
+        ReleaseLedger(folder)
+    (folder / "openings.sqlite").rename(folder / f"commitments-{bytes(32).hex()}.json")  # as versions 0.2 and 0.3 did
     with pytest.raises(SpoolError, match=r"an empty ledger .* beside commitments of releases"):
         ReleaseLedger(folder)

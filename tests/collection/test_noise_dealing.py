@@ -7,7 +7,7 @@ import pytest
 
 from dpmpc.client import Client
 from dpmpc.collection import noise_dealing
-from dpmpc.collection.noise_shares import NoiseShares
+from dpmpc.collection.openings import Openings
 from dpmpc.collection.shamir_claims import check_dealers
 from dpmpc.collection.verifying import verify
 from dpmpc.errors import InconsistentShares, InputError, MalformedFrame, SpoolError, VerificationFailed
@@ -18,7 +18,7 @@ from support.hostile import shamir_servers
 from support.hostile.servers import FIELD, agreed_lie, meddle
 from support.proved_collections import rows_of_clients, states
 from support.release_processes import COUNT, filled
-from support.shamir_collections import SHAMIR, converse, dying, kept_noise, no_noise, released
+from support.shamir_collections import SHAMIR, converse, dying, kept_names, kept_noise, no_noise, released
 
 
 def test_the_manifest_names_what_was_dealt(deployed, silent, monkeypatch):
@@ -34,7 +34,7 @@ def test_the_manifest_names_what_was_dealt(deployed, silent, monkeypatch):
 
     monkeypatch.setattr(noise_dealing.NoiseDealer, "digest", note)
     deployment = deployed(3)
-    assert "dead" in str(converse(deployment, kinds={1: dying(("noise_shares", "keep", "before"))})[1])
+    assert "dead" in str(converse(deployment, kinds={1: dying(("openings", "keep_noise", "before"))})[1])
     verified = released(deployment, converse(deployment))
     assert verified.certificate.statement.manifest.noise == noted[-1]
     assert [len(set(noted[:3])), len(set(noted[3:])), len(set(noted))] == [1, 1, 2]
@@ -287,7 +287,7 @@ def test_a_run_that_bound_nothing_deals_other_noise(deployed, monkeypatch):
 
     monkeypatch.setattr(noise_dealing.NoiseDealer, "deal", noted)
     deployment = deployed(3)
-    for step in (("noise_shares", "keep", "after"), ("self", "seal", "after")):
+    for step in (("openings", "keep_noise", "after"), ("self", "seal", "after")):
         results = converse(deployment, kinds={1: dying(step)})
         assert "dead" in str(results[1])
     assert not [result for result in converse(deployment).values() if isinstance(result, Exception)]
@@ -298,31 +298,34 @@ def test_a_run_that_bound_nothing_deals_other_noise(deployed, monkeypatch):
 
 
 def test_kept_noise_is_private_and_damage_is_noticed(tmp_path):
-    kept, share = NoiseShares(tmp_path), np.arange(6, dtype=np.uint64).reshape(2, 3)
-    kept.keep(bytes(32), share)
-    kept.keep(b"\1" * 32, share + np.uint64(1))
-    (path, _) = sorted(tmp_path.iterdir())
+    kept, share = Openings(tmp_path), np.arange(6, dtype=np.uint64).reshape(2, 3)
+    kept.keep_noise(bytes(32), share)
+    kept.keep_noise(b"\1" * 32, share + np.uint64(1))
+    (path,) = tmp_path.iterdir()
     assert path.stat().st_mode & 0o777 == 0o600
-    assert np.array_equal(kept.load(bytes(32), (2, 3)), share)
-    with pytest.raises(SpoolError, match="is damaged"):
-        kept.load(bytes(32), (2, 4))
-    with pytest.raises(SpoolError, match="cannot be read"):
-        kept.load(bytes(32), (1, 3))
-    with pytest.raises(SpoolError, match="cannot be read"):
-        kept.load(b"\2" * 32, (2, 3))
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1
+    assert np.array_equal(kept.noise(bytes(32), (2, 3)), share)
+    for shape in ((2, 4), (1, 3)):
+        with pytest.raises(SpoolError, match=r"48 bytes kept .* nothing replaces it"):
+            kept.noise(bytes(32), shape)
+    with pytest.raises(SpoolError, match="nothing kept"):
+        kept.noise(b"\2" * 32, (2, 3))
+    content = path.read_bytes()
+    place = content.index(share.tobytes())
+    for other in (b"\1" + share.tobytes()[1:], (share + np.uint64(1)).tobytes()):  # a bit; that of another manifest
+        path.write_bytes(content[:place] + other + content[place + 48 :])
+        with pytest.raises(SpoolError, match="changed since it was kept"):
+            kept.noise(bytes(32), (2, 3))
     path.write_bytes(content)
-    with pytest.raises(SpoolError, match="is damaged"):
-        kept.load(bytes(32), (2, 3))
-    path.write_bytes((tmp_path / f"noise-{'01' * 32}").read_bytes())
-    with pytest.raises(SpoolError, match="is damaged"):
-        kept.load(bytes(32), (2, 3))
-    kept.forget_all_but({b"\1" * 32})
-    assert [one.name for one in tmp_path.iterdir()] == [f"noise-{'01' * 32}"]
-    kept.forget(b"\1" * 32)
-    kept.forget(b"\1" * 32)
-    assert not list(tmp_path.iterdir())
+    kept.forget_noise_but_of({b"\1" * 32})
+    with pytest.raises(SpoolError, match="nothing kept"):
+        kept.noise(bytes(32), (2, 3))
+    assert np.array_equal(kept.noise(b"\1" * 32, (2, 3)), share + np.uint64(1))
+    kept.forget_noise(b"\1" * 32)
+    kept.forget_noise(b"\1" * 32)
+    assert kept_names(tmp_path) == []
+    content = path.read_bytes()
+    assert share.tobytes() not in content
+    assert (share + np.uint64(1)).tobytes() not in content
 
 
 @pytest.mark.parametrize(

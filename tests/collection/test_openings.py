@@ -1,7 +1,7 @@
 """dpmpc.collection.openings: what is opened was committed to before, by all, also in a repetition."""
 
 import hashlib
-import json
+import sqlite3
 
 import numpy as np
 import pytest
@@ -34,26 +34,21 @@ def test_another_share_than_was_committed_to_is_named():
 
 
 def test_the_salt_is_drawn_once_and_outlasts_the_process(tmp_path):
-    first = Openings(tmp_path)
-    first.prepare(MANIFEST, begun=False)
-    salt = first.salt(MANIFEST)
+    salt = Openings(tmp_path).salt(MANIFEST, begun=False)
     assert len(salt) == 32
     again = Openings(tmp_path)
     for begun in (False, True):
-        again.prepare(MANIFEST, begun=begun)
-        assert again.salt(MANIFEST) == salt
-    again.prepare(bytes(32), begun=False)
-    assert again.salt(bytes(32)) != salt
+        assert again.salt(MANIFEST, begun=begun) == salt
+    assert again.salt(bytes(32), begun=False) != salt
     assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
 
 
 def test_commitments_are_kept_and_no_others_taken_later(tmp_path):
     openings, told = Openings(tmp_path), {0: b"a" * 32, 1: b"b" * 32}
-    openings.prepare(MANIFEST, begun=False)
+    salt = openings.salt(MANIFEST, begun=False)
     openings.keep(MANIFEST, told)
-    salt = openings.salt(MANIFEST)
     Openings(tmp_path).keep(MANIFEST, told)
-    with pytest.raises(InconsistentShares, match="server 1 commits to another share") as caught:
+    with pytest.raises(InconsistentShares, match="server 1 commits to another share of manifest 000102") as caught:
         Openings(tmp_path).keep(MANIFEST, {0: b"a" * 32, 1: b"x" * 32})
     assert caught.value.party == 1
     Openings(tmp_path).keep(MANIFEST, {0: b"a" * 32, 2: b"c" * 32})  # with Shamir shares another one may take part
@@ -61,62 +56,81 @@ def test_commitments_are_kept_and_no_others_taken_later(tmp_path):
         Openings(tmp_path).keep(MANIFEST, {2: b"d" * 32})
     with pytest.raises(InconsistentShares, match="server 1"):
         Openings(tmp_path).keep(MANIFEST, {1: b"d" * 32})
-    assert openings.salt(MANIFEST) == salt
+    Openings(tmp_path).keep(bytes(32), {1: b"d" * 32})  # of another manifest
+    assert openings.salt(MANIFEST, begun=True) == salt
 
 
 def test_with_shamir_shares_the_last_commitment_counts(tmp_path):
     openings = Openings(tmp_path)
-    openings.prepare(MANIFEST, begun=False)
     openings.keep(MANIFEST, {0: b"a" * 32}, final=False)
     openings.keep(MANIFEST, {0: b"b" * 32}, final=False)
     openings.keep(MANIFEST, {0: b"b" * 32})
+    with pytest.raises(InconsistentShares, match="server 0"):
+        openings.keep(MANIFEST, {0: b"a" * 32})
 
 
 def test_a_release_that_was_begun_without_commitments_is_refused(tmp_path):
-    with pytest.raises(AlreadyReleased, match=r"version 0\.1"):
-        Openings(tmp_path).prepare(MANIFEST, begun=True)
+    with pytest.raises(AlreadyReleased, match=r"begun by version 0\.3 or older"):
+        Openings(tmp_path).salt(MANIFEST, begun=True)
     assert not list(tmp_path.iterdir())
+    Openings(tmp_path).salt(bytes(32), begun=False)
+    with pytest.raises(AlreadyReleased, match=r"begun by version 0\.3 or older"):
+        Openings(tmp_path).salt(MANIFEST, begun=True)
 
 
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"\xff", b"[" * 100_000, b'{"format":1}', b'{"format":2,"salt":"%s","commitments":{}}' % (b"00" * 32)],
-    ids=["empty", "no text", "deep", "short", "another format"],
-)
+@pytest.mark.parametrize("content", [b"\xff" * 4096, b"[" * 100_000, b"SQLite format 3\0" + bytes(4096)])
 def test_a_damaged_file_is_refused(tmp_path, content):
     openings = Openings(tmp_path)
-    openings.prepare(MANIFEST, begun=False)
+    openings.salt(MANIFEST, begun=False)
     (path,) = tmp_path.iterdir()
     path.write_bytes(content)
-    for use in (lambda: openings.salt(MANIFEST), lambda: openings.keep(MANIFEST, {0: bytes(32)})):
-        with pytest.raises(SpoolError, match="commitments"):
+    for use in (lambda: openings.salt(MANIFEST, begun=True), lambda: openings.keep(MANIFEST, {0: bytes(32)})):
+        with pytest.raises(SpoolError, match="openings"):
             use()
     assert path.read_bytes() == content
 
 
-def test_the_file_holds_hexadecimal_digests_only(tmp_path):
+def test_a_file_that_was_emptied_is_refused_once_the_ledger_has_bound(tmp_path):
     openings = Openings(tmp_path)
-    openings.prepare(MANIFEST, begun=False)
+    openings.salt(MANIFEST, begun=False)
+    (tmp_path / "openings.sqlite").write_bytes(b"")
+    with pytest.raises(AlreadyReleased, match=r"openings\.sqlite was removed"):
+        openings.salt(MANIFEST, begun=True)
+
+
+def test_the_file_holds_a_salt_and_commitments_by_name(tmp_path):
+    openings = Openings(tmp_path)
+    salt = openings.salt(MANIFEST, begun=False)
     openings.keep(MANIFEST, {0: bytes(32)})
     (path,) = tmp_path.iterdir()
-    assert MANIFEST.hex() in path.name
-    fields = json.loads(path.read_text())
-    assert len(fields.pop("checksum")) == 64
-    assert fields == {"format": 1, "salt": openings.salt(MANIFEST).hex(), "commitments": {"0": "00" * 32}}
+    database = sqlite3.connect(path)
+    rows = database.execute("SELECT name, digest, value FROM kept ORDER BY name").fetchall()
+    database.close()
+    assert rows == [
+        (name, hashlib.sha256(value).digest(), value)
+        for name, value in (
+            (f"salt of manifest {MANIFEST.hex()}", salt),
+            (f"share of manifest {MANIFEST.hex()} of server 0", bytes(32)),
+        )
+    ]
 
 
-def test_a_digit_that_changed_accuses_nobody(tmp_path):
+def test_a_bit_that_changed_accuses_nobody(tmp_path):
     """An honest server whose file was damaged stops by itself, before anything is bound or sent."""
-    openings = Openings(tmp_path)
-    openings.prepare(MANIFEST, begun=False)
-    openings.keep(MANIFEST, {0: bytes(32), 1: b"1" * 32})
+    openings, told = Openings(tmp_path), {0: b"0" * 32, 1: b"1" * 32}
+    salt = openings.salt(MANIFEST, begun=False)
+    openings.keep(MANIFEST, told)
     (path,) = tmp_path.iterdir()
     kept = path.read_bytes()
-    digits = [place for place, digit in enumerate(kept) if chr(digit) in "0123456789abcdef"]
-    for place in digits:
-        other = b"0" if kept[place : place + 1] != b"0" else b"1"
-        path.write_bytes(kept[:place] + other + kept[place + 1 :])
-        with pytest.raises(SpoolError, match="commitments"):
-            openings.prepare(MANIFEST, begun=True)
+    for value, use in (
+        (salt, lambda: openings.salt(MANIFEST, begun=True)),
+        (hashlib.sha256(salt).digest(), lambda: openings.salt(MANIFEST, begun=True)),
+        (hashlib.sha256(told[1]).digest(), lambda: openings.keep(MANIFEST, told)),
+    ):
+        first = kept.index(value)
+        for place in range(first, first + 32):
+            path.write_bytes(kept[:place] + bytes([kept[place] ^ 1]) + kept[place + 1 :])
+            with pytest.raises(SpoolError, match="openings"):
+                use()
     path.write_bytes(kept)
-    openings.prepare(MANIFEST, begun=True)
+    assert openings.salt(MANIFEST, begun=True) == salt

@@ -220,7 +220,7 @@ STEPS = [
     (holder, name, moment)
     for holder, names in (
         ("points", ("close", "standing", "seal", "use")),
-        ("noise_shares", ("keep", "load", "forget")),
+        ("openings", ("salt", "keep_noise", "noise", "forget_noise")),
         ("self", ("seal", "bound_share", "finish")),
     )
     for name in names
@@ -230,11 +230,11 @@ STEPS = [
 
 OF_EACH_KIND = [
     ("points", "use", "after"),
-    ("noise_shares", "keep", "after"),
+    ("openings", "keep_noise", "after"),
     ("self", "bound_share", "before"),
     ("self", "finish", "before"),
 ]
-any_step = pytest.mark.long("a crash at each of twenty places; four of them are in the ordinary suite")
+any_step = pytest.mark.long("a crash at each of twenty-two places; four of them are in the ordinary suite")
 
 
 @pytest.mark.parametrize(
@@ -307,7 +307,7 @@ def test_an_answer_is_repeated_with_the_same_joint_randomness(deployed, silent):
         results = converse(deployment, {0: watching, 1: watching}, kinds)
         return sent, results
 
-    dying_later = {2: dying(("noise_shares", "keep", "before"))}
+    dying_later = {2: dying(("openings", "keep_noise", "before"))}
     first, results = proofs_of(dying_later)
     assert "dead" in str(results[2])
     with other_seeds():
@@ -323,7 +323,7 @@ def test_an_answer_is_repeated_with_the_same_joint_randomness(deployed, silent):
 def test_a_server_that_missed_the_point_stays_out(deployed, silent):
     """Three of four use a point; the fourth was not there when it was tossed, so that it may have stored reports."""
     deployment = deployed(4)
-    results = converse(deployment, kinds={2: dying(("noise_shares", "keep", "before"))}, servers=[0, 1, 2])
+    results = converse(deployment, kinds={2: dying(("openings", "keep_noise", "before"))}, servers=[0, 1, 2])
     assert "dead" in str(results[2])
     for result in converse(deployment).values():
         assert isinstance(result, GuaranteeError)
@@ -421,13 +421,13 @@ PROCESS_STEPS = [
     ("before", "noise", "exchange_dealt"),
     ("after", "noise", "exchange_dealt"),
     ("after", "noise", "exchange_answers"),
-    ("before", "noise_shares", "keep"),
-    ("after", "noise_shares", "keep"),
+    ("before", "openings", "keep_noise"),
+    ("after", "openings", "keep_noise"),
     ("after", "ledger", "seal"),
     ("before", "ledger", "begin_opening"),
     ("after", "ledger", "begin_opening"),
     ("before", "protocol", "exchange_shares"),
-    ("after", "noise_shares", "forget"),
+    ("after", "openings", "forget_noise"),
 ]
 TELLING = [("after", "ledger", "begin_opening")]
 every_step = pytest.mark.long("a kill at each of fourteen places; one of them is in the ordinary suite")

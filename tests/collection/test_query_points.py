@@ -412,11 +412,11 @@ def test_a_point_that_changed_on_the_disk_is_refused(server):
     server.act(lambda keeper: keeper.use(toss(1)))
     spool, ledger = server.open()
     with spool, ledger:
-        ledger._database.execute("UPDATE points SET point = ?", (toss(2),))
-        with pytest.raises(SpoolError, match="1 of its 1 points changed"):
+        ledger._database.execute("UPDATE kept SET value = ?", (toss(2),))
+        with pytest.raises(SpoolError, match=r"'query point of collection .*' changed since it was kept"):
             ledger.point(DIGEST)
-        ledger._database.execute("DROP TABLE points")
-        with pytest.raises(SpoolError, match="the table of its query points"):
+        ledger._database.execute("DROP TABLE kept")
+        with pytest.raises(SpoolError, match="not those that were sealed"):
             ledger.scrub()
 
 

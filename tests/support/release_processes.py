@@ -19,7 +19,7 @@ from dpmpc.client import Client
 from dpmpc.collection import agreement, conversation, dealing, noise_dealing, proof_checks, releasing
 from dpmpc.collection.designing import CollectionTerms, design_collection
 from dpmpc.collection.ledger import ReleaseLedger, State
-from dpmpc.collection.noise_shares import NoiseShares
+from dpmpc.collection.openings import Openings
 from dpmpc.collection.query_points import PointKeeper
 from dpmpc.collection.reports import ReportFormat, make_reports
 from dpmpc.collection.server_folder import ServerFolder
@@ -198,7 +198,7 @@ HOLDERS = {
     "points": PointKeeper,
     "proof_checks": proof_checks,
     "noise": noise_dealing,
-    "noise_shares": NoiseShares,
+    "openings": Openings,
 }
 
 

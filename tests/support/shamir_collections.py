@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from dpmpc.collection.openings import Openings
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.server_folder import ServerFolder
@@ -44,11 +45,17 @@ def released(deployment, results, refused=None, rows=None):
 
 
 def kept_noise(deployment):
-    """Files of dealt noise that each server keeps."""
+    """Names under which each server keeps dealt noise."""
     return [
-        sorted(ServerFolder(deployment.folder(server)).ledger.glob("noise-*"))
+        [name for name in kept_names(ServerFolder(deployment.folder(server)).ledger) if name.startswith("noise of ")]
         for server in range(len(deployment.collection.servers))
     ]
+
+
+def kept_names(folder):
+    """Names under which a server keeps something of its openings."""
+    with Openings(folder)._open() as kept:
+        return kept.names()
 
 
 class Dies(ReleasingServer):
@@ -61,8 +68,8 @@ class Dies(ReleasingServer):
         return self._deadly("points", super().points)
 
     @property
-    def noise_shares(self):
-        return self._deadly("noise_shares", super().noise_shares)
+    def openings(self):
+        return self._deadly("openings", super().openings)
 
     def seal(self, *arguments):
         return self._die("self", "seal", super().seal, *arguments)
@@ -76,14 +83,14 @@ class Dies(ReleasingServer):
     def _deadly(self, holder, keeper):
         if self.step[0] == holder:
             name, original = self.step[1], getattr(keeper, self.step[1])
-            setattr(keeper, name, lambda *arguments: self._die(holder, name, original, *arguments))
+            setattr(keeper, name, lambda *given, **named: self._die(holder, name, original, *given, **named))
         return keeper
 
-    def _die(self, holder, name, original, *arguments):
+    def _die(self, holder, name, original, *arguments, **named):
         if self.step[:2] != (holder, name):
-            return original(*arguments)
+            return original(*arguments, **named)
         if self.step[2] == "after":
-            original(*arguments)
+            original(*arguments, **named)
         raise DpmpcError("dead")
 
 

@@ -200,7 +200,7 @@ def complete_what_was_taken(path, value):
     """Commit, in a repetition, to the share that makes all sums this value, with the shares of the run before."""
 
     def share(self, manifest, task, meter):
-        self.openings.prepare(manifest.digest, begun=False)
+        self.openings.salt(manifest.digest, begun=False)
         with np.load(path) as taken:
             return _completing(task, {int(server): taken[server] for server in taken.files}, value)
 

@@ -26,7 +26,7 @@ from typing import Literal, Self
 
 from dpmpc.errors import SpoolError
 from dpmpc.randomness import Label
-from dpmpc.storage import require_private, sync
+from dpmpc.storage.files import require_private, sync
 from dpmpc.untrusted import printable
 
 Journal = Literal["WAL", "DELETE"]
@@ -62,10 +62,10 @@ def private_folder(folder: Path) -> None:
     require_private("folder", folder, SpoolError)
 
 
-def connect(path: Path, *, create: bool, journal: Journal = "WAL") -> sqlite3.Connection:
+def connect(path: Path, *, create: bool, journal: Journal = "WAL", patience: float = _PATIENCE_S) -> sqlite3.Connection:
     """Open a database in a private folder; create a missing one (mode 0600) or refuse it.
 
-    Threads may take turns on the connection.
+    Threads may take turns on the connection, and it waits `patience` seconds for another process's transaction.
     """
     if create:
         # An existing file is left alone: closing it would drop the locks that this process may hold on it.
@@ -74,7 +74,7 @@ def connect(path: Path, *, create: bool, journal: Journal = "WAL") -> sqlite3.Co
         sync(path.parent)
     elif not path.is_file():
         raise SpoolError(f"folder: no {path.name} in {path.parent}")
-    connection = sqlite3.connect(path, timeout=_PATIENCE_S, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
     try:
         (mode,) = connection.execute(f"PRAGMA journal_mode = {journal}").fetchone()
         if mode.upper() != journal:
@@ -89,9 +89,11 @@ def connect(path: Path, *, create: bool, journal: Journal = "WAL") -> sqlite3.Co
 
 
 @contextlib.contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Commit all statements of the body, or none of them; no other process writes meanwhile."""
-    connection.execute("BEGIN IMMEDIATE")
+def transaction(
+    connection: sqlite3.Connection, kind: Literal["IMMEDIATE", "EXCLUSIVE"] = "IMMEDIATE"
+) -> Iterator[None]:
+    """Commit all statements of the body, or none of them; no other process writes, or reads either, meanwhile."""
+    connection.execute(f"BEGIN {kind}")
     try:
         yield
         connection.execute("COMMIT")
