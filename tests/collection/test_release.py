@@ -35,7 +35,7 @@ SHAMIR = {"sharing": "shamir"}
 @pytest.fixture(scope="module")
 def released(tmp_path_factory):
     deployment = filled(tmp_path_factory.mktemp("released") / "trial")
-    assert {one.status for one in run(deployment).values()} == {0}
+    assert {one.status for one in run(deployment, plots=True).values()} == {0}
     return deployment
 
 

@@ -21,3 +21,4 @@ for room in ("cli", "collection", "estimators", "network", "planning", "privacy"
     package = importlib.import_module(f"{dpmpc.__name__}.{room}")
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
+importlib.import_module("dpmpc.render.page").template()  # compiled once
