@@ -7,6 +7,7 @@ guarantee and the proof that no sum wraps around, from the task's own facts.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import math
@@ -18,14 +19,13 @@ import numpy as np
 from msgspec.structs import force_setattr
 from numpy.typing import NDArray
 
-from dpmpc import privacy
 from dpmpc.arguments import require_bool, require_choice, require_float
 from dpmpc.contributions import Contribution, contribution_from
 from dpmpc.data import Schema
 from dpmpc.encoding import FixedPoint, ModulusPlan, Sensitivity, plan_modulus
 from dpmpc.errors import InputError
 from dpmpc.noise import Noise, noise_from
-from dpmpc.privacy import CUT_OFF, EffectiveNoise, Guarantee, NoisePlacement
+from dpmpc.privacy import CUT_OFF, Calibration, Guarantee, NoisePlacement
 from dpmpc.privacy.guarantee import Promise
 from dpmpc.proving import Proved, ProvedContribution, ProvedNoise, fewest_present
 from dpmpc.sharing import AdditiveSharing, ShamirSharing
@@ -304,43 +304,31 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
 
     def guarantee_under(self, conduct: str) -> Guarantee:
         """Recompute the guarantee under what is assumed of the servers' conduct."""
-        return privacy.account(
-            self.noise,
+        return self._calibration.guarantee(self.noise, conduct)
+
+    @functools.cached_property
+    def _calibration(self) -> Calibration:
+        return Calibration(
             self.sketch,
             self.sensitivity,
             self.epsilon,
             self.delta,
-            trust=self.trust,
-            noising=self.noising,
-            calibration=self.calibration,
-            simulation=self.simulation,
-            conduct=conduct,
-            exposure=self._exposure,
+            self.trust,
+            self.noising,
+            self.calibration,
+            self.simulation,
         )
-
-    @functools.cached_property
-    def _exposure(self) -> EffectiveNoise:
-        return self.noising.exposure(self.sketch, self.trust)
 
     @functools.cached_property
     def has_enough_noise(self) -> bool:
         """True; an error if the noise does not give what is promised."""
-        privacy.require_enough(
-            self.noise,
-            self.sketch,
-            self.sensitivity,
-            self.epsilon,
-            self.delta,
-            trust=self.trust,
-            noising=self.noising,
-            exposure=self._exposure,
-        )
+        self._calibration.require_enough(self.noise)
         return True
 
     def epsilon_against(self, corrupt_clients: int) -> float:
         """Return epsilon at the task's delta if this many clients tell their noise; infinite if nothing is proven."""
         trust = msgspec.structs.replace(self.trust, corrupt_clients=corrupt_clients)
-        return privacy.epsilon_against(self.noise, self.sketch, self.sensitivity, self.delta, trust, self.noising)
+        return dataclasses.replace(self._calibration, trust=trust).epsilon_of(self.noise)
 
     @functools.cached_property
     def modulus_plan(self) -> ModulusPlan:

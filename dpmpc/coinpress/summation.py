@@ -26,10 +26,9 @@ from dpmpc.errors import InputError
 from dpmpc.noise import DiscreteGaussian
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.privacy import (
+    Calibration,
     Guarantee,
     ZCDPBudget,
-    account,
-    calibrate,
     check_budget,
     epsilon_of_mu,
     epsilon_of_rho,
@@ -119,9 +118,10 @@ class Curator(Summation):
         encoding, once = FixedPoint(FRACTIONAL_BITS), Sum(columns=1)
         sensitivity = published.contribution.sensitivity(columns, encoding)
         epsilon = self._epsilon(published)
-        noise = calibrate(once, sensitivity, epsilon, self.delta)
+        calibration = Calibration(once, sensitivity, epsilon, self.delta)
+        noise = calibration.least()
         assert isinstance(noise, DiscreteGaussian)
-        promised = account(noise, once, sensitivity, epsilon, self.delta)
+        promised = calibration.guarantee(noise)
         self._enter(published, promised, rho_of_sum(sensitivity.l2, noise.sigma, 1, sensitivity.columns))
         sums = published.contribution.encode(published.schema.normalise(rows), encoding).sum(axis=0)
         sums += noise.sample(sums.shape, stream=self._stream)

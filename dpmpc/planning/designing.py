@@ -18,7 +18,7 @@ from dpmpc.encoding import FixedPoint, ring_named
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.planning.prediction import LowRank, Regression, UtilityMetric
 from dpmpc.planning.scenario import Scenario
-from dpmpc.privacy import NoisePlacement, calibrate, check_budget, is_pure
+from dpmpc.privacy import Calibration, NoisePlacement, check_budget, is_pure
 from dpmpc.proving import bits_for, fewest_present, with_proofs
 from dpmpc.randomness import SEED_BYTES, Label, Stream, derive, seed_bytes
 from dpmpc.sharing import ShamirSharing
@@ -82,16 +82,8 @@ def design(spec: ReleaseSpec) -> Task:
         _bits(mechanism, clients), ring=ring_named(mechanism.ring or ("mersenne61" if field else "ring64"))
     )
     noising = _noising(mechanism, matrix, trust)
-    chosen = calibrate(
-        matrix,
-        contribution.sensitivity(len(schema), encoding),
-        epsilon,
-        delta,
-        noise=noise,
-        trust=trust,
-        noising=noising,
-        calibration=mechanism.calibration,
-    )
+    sensitivity = contribution.sensitivity(len(schema), encoding)
+    chosen = Calibration(matrix, sensitivity, epsilon, delta, trust, noising, mechanism.calibration).least(noise)
     task = Task(
         schema=schema,
         statistic=contribution,

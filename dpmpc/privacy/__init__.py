@@ -17,7 +17,7 @@ from dpmpc.privacy.accountants import (
     released_sd,
 )
 from dpmpc.privacy.budget import BudgetLedger
-from dpmpc.privacy.calibration import CUT_OFF, NoisePlacement, account, calibrate, epsilon_against, require_enough
+from dpmpc.privacy.calibration import CUT_OFF, Calibration, NoisePlacement, calibrate
 from dpmpc.privacy.composition import Cost, ZCDPBudget, composed_epsilon, epsilon_of_rho, rho_of_sum
 from dpmpc.privacy.exposure import EffectiveNoise, IndependentRowNoise
 from dpmpc.privacy.gaussian import (
@@ -38,6 +38,7 @@ __all__ = [
     "REPLACE_ONE",
     "Accountant",
     "BudgetLedger",
+    "Calibration",
     "Cost",
     "EffectiveNoise",
     "Guarantee",
@@ -47,7 +48,6 @@ __all__ = [
     "SearchedAccountant",
     "TrustModel",
     "ZCDPBudget",
-    "account",
     "accountant_of",
     "analytic_gaussian_sigma",
     "calibrate",
@@ -55,7 +55,6 @@ __all__ = [
     "classical_gaussian_sigma",
     "composed_epsilon",
     "delta_of_mu",
-    "epsilon_against",
     "epsilon_of_mu",
     "epsilon_of_rho",
     "independent_rows",
@@ -63,6 +62,5 @@ __all__ = [
     "mu_of_budget",
     "occupancy_failure",
     "released_sd",
-    "require_enough",
     "rho_of_sum",
 ]

@@ -12,8 +12,8 @@ with
     (docs/mathematics.md, section 1.2)
 
 one joint mechanism over all columns and copies, without composition and without a bound on the occupancy.
-`EffectiveNoise` holds what this needs of S and of who adds the noise; `account` turns noise into a `Guarantee`,
-`calibrate` finds the least noise.
+`EffectiveNoise` holds what this needs of S and of who adds the noise; a `Calibration` finds the least noise that is
+enough, and turns noise into a `Guarantee`.
 
 Who adds the noise, and to what (`NoisePlacement`)
 --------------------------------------------------
@@ -35,7 +35,7 @@ what is released is within that distance of a release whose noise is not cut off
 
 The paper's own calibration, and pure epsilon
 ---------------------------------------------
-``calibration="paper"`` reproduces the printed calibration (Theorem 4.4, Corollary 4.7): basic composition over
+The rule "paper" reproduces the printed calibration (Theorem 4.4, Corollary 4.7): basic composition over
 d columns and s copies with the classical Gaussian, and the occupancy failure of Lemma 4.5 added to delta. For Laplace
 noise it is Corollary 4.10, which counts all k rows as hit.
 
@@ -45,6 +45,8 @@ Pure epsilon: the least m_r shares of a discrete Laplace are in every row, and d
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import math
 
 import msgspec
@@ -76,215 +78,6 @@ PUBLIC_DRAW = (
     "the public matrix is as good as random, which takes that Philox4x32-7 is a pseudorandom function; at most "
     f"{MATRICES} of them were drawn, all of them paid for in delta, and no run was broken off to draw others"
 )
-
-
-def calibrate(
-    sketch: PublicMatrix,
-    sensitivity: Sensitivity,
-    epsilon: float,
-    delta: float,
-    *,
-    noise: str = "discrete-gaussian",
-    trust: TrustModel | None = None,
-    noising: NoisePlacement | None = None,
-    calibration: str = "joint",
-) -> Noise:
-    """Find the least noise per contribution and entry that gives (epsilon, delta)-DP.
-
-    Parameters
-    ----------
-    sketch : PublicMatrix
-        The public matrix, k x n.
-    sensitivity : Sensitivity
-        By how much one client's encoded row can change, in integer units.
-    epsilon, delta : float
-        The budget of the whole release; delta may be 0 with the Laplace families, and does not matter to them.
-    noise : {"discrete-gaussian", "skellam", "discrete-laplace", "gaussian", "gamma-laplace"}
-        The family; "gaussian" and "gamma-laplace" are for simulations only.
-    trust : TrustModel, optional
-        Who may collude; by default all but one of three servers and no client.
-    noising : NoisePlacement, optional
-        Who adds the noise; by default clients, to each copy.
-    calibration : {"joint", "paper"}
-        See the module docstring.
-
-    Returns
-    -------
-    Noise
-        In integer units.
-
-    Raises
-    ------
-    GuaranteeError
-        If no noise of this family gives the budget.
-    """
-    trust, noising = trust or TrustModel(), noising or NoisePlacement()
-    accountant = accountant_of(noise)
-    require_choice("calibration", calibration, CALIBRATIONS)
-    if calibration == "paper" and noising.by_servers(sketch):
-        raise InputError("calibration: 'paper' given, 'joint' expected unless clients noise each of their copies")
-    spendable = _spendable(epsilon, delta, trust, noising, pure=accountant.pure)
-    exposure = noising.exposure(sketch, trust)
-    if calibration == "paper":
-        return accountant.as_in_paper(sketch, sensitivity, epsilon, spendable, trust)
-    return accountant.least(exposure.with_margin(), sensitivity, epsilon, spendable)
-
-
-def epsilon_against(
-    noise: Noise,
-    sketch: PublicMatrix,
-    sensitivity: Sensitivity,
-    delta: float,
-    trust: TrustModel,
-    noising: NoisePlacement,
-) -> float:
-    """Return the epsilon that `noise` gives at delta, whatever was promised; infinite where none is proven.
-
-    Parameters are those of `account`.
-    """
-    accountant = accountant_of(noise.name)
-    spendable = delta - trust.failure - (CUT_OFF_DELTA if noising.dealt else 0.0)
-    if spendable < 0 or (spendable == 0 and not accountant.pure):
-        return math.inf
-    try:
-        return accountant.epsilon(noise, noising.exposure(sketch, trust), sensitivity, spendable)
-    except GuaranteeError:  # so large a coalition that no bound holds, or too few shares of Laplace noise
-        return math.inf
-
-
-def require_enough(
-    noise: Noise,
-    sketch: PublicMatrix,
-    sensitivity: Sensitivity,
-    epsilon: float,
-    delta: float,
-    *,
-    trust: TrustModel,
-    noising: NoisePlacement,
-    exposure: EffectiveNoise | None = None,
-) -> None:
-    """Refuse noise that does not give (epsilon, delta), recomputed from public facts alone.
-
-    This is what `account` refuses, for a server that prints no guarantee. Parameters and errors are those of `account`.
-    """
-    accountant = accountant_of(noise.name)
-    spendable = _spendable(epsilon, delta, trust, noising, pure=accountant.pure)
-    _preconditions(sketch, trust, noising)
-    exposure = exposure or noising.exposure(sketch, trust)
-    if not accountant.suffices(noise, exposure, sensitivity, epsilon, spendable):
-        account(noise, sketch, sensitivity, epsilon, delta, trust=trust, noising=noising, exposure=exposure)
-
-
-def account(
-    noise: Noise,
-    sketch: PublicMatrix,
-    sensitivity: Sensitivity,
-    epsilon: float,
-    delta: float,
-    *,
-    trust: TrustModel | None = None,
-    noising: NoisePlacement | None = None,
-    calibration: str = "joint",
-    simulation: bool = False,
-    conduct: str = SEMI_HONEST,
-    exposure: EffectiveNoise | None = None,
-) -> Guarantee:
-    """Say what `noise` guarantees, recomputed from public facts alone.
-
-    Parameters are those of `calibrate`, with the noise itself in place of its family's name, and `conduct`: what is
-    assumed of the servers' conduct, as the secret sharing scheme says it. `exposure` is what `noising` has measured of
-    this sketch and this trust, if it has.
-
-    Raises
-    ------
-    GuaranteeError
-        If the noise is too small for the budget; the message holds both epsilons.
-    """
-    trust, noising = trust or TrustModel(), noising or NoisePlacement()
-    accountant = accountant_of(noise.name)
-    spendable = _spendable(epsilon, delta, trust, noising, pure=accountant.pure)
-    exposure = exposure or noising.exposure(sketch, trust)
-    achieved = accountant.epsilon(noise, exposure, sensitivity, spendable)
-    if achieved > epsilon:
-        raise GuaranteeError(
-            f"epsilon: {epsilon:g} promised, but {noise.name} noise of variance {noise.variance:g} "
-            f"{noising.describe(sketch)} gives epsilon = {achieved:.6g} at delta = {delta:g}"
-        )
-    mu = accountant.mu(noise, exposure, sensitivity)
-    by_clients = noising.by == "clients"
-    return Guarantee(
-        epsilon=epsilon,
-        delta=delta,
-        achieved_epsilon=achieved,
-        mechanism=f"{noise.name} of standard deviation {math.sqrt(noise.variance):.6g}, "
-        "counted in the integers that are shared, " + noising.describe(sketch),
-        clients=sketch.columns,
-        servers=trust.servers,
-        corrupt_servers=trust.colluding_servers,
-        corrupt_clients=trust.corrupt_clients if by_clients else sketch.columns - 1,
-        dropouts=trust.dropouts,
-        coalition=trust.coalition if by_clients else "adaptive",
-        neighbouring=sensitivity.neighbouring,
-        mu=mu,
-        rho=None if mu is None else mu**2 / 2,
-        slack=accountant.slack(noise, exposure, sensitivity),
-        leverage=float(exposure.leverage),
-        least_variance=float(exposure.fewest),
-        calibration=calibration,
-        assumptions=(
-            conduct,
-            trust.assumption(),
-            exposure.assumption() + (f" after {trust.lost} are taken away" if trust.lost and by_clients else ""),
-            *([_strangers(trust, sketch.columns), ONE_RELEASE] if by_clients else []),
-            CRYPTOGRAPHY,
-            *([PUBLIC_DRAW] if by_clients and trust.failure else []),
-            *accountant.assumptions,
-        ),
-        sources=(TRUSTED_COMPUTATION, *accountant.sources),
-        simulation=simulation or noise.simulation_only,
-        preconditions=_preconditions(sketch, trust, noising),
-    )
-
-
-def _preconditions(sketch: PublicMatrix, trust: TrustModel, noising: NoisePlacement) -> Preconditions:
-    """Return what every proof here takes as given."""
-    return Preconditions(
-        clients=sketch.columns,
-        count_is_public=True,
-        missing=trust.dropouts,
-        missing_means=MISSING_CLIENTS,
-        noise_by=noising.counted_on(sketch),
-        verified_by=CHECKERS,
-    )
-
-
-def _strangers(trust: TrustModel, clients: int) -> str:
-    """Say what t has to bound where clients make the noise."""
-    return (
-        f"at most {trust.corrupt_clients:,} of exactly these {clients:,} clients tell their noise or add none, whoever "
-        "chose them: a server can deny reports (selective dropping), and then those that remain may be mostly strangers"
-    )
-
-
-def _spendable(epsilon: float, delta: float, trust: TrustModel, noising: NoisePlacement, *, pure: bool) -> float:
-    """Return the delta that is left to the mechanism.
-
-    Set aside are a static coalition's chance to be well placed, and what it costs that dealt noise ends at its range.
-    """
-    gaussian.check_budget(epsilon, delta, pure=pure)
-    if trust.failure and delta <= trust.failure:
-        raise GuaranteeError(
-            f"coalition: 'static' given at delta = {delta:g}, but a static coalition is better placed than accounted "
-            f"for with probability {trust.failure:.3g}, a larger delta expected"
-        )
-    cut_off = noising.cut_off(epsilon)
-    if cut_off and delta <= trust.failure + cut_off:
-        raise GuaranteeError(
-            f"delta: {delta:g} given, more than {trust.failure + cut_off:.3g} expected: noise that servers deal ends "
-            "at the range that is proved of it, so nothing is pure"
-        )
-    return delta - trust.failure - cut_off
-
 
 CUT_OFF = 2.0**-128
 """Probability that any draw of noise that is dealt in one release lies beyond its range."""
@@ -405,3 +198,219 @@ class NoisePlacement(msgspec.Struct, frozen=True):
         if self.reaches_several_rows(sketch):
             return OneCopyNoise.of(sketch, trust)
         return IndependentRowNoise.of_clients(sketch, trust)
+
+
+@dataclasses.dataclass(frozen=True)
+class Calibration:
+    """What noise has to be enough for: a budget, what one client moves, and who may collude.
+
+    Parameters
+    ----------
+    sketch : PublicMatrix
+        The public matrix, k x n.
+    sensitivity : Sensitivity
+        By how much one client's encoded row can change, in integer units.
+    epsilon, delta : float
+        The budget of the whole release; delta may be 0 with the Laplace families, and does not matter to them.
+    trust : TrustModel
+        Who may collude; by default all but one of three servers and no client.
+    noising : NoisePlacement
+        Who adds the noise; by default clients, to each copy.
+    rule : {"joint", "paper"}
+        See the module docstring.
+    simulation : bool
+        Whether the guarantee is of a simulation, and says so.
+    """
+
+    sketch: PublicMatrix
+    sensitivity: Sensitivity
+    epsilon: float
+    delta: float
+    trust: TrustModel = dataclasses.field(default_factory=TrustModel)
+    noising: NoisePlacement = dataclasses.field(default_factory=NoisePlacement)
+    rule: str = "joint"
+    simulation: bool = False
+
+    @functools.cached_property
+    def exposure(self) -> EffectiveNoise:
+        """How much noise covers the worst-placed client."""
+        return self.noising.exposure(self.sketch, self.trust)
+
+    def least(self, noise: str = "discrete-gaussian") -> Noise:
+        """Find the least noise of a family, per contribution and entry and in integer units, that gives the budget.
+
+        Raises
+        ------
+        GuaranteeError
+            If no noise of this family does.
+        """
+        accountant = accountant_of(noise)
+        require_choice("calibration", self.rule, CALIBRATIONS)
+        if self.rule == "paper" and self.noising.by_servers(self.sketch):
+            raise InputError("calibration: 'paper' given, 'joint' expected unless clients noise each of their copies")
+        spendable = self._spendable(pure=accountant.pure)
+        exposure = self.exposure
+        if self.rule == "paper":
+            return accountant.as_in_paper(self.sketch, self.sensitivity, self.epsilon, spendable, self.trust)
+        return accountant.least(exposure.with_margin(), self.sensitivity, self.epsilon, spendable)
+
+    def epsilon_of(self, noise: Noise) -> float:
+        """Return the epsilon that noise gives at delta, whatever was promised; infinite where none is proven."""
+        accountant = accountant_of(noise.name)
+        spendable = self.delta - self.trust.failure - (CUT_OFF_DELTA if self.noising.dealt else 0.0)
+        if spendable < 0 or (spendable == 0 and not accountant.pure):
+            return math.inf
+        try:
+            return accountant.epsilon(noise, self.exposure, self.sensitivity, spendable)
+        except GuaranteeError:  # so large a coalition that no bound holds, or too few shares of Laplace noise
+            return math.inf
+
+    def require_enough(self, noise: Noise) -> None:
+        """Refuse noise that does not give the budget, recomputed from public facts alone.
+
+        This is what `guarantee` refuses, for a server that prints no guarantee.
+
+        Raises
+        ------
+        GuaranteeError
+            If the noise is too small for the budget; the message holds both epsilons.
+        """
+        accountant = accountant_of(noise.name)
+        spendable = self._spendable(pure=accountant.pure)
+        _ = self._preconditions
+        if not accountant.suffices(noise, self.exposure, self.sensitivity, self.epsilon, spendable):
+            self.guarantee(noise)
+
+    def guarantee(self, noise: Noise, conduct: str = SEMI_HONEST) -> Guarantee:
+        """Say what noise guarantees, recomputed from public facts alone.
+
+        Parameters
+        ----------
+        noise : Noise
+            In integer units.
+        conduct : str
+            What is assumed of the servers' conduct, as the secret sharing scheme says it.
+
+        Raises
+        ------
+        GuaranteeError
+            If the noise is too small for the budget; the message holds both epsilons.
+        """
+        accountant = accountant_of(noise.name)
+        spendable = self._spendable(pure=accountant.pure)
+        sketch, trust, noising, exposure = self.sketch, self.trust, self.noising, self.exposure
+        achieved = accountant.epsilon(noise, exposure, self.sensitivity, spendable)
+        if achieved > self.epsilon:
+            raise GuaranteeError(
+                f"epsilon: {self.epsilon:g} promised, but {noise.name} noise of variance {noise.variance:g} "
+                f"{noising.describe(sketch)} gives epsilon = {achieved:.6g} at delta = {self.delta:g}"
+            )
+        mu = accountant.mu(noise, exposure, self.sensitivity)
+        by_clients = noising.by == "clients"
+        return Guarantee(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            achieved_epsilon=achieved,
+            mechanism=f"{noise.name} of standard deviation {math.sqrt(noise.variance):.6g}, "
+            "counted in the integers that are shared, " + noising.describe(sketch),
+            clients=sketch.columns,
+            servers=trust.servers,
+            corrupt_servers=trust.colluding_servers,
+            corrupt_clients=trust.corrupt_clients if by_clients else sketch.columns - 1,
+            dropouts=trust.dropouts,
+            coalition=trust.coalition if by_clients else "adaptive",
+            neighbouring=self.sensitivity.neighbouring,
+            mu=mu,
+            rho=None if mu is None else mu**2 / 2,
+            slack=accountant.slack(noise, exposure, self.sensitivity),
+            leverage=float(exposure.leverage),
+            least_variance=float(exposure.fewest),
+            calibration=self.rule,
+            assumptions=(
+                conduct,
+                trust.assumption(),
+                exposure.assumption() + (f" after {trust.lost} are taken away" if trust.lost and by_clients else ""),
+                *([_strangers(trust, sketch.columns), ONE_RELEASE] if by_clients else []),
+                CRYPTOGRAPHY,
+                *([PUBLIC_DRAW] if by_clients and trust.failure else []),
+                *accountant.assumptions,
+            ),
+            sources=(TRUSTED_COMPUTATION, *accountant.sources),
+            simulation=self.simulation or noise.simulation_only,
+            preconditions=self._preconditions,
+        )
+
+    @functools.cached_property
+    def _preconditions(self) -> Preconditions:
+        """What every proof here takes as given."""
+        return Preconditions(
+            clients=self.sketch.columns,
+            count_is_public=True,
+            missing=self.trust.dropouts,
+            missing_means=MISSING_CLIENTS,
+            noise_by=self.noising.counted_on(self.sketch),
+            verified_by=CHECKERS,
+        )
+
+    def _spendable(self, *, pure: bool) -> float:
+        """Return the delta that is left to the mechanism.
+
+        Set aside are a static coalition's chance to be well placed, and what it costs that dealt noise ends at its
+        range.
+        """
+        delta, failure = self.delta, self.trust.failure
+        gaussian.check_budget(self.epsilon, delta, pure=pure)
+        if failure and delta <= failure:
+            raise GuaranteeError(
+                f"coalition: 'static' given at delta = {delta:g}, but a static coalition is better placed than "
+                f"accounted for with probability {failure:.3g}, a larger delta expected"
+            )
+        cut_off = self.noising.cut_off(self.epsilon)
+        if cut_off and delta <= failure + cut_off:
+            raise GuaranteeError(
+                f"delta: {delta:g} given, more than {failure + cut_off:.3g} expected: noise that servers deal ends "
+                "at the range that is proved of it, so nothing is pure"
+            )
+        return delta - failure - cut_off
+
+
+def calibrate(
+    sketch: PublicMatrix,
+    sensitivity: Sensitivity,
+    epsilon: float,
+    delta: float,
+    *,
+    noise: str = "discrete-gaussian",
+    trust: TrustModel | None = None,
+    noising: NoisePlacement | None = None,
+    calibration: str = "joint",
+) -> Noise:
+    """Find the least noise per contribution and entry that gives (epsilon, delta)-DP.
+
+    Parameters are those of `Calibration`, whose `rule` is `calibration` here.
+
+    Parameters
+    ----------
+    noise : {"discrete-gaussian", "skellam", "discrete-laplace", "gaussian", "gamma-laplace"}
+        The family; "gaussian" and "gamma-laplace" are for simulations only.
+
+    Returns
+    -------
+    Noise
+        In integer units.
+
+    Raises
+    ------
+    GuaranteeError
+        If no noise of this family gives the budget.
+    """
+    trust, noising = trust or TrustModel(), noising or NoisePlacement()
+    return Calibration(sketch, sensitivity, epsilon, delta, trust, noising, calibration).least(noise)
+
+
+def _strangers(trust: TrustModel, clients: int) -> str:
+    """Say what t has to bound where clients make the noise."""
+    return (
+        f"at most {trust.corrupt_clients:,} of exactly these {clients:,} clients tell their noise or add none, whoever "
+        "chose them: a server can deny reports (selective dropping), and then those that remain may be mostly strangers"
+    )

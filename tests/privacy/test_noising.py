@@ -101,7 +101,7 @@ def test_worst_clients_log_likelihood_ratio_has_standard_deviation_mu(noising):
     sketch = OSNAP(rows=4, columns=30, sparsity=2, seed=4)
     sensitivity = box(2)
     noise = privacy.calibrate(sketch, sensitivity, 1, 1e-3, noising=noising)
-    promise = privacy.account(noise, sketch, sensitivity, 1, 1e-3, noising=noising)
+    promise = privacy.Calibration(sketch, sensitivity, 1, 1e-3, noising=noising).guarantee(noise)
     matrix = sketch.to_csc().toarray().astype(float)
     stream = Stream.from_seed(9)
     places, signs = sketch.entries(0, 30)
@@ -218,7 +218,7 @@ def test_the_luck_of_a_static_coalition_is_taken_from_delta():
     ]
     assert noises[0].sigma == noises[1].sigma
     promises = [
-        privacy.account(noises[0], sketch, box(2), 1.01, delta, trust=trust).achieved_epsilon
+        privacy.Calibration(sketch, box(2), 1.01, delta, trust=trust).guarantee(noises[0]).achieved_epsilon
         for delta, trust in ((2 * failure, static), (failure, adaptive))
     ]
     assert promises[0] == promises[1] <= 1

@@ -77,7 +77,7 @@ def test_the_true_delta_stays_below_the_claim_whoever_is_missing(copies, q):
     epsilon, delta = 3.0, 1e-3
     trust, noising = TrustModel(dropouts=q), NoisePlacement(copies=1 if copies == "one" else None)
     noise = privacy.calibrate(S, box(reach=reach), epsilon, delta, trust=trust, noising=noising)
-    promise = privacy.account(noise, S, box(reach=reach), epsilon, delta, trust=trust, noising=noising)
+    promise = privacy.Calibration(S, box(reach=reach), epsilon, delta, trust=trust, noising=noising).guarantee(noise)
     assert promise.dropouts == q
     own, anchors = characteristics(S, noise.sigma, side, copies)
     worst = 0.0
@@ -190,12 +190,12 @@ def test_a_static_coalition_pays_for_sixteen_matrices_and_names_philox():
     with pytest.raises(GuaranteeError, match=r"coalition: 'static' given at delta = 1\.38778e-17"):
         privacy.calibrate(S, box(), 1.0, delta, trust=trust)
     noise = privacy.calibrate(S, box(), 1.0, 2 * delta, trust=trust)
-    promise = privacy.account(noise, S, box(), 1.0, 2 * delta, trust=trust)
+    promise = privacy.Calibration(S, box(), 1.0, 2 * delta, trust=trust).guarantee(noise)
     at = privacy.epsilon_of_mu(promise.mu, delta * math.exp(-promise.slack)) + 2 * promise.slack
     assert promise.achieved_epsilon == pytest.approx(at, rel=1e-9)
     assert Cost.of(promise).delta == 2.0**-56
     assert "Philox4x32-7 is a pseudorandom function; at most 16" in str(promise)
-    adaptive = privacy.account(noise, S, box(), 2.0, 2 * delta, trust=TrustModel(corrupt_clients=3))
+    adaptive = privacy.Calibration(S, box(), 2.0, 2 * delta, trust=TrustModel(corrupt_clients=3)).guarantee(noise)
     assert "Philox" not in str(adaptive)
 
 

@@ -47,7 +47,7 @@ def test_pure_epsilon_equals_exact_likelihood_ratios(sparsity, corrupt):
     assert noise.shares == occupancy.min() < occupancy.max()
     losses = [largest_log_ratio(polya_sum_pmf(noise, int(m), 120), int(sensitivity.l1)) for m in occupancy]
     worst = max(sum(losses[row] for row in rows) for rows in sketch.entries(0, 17)[0].tolist())
-    promise = privacy.account(noise, sketch, sensitivity, epsilon, 0, trust=trust)
+    promise = privacy.Calibration(sketch, sensitivity, epsilon, 0, trust=trust).guarantee(noise)
     assert worst <= promise.achieved_epsilon + 1e-9 <= epsilon + 1e-9
     assert losses[int(occupancy.argmin())] == pytest.approx(promise.achieved_epsilon / sparsity, abs=1e-9)
     assert promise.achieved_epsilon == pytest.approx(epsilon, rel=1e-3)  # the scale is a multiple of 2^-10
@@ -58,19 +58,21 @@ def test_fewer_shares_than_make_up_a_laplace_lose_more_and_are_refused():
     assert largest_log_ratio(polya_sum_pmf(noise, 10, 100), 1) == pytest.approx(1 / 4, abs=1e-9)
     assert largest_log_ratio(polya_sum_pmf(noise, 9, 100), 1) > 1.2 / 4
     sensitivity = box(1, bits=0)
-    assert privacy.account(noise, Sum(columns=10), sensitivity, 1, 0).achieved_epsilon == 0.5
-    assert privacy.account(noise, Sum(columns=11), sensitivity, 1, 0).achieved_epsilon == 0.5
+    assert privacy.Calibration(Sum(columns=10), sensitivity, 1, 0).guarantee(noise).achieved_epsilon == 0.5
+    assert privacy.Calibration(Sum(columns=11), sensitivity, 1, 0).guarantee(noise).achieved_epsilon == 0.5
     with pytest.raises(GuaranteeError, match=r"shares: 10 given.*only 9"):
-        privacy.account(noise, Sum(columns=9), sensitivity, 1, 0)
+        privacy.Calibration(Sum(columns=9), sensitivity, 1, 0).guarantee(noise)
     with pytest.raises(GuaranteeError, match=r"shares: 10 given.*only 9"):
-        privacy.account(noise, Sum(columns=12), sensitivity, 1, 0, trust=TrustModel(corrupt_clients=1, dropouts=2))
+        privacy.Calibration(
+            Sum(columns=12), sensitivity, 1, 0, trust=TrustModel(corrupt_clients=1, dropouts=2)
+        ).guarantee(noise)
 
 
 def test_pure_epsilon_agrees_with_a_privacy_loss_distribution():
     scale, shift = 8.0, 6
     pld = privacy_loss_distribution.from_discrete_laplace_mechanism(1 / scale, shift)
     exact = DiscreteLaplace(scale, 50)
-    promise = privacy.account(exact, Sum(columns=50), box(3, bits=0), 1, 0)
+    promise = privacy.Calibration(Sum(columns=50), box(3, bits=0), 1, 0).guarantee(exact)
     assert promise.achieved_epsilon == pytest.approx(pld.get_epsilon_for_delta(0), abs=1e-3)
 
 
@@ -82,7 +84,7 @@ def test_pure_calibration_is_enough_and_not_wasteful(noise, delta, epsilon):
     chosen = privacy.calibrate(sketch, box(3), epsilon, delta, noise=noise)
     assert chosen.scale == pytest.approx(4 * 6 * 2**16 / epsilon, rel=1e-5)
     assert chosen.shares == 1000
-    promise = privacy.account(chosen, sketch, box(3), epsilon, delta)
+    promise = privacy.Calibration(sketch, box(3), epsilon, delta).guarantee(chosen)
     assert promise.achieved_epsilon <= epsilon
     assert promise.achieved_epsilon == pytest.approx(epsilon, rel=1e-5)
     assert promise.mu is None
@@ -97,7 +99,9 @@ def test_a_calibrated_scale_is_never_rounded_below_its_epsilon(epsilon, columns)
     sketch = Sum(columns=10)
     for noise in ("discrete-laplace", "gamma-laplace"):
         chosen = privacy.calibrate(sketch, box(columns, bits=3), epsilon, 0, noise=noise)
-        assert privacy.account(chosen, sketch, box(columns, bits=3), epsilon, 0).achieved_epsilon <= epsilon
+        assert (
+            privacy.Calibration(sketch, box(columns, bits=3), epsilon, 0).guarantee(chosen).achieved_epsilon <= epsilon
+        )
 
 
 def test_the_papers_laplace_noise():
@@ -106,7 +110,7 @@ def test_the_papers_laplace_noise():
     trust = TrustModel(corrupt_clients=7)
     noise = privacy.calibrate(sketch, box(3), 0.5, 0, noise="gamma-laplace", trust=trust, calibration="paper")
     assert noise == GammaLaplace(2 * 2**16 * 10 * 3 / 0.5, 93)
-    promise = privacy.account(noise, sketch, box(3), 0.5, 0, trust=trust, calibration="paper")
+    promise = privacy.Calibration(sketch, box(3), 0.5, 0, trust=trust, rule="paper").guarantee(noise)
     assert promise.achieved_epsilon == pytest.approx(0.05)
     with pytest.raises(GuaranteeError, match="fewer than n/k = 3 expected"):
         privacy.calibrate(
@@ -123,17 +127,17 @@ def test_the_papers_laplace_noise():
 def test_a_pure_guarantee_says_so():
     sketch = Sum(columns=1000)
     noise = privacy.calibrate(sketch, box(2), 1, 0, noise="discrete-laplace")
-    promise = privacy.account(noise, sketch, box(2), 1, 0)
+    promise = privacy.Calibration(sketch, box(2), 1, 0).guarantee(noise)
     assert Guarantee.from_dict(promise.to_dict()) == promise
     assert str(promise).startswith("pure 1-differential privacy for each of 1,000 clients")
     for words in ("at delta = 0 it gives epsilon = 1", "2^-183", "Theorem 4.8"):
         assert words in str(promise)
-    assert "(1, 1e-06)-differential privacy" in str(privacy.account(noise, sketch, box(2), 1, 1e-6))
+    assert "(1, 1e-06)-differential privacy" in str(privacy.Calibration(sketch, box(2), 1, 1e-6).guarantee(noise))
 
 
 def test_too_small_a_laplace_is_refused_with_both_epsilons():
     with pytest.raises(GuaranteeError, match=r"epsilon: 1 promised.*epsilon = 4"):
-        privacy.account(DiscreteLaplace(1.0, 10), Sum(columns=10), box(2, bits=0), 1, 0)
+        privacy.Calibration(Sum(columns=10), box(2, bits=0), 1, 0).guarantee(DiscreteLaplace(1.0, 10))
 
 
 def test_a_scale_that_no_sampler_holds_is_refused():
