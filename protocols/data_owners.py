@@ -8,11 +8,11 @@ The rounds are those of `dpmpc.protocols.logistic_regression`. In each
 
 1. owner 0 proposes the task: what is summed, at which public coefficients, with how much noise. Every owner has
    computed the same from the same earlier sums, refuses a task that is not that, recomputes its guarantee, and enters
-   it in its own ledger. All compare the digest of the task.
+   it in its own ledger. What owner 0 says is announced: all have received the same task, or it is named.
 2. Each owner adds up what its own rows contribute, adds noise that suffices alone, splits the noisy sum into additive
    shares, puts them on its disk, and sends one to each owner (`dpmpc.data_owners.OwnRound`).
 3. Each adds up the shares that it has, its share of the sum over all rows, and puts it on its disk. All commit to
-   theirs; when all have, each puts the commitments on its disk, and all show theirs (`dpmpc.network.simultaneous`): the
+   theirs; when all have, each puts the commitments on its disk, and all show theirs (`dpmpc.network.conversation`): the
    noisy sum is opened, the same at every owner, and nothing else is.
 4. Each owner makes the Newton step by itself.
 
@@ -57,13 +57,13 @@ from dpmpc.data_owners.networked import (
     release_file,
     run,
 )
-from dpmpc.errors import BatchMismatch, InputError, MalformedFrame
+from dpmpc.errors import InputError, MalformedFrame
 from dpmpc.estimators.in_rounds import LogisticFit
-from dpmpc.network.coins import exchange_bytes
-from dpmpc.network.frames import ContentType, Kind
+from dpmpc.network.announcing import announce, explained, settle
+from dpmpc.network.conversation import exchange, reveal, together
+from dpmpc.network.frames import Kind
 from dpmpc.network.party import Party
 from dpmpc.network.settings import PartySettings, digest_of, read_source
-from dpmpc.network.simultaneous import DIGEST_BYTES, show_words
 from dpmpc.randomness import stream_for
 from dpmpc.release import Release
 from dpmpc.rounds.saved import require_alike
@@ -84,6 +84,11 @@ def prepare(settings: PartySettings) -> None:
 
 async def main(party: Party) -> dict[str, Any]:
     """Run one owner; it ends with the sums in its folder, and returns how many there are."""
+    return await explained(party, take_part(party))
+
+
+async def take_part(party: Party) -> dict[str, Any]:
+    """Take part in all rounds."""
     plan, source = _agreed_plan(party.runtime.settings), read_source(party.folder, OwnerSource)
     with party.meter.phase("read"):
         rows = await asyncio.to_thread(own_rows, source, plan, party.pid)
@@ -92,14 +97,15 @@ async def main(party: Party) -> dict[str, Any]:
     with RoundsRecord(party.folder, party.runtime.settings.task, ledger_of(party.folder, source), limit) as record:
         loop = asyncio.get_running_loop()
 
-        def exchange(number: int, asked: Task) -> Release:
+        def ask(number: int, asked: Task) -> Release:
             """Take part in a round from the thread of the fit, whose loop goes on noticing when a peer is lost."""
             allowed = releases.require_within_budget
             one = one_round(party, number, asked, own, record, allowed)
             return asyncio.run_coroutine_threadsafe(one, loop).result()
 
-        releases = AgreedReleases(plan, exchange)
+        releases = AgreedReleases(plan, ask)
         await asyncio.to_thread(plan.estimator().fit_rounds, releases)
+        await settle(party)
         await party.runtime.shutdown()
     for number, release in enumerate(releases.made):
         release.save(release_file(party.folder, number))
@@ -118,49 +124,45 @@ async def one_round(
             fresh = await asyncio.to_thread(own.shares, task, threads=party.arguments["threads"])
             shares = record.keep_shares(number, task, fresh)
     with party.meter.phase("open"):
-        for peer in party.runtime.peers:
-            await party.runtime.send_frame(peer, party.runtime.frame(Kind.SHARE, shares[peer : peer + 1].copy()))
-        total = shares[party.pid : party.pid + 1].astype(np.uint64)
-        for peer in party.runtime.peers:
-            frame = await party.runtime.receive_frame(peer, Kind.SHARE, ContentType.WORDS, shape)
-            task.encoding.ring.add(total, frame.words.astype(np.uint64), out=total)
+        dealt = await exchange(party, Kind.SHARE, {owner: shares[owner : owner + 1].copy() for owner in party.present})
         opened = record.opened(number, shape)
         if opened is None:
-            opened = record.keep_opened(number, total)
-        shown = await show_words(
+            opened = record.keep_opened(number, task.encoding.ring.sum_of(list(dealt.values()), name="shares"))
+        shown = await reveal(
             party,
             f"share of round {number}",
             opened,
-            dict.fromkeys(range(party.servers), shape),
             nonce=record.nonce(number),
             keep=lambda commitments: record.keep_commitments(number, commitments),
         )
-    return open_sums(task, shown)
+    return open_sums(task, list(shown.values()))
 
 
 async def agree(party: Party, number: int, asked: Task, record: RoundsRecord, allowed: Callable[[Task], None]) -> Task:
     """Step 1: return the task that all answer: nearly the one that this owner asks for, or that of an earlier run."""
-    if party.pid == PROPOSER:
-        wanted = canonical(record.task(number) or asked.to_dict())
-        for peer in party.runtime.peers:
-            await party.runtime.send_frame(peer, party.runtime.frame(Kind.STATEMENT, wanted))
-    else:
-        frame = await party.runtime.receive_frame(PROPOSER, Kind.STATEMENT, ContentType.BYTES)
-        wanted = frame.raw
+    own = canonical(record.task(number) or asked.to_dict()) if party.pid == PROPOSER else b""
+    proposal = (await announce(party, Kind.STATEMENT, own, largest=LARGEST_TASK))[PROPOSER]
+
+    def judge() -> Task:
+        task = proposed_task(proposal, number, asked, allowed)
+        record.require(number, task)
+        return task
+
+    return await together(party, judge)
+
+
+def proposed_task(proposal: bytes, number: int, asked: Task, allowed: Callable[[Task], None]) -> Task:
+    """Read the task that the proposer has sent, which is nearly the one that this owner has computed by itself."""
     try:
-        task = Task.from_dict(read_json(wanted, dict, largest=LARGEST_TASK)).verify()
+        task = Task.from_dict(read_json(proposal, dict, largest=LARGEST_TASK)).verify()
         require_alike(task, asked, number)
         allowed(task)
-        given, wanted_facts = task.to_dict(), asked.to_dict()
-        for name in sorted(wanted_facts.keys() - COMPUTED):
-            if given[name] != wanted_facts[name]:
+        given, expected = task.to_dict(), asked.to_dict()
+        for name in sorted(expected.keys() - COMPUTED):
+            if given[name] != expected[name]:
                 raise InputError(f"{name}: another given in round {number} than the plan has")
     except ValueError as error:
         raise MalformedFrame(f"party {PROPOSER} proposed no task of round {number}: {error}", PROPOSER) from error
-    record.require(number, task)
-    for peer, digest in enumerate(await exchange_bytes(party, Kind.DIGEST, task.digest, DIGEST_BYTES)):
-        if digest != task.digest:
-            raise BatchMismatch(f"party {peer} was told another task of round {number} than party {party.pid}")
     return task
 
 

@@ -5,14 +5,14 @@ Wanted: one public file, from which anybody may regress any column on the others
 delta)-differential privacy.
 
 1. The digest of the public facts, bound into every frame, is the same at all parties, or nothing begins.
-2. The parties toss a coin (`dpmpc.network.coins`), from which each derives the key of the next step and the seed of the
-   signs B. Neither is ever sent.
+2. The parties toss a coin (`dpmpc.network.conversation`), from which each derives the key of the next step and the seed
+   of the signs B. Neither is ever sent.
 3. Each sorts its rows by a keyed hash of the id. They find out whether all have the same ids, and nothing more
    (`dpmpc.data_release.alignment`); if not, the run ends. In a repetition, when all have made their releases and so
    have found it out before, this step is left out.
 4. Each mixes its rows with B, adds noise of its own (`dpmpc.data_release.DataOwner`), and puts the result on its disk.
 5. Each commits to what it releases; when all have, each puts all commitments on its disk, sends its release to all
-   others (`dpmpc.network.simultaneous`) and puts all releases side by side. Digests of the joined file are compared,
+   others (`dpmpc.network.conversation`) and puts all releases side by side. Digests of the joined file are compared,
    and **every party ends with the same file**, byte for byte.
 
 Promised: what leaves a party is commitments, coins, digests, its part in the comparison of ids, which tells one bit,
@@ -55,12 +55,12 @@ from dpmpc.data_release import DataOwner, MixedRelease, MixingTask, design, mixi
 from dpmpc.data_release.alignment import align, check_unique
 from dpmpc.data_release.networked import RELEASE_FILE, SEED, PartySource, public_arguments, run
 from dpmpc.data_release.record import ReleaseRecord
-from dpmpc.errors import BatchMismatch, InputError, SimulationOnly
-from dpmpc.network.coins import exchange_bytes, toss_coins
+from dpmpc.errors import InputError, SimulationOnly
+from dpmpc.network.announcing import announce, explained, settle
+from dpmpc.network.conversation import confirm, reveal, toss
 from dpmpc.network.frames import Kind
 from dpmpc.network.party import Party
 from dpmpc.network.settings import PartySettings, digest_of, read_source
-from dpmpc.network.simultaneous import DIGEST_BYTES, show_words
 from dpmpc.randomness import SEED_BYTES, Label, derive, stream_for
 
 PAPER = "Wu et al., Differentially Private Multi-Party Data Release for Linear Regression (UAI 2022)"
@@ -76,27 +76,33 @@ def prepare(settings: PartySettings) -> None:
 
 async def main(party: Party) -> dict[str, Any]:
     """Run one party; it ends with `RELEASE_FILE` in its folder."""
+    return await explained(party, take_part(party))
+
+
+async def take_part(party: Party) -> dict[str, Any]:
+    """Take the steps above."""
     task = agreed_task(party)
     with party.meter.phase("read"):
         ids, rows = await asyncio.to_thread(own_rows, party.folder, task, party.pid)
     randomness = stream_for(party.runtime.settings.simulation.get(SEED))
     coin = randomness.substream(party.pid, Label.COIN).bytes(SEED_BYTES)
     with ReleaseRecord(party.folder, party.runtime.settings.task, coin) as record:
-        toss = await toss_coins(party, record.coin)
-        own = record.own_release(toss, (task.released_rows, rows.shape[1]))
+        tossed = await toss(party, "key and signs", record.coin)
+        own = record.own_release(tossed, (task.released_rows, rows.shape[1]))
         if not await all_have_released(party, own is not None):
             with party.meter.phase("align"):
                 record.begin_comparison()
-                order = await align(party, derive(toss, Label.ALIGNMENT, length=SEED_BYTES), ids)
+                order = await align(party, derive(tossed, Label.ALIGNMENT, length=SEED_BYTES), ids)
         if own is None:
             with party.meter.phase("mix"):
-                mixing = mixing_of(task, derive(toss, Label.SKETCH_SEED, length=SEED_BYTES))
+                mixing = mixing_of(task, derive(tossed, Label.SKETCH_SEED, length=SEED_BYTES))
                 owner = DataOwner(task, party.pid, mixing, randomness.substream(party.pid))
                 own = record.keep(
-                    toss, await asyncio.to_thread(owner.release, rows[order], threads=party.arguments["threads"])
+                    tossed, await asyncio.to_thread(owner.release, rows[order], threads=party.arguments["threads"])
                 )
         with party.meter.phase("join"):
             release = await join(party, task, own, record)
+        await settle(party)
         await party.runtime.shutdown()
     release.save(party.folder / RELEASE_FILE)
     return {}
@@ -131,22 +137,19 @@ async def all_have_released(party: Party, own: bool) -> bool:
     Then each has found before that all have the same ids, and nothing is compared again. Whoever says so falsely has no
     release of an honest party that it would not have had otherwise.
     """
-    said = await exchange_bytes(party, Kind.STANDING, bytes([own]), 1)
-    return all(one == b"\1" for one in said)
+    said = await announce(party, Kind.STANDING, bytes([own]), 1)
+    return all(one == b"\1" for one in said.values())
 
 
 async def join(party: Party, task: MixingTask, own: NDArray[np.int64], record: ReleaseRecord) -> MixedRelease:
     """Step 5: exchange the releases and return all of them side by side, the same at every party."""
     shapes = {number: (task.released_rows, len(columns)) for number, columns in enumerate(task.parties)}
-    shown = await show_words(
+    shown = await reveal(
         party, "release", own.view(np.uint64), shapes, nonce=record.nonce, keep=record.keep_commitments
     )
-    parts = [words.view(np.int64) for words in shown]
+    parts = [words.view(np.int64) for words in shown.values()]
     release = MixedRelease.join(task, parts, provenance(party.arguments))
-    digest = hashlib.sha256(release.to_bytes()).digest()
-    for peer, other in enumerate(await exchange_bytes(party, Kind.DIGEST, digest, DIGEST_BYTES)):
-        if other != digest:
-            raise BatchMismatch(f"party {peer} joined the releases to another file than party {party.pid}", peer)
+    await confirm(party, hashlib.sha256(release.to_bytes()).digest(), "file of the joined releases")
     return release
 
 

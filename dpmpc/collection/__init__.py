@@ -10,10 +10,10 @@ In the order in which a report travels:
 `spool`       where a server keeps its shares until the release: words in `segments`, and a `spool_index`
 `ledger`      what a server has ever opened, so that it opens nothing of a report twice (`ledger_tables`)
 `database`    SQLite as spool and ledger use it; `server_folder` has both
-`agreement`   how the servers agree, on the batch for example
-`dealing`     how they check that the shares of a report belong together
+`agreement`   how the servers agree on the batch
+`dealing_checks` how they check that the shares of a report belong together
 `releasing`   one server of a release, by itself
-`conversation` what the servers of a release say to one another, up to the file that all sign
+`release_protocol` what the servers of a release say to one another, up to the file that all sign
 `release_process` one server's process in a release: folder, links, limits on waiting
 `certificate` what all of them signed, in the release file, and its check by anybody
 

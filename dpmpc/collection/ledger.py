@@ -7,8 +7,8 @@ subtract to nearly raw data, whatever the seed. So a release passes through thre
 - *opening*: this server is about to send its share of the sums, or has. Its reports belong to this release for good;
 - *opened*: the release exists.
 
-Beside releases it remembers the one *dealing seed* of each collection (`dpmpc.collection.dealing`), and of one with
-proofs that it is closed, and the one *query point* that was used (`dpmpc.collection.query_points`).
+Beside releases it remembers the one *dealing seed* of each collection (`dpmpc.collection.dealing_checks`), and of one
+with proofs that it is closed, and the one *query point* that was used (`dpmpc.collection.query_points`).
 
 Promised:
 

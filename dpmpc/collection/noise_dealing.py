@@ -5,9 +5,9 @@ proves that it lies within its range (`dpmpc.proving.noise`); each adds to its s
 that was dealt. The noise of t dealers is not counted on (`dpmpc.privacy.calibration`).
 
 1. *Deal.* Each sends every other one its share. Each checks the hash of its own share, as for a report at the door.
-2. *Lists.* They compare hashes of all lists of parts. A dealer that told different servers different ones ends the run.
+2. *Lists.* Each announces the hash of its lists of parts. A dealer that sent somebody others is named by that server.
 3. *Point.* When all have all shares they toss one query point for all dealings of this run, and confirm it.
-4. *Messages*, c + 1 words for each block of each dealing, to every other server; then hashes of all that was told.
+4. *Messages*, c + 1 words for each block of each dealing, to every other server; each announces the hash of its own.
 5. *Verdicts.* Noise counts if every block of it is accepted. If a proof does not hold, its dealer lies: the run ends
    with its name, and can be repeated without it. If messages lie on no polynomial, the run ends too, and names whoever
    lies where that is sure (`judge`).
@@ -36,13 +36,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.collection.agreement import compare_told, confirm, toss_announced, unless_refused
-from dpmpc.collection.proof_checks import WORDS_IN_A_FRAME, exchange_block
+from dpmpc.collection.proof_checks import exchange_elements
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.encoding.ring import Words
 from dpmpc.errors import InconsistentShares, InputError
-from dpmpc.network.announcing import settle
-from dpmpc.network.frames import ContentType, Kind, malformed_frame
+from dpmpc.network.conversation import Heard, confirm, exchange, in_frames, together, toss
+from dpmpc.network.frames import Kind, malformed_frame
 from dpmpc.network.party import Party
 from dpmpc.proved_reports import packed, unpacked
 from dpmpc.proving import (
@@ -139,55 +138,42 @@ class NoiseDealer:
 
 async def deal_noise(party: Party, server: ReleasingServer) -> Dealt:
     """Deal this server's noise, and check that of all others, together with them."""
-    dealer = await unless_refused(party, lambda: NoiseDealer(server, party.present))
-    own = await unless_refused(party, dealer.deal)
-    await settle(party)  # noise is dealt by all or by none
+    dealer = await together(party, lambda: NoiseDealer(server, party.present))
+    own = await together(party, dealer.deal)
     told = await exchange_dealt(party, own)
-    await unless_refused(party, lambda: dealer.take(told))
-    await settle(party)
-    lists = {number: hashlib.sha256(dealer.seeds(number).data).digest() for number in dealer.dealers}
-    await compare_told(party, lists, "lists of dealt noise")
+    await together(party, lambda: dealer.take(told))
+    lists = Heard(party)
+    lists.take({number: dealer.seeds(number).view("<u8") for number in dealer.dealers})
+    await lists.compare("lists of dealt noise")
     digest = dealer.digest()
-    toss = await toss_announced(party)  # all have what was dealt to them: nothing of it changes any more
-    await confirm(party, hashlib.sha256(Label.NOISE_DEALINGS.value + digest + toss).digest(), "query point of noise")
-    point = QueryPoint.of_toss(dealer.circuit, toss)
+    tossed = await toss(party, "the query point of noise")  # all have what was dealt to them: nothing of it changes now
+    await confirm(party, hashlib.sha256(Label.NOISE_DEALINGS.value + digest + tossed).digest(), "query point of noise")
+    point = QueryPoint.of_toss(dealer.circuit, tossed)
     with party.meter.phase("verify"):
         verdicts = await exchange_answers(party, dealer, point)
-    await unless_refused(party, lambda: judge(dealer.scheme, dealer.dealers, verdicts))
+    await together(party, lambda: judge(dealer.scheme, dealer.dealers, verdicts))
     server.tell(f"noise of servers {', '.join(map(str, dealer.dealers))} is dealt, and proved to be within its range")
     return Dealt(await asyncio.to_thread(dealer.share), dealer.dealers, digest)
 
 
 async def exchange_dealt(party: Party, own: Mapping[int, Words]) -> dict[int, Words]:
     """Step 1: send each server its share in parts, and return what everybody has dealt to this one."""
-    mine = own[party.pid]
-    told = {peer: [np.empty((0, mine.shape[1]), np.uint64)] for peer in party.runtime.peers}
-    step = max(1, WORDS_IN_A_FRAME // mine.shape[1])
-    for first in range(0, len(mine), step):
-        part = slice(first, min(first + step, len(mine)))
-        for peer in party.runtime.peers:
-            await party.runtime.send_frame(peer, party.runtime.frame(Kind.NOISE, np.ascontiguousarray(own[peer][part])))
-        for peer, parts in told.items():
-            frame = await party.runtime.receive_frame(peer, Kind.NOISE, ContentType.WORDS, mine[part].shape)
-            parts.append(frame.words)
-    return dict(sorted({party.pid: mine, **{peer: np.concatenate(parts) for peer, parts in told.items()}}.items()))
+    mine, parts = own[party.pid], []
+    for part in in_frames(*mine.shape):
+        given = {server: np.ascontiguousarray(share[part]) for server, share in own.items()}
+        parts.append(await exchange(party, Kind.NOISE, given))
+    return {server: np.concatenate([mine[:0], *(told[server] for told in parts)]) for server in party.present}
 
 
 async def exchange_answers(party: Party, dealer: NoiseDealer, point: QueryPoint) -> Verdicts:
     """Step 4: send and receive all messages; return the verdicts about all blocks, dealer by dealer."""
     joint = await asyncio.to_thread(dealer.joint)
-    answers = await unless_refused(party, lambda: dealer.answers(point, joint))
-    await settle(party)  # messages are sent by all or by none
-    hashes = {number: hashlib.sha256() for number in party.present}
-    found = []
-    step = max(1, WORDS_IN_A_FRAME // answers.shape[1])
-    for first in range(0, len(answers), step):
-        part = slice(first, first + step)
-        messages = await exchange_block(party, Kind.NOISE_PROOF, np.ascontiguousarray(answers[part]))
-        for number, words in messages.items():
-            hashes[number].update(np.ascontiguousarray(words, "<u8").data)
-        found.append(await asyncio.to_thread(decide, dealer.circuit, dealer.scheme, point, joint[part], dict(messages)))
-    await compare_told(party, {number: one.digest() for number, one in hashes.items()}, "messages about noise")
+    answers = await together(party, lambda: dealer.answers(point, joint))
+    heard, found = Heard(party), []
+    for part in in_frames(*answers.shape):
+        messages = await exchange_elements(party, Kind.NOISE_PROOF, np.ascontiguousarray(answers[part]), heard)
+        found.append(await asyncio.to_thread(decide, dealer.circuit, dealer.scheme, point, joint[part], messages))
+    await heard.compare("messages about noise")
     return Verdicts(
         np.concatenate([one.accepted for one in found]),
         np.concatenate([one.inconsistent for one in found]),

@@ -1,8 +1,8 @@
 """What a server commits to before it opens anything, and its share of dealt noise: kept for repetitions of a run.
 
 With additive shares the last server to open could choose the sums, if it may choose its share after it has seen all
-others. So each server first announces SHA-256(label || server || manifest || salt || share). When all have heard the
-same commitments and stored them, they send the shares with the salts.
+others. So the servers reveal them (`dpmpc.network.conversation`): when all have received the same commitments and
+stored them, they send the shares, with the salts.
 
 A run may break after that, and be repeated. A server that broke it has seen the shares of the others, which send the
 same bytes again; so nobody may commit to another share in a repetition. Each server therefore keeps (`Openings`), in
@@ -35,27 +35,13 @@ import numpy as np
 
 from dpmpc.encoding.ring import Words
 from dpmpc.errors import AlreadyReleased, InconsistentShares
-from dpmpc.randomness import Label, Stream
+from dpmpc.randomness import Stream
 from dpmpc.storage.database import connect, typed_errors
 from dpmpc.storage.kept import Kept, as_bytes
 
 OPENINGS_FILE = "openings.sqlite"
-SALT_BYTES = COMMITMENT_BYTES = 32
+SALT_BYTES = 32
 _NOISE = "noise of manifest "
-
-
-def share_commitment(server: int, manifest_digest: bytes, salt: bytes, share: Words) -> bytes:
-    """Return SHA-256(label || server, 4 bytes LE || manifest || salt || the words of the share, LE, row by row)."""
-    digest = hashlib.sha256(Label.OPENING_COMMITMENT.value + server.to_bytes(4, "little") + manifest_digest + salt)
-    digest.update(np.ascontiguousarray(share, "<u8").data)
-    return digest.digest()
-
-
-def require_committed(commitments: Mapping[int, bytes], opened: Mapping[int, bytes]) -> None:
-    """Refuse shares that are not those committed to; `opened` holds the commitments recomputed from what was sent."""
-    for server, digest in opened.items():
-        if digest != commitments[server]:
-            raise InconsistentShares(f"server {server} opened another share than it had committed to", server)
 
 
 class Openings:

@@ -6,9 +6,9 @@
 2. *Hashes.* Each hashes its own shares once more, and names the reports whose list has another hash: none, unless what
    it keeps has changed since it arrived. These are left out, under the name of the server that says so.
 3. *Lists.* They compare a hash over the seeds of all reports, which the lists of parts determine. Only if these differ
-   do they send the seeds, 32 bytes for each report. A report whose seeds differ is left out.
+   do they send the seeds, 32 bytes for each report, those that have this hash. A report whose seeds differ is left out.
 4. *Messages.* Each sends c + 1 words for each report to every other server, in blocks, in the order of the batch.
-5. *Verdicts.* Each decides alone. They compare hashes of all that was told, then confirm the ids that are accepted.
+5. *Verdicts.* Each decides alone. Each announces the hash of its messages; then they confirm the ids that are accepted.
    With Shamir shares the same messages show reports that were dealt on no polynomial: those are *inconsistent*, and the
    server whose message is off is counted, if there is one without whom the others agree.
 
@@ -28,21 +28,22 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.collection.agreement import batch_digest, compare_told, confirm, toss_announced, unless_refused
+from dpmpc.collection.agreement import batch_digest
 from dpmpc.collection.certificate import DIFFERENT_LISTS, FALSE_PROOF, wrong_hash
 from dpmpc.collection.query_points import PointStanding, point_to_go_on_with
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.collection.shamir_claims import INCONSISTENT
 from dpmpc.encoding.ring import Words
-from dpmpc.network.announcing import announce, announce_bytes, settle
-from dpmpc.network.frames import ContentType, Kind, malformed_frame
+from dpmpc.network.announcing import announce
+from dpmpc.network.conversation import WORDS_IN_A_FRAME, Heard, confirm, exchange, in_frames, together, toss
+from dpmpc.network.frames import Kind, malformed_frame
 from dpmpc.network.party import Party
 from dpmpc.proved_reports import circuit_of, scheme_of, shares_of
 from dpmpc.proving import ProofServer, ProvedShares, QueryPoint, Verdicts, decide, joint_randomness
@@ -55,7 +56,6 @@ from dpmpc.untrusted import ReadError, read_json
 
 Seeds = NDArray[np.uint8]
 
-WORDS_IN_A_FRAME = 1 << 20
 _BLOCK_BYTES = 1 << 26  # of the records that are expanded at once
 
 
@@ -140,22 +140,22 @@ async def check_proofs(party: Party, server: ReleasingServer, ids: NDArray[np.ui
     """Find the reports of a batch of a collection whose proofs hold, together with all other servers."""
     collection = server.collection
     with party.meter.phase("verify"):
-        toss = await agree_on_point(party, server)
+        point = await agree_on_point(party, server)
         verifier = Verifier(collection.plan, collection.digest, server.number, server.spool, ids)
-        found = await check_at_point(party, verifier, toss)
+        found = await check_at_point(party, verifier, point)
     for number, count in found.odd.items():
         server.tell(
             f"the message of server {number} was off in {count} inconsistent reports, and those of all others agreed: "
             "its fault, or that of the clients"
         )
-    await unless_refused(party, lambda: server.keep_refused(found.refused))
+    await together(party, lambda: server.keep_refused(found.refused))
     return Accepted(found.accepted, found.counts, found.odd)
 
 
-async def check_at_point(party: Party, verifier: Verifier, toss: bytes) -> Checked:
+async def check_at_point(party: Party, verifier: Verifier, tossed: bytes) -> Checked:
     """Steps 2 to 5: find out which reports of a batch are well formed, at the point that all have marked as used."""
-    point = QueryPoint.of_toss(verifier.circuit, toss)
-    seeds, fitting = await unless_refused(party, verifier.seeds)
+    point = QueryPoint.of_toss(verifier.circuit, tossed)
+    seeds, fitting = await together(party, verifier.seeds)
     refused = {}
     left = np.ones(len(verifier.ids), np.bool_)
     for server, misfits in (await exchange_misfits(party, ~fitting)).items():
@@ -177,20 +177,20 @@ async def check_at_point(party: Party, verifier: Verifier, toss: bytes) -> Check
 
 async def agree_on_point(party: Party, server: ReleasingServer) -> bytes:
     """Step 1: return the toss of the query point, once all servers have marked it as used."""
-    own = await unless_refused(party, server.points.standing)
+    own = await together(party, server.points.standing)
     told = await announce(party, Kind.POINT, msgspec.json.encode(own))
-    toss = await unless_refused(
+    point = await together(
         party, lambda: point_to_go_on_with({number: read_point(raw, number) for number, raw in told.items()})
     )
-    if toss is None:
-        tossed = toss = await toss_announced(party)
-        await unless_refused(party, lambda: server.points.seal(tossed))
-    await confirm(party, point_digest(toss), "query point that is sealed")
-    used = toss
-    await unless_refused(party, lambda: server.points.use(used))
-    await confirm(party, point_digest(toss), "query point that is used")
+    if point is None:
+        tossed = point = await toss(party, "the query point")
+        await together(party, lambda: server.points.seal(tossed))
+    await confirm(party, point_digest(point), "query point that is sealed")
+    used = point
+    await together(party, lambda: server.points.use(used))
+    await confirm(party, point_digest(point), "query point that is used")
     server.tell("all servers have closed and use one query point; each checks the proofs")
-    return toss
+    return point
 
 
 def read_point(raw: bytes, server: int) -> PointStanding:
@@ -227,17 +227,17 @@ async def exchange_misfits(party: Party, own: NDArray[np.bool_]) -> dict[int, ND
 async def compare_lists(party: Party, seeds: Seeds) -> NDArray[np.bool_]:
     """Step 3: return whether all servers have the same seeds, for each report."""
     own = hashlib.sha256(seeds.data).digest()
-    if set(await announce_bytes(party, Kind.DIGEST, own, len(own))) == {own}:
-        await settle(party)
-        return np.ones(len(seeds), np.bool_)
-    await settle(party)  # from here on seeds are sent by all or by none
-    words = np.ascontiguousarray(seeds).view("<u8")
+    announced = await announce(party, Kind.DIGEST, own, len(own))
     alike = np.ones(len(seeds), np.bool_)
-    step = WORDS_IN_A_FRAME // words.shape[1]
-    for first in range(0, len(seeds), step):
-        part = words[first : first + step]
-        for theirs in (await exchange_block(party, Kind.SEEDS, part)).values():
-            alike[first : first + step] &= (theirs == part).all(axis=1)
+    if set(announced.values()) == {own}:
+        return alike
+    words, heard = np.ascontiguousarray(seeds).view("<u8"), Heard(party)
+    for part in in_frames(*words.shape):
+        received = await exchange(party, Kind.SEEDS, words[part])
+        heard.take(received)
+        for theirs in received.values():
+            alike[part] &= (theirs == words[part]).all(axis=1)
+    await together(party, lambda: heard.require(announced, "lists"))
     return alike
 
 
@@ -247,32 +247,24 @@ async def exchange_messages(
     """Steps 4 and 5: send and receive all messages, and return the verdicts."""
     accepted, inconsistent = np.zeros(len(ids), np.bool_), np.zeros(len(ids), np.bool_)
     odd = {number: np.zeros(len(ids), np.bool_) for number in party.present}
-    told = {number: hashlib.sha256() for number in party.present}
-    answers = verifier.answers(ids, seeds, point)
+    heard, answers = Heard(party), verifier.answers(ids, seeds, point)
     for _ in verifier.blocks(len(ids)):
-        block = await unless_refused(party, lambda: next(answers))
-        await settle(party)  # messages are sent by all or by none
-        messages = await exchange_block(party, Kind.PROOF, block.messages)
-        for number, words in messages.items():
-            told[number].update(np.ascontiguousarray(words, "<u8").data)
-        verdicts = await asyncio.to_thread(
-            decide, verifier.circuit, verifier.scheme, point, block.joint, dict(messages)
-        )
+        block = await together(party, lambda: next(answers))
+        messages = await exchange_elements(party, Kind.PROOF, block.messages, heard)
+        verdicts = await asyncio.to_thread(decide, verifier.circuit, verifier.scheme, point, block.joint, messages)
         accepted[block.rows] = verdicts.accepted
         inconsistent[block.rows] = verdicts.inconsistent
         for number, off in verdicts.odd.items():
             odd[number][block.rows] = off
-    await compare_told(party, {number: digest.digest() for number, digest in told.items()}, "messages about proofs")
+    await heard.compare("messages about proofs")
     return Verdicts(accepted, inconsistent, odd)
 
 
-async def exchange_block(party: Party, kind: Kind, own: Words) -> Mapping[int, Words]:
-    """Send a block of words to all, and return everybody's; those about proofs are elements of the field."""
-    for peer in party.runtime.other_servers:
-        await party.runtime.send_frame(peer, party.runtime.frame(kind, own))
-    told = {party.pid: own}
-    for peer in party.runtime.other_servers:
-        told[peer] = (await party.runtime.receive_frame(peer, kind, ContentType.WORDS, own.shape)).words
-        if kind is not Kind.SEEDS and not FIELD.is_canonical(told[peer]):
+async def exchange_elements(party: Party, kind: Kind, own: Words, heard: Heard) -> dict[int, Words]:
+    """Exchange elements of the field, the same to all, and remember what was received."""
+    received = await exchange(party, kind, own)
+    for peer, words in received.items():
+        if not FIELD.is_canonical(words):
             raise malformed_frame(peer, kind, "an element that is not canonical")
-    return dict(sorted(told.items()))
+    heard.take(received)
+    return received

@@ -1,7 +1,7 @@
 """One server's process in the release of a collection: folder, links, limits on waiting, and then the conversation.
 
 Each server is started by whoever runs it, on its own folder, and meets the others at the addresses of the task file.
-What they say to one another is `dpmpc.collection.conversation`.
+What they say to one another is `dpmpc.collection.release_protocol`.
 
 Promised: one process at a time answers for a server, with the certificate that the collection pins; every wait ends. A
 run that fails may be repeated with the same arguments.
@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from dpmpc.collection import conversation
+from dpmpc.collection import release_protocol
 from dpmpc.collection.certificate import require_quorum
 from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.query_points import PointKeeper
@@ -73,7 +73,7 @@ def run_release(
     if target.is_dir() or not target.absolute().parent.is_dir():
         raise InputError(f"out: {target} given, a file in a directory that exists expected")
     agreement = Agreement(
-        conversation.__name__,
+        release_protocol.__name__,
         len(collection.servers),
         analyst=False,
         task=collection.digest,
@@ -94,7 +94,7 @@ def run_release(
         server = ReleasingServer(collection, number, spool, ledger, own.identity, target, close, threads, tell)
         _tell_beginning(server, settings)
         party = Party(PartyRuntime(settings, own.identity), own.identity, sys.stderr)
-        return party.runtime.run_program(conversation.take_part(party, server))
+        return party.runtime.run_program(release_protocol.take_part(party, server))
 
 
 def _tell_beginning(server: ReleasingServer, settings: PartySettings) -> None:

@@ -1,6 +1,6 @@
 """Do what one server of a release does by itself: look up, refuse, compute and keep.
 
-The conversation with the other servers is `dpmpc.collection.conversation`, which calls the steps of this module.
+The conversation with the other servers is `dpmpc.collection.release_protocol`, which calls the steps of this module.
 Paths, times and keys stay here: nothing of them is sent.
 """
 

@@ -12,9 +12,9 @@ offset  bytes      field
 
 With additive shares all servers but the last get a key, hence 48 bytes; with Shamir shares all get words, and after
 them, where dealing is checked, the share of one more word: a mask, uniform and fresh for each report, of which the
-servers open one linear combination with the words (`dpmpc.collection.dealing`). A key stands for the share that the
-key of `derive_share_keys` expands to (`dpmpc.sharing.batch`). The tag is no secret: it lets a server check on arrival
-that the record is whole and meant for it and this collection, and proves nothing else.
+servers open one linear combination with the words (`dpmpc.collection.dealing_checks`). A key stands for the share that
+the key of `derive_share_keys` expands to (`dpmpc.sharing.batch`). The tag is no secret: it lets a server check on
+arrival that the record is whole and meant for it and this collection, and proves nothing else.
 
 A server keeps the payload as it came: a key stays a key until the release expands it (`KeyedShare`).
 

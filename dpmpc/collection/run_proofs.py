@@ -5,7 +5,7 @@ keep: the reports are what `dpmpc.networked.stored_reports` has written before a
 query point is a file of the folder, made before anything is sent and never replaced.
 
 1. *Batch.* Each server opens its reports; all confirm the same ids in the same order.
-2. *Point.* They toss; all confirm the toss; each writes it down. **All confirm again; only then does anybody send.**
+2. *Point.* They toss; each writes it down. **All confirm that they have; only then does anybody send.**
 3. Steps 2 to 5 of `dpmpc.collection.proof_checks`: hashes, lists, messages, verdicts.
 4. The reports that are accepted are the batch: the task of so many clients takes the place of the first one, and each
    server reads its outputs as a share of the sums.
@@ -25,13 +25,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.collection.agreement import batch_digest, confirm, toss_announced, unless_refused
+from dpmpc.collection.agreement import batch_digest
 from dpmpc.collection.proof_checks import Verifier, check_at_point, point_digest
 from dpmpc.collection.releasing import ProvedOutputs
 from dpmpc.collection.report_ids import ID_BYTES, as_strings
 from dpmpc.encoding.ring import Words
 from dpmpc.errors import BatchMismatch, GuaranteeError, TooFewClients
 from dpmpc.network.announcing import explained
+from dpmpc.network.conversation import confirm, together, toss
 from dpmpc.network.party import Party
 from dpmpc.networked import ids_file, share_file
 from dpmpc.proved_reports import row_words
@@ -99,20 +100,19 @@ async def check_run(party: Party, task: Task) -> ProvedRun:
 
 async def _check_run(party: Party, task: Task) -> ProvedRun:
     with party.meter.phase("verify"):
-        reports = await unless_refused(party, lambda: RunReports(party.folder, task, party.pid))
+        reports = await together(party, lambda: RunReports(party.folder, task, party.pid))
         await confirm(party, batch_digest(reports.ids), "batch: the ids of all reports")
-        toss = await toss_announced(party)
-        await confirm(party, point_digest(toss), "query point that was tossed")
-        await unless_refused(party, lambda: use_point(party.folder, toss))
-        await confirm(party, point_digest(toss), "query point that is used")
+        point = await toss(party, "the query point")
+        await together(party, lambda: use_point(party.folder, point))
+        await confirm(party, point_digest(point), "query point that is used")
         verifier = Verifier(task, task.digest, party.pid, reports, reports.ids)
-        found = await check_at_point(party, verifier, toss)
-    accepted = await unless_refused(party, lambda: task_of(task, len(found.accepted), found.counts))
+        found = await check_at_point(party, verifier, point)
+    accepted = await together(party, lambda: task_of(task, len(found.accepted), found.counts))
     share = ProvedOutputs(reports.share(found.accepted), found.accepted, accepted, party.pid)
     return ProvedRun(accepted, share, found.counts)
 
 
-def use_point(folder: Path, toss: bytes) -> None:
+def use_point(folder: Path, point: bytes) -> None:
     """Write down, for good, at which point this server answers for the reports of a folder."""
     try:
         descriptor = os.open(folder / POINT_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -123,7 +123,7 @@ def use_point(folder: Path, toss: bytes) -> None:
             "away. Have the clients make new reports"
         ) from None
     with open(descriptor, "wb") as file:
-        file.write(toss.hex().encode() + b"\n")
+        file.write(point.hex().encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
     sync(folder)

@@ -100,8 +100,8 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True, tag=1, t
         In the order of their numbers.
     checked_dealing : bool
         Whether each report holds one more word, a mask by which servers check that its Shamir shares lie on polynomials
-        (`dpmpc.collection.dealing`). True for all new collections with Shamir shares and without proofs, which show the
-        same. Those of version 0.1, which have no such line in their file, are released without the check.
+        (`dpmpc.collection.dealing_checks`). True for all new collections with Shamir shares and without proofs, which
+        show the same. Those of version 0.1, which have no such line in their file, are released without the check.
 
     Raises
     ------

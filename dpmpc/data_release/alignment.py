@@ -4,7 +4,7 @@ Each party knows its subjects by an id. Under a fresh key K that all parties sha
 party sorts its rows by HMAC-SHA256(K, id), so that parties with the same ids have the same order. Whether they have is
 found by comparing one number of each, a hash of K and of all ids, by a private equality test
 (`dpmpc.data_release.equality`), each step of which is an exchange in which nobody sees what others show before its own
-words are fixed (`dpmpc.network.simultaneous`). If all numbers are equal, the order by keyed hashes is the common one;
+words are fixed (`dpmpc.network.conversation`). If all numbers are equal, the order by keyed hashes is the common one;
 otherwise `align` ends the run as a `BatchMismatch` at every party.
 
 All parties know K. So whatever is keyed by K alone can be compared with guesses by any of them, and **nothing that is
@@ -22,14 +22,17 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from dpmpc.data_release.equality import IdComparison
 from dpmpc.data_release.p256 import ORDER
 from dpmpc.errors import BatchMismatch, InputError
+from dpmpc.network.conversation import reveal, together
 from dpmpc.network.party import Party
-from dpmpc.network.simultaneous import show_bytes
 from dpmpc.randomness import Label
+
+Result = TypeVar("Result")
 
 
 def keyed_hashes(key: bytes, ids: Sequence[str]) -> list[bytes]:
@@ -64,10 +67,15 @@ def number_of_set(key: bytes, hashes: Sequence[bytes]) -> int:
 async def align(party: Party, key: bytes, ids: Sequence[str]) -> list[int]:
     """Return the order of this party's rows, which is that of all others."""
     hashes = await asyncio.to_thread(keyed_hashes, key, ids)
-    if not await all_equal(party, number_of_set(key, hashes)):
-        await party.runtime.shutdown()  # everybody knows the answer before anybody ends
-        raise BatchMismatch("key: not all parties have the same ids, the same ids expected in all files")
+    equal = await all_equal(party, number_of_set(key, hashes))
+    await together(party, lambda: require_equal(equal))  # everybody knows the answer before anybody ends
     return common_order(hashes)
+
+
+def require_equal(equal: bool) -> None:
+    """Refuse different ids; that they differ is all that anybody is to know."""
+    if not equal:
+        raise BatchMismatch("key: not all parties have the same ids, the same ids expected in all files")
 
 
 async def all_equal(party: Party, number: int) -> bool:
@@ -79,6 +87,10 @@ async def all_equal(party: Party, number: int) -> bool:
         ("ciphertext", comparison.mask),
         ("mask", comparison.opening),
     ):
-        shown = await show_bytes(party, step, own)
-        own = await asyncio.to_thread(next_step, shown)
-    return await asyncio.to_thread(comparison.equal, await show_bytes(party, "opening", own))
+        own = await _next(party, next_step, await reveal(party, step, own))
+    return await _next(party, comparison.equal, await reveal(party, "opening", own))
+
+
+async def _next(party: Party, step: Callable[[list[bytes]], Result], shown: Mapping[int, bytes]) -> Result:
+    """Check what all have shown and go on from it, if nobody refuses it."""
+    return await together(party, lambda: step(list(shown.values())))

@@ -30,7 +30,6 @@ Smart and Zakarias 2012; against additive errors among an honest majority, Chida
 
 from __future__ import annotations
 
-import secrets
 from typing import Any
 
 import numpy as np
@@ -39,8 +38,9 @@ from numpy.typing import NDArray
 from dpmpc.encoding import Mersenne61
 from dpmpc.errors import InconsistentShares
 from dpmpc.mpyc.unopened import secure_array
-from dpmpc.network.coins import COIN_BYTES, toss_coins
-from dpmpc.network.frames import ContentType, Kind
+from dpmpc.network.announcing import explained
+from dpmpc.network.conversation import exchange, toss
+from dpmpc.network.frames import Kind
 from dpmpc.network.party import Party
 from dpmpc.randomness import Label, Stream, derive
 from dpmpc.task import Task
@@ -70,6 +70,10 @@ async def checked_products(party: Party, task: Task, A: Words) -> Any:
     InconsistentShares
         If a server has altered a share, of A or of a product; nothing was opened, and nobody is named.
     """
+    return await explained(party, _checked(party, task, A))
+
+
+async def _checked(party: Party, task: Task, A: Words) -> Any:
     ring = Mersenne61()
     columns = A.shape[1]
     mask = await _joint_mask(party, task, len(A))
@@ -78,8 +82,7 @@ async def checked_products(party: Party, task: Task, A: Words) -> Any:
     [share] = await party.runtime.gather([both])
     C, c = np.vsplit(share.value.astype(np.uint64), [columns])
 
-    toss = await toss_coins(party, secrets.token_bytes(COIN_BYTES), range(party.servers))
-    stream = Stream(derive(toss, Label.PRODUCT_CHECK))
+    stream = Stream(derive(await toss(party, "the check of products"), Label.PRODUCT_CHECK))
     u, v, [a] = ring.uniform(stream, columns), ring.uniform(stream, columns), ring.uniform(stream, 1)
 
     masked = ring.multiply_add(_times(A, u), int(a), mask)
@@ -103,32 +106,19 @@ def _times(matrix: Words, vector: Words) -> Words:
 
 async def _joint_mask(party: Party, task: Task, length: int) -> Words:
     """Return this server's share of random numbers that no t servers know: the sum of what t + 1 servers deal."""
-    ring, dealers = Mersenne61(), range(task.trust.colluding_servers + 1)
-    dealt: list[Words] = []
+    ring, stream, dealers = Mersenne61(), Stream.from_os(), range(task.trust.colluding_servers + 1)
+    own = [np.empty(0, np.uint64)] * party.servers  # of whoever deals nothing
     if party.pid in dealers:
-        stream = Stream.from_os()
-        shares = task.scheme.split(ring.uniform(stream, length), stream=stream)
-        dealt.append(shares[party.pid])
-        for peer in range(party.servers):
-            if peer != party.pid:
-                await party.runtime.send_frame(peer, party.runtime.frame(Kind.MASK, shares[peer]))
-    for dealer in dealers:
-        if dealer != party.pid:
-            frame = await party.runtime.receive_frame(dealer, Kind.MASK, ContentType.WORDS, (length,))
-            dealt.append(frame.words)
-    return ring.sum_of(dealt, name="masks")
+        own = list(task.scheme.split(ring.uniform(stream, length), stream=stream))
+    shapes = {server: (length if server in dealers else 0,) for server in party.present}
+    dealt = await exchange(party, Kind.MASK, dict(enumerate(own)), shapes)
+    return ring.sum_of([dealt[dealer] for dealer in dealers], name="masks")
 
 
 async def _open_among_servers(party: Party, task: Task, kind: Kind, share: Words) -> Words:
     """Show this server's share to all others; return the secret if all shares lie on one polynomial."""
-    others = [server for server in range(party.servers) if server != party.pid]
-    for peer in others:
-        await party.runtime.send_frame(peer, party.runtime.frame(kind, share))
-    shares = {party.pid: share}
-    for peer in others:
-        shares[peer] = (await party.runtime.receive_frame(peer, kind, ContentType.WORDS, share.shape)).words
     try:
-        return task.scheme.combine([shares[server] for server in range(party.servers)])
+        return task.scheme.combine(list((await exchange(party, kind, share)).values()))
     except InconsistentShares:
         raise InconsistentShares(
             f"products: the servers' shares of the {kind.name} do not lie on one polynomial; nothing was opened, and "

@@ -12,9 +12,8 @@ that names a party. In the order in which a run uses them:
 `runtime`   MPyC's Runtime (`backend`) with its own start (`connecting`), shutdown and frame exchange
 `links`     one authenticated link, over `sockets` that count
 `frames`    the only messages that our protocols send
-`coins`     a joint coin toss: commit, then open
-`simultaneous` an exchange in which nobody sees the others' words before its own are fixed
 `announcing` what a party says to all others at once, signed, so that two stories are found out
+`conversation` what programs are made of: exchange, compare, go on together, reveal, toss
 `meter`     seconds, bytes and memory of one party
 
 Not promised: privacy against the operating system of a party, and correctness of what a malicious party computes. A run

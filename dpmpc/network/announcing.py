@@ -12,7 +12,7 @@ different things notice it with the next announcement of the other, before they 
    the other one does the same. Two different records of one round, both signed by the same party, prove that this party
    lied. A party whose own records do not bear out its transcript is the liar too.
 
-`settle` is an announcement without content: when it returns, all have heard the same. Call it before anything is
+`settle` is an announcement without content: when it returns, all have heard the same. It comes before anything that is
 sent without an announcement (lists of ids, shares, farewells), so that a dispute never meets a frame of another kind.
 
 The parties are the servers that take part; an analyst neither speaks nor listens here.
@@ -46,7 +46,7 @@ from dpmpc.errors import (
     VerificationFailed,
 )
 from dpmpc.network.frames import ContentType, Disputed, Frame, Kind, malformed_frame
-from dpmpc.network.identity import sign, verify_signature
+from dpmpc.network.identity import LONGEST_SIGNATURE, sign, verify_signature
 from dpmpc.network.party import Party
 from dpmpc.randomness import Label, Stream
 from dpmpc.untrusted import LARGEST_MESSAGE, ReadError, printable, read_json
@@ -56,12 +56,13 @@ Result = TypeVar("Result")
 NONCE_BYTES = 32
 ROUNDS_SHOWN = 3  # in a dispute: that of the other transcript, the one that told it, and one that may have begun
 FLUSH_SECONDS = 0.05  # for a last word to leave before the links are cut
-_ANNOUNCED = frozenset(Kind) - {
-    *(Kind.HELLO, Kind.BARRIER, Kind.GOODBYE, Kind.NONCE, Kind.DISPUTE),
-    *(Kind.IDS, Kind.SALT, Kind.SHARE, Kind.SEEDS, Kind.PROOF, Kind.NOISE, Kind.NOISE_PROOF),
-}
+_ANNOUNCED = frozenset(
+    {
+        *(Kind.ECHO, Kind.VERDICT, Kind.DIGEST, Kind.COMMITMENT, Kind.OPENING, Kind.STANDING, Kind.LEFT_OUT),
+        *(Kind.SEED, Kind.POINT, Kind.MISFITS, Kind.STATEMENT, Kind.SIGNATURE, Kind.COST),
+    }
+)
 _FRAMES_PASSED_OVER = 8  # that an honest peer may have sent before it heard of a dispute
-_LONGEST_SIGNATURE = 80
 _DIGEST_BYTES = 32
 # What may be told to other parties as the reason for an end: these errors hold no text of this machine.
 _TELLABLE = (
@@ -86,7 +87,7 @@ class SignedRecord:
 
 
 _Hex32 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
-_HexSignature = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{2})+$", max_length=2 * _LONGEST_SIGNATURE)]
+_HexSignature = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{2})+$", max_length=2 * LONGEST_SIGNATURE)]
 
 
 class _ShownRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -135,7 +136,7 @@ class Conversation:
     def listen(self, peer: int, frame: Frame) -> tuple[SignedRecord, bytes]:
         """Take an announcement of the round that is under way apart, after a check of its signature."""
         raw, fixed = frame.raw, 2 * _DIGEST_BYTES + 1
-        end = fixed + (raw[fixed - 1] if len(raw) >= fixed else _LONGEST_SIGNATURE)
+        end = fixed + (raw[fixed - 1] if len(raw) >= fixed else LONGEST_SIGNATURE)
         if len(raw) < end:
             raise malformed_frame(peer, frame.kind, f"{len(raw)} bytes, too few for a signed announcement")
         session, transcript, signature = raw[:_DIGEST_BYTES], raw[_DIGEST_BYTES : fixed - 1], raw[fixed:end]
@@ -224,13 +225,8 @@ async def announce(
     record, content = conversation.speak(kind, own)
     heard: dict[int, SignedRecord] = {party.pid: record}
     words = {party.pid: own}
-    frame = party.runtime.frame(kind, content)
-    for peer in party.runtime.other_servers:
-        await party.runtime.send_frame(peer, frame)
-    received = {
-        peer: await party.runtime.receive_frame(peer, kind, ContentType.BYTES, also=_ANNOUNCED)
-        for peer in party.runtime.other_servers
-    }
+    everybody = dict.fromkeys(party.runtime.other_servers, content)
+    received = await party.runtime.exchange_frames(kind, everybody, ContentType.BYTES, also=_ANNOUNCED)
     for peer, frame in received.items():
         heard[peer], words[peer] = conversation.listen(peer, frame)
     conversation.rounds.append(heard)
@@ -246,14 +242,11 @@ async def announce(
     return {number: words[number] for number in sorted(words)}
 
 
-async def announce_bytes(party: Party, kind: Kind, own: bytes, length: int) -> list[bytes]:
-    """Announce bytes of one length; return everybody's in the order of `PartySettings.present`."""
-    return list((await announce(party, kind, own, length)).values())
-
-
 async def settle(party: Party) -> None:
-    """Return when all have said that they have heard the same so far."""
-    await announce(party, Kind.ECHO, b"", 0)
+    """Return when all have said that they have heard the same so far; at once if nothing was announced since."""
+    conversation = _begun(party)
+    if conversation is None or conversation.rounds[-1][party.pid].kind is not Kind.ECHO:
+        await announce(party, Kind.ECHO, b"", 0)
 
 
 async def explained(party: Party, work: Awaitable[Result]) -> Result:
@@ -361,13 +354,11 @@ async def _conversation(party: Party) -> Conversation:
     """Return the conversation; the first call begins it with everybody's fresh number."""
     conversation = _begun(party)
     if conversation is None:
-        own = Stream.from_os().bytes(NONCE_BYTES)
-        for peer in party.runtime.other_servers:
-            await party.runtime.send_frame(peer, party.runtime.frame(Kind.NONCE, own))
-        nonces = {party.pid: own}
-        for peer in party.runtime.other_servers:
-            frame = await party.runtime.receive_frame(peer, Kind.NONCE, ContentType.BYTES, (NONCE_BYTES,))
-            nonces[peer] = frame.raw
+        own, others = Stream.from_os().bytes(NONCE_BYTES), party.runtime.other_servers
+        received = await party.runtime.exchange_frames(
+            Kind.NONCE, dict.fromkeys(others, own), ContentType.BYTES, dict.fromkeys(others, (NONCE_BYTES,))
+        )
+        nonces = {party.pid: own, **{peer: frame.raw for peer, frame in received.items()}}
         conversation = party.runtime.conversation = Conversation(party, nonces)
     return conversation
 

@@ -4,7 +4,7 @@
 offset  bytes  field (integers are unsigned and little-endian)
 ======  =====  ==================================================================
 0       8      magic, ``dpmpcfrm``
-8       1      version, 1
+8       1      version, 2
 9       1      kind: what the frame is for, `Kind`
 10      1      content: 0 nothing, 1 raw bytes, 2 an array of 64-bit words
 11      1      ndim: 0 for nothing, 1 for bytes, 1 to 4 for an array
@@ -35,7 +35,7 @@ from dpmpc.arguments import require_bytes, require_whole
 from dpmpc.errors import BatchMismatch, InputError, MalformedFrame, PartyImpersonated, ProtocolFailure
 
 MAGIC = b"dpmpcfrm"
-VERSION = 1
+VERSION = 2
 TASK_BYTES = 32
 PARTIES = 1 << 16  # their numbers are below this
 MAX_DIMENSIONS = 4
@@ -66,7 +66,6 @@ class Kind(enum.IntEnum):
     NONCE = 28
     ECHO = 29
     DISPUTE = 30
-    PROMISE = 31
     SALT = 32
     LEFT_OUT = 40
     SEED = 41
@@ -194,7 +193,7 @@ def decode(data: bytes, expected: Expectation) -> Frame:
     if magic != MAGIC:
         raise _malformed(expected, f"it does not begin with {MAGIC!r}{_pickle_remark(data)}")
     if version != VERSION:
-        raise _malformed(expected, f"version {version}, {VERSION} expected")
+        raise _malformed(expected, f"version {version} given, {VERSION} expected: that party runs another dpmpc")
     if sender != expected.sender:
         raise PartyImpersonated(f"party {expected.sender} sent a frame in the name of party {sender}", expected.sender)
     if kind != expected.kind:

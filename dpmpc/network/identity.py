@@ -38,6 +38,7 @@ from dpmpc.storage import require_private, write_private
 AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE = "ca.crt", "party.crt", "party.key"
 CLOCK_SKEW = datetime.timedelta(minutes=5)
 LIFETIME = datetime.timedelta(days=1)
+LONGEST_SIGNATURE = 80  # bytes of an ECDSA signature on P-256, DER
 PARTIES = 1 << 32  # a frame has four bytes for the number of its sender
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -122,6 +122,22 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
         frame = decode(data, Expectation(expected_kind, sender, self.settings.task_digest, content, shape))
         self.links[sender].count_content(frame)
         return frame
+
+    async def exchange_frames(
+        self,
+        kind: Kind,
+        own: Mapping[int, Content],
+        content: ContentType,
+        shapes: Mapping[int, tuple[int, ...]] | None = None,
+        also: frozenset[Kind] = frozenset(),
+    ) -> dict[int, Frame]:
+        """Send each of these peers its own content, then receive the next frame of each."""
+        for peer, one in own.items():
+            await self.send_frame(peer, self.frame(kind, one))
+        return {
+            peer: await self.receive_frame(peer, kind, content, None if shapes is None else shapes[peer], also)
+            for peer in own
+        }
 
     def dispute(self, sender: int, data: bytes) -> Frame:
         """Return the dispute that a party has sent in these bytes."""

@@ -130,13 +130,13 @@ def test_a_server_that_lies_in_some_check_values_is_counted(tmp_path):
     assert "server 2: odd in 7" in ended[0].told
 
 
-def test_different_check_values_for_different_servers_blame_nobody_and_bind_nothing(tmp_path):
+def test_different_check_values_for_different_servers_name_their_sender_and_bind_nothing(tmp_path):
     deployment = filled(tmp_path / "trial", 4, **SHAMIR)
     ended = run(deployment, deeds={3: ("tell_two_check_values",)})
     for server in (0, 1, 2):
         assert ended[server].status == 3
-        assert "InconsistentShares: check values: " in ended[server].told
-        assert "server 3 told it others" in ended[server].told
+        assert "InconsistentShares: " in ended[server].told
+        assert "server 3 sent server 0 others than it announced to all" in ended[server].told
         assert states(deployment, server) == []
     recorded = seeds(deployment, range(4))
     assert {one.status for one in run(deployment, servers=[0, 1, 2], options=["--without", "3"]).values()} == {0}

@@ -1,18 +1,20 @@
-"""dpmpc.collection.dealing: one seed for a collection, recorded by all before anybody sends a check value."""
+"""dpmpc.collection.dealing_checks: one seed for a collection, recorded by all before anybody sends a check value."""
 
 import types
 
 import numpy as np
 import pytest
 
-from dpmpc.collection import dealing
-from dpmpc.collection.dealing import SeedRecord, check_dealing, read_record, seed_message
+from dpmpc.collection import dealing_checks
+from dpmpc.collection.dealing_checks import SeedRecord, check_dealing, read_record, seed_message
 from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.encoding.ring import Mersenne61
-from dpmpc.errors import BatchMismatch, DpmpcError, InconsistentShares, MalformedFrame, SpoolError
+from dpmpc.errors import BatchMismatch, DpmpcError, Equivocation, InconsistentShares, MalformedFrame, SpoolError
+from dpmpc.network import conversation
 from dpmpc.network.frames import Frame, Kind
 from dpmpc.network.identity import sign
 from dpmpc.sharing.check_values import check_values, draw_coefficients
+from support.hostile.servers import tell_other_words
 from support.release_processes import deploy
 from support.talk import TASK, talk
 
@@ -49,7 +51,7 @@ def servers(deployment, tmp_path):
         server.ledger.close()
 
 
-def converse(servers, alter=None):
+def converse(servers, alter=None, meddlers=None):
     """Let the servers check the batch; return what came of it at each, and all frames."""
     sent = []
 
@@ -61,6 +63,7 @@ def converse(servers, alter=None):
             await send(receiver, frame if alter is None else alter(runtime.pid, receiver, frame))
 
         runtime.send_frame = send_frame
+        (meddlers or {}).get(runtime.pid, lambda runtime: None)(runtime)
 
     numbered = {server.number: server for server in servers}
     outcomes = talk(
@@ -133,7 +136,7 @@ def test_a_server_that_has_recorded_another_seed_never_sends(servers):
     assert all(isinstance(outcome, DpmpcError) for outcome in outcomes)
     assert not checks(sent)
     with pytest.raises(BatchMismatch, match=r"abababab.* expected, which is recorded"):
-        dealing.keep(servers[3], SeedRecord("cd" * 32, {}))
+        dealing_checks.keep(servers[3], SeedRecord("cd" * 32, {}))
 
 
 def record(deployment, members, seed=bytes(32), signers=None, names=None):
@@ -195,29 +198,42 @@ def test_what_proves_no_seed_is_refused_with_the_name_of_its_sender(deployment, 
     assert read_record(deployment.collection, record(deployment, [0, 1, 2]), 2).seed == "00" * 32
 
 
-def test_a_toss_that_came_out_differently_is_recorded_by_nobody_and_blames_nobody(servers, monkeypatch):
-    original = dealing.toss_coins
+def test_a_toss_that_came_out_differently_is_recorded_by_nobody(servers, monkeypatch):
+    """Whoever takes another seed from the same coins signs that, and is named for its signature."""
+    original = dealing_checks.toss
 
-    async def another(party, coin):
-        toss = await original(party, coin)
-        return bytes(32) if party.pid == 2 else toss
+    async def another(party, what):
+        tossed = await original(party, what)
+        return bytes(32) if party.pid == 2 else tossed
 
-    monkeypatch.setattr(dealing, "toss_coins", another)
+    monkeypatch.setattr(dealing_checks, "toss", another)
     outcomes, sent = converse(servers)
-    for outcome in outcomes:
-        assert isinstance(outcome, BatchMismatch)
-        assert outcome.party is None
+    for number in (0, 1, 3):
+        assert isinstance(outcomes[number], MalformedFrame)
+        assert outcomes[number].party == 2
     assert recorded(servers) == [None] * SERVERS
     assert not checks(sent)
 
 
-def test_a_signature_of_another_seed_is_named(servers):
-    def altered(sender, receiver, frame):
-        if sender == 1 and frame.kind is Kind.SIGNATURE:
-            return Frame(Kind.SIGNATURE, 1, TASK, sign(servers[1].identity, b"another"))
-        return frame
+@pytest.mark.parametrize("kind", ["COMMITMENT", "OPENING", "SEED", "SIGNATURE"])
+def test_who_tells_two_stories_before_the_seed_is_recorded_is_named_by_all(servers, kind):
+    stories = {"SEED": b"{}".hex()}
+    outcomes, sent = converse(
+        servers, meddlers={2: lambda runtime: tell_other_words(kind, [1], stories.get(kind, ""), runtime=runtime)}
+    )
+    for number in (0, 1, 3):
+        assert isinstance(outcomes[number], Equivocation), outcomes[number]
+        assert outcomes[number].party == 2
+    assert recorded(servers) == [None] * SERVERS
+    assert not checks(sent)
 
-    outcomes, sent = converse([*servers], altered)
+
+def test_a_signature_of_another_seed_is_named(servers, monkeypatch):
+    def signs(folder, message):
+        return sign(folder, b"another" if folder == servers[1].identity else message)
+
+    monkeypatch.setattr(dealing_checks, "sign", signs)
+    outcomes, sent = converse(servers)
     for number in (0, 2, 3):
         assert isinstance(outcomes[number], MalformedFrame)
         assert outcomes[number].party == 1
@@ -232,9 +248,10 @@ def test_different_check_values_for_different_servers_are_noticed(servers):
         return frame
 
     outcomes, _ = converse(servers, two_faced)
-    for outcome in outcomes:
+    for number, outcome in enumerate(outcomes):
         assert isinstance(outcome, InconsistentShares)
-        assert outcome.party is None
+        assert "party 3 sent party 0 others than it announced to all" in str(outcome)
+        assert outcome.party == (3 if number == 0 else None), "named by whom it sent them to, and by nobody else"
 
 
 def test_check_values_that_are_no_field_elements_are_refused(servers):
@@ -250,7 +267,7 @@ def test_check_values_that_are_no_field_elements_are_refused(servers):
 
 
 def test_check_values_are_sent_in_parts(servers, monkeypatch):
-    monkeypatch.setattr(dealing, "VALUES_IN_A_FRAME", 5)
+    monkeypatch.setattr(conversation, "WORDS_IN_A_FRAME", 5)
     outcomes, sent = converse(servers)
     assert all(outcome.judgement.good.all() for outcome in outcomes)
     assert {frame.shape for *_, frame in sent if frame.kind is Kind.CHECK} == {(5,), (2,)}

@@ -33,7 +33,7 @@ def test_a_server_that_waits_for_all_shares_cannot_choose_the_sums(tmp_path):
     deployment, ended = played(tmp_path, ("rush_to_target", 123456789))
     assert_nothing_is_released(deployment, ended)
     for one in ended.values():
-        assert "InconsistentShares: server 2 opened another share than it had committed to" in one.told
+        assert "MalformedFrame: server 2 has shown another share of manifest" in one.told
 
 
 def test_nor_can_it_in_a_repetition(tmp_path):
@@ -62,7 +62,7 @@ EQUIVOCATIONS = {
     "announcement": ("DIGEST", [1]),
     "verdict": ("VERDICT", [0], REFUSAL),
     "coin": ("COMMITMENT", [1]),
-    "commitment": ("PROMISE", [1]),
+    "commitment": ("COMMITMENT", [1], "", 1),
     "finding": ("DIGEST", [1], "", 4),
     "signature": ("SIGNATURE", [1]),
 }
@@ -185,7 +185,7 @@ def test_what_an_older_version_began_is_refused_with_what_to_do(tmp_path):
 
 def test_a_repetition_commits_to_the_same_bytes(tmp_path):
     deployment = filled(tmp_path / "trial")
-    ended = run(deployment, deeds={1: ("die", "before", "protocol", "exchange_shares")})
+    ended = run(deployment, deeds={1: ("die", "before", "conversation", "exchange")})
     assert ended[1].status == -9
     before = kept(deployment)
     assert {one.status for one in run(deployment).values()} == {0}

@@ -11,6 +11,7 @@ from dpmpc.collection.openings import Openings
 from dpmpc.collection.shamir_claims import check_dealers
 from dpmpc.collection.verifying import verify
 from dpmpc.errors import InconsistentShares, InputError, MalformedFrame, SpoolError, VerificationFailed
+from dpmpc.network import conversation
 from dpmpc.network.frames import Kind
 from dpmpc.proving import Verdicts
 from dpmpc.sharing import ShamirSharing
@@ -70,7 +71,7 @@ def test_noise_of_a_sketch_in_several_blocks_and_frames(tmp_path, monkeypatch):
         return drawn[-1]
 
     monkeypatch.setattr(noise_dealing, "draw_dealt", noted)
-    monkeypatch.setattr(noise_dealing, "WORDS_IN_A_FRAME", 1)
+    monkeypatch.setattr(conversation, "WORDS_IN_A_FRAME", 1)
     options = {**SHAMIR, "sketch": "osnap", "rows": 40, "sparsity": 2}
     deployment = filled(tmp_path / "trial", 3, **options)
     results = converse(deployment)
@@ -141,7 +142,7 @@ def test_a_share_of_noise_with_another_hash_names_its_dealer(deployed, silent, m
     results = converse(deployment)
     assert results[0].party == 2
     assert "server 2 lists another hash of the share of server 0" in str(results[0])
-    assert "server 0 refuses: noise: server 2 lists another hash" in str(results[1])
+    assert "party 0 refuses: noise: server 2 lists another hash" in str(results[1])
 
 
 def test_different_lists_of_noise_end_the_run(deployed, silent, monkeypatch):
@@ -151,9 +152,10 @@ def test_different_lists_of_noise_end_the_run(deployed, silent, monkeypatch):
 
     deployment = deployed(3)
     with_dealer(monkeypatch, 2, shamir_servers.ChangesWhatIsDealt, 0, another_list)
-    for result in list(converse(deployment).values())[:2]:
-        assert isinstance(result, InconsistentShares)
-        assert "lists of dealt noise: server" in str(result)
+    results = converse(deployment)
+    assert [type(results[server]) for server in (0, 1)] == [InconsistentShares] * 2
+    assert "lists of dealt noise: party 2 sent party 0 others than it announced to all" in str(results[0])
+    assert (results[0].party, results[1].party) == (2, None), "named by whom it dealt them to"
 
 
 def test_words_of_noise_that_are_no_elements_name_their_server(deployed, silent, monkeypatch):
@@ -171,9 +173,10 @@ def test_words_of_noise_that_are_no_elements_name_their_server(deployed, silent,
 
 def test_different_messages_about_noise_bind_nothing(deployed, silent):
     deployment = deployed(3)
-    for result in list(converse(deployment, {2: off_by_one(Kind.NOISE_PROOF, (0, 0), (0,))}).values())[:2]:
-        assert isinstance(result, InconsistentShares)
-        assert "messages about noise: server" in str(result)
+    results = converse(deployment, {2: off_by_one(Kind.NOISE_PROOF, (0, 0), (0,))})
+    assert [type(results[server]) for server in (0, 1)] == [InconsistentShares] * 2
+    assert "messages about noise: party 2 sent party 0 others" in str(results[0])
+    assert (results[0].party, results[1].party) == (2, None)
     assert states(deployment) == [[]] * 3
     released(deployment, converse(deployment))
 

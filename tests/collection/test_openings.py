@@ -3,34 +3,12 @@
 import hashlib
 import sqlite3
 
-import numpy as np
 import pytest
 
-from dpmpc.collection.openings import Openings, require_committed, share_commitment
+from dpmpc.collection.openings import Openings
 from dpmpc.errors import AlreadyReleased, InconsistentShares, SpoolError
 
 MANIFEST = bytes(range(32))
-SHARE = np.arange(6, dtype=np.uint64).reshape(2, 3)
-
-
-def test_a_commitment_is_to_server_manifest_salt_and_share():
-    salt = b"s" * 32
-    expected = b"dpmpc v1 opening commitment" + (3).to_bytes(4, "little") + MANIFEST + salt + SHARE.tobytes()
-    assert share_commitment(3, MANIFEST, salt, SHARE) == hashlib.sha256(expected).digest()
-    others = [
-        share_commitment(2, MANIFEST, salt, SHARE),
-        share_commitment(3, bytes(32), salt, SHARE),
-        share_commitment(3, MANIFEST, bytes(32), SHARE),
-        share_commitment(3, MANIFEST, salt, SHARE + np.uint64(1)),
-    ]
-    assert len({*others, share_commitment(3, MANIFEST, salt, SHARE)}) == 5
-
-
-def test_another_share_than_was_committed_to_is_named():
-    require_committed({0: b"a", 1: b"b", 2: b"c"}, {1: b"b", 2: b"c"})
-    with pytest.raises(InconsistentShares, match="server 2 opened another share") as caught:
-        require_committed({0: b"a", 1: b"b", 2: b"c"}, {1: b"b", 2: b"d"})
-    assert caught.value.party == 2
 
 
 def test_the_salt_is_drawn_once_and_outlasts_the_process(tmp_path):

@@ -289,9 +289,9 @@ def test_nobody_takes_up_a_point_that_it_has_not_sealed(deployment):
 
 def test_different_messages_for_different_servers_bind_nothing(deployment):
     results = converse(deployment, {2: send_others(Kind.PROOF, off_by_one, victims=(0,))})
-    for result in results[:2]:
-        assert isinstance(result, InconsistentShares)
-        assert "messages about proofs: server" in str(result)
+    assert [type(result) for result in results[:2]] == [InconsistentShares] * 2
+    assert "messages about proofs: party 2 sent party 0 others than it announced to all" in str(results[0])
+    assert (results[0].party, results[1].party) == (2, None), "named by whom it sent them to"
     assert states(deployment) == [[]] * 3
     first = points(deployment)
     released(deployment, rows_of_clients(), converse(deployment))
@@ -459,8 +459,8 @@ PROCESS_STEPS = [
     ("before", "ledger", "use_point"),
     ("after", "ledger", "use_point"),
     ("after", "points", "use"),
-    ("before", "proof_checks", "exchange_block"),
-    ("after", "proof_checks", "exchange_block"),
+    ("before", "proof_checks", "exchange_elements"),
+    ("after", "proof_checks", "exchange_elements"),
     ("after", "proof_checks", "exchange_messages"),
     ("before", "ledger", "seal"),
 ]
@@ -613,7 +613,7 @@ def test_a_hundred_thousand_reports_with_a_thousand_liars(tmp_path, monkeypatch)
             for first in range(0, people, 10_000):
                 spool.add(*form.decode(b"".join(own[first : first + 10_000])))
             spool.add(*form.decode(b"".join(lie[server] for lie in lies)))
-    for step in (("after", "ledger", "use_point"), ("after", "proof_checks", "exchange_block")):
+    for step in (("after", "ledger", "use_point"), ("after", "proof_checks", "exchange_elements")):
         assert run(deployment, deeds={1: ("die", *step)})[1].status == -9
     ended = run(deployment)
     assert {one.status for one in ended.values()} == {0}, ended[0].told

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from dpmpc.collection import conversation, dealing, proof_checks
+from dpmpc.collection import dealing_checks, proof_checks, release_protocol
 from dpmpc.collection.certificate import DIFFERENT_LISTS, FALSE_PROOF, Manifest, require_quorum
 from dpmpc.collection.designing import soundness
 from dpmpc.collection.releasing import ReleasingServer
@@ -131,15 +131,15 @@ def test_a_missing_server_of_four_is_done_without(deployed, silent):
 
 
 def lie_about_report(monkeypatch, liar, report):
-    original = proof_checks.exchange_block
+    original = proof_checks.exchange_elements
 
-    async def lying(party, kind, own):
+    async def lying(party, kind, own, heard):
         if party.pid == liar and kind is Kind.PROOF:
             own = own.copy()
             own[report, 0] = (int(own[report, 0]) + 1) % (2**61 - 1)
-        return await original(party, kind, own)
+        return await original(party, kind, own, heard)
 
-    monkeypatch.setattr(proof_checks, "exchange_block", lying)
+    monkeypatch.setattr(proof_checks, "exchange_elements", lying)
 
 
 @pytest.mark.parametrize("servers", [3, 4])
@@ -181,7 +181,7 @@ def test_a_server_whose_own_share_is_wrong_refuses_and_the_others_go_on(deployed
     for server, result in results.items():
         assert isinstance(result, InconsistentShares), result
         assert "server 2 is itself among those found to be wrong, [2]" in str(result)
-        assert ("server 2 refuses" in str(result)) == (server != 2)
+        assert ("party 2 refuses" in str(result)) == (server != 2)
     assert told.count("opened; wrong shares: those of servers [2]") == 4
     assert not any(deployment.out(server).exists() for server in range(4))
     released(deployment, converse(deployment, servers=[0, 1, 3]))
@@ -363,7 +363,7 @@ def test_servers_that_lie_in_agreement_shift_nothing(deployed, silent, monkeypat
 
 
 def ignore_accusations(monkeypatch, liars):
-    for module in (conversation, dealing):
+    for module in (release_protocol, dealing_checks):
         monkeypatch.setattr(module, "require_unaccused", module.require_unaccused)  # put back what the liars change
     disregard_accusations(liars)
 
@@ -385,16 +385,16 @@ def test_processes_that_lie_in_agreement_end_with_status_3_and_no_file(deployed,
 def test_two_liars_of_five_drop_reports_and_have_nobody_counted(deployed, silent, monkeypatch):
     """Their messages about one report make the third honest server look off: nobody is, and the report is left out."""
     deployment, report = deployed(5), 3
-    original = proof_checks.exchange_block
+    original = proof_checks.exchange_elements
 
-    async def lying(party, kind, own):
+    async def lying(party, kind, own, heard):
         if party.pid in (3, 4) and kind is Kind.PROOF:
             own = own.copy()
             lie = np.full(own.shape[1], agreed_lie(party.pid, (0, 1), 7), np.uint64)
             own[report] = FIELD.add(own[report], lie)
-        return await original(party, kind, own)
+        return await original(party, kind, own, heard)
 
-    monkeypatch.setattr(proof_checks, "exchange_block", lying)
+    monkeypatch.setattr(proof_checks, "exchange_elements", lying)
     results = converse(deployment)
     dropped = sorted(range(COUNT), key=lambda index: deployment.ids[index])[report]
     verified = released(deployment, results, {INCONSISTENT: 1}, np.delete(rows_of_clients(), dropped, axis=0))
@@ -404,7 +404,9 @@ def test_two_liars_of_five_drop_reports_and_have_nobody_counted(deployed, silent
 def test_a_server_that_blames_another_alone_ends_the_run(deployed, silent, monkeypatch):
     """All have the same shares, so that all find the same: no honest server signs what only one says."""
     deployment = deployed(4)
-    monkeypatch.setattr(conversation, "compare_openings", conversation.compare_openings)  # is put back afterwards
+    monkeypatch.setattr(
+        release_protocol, "compare_openings", release_protocol.compare_openings
+    )  # is put back afterwards
     accuse(2, liar=3)
     results = converse(deployment)
     for server in (0, 1, 2):
@@ -417,7 +419,7 @@ PROCESS_STEPS = [
     ("after", "points", "close"),
     ("before", "points", "seal"),
     ("after", "points", "use"),
-    ("after", "proof_checks", "exchange_block"),
+    ("after", "proof_checks", "exchange_elements"),
     ("before", "noise", "exchange_dealt"),
     ("after", "noise", "exchange_dealt"),
     ("after", "noise", "exchange_answers"),
@@ -426,7 +428,7 @@ PROCESS_STEPS = [
     ("after", "ledger", "seal"),
     ("before", "ledger", "begin_opening"),
     ("after", "ledger", "begin_opening"),
-    ("before", "protocol", "exchange_shares"),
+    ("before", "conversation", "exchange"),
     ("after", "openings", "forget_noise"),
 ]
 TELLING = [("after", "ledger", "begin_opening")]

@@ -163,10 +163,10 @@ def test_a_server_that_lies_about_its_reports(tmp_path, deed, kind):
 
 def test_nobody_opens_another_coin_than_it_has_committed_to(tmp_path):
     deployment = filled(tmp_path / "trial")
-    ended = run(deployment, deeds={2: ("say", "OPENING", "00" * 32)})
+    ended = run(deployment, deeds={2: ("say", "OPENING", "00" * 64)})
     for server in (0, 1):
         assert ended[server].status == 3
-        assert "not the coin that it committed to" in ended[server].told
+        assert "server 2 has shown another coin for the public matrix than it committed to" in ended[server].told
     assert not any(states(deployment, server) for server in range(3))
 
 
@@ -274,8 +274,8 @@ STEPS = [
     ("after", "server", "seal"),
     ("before", "ledger", "begin_opening"),
     ("after", "ledger", "begin_opening"),
-    ("before", "protocol", "exchange_shares"),
-    ("after", "protocol", "exchange_shares"),
+    ("before", "conversation", "exchange"),
+    ("after", "protocol", "reveal"),
     ("after", "protocol", "compare_openings"),
     ("before", "protocol", "save"),
     ("after", "protocol", "save"),
@@ -392,7 +392,7 @@ def test_additive_shares_that_differ_from_server_to_server_are_noticed(tmp_path)
     deployment = filled(tmp_path / "trial")
     ended = run(deployment, deeds={2: ("open_another_share", [0])})
     assert all(one.status == 3 for one in ended.values())
-    assert "InconsistentShares" in ended[0].told
+    assert "MalformedFrame: server 2 has shown another share" in ended[0].told
     assert not any(deployment.out(server).exists() for server in range(3))
 
 

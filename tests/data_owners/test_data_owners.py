@@ -4,8 +4,6 @@ All owners run in this process, each with its folder on the disk; a crash is an 
 Seeds are fixed wherever an answer is judged.
 """
 
-import dataclasses
-
 import msgspec
 import numpy as np
 import pytest
@@ -16,7 +14,15 @@ from dpmpc.data import Column, Schema, Table, write_csv
 from dpmpc.data_owners import AgreedReleases, OwnersPlan, OwnRound, RoundsRecord
 from dpmpc.data_owners.networked import OwnerSource, load_releases, public_arguments
 from dpmpc.data_owners.record import LEDGER_FILE, RoundsFields
-from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, MalformedFrame, PartyLost, SimulationOnly
+from dpmpc.errors import (
+    BatchMismatch,
+    Equivocation,
+    GuaranteeError,
+    InputError,
+    MalformedFrame,
+    ProtocolFailure,
+    SimulationOnly,
+)
 from dpmpc.network.frames import Frame, Kind
 from dpmpc.network.settings import digest_of, write_source
 from dpmpc.privacy import BudgetLedger
@@ -24,7 +30,8 @@ from dpmpc.protocols import data_owners
 from dpmpc.randomness import Stream, stream_for
 from dpmpc.rounds import SavedReleases
 from dpmpc.storage import files
-from support.linked_parties import run_linked
+from support.hostile.servers import PLACES_THAT_ANNOUNCE, meddle, tell_other_words
+from support.talk import identities, talk
 
 SCHEMA = Schema((Column("a", -1, 1), Column("b", -1, 1), Column("ill", 0, 1)))
 ROWS = (700, 1200, 900)
@@ -152,28 +159,22 @@ class Owners:
     def __init__(self, folder, **changes):
         self.plan = plan_of(**changes)
         self.arguments = public_arguments(self.plan)
-        self.folders = [folder / f"owner-{number}" for number in range(3)]
+        self.folders = identities(folder / "owners", 3)
         for there, part in zip(self.folders, parts(), strict=True):
-            there.mkdir()
             write_csv(there / "rows.csv", Table(SCHEMA.names, part))
             write_source(there, OwnerSource(str(there / "rows.csv")))
 
     def run(self, deeds=None):
         """Run all; `deeds[number](party)` changes a party before it begins. Return what each returned or raised."""
 
-        def program(number):
-            async def take_part(party):
-                party = dataclasses.replace(party, folder=self.folders[number])
-                self.sent.append(party.runtime.sent)
-                if deeds and number in deeds:
-                    deeds[number](party)
-                return await data_owners.main(party)
+        async def program(party):
+            self.sent[party.pid] = party.runtime.sent
+            if deeds and party.pid in deeds:
+                deeds[party.pid](party)
+            return await data_owners.take_part(party)
 
-            return take_part
-
-        self.sent = []
-        task = digest_of("none", self.arguments)
-        return run_linked([program(number) for number in range(3)], arguments=self.arguments, task=task)
+        self.sent = [[], [], []]
+        return talk(self.folders, program, arguments=self.arguments, task=digest_of("talk", self.arguments))
 
     def words(self):
         """What each owner sent of shares, by owner."""
@@ -229,7 +230,7 @@ def test_all_owners_end_with_the_same_sums(owners):
         (1, Kind.SHARE, 1),  # its shares are on its disk, and nobody has any
         (2, Kind.SHARE, 2),  # one owner has its share
         (0, Kind.COMMITMENT, 1),
-        (1, Kind.OPENING, 1),  # all have committed
+        (1, Kind.SALT, 1),  # all have committed
         (1, Kind.SHARE, 4),  # one owner has seen what it shows
         (0, Kind.STATEMENT, 3),  # in the second round
         (2, Kind.SHARE, 6),
@@ -239,7 +240,8 @@ def test_a_round_that_is_repeated_after_a_crash_is_the_same_round(owners, owner,
     """Every word that anybody sent before the crash is sent again, and nothing is spent twice."""
     broken = owners.run({owner: before(kind, crash, nth)})
     assert isinstance(broken[owner], Crash)
-    assert all(isinstance(one, PartyLost) for number, one in enumerate(broken) if number != owner)
+    others = [one for number, one in enumerate(broken) if number != owner]
+    assert all(isinstance(one, ProtocolFailure) and one.party in (None, owner) for one in others), others
     told = owners.words()
     assert owners.run() == [{"sums": 2}] * 3
     for earlier, later in zip(told, owners.words(), strict=True):
@@ -251,7 +253,7 @@ def test_a_round_that_is_repeated_after_a_crash_is_the_same_round(owners, owner,
 
 
 def test_whoever_commits_to_something_else_in_a_repetition_is_named(owners):
-    owners.run({1: before(Kind.OPENING, crash)})
+    owners.run({1: before(Kind.SALT, crash)})
     (owners.folders[1] / RoundsFields.file).unlink()
     for path in owners.folders[1].glob("round-*"):
         path.unlink()  # an owner that lost its folder, or says so
@@ -262,24 +264,26 @@ def test_whoever_commits_to_something_else_in_a_repetition_is_named(owners):
 
 
 def proposal(change):
-    """A frame with another task than the plan's."""
+    """What owner 0 announces in place of the plan's task."""
 
-    def deed(frame):
-        if frame.kind != Kind.STATEMENT:
-            return frame
-        task = msgspec.json.decode(frame.content)
+    def altered(content):
+        task = msgspec.json.decode(content)
         change(task)
-        return Frame(frame.kind, frame.sender, frame.task, msgspec.json.encode(task))
+        return msgspec.json.encode(task)
 
-    def both(party):
-        send = party.runtime.send_frame
+    return altered
 
-        async def send_frame(receiver, frame):
-            await send(receiver, deed(frame))
 
-        party.runtime.send_frame = send_frame
+def announcing(monkeypatch, kind, altered, liar=0):
+    """Let an owner announce something else to all, signed and the same for all, whenever this kind is due."""
+    honest = data_owners.announce
 
-    return both
+    async def announce(party, asked, own, *rest, **options):
+        own = altered(own) if (party.pid, asked) == (liar, kind) else own
+        return await honest(party, asked, own, *rest, **options)
+
+    for place in (*PLACES_THAT_ANNOUNCE, data_owners):
+        monkeypatch.setattr(place, "announce", announce)
 
 
 @pytest.mark.parametrize(
@@ -295,13 +299,13 @@ def proposal(change):
     ],
     ids=["noise", "epsilon", "clients", "sketch", "trust", "nothing", "coefficients"],
 )
-def test_no_owner_answers_another_task_than_the_one_that_it_wants(owners, change):
+def test_no_owner_answers_another_task_than_the_one_that_it_wants(owners, monkeypatch, change):
     """A proposal with less noise, more budget or other coefficients: who gets it names owner 0 and sends nothing."""
-    broken = owners.run({0: proposal(change)})
+    announcing(monkeypatch, Kind.STATEMENT, proposal(change))
+    broken = owners.run()
     for number in (1, 2):
-        error = broken[number]
-        assert isinstance(error, MalformedFrame | PartyLost), error
-    assert any(isinstance(error, MalformedFrame) and error.party == 0 for error in broken[1:])
+        assert isinstance(broken[number], MalformedFrame), broken[number]
+        assert broken[number].party == 0
     rounds = [sum(frame.kind == Kind.COMMITMENT for frame in sent) for sent in owners.sent[1:]]
     assert max(rounds) <= 2  # at most the first round was answered, to two peers
 
@@ -337,6 +341,70 @@ def test_garbage_in_place_of_a_task_names_the_proposer(owners):
     assert not RoundsFields.has_sent(owners.folders[1])
 
 
+# A liar among three: whoever knows it names it, and nobody else is ever named
+
+
+def two_stories(kind, victim, nth=0, words=""):
+    """An owner that announces something else to one other."""
+    return lambda party: tell_other_words(kind, [victim], words, nth, party.runtime)
+
+
+@pytest.mark.parametrize("words", ["", b"{}".hex()], ids=["changed", "no task"])
+@pytest.mark.parametrize("nth", [0, 1], ids=["first round", "second round"])
+def test_whoever_proposes_two_tasks_is_named_by_both_others(owners, nth, words):
+    broken = owners.run({0: two_stories("STATEMENT", 2, nth, words)})
+    for number in (1, 2):
+        assert isinstance(broken[number], Equivocation | MalformedFrame), broken
+        assert broken[number].party == 0
+    assert [RoundsFields.has_sent(there) for there in owners.folders[1:]] == [nth == 1] * 2
+
+
+@pytest.mark.parametrize("kind", ["COMMITMENT", "VERDICT", "ECHO"])
+@pytest.mark.parametrize(("liar", "victim"), [(1, 0), (2, 1), (0, 1)])
+def test_whoever_commits_or_agrees_towards_one_and_not_the_other_is_named_by_both(owners, kind, liar, victim):
+    nth = 1 if kind == "VERDICT" else 0  # that all have kept the commitments
+    broken = owners.run({liar: two_stories(kind, victim, nth)})
+    honest = [one for number, one in enumerate(broken) if number != liar]
+    assert all(isinstance(one, Equivocation | MalformedFrame) for one in honest), broken
+    assert {one.party for one in honest} == {liar}
+    assert not any(load_releases(there) for there in owners.folders)
+
+
+@pytest.mark.parametrize("kind", [Kind.SHARE, Kind.SALT])
+@pytest.mark.parametrize("victims", [[2], [0, 2]], ids=str)
+def test_whoever_shows_another_share_than_it_committed_to_is_named_by_whom_it_showed_it_to(owners, kind, victims):
+    shown = []
+
+    def other(sender, receiver, frame):
+        shown.append(frame.kind)
+        if frame.kind is not kind or receiver not in victims or shown.count(Kind.COMMITMENT) < 2:
+            return frame
+        return sender.frame(kind, frame.words + np.uint64(1) if kind is Kind.SHARE else frame.raw[::-1])
+
+    broken = owners.run({1: lambda party: meddle(other, party.runtime)})
+    for number in (0, 2):
+        assert isinstance(broken[number], MalformedFrame), broken
+        assert broken[number].party == (1 if number in victims else None)
+        assert "party 1 has shown another share of round 0 than it committed to" in str(broken[number])
+    assert not any(load_releases(there) for there in owners.folders)
+
+
+def test_what_an_owner_says_of_another_convicts_nobody(owners, monkeypatch):
+    """Owner 1 refuses without a reason, and names owner 2."""
+    honest = RoundsRecord.require
+
+    def refuses(record, number, task):
+        if record._folder == owners.folders[1]:
+            raise BatchMismatch("party 2 is at another round", 2)
+        honest(record, number, task)
+
+    monkeypatch.setattr(RoundsRecord, "require", refuses)
+    broken = owners.run()
+    for number in (0, 2):
+        assert broken[number].party is None
+        assert "party 1 refuses: party 2 is at another round" in str(broken[number])
+
+
 def test_a_ledger_that_is_full_answers_no_round(owners, tmp_path):
     """Owner 1 has answered other fits on the same rows: its ledger has no room for all rounds of this one."""
     ledger = BudgetLedger(3.0, 1e-6)
@@ -345,7 +413,7 @@ def test_a_ledger_that_is_full_answers_no_round(owners, tmp_path):
     write_source(owners.folders[1], OwnerSource(str(owners.folders[1] / "rows.csv"), str(tmp_path / "rows.json")))
     broken = owners.run()
     assert isinstance(broken[1], GuaranteeError)
-    assert isinstance(broken[0], PartyLost)
+    assert isinstance(broken[0], ProtocolFailure)
     assert BudgetLedger.load(tmp_path / "rows.json").epsilon <= 3.0
 
 

@@ -3,19 +3,19 @@
 All owners run in this process, each with its folder on the disk; a crash is an exception from a step of the program.
 """
 
-import dataclasses
-
 import numpy as np
 import pytest
 
 from dpmpc.data_release import MixedRelease, design
 from dpmpc.data_release.networked import RELEASE_FILE, PartySource, public_arguments
 from dpmpc.data_release.record import MOST_COMPARISONS, OWN_FILE, ReleaseFields, ReleaseRecord
-from dpmpc.errors import BatchMismatch, InputError, MalformedFrame, PartyLost
+from dpmpc.errors import BatchMismatch, DpmpcError, Equivocation, InputError, MalformedFrame, ProtocolFailure
+from dpmpc.network import conversation
 from dpmpc.network.frames import Kind
 from dpmpc.network.settings import digest_of, write_source
 from dpmpc.protocols import random_mixing
-from support.linked_parties import run_linked
+from support.hostile.servers import meddle, tell_other_words
+from support.talk import identities, talk
 
 COLUMNS, SUBJECTS = (["x"], ["y", "z"], ["w"]), 8
 IDS = [f"person-{number}" for number in range(SUBJECTS)]
@@ -31,9 +31,8 @@ class Owners:
 
     def __init__(self, folder):
         self.arguments = public_arguments(design(COLUMNS, SUBJECTS, 1.0, 1e-5, rows=None), ["a", "b", "c"], "dgm")
-        self.folders = [folder / f"party-{number}" for number in range(3)]
+        self.folders = identities(folder / "parties", 3)
         for there, names in zip(self.folders, COLUMNS, strict=True):
-            there.mkdir()
             cells = ",".join(["0.5"] * len(names))
             rows = "".join(f"{name},{cells}\n" for name in IDS)
             (there / "data.csv").write_text(f"id,{','.join(names)}\n{rows}")
@@ -42,17 +41,12 @@ class Owners:
     def run(self, deeds=None):
         """Run all; `deeds[number](party)` changes a party before it begins. Return what each returned or raised."""
 
-        def program(number):
-            async def take_part(party):
-                party = dataclasses.replace(party, folder=self.folders[number])
-                if deeds and number in deeds:
-                    deeds[number](party)
-                return await random_mixing.main(party)
+        async def program(party):
+            if deeds and party.pid in deeds:
+                deeds[party.pid](party)
+            return await random_mixing.take_part(party)
 
-            return take_part
-
-        task = digest_of("none", self.arguments)
-        return run_linked([program(number) for number in range(3)], arguments=self.arguments, task=task)
+        return talk(self.folders, program, arguments=self.arguments, task=digest_of("talk", self.arguments))
 
     def published(self):
         return [number for number, there in enumerate(self.folders) if (there / RELEASE_FILE).exists()]
@@ -125,10 +119,9 @@ def test_a_repetition_ends_with_the_release_that_was_committed_to(owners):
 
 
 @pytest.mark.parametrize("release", [True, False], ids=["another release", "the same under another nonce"])
-@pytest.mark.parametrize("leaves", [Kind.OPENING, Kind.SHARE], ids=["before it shows anything", "with the nonces"])
+@pytest.mark.parametrize("leaves", [Kind.SALT, Kind.SHARE], ids=["before it shows anything", "with the nonces"])
 def test_an_owner_that_commits_leaves_and_commits_to_something_else_is_named(owners, monkeypatch, leaves, release):
-    nth = 5 * 2 + 1 if leaves == Kind.OPENING else 1  # after coin and four steps of the comparison, to two peers
-    first = owners.run({1: before(leaves, crash, nth)})
+    first = owners.run({1: before(leaves, crash)})
     assert isinstance(first[1], Crash)
     assert owners.published() == []
     with monkeypatch.context() as patched:
@@ -168,7 +161,7 @@ def test_an_owner_that_crashes_before_it_keeps_commitments_is_no_way_to_commit_a
 
         first = owners.run({honest: watch, 1: agree_and_crash})
     assert isinstance(first[1], Crash)
-    assert isinstance(first[honest], PartyLost)
+    assert isinstance(first[honest], ProtocolFailure)
     assert shown == [], "nobody honest has shown a release that others may fit theirs to"
     with monkeypatch.context() as patched:
         again = owners.run({hostile: commits_to_another(patched), 1: watch, honest: watch})
@@ -193,8 +186,8 @@ def test_nothing_is_shown_to_an_owner_that_has_changed_its_commitment(owners, mo
 
     with monkeypatch.context() as patched:
         owners.run({0: watch, 1: commits_to_another(patched), 2: watch})
-    assert Kind.SHARE not in {kind for kind, _ in shown}
-    assert [kind for kind, _ in shown].count(Kind.OPENING) == 2 * 2, "coins, and no nonce"
+    assert not {Kind.SHARE, Kind.SALT} & {kind for kind, _ in shown}
+    assert [kind for kind, _ in shown].count(Kind.OPENING) == 2 * 2, "coins alone"
 
 
 @pytest.mark.parametrize("when", ["before it is kept", "before it is shown"])
@@ -210,7 +203,7 @@ def test_a_crash_between_commitment_and_showing_costs_nothing(owners, monkeypatc
     with monkeypatch.context() as patched:
         first = owners.run({1: lambda party: as_itself(party, patched, keep_commitments=ends)})
     assert isinstance(first[1], Crash)
-    assert all(isinstance(outcome, PartyLost) for outcome in (first[0], first[2]))
+    assert all(isinstance(outcome, ProtocolFailure) for outcome in (first[0], first[2]))
     kept = [ReleaseFields.read(there).commitments for there in owners.folders]
     assert set(kept[0]) == set(kept[2]) == {"0", "1", "2"}
     assert bool(kept[1]) == (when == "before it is shown")
@@ -273,21 +266,11 @@ def test_whoever_says_falsely_that_it_has_made_its_release_gets_nothing_and_no_h
     """Party 1 tells party 0 that nothing need be compared, and party 2 that it must."""
     owners.run({1: before(Kind.SHARE, crash)})
 
-    def two_stories(party):
-        send = party.runtime.send_frame
-
-        async def send_frame(receiver, frame):
-            if frame.kind == Kind.STANDING and receiver == 2:
-                frame = party.runtime.frame(Kind.STANDING, b"\0")
-            await send(receiver, frame)
-
-        party.runtime.send_frame = send_frame
-
     kept = [ReleaseFields.read(there).commitments for there in owners.folders]
-    outcomes = owners.run({1: two_stories})
+    outcomes = owners.run({1: two_stories("STANDING", 2)})
     for number in (0, 2):
-        assert isinstance(outcomes[number], BatchMismatch | MalformedFrame | PartyLost)
-        assert outcomes[number].party in (None, 1)
+        assert isinstance(outcomes[number], Equivocation)
+        assert outcomes[number].party == 1
     assert [ReleaseFields.read(there).commitments for there in owners.folders] == kept
     assert owners.run() == [{}, {}, {}]
 
@@ -297,3 +280,81 @@ def test_sums_are_those_of_the_first_releases_of_all(owners):
     made = [np.frombuffer((there / OWN_FILE).read_bytes(), "<i8").reshape(SUBJECTS, -1) for there in owners.folders]
     assert owners.run() == [{}, {}, {}]
     assert (owners.release(0) == np.hstack(made)).all()
+
+
+# A liar among three: whoever knows it names it, and nobody else is ever named
+
+
+def two_stories(kind, victim, nth=0):
+    """A party that announces something else to one other."""
+    return lambda party: tell_other_words(kind, [victim], "", nth, party.runtime)
+
+
+STEPS = ("coin", "key", "ciphertext", "mask", "opening", "release")
+STORIES = [
+    *[pytest.param("COMMITMENT", nth, id=f"commits to two: {step}") for nth, step in enumerate(STEPS)],
+    *[pytest.param("OPENING", nth, id=f"shows two: {step}") for nth, step in enumerate(STEPS[:-1])],
+    pytest.param("STANDING", 0, id="has made its release, and has not"),
+    pytest.param("DIGEST", 0, id="joined two files"),
+]
+
+
+@pytest.mark.parametrize(("kind", "nth"), STORIES)
+def test_whoever_announces_two_things_at_any_step_is_named_by_both_others(owners, kind, nth):
+    outcomes = owners.run({1: two_stories(kind, 2, nth)})
+    for number in (0, 2):
+        assert isinstance(outcomes[number], Equivocation | MalformedFrame), outcomes
+        assert outcomes[number].party == 1
+    assert owners.published() == []
+
+
+@pytest.mark.parametrize("kind", [Kind.SHARE, Kind.SALT])
+@pytest.mark.parametrize("victims", [[2], [0, 2]], ids=str)
+def test_whoever_shows_another_release_than_it_committed_to_is_named_by_whom_it_showed_it_to(owners, kind, victims):
+    def other(sender, receiver, frame):
+        if frame.kind is not kind or receiver not in victims:
+            return frame
+        return sender.frame(kind, frame.words + np.uint64(1) if kind is Kind.SHARE else frame.raw[::-1])
+
+    outcomes = owners.run({1: lambda party: meddle(other, party.runtime)})
+    for number in (0, 2):
+        assert isinstance(outcomes[number], MalformedFrame), outcomes
+        assert outcomes[number].party == (1 if number in victims else None)
+        assert "party 1 has shown another release than it committed to" in str(outcomes[number])
+    assert owners.published() == []
+
+
+@pytest.mark.parametrize("step", range(5), ids=STEPS[:-1])
+def test_whoever_shows_all_something_else_than_it_committed_to_is_named_by_all(owners, monkeypatch, step):
+    """It signs one story: only the commitment tells."""
+    announce, openings = conversation.announce, []
+
+    async def lying(party, kind, own, *rest, **options):
+        if party.pid == 1 and kind is Kind.OPENING:
+            openings.append(own)
+            if len(openings) == step + 1:
+                own = own[:-1] + bytes([own[-1] ^ 1])
+        return await announce(party, kind, own, *rest, **options)
+
+    monkeypatch.setattr(conversation, "announce", lying)
+    outcomes = owners.run()
+    for number in (0, 2):
+        assert isinstance(outcomes[number], MalformedFrame), outcomes
+        assert outcomes[number].party == 1
+        assert "than it committed to" in str(outcomes[number])
+    assert owners.published() == []
+
+
+def test_an_honest_party_is_not_named_by_what_a_liar_says_of_it(owners, monkeypatch):
+    """Party 1 refuses the release of party 0 without a reason: what it says convicts nobody."""
+
+    def refuses(record, commitments):
+        raise BatchMismatch("party 0 commits to another release than in an earlier run", 0)
+
+    with monkeypatch.context() as patched:
+        outcomes = owners.run({1: lambda party: as_itself(party, patched, keep_commitments=refuses)})
+    for number in (0, 2):
+        assert isinstance(outcomes[number], DpmpcError)
+        assert outcomes[number].party is None
+        assert "party 1 refuses: party 0 commits to another" in str(outcomes[number])
+    assert owners.run() == [{}, {}, {}]

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from dpmpc.collection.agreement import confirm, unless_refused
 from dpmpc.errors import (
     BatchMismatch,
     Equivocation,
@@ -21,8 +20,8 @@ from dpmpc.errors import (
     TooFewClients,
 )
 from dpmpc.network import announcing
-from dpmpc.network.announcing import announce, announce_bytes, settle
-from dpmpc.network.coins import coin_commitment, exchange_coins, toss_of
+from dpmpc.network.announcing import announce, settle
+from dpmpc.network.conversation import NONCE_BYTES, commitment, confirm, together, toss
 from dpmpc.network.frames import Kind
 from dpmpc.network.identity import sign
 from support.hostile.servers import (
@@ -47,9 +46,11 @@ def folders(tmp_path_factory):
 async def three_rounds(party):
     """Two announcements with content, two without, and so three rounds that another one follows."""
     first = await announce(party, Kind.STANDING, b"standing %d" % party.pid)
-    second = await announce_bytes(party, Kind.DIGEST, bytes(3) + bytes([party.pid]), 4)
+    second = await announce(party, Kind.DIGEST, bytes(3) + bytes([party.pid]), 4)
     await settle(party)
-    await settle(party)
+    await settle(party)  # nothing was said since
+    await announce(party, Kind.VERDICT, b"")
+    assert len(party.runtime.conversation.rounds) == 4
     return first, second
 
 
@@ -63,7 +64,7 @@ def test_all_hear_what_all_said(folders):
     assert len({repr(result) for result in results}) == 1
     first, second = results[0]
     assert first == {number: b"standing %d" % number for number in range(4)}
-    assert second == [bytes((0, 0, 0, number)) for number in range(4)]
+    assert second == {number: bytes((0, 0, 0, number)) for number in range(4)}
 
 
 @pytest.mark.parametrize("kind", ["STANDING", "DIGEST"])
@@ -279,7 +280,7 @@ def test_the_others_are_told_why_one_ends_the_run_and_name_nobody(folders):
         await settle(party)
         if party.pid == 0:
             raise MalformedFrame("party 2 sent \x1b[2K", 2)
-        return await settle(party)
+        return await announce(party, Kind.COST, b"")
 
     results = talk(folders[:3], broken)
     assert results[0].party == 2
@@ -294,7 +295,7 @@ def test_what_a_machine_says_of_itself_is_not_told(folders):
         await settle(party)
         if party.pid == 0:
             raise ProtocolFailure("party 0 failed: /home/alice/x", 0)
-        return await settle(party)
+        return await announce(party, Kind.COST, b"")
 
     results = talk(folders[:2], broken)
     assert isinstance(results[1], PartyLost)
@@ -310,14 +311,14 @@ async def refusal(party, error=None):
             raise error
         return party.pid
 
-    return await unless_refused(party, step)
+    return await together(party, step)
 
 
 def test_all_go_on_or_none_does(folders):
     assert talk(folders[:3], refusal) == [0, 1, 2]
     results = talk(folders[:3], lambda party: refusal(party, TooFewClients("clients: 3 given, 5 expected")))
     assert [type(result) for result in results] == [TooFewClients] * 3
-    assert str(results[2]) == "server 0 refuses: clients: 3 given, 5 expected"
+    assert str(results[2]) == "party 0 refuses: clients: 3 given, 5 expected"
 
 
 @pytest.mark.parametrize("kind", [InputError, SpoolError, ProtocolFailure])
@@ -325,7 +326,7 @@ def test_paths_stay_where_they_are(folders, kind):
     results = talk(folders[:3], lambda party: refusal(party, kind("file: /home/alice/release cannot be written")))
     assert "alice" in str(results[0])
     assert "alice" not in str(results[1]) + str(results[2])
-    assert "server 0 refuses" in str(results[1])
+    assert "party 0 refuses" in str(results[1])
     assert type(results[1]) is kind
 
 
@@ -333,7 +334,7 @@ def test_a_refusal_on_hearsay_convicts_nobody(folders):
     results = talk(folders[:3], lambda party: refusal(party, BatchMismatch("server 2 sent other ids", 2)))
     assert results[0].party == 2
     assert results[1].party is None
-    assert "server 0 refuses: server 2 sent" in str(results[1])
+    assert "party 0 refuses: server 2 sent" in str(results[1])
 
 
 @pytest.mark.parametrize("victims", [[0], [1]])
@@ -394,12 +395,11 @@ def test_another_digest_is_named(folders):
 
 @pytest.mark.parametrize("kind", ["COMMITMENT", "OPENING"])
 def test_two_faced_coins_are_named(folders, kind):
-    async def toss(party):
-        commitments, coins = await exchange_coins(party, bytes([party.pid]) * 32, announce_bytes)
-        return await unless_refused(party, lambda: toss_of(party, commitments, coins))
+    async def tossed(party):
+        return await toss(party, "this test")
 
-    assert len(set(talk(folders[:3], toss))) == 1
-    results = talk(folders[:3], toss, {2: lambda runtime: tell_other_words(kind, [1], runtime=runtime)})
+    assert len(set(talk(folders[:3], tossed))) == 1
+    results = talk(folders[:3], tossed, {2: lambda runtime: tell_other_words(kind, [1], runtime=runtime)})
     assert all(isinstance(result, Equivocation) for result in results[:2]), results
     assert blamed(results, 2) == {0: 2, 1: 2}
 
@@ -407,18 +407,19 @@ def test_two_faced_coins_are_named(folders, kind):
 def test_another_coin_than_was_committed_to_is_named_by_all(folders):
     """It says the same to all, and all have heard the same: only the commitment tells."""
 
-    async def toss(party):
-        coin, opened = bytes([party.pid]) * 32, bytes([party.pid]) * 32 if party.pid != 2 else b"other" * 6 + b"!!"
-        settings = party.runtime.settings
-        own = coin_commitment(party.pid, settings.members, settings.task_digest, coin)
-        commitments = await announce_bytes(party, Kind.COMMITMENT, own, 32)
-        coins = await announce_bytes(party, Kind.OPENING, opened, 32)
-        return await unless_refused(party, lambda: toss_of(party, commitments, coins))
+    async def tossed(party):
+        if party.pid != 2:
+            return await toss(party, "this test")
+        nonce, task = bytes(NONCE_BYTES), party.runtime.settings.task_digest
+        await announce(party, Kind.COMMITMENT, commitment(2, task, "coin for this test", nonce, bytes(32)), 32)
+        await settle(party)
+        await announce(party, Kind.OPENING, nonce + b"other" * 6 + b"!!", 64)
+        return await together(party, lambda: None)
 
-    results = talk(folders[:3], toss)
+    results = talk(folders[:3], tossed)
     for result in results[:2]:
         assert isinstance(result, MalformedFrame), results
-        assert "not the coin that it committed to" in str(result)
+        assert "party 2 has shown another coin for this test than it committed to" in str(result)
     assert blamed(results, 2) == {0: 2, 1: 2}
 
 

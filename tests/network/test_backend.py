@@ -9,7 +9,7 @@ from support.mpyc_launcher import MPYC_PROGRAMS, by_launcher
 
 PARTS = (
     "dpmpc.network.party",
-    "dpmpc.mpyc,dpmpc.networked,dpmpc.collection.conversation",
+    "dpmpc.mpyc,dpmpc.networked,dpmpc.collection.release_protocol",
     "dpmpc,dpmpc.cli.main,dpmpc.cli.demonstrations,dpmpc.protocols.unopened_ridge",
 )
 

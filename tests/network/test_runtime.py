@@ -4,7 +4,6 @@ A failure has to be one typed error that names the party at fault, within second
 """
 
 import datetime
-import hashlib
 import json
 import os
 import re
@@ -30,7 +29,6 @@ from dpmpc.errors import (
     PartyMissing,
     ProtocolFailure,
 )
-from dpmpc.network.coins import coin_commitment
 from dpmpc.network.identity import Authority, dialling_context, pin, write_identity
 from dpmpc.network.launched import Launched
 from dpmpc.network.programs import Agreement, Callbacks, here
@@ -323,23 +321,6 @@ def test_all_have_to_go_on_without_the_same_servers(monkeypatch):
     with pytest.raises(PartyMissing) as failure:
         here(Agreement(ROBUST, 3, {"threshold": 1}, analyst=False), without=[2], callbacks=Callbacks(set_up=set_up))
     assert failure.value.party == 2
-
-
-def test_a_commitment_is_to_a_party_its_company_a_task_and_a_coin():
-    task, coin = bytes(32), bytes(range(32))
-    first = coin_commitment(0, [0, 1, 3], task, coin)
-    others = [
-        coin_commitment(1, [0, 1, 3], task, coin),
-        coin_commitment(0, [0, 1, 2], task, coin),
-        coin_commitment(0, [0, 1], task, coin),
-        coin_commitment(0, [0, 1, 3], b"\1" + task[1:], coin),
-        coin_commitment(0, [0, 1, 3], task, coin[::-1]),
-    ]
-    assert len({first, *others}) == 6
-    assert (
-        first
-        == hashlib.sha256(b"dpmpc v1 coin commitment" + np.array([0, 0, 1, 3], "<u4").tobytes() + task + coin).digest()
-    )
 
 
 def pinned_by(tmp_path, servers):

@@ -5,8 +5,8 @@ Where they are told to, one of them sends something else.
 
 import numpy as np
 
-from dpmpc.network.coins import toss_coins
-from dpmpc.network.frames import ContentType, Kind
+from dpmpc.network.conversation import exchange, toss
+from dpmpc.network.frames import Kind
 from dpmpc.randomness import Stream
 from dpmpc.sharing import ShamirSharing
 
@@ -19,21 +19,16 @@ def share_of(sharing, party):
 
 
 async def main(party):
-    runtime, sharing = party.runtime, ShamirSharing(party.servers, party.arguments["threshold"])
-    toss = await toss_coins(party, Stream.from_os().bytes(32))
+    sharing = ShamirSharing(party.servers, party.arguments["threshold"])
+    tossed = await toss(party, "a test")
     own = share_of(sharing, party.pid)
     if party.pid == party.arguments.get("liar"):
         own = own.copy()
         own[7] += np.uint64(1)
-    shares = {party.pid: own}
-    for peer in runtime.peers:
-        await runtime.send_frame(peer, runtime.frame(Kind.SHARE, own))
-    for peer in runtime.peers:
-        shares[peer] = (await runtime.receive_frame(peer, Kind.SHARE, ContentType.WORDS, SECRET.shape)).words
-    await runtime.barrier()
-    corrected = sharing.correct(shares)
+    corrected = sharing.correct(await exchange(party, Kind.SHARE, own))
+    await party.runtime.barrier()
     return {
-        "toss": toss.hex(),
+        "toss": tossed.hex(),
         "present": party.present,
         "wrong": corrected.wrong,
         "right": bool((corrected.secret == SECRET).all()),

@@ -19,7 +19,7 @@ def frame(kind, sender, content=NOTHING, shape=(), payload=b"", **changed):
     """Lay the fields out one after the other; `changed` replaces fields, to make frames that must be refused."""
     fields = {
         "magic": b"dpmpcfrm",
-        "version": little_endian(1, 1),
+        "version": little_endian(2, 1),
         "kind": little_endian(kind, 1),
         "content": little_endian(content, 1),
         "ndim": little_endian(len(shape), 1),
@@ -65,7 +65,8 @@ def vectors():
         bad("header only", "MalformedFrame", sound[:56]),
         bad("half a header", "MalformedFrame", sound[:30]),
         bad("magic", "MalformedFrame", frame(**share, magic=b"dpmpcfrM")),
-        bad("version", "MalformedFrame", frame(**share, version=b"\x02")),
+        bad("version of 0.3", "MalformedFrame", frame(**share, version=b"\x01")),
+        bad("later version", "MalformedFrame", frame(**share, version=b"\x03")),
         bad("kind", "MalformedFrame", frame(**(share | {"kind": 20}))),
         bad("content type", "MalformedFrame", frame(**(share | {"content": BYTES}))),
         bad("unknown content type", "MalformedFrame", frame(**(share | {"content": 9}))),

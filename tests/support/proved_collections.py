@@ -6,7 +6,7 @@ from unittest import mock
 import numpy as np
 
 from dpmpc.client import Client
-from dpmpc.collection import conversation
+from dpmpc.collection import release_protocol
 from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.collection.reports import ReportFormat
@@ -48,7 +48,7 @@ def converse(deployment, meddlers=None, kinds=None, told=None, servers=None):
         with folder.open_spool(collection, party.pid, writer=False) as spool, ReleaseLedger(folder.ledger) as ledger:
             out, tell = deployment.out(party.pid), (lambda line: None) if told is None else told.append
             server = kind(collection, party.pid, spool, ledger, folder.identity, out, False, 1, tell)
-            return await conversation.release(party, server)
+            return await release_protocol.release(party, server)
 
     servers = range(len(collection.servers)) if servers is None else servers
     return talk({server: deployment.folder(server) / "identity" for server in servers}, program, meddlers)

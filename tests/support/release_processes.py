@@ -16,7 +16,7 @@ import numpy as np
 from bench.system.ports import free_ports
 from dpmpc.cli import main as cli
 from dpmpc.client import Client
-from dpmpc.collection import agreement, conversation, dealing, noise_dealing, proof_checks, releasing
+from dpmpc.collection import agreement, dealing_checks, noise_dealing, proof_checks, release_protocol, releasing
 from dpmpc.collection.designing import CollectionTerms, design_collection
 from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.openings import Openings
@@ -26,7 +26,7 @@ from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.task_file import Collection, ServerEntry
 from dpmpc.collection.verifying import verify
 from dpmpc.data import Schema
-from dpmpc.network import connecting, identity
+from dpmpc.network import connecting, conversation, identity
 from dpmpc.network.frames import Kind
 from dpmpc.network.identity import write_identity
 from dpmpc.network.runtime import PartyRuntime
@@ -196,9 +196,11 @@ def deed_of(name):
 # Deeds: each changes what this process runs.
 
 FOLDERS = {}
+COLLECTIONS = []
 HOLDERS = {
-    "protocol": conversation,
-    "dealing": dealing,
+    "protocol": release_protocol,
+    "conversation": conversation,
+    "dealing": dealing_checks,
     "server": releasing.ReleasingServer,
     "ledger": ReleaseLedger,
     "points": PointKeeper,
@@ -250,51 +252,47 @@ def alter_share():
 
 def lie_in_check_values(first=0, last=None):
     """Tell everybody wrong check values for some of the reports, and go on when all have found that."""
-    original = dealing.exchange_values
+    original = dealing_checks.exchange_values
 
     async def lying(party, own):
         wrong = own.copy()
         wrong[first:last] ^= np.uint64(1)
         return await original(party, wrong)
 
-    dealing.exchange_values = lying
+    dealing_checks.exchange_values = lying
     servers_that_misbehave.disregard_accusations()
 
 
 def tell_two_check_values():
     """Tell the first server other check values than the rest."""
+    original = PartyRuntime.send_frame
 
-    async def two_faced(party, own):
-        wrong = own.copy()
-        wrong[3] ^= np.uint64(1)
-        for peer in party.runtime.peers:
-            content = wrong if peer == party.present[0] else own
-            await party.runtime.send_frame(peer, party.runtime.frame(Kind.CHECK, content))
-        values = {party.pid: own}
-        for peer in party.runtime.peers:
-            values[peer] = (await party.runtime.receive_frame(peer, Kind.CHECK, dealing.ContentType.WORDS)).words
-        return dict(sorted(values.items()))
+    async def two_faced(runtime, receiver, frame):
+        if frame.kind is Kind.CHECK and receiver == runtime.settings.present[0]:
+            wrong = frame.words.copy()
+            wrong[3] ^= np.uint64(1)
+            frame = runtime.frame(Kind.CHECK, wrong)
+        await original(runtime, receiver, frame)
 
-    dealing.exchange_values = two_faced
+    PartyRuntime.send_frame = two_faced
 
 
 def show_a_seed_of_ones_own():
     """Claim that a seed of one's own choice was recorded, signed by oneself for everybody."""
-    original = dealing.exchange_records
 
-    async def forging(party, collection, own):
-        folder = FOLDERS["identity"]
-        everybody = list(range(len(collection.servers)))
-        signature = identity.sign(folder, dealing.seed_message(collection, everybody, bytes(32))).hex()
-        record = dealing.SeedRecord(bytes(32).hex(), {str(number): signature for number in everybody})
-        return await original(party, collection, record.encode())
+    def forging(self, digest):
+        collection, everybody = COLLECTIONS[-1], list(range(len(COLLECTIONS[-1].servers)))
+        signature = identity.sign(FOLDERS["identity"], dealing_checks.seed_message(collection, everybody, bytes(32)))
+        record = dealing_checks.SeedRecord(bytes(32).hex(), {str(number): signature.hex() for number in everybody})
+        return record.encode()
 
-    dealing.exchange_records = forging
+    ReleaseLedger.seed = forging
     begin = ServerFolder.require_server
 
-    def remembering(self, *arguments):
+    def remembering(self, collection, number):
         FOLDERS["identity"] = self.identity
-        return begin(self, *arguments)
+        COLLECTIONS.append(collection)
+        return begin(self, collection, number)
 
     ServerFolder.require_server = remembering
 
@@ -357,20 +355,20 @@ def find_another_batch():
 
 def state_other_sums():
     """As the first server, state what the others have not seen."""
-    original = conversation.state
+    original = release_protocol.state
 
     def other(*arguments):
-        fields = {name: getattr(original(*arguments), name) for name in conversation.Statement.__struct_fields__}
-        return conversation.Statement(**{**fields, "sums": "00" * 32})
+        fields = {name: getattr(original(*arguments), name) for name in release_protocol.Statement.__struct_fields__}
+        return release_protocol.Statement(**{**fields, "sums": "00" * 32})
 
-    conversation.state = other
+    release_protocol.state = other
 
 
 def sign_something_else():
     """Send a signature of other bytes."""
-    conversation.checked_signature = lambda server, statement, own: conversation.Statement(
+    release_protocol.checked_signature = lambda server, statement, own: release_protocol.Statement(
         **{
-            **{name: getattr(own, name) for name in conversation.Statement.__struct_fields__},
+            **{name: getattr(own, name) for name in release_protocol.Statement.__struct_fields__},
             "sums": "00" * 32,
         }
     ).sign(server.identity)

@@ -35,8 +35,8 @@ def identities(root, count):
 class Wire:
     """One end of a link: what the other end has sent, in order."""
 
-    def __init__(self, certificate):
-        self.arrived, self.farewells = asyncio.Queue(), asyncio.Queue()
+    def __init__(self, certificate, peer):
+        self.arrived, self.farewells, self.peer = asyncio.Queue(), asyncio.Queue(), peer
         self.other: Wire | None = None
         der = ssl.PEM_cert_to_DER_cert(certificate.decode())
         session = types.SimpleNamespace(getpeercert=lambda binary_form: der)
@@ -46,7 +46,7 @@ class Wire:
         queue = self.farewells if kind is Kind.GOODBYE else self.arrived
         data = await asyncio.wait_for(queue.get(), PATIENCE)
         if data is None:
-            raise PartyLost("the other end is gone")
+            raise PartyLost(f"lost party {self.peer}", self.peer)
         return data
 
     def send_at_once(self, frame):
@@ -71,28 +71,29 @@ class Runtime:
     """What the conversation uses of `PartyRuntime`, with wires for links."""
 
     peers, other_servers = PartyRuntime.peers, PartyRuntime.other_servers
-    frame, send_frame = PartyRuntime.frame, PartyRuntime.send_frame
-    receive_frame, dispute, send_last_frame = (
-        PartyRuntime.receive_frame,
-        PartyRuntime.dispute,
-        PartyRuntime.send_last_frame,
-    )
+    frame, exchange_frames, receive_frame = PartyRuntime.frame, PartyRuntime.exchange_frames, PartyRuntime.receive_frame
+    dispute, send_last_frame = PartyRuntime.dispute, PartyRuntime.send_last_frame
 
-    def __init__(self, party, members, links, arguments=None):
+    def __init__(self, party, members, links, arguments, task):
         self.settings = PartySettings(
             party=party,
             servers=max(members) + 1,
             addresses=[("127.0.0.1", 0)] * (max(members) + 1),
             program="talk",
             arguments=arguments or {},
-            task=TASK.hex(),
+            task=task or TASK.hex(),
             without=tuple(number for number in range(max(members)) if number not in members),
         )
         self.pid, self.links, self.meter = party, links, Meter(party, dict)
+        self.sent = []
         self.closing, self.conversation, self.failure, self.foreseen = False, None, None, None
 
     def foresee(self, error):
         self.foreseen = error
+
+    async def send_frame(self, receiver, frame):
+        self.sent.append(frame)
+        await self.links[receiver].send_frame(frame)
 
     async def shutdown(self):
         if not self.closing:
@@ -103,14 +104,14 @@ class Runtime:
                 await self.links[peer].receive_frame(Kind.GOODBYE)
 
 
-def talk(folders, program, meddlers=None):
+def talk(folders, program, meddlers=None, *, arguments=None, task=None):
     """Run ``program(party)`` for the party of each folder; return what each returned or raised."""
 
     folders = folders if isinstance(folders, dict) else dict(enumerate(folders))
 
     async def everybody():
         wires = {
-            (one, other): Wire((folders[other] / "party.crt").read_bytes())
+            (one, other): Wire((folders[other] / "party.crt").read_bytes(), other)
             for one in folders
             for other in folders
             if one != other
@@ -120,7 +121,7 @@ def talk(folders, program, meddlers=None):
 
         async def one_party(number):
             links = {other: wires[number, other] for other in folders if other != number}
-            runtime = Runtime(number, list(folders), links)
+            runtime = Runtime(number, list(folders), links, arguments, task)
             (meddlers or {}).get(number, lambda runtime: None)(runtime)
             party = Party(runtime, folders[number], sys.stderr)
             try:

@@ -255,7 +255,7 @@ ATTACKS: dict[str, Attack] = {
         SERVER,
         "says so to one server and not to the other",
         ENDS,
-        BatchMismatch.__name__,
+        f"{InconsistentShares.__name__}: lists",
         during(other_seeds, meddlers=send_others(Kind.SEEDS, back, victims=(0,))),
     ),
     "claims a point": Attack(
@@ -276,14 +276,14 @@ ATTACKS: dict[str, Attack] = {
         SERVER,
         "confirms another query point than was tossed",
         ENDS,
-        f"{BatchMismatch.__name__}: query point that is sealed: server {LIAR}",
+        f"{BatchMismatch.__name__}: query point that is sealed: party {LIAR}",
         during(lambda: another_digest("query point that is sealed")),
     ),
     "uses another point": Attack(
         SERVER,
         "confirms another query point before messages are sent",
         ENDS,
-        f"{BatchMismatch.__name__}: query point that is used: server {LIAR}",
+        f"{BatchMismatch.__name__}: query point that is used: party {LIAR}",
         during(lambda: another_digest("query point that is used")),
     ),
     "wrong message": Attack(
@@ -318,7 +318,7 @@ ATTACKS: dict[str, Attack] = {
         SERVER,
         "says that it has accepted other reports",
         ENDS,
-        f"{BatchMismatch.__name__}: batch: the reports whose proofs hold: server {LIAR}",
+        f"{BatchMismatch.__name__}: batch: the reports whose proofs hold: party {LIAR}",
         during(lambda: another_digest("batch: the reports whose proofs hold")),
     ),
     "speaks last for a client": Attack(

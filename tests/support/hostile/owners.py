@@ -7,7 +7,6 @@
 """
 
 import argparse
-import collections
 import hashlib
 import os
 import signal
@@ -18,23 +17,31 @@ import numpy as np
 
 from dpmpc.data_release import equality
 from dpmpc.data_release.record import ReleaseRecord
+from dpmpc.network import conversation
 from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.settings import read_settings, write_source
+from support.hostile.servers import tell_other_words
 
 STEPS = ("coin", "key", "ciphertext", "mask", "opening", "release")
 LOOT = "LOOT"  # the environment variable that says where stolen releases go
 
-FRAMES = {
+ANNOUNCED = {
     "open another coin": (Kind.OPENING, "coin"),
     "show another ciphertext": (Kind.OPENING, "ciphertext"),
-    "hide behind another nonce": (Kind.OPENING, "release"),
+    "show two masks": (Kind.OPENING, "mask"),
     "commit to two keys": (Kind.COMMITMENT, "key"),
     "commit to two releases": (Kind.COMMITMENT, "release"),
 }
-WORDS = ("show another release", "show two releases", "send a wrong shape", "die before it releases")
+WORDS = (
+    "hide behind another nonce",
+    "show another release",
+    "show two releases",
+    "send a wrong shape",
+    "die before it releases",
+)
 COMPARISON = ("prove nothing", "guess")
 REPETITION = ("leave with the releases", "fit its release to the loot", "forget its release")
-DEEDS = (*FRAMES, *WORDS, *COMPARISON, *REPETITION)
+DEEDS = (*ANNOUNCED, *WORDS, *COMPARISON, *REPETITION)
 
 
 def misbehave(party, deed, guess=0):
@@ -45,19 +52,35 @@ def misbehave(party, deed, guess=0):
         lie_in_comparison(deed, guess)
     if deed in REPETITION:
         forget_commitments(deed)
-    runtime, send, counts = party.runtime, party.runtime.send_frame, collections.Counter()
+    if deed in ANNOUNCED:
+        kind, step = ANNOUNCED[deed]
+        if "two" in deed:
+            tell_other_words(kind.name, [party.runtime.peers[0]], "", STEPS.index(step), party.runtime)
+        else:
+            announce_another(kind, STEPS.index(step))
+    runtime, send = party.runtime, party.runtime.send_frame
 
     async def send_frame(receiver, frame):
-        if frame.kind in (Kind.COMMITMENT, Kind.OPENING):
-            step = STEPS[counts[frame.kind, receiver]]
-            counts[frame.kind, receiver] += 1
-            if FRAMES.get(deed) == (frame.kind, step) and ("two" not in deed or receiver == runtime.peers[0]):
-                frame = runtime.frame(frame.kind, altered(frame.raw))
+        if frame.kind == Kind.SALT and deed == "hide behind another nonce":
+            frame = runtime.frame(frame.kind, altered(frame.raw))
         if frame.kind == Kind.SHARE:
             frame = await altered_release(runtime, deed, receiver, frame)
         await send(receiver, frame)
 
     runtime.send_frame = send_frame
+
+
+def announce_another(kind, nth):
+    """Say something else to all in the nth announcement of a kind, signed, and the same for all."""
+    honest, seen = conversation.announce, []
+
+    async def announce(party, asked, own, *rest, **options):
+        if asked is kind:
+            seen.append(asked)
+            own = altered(own) if len(seen) == nth + 1 else own
+        return await honest(party, asked, own, *rest, **options)
+
+    conversation.announce = announce
 
 
 def altered(content):

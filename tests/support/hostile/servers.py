@@ -21,16 +21,18 @@ import numpy as np
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from dpmpc.collection import agreement, conversation, dealing, releasing
+from dpmpc.collection import agreement, dealing_checks, release_protocol, releasing
 from dpmpc.encoding.ring import Mersenne61
 from dpmpc.errors import DpmpcError, GuaranteeError
-from dpmpc.network import announcing, meter
+from dpmpc.network import announcing, conversation, meter
 from dpmpc.network.frames import ContentType, Frame, Kind
 from dpmpc.network.runtime import PartyRuntime
 from dpmpc.network.sockets import ByteCount, Traffic
 from dpmpc.randomness import Label
 
 FIELD, P = Mersenne61(), Mersenne61.modulus
+
+PLACES_THAT_ANNOUNCE = (announcing, conversation, agreement, release_protocol)
 
 # What is changed in the frames of one runtime, or of all runtimes of this process.
 
@@ -112,7 +114,7 @@ def say(kind, hexed, repeat=1, liar=None):
 
     `liar` is the number of the party, where several run in one process.
     """
-    for place in (announcing, agreement, conversation):
+    for place in PLACES_THAT_ANNOUNCE:
         place.announce = _saying(place.announce, Kind[kind], bytes.fromhex(hexed) * repeat, liar)
 
 
@@ -143,13 +145,13 @@ def sign_for_each(runtime=PartyRuntime):
         fresh = key.sign(Label.SIGNATURE.value + MESSAGE[0], ec.ECDSA(hashes.SHA256()))
         return sender.frame(frame.kind, sender.conversation.speak(frame.kind, fresh)[1])
 
-    original = conversation.checked_signature
+    original = release_protocol.checked_signature
 
     def remember(server, statement, own):
         FOLDER[:], MESSAGE[:] = [server.identity], [statement.message]
         return original(server, statement, own)
 
-    conversation.checked_signature = remember
+    release_protocol.checked_signature = remember
     meddle(change, runtime)
 
 
@@ -173,27 +175,45 @@ def open_another_share(victims, runtime=PartyRuntime):
     meddle(change, runtime)
 
 
+def see_shares_first(then, sharing=conversation):
+    """Wait for all other shares, and let ``then(party, own, shares)`` choose one's own."""
+    original = sharing.exchange
+
+    async def rushed(party, kind, own, shapes=None):
+        if kind is not Kind.SHARE:
+            return await original(party, kind, own, shapes)
+        await announcing.settle(party)
+        shares = {}
+        for peer in party.runtime.peers:
+            shares[peer] = (await party.runtime.receive_frame(peer, kind, ContentType.WORDS, own.shape)).words
+        chosen = then(party, own, shares)
+        for peer in party.runtime.peers:
+            await party.runtime.send_frame(peer, party.runtime.frame(kind, chosen))
+        return dict(sorted({party.pid: chosen, **shares}.items()))
+
+    sharing.exchange = rushed
+
+
 def rush_to_target(value):
     """Wait for all other shares, then choose one's own so that all sums become this value."""
+    tasks, original = [], releasing.ReleasingServer.transformed_share
 
-    async def rushed(party, manifest, task, own, salt, commitments):
-        shares = await _others(party, own.shape)
-        chosen = _completing(task, shares, value)
-        await _send_share(party, salt, chosen)
-        return {party.pid: chosen, **shares}
+    def remember(self, manifest, task, meter):
+        tasks.append(task)
+        return original(self, manifest, task, meter)
 
-    conversation.exchange_shares = rushed
+    releasing.ReleasingServer.transformed_share = remember
+    see_shares_first(lambda party, own, shares: _completing(tasks[-1], shares, value))
 
 
 def take_and_leave(path):
     """Let the others open their shares, keep them in a file, and die before one's own is sent."""
 
-    async def steal(party, manifest, task, own, salt, commitments):
-        shares = await _others(party, own.shape)
+    def steal(party, own, shares):
         np.savez(path, **{str(server): share for server, share in shares.items()})
         os._exit(9)
 
-    conversation.exchange_shares = steal
+    see_shares_first(steal)
 
 
 def complete_what_was_taken(path, value):
@@ -241,7 +261,7 @@ def disregard_accusations(liars=None):
         if liars is not None and server not in liars:
             original(server, accused, what)
 
-    conversation.require_unaccused = dealing.require_unaccused = unmoved
+    release_protocol.require_unaccused = dealing_checks.require_unaccused = unmoved
 
 
 def shift_the_sums(number, honest, shift):
@@ -258,37 +278,23 @@ def shift_the_sums(number, honest, shift):
 
 def shift_check_values(number, honest, shift):
     """Tell check values of the dealing that make another server look wrong in all reports."""
-    original, lie = dealing.exchange_values, agreed_lie(number, honest, shift)
+    original, lie = dealing_checks.exchange_values, agreed_lie(number, honest, shift)
 
     async def lying(party, own):
         return await original(party, FIELD.add(own, np.full(own.shape, lie, np.uint64)))
 
-    dealing.exchange_values = lying
+    dealing_checks.exchange_values = lying
     disregard_accusations()
 
 
 def accuse(victim, liar):
     """Say that a server's share of the sums was wrong, which nobody else has found."""
-    original = conversation.compare_openings
+    original = release_protocol.compare_openings
 
     async def accusing(party, opened, wrong):
         return await original(party, opened, (victim,) if party.pid == liar else wrong)
 
-    conversation.compare_openings = accusing
-
-
-async def _others(party, shape):
-    shares = {}
-    for peer in party.runtime.peers:
-        await party.runtime.receive_frame(peer, Kind.SALT, ContentType.BYTES)
-        shares[peer] = (await party.runtime.receive_frame(peer, Kind.SHARE, ContentType.WORDS, shape)).words
-    return shares
-
-
-async def _send_share(party, salt, share):
-    for peer in party.runtime.peers:
-        await party.runtime.send_frame(peer, party.runtime.frame(Kind.SALT, salt))
-        await party.runtime.send_frame(peer, party.runtime.frame(Kind.SHARE, share))
+    release_protocol.compare_openings = accusing
 
 
 def _completing(task, shares, value):
@@ -335,7 +341,7 @@ def tell_costs(kind):
 
 def flood(victim, count):
     """Send one server empty messages under labels that nobody asks for."""
-    original = conversation.exchange_standings
+    original = release_protocol.exchange_standings
 
     async def flooding(party, server):
         transport = party.runtime.links[victim].transport
@@ -345,7 +351,7 @@ def flood(victim, count):
                 await asyncio.sleep(0.01)
         return await original(party, server)
 
-    conversation.exchange_standings = flooding
+    release_protocol.exchange_standings = flooding
 
 
 @dataclasses.dataclass
@@ -365,7 +371,7 @@ SCENES = {
     "coin": Scene(("tell_other_words", "COMMITMENT", [1])),
     "opened coin": Scene(("tell_other_words", "OPENING", [1])),
     "standing": Scene(("tell_other_words", "STANDING", [1], b'{"begun":[],"sealed":[],"time":0.0}'.hex())),
-    "commitment": Scene(("tell_other_words", "PROMISE", [1])),
+    "commitment": Scene(("tell_other_words", "COMMITMENT", [1], "", 1)),
     "finding": Scene(("tell_other_words", "DIGEST", [1], "", 4)),
     "statement": Scene(("tell_other_words", "STATEMENT", [1]), liar=0),
     "cost": Scene(("tell_other_words", "COST", [1])),

@@ -21,6 +21,7 @@ from dpmpc.collection.query_points import PointStanding
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.encoding.ring import Mersenne61
 from dpmpc.errors import DpmpcError, ReportConflict
+from dpmpc.network.announcing import settle
 from dpmpc.network.frames import ContentType, Kind
 from references import proving as reference
 from support.hostile.provers import honest, proved_anyway
@@ -77,12 +78,13 @@ def other_seeds() -> Iterator[None]:
 @contextlib.contextmanager
 def other_words(kind: Kind) -> Iterator[None]:
     """Let the liar send all servers a wrong word about one report."""
-    original = proof_checks.exchange_block
+    original = proof_checks.exchange_elements
 
-    async def lying(party, asked, own):
-        return await original(party, asked, off_by_one(own.copy()) if party.pid == LIAR and asked is kind else own)
+    async def lying(party, asked, own, heard):
+        words = off_by_one(own.copy()) if party.pid == LIAR and asked is kind else own
+        return await original(party, asked, words, heard)
 
-    with mock.patch.object(proof_checks, "exchange_block", lying):
+    with mock.patch.object(proof_checks, "exchange_elements", lying):
         yield
 
 
@@ -179,7 +181,7 @@ def rushing(stage: Stage) -> list[Any]:
     witness[0, stage.circuit.digits + 1] = 10**6
     stage.upload(proved_anyway(stage.collection, os.urandom(16), witness))
     joints: list[np.ndarray] = []
-    original_answers, original_exchange = Verifier.answers, proof_checks.exchange_block
+    original_answers, original_exchange = Verifier.answers, proof_checks.exchange_elements
     points: list[Any] = []
 
     def answers(self, ids, seeds, point):
@@ -189,18 +191,24 @@ def rushing(stage: Stage) -> list[Any]:
                 points.append(point)
             yield block
 
-    async def last_word(party, kind, own):
+    async def last_word(party, kind, own, heard):
         if party.pid != LIAR or kind is not Kind.PROOF:
-            return await original_exchange(party, kind, own)
+            return await original_exchange(party, kind, own, heard)
+        await settle(party)
         told = {}
         for peer in party.runtime.peers:
             told[peer] = (await party.runtime.receive_frame(peer, kind, ContentType.WORDS, own.shape)).words
         forged = passing_message(stage.circuit, points[-1], joints[-1], own, told)
         for peer in party.runtime.peers:
             await party.runtime.send_frame(peer, party.runtime.frame(kind, forged))
-        return dict(sorted({**told, party.pid: forged}.items()))
+        received = dict(sorted({**told, party.pid: forged}.items()))
+        heard.take(received)
+        return received
 
-    with mock.patch.object(Verifier, "answers", answers), mock.patch.object(proof_checks, "exchange_block", last_word):
+    with (
+        mock.patch.object(Verifier, "answers", answers),
+        mock.patch.object(proof_checks, "exchange_elements", last_word),
+    ):
         return stage.release()
 
 

@@ -8,24 +8,25 @@ and a signing key that the collection pins. What is opened is the release, which
    has begun anything they agree on a batch, the reports that all of them hold (`dpmpc.collection.agreement`). Each has
    left out the reports that are damaged, or that its ledger has opened, and tells how many.
 2. Every server checks the batch by itself: its size. With Shamir shares they leave out the reports that were not dealt
-   as they should be (`dpmpc.collection.dealing`), and where clients prove what they share those whose proofs do not
-   hold (`dpmpc.collection.proof_checks`). Where sums are in Shamir shares and servers add the noise, they deal it
+   as they should be (`dpmpc.collection.dealing_checks`), and where clients prove what they share those whose proofs do
+   not hold (`dpmpc.collection.proof_checks`). Where sums are in Shamir shares and servers add the noise, they deal it
    (`dpmpc.collection.noise_dealing`).
-3. They toss a coin for the public matrix (`dpmpc.network.coins`); it also chooses among the reports, should these be
-   more than the largest batch (`Collection.chosen`). Each recomputes the guarantee for this batch and this matrix.
+3. They toss a coin for the public matrix; it also chooses among the reports, should these be more than the largest
+   batch (`Collection.chosen`). Each recomputes the guarantee for this batch and this matrix.
 4. They seal the manifest: collection, batch, toss, task, and the digest of noise that was dealt, their shares of which
    they keep. When all have, each transforms its share. When all have done
    that, each binds the reports to the manifest for good, in its ledger, together with the transformed share.
-5. When all have done that, each commits to its transformed share (`dpmpc.collection.openings`). When all have heard and
-   stored the same commitments, each sends its share to all others with the salt of its commitment, and opens the sums:
+5. When all have done that, they reveal their transformed shares: each commits to its own, and when all have heard and
+   stored the same commitments (`dpmpc.collection.openings`), each sends its share to all others and opens the sums:
    with Shamir shares although some may be wrong, where 3t + 1 servers are present, and if they agree where fewer are.
    All compare what they opened, and whose shares were wrong. A server that is itself among these refuses.
 6. The first server states what came of it; every one compares that with its own view, and signs it. All exchange
    signatures, tell one another what the run has cost them, for their reports, and write the same file.
 
-All but report ids and shares is announced (`dpmpc.network.announcing`): a server that tells different servers different
-things ends the run, and is named where that can be proven. Each judges what it has heard in `unless_refused`, so that
-all know of a refusal and nobody takes it for a lost link. The check of dealings compares what was told by itself.
+The steps of the conversation are those of `dpmpc.network.conversation`. All but report ids, shares and messages of the
+checks is announced: a server that tells different servers different things ends the run, and is named where that can be
+proven. Each judges what it has received in `together`, so that all know of a refusal and nobody takes it for a lost
+link. What is exchanged is compared with what its sender has announced.
 
 A refusal in steps 0 to 4 ends the run for all, with its reason; no share of sums has been sent then.
 
@@ -59,15 +60,7 @@ from collections.abc import Mapping
 import msgspec
 
 from dpmpc.analyst import open_robustly
-from dpmpc.collection.agreement import (
-    Batch,
-    agree_on_batch,
-    batch_digest,
-    confirm,
-    require_unaccused,
-    toss_announced,
-    unless_refused,
-)
+from dpmpc.collection.agreement import Batch, agree_on_batch, batch_digest, require_unaccused
 from dpmpc.collection.certificate import (
     DAMAGED,
     DEALT_WRONGLY,
@@ -81,22 +74,17 @@ from dpmpc.collection.certificate import (
     state,
     sums_digest,
 )
-from dpmpc.collection.dealing import check_dealing
+from dpmpc.collection.dealing_checks import check_dealing
 from dpmpc.collection.noise_dealing import deal_noise
-from dpmpc.collection.openings import COMMITMENT_BYTES, SALT_BYTES, require_committed, share_commitment
 from dpmpc.collection.proof_checks import check_proofs
 from dpmpc.collection.releasing import Released, ReleasingServer, Standing
 from dpmpc.collection.task_file import Collection
 from dpmpc.collection.verifying import check_time
-from dpmpc.encoding.ring import Words
-from dpmpc.errors import (
-    AlreadyReleased,
-    InconsistentShares,
-    VerificationFailed,
-)
+from dpmpc.errors import AlreadyReleased, InconsistentShares, VerificationFailed
 from dpmpc.network.announcing import announce, explained, settle
-from dpmpc.network.frames import ContentType, Kind, malformed_frame
-from dpmpc.network.identity import verify_signature
+from dpmpc.network.conversation import confirm, reveal, together, toss
+from dpmpc.network.frames import Kind, malformed_frame
+from dpmpc.network.identity import LONGEST_SIGNATURE, verify_signature
 from dpmpc.network.meter import RunStatistics, rounded, statistics_from
 from dpmpc.network.party import Party
 from dpmpc.release import Release
@@ -106,9 +94,7 @@ from dpmpc.untrusted import ReadError, printable, read_json
 
 LEFT_OUT_ALONE = (RELEASED_BEFORE, DAMAGED)  # why a server leaves out reports by itself
 Wrong = dict[int, tuple[int, ...]]
-Shares = dict[int, Words]
 
-LONGEST_SIGNATURE = 80  # bytes of an ECDSA signature on P-256, DER
 SLACK_BYTES = 1 << 12  # how much the lengths of statements may differ that differ in rounding alone
 
 
@@ -122,28 +108,35 @@ async def take_part(party: Party, server: ReleasingServer) -> Released:
 
 async def release(party: Party, server: ReleasingServer) -> Released:
     """Run the steps above; return what all servers have signed, and what it has cost them."""
-    await unless_refused(party, server.require_ready)
+    await together(party, server.require_ready)
     standings = await exchange_standings(party, server)
-    begun = await unless_refused(party, lambda: what_was_begun(standings))
+    begun = await together(party, lambda: what_was_begun(standings))
     if begun is None:
         manifest, task = await agree(party, server, standings)
     else:
         manifest, task = await resume(party, server, begun)
     await confirm(party, manifest.digest, "manifest that is sealed")
     server.tell(f"manifest {manifest.digest.hex()} is sealed by all; each transforms its share")
-    sums = await unless_refused(party, lambda: server.transformed_share(manifest, task, party.meter))
-    share, salt = await unless_refused(
+    sums = await together(party, lambda: server.transformed_share(manifest, task, party.meter))
+    share, salt = await together(
         party, lambda: (server.bound_share(manifest, sums), server.openings.salt(manifest.digest, begun=True))
     )
     await confirm(party, manifest.digest, "manifest that is about to be opened")
-    commitments = await commit(party, server, manifest, share_commitment(party.pid, manifest.digest, salt, share))
-    shares = await exchange_shares(party, manifest, task, share, salt, commitments)
-    opened, wrong = await unless_refused(party, lambda: open_robustly(task, shares))
+    final = not isinstance(server.collection.plan.scheme, ShamirSharing)
+    with party.meter.phase("open"):
+        shares = await reveal(
+            party,
+            f"share of manifest {manifest.digest.hex()}",
+            share,
+            nonce=salt,
+            keep=lambda committed: server.openings.keep(manifest.digest, committed, final=final),
+        )
+    opened, wrong = await together(party, lambda: open_robustly(task, shares))
     server.tell(f"opened; wrong shares: {f'those of servers {list(wrong)}' if wrong else 'none'}")
     findings = await compare_openings(party, opened, wrong)
     certificate = await certify(party, server, manifest, opened, findings)
     costs = await exchange_costs(party)
-    await unless_refused(party, lambda: save(opened, certificate, server.out))
+    await together(party, lambda: save(opened, certificate, server.out))
     await settle(party)
     server.finish(manifest)
     return Released(certificate, costs)
@@ -156,9 +149,9 @@ def _by_server(entries: Mapping[int, object]) -> str:
 
 async def exchange_standings(party: Party, server: ReleasingServer) -> dict[int, Standing]:
     """Step 1: tell one another who has sealed and begun what, and what each clock says."""
-    own = await unless_refused(party, server.standing)
+    own = await together(party, server.standing)
     told = await announce(party, Kind.STANDING, msgspec.json.encode(own))
-    return await unless_refused(
+    return await together(
         party, lambda: {number: read_standing(raw, number, server.collection) for number, raw in told.items()}
     )
 
@@ -199,11 +192,11 @@ def what_was_begun(standings: dict[int, Standing]) -> bytes | None:
 
 async def agree(party: Party, server: ReleasingServer, standings: dict[int, Standing]) -> tuple[Manifest, Task]:
     """Steps 1 to 4: agree on batch and toss, check them, and seal the manifest that follows from them."""
-    own = await unless_refused(party, server.available)
+    own = await together(party, server.available)
     left_out = await exchange_left_out(party, server, own.left_out)
     batch = await agree_on_batch(party, own.ids, server.collection.most_stored)
     server.tell(f"batch: {len(batch.ids)} reports held by all; lacked by {_by_server(batch.lacked)}")
-    await unless_refused(party, lambda: server.require_batch(batch))
+    await together(party, lambda: server.require_batch(batch))
     refused: dict[str, int] = {}
     odd: dict[int, int] = {}
     if server.collection.proved:
@@ -211,19 +204,19 @@ async def agree(party: Party, server: ReleasingServer, standings: dict[int, Stan
     if server.collection.checked_dealing:
         batch = await leave_out_bad_dealings(party, server, batch, left_out)
     noise = await deal_noise(party, server) if server.collection.plan.noise_is_dealt else None
-    toss = await toss_announced(party)
-    chosen = await asyncio.to_thread(server.collection.chosen, batch.ids, toss)
+    tossed = await toss(party, "the public matrix")
+    chosen = await asyncio.to_thread(server.collection.chosen, batch.ids, tossed)
     if len(chosen) < len(batch.ids):
         server.tell(
             f"batch: {len(chosen)} of the {len(batch.ids)} reports chosen by the toss, the most that are opened"
         )
     dealers = () if noise is None else noise.dealers
-    task = await unless_refused(party, lambda: server.collection.task(len(chosen), toss, dealers=len(dealers) or None))
+    task = await together(party, lambda: server.collection.task(len(chosen), tossed, dealers=len(dealers) or None))
     manifest = manifest_of(
         server.collection,
         task,
         batch=batch_digest(chosen),
-        toss=toss,
+        toss=tossed,
         time=middle_time(standings),
         left_out={str(number): counts for number, counts in sorted(left_out.items()) if counts},
         refused=refused,
@@ -232,14 +225,14 @@ async def agree(party: Party, server: ReleasingServer, standings: dict[int, Stan
         noise=b"" if noise is None else noise.digest,
     )
     await confirm(party, manifest.digest, "manifest")
-    await unless_refused(party, lambda: server.seal(manifest, chosen, None if noise is None else noise.share))
+    await together(party, lambda: server.seal(manifest, chosen, None if noise is None else noise.share))
     return manifest, task
 
 
 async def exchange_left_out(party: Party, server: ReleasingServer, own: dict[str, int]) -> dict[int, dict[str, int]]:
     """Step 1: tell one another how many reports each leaves out before there is a batch, and why."""
     told = await announce(party, Kind.LEFT_OUT, msgspec.json.encode(own))
-    counts = await unless_refused(
+    counts = await together(
         party,
         lambda: {number: read_left_out(raw, number, server.collection.most_stored) for number, raw in told.items()},
     )
@@ -275,7 +268,7 @@ async def leave_out_bad_dealings(
         for counts in left_out.values():
             counts[DEALT_WRONGLY] = bad
     kept = Batch(checked.ids, batch.lacked)
-    await unless_refused(party, lambda: server.require_batch(kept, {DEALT_WRONGLY: bad} if bad else {}))
+    await together(party, lambda: server.require_batch(kept, {DEALT_WRONGLY: bad} if bad else {}))
     return kept
 
 
@@ -286,16 +279,16 @@ async def leave_out_unproved(
     checked = await check_proofs(party, server, batch.ids)
     server.tell(f"{len(checked.ids)} of {len(batch.ids)} reports are proved")
     kept = Batch(checked.ids, batch.lacked)
-    await unless_refused(party, lambda: server.require_batch(kept, checked.refused))
+    await together(party, lambda: server.require_batch(kept, checked.refused))
     return kept, checked.refused, checked.odd
 
 
 async def resume(party: Party, server: ReleasingServer, digest: bytes) -> tuple[Manifest, Task]:
     """Continue the release that an earlier run has begun."""
     server.tell(f"manifest {digest.hex()} was begun in an earlier run, which goes on")
-    manifest = await unless_refused(party, lambda: server.sealed_manifest(digest))
-    toss, dealers = bytes.fromhex(manifest.toss), len(manifest.dealers) or None
-    task = await unless_refused(party, lambda: server.collection.task(manifest.clients, toss, dealers=dealers))
+    manifest = await together(party, lambda: server.sealed_manifest(digest))
+    tossed, dealers = bytes.fromhex(manifest.toss), len(manifest.dealers) or None
+    task = await together(party, lambda: server.collection.task(manifest.clients, tossed, dealers=dealers))
     return manifest, task
 
 
@@ -305,39 +298,11 @@ def middle_time(standings: dict[int, Standing]) -> datetime.datetime:
     return datetime.datetime.fromtimestamp(middle, datetime.UTC)
 
 
-async def commit(party: Party, server: ReleasingServer, manifest: Manifest, own: bytes) -> dict[int, bytes]:
-    """Step 5: return everybody's commitment to its share, when all have heard and stored the same ones."""
-    told = await announce(party, Kind.PROMISE, own, COMMITMENT_BYTES)
-    await settle(party)  # nobody stores what others did not hear
-    final = not isinstance(server.collection.plan.scheme, ShamirSharing)
-    await unless_refused(party, lambda: server.openings.keep(manifest.digest, told, final=final))
-    await settle(party)  # from here on shares are sent by all or by none
-    return told
-
-
-async def exchange_shares(
-    party: Party, manifest: Manifest, task: Task, own: Words, salt: bytes, commitments: Mapping[int, bytes]
-) -> Shares:
-    """Step 5: exchange shares of the sums, the only messages that depend on what reports hold."""
-    shape = (task.sketch.rows, task.width)
-    shares, opened = {party.pid: own}, {}
-    with party.meter.phase("open"):
-        for peer in party.runtime.peers:
-            await party.runtime.send_frame(peer, party.runtime.frame(Kind.SALT, salt))
-            await party.runtime.send_frame(peer, party.runtime.frame(Kind.SHARE, own))
-        for peer in party.runtime.peers:
-            theirs = (await party.runtime.receive_frame(peer, Kind.SALT, ContentType.BYTES, (SALT_BYTES,))).raw
-            shares[peer] = (await party.runtime.receive_frame(peer, Kind.SHARE, ContentType.WORDS, shape)).words
-            opened[peer] = share_commitment(peer, manifest.digest, theirs, shares[peer])
-    await unless_refused(party, lambda: require_committed(commitments, opened))
-    return shares
-
-
 async def compare_openings(party: Party, opened: Release, wrong: tuple[int, ...]) -> Wrong:
     """Step 5: check that all have opened the same sums and blame the same servers; return whom, by who found it."""
     own = sums_digest(opened) + bytes(server in wrong for server in range(party.servers))
     told = await announce(party, Kind.DIGEST, own, len(own))
-    return await unless_refused(party, lambda: read_findings(party, told))
+    return await together(party, lambda: read_findings(party, told))
 
 
 def read_findings(party: Party, told: Mapping[int, bytes]) -> Wrong:
@@ -360,19 +325,17 @@ async def certify(
     """Step 6: take the first server's statement, and collect everybody's signature of it."""
     own = await asyncio.to_thread(state, server.collection, manifest, opened, findings)
     statement = await first_statement(party, own)
-    signature = await unless_refused(party, lambda: checked_signature(server, statement, own))
+    signature = await together(party, lambda: checked_signature(server, statement, own))
     signatures = await announce(party, Kind.SIGNATURE, signature, largest=LONGEST_SIGNATURE)
     certificate = Certificate(1, statement, {str(number): one.hex() for number, one in signatures.items()})
-    await unless_refused(party, lambda: check_signatures(server, certificate))
+    await together(party, lambda: check_signatures(server, certificate))
     return certificate
 
 
 async def exchange_costs(party: Party) -> tuple[RunStatistics, ...]:
     """Step 6: tell one another what the run has cost each so far, rounded; nobody checks that."""
     told = await announce(party, Kind.COST, msgspec.json.encode(rounded(party.meter.statistics())))
-    return await unless_refused(
-        party, lambda: tuple(rounded(statistics_from(raw, number)) for number, raw in told.items())
-    )
+    return await together(party, lambda: tuple(rounded(statistics_from(raw, number)) for number, raw in told.items()))
 
 
 async def first_statement(party: Party, own: Statement) -> Statement:
@@ -380,7 +343,7 @@ async def first_statement(party: Party, own: Statement) -> Statement:
     first = party.present[0]
     words = own.encode() if party.pid == first else b""
     told = await announce(party, Kind.STATEMENT, words, largest=2 * len(own.encode()) + SLACK_BYTES)
-    return await unless_refused(party, lambda: read_statement(told[first], first))
+    return await together(party, lambda: read_statement(told[first], first))
 
 
 def read_statement(raw: bytes, server: int) -> Statement:

@@ -1,4 +1,4 @@
-"""dpmpc/collection/conversation.py among parties of one process: what each step waits for, checks and refuses."""
+"""dpmpc/collection/release_protocol.py among parties of one process: what each step waits for, checks and refuses."""
 
 import dataclasses
 import datetime
@@ -12,20 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpmpc.collection import agreement, conversation
-from dpmpc.collection.conversation import read_standing, read_statement
+from dpmpc.collection import release_protocol
 from dpmpc.collection.ledger import State
+from dpmpc.collection.release_protocol import read_standing, read_statement
 from dpmpc.collection.releasing import ReleasingServer, Standing
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.verifying import verify
-from dpmpc.errors import BatchMismatch, DpmpcError, InconsistentShares, InputError, MalformedFrame, VerificationFailed
-from dpmpc.network import announcing
+from dpmpc.errors import BatchMismatch, DpmpcError, InputError, MalformedFrame, VerificationFailed
+from dpmpc.network import conversation
 from dpmpc.network.frames import Frame, Kind, encode
 from dpmpc.network.identity import listening_context, public_context, sign
 from dpmpc.network.links import FRAME_LABELS, MOST_UNREAD, PeerLink
 from dpmpc.network.meter import Meter, PhaseCost, rounded, statistics_from
 from dpmpc.network.settings import read_outcome, read_settings
-from support.hostile.servers import meddle, say, tell_other_words, words_of
+from support.hostile.servers import PLACES_THAT_ANNOUNCE, meddle, say, tell_other_words, words_of
 from support.proved_collections import converse, states
 from support.release_processes import DAY, copied_or_linked, filled
 from support.shamir_collections import kept_names
@@ -58,9 +58,9 @@ def test_all_write_the_same_file_and_again(deployment):
 @pytest.mark.parametrize(
     ("nth", "what", "expected"),
     [
-        (1, "manifest: server 2 has", []),
-        (2, "manifest that is sealed: server 2 has", [State.SEALED]),
-        (3, "manifest that is about to be opened: server 2 has", [State.OPENING]),
+        (1, "manifest: party 2 has", []),
+        (2, "manifest that is sealed: party 2 has", [State.SEALED]),
+        (3, "manifest that is about to be opened: party 2 has", [State.OPENING]),
     ],
 )
 def test_servers_meet_before_they_seal_bind_and_open(deployment, nth, what, expected):
@@ -101,8 +101,8 @@ def order_of_frames(deployment, meddlers=None):
 def test_nothing_is_opened_before_all_have_committed_and_stored(deployment):
     """After the commitments: all echo, all store, all know that all have."""
     _, sent = order_of_frames(deployment)
-    begin = sent.index(Kind.PROMISE)
-    expected = [Kind.PROMISE, Kind.ECHO, Kind.VERDICT, Kind.ECHO, Kind.SALT, Kind.SHARE]
+    begin = sent.index(Kind.SALT) - 4
+    expected = [Kind.COMMITMENT, Kind.ECHO, Kind.VERDICT, Kind.ECHO, Kind.SALT, Kind.SHARE]
     assert sent[begin : begin + 6] == expected
     assert sent.index(Kind.SHARE) == begin + 5
 
@@ -136,7 +136,7 @@ def test_other_ids_than_were_announced_are_refused(deployment):
 
 
 def test_a_commitment_that_not_all_heard_is_stored_by_nobody(deployment):
-    results = converse(deployment, {2: lambda runtime: tell_other_words("PROMISE", [1], runtime=runtime)})
+    results = converse(deployment, {2: lambda runtime: tell_other_words("COMMITMENT", [1], "", 1, runtime)})
     assert results[0].party == results[1].party == 2
     for server in range(2):
         (name,) = kept_names(ServerFolder(deployment.folder(server)).ledger)
@@ -154,8 +154,8 @@ def test_what_is_opened_is_what_was_committed_to(deployment, kind):
 
     results = converse(deployment, {2: lambda runtime: meddle(change, runtime)})
     for result in results[:2]:
-        assert isinstance(result, InconsistentShares)
-        assert "server 2 opened another share" in str(result)
+        assert isinstance(result, MalformedFrame)
+        assert "party 2 has shown another share of manifest" in str(result)
         assert result.party == 2
 
 
@@ -202,17 +202,17 @@ def test_no_server_signs_a_time_that_verify_refuses(original):
     manifest = types.SimpleNamespace(time=(original.collection.expires + DAY).isoformat())
     statement = types.SimpleNamespace(manifest=manifest, sign=lambda identity: b"signed")
     server = types.SimpleNamespace(collection=original.collection, identity=None)
-    require_same = conversation.require_same
-    conversation.require_same = lambda given, own: None
+    require_same = release_protocol.require_same
+    release_protocol.require_same = lambda given, own: None
     try:
         with pytest.raises(VerificationFailed, match="time"):
-            conversation.checked_signature(server, statement, statement)
+            release_protocol.checked_signature(server, statement, statement)
     finally:
-        conversation.require_same = require_same
+        release_protocol.require_same = require_same
 
 
 def test_a_wrong_signature_is_named(deployment):
-    places = (announcing, agreement, conversation)
+    places = PLACES_THAT_ANNOUNCE
     before = [place.announce for place in places]
     try:
         say("SIGNATURE", sign(deployment.folder(2) / "identity", b"something else").hex(), liar=2)
@@ -266,7 +266,7 @@ def readers_of(original):
     return {
         "STANDING": lambda raw: read_standing(raw, 1, original.collection),
         "COST": lambda raw: statistics_from(raw, 1),
-        "VERDICT": lambda raw: agreement._read_refusal(1, raw),
+        "VERDICT": lambda raw: conversation._read_refusal(1, raw),
         "STATEMENT": lambda raw: read_statement(raw, 1),
     }
 
@@ -311,7 +311,7 @@ def test_mutated_words_are_read_or_name_their_sender(original, kind, data):
         assert f"party 1 sent no valid {kind} frame" in str(found) or kind == "COST"
         assert str(found).isprintable()
     elif isinstance(found, DpmpcError):
-        assert str(found).startswith("server 1 refuses: ")
+        assert str(found).startswith("party 1 refuses: ")
         assert str(found).isprintable()
 
 
@@ -532,9 +532,9 @@ def test_party_settings_of_any_bytes_are_a_typed_error(tmp_path):
 )
 def test_no_server_claims_to_leave_out_more_than_it_can_hold(counts):
     with pytest.raises(MalformedFrame, match="party 2 sent no valid LEFT_OUT frame") as caught:
-        conversation.read_left_out(msgspec.json.encode(counts), 2, 10)
+        release_protocol.read_left_out(msgspec.json.encode(counts), 2, 10)
     assert caught.value.party == 2
-    assert conversation.read_left_out(b'{"damaged":10,"released before":1}', 2, 10) == {
+    assert release_protocol.read_left_out(b'{"damaged":10,"released before":1}', 2, 10) == {
         "damaged": 10,
         "released before": 1,
     }

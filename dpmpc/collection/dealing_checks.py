@@ -10,7 +10,7 @@ whoever lies:
 state            durable in the ledger    what the server may do
 ===============  =======================  =====================================================================
 no seed          nothing                  take part in a toss; sign the seed that comes of it once all servers of
-                                          the run say that they have the same one; begin anew in the next run
+                                          the run have received the same coins; begin anew in the next run
 seed recorded    the seed, and the        say so; show the record to others, who record the same seed; refuse any
                  signature of each        other seed, for ever
                  server of its toss
@@ -31,37 +31,36 @@ quorum under it. An honest server signs only what came of a toss with its own co
 the honest servers had their shares of every report before the seed existed. A server that breaks runs off until it
 likes the seed chooses among as many: after r runs a badly dealt report passes with probability r / p.
 
-Not promised: that a run comes to an end where a server lies. It can tell different servers different things before the
-seed is recorded, and so end the run, or, if a link breaks at that moment too, leave one honest server with a seed that
-the others do not have; the others can go on without that one (`--without`).
+Not promised: that a run comes to an end where a server lies. If a link breaks while the seed is recorded, one honest
+server may be left with a seed that the others do not have; they can go on without that one (`--without`).
 """
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from collections.abc import Mapping
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.collection.agreement import compare_told, require_unaccused, unless_refused
+from dpmpc.collection.agreement import require_unaccused
 from dpmpc.collection.certificate import require_quorum
+from dpmpc.collection.proof_checks import exchange_elements
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.collection.task_file import Collection
-from dpmpc.encoding.ring import Mersenne61, Words
+from dpmpc.encoding.ring import Words
 from dpmpc.errors import BatchMismatch, DpmpcError, VerificationFailed
-from dpmpc.network.coins import COIN_BYTES, exchange_bytes, toss_coins
-from dpmpc.network.frames import ContentType, Kind, malformed_frame
-from dpmpc.network.identity import sign, verify_signature
+from dpmpc.network.announcing import announce, settle
+from dpmpc.network.conversation import Heard, in_frames, together, toss
+from dpmpc.network.frames import Kind, malformed_frame
+from dpmpc.network.identity import LONGEST_SIGNATURE, sign, verify_signature
 from dpmpc.network.party import Party
-from dpmpc.randomness import SEED_BYTES, Label, Stream, derive
+from dpmpc.randomness import SEED_BYTES, Label, derive
 from dpmpc.sharing import ShamirSharing
 from dpmpc.sharing.check_values import Judgement, judge
 from dpmpc.untrusted import ReadError, read_json
 
-VALUES_IN_A_FRAME = 1 << 20
 _LARGEST_RECORD = 1 << 16
 
 
@@ -87,10 +86,9 @@ class CheckedDealing:
 async def check_dealing(party: Party, server: ReleasingServer, ids: NDArray[np.uint8]) -> CheckedDealing:
     """Leave out the reports of a batch whose shares lie on no polynomial."""
     seed = await agree_on_seed(party, server)
-    own = await unless_refused(party, lambda: server.check_values(ids, seed))
+    own = await together(party, lambda: server.check_values(ids, seed))
     values = await exchange_values(party, own)
-    await compare_values(party, values)
-    judgement = await unless_refused(party, lambda: judge_unaccused(server, values))
+    judgement = await together(party, lambda: judge_unaccused(server, values))
     return CheckedDealing(np.ascontiguousarray(ids[judgement.good]), judgement)
 
 
@@ -108,20 +106,25 @@ def judge_unaccused(server: ReleasingServer, values: Mapping[int, Words]) -> Jud
 async def agree_on_seed(party: Party, server: ReleasingServer) -> bytes:
     """Return the seed of this collection's check when all servers of the run have recorded it."""
     collection = server.collection
-    recorded = await exchange_records(party, collection, server.ledger.seed(collection.digest))
-    seeds = {record.seed for record in recorded.values()}
-    if len(seeds) > 1:
-        told = ", ".join(f"server {number} {record.seed[:16]}..." for number, record in recorded.items())
-        raise BatchMismatch(
-            f"dealing seed: different ones are recorded for this collection by {told}; check values under two seeds "
-            "would tell something of the rows, so that no server takes another one; go on --without one of them"
-        )
-    record = next(iter(recorded.values()), None)
-    await compare_seeds(party, b"" if record is None else bytes.fromhex(record.seed))
+    told = await announce(party, Kind.SEED, server.ledger.seed(collection.digest) or b"", largest=_LARGEST_RECORD)
+    record = await together(party, lambda: recorded_by_any(collection, told))
     if record is None:
         record = await toss_seed(party, server)
-    await unless_refused(party, lambda: keep(server, record))
+    await settle(party)  # nobody records a seed that others have not seen
+    await together(party, lambda: keep(server, record))
     return bytes.fromhex(record.seed)
+
+
+def recorded_by_any(collection: Collection, told: Mapping[int, bytes]) -> SeedRecord | None:
+    """Return the record that servers show, who may all show one seed only, or None if nobody shows any."""
+    recorded = {server: read_record(collection, content, server) for server, content in told.items() if content}
+    if len({record.seed for record in recorded.values()}) > 1:
+        by = ", ".join(f"server {number} {record.seed[:16]}..." for number, record in recorded.items())
+        raise BatchMismatch(
+            f"dealing seed: different ones are recorded for this collection by {by}; check values under two seeds "
+            "would tell something of the rows, so that no server takes another one; go on --without one of them"
+        )
+    return next(iter(recorded.values()), None)
 
 
 def keep(server: ReleasingServer, record: SeedRecord) -> None:
@@ -129,16 +132,6 @@ def keep(server: ReleasingServer, record: SeedRecord) -> None:
     kept = read_json(server.ledger.keep_seed(server.collection.digest, record.encode()), SeedRecord)
     if kept.seed != record.seed:
         raise BatchMismatch(f"dealing seed: {record.seed} given, {kept.seed} expected, which is recorded")
-
-
-async def exchange_records(party: Party, collection: Collection, own: bytes | None) -> dict[int, SeedRecord]:
-    """Exchange the seeds that servers have recorded, with their signatures."""
-    for peer in party.runtime.peers:
-        await party.runtime.send_frame(peer, party.runtime.frame(Kind.SEED, own or b""))
-    told = {party.pid: own or b""}
-    for peer in party.runtime.peers:
-        told[peer] = (await party.runtime.receive_frame(peer, Kind.SEED, ContentType.BYTES)).raw
-    return {server: read_record(collection, content, server) for server, content in sorted(told.items()) if content}
 
 
 def read_record(collection: Collection, content: bytes, sender: int) -> SeedRecord:
@@ -169,55 +162,28 @@ def seed_message(collection: Collection, members: list[int], seed: bytes) -> byt
 
 async def toss_seed(party: Party, server: ReleasingServer) -> SeedRecord:
     """Toss a seed and sign it; nothing is on the disk yet."""
-    toss = await toss_coins(party, Stream.from_os().bytes(COIN_BYTES))
-    seed = derive(toss, Label.DEALING_SEED, 0, SEED_BYTES)
-    await compare_seeds(party, seed)
-    message = seed_message(server.collection, party.present, seed)
-    signature = await unless_refused(party, lambda: sign(server.identity, message))
-    for peer in party.runtime.peers:
-        await party.runtime.send_frame(peer, party.runtime.frame(Kind.SIGNATURE, signature))
-    signatures = {party.pid: signature}
-    for peer in party.runtime.peers:
-        signatures[peer] = (await party.runtime.receive_frame(peer, Kind.SIGNATURE, ContentType.BYTES)).raw
-        pinned = server.collection.servers[peer].certificate.encode()
+    collection = server.collection
+    seed = derive(await toss(party, "the check of dealings"), Label.DEALING_SEED, 0, SEED_BYTES)
+    message = seed_message(collection, party.present, seed)
+    own = await together(party, lambda: sign(server.identity, message))
+    signatures = await announce(party, Kind.SIGNATURE, own, largest=LONGEST_SIGNATURE)
+    await together(party, lambda: require_signed(collection, message, signatures))
+    return SeedRecord(seed.hex(), {str(number): one.hex() for number, one in signatures.items()})
+
+
+def require_signed(collection: Collection, message: bytes, signatures: Mapping[int, bytes]) -> None:
+    """Refuse a seed that not all servers of the toss have signed with their pinned keys."""
+    for server, signature in signatures.items():
         try:
-            verify_signature(pinned, message, signatures[peer])
+            verify_signature(collection.servers[server].certificate.encode(), message, signature)
         except VerificationFailed as error:
-            raise malformed_frame(peer, Kind.SIGNATURE, error) from error
-    return SeedRecord(seed.hex(), {str(number): signatures[number].hex() for number in party.present})
-
-
-async def compare_seeds(party: Party, seed: bytes) -> None:
-    """Return when all servers of the run say that they have the same seed, or none."""
-    own = hashlib.sha256(Label.DEALING_SEED.value + seed).digest()
-    for number, other in zip(party.present, await exchange_bytes(party, Kind.DIGEST, own, len(own)), strict=True):
-        if other != own:
-            raise BatchMismatch(
-                f"dealing seed: server {number} has another one than server {party.pid}; a server has told them "
-                "different things, or one of them lies. Nothing was sent; the run can be repeated"
-            )
+            raise malformed_frame(server, Kind.SIGNATURE, error) from error
 
 
 async def exchange_values(party: Party, own: Words) -> dict[int, Words]:
-    """Send one's check values to everybody in parts, and return everybody's."""
-    received: dict[int, list[Words]] = {peer: [] for peer in party.runtime.peers}
-    for first in range(0, len(own), VALUES_IN_A_FRAME):
-        part = own[first : first + VALUES_IN_A_FRAME]
-        for peer in party.runtime.peers:
-            await party.runtime.send_frame(peer, party.runtime.frame(Kind.CHECK, part))
-        for peer, parts in received.items():
-            words = (await party.runtime.receive_frame(peer, Kind.CHECK, ContentType.WORDS, part.shape)).words
-            parts.append(words)
-    values = {party.pid: own, **{peer: np.concatenate(parts) for peer, parts in received.items()}}
-    for peer, words in values.items():
-        if not Mersenne61().is_canonical(words):
-            raise malformed_frame(peer, Kind.CHECK, "an element that is not canonical")
-    return dict(sorted(values.items()))
-
-
-async def compare_values(party: Party, values: Mapping[int, Words]) -> None:
-    """Return when all servers have received the same check values from each server."""
-    digests = {
-        server: hashlib.sha256(np.ascontiguousarray(words, "<u8").data).digest() for server, words in values.items()
-    }
-    await compare_told(party, digests, "check values")
+    """Send one's check values to everybody in parts, and return everybody's, when each has sent all the same."""
+    heard, parts = Heard(party), []
+    for part in in_frames(len(own)):
+        parts.append(await exchange_elements(party, Kind.CHECK, own[part], heard))
+    await heard.compare("check values")
+    return {server: np.concatenate([own[:0], *(told[server] for told in parts)]) for server in party.present}
