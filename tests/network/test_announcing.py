@@ -21,7 +21,7 @@ from dpmpc.errors import (
 )
 from dpmpc.network import announcing
 from dpmpc.network.announcing import announce, settle
-from dpmpc.network.conversation import NONCE_BYTES, commitment, confirm, together, toss
+from dpmpc.network.conversation import confirm, together
 from dpmpc.network.frames import Kind
 from dpmpc.network.identity import sign
 from support.hostile.servers import (
@@ -302,7 +302,7 @@ def test_what_a_machine_says_of_itself_is_not_told(folders):
     assert "alice" not in str(results[1])
 
 
-# Refusals, confirmations and coins, as the servers of a release use announcements
+# Refusals and confirmations, as the servers of a release use announcements
 
 
 async def refusal(party, error=None):
@@ -391,36 +391,6 @@ def test_another_digest_is_named(folders):
     results = talk(folders[:3], program)
     assert [type(result) for result in results] == [BatchMismatch] * 3
     assert results[0].party == results[1].party == 2
-
-
-@pytest.mark.parametrize("kind", ["COMMITMENT", "OPENING"])
-def test_two_faced_coins_are_named(folders, kind):
-    async def tossed(party):
-        return await toss(party, "this test")
-
-    assert len(set(talk(folders[:3], tossed))) == 1
-    results = talk(folders[:3], tossed, {2: lambda runtime: tell_other_words(kind, [1], runtime=runtime)})
-    assert all(isinstance(result, Equivocation) for result in results[:2]), results
-    assert blamed(results, 2) == {0: 2, 1: 2}
-
-
-def test_another_coin_than_was_committed_to_is_named_by_all(folders):
-    """It says the same to all, and all have heard the same: only the commitment tells."""
-
-    async def tossed(party):
-        if party.pid != 2:
-            return await toss(party, "this test")
-        nonce, task = bytes(NONCE_BYTES), party.runtime.settings.task_digest
-        await announce(party, Kind.COMMITMENT, commitment(2, task, "coin for this test", nonce, bytes(32)), 32)
-        await settle(party)
-        await announce(party, Kind.OPENING, nonce + b"other" * 6 + b"!!", 64)
-        return await together(party, lambda: None)
-
-    results = talk(folders[:3], tossed)
-    for result in results[:2]:
-        assert isinstance(result, MalformedFrame), results
-        assert "party 2 has shown another coin for this test than it committed to" in str(result)
-    assert blamed(results, 2) == {0: 2, 1: 2}
 
 
 def test_a_link_that_breaks_is_explained_by_what_was_said_before(folders):
