@@ -27,11 +27,8 @@ the very bytes that it has committed to.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
-
-import numpy as np
 
 from dpmpc.encoding.ring import Words
 from dpmpc.errors import AlreadyReleased, InconsistentShares
