@@ -6,8 +6,6 @@ errors, which a right implementation leaves with probability 6e-5 for each figur
 
 import json
 import math
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 
@@ -30,6 +28,7 @@ from dpmpc.errors import GuaranteeError, InputError, UtilityWarning
 from dpmpc.noise import DiscreteGaussian
 from dpmpc.privacy import epsilon_of_rho
 from dpmpc.protocols.coinpress import Networked
+from support import forks
 
 ERRORS = 4.0  # standard errors
 PROGRAM = Path(__file__).parents[2] / "protocols" / "coinpress.py"
@@ -488,9 +487,7 @@ def test_three_networked_servers_find_what_one_process_finds():
 
 def test_the_program_prints_one_json_object():
     arguments = ["-M2", "--model", "covariance", "--clients", "2000", "--features", "2", "--rounds", "2", "--json"]
-    done = subprocess.run(
-        [sys.executable, str(PROGRAM), *arguments], capture_output=True, text=True, timeout=120, check=False
-    )
+    done = forks.run(*arguments, program=[PROGRAM])
     assert done.returncode == 0, done.stderr
     fields = json.loads(done.stdout)
     assert fields["privacy"]["corrupt_servers"] == 1

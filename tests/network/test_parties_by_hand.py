@@ -2,7 +2,6 @@
 
 import datetime
 import json
-import subprocess
 import sys
 
 import pytest
@@ -11,6 +10,7 @@ from bench.system.ports import free_ports
 from dpmpc.cli.main import main as command
 from dpmpc.network.identity import write_identity
 from dpmpc.release import Release
+from support import forks
 from support.mpyc_launcher import PROTOCOLS, finish, start
 
 CLIENTS = 2000
@@ -98,8 +98,7 @@ def test_what_is_there_is_not_written_over(tmp_path, capsys):
     "program", ["linear_transform", "ridge_regression", "low_rank_approximation", "coinpress", "unopened_ridge"]
 )
 def test_options_of_the_launcher_of_mpyc_lead_to_the_page(program):
-    command = [sys.executable, str(PROTOCOLS / f"{program}.py"), "-P", "a.example:1", "-I", "0"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = forks.run("-P", "a.example:1", "-I", "0", program=[PROTOCOLS / f"{program}.py"])
     assert (done.returncode, done.stdout) == (2, "")
     assert "InputError: -P: given" in done.stderr
     assert "docs/how-to/parties-by-hand.md" in done.stderr

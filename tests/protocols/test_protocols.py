@@ -31,6 +31,7 @@ from dpmpc.protocols import unopened_moment, unopened_ridge
 from dpmpc.randomness import Stream, stream_for
 from dpmpc.release import GramRelease
 from dpmpc.sketching import CountSketch
+from support import forks
 
 PROGRAMS = Path(__file__).parents[2] / "protocols"
 DEMO_CLIENTS = 30_000
@@ -39,11 +40,16 @@ SECONDS = 120
 
 
 def start(program, *arguments):
+    return forks.run(*arguments, program=[PROGRAMS / f"{program}.py"])
+
+
+def start_anew(program, *arguments):
+    """Start a program as a user does, with interpreters for all its processes."""
     command = [sys.executable, str(PROGRAMS / f"{program}.py"), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
 
 
-def both_ways(name, program):
+def both_ways(name, program, start=start):
     """What the program answers from its first release and from its second, and the first made in this process."""
     done = start(program, "-M3", "--clients", DEMO_CLIENTS, "--delta", 1e-6, "--simulation-seed", 3, "--json")
     assert done.returncode == 0, done.stderr
@@ -57,7 +63,7 @@ def both_ways(name, program):
 
 
 def test_ridge_regression_among_three_servers():
-    answer, _, release = both_ways("ridge", "ridge_regression")
+    answer, _, release = both_ways("ridge", "ridge_regression", start_anew)
     fitted = RidgeRegression().fit_release(release, target=DEMO_TARGET)
     assert tuple(answer["coefficients"]) == DEMO_FEATURES
     assert list(answer["coefficients"].values()) == pytest.approx(list(fitted.coef_), rel=1e-12)

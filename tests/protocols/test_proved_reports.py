@@ -2,8 +2,6 @@
 
 import asyncio
 import re
-import subprocess
-import sys
 import types
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from dpmpc.planning import ReleaseSpec, design
 from dpmpc.protocols import linear_transform, proved_reports
 from dpmpc.randomness import Stream
 from dpmpc.sharing import FileShare
+from support import forks
 
 PROGRAM = Path(__file__).parents[2] / "protocols" / "proved_reports.py"
 CLIENTS, SECONDS = 500, 120
@@ -77,8 +76,7 @@ def test_liars_leave_a_ball():
 
 @pytest.mark.parametrize("servers", [3, pytest.param(5, marks=pytest.mark.long("every number of servers"))])
 def test_the_program_leaves_the_liars_out(servers):
-    argv = [sys.executable, str(PROGRAM), f"-M{servers}", "--clients", "2000", "--liars", ".035"]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=SECONDS, check=False)
+    done = forks.run(f"-M{servers}", "--clients", "2000", "--liars", ".035", program=[PROGRAM], seconds=SECONDS)
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())
     assert "2,000 clients, 70 of whom lie: 10 out of range, 10 wrong products" in said

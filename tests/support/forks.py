@@ -12,6 +12,7 @@ import gc
 import json
 import logging
 import os
+import runpy
 import select
 import signal
 import socket
@@ -36,28 +37,28 @@ _STANDARD = (0, 1, 2)
 
 
 class Fork(subprocess.Popen):
-    """A process of one of `MAINS`: a fork instead of a new interpreter, otherwise as the standard library has it."""
+    """A process of a file or of one of `MAINS`: a fork, otherwise as the standard library has it."""
 
     def _execute_child(self, *given):
         (args, _, _, _, pass_fds, cwd, env, _, _, _, *ends, _, _, _, _, _, new_session, _) = given
         stdin, _, _, stdout, _, stderr = ends
-        module, *arguments = args[1 + args.index("-m") :]
+        program, *arguments = args[1 + args.index("-m") :] if "-m" in args else args[1:]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # a worker of the suite has threads: they hold no lock
             self.pid = os.fork()
         if self.pid == 0:
-            _become(module, arguments, env, cwd, (stdin, stdout, stderr), pass_fds, new_session)
+            _become(program, arguments, env, cwd, (stdin, stdout, stderr), pass_fds, new_session)
         self._child_created = True
         self._close_pipe_fds(*ends)
 
 
-def start(*arguments, **options):
-    """Start a command ``dpmpc ...``, as `subprocess.Popen` would."""
-    return Fork([sys.executable, "-m", "dpmpc", *map(str, arguments)], **options)
+def start(*arguments, program=("-m", "dpmpc"), **options):
+    """Start a command ``dpmpc ...`` or another program, as `subprocess.Popen` would."""
+    return Fork([sys.executable, *map(str, [*program, *arguments])], **options)
 
 
 def run(*arguments, input=None, seconds=PATIENCE, **options):
-    """Run a command ``dpmpc ...`` to its end; return its exit status and what it printed, as `subprocess.run` would."""
+    """Start and wait; return exit status and what was printed, as `subprocess.run` would."""
     given = subprocess.DEVNULL if input is None else subprocess.PIPE
     printed = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with start(*arguments, stdin=given, **printed, **options) as process:
@@ -68,8 +69,8 @@ def run(*arguments, input=None, seconds=PATIENCE, **options):
     return subprocess.CompletedProcess(process.args, process.returncode, *output)
 
 
-def _become(module, arguments, environment, folder, standard, kept, new_session):
-    """Run `module` in this fork, and end the process; nothing of what it was forked from goes on here."""
+def _become(program, arguments, environment, folder, standard, kept, new_session):
+    """Run a program in this fork, and end the process; nothing of what it was forked from goes on here."""
     status = CRASHED
     try:
         gc.disable()  # what is collected would close descriptors that have another meaning here
@@ -88,7 +89,7 @@ def _become(module, arguments, environment, folder, standard, kept, new_session)
         if folder is not None:
             os.chdir(folder)
         sys.stdin, sys.stdout, sys.stderr = map(_opened, _STANDARD, "rww")
-        sys.argv = [module, *arguments]
+        sys.argv = [program, *arguments]
         own_path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
         sys.path[:0] = [entry for entry in own_path if entry and entry not in sys.path]
         warnings.resetwarnings()
@@ -98,7 +99,7 @@ def _become(module, arguments, environment, folder, standard, kept, new_session)
         for name in [name for name in sys.modules if name.startswith(OWN)]:
             del sys.modules[name]
         with forked():
-            status = MAINS[module]()
+            status = MAINS[program]() if program in MAINS else runpy.run_path(program, run_name="__main__") and 0
     except SystemExit as ended:
         status = ended.code
     except BaseException:
