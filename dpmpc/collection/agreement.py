@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.collection.report_ids import ID_BYTES, as_strings
+from dpmpc.collection.report_ids import ID_BYTES, as_strings, found_in
 from dpmpc.errors import BatchMismatch, InconsistentShares
 from dpmpc.network.announcing import announce
 from dpmpc.network.conversation import confirm, exchange, together
@@ -67,7 +67,7 @@ async def agree_on_batch(party: Party, ids: NDArray[np.uint8], largest: int) -> 
     await together(party, lambda: _require_announced(held, announced))
     common, union = ids, ids
     for server in party.runtime.peers:
-        common = common[_found_in(held[server], common)]
+        common = common[found_in(as_strings(held[server]), as_strings(common))]
         union = np.concatenate([union, held[server]])
     everything = len(np.unique(as_strings(union)))
     await confirm(party, batch_digest(common), "batch: the reports that all hold")
@@ -97,15 +97,6 @@ async def _exchange_ids(
         for server, raw in (await exchange(party, Kind.IDS, part, lengths)).items():
             received[server].append(raw)
     return {one: np.frombuffer(b"".join(parts), np.uint8).reshape(-1, ID_BYTES) for one, parts in received.items()}
-
-
-def _found_in(those: NDArray[np.uint8], ids: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Return which ids are among those; both ascend."""
-    if not len(those):
-        return np.zeros(len(ids), np.bool_)
-    sought, sorted_ones = as_strings(ids), as_strings(those)
-    places = np.searchsorted(sorted_ones, sought).clip(max=len(sorted_ones) - 1)
-    return np.asarray(sorted_ones[places] == sought, np.bool_)
 
 
 def _ascending(ids: NDArray[np.uint8]) -> bool:

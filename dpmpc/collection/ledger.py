@@ -20,8 +20,10 @@ Promised:
 - Of several processes that open a ledger, one acts at a time.
 - A bit that has changed on the disk is noticed before anything is said or sent: releases are chained by hashes
   (`dpmpc.collection.ledger_tables`), and seeds and points are sealed (`dpmpc.storage.kept`), which every call checks;
-  the ids of each release have a digest, which `scrub` checks. All that was committed lies in one file: there is no log
-  whose damage would take the last commits back.
+  the ids of each release have a digest, which every read of them checks. All that was committed lies in one file: there
+  is no log whose damage would take the last commits back.
+- Memory grows with the reports of the largest release, 16 bytes each and as much for those asked for. Each question
+  about reports reads the ids of all releases: .1 s for every million that was ever opened.
 
 Not promised: anything for a ledger that was deleted, replaced by an older copy, or kept by a server that lies. Every
 server keeps its own, and one honest one is enough to refuse.
@@ -45,17 +47,12 @@ from numpy.typing import NDArray
 
 from dpmpc.arguments import require_bytes
 from dpmpc.collection.ledger_tables import ADVICE, LEDGER_FILE, LedgerTables, ReleaseRow
-from dpmpc.collection.report_ids import ID_BYTES, sorted_ids
+from dpmpc.collection.report_ids import ID_TYPE, as_bytes, found_in, sorted_ids
 from dpmpc.collection.spool_index import INDEX_FILE
 from dpmpc.encoding.ring import Words, elements
 from dpmpc.errors import AlreadyReleased, GuaranteeError, InputError, SpoolError
 from dpmpc.storage.database import Store, connect, private_folder, transaction, typed_errors
 from dpmpc.storage.kept import Kept
-
-_OVERLAPS = (
-    "SELECT number, digest, state, since, count(*) FROM temp.batch CROSS JOIN reports USING (id) "
-    "JOIN releases ON number = release GROUP BY number"
-)
 
 
 class State(enum.StrEnum):
@@ -91,7 +88,6 @@ class ReleaseLedger(Store):
             try:
                 self._tables = LedgerTables(self._database, self.folder)
                 self._kept = Kept(self._database, self.folder / LEDGER_FILE, ADVICE)
-                self._database.execute("CREATE TEMP TABLE batch (id BLOB PRIMARY KEY) WITHOUT ROWID")
             except BaseException:
                 self._database.close()
                 raise
@@ -112,7 +108,7 @@ class ReleaseLedger(Store):
         with self._turns, typed_errors(self.folder), transaction(self._database):
             known = self._known(manifest_digest)
             if known is None:
-                self._seal(manifest_digest, manifest, ids, ids_digest)
+                self._seal(manifest_digest, manifest, batch, ids_digest)
             elif (known.manifest, known.ids_digest) != (manifest, ids_digest):
                 raise InputError(f"manifest_digest: {manifest_digest.hex()} given for another manifest or batch before")
             return self._entry(manifest_digest)
@@ -198,36 +194,25 @@ class ReleaseLedger(Store):
 
     def batch(self, manifest_digest: bytes) -> NDArray[np.uint8]:
         """Return the report ids of a release in ascending order, (n, 16)."""
-        query = "SELECT id FROM reports WHERE release = ? ORDER BY id"
-        with self._turns, typed_errors(self.folder):
+        with self._turns, typed_errors(self.folder), transaction(self._database):
             known = self._known(manifest_digest)
-            rows = self._database.execute(query, (known.number,)).fetchall() if known is not None else []
-        content = b"".join(report for (report,) in rows)
-        if known is not None and hashlib.sha256(content).digest() != known.ids_digest:
-            raise self._tables.damaged(f"the reports of release {known.digest.hex()}")
-        return np.frombuffer(content, np.uint8).reshape(-1, ID_BYTES)
+            return as_bytes(self._tables.ids(known) if known is not None else np.empty(0, ID_TYPE))
 
     def begun(self, ids: NDArray[np.uint8]) -> NDArray[np.bool_]:
         """Return which of some reports belong to a release that is opening or opened, in any collection."""
         batch = sorted_ids(ids)
-        query = (
-            "SELECT id FROM temp.batch CROSS JOIN reports USING (id) JOIN releases ON number = release WHERE state <> ?"
-        )
+        begun = np.zeros(len(batch), np.bool_)
         with self._turns, typed_errors(self.folder), transaction(self._database):
-            if all(known.state == State.SEALED for known in self._tables.releases()):
-                return np.zeros(len(batch), np.bool_)
-            self._database.executemany("INSERT INTO temp.batch VALUES (?)", _each(ids))
-            found = self._database.execute(query, (State.SEALED,)).fetchall()
-            self._database.execute("DELETE FROM temp.batch")
-        return np.isin(batch, np.array([report for (report,) in found], batch.dtype))
+            for release, shared in self._overlaps(batch):
+                if release.state != State.SEALED:
+                    begun |= shared
+        return begun
 
     def require_unreleased(self, ids: NDArray[np.uint8]) -> None:
         """Refuse what `seal` would refuse, before there is a manifest; nothing is recorded."""
-        sorted_ids(ids)
+        batch = sorted_ids(ids)
         with self._turns, typed_errors(self.folder), transaction(self._database):
-            self._tables.releases()
-            self._refuse(self._overlaps(ids), len(ids))
-            self._database.execute("DELETE FROM temp.batch")
+            self._refuse(self._overlaps(batch))
 
     def close(self) -> None:
         """Close the database file."""
@@ -241,35 +226,35 @@ class ReleaseLedger(Store):
             self._tables.refuse_older(collection)
             yield
 
-    def _seal(self, manifest_digest: bytes, manifest: str, ids: NDArray[np.uint8], ids_digest: bytes) -> None:
+    def _seal(self, manifest_digest: bytes, manifest: str, batch: NDArray[np.bytes_], ids_digest: bytes) -> None:
         database = self._database
-        overlaps = self._overlaps(ids)
-        self._refuse(overlaps, len(ids))
-        for number, *_ in overlaps:
-            database.execute("DELETE FROM reports WHERE release = ?", (number,))
-            database.execute("DELETE FROM releases WHERE number = ?", (number,))
+        overlaps = self._overlaps(batch)
+        self._refuse(overlaps)
+        for release, _ in overlaps:
+            database.execute("DELETE FROM batches WHERE release = ?", (release.number,))
+            database.execute("DELETE FROM releases WHERE number = ?", (release.number,))
         (number,) = database.execute("SELECT coalesce(max(number), 0) + 1 FROM releases").fetchone()
         database.execute(
             "INSERT INTO releases VALUES (?, ?, ?, ?, ?, ?, NULL, NULL, NULL)",
             (number, manifest_digest, manifest, State.SEALED, _now(), ids_digest),
         )
-        database.execute("INSERT INTO reports SELECT id, ? FROM temp.batch", (number,))
-        database.execute("DELETE FROM temp.batch")
+        self._tables.keep_ids(number, batch)
         self._tables.chain()
 
-    def _overlaps(self, ids: NDArray[np.uint8]) -> list[tuple[int, bytes, str, str, int]]:
-        """Put the ids into temp.batch; return number, digest, state, since and shared reports of earlier releases."""
-        self._database.executemany("INSERT INTO temp.batch VALUES (?)", _each(ids))
-        return self._database.execute(_OVERLAPS).fetchall()
+    def _overlaps(self, batch: NDArray[np.bytes_]) -> list[tuple[ReleaseRow, NDArray[np.bool_]]]:
+        """Return the releases that have reports of a batch, and which of it."""
+        found = ((release, found_in(self._tables.ids(release), batch)) for release in self._tables.releases())
+        return [(release, shared) for release, shared in found if shared.any()]
 
     @staticmethod
-    def _refuse(overlaps: list[tuple[int, bytes, str, str, int]], count: int) -> None:
-        earlier = [overlap[1:] for overlap in overlaps if overlap[2] != State.SEALED]
+    def _refuse(overlaps: list[tuple[ReleaseRow, NDArray[np.bool_]]]) -> None:
+        earlier = [(release, shared) for release, shared in overlaps if release.state != State.SEALED]
         if earlier:
             where = "; ".join(
-                f"{shared} in the release {digest.hex()} ({state} since {since})"
-                for digest, state, since, shared in earlier
+                f"{int(shared.sum())} in the release {release.digest.hex()} ({release.state} since {release.since})"
+                for release, shared in earlier
             )
+            count = len(earlier[0][1])
             raise AlreadyReleased(f"ids: of {count} reports, none expected in an earlier release: {where}")
 
     def _entry(self, manifest_digest: bytes) -> LedgerEntry:
@@ -298,12 +283,6 @@ def _seed(collection: bytes) -> str:
 def _point(collection: bytes) -> str:
     """Return the name of a query point; while a collection is closed and has none, it is kept as no bytes."""
     return f"query point of collection {collection.hex()}"
-
-
-def _each(ids: NDArray[np.uint8]) -> Iterator[tuple[bytes]]:
-    content = ids.tobytes()
-    for first in range(0, len(content), ID_BYTES):
-        yield (content[first : first + ID_BYTES],)
 
 
 def _now() -> str:

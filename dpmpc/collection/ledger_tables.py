@@ -1,12 +1,14 @@
 """Keep the tables of a release ledger, and the chain that shows whether they are as they were written.
 
 Releases are chained by hashes (`dpmpc.storage.database`), with the head of the chain in a table of its own, and every
-read checks the chain. The ids of the reports are too many for that: each release has a digest of its own ids, which
-`LedgerTables.scrub` checks. Dealing seeds and query points are in a table of `dpmpc.storage.kept`.
+read checks the chain. The ids of the reports of a release are kept in ascending order, one after another, and the
+release has a digest of them, which every read of them checks. Dealing seeds and query points are in a table of
+`dpmpc.storage.kept`.
 
-A ledger of version 0.1 is given its chain when it is opened first. What changed in it before that is noticed only where
-the digest of the ids of a release tells. Versions 0.2 and 0.3 had chains of dealing seeds and query points as well: of
-a collection that stands in one of them `refuse_older` says that the version that began it has to finish it.
+Up to version 0.3 each id had a row of its own, which is taken over when such a ledger is opened first; one of version
+0.1 is given its chain then. What changed in that one before is noticed only where the digest of the ids of a release
+tells. Versions 0.2 and 0.3 had chains of dealing seeds and query points as well: of a collection that stands in one of
+them `refuse_older` says that the version that began it has to finish it.
 """
 
 from __future__ import annotations
@@ -16,18 +18,23 @@ import sqlite3
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dpmpc.collection.openings import OPENINGS_FILE
+from dpmpc.collection.report_ids import ID_TYPE
 from dpmpc.errors import GuaranteeError, SpoolError
 from dpmpc.randomness import Label
 from dpmpc.storage.database import CHAIN_START, first_difference, links, transaction
 
 LEDGER_FILE = "ledger.sqlite"
-_FIRST_VERSION, _VERSION = 1, 2
+_FIRST_VERSION, _ROWS_VERSION, _VERSION = 1, 2, 3  # without a chain; with a row for each report; now
 _ROWS_AT_ONCE = 1 << 14
+_PART_BYTES = 1 << 20  # of the ids of a release in one row
 _TABLES = (
     "CREATE TABLE releases (number INTEGER PRIMARY KEY, digest BLOB, manifest TEXT, state TEXT, since TEXT, "
     "ids_digest BLOB, shape TEXT, sums BLOB, link BLOB)",
-    "CREATE TABLE reports (id BLOB PRIMARY KEY, release INTEGER) WITHOUT ROWID",
+    "CREATE TABLE batches (number INTEGER PRIMARY KEY, release INTEGER, ids BLOB)",
 )
 _HEADS = "CREATE TABLE heads (name TEXT PRIMARY KEY, length INTEGER, head BLOB) WITHOUT ROWID"
 _ROWS = {
@@ -76,8 +83,12 @@ class LedgerTables:
                         )
                 self._make(*_TABLES, _HEADS)
             elif version == _FIRST_VERSION:
-                self._make("ALTER TABLE releases ADD COLUMN link BLOB", _HEADS)
-                self._require_ids([ReleaseRow(*row) for row in self._rows("releases")])
+                self._make("ALTER TABLE releases ADD COLUMN link BLOB", _HEADS, _TABLES[1])
+                self._take_over_ids()
+            elif version == _ROWS_VERSION:
+                self.releases()
+                self._make(_TABLES[1])
+                self._take_over_ids()
             elif version != _VERSION:
                 raise SpoolError(
                     f"folder: a ledger of version {version} in {folder}, version {_VERSION} or older expected; "
@@ -117,9 +128,30 @@ class LedgerTables:
             ("releases", len(rows), chain[-1] if chain else CHAIN_START),
         )
 
+    def keep_ids(self, release: int, ids: NDArray[np.bytes_]) -> None:
+        """Record the ids of a release, which ascend."""
+        content = ids.tobytes()
+        for first in range(0, len(content), _PART_BYTES):
+            part = content[first : first + _PART_BYTES]
+            self._database.execute("INSERT INTO batches (release, ids) VALUES (?, ?)", (release, part))
+
+    def ids(self, release: ReleaseRow) -> NDArray[np.bytes_]:
+        """Return the ids of a release, once their digest shows that they are as they were recorded."""
+        query = "SELECT ids FROM batches WHERE release = ? ORDER BY number"
+        parts = [part for (part,) in self._database.execute(query, (release.number,))]
+        content = b"".join(part for part in parts if isinstance(part, bytes))
+        if hashlib.sha256(content).digest() != release.ids_digest:
+            raise self.damaged(f"the reports of release {release.digest.hex()}")
+        return np.frombuffer(content, ID_TYPE)
+
     def scrub(self) -> None:
         """Read everything; refuse tables in which a bit has changed since they were written."""
-        self._require_ids(self.releases())
+        known = self.releases()
+        for release in known:
+            self.ids(release)
+        owners = {owner for (owner,) in self._database.execute("SELECT release FROM batches")}
+        if not owners <= {release.number for release in known}:
+            raise self.damaged("the release that reports belong to")
 
     def damaged(self, what: str) -> SpoolError:
         """Return the error that says what has changed, and what to do."""
@@ -140,17 +172,17 @@ class LedgerTables:
             raise self.damaged(f"the number or the last one of its {table}")
         return rows
 
-    def _require_ids(self, known: list[ReleaseRow]) -> None:
-        """Refuse if the report ids are not in order, or not those of the releases that they belong to."""
-        digests = {release.number: hashlib.sha256() for release in known}
-        cursor = self._database.execute("SELECT id, release FROM reports")
-        last = b""
+    def _take_over_ids(self) -> None:
+        """Keep ids that have a row each as those of releases, or refuse if they are not those that were recorded."""
+        known = self.releases()
+        found = {release.number: bytearray() for release in known}
+        cursor = self._database.execute("SELECT id, release FROM reports ORDER BY id")
         while rows := cursor.fetchmany(_ROWS_AT_ONCE):
             for report, number in rows:
-                if not (isinstance(report, bytes) and last < report and number in digests):
-                    raise self.damaged(f"the report after {last.hex() or 'none'}")
-                digests[number].update(report)
-                last = report
+                if not (isinstance(report, bytes) and number in found):
+                    raise self.damaged("the release that reports belong to")
+                found[number] += report
         for release in known:
-            if digests[release.number].digest() != release.ids_digest:
-                raise self.damaged(f"the reports of release {release.digest.hex()}")
+            self.keep_ids(release.number, np.frombuffer(found[release.number], ID_TYPE))
+            self.ids(release)
+        self._database.execute("DROP TABLE reports")

@@ -35,3 +35,11 @@ def sorted_ids(ids: NDArray[np.uint8]) -> NDArray[np.bytes_]:
     if not (strings[:-1] < strings[1:]).all():
         raise InputError("ids: not in order or not distinct, ascending and distinct ids expected")
     return strings
+
+
+def found_in(those: NDArray[np.bytes_], ids: NDArray[np.bytes_]) -> NDArray[np.bool_]:
+    """Return which ids are among those; both ascend."""
+    if not len(those):
+        return np.zeros(len(ids), np.bool_)
+    places = np.searchsorted(those, ids).clip(max=len(those) - 1)
+    return np.asarray(those[places] == ids, np.bool_)

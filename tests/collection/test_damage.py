@@ -108,9 +108,11 @@ def test_any_flipped_bit_of_a_ledger_is_harmless_or_noticed(tmp_path):
         ("DELETE FROM kept_seal", "names or hashes are not those that were sealed"),
         ("DROP TABLE kept_seal", "names or hashes are not those that were sealed"),
         ("DROP TABLE kept", "names or hashes are not those that were sealed"),
-        ("DELETE FROM reports WHERE release = 1", "the reports of release"),
-        ("UPDATE reports SET release = 2 WHERE id = x'00000000000000000000000000000001'", "the reports of release"),
-        ("UPDATE reports SET release = 9", "the report after none"),
+        ("DELETE FROM batches WHERE release = 1", "the reports of release"),
+        ("UPDATE batches SET ids = substr(ids, 17) WHERE release = 1", "the reports of release"),
+        ("UPDATE batches SET release = 2 WHERE release = 1", "the reports of release"),
+        ("UPDATE batches SET release = 9 WHERE release = 1", "the reports of release"),
+        ("INSERT INTO batches VALUES (9, 9, zeroblob(16))", "the release that reports belong to"),
     ],
 )
 def test_a_damaged_ledger_says_what_is_damaged_and_what_to_do(tmp_path, statement, named):
@@ -127,9 +129,15 @@ def test_a_damaged_ledger_says_what_is_damaged_and_what_to_do(tmp_path, statemen
 def test_a_batch_whose_ids_changed_is_not_returned(tmp_path):
     fill_ledger(tmp_path / "ledger")
     with ReleaseLedger(tmp_path / "ledger") as ledger:
-        ledger._database.execute("DELETE FROM reports WHERE id = x'00000000000000000000000000000001'")
-        with pytest.raises(SpoolError, match="the reports of release"):
-            ledger.batch(digest("opened"))
+        ledger._database.execute("UPDATE batches SET ids = substr(ids, 17) WHERE release = 1")
+        for asked in (
+            lambda: ledger.batch(digest("opened")),
+            lambda: ledger.begun(batch(1)),
+            lambda: ledger.require_unreleased(batch(1)),
+            lambda: ledger.seal(digest("other"), "{}", batch(1)),
+        ):
+            with pytest.raises(SpoolError, match="the reports of release"):
+                asked()
 
 
 def test_what_was_committed_to_a_ledger_lies_in_one_file(tmp_path):
@@ -167,7 +175,10 @@ def test_a_ledger_of_version_0_1_is_given_its_chain(tmp_path):
             with pytest.raises(AlreadyReleased, match=r"of 30 reports, none expected .*: 10 in"):
                 ledger.seal(digest("other"), "{}", batch(*range(30)))
             assert ledger.begun(batch(*range(30))).sum() == 15
-            assert ledger._database.execute("PRAGMA user_version").fetchone() == (2,)
+            assert ledger._database.execute("PRAGMA user_version").fetchone() == (3,)
+            assert not ledger._database.execute("SELECT count(*) FROM sqlite_master WHERE name = 'reports'").fetchone()[
+                0
+            ]
 
 
 def older_ledger(folder):
@@ -227,6 +238,51 @@ def test_a_ledger_of_version_0_1_with_other_ids_is_refused_and_left_as_it_is(tmp
     database.close()
     before = (folder / "ledger.sqlite").read_bytes()
     with pytest.raises(SpoolError, match="the reports of release"):
+        ReleaseLedger(folder)
+    assert (folder / "ledger.sqlite").read_bytes() == before
+
+
+def of_version_0_3(tmp_path):
+    """Make a ledger of what version 0.1 wrote as versions 0.2 and 0.3 kept it: chained, with a row for each report."""
+    folder = copied("ledger", tmp_path)
+    with contextlib.closing(sqlite3.connect(folder / "ledger.sqlite")) as database, database:
+        fields = "number, digest, manifest, state, since, ids_digest, shape, sums"
+        chain = links(Label.LEDGER, database.execute(f"SELECT {fields} FROM releases ORDER BY number").fetchall())
+        database.execute("ALTER TABLE releases ADD COLUMN link BLOB")
+        for number, one in enumerate(chain, 1):
+            database.execute("UPDATE releases SET link = ? WHERE number = ?", (one, number))
+        database.execute("CREATE TABLE heads (name TEXT PRIMARY KEY, length INTEGER, head BLOB) WITHOUT ROWID")
+        database.execute("INSERT INTO heads VALUES ('releases', ?, ?)", (len(chain), chain[-1]))
+        database.execute("PRAGMA user_version = 2")
+    return folder
+
+
+def test_a_ledger_of_version_0_3_is_taken_over(tmp_path):
+    folder = of_version_0_3(tmp_path)
+    for _ in range(2):
+        with ReleaseLedger(folder) as ledger:
+            ledger.scrub()
+            assert [entry.state for entry in ledger.releases()] == [State.OPENED, State.OPENING, State.SEALED]
+            np.testing.assert_array_equal(ledger.batch(digest("opening")), batch(*range(10, 15)))
+            with pytest.raises(AlreadyReleased, match=r"of 30 reports, none expected .*: 10 in"):
+                ledger.seal(digest("other"), "{}", batch(*range(30)))
+            assert ledger.begun(batch(*range(30))).sum() == 15
+
+
+@pytest.mark.parametrize(
+    ("statement", "named"),
+    [
+        ("DELETE FROM reports WHERE id = x'00000000000000000000000000000001'", "the reports of release"),
+        ("UPDATE reports SET release = 9 WHERE release = 1", "the release that reports belong to"),
+        ("UPDATE releases SET state = 'sealed' WHERE number = 1", "number 1 of its 3 releases"),
+    ],
+)
+def test_a_damaged_ledger_of_version_0_3_is_refused_and_left_as_it_is(tmp_path, statement, named):
+    folder = of_version_0_3(tmp_path)
+    with contextlib.closing(sqlite3.connect(folder / "ledger.sqlite")) as database, database:
+        database.execute(statement)
+    before = (folder / "ledger.sqlite").read_bytes()
+    with pytest.raises(SpoolError, match=named):
         ReleaseLedger(folder)
     assert (folder / "ledger.sqlite").read_bytes() == before
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from dpmpc.collection import ledger_tables
 from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.openings import Openings
 from dpmpc.collection.spool import Spool
@@ -318,6 +319,20 @@ class LedgerMachine(RuleBasedStateMachine):
 
 def test_the_ledger_is_a_dictionary(folder):
     run_in(folder, LedgerMachine, steps=15)
+
+
+def test_a_release_of_more_reports_than_a_row_holds_is_remembered_whole(folder, monkeypatch):
+    monkeypatch.setattr(ledger_tables, "_PART_BYTES", 16 * 3)
+    with ReleaseLedger(folder) as ledger:
+        ledger.seal(digest("replaced"), "{}", batch(*range(5, 30)))
+        release(ledger, "a", batch(*range(10)))
+        assert ledger.begun(batch(*range(30))).tolist() == [True] * 10 + [False] * 20
+        np.testing.assert_array_equal(ledger.batch(digest("a")), batch(*range(10)))
+        for report in (0, 3, 9):
+            with pytest.raises(AlreadyReleased):
+                ledger.require_unreleased(batch(report, 40))
+        release(ledger, "b", batch(*range(10, 30)))
+        ledger.scrub()
 
 
 def test_the_releases_and_their_batches_can_be_listed(folder):
