@@ -58,7 +58,7 @@ STEPS = {
     ),
     "compare ids": (
         "dpmpc.collection.agreement:batch_digest",
-        "dpmpc.collection.agreement:_found_in",
+        "dpmpc.collection.agreement:found_in",
         "dpmpc.collection.task_file:Collection.chosen",
     ),
     "derive keys": ("dpmpc.collection.reports:derive_share_keys",),

@@ -288,7 +288,7 @@ def test_a_damaged_ledger_refuses_before_another_ledger_is_bound(tmp_path):
     deployment = filled(tmp_path / "trial")
     with ReleaseLedger(deployment.folder(0) / "ledger") as ledger:
         ledger.seal(bytes(32), "{}", np.zeros((1, 16), np.uint8))
-        ledger._database.execute("DELETE FROM reports")
+        ledger._database.execute("DELETE FROM batches")
     ended = run(deployment)
     for server, one in ended.items():
         assert one.status == 2

@@ -78,7 +78,7 @@ def test_where_too_few_are_left_the_earlier_release_is_named(tmp_path, opened, l
 def test_a_damaged_ledger_is_refused_before_the_intake_is_closed(tmp_path, opened):
     server = opened(filled(tmp_path / "trial"))
     open_elsewhere(server, server.spool.ids()[:3])
-    server.ledger._database.execute("DELETE FROM reports")
+    server.ledger._database.execute("DELETE FROM batches")
     with pytest.raises(SpoolError, match="the ledger is damaged"):
         server.require_ready()
     assert not server.spool.closed

@@ -349,8 +349,8 @@ def send_other_ids():
 
 def find_another_batch():
     """Claim that the reports that all hold are others."""
-    original = agreement._found_in
-    agreement._found_in = lambda those, ids: original(those, ids) & (np.arange(len(ids)) > 0)
+    original = agreement.found_in
+    agreement.found_in = lambda those, ids: original(those, ids) & (np.arange(len(ids)) > 0)
 
 
 def state_other_sums():
