@@ -22,7 +22,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import sys
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -30,6 +29,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.cli.demonstrations import add_noise_options, demonstration_options
+from dpmpc.cli.parsing import Parser
 from dpmpc.coinpress import CoinPressRegression, PrivateCovariance, PrivateMean
 from dpmpc.coinpress.estimators import CoinPress
 from dpmpc.errors import InputError
@@ -57,7 +58,7 @@ class Networked:
 
 def demonstrate(arguments: Sequence[str]) -> None:
     """Estimate from generated Gaussian people, and print what was found, what it cost and what is promised."""
-    chosen = _options(arguments)
+    chosen = demonstration_options(__doc__, arguments, _more, clients=10_000, epsilon=None, delta=1e-6)
     if min(chosen.clients, chosen.features) < 1:
         raise InputError(f"clients, features: {chosen.clients}, {chosen.features} given, at least 1 expected")
     rng = np.random.default_rng(0)
@@ -95,23 +96,14 @@ def demonstrate(arguments: Sequence[str]) -> None:
     _print(chosen, fitted, network, result, time.perf_counter() - began)
 
 
-def _options(arguments: Sequence[str]) -> argparse.Namespace:
-    from dpmpc.cli.demonstrations import refuse_options_of_mpyc
-
-    refuse_options_of_mpyc(arguments)
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("-M", "--servers", type=int, default=3, metavar="M")
-    parser.add_argument("--model", choices=MODELS, default="mean")
-    parser.add_argument("--clients", type=int, default=10_000)
-    parser.add_argument("--features", type=int, default=10)
+def _more(parser: Parser) -> None:
+    parser.add_argument("--model", choices=MODELS, default="mean", help="what is estimated (default %(default)s)")
+    parser.add_argument("--features", type=int, default=10, help="(default %(default)s)")
     parser.add_argument("--rho", type=float, default=0.5, help="budget of all rounds, in zCDP (default %(default)s)")
-    parser.add_argument("--delta", type=float, default=1e-6, help="where epsilon is read off (default %(default)s)")
     parser.add_argument("--rounds", type=int, help="rounds of each mean or covariance (default: the estimator's)")
-    parser.add_argument("--noise-by", choices=("clients", "servers"), default="clients")
-    parser.add_argument("--corrupt-clients", type=int, default=0, metavar="T")
-    parser.add_argument("--simulation-seed", type=int, metavar="SEED", help="repeatable noise, which protects nobody")
+    parser.add_argument("--corrupt-clients", type=int, default=0, metavar="T", help="(default %(default)s)")
+    add_noise_options(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object in place of the text")
-    return parser.parse_args(arguments)
 
 
 def _print(
@@ -140,6 +132,6 @@ def _print(
 
 
 if __name__ == "__main__":
-    from dpmpc.cli.main import exit_status
+    from dpmpc.cli.main import by_hand
 
-    sys.exit(exit_status(lambda: demonstrate(sys.argv[1:])))
+    by_hand(demonstrate)

@@ -34,7 +34,6 @@ The same on files of your own, or one owner on its own machine::
 from __future__ import annotations
 
 import asyncio
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -43,7 +42,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from rich.console import RenderableType
 
 from dpmpc.analyst import open_sums
 from dpmpc.data_owners import AgreedReleases, OwnersPlan, OwnRound, RoundsRecord
@@ -178,13 +176,11 @@ def _agreed_plan(settings: PartySettings) -> OwnersPlan:
 
 def demonstrate(arguments: Sequence[str]) -> None:
     """Divide generated people among owners, have them fit a logistic regression, and print what was found."""
-    from rich.markup import escape
-
     from dpmpc.cli.demonstrations import demonstration_options
     from dpmpc.cli.output import print_result
     from dpmpc.data import Table, write_csv
-    from dpmpc.protocols.logistic_regression import patients
-    from dpmpc.render.fit import guarantee_text, servers_table, values_table
+    from dpmpc.protocols.logistic_regression import patients, shown_of
+    from dpmpc.render.fit import guarantee_text, servers_table
     from dpmpc.render.rounds_text import rounds_text
     from dpmpc.rounds import SavedReleases
 
@@ -207,15 +203,11 @@ def demonstrate(arguments: Sequence[str]) -> None:
             write_csv(source.data, Table(people.schema.names, part))
         done = run(public_arguments(plan), sources)
     model = LogisticFit().fit_rounds(SavedReleases(done.releases, plan.epsilon))
-    found = model.odds_ratios()
-    shown: list[RenderableType] = [escape("\n".join(found.notes))]
-    if model.verdict_ is None:
-        shown.insert(0, values_table(found.title, found.names, {"truth": people.effects, **found.columns}))
     print_result(
         [
             rounds_text(done.releases),
             "",
-            *shown,
+            *shown_of(model, people.effects),
             "",
             guarantee_text(model.guarantee_),
             servers_table(done.owners),
@@ -225,6 +217,6 @@ def demonstrate(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    from dpmpc.cli.main import exit_status
+    from dpmpc.cli.main import by_hand
 
-    sys.exit(exit_status(lambda: demonstrate(sys.argv[1:])))
+    by_hand(demonstrate)

@@ -20,7 +20,6 @@ On a file of your own: ``dpmpc fit FILE --model moment --column COLUMN -M3 ...``
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -53,9 +52,6 @@ def fit(arguments: Mapping[str, Any], release: Release) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    from dpmpc.cli.demonstrations import refuse_options_of_mpyc
-    from dpmpc.cli.main import exit_status
-    from dpmpc.cli.main import main as command
+    from dpmpc.cli.main import demo_by_hand
 
-    refused = exit_status(lambda: refuse_options_of_mpyc(sys.argv[1:]))
-    sys.exit(refused or command(["demo", "--model", "moment", "--clients", "100000", *sys.argv[1:]]))
+    demo_by_hand("moment")

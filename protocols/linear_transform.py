@@ -30,7 +30,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import importlib
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -284,6 +283,6 @@ def demonstrate(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    from dpmpc.cli.main import exit_status
+    from dpmpc.cli.main import by_hand
 
-    sys.exit(exit_status(lambda: demonstrate(sys.argv[1:])))
+    by_hand(demonstrate)

@@ -28,8 +28,6 @@ On a file of your own: ``dpmpc fit FILE --model logistic --target COLUMN -M3 ...
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -38,12 +36,12 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import RenderableType
 
+from dpmpc.cli.parsing import Parser
 from dpmpc.contributions import sigmoid
 from dpmpc.data import Column, Schema
-from dpmpc.estimators import LogisticRegression, PoissonRegression
+from dpmpc.estimators.in_rounds import LogisticFit, PoissonFit
 from dpmpc.networked import Rounds
 from dpmpc.randomness import stream_for
-from dpmpc.results.number_tables import NumberTable
 from dpmpc.rounds import Releases
 from dpmpc.specification import ReleaseSpec
 
@@ -77,16 +75,22 @@ def demonstrate(
     arguments: Sequence[str],
     doc: str,
     population: Callable[[int], People],
-    estimator: Callable[[int | str], LogisticRegression | PoissonRegression],
+    estimator: Callable[[int | str], LogisticFit | PoissonFit],
 ) -> None:
     """Fit generated people, and print what was found, what is promised and what each server spent."""
-    from rich.markup import escape
-
+    from dpmpc.cli.demonstrations import add_noise_options, demonstration_options
+    from dpmpc.cli.options import rounds_option
     from dpmpc.cli.output import print_result
-    from dpmpc.render.fit import values_table
     from dpmpc.render.rounds_text import RoundsRun, rounds_parts
 
-    chosen, began = _options(arguments, doc), time.perf_counter()
+    def more(parser: Parser) -> None:
+        parser.add_argument(
+            "--rounds", type=rounds_option, default="auto", help="rounds of scores (default %(default)s)"
+        )
+        add_noise_options(parser)
+
+    chosen = demonstration_options(doc, arguments, more, clients=50_000, delta=1e-6)
+    began = time.perf_counter()
     people = population(chosen.clients)
     spec = ReleaseSpec.of(
         people.schema,
@@ -100,39 +104,24 @@ def demonstrate(
     network = Rounds(people.rows, stream=stream_for(chosen.simulation_seed))  # the clients, the servers and their links
     model = estimator(chosen.rounds).fit_rounds(Releases(spec, network))  # steps 1 to 4 of the analyst
     done = RoundsRun.of(network.runs, model.guarantee_, time.perf_counter() - began)
-    found = table_of(model)
-    shown: list[RenderableType] = [escape("\n".join(found.notes))]
-    if model.verdict_ is None:
-        shown.insert(0, values_table(found.title, found.names, {"truth": people.effects, **found.columns}))
+    shown = shown_of(model, people.effects)
     print_result(rounds_parts(done, shown, wall_s=time.perf_counter() - began))
 
 
-def table_of(model: LogisticRegression | PoissonRegression) -> NumberTable:
-    """Return coefficients, ratios and their intervals."""
-    return model.odds_ratios() if isinstance(model, LogisticRegression) else model.rate_ratios()
+def shown_of(model: LogisticFit | PoissonFit, effects: Sequence[float]) -> list[RenderableType]:
+    """Return coefficients, ratios and their intervals beside the truth, where anything can be learned, and notes."""
+    from rich.markup import escape
 
+    from dpmpc.render.fit import values_table
 
-def _options(arguments: Sequence[str], doc: str) -> argparse.Namespace:
-    from dpmpc.cli.demonstrations import refuse_options_of_mpyc
-    from dpmpc.cli.options import rounds_option
-
-    refuse_options_of_mpyc(arguments)
-    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
-    parser.add_argument("-M", "--servers", type=int, default=3, metavar="M")
-    parser.add_argument("--clients", type=int, default=50_000)
-    parser.add_argument("--epsilon", type=float, default=1.0, help="budget of all rounds (default %(default)g)")
-    parser.add_argument("--delta", type=float, default=1e-6)
-    parser.add_argument("--rounds", type=rounds_option, default="auto", help="rounds of scores (default %(default)s)")
-    parser.add_argument("--noise-by", choices=("clients", "servers"), default="clients")
-    parser.add_argument("--simulation-seed", type=int, metavar="SEED", help="repeatable noise, which protects nobody")
-    return parser.parse_args(arguments)
+    found = model.odds_ratios() if isinstance(model, LogisticFit) else model.rate_ratios()
+    notes = escape("\n".join(found.notes))
+    if model.verdict_ is not None:
+        return [notes]
+    return [values_table(found.title, found.names, {"truth": effects, **found.columns}), notes]
 
 
 if __name__ == "__main__":
-    from dpmpc.cli.main import exit_status
+    from dpmpc.cli.main import by_hand
 
-    sys.exit(
-        exit_status(
-            lambda: demonstrate(sys.argv[1:], __doc__, patients, lambda rounds: LogisticRegression(rounds=rounds))
-        )
-    )
+    by_hand(lambda arguments: demonstrate(arguments, __doc__, patients, lambda rounds: LogisticFit(rounds=rounds)))

@@ -18,12 +18,10 @@ On a file of your own: ``dpmpc fit FILE --model poisson --target COLUMN --bounds
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 
 from dpmpc.data import Column, Schema
-from dpmpc.estimators import PoissonRegression
+from dpmpc.estimators.in_rounds import PoissonFit
 from dpmpc.protocols.logistic_regression import FEATURES, People, demonstrate, features
 
 MOST = 20
@@ -38,12 +36,8 @@ def visitors(clients: int) -> People:
 
 
 if __name__ == "__main__":
-    from dpmpc.cli.main import exit_status
+    from dpmpc.cli.main import by_hand
 
-    sys.exit(
-        exit_status(
-            lambda: demonstrate(
-                sys.argv[1:], __doc__, visitors, lambda rounds: PoissonRegression(rounds=rounds, most=MOST)
-            )
-        )
+    by_hand(
+        lambda arguments: demonstrate(arguments, __doc__, visitors, lambda rounds: PoissonFit(rounds=rounds, most=MOST))
     )

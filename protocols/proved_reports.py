@@ -27,12 +27,10 @@ Three servers and an analyst, each a process of this machine, and generated peop
 
 from __future__ import annotations
 
-import argparse
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +49,9 @@ from dpmpc.proving.joint import ID_BYTES
 from dpmpc.randomness import Stream
 from dpmpc.sharing import FileShare, open_share
 from dpmpc.task import Task
+
+if TYPE_CHECKING:
+    from dpmpc.cli.parsing import Parser
 
 PROGRAM = "dpmpc.protocols.proved_reports"
 _AT_ONCE = 1 << 12  # clients that are played together
@@ -199,11 +200,10 @@ def demonstrate(arguments: Sequence[str]) -> None:
     from dpmpc.planning import ReleaseSpec, design
     from dpmpc.render.fit import proofs_text, servers_table
 
-    def more(parser: argparse.ArgumentParser) -> None:
-        parser.set_defaults(clients=10_000)
+    def more(parser: Parser) -> None:
         parser.add_argument("--liars", type=float, default=0.01, metavar="SHARE", help="of the clients (default .01)")
 
-    chosen = demonstration_options(__doc__, arguments, more)
+    chosen = demonstration_options(__doc__, arguments, more, clients=10_000)
     told = liars_among(chosen.clients, chosen.liars)
     shown = demonstration("ridge", chosen.clients)
     choices = {"sketch": "sum", "radius": shown.choices["radius"], "noise_by": "servers", "servers": chosen.servers}
@@ -237,6 +237,6 @@ def demonstrate(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    from dpmpc.cli.main import exit_status
+    from dpmpc.cli.main import by_hand
 
-    sys.exit(exit_status(lambda: demonstrate(sys.argv[1:])))
+    by_hand(demonstrate)

@@ -22,7 +22,6 @@ Five servers and an analyst, each a process of this machine, and generated peopl
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -90,31 +89,10 @@ def task_for(
     fractional_bits: int | None = None,
     **choices: Any,
 ) -> Task:
-    """Design a release of items of which only ||z||^2 is opened.
+    """Design a release of items of which only ||z||^2 is opened; `choices` are others of `dpmpc.planning.design`.
 
-    Parameters
-    ----------
-    column : Column
-        Its bounds are the first and the last item.
-    clients : int
-        n. With all default choices up to about a million: more leave too few fractional bits for the noise.
-    epsilon, delta : float
-        The budget.
-    rows : int
-        k of the items' sketch.
-    servers : int
-        M, at least 3; t = (M - 1) // 2 of them may collude.
-    simulation_seed : int, optional
-        Simulations only.
-    fractional_bits : int, optional
-        f; by default about the most with which ||z||^2 cannot wrap around.
-    **choices
-        Others of `dpmpc.planning.design`.
-
-    Returns
-    -------
-    Task
-        Verified and checked.
+    The fractional bits are about the most with which ||z||^2 cannot wrap around; beyond about a million clients, with
+    all default choices, too few are left for the noise. Of M servers (M - 1) // 2 may collude.
     """
     contribution = ItemSketch.of(column, rows, public_seed(simulation_seed))
 
@@ -191,6 +169,6 @@ def demonstrate(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    from dpmpc.cli.main import exit_status
+    from dpmpc.cli.main import by_hand
 
-    sys.exit(exit_status(lambda: demonstrate(sys.argv[1:])))
+    by_hand(demonstrate)

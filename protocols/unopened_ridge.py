@@ -22,7 +22,6 @@ Three servers and an analyst, each a process of this machine, and generated peop
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -154,6 +153,6 @@ def demonstrate(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    from dpmpc.cli.main import exit_status
+    from dpmpc.cli.main import by_hand
 
-    sys.exit(exit_status(lambda: demonstrate(sys.argv[1:])))
+    by_hand(demonstrate)

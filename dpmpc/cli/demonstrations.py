@@ -11,7 +11,9 @@ from rich.console import RenderableType
 from rich.table import Table as Grid
 
 from dpmpc.cli.fit_models import FitModel, LowRankFitModel, MomentFitModel, RidgeFitModel
+from dpmpc.cli.options import add_simulation_seed
 from dpmpc.cli.output import print_result
+from dpmpc.cli.parsing import Parser
 from dpmpc.data import Schema, Table
 from dpmpc.datasets import DEMO_BOUNDS, DEMO_RADIUS, DEMO_TARGET, demo_population
 from dpmpc.errors import InputError
@@ -28,6 +30,7 @@ from dpmpc.render.fit import (
     servers_table,
     values_table,
 )
+from dpmpc.specification import NOISED_BY
 from dpmpc.task import Task
 
 ITEM_COLUMN = "schooling_years"  # whole numbers
@@ -193,18 +196,24 @@ def refuse_options_of_mpyc(arguments: Sequence[str]) -> None:
 
 
 def demonstration_options(
-    doc: str, arguments: Sequence[str], more: Callable[[argparse.ArgumentParser], None] | None = None
+    doc: str, arguments: Sequence[str], more: Callable[[Parser], None] | None = None, **defaults: float | None
 ) -> argparse.Namespace:
-    """Read the arguments of a program that is started by hand."""
+    """Read the arguments of a program that is started by hand; an option whose default is None is left out."""
     refuse_options_of_mpyc(arguments)
-    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
-    parser.add_argument("-M", "--servers", type=int, default=3, metavar="M")
-    parser.add_argument("--clients", type=int, default=100_000)
-    parser.add_argument("--epsilon", type=float, default=1.0)
-    parser.add_argument("--delta", type=float, default=1e-7)
+    parser = Parser(description=doc.splitlines()[0])
+    parser.add_argument("-M", "--servers", type=int, default=3, metavar="M", help="how many (default %(default)s)")
+    for name, (kind, default) in {"clients": (int, 100_000), "epsilon": (float, 1.0), "delta": (float, 1e-7)}.items():
+        if (chosen := defaults.get(name, default)) is not None:
+            parser.add_argument(f"--{name}", type=kind, default=chosen, help="(default %(default)s)")
     if more is not None:
         more(parser)
     return parser.parse_args(arguments)
+
+
+def add_noise_options(parser: Parser) -> None:
+    """Add who makes the noise, and the seed of a simulation."""
+    parser.add_argument("--noise-by", choices=NOISED_BY, default="clients", help="(default %(default)s)")
+    add_simulation_seed(parser)
 
 
 def print_run(found: Sequence[RenderableType], task: Task, guarantee: Guarantee, done: Run) -> None:

@@ -17,7 +17,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import TextIO
+from typing import NoReturn, TextIO
 
 import dpmpc
 from dpmpc.cli import (
@@ -83,6 +83,19 @@ def exit_status(job: Callable[[], None]) -> int:
         print("dpmpc: interrupted", file=sys.stderr)
         return 130
     return 0
+
+
+def by_hand(program: Callable[[Sequence[str]], None]) -> NoReturn:
+    """Run a program of `protocols/` that was started by hand, and end the process."""
+    sys.exit(exit_status(lambda: program(sys.argv[1:])))
+
+
+def demo_by_hand(model: str) -> NoReturn:
+    """Run the demonstration of a model, as its program does that was started by hand."""
+    from dpmpc.cli.demonstrations import refuse_options_of_mpyc
+
+    refused = exit_status(lambda: refuse_options_of_mpyc(sys.argv[1:]))
+    sys.exit(refused or main(["demo", "--model", model, "--clients", "100000", *sys.argv[1:]]))
 
 
 @contextlib.contextmanager
