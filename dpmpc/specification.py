@@ -28,6 +28,7 @@ else:  # what they are imports NumPy, which the help of the command does without
     Schema = Contribution = PublicMatrix = Any
 
 Part = TypeVar("Part", bound=msgspec.Struct)
+Described = tuple[Any, msgspec.Meta, Any]  # type, description and default of a choice
 
 SKETCHES = ("auto", "osnap", "countsketch", "rademacher", "sum")
 COALITIONS = ("adaptive", "static")
@@ -46,13 +47,6 @@ RADIUS = choice("Clip rows, scaled by their bounds, to this L2 norm; no such lim
 class Budget(msgspec.Struct, frozen=True):
     """How much a release may show of one row.
 
-    Parameters
-    ----------
-    epsilon : float
-        More is less private.
-    delta : float
-        The probability that the epsilon bound fails; 0 with discrete Laplace noise only.
-
     Examples
     --------
     >>> from dpmpc import Budget
@@ -60,8 +54,13 @@ class Budget(msgspec.Struct, frozen=True):
     Budget(epsilon=1.0, delta=1e-06)
     """
 
-    epsilon: float
-    delta: float
+    epsilon: Annotated[float, choice("The budget: how much one row may show; smaller is more private.")]
+    delta: Annotated[
+        float,
+        choice(
+            "The probability that the epsilon bound fails: well below 1/N; 0 only with discrete-laplace noise.",
+        ),
+    ]
 
     def __post_init__(self) -> None:
         for name in ("epsilon", "delta"):
@@ -348,16 +347,22 @@ class ReleaseSpec(msgspec.Struct, frozen=True):
         )
 
 
-def flat_choices() -> dict[str, tuple[Any, msgspec.Meta, Any]]:
-    """Return every described choice by its flat name: its type, its description and its default, in order."""
-    found: dict[str, tuple[Any, msgspec.Meta, Any]] = {"radius": (float | None, RADIUS, None)}
-    for part in (Sketch, Mechanism, TrustModel):
+def flat_choices() -> dict[str, Described]:
+    """Return every choice of a release beside its budget by its flat name, in order."""
+    return {"radius": (float | None, RADIUS, None), **choices_of(Sketch, Mechanism, TrustModel)}
+
+
+def choices_of(*parts: type[msgspec.Struct]) -> dict[str, Described]:
+    """Return the described fields of structs by their flat names, in order."""
+    found: dict[str, Described] = {}
+    for part in parts:
         hints = get_type_hints(part, include_extras=True)
         for field in msgspec.structs.fields(part):
             annotation = hints[field.name]
             if get_origin(annotation) is Annotated:
                 kind, meta = get_args(annotation)
-                found["sketch" if field.name == "kind" else field.name] = (kind, meta, field.default)
+                default = None if field.required else field.default
+                found["sketch" if field.name == "kind" else field.name] = (kind, meta, default)
     return found
 
 

@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.cli.demonstrations import add_noise_options, demonstration_options
+from dpmpc.cli.options import option_of
 from dpmpc.cli.parsing import Parser
 from dpmpc.coinpress import CoinPressRegression, PrivateCovariance, PrivateMean
 from dpmpc.coinpress.estimators import CoinPress
@@ -101,7 +102,7 @@ def _more(parser: Parser) -> None:
     parser.add_argument("--features", type=int, default=10, help="(default %(default)s)")
     parser.add_argument("--rho", type=float, default=0.5, help="budget of all rounds, in zCDP (default %(default)s)")
     parser.add_argument("--rounds", type=int, help="rounds of each mean or covariance (default: the estimator's)")
-    parser.add_argument("--corrupt-clients", type=int, default=0, metavar="T", help="(default %(default)s)")
+    parser.add_argument("--corrupt-clients", **option_of("corrupt_clients"))
     add_noise_options(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object in place of the text")
 

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from dpmpc.cli.fit import ONE_RELEASE, run_and_fit
-from dpmpc.cli.options import add_run_options, add_simulation_seed
+from dpmpc.cli.options import add_run_options, add_simulation_seed, option_of
 from dpmpc.cli.output import print_result
 
 
@@ -18,9 +18,9 @@ def add_commands(commands: Any) -> None:
     )
     demo.add_argument("--model", choices=ONE_RELEASE, default="ridge", help="what the analyst reads from the release")
     demo.add_argument("--clients", type=int, default=1_000_000, help="size of the population (default %(default)s)")
-    demo.add_argument("--epsilon", type=float, default=1.0, help="of each release (default %(default)g)")
-    demo.add_argument("--delta", type=float, default=1e-7, help="of each release (default %(default)g)")
-    demo.add_argument("-M", "--servers", type=int, default=3, metavar="M", help="how many (default %(default)s)")
+    for name, default in (("epsilon", 1.0), ("delta", 1e-7)):
+        demo.add_argument(f"--{name}", **option_of(name, default=default))
+    demo.add_argument("-M", "--servers", **option_of("servers"))
     add_run_options(demo)
     add_simulation_seed(demo)
     demo.set_defaults(run=_demo)

@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.table import Table as Grid
 
 from dpmpc.cli.fit_models import FitModel, LowRankFitModel, MomentFitModel, RidgeFitModel
-from dpmpc.cli.options import add_simulation_seed
+from dpmpc.cli.options import add_simulation_seed, option_of
 from dpmpc.cli.output import print_result
 from dpmpc.cli.parsing import Parser
 from dpmpc.data import Schema, Table
@@ -30,7 +30,6 @@ from dpmpc.render.fit import (
     servers_table,
     values_table,
 )
-from dpmpc.specification import NOISED_BY
 from dpmpc.task import Task
 
 ITEM_COLUMN = "schooling_years"  # whole numbers
@@ -196,15 +195,22 @@ def refuse_options_of_mpyc(arguments: Sequence[str]) -> None:
 
 
 def demonstration_options(
-    doc: str, arguments: Sequence[str], more: Callable[[Parser], None] | None = None, **defaults: float | None
+    doc: str,
+    arguments: Sequence[str],
+    more: Callable[[Parser], None] | None = None,
+    *,
+    clients: int = 100_000,
+    epsilon: float | None = 1.0,  # None for a program that has another budget
+    delta: float = 1e-7,
 ) -> argparse.Namespace:
-    """Read the arguments of a program that is started by hand; an option whose default is None is left out."""
+    """Read the arguments of a program that is started by hand."""
     refuse_options_of_mpyc(arguments)
     parser = Parser(description=doc.splitlines()[0])
-    parser.add_argument("-M", "--servers", type=int, default=3, metavar="M", help="how many (default %(default)s)")
-    for name, (kind, default) in {"clients": (int, 100_000), "epsilon": (float, 1.0), "delta": (float, 1e-7)}.items():
-        if (chosen := defaults.get(name, default)) is not None:
-            parser.add_argument(f"--{name}", type=kind, default=chosen, help="(default %(default)s)")
+    parser.add_argument("-M", "--servers", **option_of("servers"))
+    parser.add_argument("--clients", type=int, default=clients, help="how many people (default %(default)s)")
+    if epsilon is not None:
+        parser.add_argument("--epsilon", **option_of("epsilon", default=epsilon))
+    parser.add_argument("--delta", **option_of("delta", default=delta))
     if more is not None:
         more(parser)
     return parser.parse_args(arguments)
@@ -212,7 +218,7 @@ def demonstration_options(
 
 def add_noise_options(parser: Parser) -> None:
     """Add who makes the noise, and the seed of a simulation."""
-    parser.add_argument("--noise-by", choices=NOISED_BY, default="clients", help="(default %(default)s)")
+    parser.add_argument("--noise-by", **option_of("noise_by"))
     add_simulation_seed(parser)
 
 

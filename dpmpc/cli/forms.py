@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpmpc.cli.options import add_simulation_seed, address, seconds
+from dpmpc.cli.options import add_simulation_seed, address, option_of, seconds
 from dpmpc.cli.output import new_path
 from dpmpc.cli.parsing import Parser
 from dpmpc.errors import DpmpcError, InputError
@@ -81,10 +81,9 @@ class Forms:
         self.add("--data", needed=(called,), metavar="FILE", help=f"CSV or Parquet with the rows of this {called}")
         self.add("--folder", needed=(called,), metavar="DIR", help=f"this {called}'s folder of --prepare")
         self.add("--addresses", needed=(PREPARE,), nargs="+", metavar="HOST:PORT", help=f"where each {called} listens")
-        self.add("--epsilon", needed=PLANNED, type=float, help="the budget; smaller is more private")
-        self.add(
-            "--delta", needed=PLANNED, type=float, help="the probability that the epsilon bound fails: well below 1/N"
-        )
+        self.add("--epsilon", needed=PLANNED, **option_of("epsilon"))
+        failure = "the probability that the epsilon bound fails: well below 1/N"  # no noise here does without it
+        self.add("--delta", needed=PLANNED, **option_of("delta", help=failure))
         self.add("--names", used=PLANNED, nargs="+", metavar="NAME", help=f"what the {self.plural} are called")
         self.add("--threads", used=PLANNED, default=1, type=int, help="threads of each process")
         self.add(

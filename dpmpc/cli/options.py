@@ -7,11 +7,9 @@ import math
 import re
 from typing import Any, get_args
 
-import msgspec
-
 from dpmpc.cli.parsing import Parser, Section
 from dpmpc.errors import InputError
-from dpmpc.specification import flat_choices
+from dpmpc.specification import Budget, choices_of, flat_choices
 
 SHARE_LIMIT_GB = 4.0
 LONGEST_S = 365 * 86400
@@ -26,30 +24,32 @@ _COLLECTED = {
 }
 
 
+def option_of(name: str, **changes: Any) -> dict[str, Any]:
+    """Return what an option is made of, from the field of a specification that it fills; `changes` come in its place.
+
+    The first of its types that is not None reads it, and its default stands in its help.
+    """
+    kind, meta, default = {**choices_of(Budget), **flat_choices()}[name]
+    extra, default = meta.extra or {}, changes.pop("default", default)
+    shown = f"{default:g}" if isinstance(default, float) else default
+    return {
+        "type": next(one for one in (get_args(kind) or (kind,)) if one is not type(None)),
+        "choices": extra["options"] or None,
+        "metavar": extra["symbol"],
+        "default": default,
+        "help": (meta.description or "").rstrip(".") + ("" if default is None else f" (default {shown})"),
+        **changes,
+    }
+
+
 def add_release_options(command: Parser, *, collected: bool = False) -> None:
     """Add the choices of `ReleaseSpec.of`, but for servers and seed; in a collection servers add the noise."""
-    command.add_argument(
-        "--epsilon", type=float, required=True, help="the budget: how much one row may show; smaller is more private"
-    )
-    command.add_argument(
-        "--delta",
-        type=float,
-        required=True,
-        help="the probability that the epsilon bound fails: well below 1/N; 0 only with discrete-laplace noise",
-    )
-    for name, (kind, meta, default) in release_options().items():
-        extra = meta.extra or {}
-        told = "" if default is None else " (default %(default)s)"
-        if collected and name in _COLLECTED:
-            default, told = None, _COLLECTED[name]
-        command.add_argument(
-            f"--{name.replace('_', '-')}",
-            type=next(one for one in (get_args(kind) or (kind,)) if one is not type(None)),
-            choices=extra["options"] or None,
-            metavar=extra["symbol"],
-            default=default,
-            help=(meta.description or "").rstrip(".") + told,
-        )
+    for name in ("epsilon", "delta"):
+        command.add_argument(f"--{name}", **option_of(name, required=True))
+    for name in release_options():
+        option = option_of(name, default=None) if collected and name in _COLLECTED else option_of(name)
+        option["help"] += _COLLECTED[name] if collected and name in _COLLECTED else ""
+        command.add_argument(f"--{name.replace('_', '-')}", **option)
     command.add_argument(
         "--share-limit",
         type=float,
@@ -59,13 +59,11 @@ def add_release_options(command: Parser, *, collected: bool = False) -> None:
     )
 
 
-def release_options() -> dict[str, tuple[Any, msgspec.Meta, Any]]:
+def release_options() -> list[str]:
     """Return the choices of `ReleaseSpec.of` that are options, but for --servers, which has a short form."""
-    return {
-        name: described
-        for name, described in flat_choices().items()
-        if (described[1].extra or {})["command"] and name != "servers"
-    }
+    return [
+        name for name, (_, meta, _) in flat_choices().items() if (meta.extra or {})["command"] and name != "servers"
+    ]
 
 
 def release_choices(options: argparse.Namespace) -> dict[str, Any]:
@@ -77,7 +75,7 @@ def release_choices(options: argparse.Namespace) -> dict[str, Any]:
 def add_task_options(command: Parser) -> None:
     """Add the options of a release, of its servers and of its simulation."""
     add_release_options(command)
-    command.add_argument("-M", "--servers", type=int, default=3, metavar="M", help="how many (default %(default)s)")
+    command.add_argument("-M", "--servers", **option_of("servers"))
     add_simulation_seed(command)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dpmpc.cli.fit import MODELS
-from dpmpc.cli.options import address
+from dpmpc.cli.options import address, option_of
 from dpmpc.errors import InputError
 from dpmpc.untrusted import read_bytes
 
@@ -42,8 +42,8 @@ def add_commands(commands: Any) -> None:
         "--model", choices=MODELS, default="ridge", help="what the analyst reads (default %(default)s)"
     )
     parties.add_argument("--clients", type=int, default=100_000, help="generated people (default %(default)s)")
-    parties.add_argument("--epsilon", type=float, default=1.0, help="of the release (default %(default)g)")
-    parties.add_argument("--delta", type=float, default=1e-7, help="of the release (default %(default)g)")
+    for name, default in (("epsilon", 1.0), ("delta", 1e-7)):
+        parties.add_argument(f"--{name}", **option_of(name, default=default))
     parties.set_defaults(run=_parties)
 
 
