@@ -45,7 +45,7 @@ import numpy as np
 
 from dpmpc.analyst import open_sums
 from dpmpc.data_owners import AgreedReleases, OwnersPlan, OwnRound, RoundsRecord
-from dpmpc.data_owners.networked import (
+from dpmpc.data_owners.owner_parties import (
     SEED,
     OwnerSource,
     ledger_of,
@@ -61,7 +61,7 @@ from dpmpc.network.announcing import announce, explained, settle
 from dpmpc.network.conversation import exchange, reveal, together
 from dpmpc.network.frames import Kind
 from dpmpc.network.party import Party
-from dpmpc.network.settings import PartySettings, digest_of, read_source
+from dpmpc.network.settings import PartySettings, read_source
 from dpmpc.randomness import stream_for
 from dpmpc.release import Release
 from dpmpc.rounds.saved import require_alike
@@ -166,8 +166,7 @@ def proposed_task(proposal: bytes, number: int, asked: Task, allowed: Callable[[
 
 def _agreed_plan(settings: PartySettings) -> OwnersPlan:
     """Return the plan, if this owner's arguments are those of the digest that all compared."""
-    if settings.task != digest_of(settings.program, settings.arguments):
-        raise InputError(f"task: {settings.task[:16]}... given, the digest of this owner's own arguments expected")
+    settings.require_own_digest()
     plan = msgspec.structs.replace(plan_of(settings.arguments), simulation_seed=settings.simulation.get(SEED))
     if len(plan.owners) != settings.servers:
         raise InputError(f"plan: of {len(plan.owners)} owners given, {settings.servers} expected")

@@ -52,14 +52,14 @@ import dpmpc
 from dpmpc.data import Table, read_labels, read_table, write_csv
 from dpmpc.data_release import DataOwner, MixedRelease, MixingTask, design, mixing_of
 from dpmpc.data_release.alignment import align, check_unique
-from dpmpc.data_release.networked import RELEASE_FILE, SEED, PartySource, public_arguments, run
+from dpmpc.data_release.mixing_parties import RELEASE_FILE, SEED, PartySource, public_arguments, run
 from dpmpc.data_release.record import ReleaseRecord
 from dpmpc.errors import InputError, SimulationOnly
 from dpmpc.network.announcing import announce, explained, settle
 from dpmpc.network.conversation import confirm, reveal, toss
 from dpmpc.network.frames import Kind
 from dpmpc.network.party import Party
-from dpmpc.network.settings import PartySettings, digest_of, read_source
+from dpmpc.network.settings import PartySettings, read_source
 from dpmpc.randomness import SEED_BYTES, Label, derive, stream_for
 
 PAPER = "Wu et al., Differentially Private Multi-Party Data Release for Linear Regression (UAI 2022)"
@@ -110,8 +110,7 @@ async def take_part(party: Party) -> dict[str, Any]:
 def agreed_task(party: Party) -> MixingTask:
     """Step 1: return the verified task, if this party's arguments are those of the digest that all parties compared."""
     settings = party.runtime.settings
-    if settings.task != digest_of(settings.program, settings.arguments):
-        raise InputError(f"task: {settings.task[:16]}... given, the digest of this party's own arguments expected")
+    settings.require_own_digest()
     task = MixingTask.from_dict(party.arguments["task"])
     if len(task.parties) != party.servers:
         raise InputError(f"task: of {len(task.parties)} parties given, {party.servers} expected")

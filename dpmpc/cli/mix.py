@@ -66,7 +66,7 @@ def _rows(text: str) -> int | str:
 
 def _simulate(options: argparse.Namespace) -> None:
     from dpmpc.data import column_names, read_labels
-    from dpmpc.data_release.networked import PartySource, run
+    from dpmpc.data_release.mixing_parties import PartySource, run
 
     out = new_path("out", options.out)
     bounds = _bounds(options.bounds)
@@ -86,7 +86,7 @@ def _simulate(options: argparse.Namespace) -> None:
 
 def _prepare(options: argparse.Namespace) -> None:
     from dpmpc.data import Schema
-    from dpmpc.data_release.networked import agreement_of, task_of
+    from dpmpc.data_release.mixing_parties import agreement_of, task_of
 
     parties = len(addresses_of(options))
     if len(options.bounds) != parties:
@@ -101,7 +101,7 @@ def _prepare(options: argparse.Namespace) -> None:
 def _party(options: argparse.Namespace) -> None:
     from dpmpc.data import column_names, position_of
     from dpmpc.data_release import MixedRelease
-    from dpmpc.data_release.networked import PROGRAM, RELEASE_FILE, PartySource, task_of
+    from dpmpc.data_release.mixing_parties import PROGRAM, RELEASE_FILE, PartySource, task_of
     from dpmpc.data_release.record import ReleaseFields, refuse_spent
     from dpmpc.network.programs import require_prepared
 
@@ -126,7 +126,7 @@ def _arguments(
 ) -> dict[str, Any]:
     """Return what all parties agree on, of the options and the facts of the data that are public."""
     from dpmpc.data_release import design
-    from dpmpc.data_release.networked import public_arguments
+    from dpmpc.data_release.mixing_parties import public_arguments
 
     if options.rows is not None and options.method != "rmgm":
         raise InputError(f"rows: {options.rows} given, but rows are mixed with --method rmgm alone")

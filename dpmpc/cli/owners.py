@@ -65,7 +65,7 @@ def add_commands(commands: Any) -> None:
 
 
 def _simulate(options: argparse.Namespace) -> None:
-    from dpmpc.data_owners.networked import OwnerSource, public_arguments, read_rows, run
+    from dpmpc.data_owners.owner_parties import OwnerSource, public_arguments, read_rows, run
 
     began = time.perf_counter()
     out = None if options.out is None else new_path("out", options.out)
@@ -83,7 +83,7 @@ def _simulate(options: argparse.Namespace) -> None:
 
 
 def _prepare(options: argparse.Namespace) -> None:
-    from dpmpc.data_owners.networked import agreement_of, public_arguments
+    from dpmpc.data_owners.owner_parties import agreement_of, public_arguments
 
     plan = _plan(options, options.rows)
     arguments = public_arguments(plan, threads=options.threads)
@@ -93,7 +93,7 @@ def _prepare(options: argparse.Namespace) -> None:
 
 def _owner(options: argparse.Namespace) -> None:
     from dpmpc.data import column_names, position_of
-    from dpmpc.data_owners.networked import PROGRAM, OwnerSource, load_releases, own_rows, plan_of
+    from dpmpc.data_owners.owner_parties import PROGRAM, OwnerSource, load_releases, own_rows, plan_of
     from dpmpc.data_owners.record import RoundsFields
     from dpmpc.estimators.coded_rows import codebook_of
     from dpmpc.network.programs import require_prepared

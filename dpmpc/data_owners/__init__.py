@@ -3,7 +3,7 @@
 Each owner adds up what its own rows contribute to a round, adds noise that suffices alone, and splits the result among
 all owners, who add up and open the sum over everybody's rows, and nothing else. `plan` is what all agree on, `round`
 what one round of one owner is, `record` what an owner keeps so that a round that is repeated after a crash is the same
-round, `networked` starts the owners, by the program `dpmpc.protocols.data_owners`.
+round, `owner_parties` starts the owners, by the program `dpmpc.protocols.data_owners`.
 
 Promised: all rounds together are (epsilon, delta)-differentially private for one row replaced, against everybody but
 the owner of the row, as long as that owner follows the protocol, even if all the others collude. The numbers of rows of

@@ -95,6 +95,11 @@ class PartySettings(AgreedSettings, frozen=True, forbid_unknown_fields=True):
                 "simulation on one machine"
             )
 
+    def require_own_digest(self) -> None:
+        """Refuse arguments whose digest is not the one of every frame, which all parties compare."""
+        if self.task != digest_of(self.program, self.arguments):
+            raise InputError(f"task: {self.task[:16]}... given, the digest of this party's own arguments expected")
+
     @property
     def analyst(self) -> int | None:
         """The analyst's number, where there is an analyst."""

@@ -59,7 +59,7 @@ def owners(folder, people=60):
 
 def test_a_data_owner_that_breaks_off_sees_one_release_of_another(tmp_path, capsys):
     """It takes the other's release and is gone; whatever the other does with its folder then, no second draw leaves."""
-    from dpmpc.data_release.networked import PartySource
+    from dpmpc.data_release.mixing_parties import PartySource
     from dpmpc.network.settings import write_source
 
     plan = owners(tmp_path)

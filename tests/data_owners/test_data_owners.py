@@ -12,7 +12,7 @@ from dpmpc import LogisticRegression
 from dpmpc.analyst import open_sums
 from dpmpc.data import Column, Schema, Table, write_csv
 from dpmpc.data_owners import AgreedReleases, OwnersPlan, OwnRound, RoundsRecord
-from dpmpc.data_owners.networked import OwnerSource, load_releases, public_arguments
+from dpmpc.data_owners.owner_parties import OwnerSource, load_releases, public_arguments
 from dpmpc.data_owners.record import LEDGER_FILE, RoundsFields
 from dpmpc.errors import (
     BatchMismatch,

@@ -22,9 +22,9 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from bench.system.ports import HOST, free_ports
 from dpmpc.cli.main import main
 from dpmpc.data import Schema, column_names, read_labels
-from dpmpc.data_release import RMGM, DataOwner, MixedRelease, design, mixing_of, networked
+from dpmpc.data_release import RMGM, DataOwner, MixedRelease, design, mixing_of, mixing_parties
 from dpmpc.data_release.alignment import keyed_hashes, number_of_set
-from dpmpc.data_release.networked import PartySource, public_arguments
+from dpmpc.data_release.mixing_parties import PartySource, public_arguments
 from dpmpc.data_release.p256 import GENERATOR, combine, encode
 from dpmpc.errors import (
     BatchMismatch,
@@ -83,7 +83,7 @@ def arguments_of(seed=SEED, **options):
 
 def run(arguments, sources):
     """Run the watched program with the seed of this file."""
-    return networked.run(arguments, sources, program=WATCHED, simulation_seed=SEED)
+    return mixing_parties.run(arguments, sources, program=WATCHED, simulation_seed=SEED)
 
 
 @pytest.fixture(autouse=True)
@@ -366,7 +366,7 @@ def test_simulate_and_learn(command_files, capsys):
     release = MixedRelease.load(out)
     key, seed, _ = secrets_of(
         release.task,
-        networked.PROGRAM,
+        mixing_parties.PROGRAM,
         public_arguments(release.task, ["party0", "party1", "party2"]),
     )
     assert (release.sums == expected_release(release.task, key, seed)[0].sums).all()

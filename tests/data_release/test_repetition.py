@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpmpc.data_release import MixedRelease, design
-from dpmpc.data_release.networked import RELEASE_FILE, PartySource, public_arguments
+from dpmpc.data_release.mixing_parties import RELEASE_FILE, PartySource, public_arguments
 from dpmpc.data_release.record import MOST_COMPARISONS, OWN_FILE, ReleaseFields, ReleaseRecord
 from dpmpc.errors import BatchMismatch, DpmpcError, Equivocation, InputError, MalformedFrame, ProtocolFailure
 from dpmpc.network import conversation

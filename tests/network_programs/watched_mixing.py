@@ -4,7 +4,7 @@ import os
 import shutil
 from pathlib import Path
 
-from dpmpc.data_release.networked import RELEASE_FILE
+from dpmpc.data_release.mixing_parties import RELEASE_FILE
 from dpmpc.network.backend import asyncoro
 from dpmpc.protocols import random_mixing
 from support.hostile.owners import misbehave

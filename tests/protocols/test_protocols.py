@@ -21,7 +21,7 @@ from dpmpc.cli.demonstrations import RELEASES, demonstration
 from dpmpc.cli.fit_models import FitModel
 from dpmpc.client import share_batch
 from dpmpc.data import Column, Schema
-from dpmpc.data_release.networked import PROGRAM as MIXING
+from dpmpc.data_release.mixing_parties import PROGRAM as MIXING
 from dpmpc.datasets import DEMO_FEATURES, DEMO_TARGET, demo_population
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import InconsistentShares, InputError, OverflowRisk

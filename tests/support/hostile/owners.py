@@ -133,7 +133,7 @@ def lie_in_comparison(deed, guess):
 
 def main():
     """Run one party of a prepared release that does a deed."""
-    from dpmpc.data_release.networked import PartySource
+    from dpmpc.data_release.mixing_parties import PartySource
     from dpmpc.network import party as process
     from dpmpc.protocols import random_mixing
 
