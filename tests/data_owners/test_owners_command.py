@@ -184,7 +184,7 @@ def test_a_folder_whose_plan_has_a_seed_is_refused(files, capsys):
     assert rows.exists()
 
 
-def test_a_link_in_a_prepared_folder_is_not_followed(files, capsys, monkeypatch):
+def test_a_link_in_a_prepared_folder_is_not_followed(files, capsys, monkeypatch, new_interpreters):
     """The log of a party would replace whatever the link names."""
     command = ["owners", "--prepare", files / "new", *PREPARE[2:-2], "1300", "1700", *options(files)]
     assert run(capsys, *command)[0] == 0
