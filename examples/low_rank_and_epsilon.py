@@ -12,8 +12,7 @@ import numpy as np
 from dpmpc import LowRankApproximation
 from dpmpc.data import Schema
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.planning.prediction import LowRank, expected_of
-from dpmpc.planning.scenario import Population
+from dpmpc.planning.prediction import LowRank, Population, expected_of
 
 PEOPLE, COLUMNS, RANK, SPREAD, EXPLAINED = 100_000, 12, 2, 0.25, 0.8
 DELTA = 1e-6

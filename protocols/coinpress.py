@@ -33,7 +33,7 @@ from dpmpc.cli.demonstrations import add_noise_options, demonstration_options
 from dpmpc.cli.options import option_of
 from dpmpc.cli.parsing import Parser
 from dpmpc.coinpress import CoinPressRegression, PrivateCovariance, PrivateMean
-from dpmpc.coinpress.estimators import CoinPress
+from dpmpc.coinpress.coinpress_estimators import CoinPress
 from dpmpc.errors import InputError
 from dpmpc.network.meter import RunStatistics
 from dpmpc.networked import run

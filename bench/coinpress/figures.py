@@ -29,7 +29,7 @@ from bench.secure_sketching.sum_ssp import difference
 from bench.secure_sketching.utility import TRIVIAL
 from dpmpc.baselines import SSP, AdaSSP
 from dpmpc.coinpress import CoinPressRegression, PrivateCovariance, PrivateMean
-from dpmpc.coinpress.rounds import COVARIANCE_FAILURE, tail_bound
+from dpmpc.coinpress.steps import COVARIANCE_FAILURE, tail_bound
 from dpmpc.data_release import RMGM
 from dpmpc.privacy import epsilon_of_rho
 

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from dpmpc.baselines import symmetric_noise
 from dpmpc.contributions import moment_sensitivity
 from dpmpc.data_release import choose_rows
-from dpmpc.data_release.guarantee import party_noise_sd
+from dpmpc.data_release.mixing_guarantee import party_noise_sd
 from dpmpc.linear_algebra import solve_ridge
 from dpmpc.randomness import Stream
 from dpmpc.sketching import BernoulliMixing

@@ -4,7 +4,7 @@ Tasks are small, so that many releases can be simulated: the calibration is the 
 leverages that a formula would have to get right. To add a mechanism, add a function of (epsilon, delta, seed).
 
 `MECHANISMS` are run. `ATTACKS` are what servers and clients may do to a release within the words of its claim
-(`dpmpc.audit.system`). `SUBJECTS` are both.
+(`dpmpc.audit.system_attacks`). `SUBJECTS` are both.
 
 Audit of claims of mutual information about one entry of X (`dpmpc.mutual_information`), in bits.
 
@@ -28,10 +28,9 @@ from numpy.typing import NDArray
 
 from dpmpc import data_release
 from dpmpc.audit.mechanism import AuditedMechanism, Claim, Subject
-from dpmpc.audit.parties import Parties
-from dpmpc.audit.sums import Sums
-from dpmpc.audit.system import MissingClients, RepeatedRelease, surrounded
-from dpmpc.coinpress.rounds import Round, covariance_round, mean_round
+from dpmpc.audit.sums import Parties, Sums
+from dpmpc.audit.system_attacks import MissingClients, RepeatedRelease, surrounded
+from dpmpc.coinpress.steps import Round, covariance_round, mean_round
 from dpmpc.coinpress.summation import Servers
 from dpmpc.contributions import Logistic, Scores
 from dpmpc.data import Codebook, Schema, Variable

@@ -1,4 +1,4 @@
-"""Audit of what clients, servers and analyst do with a `Task`.
+"""Audit of what clients, servers and analyst do with a `Task`, and of what owners of different columns release.
 
 Every line of the real way is run: `Client.randomize`, the task's sharing, `server.transform`, `analyst.open_sums`.
 Many releases are simulated at once, side by side: a contribution is repeated R times (`Replicated`), so that one
@@ -8,6 +8,11 @@ acts on each column by itself.
 The adversary knows the rows of all clients but one, the noise of the task's corrupt clients and what the corrupt
 servers added. Clients who drop out contribute nothing. Who is corrupt and who drops out is what exposes somebody most
 among all that the guarantee covers (`dpmpc.audit.lost`).
+
+What owners of different columns release (`dpmpc.data_release.DataOwner`) is audited in the same way (`Parties`). DGM
+and BGM read the same release of one noisy row a subject, so that R subjects are R releases. RMGM mixes rows: a release
+of R k mixed rows is R releases of k, each with signs of its own, which the adversary knows. Either way
+`DataOwner.release` itself is run, for every party whose columns move.
 """
 
 from __future__ import annotations
@@ -25,9 +30,11 @@ from dpmpc.audit.mechanism import AuditedMechanism, Claim
 from dpmpc.audit.views import exact_epsilon, signs_of
 from dpmpc.client import Client
 from dpmpc.contributions import Contribution
+from dpmpc.data_release import DataOwner, MixingTask
+from dpmpc.data_release.owner import mixing_of
 from dpmpc.encoding import FixedPoint, Sensitivity
 from dpmpc.noise import DiscreteLaplace
-from dpmpc.randomness import KEY_BYTES, Stream
+from dpmpc.randomness import KEY_BYTES, SEED_BYTES, Stream
 from dpmpc.server import add_noise, noise_stream, transform
 from dpmpc.sharing import ArrayShare
 from dpmpc.task import Task
@@ -160,3 +167,60 @@ def distance_of(task: Task, pair: ArrayLike) -> float:
     rows = np.asarray(pair, dtype=np.float64)
     first, second = task.statistic.encode(task.schema.normalise(rows), task.encoding)
     return float(np.linalg.norm((second - first).astype(np.float64)))
+
+
+BLOCK_CELLS = 1 << 20  # numbers that a party releases at once
+NO_CLAIM = 1e300  # epsilon of many releases side by side; nothing is promised about them
+
+
+class Parties(AuditedMechanism):
+    """One subject's columns move from the lower bounds to the upper ones, at one party or at all."""
+
+    def __init__(self, task: MixingTask):
+        promised = task.guarantee
+        whole = task.protects == "subject"
+        self.claim = Claim(
+            epsilon=promised.subject_epsilon if whole else promised.party_epsilon,
+            delta=promised.delta,
+            mu=promised.subject_mu if whole else promised.party_mu,
+        )
+        sizes = [len(party) for party in task.parties]
+        self._moving = range(len(sizes)) if whole else [int(np.argmax(sizes))]
+        columns = sum(sizes[number] for number in self._moving)
+        self.shifts = np.full((1, (task.rows or 1) * columns), 2.0 ** (task.encoding.fractional_bits + 1))
+        self._task = task
+
+    def observe(self, moved: int | None, releases: int, stream: Stream) -> Reals:
+        """Run the parties; return their releases less what the lower bounds contribute, in units of the known signs."""
+        task = self._task
+        times = block_of(releases, BLOCK_CELLS // self.shifts.shape[1])
+        wide = msgspec.structs.replace(
+            task,
+            subjects=times if task.rows is None else task.subjects,
+            rows=None if task.rows is None else task.rows * times,
+            epsilon=NO_CLAIM,
+            simulation=True,
+        )
+        blocks = [self._releases(wide, moved is not None, stream) for _ in range(-(-releases // times))]
+        return np.concatenate(blocks)[:releases]
+
+    def _releases(self, task: MixingTask, moved: bool, stream: Stream) -> Reals:
+        """Return R releases (R, k columns)."""
+        mixing, ring = mixing_of(task, stream.bytes(SEED_BYTES)), task.encoding.ring
+        changed = slice(0, 1) if mixing is not None else slice(None)  # without mixing every subject is a release
+        signs, total = np.ones((task.released_rows, 1)), np.ones((task.released_rows, 1))
+        if mixing is not None:
+            units = np.zeros((task.subjects, 2), np.int64)
+            units[0, 0], units[:, 1] = 1, 1
+            mixed = ring.lift(mixing.apply(ring.embed(units))).astype(np.float64)
+            signs, total = mixed[:, :1], mixed[:, 1:]
+        seen = []
+        for number in self._moving:
+            schema = task.parties[number]
+            lower, upper = (np.array([getattr(column, end) for column in schema.columns]) for end in ("lower", "upper"))
+            rows = np.tile(lower, (task.subjects, 1))
+            if moved:
+                rows[changed] = upper
+            released = DataOwner(task, number, mixing, stream).release(rows)
+            seen.append((released + total * 2.0**task.encoding.fractional_bits) * signs)
+        return np.concatenate(seen, axis=1).reshape(-1, self.shifts.shape[1])

@@ -75,7 +75,7 @@ def add_commands(commands: Any) -> None:
 def _plan(options: argparse.Namespace) -> None:
     from dpmpc.data import Schema
     from dpmpc.planning import ReleaseSpec, design
-    from dpmpc.planning.scenario import Population
+    from dpmpc.planning.prediction import Population
     from dpmpc.render import plan as plan_report
 
     if (options.columns is None) == (options.bounds is None):
@@ -111,7 +111,7 @@ def _plan(options: argparse.Namespace) -> None:
 def _plan_groups(options: argparse.Namespace, schema: Schema) -> None:
     """Plan a regression for each group."""
     from dpmpc.planning import ReleaseSpec, design
-    from dpmpc.planning.scenario import Population
+    from dpmpc.planning.prediction import Population
     from dpmpc.render.plan_groups import groups_plan_fields, groups_plan_parts
 
     if options.model != "ridge":
@@ -131,7 +131,7 @@ def _plan_groups(options: argparse.Namespace, schema: Schema) -> None:
 def _plan_rounds(options: argparse.Namespace, schema: Schema) -> None:
     """Plan a model that takes several sums."""
     from dpmpc.planning import ReleaseSpec
-    from dpmpc.planning.scenario import Population
+    from dpmpc.planning.prediction import Population
     from dpmpc.render.plan_rounds import rounds_plan_fields, rounds_plan_parts
     from dpmpc.rounds import Assumed, outlook
 

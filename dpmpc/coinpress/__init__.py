@@ -3,10 +3,10 @@
 Papers: Biswas, Dong, Kamath and Ullman, *CoinPress: Practical Private Mean and Covariance Estimation* (2020); Ediger,
 *CoinPress Extension: Linear Regression* (2021). docs/mathematics.md, section 10.
 
-`rounds` holds the formulas and what is published before a round, `summation` who sums and what it costs,
-`algorithms` the algorithms, `estimators` what users call.
+`steps` holds the formulas and what is published before a round, `summation` who sums and what it costs,
+`algorithms` the algorithms, `coinpress_estimators` what users call.
 """
 
-from dpmpc.coinpress.estimators import CoinPressRegression, PrivateCovariance, PrivateMean
+from dpmpc.coinpress.coinpress_estimators import CoinPressRegression, PrivateCovariance, PrivateMean
 
 __all__ = ["CoinPressRegression", "PrivateCovariance", "PrivateMean"]

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpmpc.coinpress import rounds as steps
-from dpmpc.coinpress.rounds import Reals, center_from, covariance_round, mean_round, moments_from
+from dpmpc.coinpress import steps
+from dpmpc.coinpress.steps import Reals, center_from, covariance_round, mean_round, moments_from
 from dpmpc.coinpress.summation import Summation
 
 LARGEST = 1e100  # rows are clipped to it before anything is computed from them, so that nothing overflows

@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 
 from dpmpc import simulation
-from dpmpc.coinpress.rounds import Averaged, Reals, Round
+from dpmpc.coinpress.steps import Averaged, Reals, Round
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import InputError
 from dpmpc.noise import DiscreteGaussian

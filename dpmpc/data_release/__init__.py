@@ -5,8 +5,8 @@ agree on a `MixingTask`, everything public about the release; each `DataOwner` t
 integers; a `MixedRelease` puts those side by side; `DGM`, `BGM` and `RMGM` are the paper's three regressions, which
 read one or make one from data at hand.
 
-Promised: what `dpmpc.data_release.guarantee` says, for every matrix of signs. Not promised: that the fit is any good.
-With few subjects all three are worse than the predictor 0, which is what BGM comes down to (docs/mathematics.md,
+Promised: what `dpmpc.data_release.mixing_guarantee` says, for every matrix of signs. Not promised: that the fit is any
+good. With few subjects all three are worse than the predictor 0, which is what BGM comes down to (docs/mathematics.md,
 section 8.4).
 """
 
@@ -15,13 +15,13 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from dpmpc.data_release.mixed_release import MixedRelease
+from dpmpc.data_release.mixing_task import MixingTask, design
 from dpmpc.data_release.owner import DataOwner, mixing_of
-from dpmpc.data_release.release import MixedRelease
 from dpmpc.data_release.rows import choose_rows, expected_error
-from dpmpc.data_release.task import MixingTask, design
 
 if TYPE_CHECKING:
-    from dpmpc.data_release.estimators import BGM, DGM, RMGM
+    from dpmpc.data_release.mixing_estimators import BGM, DGM, RMGM
 
 __all__ = [
     "BGM",
@@ -40,5 +40,5 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import the estimators when they are first used: a party needs none of scikit-learn."""
     if name in ("BGM", "DGM", "RMGM"):
-        return getattr(importlib.import_module("dpmpc.data_release.estimators"), name)
+        return getattr(importlib.import_module("dpmpc.data_release.mixing_estimators"), name)
     raise AttributeError(f"module 'dpmpc.data_release' has no attribute {name!r}")

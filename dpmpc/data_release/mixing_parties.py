@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from dpmpc.arguments import require_choice
-from dpmpc.data_release.release import MixedRelease
-from dpmpc.data_release.task import MixingTask
+from dpmpc.data_release.mixed_release import MixedRelease
+from dpmpc.data_release.mixing_task import MixingTask
 from dpmpc.errors import InputError
 from dpmpc.network.programs import Agreement, Callbacks, here
 from dpmpc.network.settings import FRAME_HEADER, FRAME_LIMIT

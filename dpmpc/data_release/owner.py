@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_whole
-from dpmpc.data_release.task import MixingTask
+from dpmpc.data_release.mixing_task import MixingTask
 from dpmpc.errors import InputError
 from dpmpc.randomness import Stream, require_secret
 from dpmpc.sketching import BernoulliMixing

@@ -22,8 +22,8 @@ from dpmpc.datasets.data_release import (
     load_sgemm,
     load_superconduct,
 )
+from dpmpc.datasets.dataset_files import FOLDER_VARIABLE, data_folder
 from dpmpc.datasets.demo import DEMO_BOUNDS, DEMO_FEATURES, DEMO_RADIUS, DEMO_TARGET, DemoPopulation, demo_population
-from dpmpc.datasets.files import FOLDER_VARIABLE, data_folder
 from dpmpc.datasets.mutual_information import load_mnist_4_9
 from dpmpc.datasets.secure_sketching import (
     ELEVATION_BOUNDS,

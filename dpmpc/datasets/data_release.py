@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from dpmpc.data import Column, Schema, Table, load_pyarrow
-from dpmpc.datasets.files import file_in_folder, from_folder, uci
+from dpmpc.datasets.dataset_files import file_in_folder, from_folder, uci
 from dpmpc.errors import InputError
 
 BIKE_TARGET = "cnt"

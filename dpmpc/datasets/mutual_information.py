@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.datasets.files import FOLDER_VARIABLE, data_folder
+from dpmpc.datasets.dataset_files import FOLDER_VARIABLE, data_folder
 from dpmpc.errors import InputError
 
 

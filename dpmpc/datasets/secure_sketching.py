@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dpmpc.data import Column, Schema, Table, read_parquet
-from dpmpc.datasets.files import data_folder, from_folder, read_numbers, uci
+from dpmpc.datasets.dataset_files import data_folder, from_folder, read_numbers, uci
 
 #: UCI's own files, as they are called after unpacking.
 ELEVATION_FILE, SONGS_FILE, ETHYLENE_FILE = "3D_spatial_network.txt", "YearPredictionMSD.txt", "ethylene_methane.txt"

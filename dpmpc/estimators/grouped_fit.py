@@ -17,7 +17,7 @@ from dpmpc.estimators.inference import stands_out
 from dpmpc.estimators.release_parts import Blocks
 from dpmpc.estimators.ridge import RidgeFit
 from dpmpc.estimators.scikit import name_features
-from dpmpc.planning.grouped import people_needed
+from dpmpc.planning.advice import people_needed
 from dpmpc.release import Release
 
 

@@ -15,10 +15,8 @@ from dpmpc.data import Codebook
 from dpmpc.errors import UNIDENTIFIED
 from dpmpc.estimators.inference import Inference
 from dpmpc.estimators.release_parts import is_grouped
-from dpmpc.planning.advice import break_even, error_of, release_of
-from dpmpc.planning.grouped import people_needed
-from dpmpc.planning.prediction import Regression
-from dpmpc.planning.scenario import Scenario
+from dpmpc.planning.advice import break_even, error_of, people_needed, release_of
+from dpmpc.planning.prediction import Regression, Scenario
 from dpmpc.release import GramSource
 
 MOST_EPSILON = 10.0

@@ -16,8 +16,7 @@ from dpmpc.contributions import MOST_GROUPS, Contribution, GroupedMoments, Rows,
 from dpmpc.data import Codebook
 from dpmpc.encoding import FixedPoint, ring_named
 from dpmpc.errors import GuaranteeError, InputError
-from dpmpc.planning.prediction import LowRank, Regression, UtilityMetric
-from dpmpc.planning.scenario import Scenario
+from dpmpc.planning.prediction import LowRank, Regression, Scenario, UtilityMetric
 from dpmpc.privacy import Calibration, NoisePlacement, check_budget, is_pure
 from dpmpc.proving import bits_for, fewest_present, with_proofs
 from dpmpc.randomness import SEED_BYTES, Label, Stream, derive, seed_bytes

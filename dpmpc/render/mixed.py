@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from dpmpc.data_release import MixedRelease
-from dpmpc.data_release.guarantee import MixingGuarantee
+from dpmpc.data_release.mixing_guarantee import MixingGuarantee
 from dpmpc.render import plots
 from dpmpc.render.about import About
 from dpmpc.render.guarantee_prose import NOTHING_AFTER_A_SIMULATION, sentence

@@ -11,8 +11,7 @@ from rich.table import Table as Grid
 
 from dpmpc.planning.advice import Advice, ReleaseOption, advise, break_even, options_of, release_of
 from dpmpc.planning.cost import DAYS_OF_A_MONTH, MEASURED, Prices, Workload, estimate
-from dpmpc.planning.prediction import UtilityMetric, expected_of, predict
-from dpmpc.planning.scenario import Population, Scenario
+from dpmpc.planning.prediction import Population, Scenario, UtilityMetric, expected_of, predict
 from dpmpc.randomness import KEY_BYTES
 from dpmpc.render.fit import MEGABYTE, TABLE_STYLE, byte_fields, guarantee_text, task_fields
 from dpmpc.results import finite_or_none

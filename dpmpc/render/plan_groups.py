@@ -10,10 +10,9 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from dpmpc.contributions import GroupedMoments
+from dpmpc.planning.advice import groups_outlook
 from dpmpc.planning.cost import DAYS_OF_A_MONTH, Prices
-from dpmpc.planning.grouped import groups_outlook
-from dpmpc.planning.prediction import Regression
-from dpmpc.planning.scenario import Population
+from dpmpc.planning.prediction import Population, Regression
 from dpmpc.render.fit import TABLE_STYLE, guarantee_text, task_fields
 from dpmpc.render.plan import assumed_text, release_fields, release_grid
 from dpmpc.task import Task

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from dpmpc.planning.advice import ReleaseOption, error_of, options_of
-from dpmpc.planning.prediction import UtilityMetric
-from dpmpc.planning.scenario import Population, Scenario
+from dpmpc.planning.prediction import Population, Scenario, UtilityMetric
 from dpmpc.results.drawing import COLOURS, figure, figures, save
 from dpmpc.task import Task
 

@@ -23,8 +23,7 @@ from dpmpc.collection.verifying import verify
 from dpmpc.contributions import ItemSketch, PowerSum, Rows, SecondMoments
 from dpmpc.data import require_column
 from dpmpc.data_release import MixedRelease
-from dpmpc.data_release.fits import BGMFit, DGMFit, MixingFit, RMGMFit
-from dpmpc.data_release.outlook import MixingOutlook
+from dpmpc.data_release.fits import BGMFit, DGMFit, MixingFit, MixingOutlook, RMGMFit
 from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.estimators.components_and_moments import MomentFit
 from dpmpc.estimators.grouped_fit import GroupedRidgeFit

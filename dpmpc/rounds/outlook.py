@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from dpmpc.arguments import require_fraction, require_positive, require_whole
 from dpmpc.contributions import Identity, Link, Logistic, Poisson, Scores
 from dpmpc.errors import InputError
-from dpmpc.planning.scenario import Population
+from dpmpc.planning.prediction import Population
 from dpmpc.privacy import Guarantee, epsilon_of_mu
 from dpmpc.release import Release
 from dpmpc.rounds.models import LeastSquares, LogisticModel, PoissonModel, RoundModel

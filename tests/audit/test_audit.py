@@ -16,7 +16,7 @@ import scipy.stats
 
 import dpmpc.audit.sums
 import dpmpc.contributions.contribution
-import dpmpc.data_release.guarantee
+import dpmpc.data_release.mixing_guarantee
 import dpmpc.server
 from dpmpc.audit import MECHANISMS, SUBJECTS, Claim, audit
 from dpmpc.audit.mechanism import AuditedMechanism
@@ -231,13 +231,15 @@ def forgotten_replacement(monkeypatch):
 
 def one_mixed_row(monkeypatch):
     """A subject is taken to reach one mixed row, not all k."""
-    original = dpmpc.data_release.guarantee._exposure
-    monkeypatch.setattr(dpmpc.data_release.guarantee, "_exposure", lambda rows: original(1))
+    original = dpmpc.data_release.mixing_guarantee._exposure
+    monkeypatch.setattr(dpmpc.data_release.mixing_guarantee, "_exposure", lambda rows: original(1))
 
 
 def one_party(monkeypatch):
     """A whole row is taken to be one party's columns."""
-    monkeypatch.setattr(dpmpc.data_release.guarantee, "_protected_columns", lambda columns, protects: max(columns))
+    monkeypatch.setattr(
+        dpmpc.data_release.mixing_guarantee, "_protected_columns", lambda columns, protects: max(columns)
+    )
 
 
 def of(**choices):

@@ -11,11 +11,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from dpmpc.audit import ATTACKS, MECHANISMS, SUBJECTS, AuditedMechanism, AuditResult, Sums, audit, system
+from dpmpc.audit import ATTACKS, MECHANISMS, SUBJECTS, AuditedMechanism, AuditResult, Sums, audit, system_attacks
 from dpmpc.audit.lost import missing_in_each_row, worst_lost
 from dpmpc.audit.registry import CORNERS, NAMES
 from dpmpc.audit.sums import claim_of, distance_of
-from dpmpc.audit.system import MissingClients, Unpromised, surrounded
+from dpmpc.audit.system_attacks import MissingClients, Unpromised, surrounded
 from dpmpc.audit.views import View, exact_epsilon, signs_of, view_of
 from dpmpc.cli.main import main
 from dpmpc.collection.ledger import ReleaseLedger
@@ -222,9 +222,9 @@ def test_claims_stand_against_attacks_on_the_whole_system(name):
 
 def no_number_stated(monkeypatch):
     """Let a collection with noise by clients be made whose guarantee counts on everybody, as version 0.1 did."""
-    import dpmpc.audit.system
+    import dpmpc.audit.system_attacks
 
-    monkeypatch.setattr(dpmpc.audit.system, "trial_collection", TrustingCollection)
+    monkeypatch.setattr(dpmpc.audit.system_attacks, "trial_collection", TrustingCollection)
 
 
 class TrustingCollection:
@@ -271,14 +271,14 @@ def test_what_is_refused_promises_nothing():
 
 @pytest.mark.parametrize(("unlucky", "promised"), [(4, True), (5, False)])
 def test_a_collection_without_a_matrix_that_is_good_enough_is_designed_again(monkeypatch, unlucky, promised):
-    refusals, original = [GuaranteeError("too little noise")] * unlucky, system.trial_collection
+    refusals, original = [GuaranteeError("too little noise")] * unlucky, system_attacks.trial_collection
 
     def trial_collection(*arguments, **options):
         if refusals:
             raise refusals.pop()
         return original(*arguments, **options)
 
-    monkeypatch.setattr(system, "trial_collection", trial_collection)
+    monkeypatch.setattr(system_attacks, "trial_collection", trial_collection)
     subject = surrounded(SCHEMA, CORNERS, minimum_batch=24, people=None, epsilon=1.0, delta=1e-5, noise_by="servers")
     assert isinstance(subject, Unpromised) is not promised
     assert refusals == []

@@ -18,8 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from dpmpc.coinpress import CoinPressRegression, PrivateCovariance, PrivateMean, algorithms, rounds
-from dpmpc.coinpress import rounds as steps
+from dpmpc.coinpress import CoinPressRegression, PrivateCovariance, PrivateMean, algorithms, steps
 from dpmpc.coinpress.summation import FRACTIONAL_BITS, Curator, Servers
 from dpmpc.contributions import WhitenedProducts, contribution_from
 from dpmpc.data import Table
@@ -181,7 +180,7 @@ def noiseless(published, rows):
     """What the round's contributions add up to, divided by n, in normalised units."""
     encoding = FixedPoint(FRACTIONAL_BITS)
     encoded = published.contribution.encode(published.schema.normalise(rows), encoding)
-    return rounds.Averaged(encoding.decode(encoded.sum(axis=0)) / len(rows), 0.0, len(rows))
+    return steps.Averaged(encoding.decode(encoded.sum(axis=0)) / len(rows), 0.0, len(rows))
 
 
 @pytest.mark.parametrize("value", [1e9, -1e9, 1e99, 0.0])
@@ -191,8 +190,8 @@ def test_one_row_moves_the_noiseless_mean_by_at_most_its_ball(value):
     X[0] = -40.0
     moved = X.copy()
     moved[0] = value
-    published = rounds.mean_round("abcd", np.full(4, 0.5), 3.0, RHO)
-    before, after = (rounds.center_from(published, noiseless(published, rows))[0] for rows in (X, moved))
+    published = steps.mean_round("abcd", np.full(4, 0.5), 3.0, RHO)
+    before, after = (steps.center_from(published, noiseless(published, rows))[0] for rows in (X, moved))
     reach = steps.clipping_radius(3.0, 4)
     assert np.linalg.norm(after - before) <= 2 * reach / 50 * (1 + 1e-9)
     if value >= 1e9:
@@ -280,7 +279,7 @@ def test_the_last_round_has_three_quarters():
 @pytest.mark.parametrize("options", [{}, {"servers": 3}])
 def test_nothing_is_released_beyond_the_budget(options):
     total = Servers(0.1, 1e-6, **options) if options else Curator(0.1, 1e-6)
-    published = rounds.mean_round("ab", np.zeros(2), 1.0, 0.06)
+    published = steps.mean_round("ab", np.zeros(2), 1.0, 0.06)
     total(published, gaussian(0, 100, 2))
     with pytest.raises(GuaranteeError, match="spent"):
         total(published, gaussian(0, 100, 2))
@@ -299,11 +298,11 @@ def test_the_noise_is_that_of_the_share():
     """sd = (2 C / n) / sqrt(2 rho) for a mean, g^2 / (n sqrt(rho)) for the diagonal of a covariance."""
     X, n = gaussian(0, 400, 4), 400
     for total in (Curator(1.0, 1e-6), Servers(1.0, 1e-6)):
-        published = rounds.mean_round("abcd", np.zeros(4), 5.0, 0.3)
-        deviation = rounds.center_from(published, total(published, X))[1]
+        published = steps.mean_round("abcd", np.zeros(4), 5.0, 0.3)
+        deviation = steps.center_from(published, total(published, X))[1]
         assert deviation == pytest.approx(2 * steps.clipping_radius(5.0, 4) / n / math.sqrt(2 * 0.3), rel=1e-4)
-        published = rounds.covariance_round(list("abcd"), np.eye(4) / 3, 9.0, 0.3, triangle=False)
-        deviation = rounds.moments_from(published, total(published, X))[1]
+        published = steps.covariance_round(list("abcd"), np.eye(4) / 3, 9.0, 0.3, triangle=False)
+        deviation = steps.moments_from(published, total(published, X))[1]
         assert deviation == pytest.approx(steps.tail_bound(4, 0.1) ** 2 / (n * math.sqrt(0.3)), rel=1e-4)
 
 
@@ -313,7 +312,7 @@ def test_curator_and_servers_agree_in_distribution(options):
     """The same rows, fresh noise: Kolmogorov-Smirnov at 1e-4, five times in all; M servers add M times the noise."""
     X = gaussian(4, 60, 2)
     spread = math.sqrt(2) if "noise_by" in options else 1.0
-    published = rounds.mean_round("ab", np.zeros(2), 2.0, RHO)
+    published = steps.mean_round("ab", np.zeros(2), 2.0, RHO)
     exact = noiseless(published, X).values
     for make in (lambda seed: Curator(RHO, 1e-6, seed), lambda seed: Servers(RHO, 1e-6, seed, **options)):
         draws = np.array([make(seed)(published, X).values - exact for seed in range(200)]).ravel()

@@ -32,8 +32,8 @@ from dpmpc.data_release import (
     expected_error,
     mixing_of,
 )
-from dpmpc.data_release.guarantee import account_parties, calibrate_parties, party_noise_sd
-from dpmpc.data_release.outlook import MixingOutlook
+from dpmpc.data_release.fits import MixingOutlook
+from dpmpc.data_release.mixing_guarantee import account_parties, calibrate_parties, party_noise_sd
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import BatchMismatch, DpmpcError, GuaranteeError, InputError, SimulationOnly
 from dpmpc.noise import DiscreteGaussian, Skellam

@@ -20,7 +20,7 @@ from dpmpc.errors import UNIDENTIFIED, InputError, UtilityWarning
 from dpmpc.estimators.fixed_effects import fixed_effects
 from dpmpc.estimators.release_parts import Blocks, group_variable
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.planning.grouped import groups_outlook
+from dpmpc.planning.advice import groups_outlook
 from dpmpc.release import Release
 
 RUNS = 300

@@ -8,8 +8,7 @@ import pytest
 from dpmpc.data import Schema
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.planning.advice import advise, break_even, error_of, options_of, smallest_batch, verdict
-from dpmpc.planning.prediction import LowRank, Regression, predict
-from dpmpc.planning.scenario import Population, Scenario
+from dpmpc.planning.prediction import LowRank, Population, Regression, Scenario, predict
 
 NAMES = Schema.unit([*"abcdef"])
 

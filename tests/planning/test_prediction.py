@@ -12,8 +12,7 @@ from dpmpc.data import Schema
 from dpmpc.errors import InputError
 from dpmpc.linear_algebra import excess_risk
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.planning.prediction import LowRank, Regression, best_rows, expected_of, predict
-from dpmpc.planning.scenario import Population, Scenario
+from dpmpc.planning.prediction import LowRank, Population, Regression, Scenario, best_rows, expected_of, predict
 from dpmpc.privacy import TrustModel
 from dpmpc.randomness import Stream
 

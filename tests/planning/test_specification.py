@@ -8,8 +8,7 @@ from dpmpc import simulation as model
 from dpmpc.data import Schema
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.planning.prediction import Regression, expected_of
-from dpmpc.planning.scenario import Population
+from dpmpc.planning.prediction import Population, Regression, expected_of
 from dpmpc.randomness import Stream
 from dpmpc.specification import Budget
 

@@ -12,7 +12,7 @@ from dpmpc.audit.views import exact_epsilon
 from dpmpc.data import Schema
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.planning.scenario import Scenario
+from dpmpc.planning.prediction import Scenario
 from dpmpc.privacy import CUT_OFF, NOISE_DEALT, Guarantee, NoisePlacement, Preconditions, TrustModel
 from dpmpc.privacy.guarantee import CUT_OFF_DELTA, MISSING_CLIENTS
 from dpmpc.randomness import Stream

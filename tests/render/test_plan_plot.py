@@ -11,8 +11,7 @@ from dpmpc.cli.main import main
 from dpmpc.data import Schema
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.planning.advice import error_of, options_of
-from dpmpc.planning.prediction import LowRank, Regression
-from dpmpc.planning.scenario import Population, Scenario
+from dpmpc.planning.prediction import LowRank, Population, Regression, Scenario
 from dpmpc.render.plan_plot import over_clients, over_epsilon
 
 PLAN = ["plan", "--clients", "100000", "--columns", "6", "--epsilon", "1", "--delta", "1e-6"]

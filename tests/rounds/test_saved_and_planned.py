@@ -9,7 +9,7 @@ import pytest
 from bench.secure_sketching.simulation import exact_sums, opened
 from dpmpc.data import Column, Schema
 from dpmpc.errors import GuaranteeError, InputError
-from dpmpc.planning.scenario import Population
+from dpmpc.planning.prediction import Population
 from dpmpc.rounds import (
     Assumed,
     LeastSquares,

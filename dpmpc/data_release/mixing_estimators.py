@@ -20,9 +20,9 @@ from sklearn.base import BaseEstimator
 from dpmpc.arguments import documented
 from dpmpc.data import Table, check_table, numeric_matrix
 from dpmpc.data_release.fits import BGMFit, DGMFit, MixingFit, RMGMFit
+from dpmpc.data_release.mixed_release import MixedRelease
+from dpmpc.data_release.mixing_task import MixingTask, design
 from dpmpc.data_release.owner import DataOwner, mixing_of
-from dpmpc.data_release.release import MixedRelease
-from dpmpc.data_release.task import MixingTask, design
 from dpmpc.errors import InputError
 from dpmpc.estimators.private_estimator import LinearPredictor
 from dpmpc.estimators.release_parts import column_index

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.data_release.guarantee import MixingGuarantee
-from dpmpc.data_release.task import MixingTask
+from dpmpc.data_release.mixing_guarantee import MixingGuarantee
+from dpmpc.data_release.mixing_task import MixingTask
 from dpmpc.errors import BatchMismatch, InputError
 from dpmpc.storage import release_file, whole
 

@@ -18,8 +18,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 from dpmpc import simulation as model
 from dpmpc.arguments import documented, require_choice, require_fraction, require_positive
-from dpmpc.coinpress import algorithms
-from dpmpc.coinpress import rounds as steps
+from dpmpc.coinpress import algorithms, steps
 from dpmpc.coinpress.algorithms import LARGEST
 from dpmpc.coinpress.summation import Curator, Runner, Servers, Summation
 from dpmpc.data import Bounds, Table, schema

@@ -21,14 +21,16 @@ from dpmpc.arguments import documented, require_choice, require_finite, require_
 from dpmpc.data import Bounds, Table, schema
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.estimators.scikit import remember_features, rows_like_fitted, target_of, warn_in_selection
-from dpmpc.mutual_information.calibration import (
+from dpmpc.mutual_information.information import (
     CALIBRATIONS,
+    MutualInformationGuarantee,
+    additive_variance,
+    check_bits,
     hidden_variance,
     paper_variance,
     smallest_spread,
     sound_variance,
 )
-from dpmpc.mutual_information.information import MutualInformationGuarantee, additive_variance, check_bits
 from dpmpc.noise import Gaussian
 from dpmpc.randomness import SEED_BYTES, Stream, stream_for
 from dpmpc.sketching import GaussianProjection
@@ -139,7 +141,7 @@ class RandomProjection(NoisyRegression):
         n', at least d.
     calibration : {"sound", "paper"}
         "sound": sigma^2 = n'/(2^(2 epsilon) - 1) - floor, proven. "paper": Equation 13, whose proof is wrong from two
-        columns on, and from one where y is released (`dpmpc.mutual_information.calibration`).
+        columns on, and from one where y is released (`dpmpc.mutual_information.information`).
     floor : float, "data" or None
         The variance that mixing is counted on for, a public lower bound on v - sigma^2 ("sound") or on f^2 ("paper").
         None stands for 0 with "sound", which any data satisfy, and for "data" with "paper". "data" computes it from

@@ -15,7 +15,7 @@ from msgspec.structs import force_setattr
 
 from dpmpc.arguments import require_float, require_whole
 from dpmpc.data import Bounds, Schema, check_names, schema
-from dpmpc.data_release.guarantee import MixingGuarantee, account_parties, calibrate_parties, party_noise_sd
+from dpmpc.data_release.mixing_guarantee import MixingGuarantee, account_parties, calibrate_parties, party_noise_sd
 from dpmpc.data_release.rows import choose_rows
 from dpmpc.encoding import FixedPoint, ModulusPlan, plan_modulus
 from dpmpc.errors import InputError
@@ -44,7 +44,7 @@ class MixingTask(PublicFacts, frozen=True, tag=1, tag_field="format"):
     epsilon, delta : float
         What is promised.
     protects : {"party", "subject"}
-        For whom; see `dpmpc.data_release.guarantee`.
+        For whom; see `dpmpc.data_release.mixing_guarantee`.
     calibration : {"analytic", "paper"}
         How the noise was chosen.
     simulation : bool
