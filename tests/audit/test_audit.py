@@ -272,11 +272,14 @@ BROKEN = {
 @pytest.mark.statistical
 @pytest.mark.parametrize("what", BROKEN)
 def test_a_broken_calibration_is_caught(monkeypatch, what):
-    """Fixed seeds; the same task passes unbroken, with false alarms of at most `FAILURE`."""
+    """Fixed seeds; the same task passes unbroken, with false alarms of at most `FAILURE`.
+
+    Most faults show in 20,000 releases; 100,000 are drawn for the others: false alarms of both add up to 2 `FAILURE`.
+    """
     broken, task = BROKEN[what]
     assert audited(what, task(), 20_000).refuted == ()
     broken(monkeypatch)
-    assert audited(what, task(), 100_000).refuted
+    assert audited(what, task(), 20_000).refuted or audited(what, task(), 100_000).refuted
 
 
 def test_too_few_releases_and_impossible_failures_are_refused():
