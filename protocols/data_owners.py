@@ -12,9 +12,12 @@ The rounds are those of `dpmpc.protocols.logistic_regression`. In each
 2. Each owner adds up what its own rows contribute, adds noise that suffices alone, splits the noisy sum into additive
    shares, puts them on its disk, and sends one to each owner (`dpmpc.data_owners.OwnRound`).
 3. Each adds up the shares that it has, its share of the sum over all rows, and puts it on its disk. All commit to
-   theirs; when all have, each puts the commitments on its disk, and all show theirs (`dpmpc.network.conversation`): the
-   noisy sum is opened, the same at every owner, and nothing else is.
+   theirs; when all have, each puts the commitments on its disk, and all show theirs: the noisy sum is opened, the same
+   at every owner, and nothing else is.
 4. Each owner makes the Newton step by itself.
+
+The steps of the conversation are those of `dpmpc.network.conversation`: all but the shares is announced and signed, so
+that an owner that tells different owners different things is named by all others.
 
 Promised: what leaves an owner is shares, commitments and digests; every proper part of the shares is random, and what
 all of them show is the noisy sum of the task. A run after a crash, in the same folders, is the same run: the same

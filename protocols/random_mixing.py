@@ -12,8 +12,11 @@ delta)-differential privacy.
    have found it out before, this step is left out.
 4. Each mixes its rows with B, adds noise of its own (`dpmpc.data_release.DataOwner`), and puts the result on its disk.
 5. Each commits to what it releases; when all have, each puts all commitments on its disk, sends its release to all
-   others (`dpmpc.network.conversation`) and puts all releases side by side. Digests of the joined file are compared,
-   and **every party ends with the same file**, byte for byte.
+   others and puts all releases side by side. Digests of the joined file are compared, and **every party ends with the
+   same file**, byte for byte.
+
+The steps of the conversation are those of `dpmpc.network.conversation`: all but the releases is announced and signed,
+so that a party that tells different parties different things is named by all others.
 
 Promised: what leaves a party is commitments, coins, digests, its part in the comparison of ids, which tells one bit,
 and its noisy release. No party's release depends on another's, in whichever run it was shown: from a party that has

@@ -9,23 +9,16 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from dpmpc.errors import (
-    BatchMismatch,
     Equivocation,
-    GuaranteeError,
-    InputError,
     MalformedFrame,
     PartyLost,
     ProtocolFailure,
-    SpoolError,
-    TooFewClients,
 )
 from dpmpc.network import announcing
 from dpmpc.network.announcing import announce, settle
-from dpmpc.network.conversation import confirm, together
 from dpmpc.network.frames import Kind
 from dpmpc.network.identity import sign
 from support.hostile.servers import (
-    REFUSAL,
     claim_other_transcript,
     meddle,
     send_raw,
@@ -300,97 +293,6 @@ def test_what_a_machine_says_of_itself_is_not_told(folders):
     results = talk(folders[:2], broken)
     assert isinstance(results[1], PartyLost)
     assert "alice" not in str(results[1])
-
-
-# Refusals and confirmations, as the servers of a release use announcements
-
-
-async def refusal(party, error=None):
-    def step():
-        if error is not None and party.pid == 0:
-            raise error
-        return party.pid
-
-    return await together(party, step)
-
-
-def test_all_go_on_or_none_does(folders):
-    assert talk(folders[:3], refusal) == [0, 1, 2]
-    results = talk(folders[:3], lambda party: refusal(party, TooFewClients("clients: 3 given, 5 expected")))
-    assert [type(result) for result in results] == [TooFewClients] * 3
-    assert str(results[2]) == "party 0 refuses: clients: 3 given, 5 expected"
-
-
-@pytest.mark.parametrize("kind", [InputError, SpoolError, ProtocolFailure])
-def test_paths_stay_where_they_are(folders, kind):
-    results = talk(folders[:3], lambda party: refusal(party, kind("file: /home/alice/release cannot be written")))
-    assert "alice" in str(results[0])
-    assert "alice" not in str(results[1]) + str(results[2])
-    assert "party 0 refuses" in str(results[1])
-    assert type(results[1]) is kind
-
-
-def test_a_refusal_on_hearsay_convicts_nobody(folders):
-    results = talk(folders[:3], lambda party: refusal(party, BatchMismatch("server 2 sent other ids", 2)))
-    assert results[0].party == 2
-    assert results[1].party is None
-    assert "party 0 refuses: server 2 sent" in str(results[1])
-
-
-@pytest.mark.parametrize("victims", [[0], [1]])
-def test_who_refuses_towards_some_is_named(folders, victims):
-    async def two_steps(party):
-        await refusal(party)
-        return await refusal(party)
-
-    results = talk(
-        folders[:3], two_steps, {2: lambda runtime: tell_other_words("VERDICT", victims, REFUSAL, runtime=runtime)}
-    )
-    assert all(isinstance(result, Equivocation) for result in results[:2]), results
-    assert blamed(results, 2) == {0: 2, 1: 2}
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        b'{"type":"InputError","message":"\xd7","party":null}',
-        b"[" * 60_000,
-        b'{"type":"InputError","message":"' + b"x" * 5000 + b'","party":null}',
-        b'{"type":"InputError","message":"x","party":1.5}',
-        b'{"type":"SystemExit","message":"x","party":null}',
-        b'{"type":"\\u001b[2K","message":"x","party":null}',
-        b'{"type":"GuaranteeError","message":"x","party":null,"more":1}',
-    ],
-    ids=range(7),
-)
-def test_a_refusal_that_cannot_be_read_is_named(folders, words):
-    async def malformed(party):
-        if party.pid != 2:
-            return await refusal(party)
-        await announce(party, Kind.VERDICT, words, largest=1 << 20)
-        return await settle(party)
-
-    results = talk(folders[:3], malformed)
-    for result in results[:2]:
-        assert isinstance(result, MalformedFrame), results
-        assert result.party == 2
-        assert str(result).isprintable()
-
-
-def test_a_refusal_is_escaped(folders):
-    error = GuaranteeError("\x1b[2K\x1b[1A\nrelease of 999999 reports, signed by all")
-    results = talk(folders[:2], lambda party: refusal(party, error))
-    assert str(results[1]).isprintable()
-    assert "\\x1b[2K" in str(results[1])
-
-
-def test_another_digest_is_named(folders):
-    async def program(party):
-        await confirm(party, bytes([party.pid == 2]) * 32, "manifest")
-
-    results = talk(folders[:3], program)
-    assert [type(result) for result in results] == [BatchMismatch] * 3
-    assert results[0].party == results[1].party == 2
 
 
 def test_a_link_that_breaks_is_explained_by_what_was_said_before(folders):

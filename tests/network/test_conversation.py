@@ -6,12 +6,23 @@ import hashlib
 import numpy as np
 import pytest
 
-from dpmpc.errors import BatchMismatch, Equivocation, InconsistentShares, MalformedFrame, PartyLost, ProtocolFailure
+from dpmpc.errors import (
+    BatchMismatch,
+    Equivocation,
+    GuaranteeError,
+    InconsistentShares,
+    InputError,
+    MalformedFrame,
+    PartyLost,
+    ProtocolFailure,
+    SpoolError,
+    TooFewClients,
+)
 from dpmpc.network import conversation
 from dpmpc.network.announcing import announce, settle
-from dpmpc.network.conversation import Heard, commitment, exchange, in_frames, reveal, toss
+from dpmpc.network.conversation import Heard, commitment, confirm, exchange, in_frames, reveal, together, toss
 from dpmpc.network.frames import Kind
-from support.hostile.servers import meddle, tell_other_words
+from support.hostile.servers import REFUSAL, meddle, tell_other_words
 from support.talk import TASK, identities, talk
 
 LIAR = 1
@@ -127,6 +138,97 @@ def test_two_hashes_of_one_s_own_words_are_named_by_all(folders):
     outcomes = talk(folders, compared, two_stories("DIGEST"))
     assert all(isinstance(outcomes[number], Equivocation) for number in (0, 2)), outcomes
     assert named(outcomes) == [LIAR, LIAR]
+
+
+# Steps that all take, or none goes on
+
+
+async def refusal(party, error=None):
+    def step():
+        if error is not None and party.pid == 0:
+            raise error
+        return party.pid
+
+    return await together(party, step)
+
+
+def test_all_go_on_or_none_does(folders):
+    assert talk(folders, refusal) == [0, 1, 2]
+    results = talk(folders, lambda party: refusal(party, TooFewClients("clients: 3 given, 5 expected")))
+    assert [type(result) for result in results] == [TooFewClients] * 3
+    assert str(results[2]) == "party 0 refuses: clients: 3 given, 5 expected"
+
+
+@pytest.mark.parametrize("kind", [InputError, SpoolError, ProtocolFailure])
+def test_paths_stay_where_they_are(folders, kind):
+    results = talk(folders, lambda party: refusal(party, kind("file: /home/alice/release cannot be written")))
+    assert "alice" in str(results[0])
+    assert "alice" not in str(results[1]) + str(results[2])
+    assert "party 0 refuses" in str(results[1])
+    assert type(results[1]) is kind
+
+
+def test_a_refusal_on_hearsay_convicts_nobody(folders):
+    results = talk(folders, lambda party: refusal(party, BatchMismatch("server 2 sent other ids", 2)))
+    assert results[0].party == 2
+    assert results[1].party is None
+    assert "party 0 refuses: server 2 sent" in str(results[1])
+
+
+@pytest.mark.parametrize("victims", [[0], [1]])
+def test_who_refuses_towards_some_is_named(folders, victims):
+    async def two_steps(party):
+        await refusal(party)
+        return await refusal(party)
+
+    results = talk(
+        folders, two_steps, {2: lambda runtime: tell_other_words("VERDICT", victims, REFUSAL, runtime=runtime)}
+    )
+    assert all(isinstance(result, Equivocation) for result in results[:2]), results
+    assert [result.party for result in results[:2]] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        b'{"type":"InputError","message":"\xd7","party":null}',
+        b"[" * 60_000,
+        b'{"type":"InputError","message":"' + b"x" * 5000 + b'","party":null}',
+        b'{"type":"InputError","message":"x","party":1.5}',
+        b'{"type":"SystemExit","message":"x","party":null}',
+        b'{"type":"\\u001b[2K","message":"x","party":null}',
+        b'{"type":"GuaranteeError","message":"x","party":null,"more":1}',
+    ],
+    ids=range(7),
+)
+def test_a_refusal_that_cannot_be_read_is_named(folders, words):
+    async def malformed(party):
+        if party.pid != 2:
+            return await refusal(party)
+        await announce(party, Kind.VERDICT, words, largest=1 << 20)
+        return await settle(party)
+
+    results = talk(folders, malformed)
+    for result in results[:2]:
+        assert isinstance(result, MalformedFrame), results
+        assert result.party == 2
+        assert str(result).isprintable()
+
+
+def test_a_refusal_is_escaped(folders):
+    error = GuaranteeError("\x1b[2K\x1b[1A\nrelease of 999999 reports, signed by all")
+    results = talk(folders[:2], lambda party: refusal(party, error))
+    assert str(results[1]).isprintable()
+    assert "\\x1b[2K" in str(results[1])
+
+
+def test_another_digest_is_named(folders):
+    async def program(party):
+        await confirm(party, bytes([party.pid == 2]) * 32, "manifest")
+
+    results = talk(folders, program)
+    assert [type(result) for result in results] == [BatchMismatch] * 3
+    assert results[0].party == results[1].party == 2
 
 
 # Contents that are fixed before they are shown

@@ -275,28 +275,24 @@ def call_as(folder, number, claimed, address):
 
 @pytest.mark.parametrize("claimed", [2, 0], ids=["in its own name", "in the name of another"])
 def test_a_server_that_is_left_out_is_turned_away_and_ends_nothing(tmp_path, claimed):
-    """It calls with a certificate that is believed. Party 0 gets its settings when both that it calls have answered."""
-    authority, answers, threads = Authority(), [], []
+    """It calls with a certificate that is believed. Party 0 begins when both that it calls have answered."""
+    authority, answers, threads, answered = Authority(), [], [], tmp_path / "answered"
     left_out = tmp_path / "left-out"
     left_out.mkdir()
     authority.issue(left_out, 2)
 
-    def call(settings, path, content):
+    def call(settings):
         answers.extend(call_as(left_out, party, claimed, tuple(settings.addresses[party])) for party in (1, 3))
-        path.write_bytes(content)
+        answered.touch()
 
     def set_up(party, folder):
         authority.issue(folder, party)
         if party == 0:
-            settings, path = read_settings(folder), folder / "party.json"
-            content = path.read_bytes()
-            path.unlink()
-            os.mkfifo(path)
-            threads.append(threading.Thread(target=call, args=(settings, path, content), daemon=True))
+            threads.append(threading.Thread(target=call, args=(read_settings(folder),), daemon=True))
             threads[0].start()
 
     outcomes = here(
-        Agreement(ROBUST, 4, {"threshold": 1}, analyst=False, connect_deadline=20),
+        Agreement(ROBUST, 4, {"threshold": 1, "after": str(answered)}, analyst=False, connect_deadline=20),
         without=[2],
         callbacks=Callbacks(set_up=set_up),
         longest=40,

@@ -3,12 +3,15 @@
 Where they are told to, one of them sends something else.
 """
 
+from pathlib import Path
+
 import numpy as np
 
 from dpmpc.network.conversation import exchange, toss
 from dpmpc.network.frames import Kind
 from dpmpc.randomness import Stream
 from dpmpc.sharing import ShamirSharing
+from support.waiting import wait_for
 
 SECRET = np.arange(100, dtype=np.uint64)
 
@@ -16,6 +19,13 @@ SECRET = np.arange(100, dtype=np.uint64)
 def share_of(sharing, party):
     """Deal as a client would; every party repeats it here and keeps its own share."""
     return sharing.split(SECRET, Stream.from_seed(5))[party]
+
+
+def prepare(settings):
+    """Let party 0 begin when a file is there."""
+    after = settings.arguments.get("after")
+    if settings.party == 0 and after is not None:
+        wait_for(Path(after).exists, "the sign to begin")
 
 
 async def main(party):
