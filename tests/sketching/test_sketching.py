@@ -37,6 +37,16 @@ def oracle(S, X, kind, first=0):
     return (Y % P).astype(np.uint64) if kind == "mersenne61" else Y
 
 
+_found = {}
+
+
+def found_once(case, find):
+    """What the oracle says of a case, by the entries that the first instruction set draws: all draw the same."""
+    if case not in _found:
+        _found[case] = find()
+    return _found[case]
+
+
 # --- The derivation -----------------------------------------------------------------------------------------------
 
 
@@ -120,10 +130,11 @@ def test_apply_equals_the_oracle(instruction_set, kind, copies, rows, sparsity):
         S = OSNAP(rows, clients, sparsity, seed=width, balanced=width % 2 == 0)
         X = numbers(kind, (clients, sparsity, width) if copies else (clients, width), seed=width)
         Y = S.apply(X, ring=ring_of(kind))
+        expected = found_once((kind, copies, rows, sparsity, width), lambda S=S, X=X: oracle(S, X, kind))
         if kind == "float64":
-            np.testing.assert_allclose(Y, oracle(S, X, kind), atol=1e-9)
+            np.testing.assert_allclose(Y, expected, atol=1e-9)
         else:
-            np.testing.assert_array_equal(Y, oracle(S, X, kind))
+            np.testing.assert_array_equal(Y, expected)
 
 
 @pytest.mark.parametrize("kind", KINDS)
