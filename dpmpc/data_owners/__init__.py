@@ -1,9 +1,9 @@
 """Regressions between data owners: organisations that hold many rows each, stay online and answer every round.
 
 Each owner adds up what its own rows contribute to a round, adds noise that suffices alone, and splits the result among
-all owners, who add up and open the sum over everybody's rows, and nothing else. `plan` is what all agree on, `round`
-what one round of one owner is, `record` what an owner keeps so that a round that is repeated after a crash is the same
-round, `owner_parties` starts the owners, by the program `dpmpc.protocols.data_owners`.
+all owners, who add up and open the sum over everybody's rows, and nothing else. `plan` is what all agree on,
+`own_rounds` what one round of one owner is, `record` what an owner keeps so that a round that is repeated after a crash
+is the same round, `owner_parties` starts the owners, by the program `dpmpc.protocols.data_owners`.
 
 Promised: all rounds together are (epsilon, delta)-differentially private for one row replaced, against everybody but
 the owner of the row, as long as that owner follows the protocol, even if all the others collude. The numbers of rows of
@@ -12,8 +12,8 @@ owner uses the rows that it has; an end, where an owner leaves for good. Clients
 another setting, which this is not.
 """
 
+from dpmpc.data_owners.own_rounds import AgreedReleases, OwnRound
 from dpmpc.data_owners.plan import OwnersPlan
 from dpmpc.data_owners.record import RoundsRecord
-from dpmpc.data_owners.rounds import AgreedReleases, OwnRound
 
 __all__ = ["AgreedReleases", "OwnRound", "OwnersPlan", "RoundsRecord"]
