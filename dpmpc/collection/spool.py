@@ -307,7 +307,10 @@ def _fresh(
     rows: Sequence[tuple[bytes, bytes, int]], stored: dict[bytes, bytes], new: dict[bytes, tuple[bytes, int]]
 ) -> dict[bytes, tuple[bytes, int]]:
     """Return checksum and row of those reports of an upload that are neither stored nor among the new ones."""
-    fresh: dict[bytes, tuple[bytes, int]] = {}
+    fresh = {report: (checksum, row) for report, checksum, row in rows}
+    if len(fresh) == len(rows) and fresh.keys().isdisjoint(stored) and fresh.keys().isdisjoint(new):
+        return fresh
+    fresh = {}
     for report, checksum, row in rows:
         earlier = fresh.get(report) or new.get(report)
         known = stored.get(report) if earlier is None else earlier[0]
