@@ -12,7 +12,7 @@ from dpmpc import LogisticRegression
 from dpmpc.analyst import open_sums
 from dpmpc.data import Column, Schema, Table, write_csv
 from dpmpc.data_owners import AgreedReleases, OwnersPlan, OwnRound, RoundsRecord
-from dpmpc.data_owners.owner_parties import OwnerSource, load_releases, public_arguments
+from dpmpc.data_owners.owner_parties import OwnerSource, load_releases, public_arguments, run
 from dpmpc.data_owners.record import LEDGER_FILE, RoundsFields
 from dpmpc.errors import (
     BatchMismatch,
@@ -387,6 +387,20 @@ def test_whoever_shows_another_share_than_it_committed_to_is_named_by_whom_it_sh
         assert broken[number].party == (1 if number in victims else None)
         assert "party 1 has shown another share of round 0 than it committed to" in str(broken[number])
     assert not any(load_releases(there) for there in owners.folders)
+
+
+@pytest.mark.parametrize(
+    ("liar", "kind", "nth"), [(0, "STATEMENT", 1), (2, "COMMITMENT", 0), (2, "VERDICT", 1)], ids=lambda one: str(one)
+)
+def test_a_liar_among_three_processes_is_named(tmp_path, monkeypatch, liar, kind, nth):
+    """Over TLS, with the rounds in a thread beside the links: the run ends, with the liar's name."""
+    owners = Owners(tmp_path)
+    for name, value in (("LIAR", liar), ("KIND", kind), ("NTH", nth)):
+        monkeypatch.setenv(name, str(value))
+    sources = [OwnerSource(str(there / "rows.csv")) for there in owners.folders]
+    with pytest.raises((Equivocation, MalformedFrame)) as failure:
+        run(owners.arguments, sources, program="network_programs.two_faced_owner")
+    assert failure.value.party == liar
 
 
 def test_what_an_owner_says_of_another_convicts_nobody(owners, monkeypatch):
