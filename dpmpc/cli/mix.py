@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from dpmpc.cli.forms import PLANNED, PREPARE, SIMULATE, Forms, addresses_of, take_part, write_folders
 from dpmpc.cli.output import new_path
 from dpmpc.errors import InputError
+from dpmpc.specification import MIXING_CALIBRATIONS, MIXING_METHODS, MIXING_PROTECTS
 
 if TYPE_CHECKING:
     from dpmpc.data import Schema
     from dpmpc.data_release import MixedRelease
 
-METHODS = ("rmgm", "dgm", "bgm")
 PARTY = "party"
 
 
@@ -44,13 +44,13 @@ def add_commands(commands: Any) -> None:
         metavar="FILE",
         help="TOML with each party's columns and their public bounds, in order",
     )
-    forms.add("--method", used=PLANNED, default="rmgm", choices=METHODS, help="what the release is meant for")
+    forms.add("--method", used=PLANNED, default="rmgm", choices=MIXING_METHODS, help="what the release is meant for")
     forms.add(
         "--rows", used=PLANNED, type=_rows, metavar="K", help="rows to mix to: a number, theory (default) or paper"
     )
-    forms.add("--guarantee", used=PLANNED, default="party", choices=["party", "subject"], help="whose budget it is")
+    forms.add("--guarantee", used=PLANNED, default="party", choices=MIXING_PROTECTS, help="whose budget it is")
     forms.add(
-        "--calibration", used=PLANNED, default="analytic", choices=["analytic", "paper"], help="how noise is chosen"
+        "--calibration", used=PLANNED, default="analytic", choices=MIXING_CALIBRATIONS, help="how noise is chosen"
     )
     forms.add("--date", used=PLANNED, metavar="TEXT", help="the date that the public file gives (default none)")
     mix.set_defaults(run=lambda options: forms.run(options, {SIMULATE: _simulate, PREPARE: _prepare, PARTY: _party}))

@@ -13,6 +13,7 @@ from dpmpc.cli.forms import PLANNED, PREPARE, SIMULATE, Forms, take_part, write_
 from dpmpc.cli.options import rounds_option
 from dpmpc.cli.output import new_path
 from dpmpc.errors import InputError
+from dpmpc.specification import MODELS_IN_ROUNDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from dpmpc.network.meter import RunStatistics
     from dpmpc.release import Release
 
-MODELS = ("logistic", "poisson", "ridge")
 OWNER = "owner"
 
 
@@ -52,7 +52,7 @@ def add_commands(commands: Any) -> None:
         help="TOML with all columns and their public bounds, categories and dates too",
     )
     forms.add("--target", needed=PLANNED, metavar="COL", help="the column to predict")
-    forms.add("--model", needed=PLANNED, choices=MODELS, help="what to fit")
+    forms.add("--model", needed=PLANNED, choices=MODELS_IN_ROUNDS, help="what to fit")
     forms.add(
         "--rounds",
         used=PLANNED,

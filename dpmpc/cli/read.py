@@ -8,6 +8,7 @@ from typing import Any
 
 from dpmpc.cli.options import seconds
 from dpmpc.errors import InputError
+from dpmpc.specification import MIXING_METHODS
 from dpmpc.untrusted import harmless
 
 FORMS = ("csv", "latex", "json", "html")
@@ -40,7 +41,7 @@ def add_commands(commands: Any) -> None:
     )
     read.add_argument("--level", type=float, default=0.95, help="of confidence intervals (default %(default)g)")
     mixed = read.section("files of mix")
-    mixed.add_argument("--method", choices=("rmgm", "dgm", "bgm"), help="default: what the release is meant for")
+    mixed.add_argument("--method", choices=MIXING_METHODS, help="default: what the release is meant for")
     mixed.add_argument("--ridge", type=float, help="added to the Hessian (default 1e-05)")
     read.add_argument(
         "--longest",

@@ -13,11 +13,10 @@ from dpmpc.privacy import Guarantee
 from dpmpc.release import Release
 from dpmpc.rounds import Releases
 from dpmpc.rounds.newton import AUTO
-from dpmpc.specification import ReleaseSpec
+from dpmpc.specification import MODELS_IN_ROUNDS, ReleaseSpec
 from dpmpc.storage import Record
 from dpmpc.task import Task
 
-MODELS = ("logistic", "poisson", "ridge")
 LEAST_OWNERS = 2
 
 
@@ -67,7 +66,7 @@ class OwnersPlan(Record, frozen=True, kw_only=True):
             )
         for count in self.rows:
             require_whole("rows", count, 1)
-        require_choice("model", self.model, MODELS)
+        require_choice("model", self.model, MODELS_IN_ROUNDS)
         if self.schema.outside != "clip":  # the others would notice, and no ledger counts it
             raise InputError(
                 f"bounds: outside = {self.schema.outside!r} given, 'clip' expected: no owner refuses because of a row"

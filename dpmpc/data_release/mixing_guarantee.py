@@ -32,10 +32,9 @@ from dpmpc.privacy import gaussian
 from dpmpc.privacy.accountants import accountant_of
 from dpmpc.privacy.exposure import IndependentRowNoise
 from dpmpc.privacy.guarantee import REPLACE_ONE, Promise
+from dpmpc.specification import MIXING_CALIBRATIONS, MIXING_PROTECTS
 from dpmpc.storage import Record
 
-PROTECTED = ("party", "subject")
-PARTY_CALIBRATIONS = ("analytic", "paper")
 PARTY_NOISES: dict[str, type[DiscreteGaussian] | type[Gaussian]] = {
     noise.name: noise for noise in (DiscreteGaussian, Gaussian)
 }
@@ -139,7 +138,7 @@ def calibrate_parties(
     sensitivity = encoding.sensitivity(_protected_columns(columns, protects))
     if calibration == "paper":
         return PARTY_NOISES[noise](math.sqrt(rows) * sensitivity.l2 * _sigma(epsilon, delta, calibration))
-    require_choice("calibration", calibration, PARTY_CALIBRATIONS)
+    require_choice("calibration", calibration, MIXING_CALIBRATIONS)
     return accountant_of(noise).least(_exposure(rows), sensitivity, epsilon, delta)
 
 
@@ -158,15 +157,15 @@ def account_parties(
 ) -> MixingGuarantee:
     """Return what `noise` guarantees, recomputed from public facts alone; parameters as for `calibrate_parties`."""
     gaussian.check_budget(epsilon, delta)
-    require_choice("calibration", calibration, PARTY_CALIBRATIONS)
+    require_choice("calibration", calibration, MIXING_CALIBRATIONS)
     require_choice("noise", noise.name, PARTY_NOISES)
     accountant, exposure = accountant_of(noise.name), _exposure(rows)
     achieved, mu = {}, {}
-    for whose in PROTECTED:
+    for whose in MIXING_PROTECTS:
         sensitivity = encoding.sensitivity(_protected_columns(columns, whose))
         achieved[whose] = accountant.epsilon(noise, exposure, sensitivity, delta)
         mu[whose] = accountant.mu(noise, exposure, sensitivity) or 0.0
-    require_choice("guarantee", protects, PROTECTED)
+    require_choice("guarantee", protects, MIXING_PROTECTS)
     if achieved[protects] > epsilon:
         raise GuaranteeError(
             f"epsilon: {epsilon:g} promised for each {protects}, but {noise.name} noise of variance "
@@ -208,7 +207,7 @@ def account_parties(
 
 def _sigma(epsilon: float, delta: float, calibration: str) -> float:
     """Return sigma at sensitivity 1."""
-    require_choice("calibration", calibration, PARTY_CALIBRATIONS)
+    require_choice("calibration", calibration, MIXING_CALIBRATIONS)
     if calibration == "analytic":
         return gaussian.analytic_gaussian_sigma(epsilon, delta)
     if epsilon > 1:
@@ -221,7 +220,7 @@ def _sigma(epsilon: float, delta: float, calibration: str) -> float:
 
 def _protected_columns(columns: Sequence[int], protects: str) -> int:
     """Return how many columns move together: d_max, or d + 1."""
-    require_choice("guarantee", protects, PROTECTED)
+    require_choice("guarantee", protects, MIXING_PROTECTS)
     return max(columns) if protects == "party" else sum(columns)
 
 

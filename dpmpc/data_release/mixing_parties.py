@@ -17,9 +17,9 @@ from dpmpc.data_release.mixing_task import MixingTask
 from dpmpc.errors import InputError
 from dpmpc.network.programs import Agreement, Callbacks, here
 from dpmpc.network.settings import FRAME_HEADER, FRAME_LIMIT
+from dpmpc.specification import MIXING_METHODS
 
 PROGRAM = "dpmpc.protocols.random_mixing"
-METHODS = ("rmgm", "dgm", "bgm")
 RELEASE_FILE = "release.dpmpc"
 SEED = "seed"  # of coins and noise in a simulation, as a launcher hands it over
 
@@ -40,7 +40,7 @@ def public_arguments(
     threads: int = 1,
 ) -> dict[str, Any]:
     """Return what all parties agree on: the program's arguments, whose digest is in every frame."""
-    require_choice("method", method, METHODS)
+    require_choice("method", method, MIXING_METHODS)
     require_frames(task)
     if (method == "rmgm") != (task.rows is not None):
         raise InputError(

@@ -29,12 +29,11 @@ from dpmpc.rounds.models import LeastSquares, LogisticModel, PoissonModel, Round
 from dpmpc.rounds.newton import AUTO, HOPELESS, require_words
 from dpmpc.rounds.releases import Releases
 from dpmpc.rounds.start import Whitened, gaussian_curvature, gaussian_intercept
-from dpmpc.specification import ReleaseSpec
+from dpmpc.specification import MODELS_IN_ROUNDS, ReleaseSpec
 from dpmpc.task import Task
 
 Reals = NDArray[np.float64]
 
-MODELS = ("logistic", "poisson", "ridge")
 _MOST_EFFECT = 4.0
 
 
@@ -180,7 +179,7 @@ def _model_of(model: str, assumed: Assumed) -> RoundModel:
         return PoissonModel(assumed.most)
     if model == "ridge":
         return LeastSquares()
-    raise InputError(f"model: {model!r} given, one of {', '.join(MODELS)} expected")
+    raise InputError(f"model: {model!r} given, one of {', '.join(MODELS_IN_ROUNDS)} expected")
 
 
 def _population(model: str, assumed: Assumed, side: int) -> tuple[Reals, Link, float]:
