@@ -15,8 +15,8 @@ from dpmpc.data import Codebook
 from dpmpc.errors import UNIDENTIFIED
 from dpmpc.estimators.inference import Inference
 from dpmpc.estimators.release_parts import is_grouped
-from dpmpc.planning.advice import break_even, error_of, people_needed, release_of
-from dpmpc.planning.prediction import Regression, Scenario
+from dpmpc.planning.advice import Forecast, error_of, people_needed, release_of
+from dpmpc.planning.prediction import Regression
 from dpmpc.release import GramSource
 
 MOST_EPSILON = 10.0
@@ -63,10 +63,10 @@ def too_few(release: GramSource) -> list[str]:
     task, metric = release.task, Regression()
     if is_grouped(release):
         return too_few_in_group(release)
-    scenario = Scenario.of(task)
-    if error_of(release_of(task), scenario, metric) < metric.trivial(scenario):
+    found = Forecast(task, metric)
+    if error_of(release_of(task), found.scenario, metric) < found.trivial:
         return []
-    when = _from(break_even(task, metric))
+    when = _from(found.useful_from)
     return [
         f"{release.clients:,} people given: a release like this is expected to beat predicting the mean {when} "
         "(dpmpc plan)"

@@ -18,13 +18,11 @@ from dpmpc.errors import InputError
 from dpmpc.planning.designing import AUTO_WIDTH
 from dpmpc.planning.prediction import (
     Population,
-    Prediction,
     Regression,
     Scenario,
     UtilityMetric,
     best_rows,
     expected_of,
-    predict,
 )
 from dpmpc.privacy import NoisePlacement
 from dpmpc.specification import NOISED_BY, Mechanism
@@ -86,50 +84,123 @@ class ReleaseOption:
 
 
 @dataclasses.dataclass(frozen=True)
-class Advice:
-    """What to do, and why.
+class Forecast:
+    """What to expect of a task's release for an assumed population, and which release to make.
 
-    Attributes
+    Parameters
     ----------
-    option : ReleaseOption or None
-        None where nothing beats doing without a release.
-    why : str
-        One sentence, with numbers.
+    task : Task
+        The release.
+    metric : UtilityMetric
+        What it is for.
+    population : Population
+        What is assumed about the data.
     """
 
-    option: ReleaseOption | None
-    why: str
+    task: Task
+    metric: UtilityMetric
+    population: Population = dataclasses.field(default_factory=Population)
+
+    @functools.cached_property
+    def scenario(self) -> Scenario:
+        """What is known before any data."""
+        return Scenario.of(self.task, self.population)
+
+    @functools.cached_property
+    def expected(self) -> float:
+        """Phi or psi of this release, from the noise that it has."""
+        return expected_of(self.task, self.metric, self.population)
+
+    @functools.cached_property
+    def trivial(self) -> float:
+        """The same of what ignores the data."""
+        return self.metric.trivial(self.scenario)
+
+    @functools.cached_property
+    def local(self) -> float:
+        """The same of the local model."""
+        return self.metric.local(self.scenario)
+
+    @functools.cached_property
+    def useful_from(self) -> int | None:
+        """The smallest number of clients at which such a release beats ignoring the data, below 1/delta, or None.
+
+        A sketch is given its best number of rows at every batch size.
+        """
+        release, metric = release_of(self.task), self.metric
+        return smallest_batch(self.scenario, lambda at: error_of(release, at, metric) < metric.trivial(at))
+
+    @functools.cached_property
+    def options(self) -> tuple[ReleaseOption, ...]:
+        """All options under the task's budget and trust; servers add noise to Shamir shares only with proofs."""
+        task = self.task
+        copies = {who: NoisePlacement(who, task.noising.copies).copies_for(task.sketch) for who in NOISED_BY}
+        noised_by = NOISED_BY if task.sharing == "additive" or task.noise_is_dealt else ("clients",)
+        return tuple(
+            _option(release, dataclasses.replace(self.scenario, noise_by=who), self.metric, copies[who])
+            for release in RELEASES
+            for who in noised_by
+        )
+
+    @functools.cached_property
+    def recommended(self) -> ReleaseOption | None:
+        """The smallest expected error among what clients can send; noise by the servers where that costs little.
+
+        None where nothing beats doing without a release.
+        """
+        rival = min(self.trivial, self.local)
+        useful = [option for option in self.options if option.acceptable and option.expected < rival]
+        if not useful:
+            return None
+        best = min(useful, key=lambda option: option.expected)
+        gain = rival - self.metric.optimum
+        for option in useful:
+            served = option.release == best.release and option.noise_by == "servers"
+            if served and option.expected - best.expected <= NEGLIGIBLE * gain:
+                best = option
+        return best
+
+    @functools.cached_property
+    def why(self) -> str:
+        """Why that is recommended: one sentence, with numbers."""
+        return self._why_nothing() if self.recommended is None else self._why(self.recommended)
+
+    def _why_nothing(self) -> str:
+        metric = self.metric
+        sendable = [option for option in self.options if option.acceptable] or self.options
+        best = min(sendable, key=lambda option: option.expected)
+        start = best.beats_trivial_from
+        when = "with no batch that this delta allows" if start is None else f"from {start:,} clients on"
+        reasons = [
+            f"nothing beats doing without a release: the best, a {best}, {_has(metric, best.expected)}",
+            self._rivals(),
+            f"it beats {metric.nothing} {when}",
+        ]
+        for option in self.options:
+            if not option.acceptable and option.noise_by == best.noise_by:
+                reasons.append(
+                    f"a {option} {_has(metric, option.expected)}, but takes {option.client_bytes:,} bytes a client"
+                )
+        return "; ".join(reasons)
+
+    def _why(self, best: ReleaseOption) -> str:
+        metric = self.metric
+        reasons = [f"a {best} {_has(metric, best.expected)} for {best.client_bytes:,} bytes a client"]
+        for option in self.options:
+            if option.release != best.release and option.noise_by == best.noise_by:
+                reasons.append(f"a {option} {_has(metric, option.expected)} for {option.client_bytes:,} bytes")
+            if option.release == best.release and option.noise_by != best.noise_by:
+                by_servers = option.noise_by == "servers"
+                kept = "would hold whatever clients do" if by_servers else "needs clients that add theirs"
+                reasons.append(f"noise by {option.noise_by} {kept} and {_has(metric, option.expected)}")
+        return "; ".join([*reasons, self._rivals()])
+
+    def _rivals(self) -> str:
+        text = self.metric.text
+        return f"{self.metric.nothing} has {text(self.trivial)} and the local model {text(self.local)}"
 
 
-def options_of(task: Task, metric: UtilityMetric, population: Population | None = None) -> tuple[ReleaseOption, ...]:
-    """Return all options under a task's budget and trust; servers add noise to Shamir shares only with proofs."""
-    scenario = Scenario.of(task, population)
-    copies = {who: NoisePlacement(who, task.noising.copies).copies_for(task.sketch) for who in NOISED_BY}
-    noised_by = NOISED_BY if task.sharing == "additive" or task.noise_is_dealt else ("clients",)
-    return tuple(
-        _option(release, dataclasses.replace(scenario, noise_by=who), metric, copies[who])
-        for release in RELEASES
-        for who in noised_by
-    )
-
-
-def advise(scenario: Scenario, metric: UtilityMetric, options: tuple[ReleaseOption, ...]) -> Advice:
-    """Choose the smallest expected error among what clients can send; noise by the servers where that costs little."""
-    prediction = predict(scenario, metric)
-    rival = min(prediction.trivial, prediction.local)
-    useful = [option for option in options if option.acceptable and option.expected < rival]
-    if not useful:
-        return Advice(None, _nothing(metric, prediction, options))
-    best = min(useful, key=lambda option: option.expected)
-    gain = rival - metric.optimum
-    for option in useful:
-        served = option.release == best.release and option.noise_by == "servers"
-        if served and option.expected - best.expected <= NEGLIGIBLE * gain:
-            best = option
-    return Advice(best, _reason(best, metric, prediction, options))
-
-
-def smallest_batch(scenario: Scenario, useful: Callable[[Scenario], bool], *, largest: int | None = None) -> int | None:
+def smallest_batch(scenario: Scenario, useful: Callable[[Scenario], bool]) -> int | None:
     """Return the smallest number of clients from which on a release is useful; None if there is none below 1/delta.
 
     The search starts at 2 p: below, no sketch has enough rows, and no model is determined.
@@ -138,7 +209,7 @@ def smallest_batch(scenario: Scenario, useful: Callable[[Scenario], bool], *, la
     def useful_for(clients: int) -> bool:
         return useful(dataclasses.replace(scenario, clients=clients))
 
-    low, high = 2 * scenario.columns - 1, min(scenario.largest_batch, largest or scenario.largest_batch)
+    low, high = 2 * scenario.columns - 1, scenario.largest_batch
     if high <= low or not useful_for(high):
         return None
     while high - low > 1:
@@ -165,31 +236,16 @@ def verdict(task: Task, population: Population | None = None) -> tuple[bool, str
         said.append(f"each mean has noise with a standard deviation of {100 * share:.2g} % of its column's range")
     if len(task.schema) == 1:
         return share < GUESS, "; ".join([*said, f"whoever guesses within the bounds is off by {100 * GUESS:.2g} %"])
-    metric, scenario = Regression(), Scenario.of(task, population)
-    expected, trivial = expected_of(task, metric, population), metric.trivial(scenario)
+    found = Forecast(task, Regression(), population or Population())
+    metric, expected, trivial = found.metric, found.expected, found.trivial
     said.append(
         f"a regression {_has(metric, expected)}, where {metric.nothing} has {metric.text(trivial)} and the optimum is 1"
     )
     if expected >= trivial:
-        start = break_even(task, metric, population)
+        start = found.useful_from
         when = "with no batch that this delta allows" if start is None else f"from {start:,} reports on"
         said.append(f"it beats {metric.nothing} {when}")
     return expected < trivial, "; ".join(said)
-
-
-def break_even(
-    task: Task, metric: UtilityMetric, population: Population | None = None, *, largest: int | None = None
-) -> int | None:
-    """Return the smallest number of clients at which a release like the task's beats ignoring the data, or None.
-
-    A sketch is given its best number of rows at every batch size.
-    """
-    release = release_of(task)
-    return smallest_batch(
-        Scenario.of(task, population),
-        lambda scenario: error_of(release, scenario, metric) < metric.trivial(scenario),
-        largest=largest,
-    )
 
 
 def _option(release: str, scenario: Scenario, metric: UtilityMetric, copies: int) -> ReleaseOption:
@@ -206,41 +262,6 @@ def _option(release: str, scenario: Scenario, metric: UtilityMetric, copies: int
         beats_trivial_from=smallest_batch(scenario, lambda at: error(at) < metric.trivial(at)),
         beats_local_from=smallest_batch(scenario, lambda at: error(at) < metric.local(at)),
     )
-
-
-def _nothing(metric: UtilityMetric, prediction: Prediction, options: tuple[ReleaseOption, ...]) -> str:
-    sendable = [option for option in options if option.acceptable] or options
-    best = min(sendable, key=lambda option: option.expected)
-    start = best.beats_trivial_from
-    when = "with no batch that this delta allows" if start is None else f"from {start:,} clients on"
-    reasons = [
-        f"nothing beats doing without a release: the best, a {best}, {_has(metric, best.expected)}",
-        _rivals(metric, prediction),
-        f"it beats {metric.nothing} {when}",
-    ]
-    for option in options:
-        if not option.acceptable and option.noise_by == best.noise_by:
-            reasons.append(
-                f"a {option} {_has(metric, option.expected)}, but takes {option.client_bytes:,} bytes a client"
-            )
-    return "; ".join(reasons)
-
-
-def _reason(
-    best: ReleaseOption, metric: UtilityMetric, prediction: Prediction, options: tuple[ReleaseOption, ...]
-) -> str:
-    reasons = [f"a {best} {_has(metric, best.expected)} for {best.client_bytes:,} bytes a client"]
-    for option in options:
-        if option.release != best.release and option.noise_by == best.noise_by:
-            reasons.append(f"a {option} {_has(metric, option.expected)} for {option.client_bytes:,} bytes")
-        if option.release == best.release and option.noise_by != best.noise_by:
-            kept = "would hold whatever clients do" if option.noise_by == "servers" else "needs clients that add theirs"
-            reasons.append(f"noise by {option.noise_by} {kept} and {_has(metric, option.expected)}")
-    return "; ".join([*reasons, _rivals(metric, prediction)])
-
-
-def _rivals(metric: UtilityMetric, prediction: Prediction) -> str:
-    return f"{metric.nothing} has {metric.text(prediction.trivial)} and the local model {metric.text(prediction.local)}"
 
 
 def _has(metric: UtilityMetric, expected: float) -> str:

@@ -3,7 +3,7 @@
 A `Scenario` is what is known before any data: sizes, budget, trust, an assumed population, and the noise that follows
 from them to first order, without a public matrix at hand. `expected_of` uses the exact noise of a task.
 
-`predict` compares a sketch, the sum of second moments, the local model and the trivial predictor by first-order
+A `UtilityMetric` compares a sketch, the sum of second moments, the local model and the trivial predictor by first-order
 formulas (docs/mathematics.md, sections 4 and 5.1), so that nobody ships a sketch that is worse than nothing. Not
 promised: more than the order of magnitude for data unlike the assumed population.
 """
@@ -313,37 +313,6 @@ class LowRank(UtilityMetric):
             )
         total = p * scenario.population.spread**2
         return explained * total / r, (1 - explained) * total / (p - r)
-
-
-@dataclasses.dataclass(frozen=True)
-class Prediction:
-    """Expected phi or psi of each option.
-
-    Attributes
-    ----------
-    sketch, sum, local, trivial : float
-        The sketch of `rows` rows, the sum of second moments, the local model, what ignores the data.
-    rows : int
-        Rows of the sketch.
-    """
-
-    sketch: float
-    sum: float
-    local: float
-    trivial: float
-    rows: int
-
-
-def predict(scenario: Scenario, metric: UtilityMetric, rows: int | None = None) -> Prediction:
-    """Predict phi or psi; the sketch has the best number of rows unless one is given."""
-    rows = rows or best_rows(scenario, metric)
-    return Prediction(
-        sketch=metric.sketch(scenario, rows),
-        sum=metric.sum(scenario),
-        local=metric.local(scenario),
-        trivial=metric.trivial(scenario),
-        rows=rows,
-    )
 
 
 def expected_of(task: Task, metric: UtilityMetric, population: Population | None = None) -> float:

@@ -9,9 +9,9 @@ from typing import Any
 from rich.console import RenderableType
 from rich.table import Table as Grid
 
-from dpmpc.planning.advice import Advice, ReleaseOption, advise, break_even, options_of, release_of
+from dpmpc.planning.advice import Forecast, ReleaseOption, release_of
 from dpmpc.planning.cost import DAYS_OF_A_MONTH, MEASURED, Prices, Workload, estimate
-from dpmpc.planning.prediction import Population, Scenario, UtilityMetric, expected_of, predict
+from dpmpc.planning.prediction import Population, UtilityMetric, best_rows
 from dpmpc.randomness import KEY_BYTES
 from dpmpc.render.fit import MEGABYTE, TABLE_STYLE, byte_fields, guarantee_text, task_fields
 from dpmpc.results import finite_or_none
@@ -35,25 +35,24 @@ def plan_fields(
     days: float = DAYS_OF_A_MONTH,
 ) -> dict[str, Any]:
     """Return everything that the plan says; what is infinite or impossible is null."""
-    scenario = Scenario.of(task, population)
-    prediction = predict(scenario, metric)
-    options = options_of(task, metric, population)
+    found = Forecast(task, metric, population)
+    scenario, rows = found.scenario, best_rows(found.scenario, metric)
     return {
         **task_fields(task, len(task.schema) - (metric.purpose == "ridge")),
         "model": metric.purpose,
         **release_fields(task, prices or Prices(), days),
         f"expected_{metric.symbol}": {
-            "this_release": expected_of(task, metric, population),
-            "sum": finite_or_none(prediction.sum),
-            "sketch": finite_or_none(prediction.sketch),
-            "sketch_rows": prediction.rows,
-            "local": prediction.local,
-            "trivial": prediction.trivial,
+            "this_release": found.expected,
+            "sum": finite_or_none(metric.sum(scenario)),
+            "sketch": finite_or_none(metric.sketch(scenario, rows)),
+            "sketch_rows": rows,
+            "local": found.local,
+            "trivial": found.trivial,
         },
-        "smallest_useful_batch": break_even(task, metric, population),
+        "smallest_useful_batch": found.useful_from,
         "largest_batch": scenario.largest_batch,
-        "options": [_option(option) for option in options],
-        "recommendation": _recommendation(task, advise(scenario, metric, options)),
+        "options": [_option(option) for option in found.options],
+        "recommendation": _recommendation(found),
     }
 
 
@@ -117,15 +116,15 @@ def _option(option: ReleaseOption) -> dict[str, Any]:
     return {**dataclasses.asdict(option), "expected": finite_or_none(option.expected), "acceptable": option.acceptable}
 
 
-def _recommendation(task: Task, advice: Advice) -> dict[str, Any]:
-    option = advice.option
+def _recommendation(found: Forecast) -> dict[str, Any]:
+    option, task = found.recommended, found.task
     sparsity = task.sketch.sparsity if release_of(task) == "sketch" else 1
     return {
         "release": None if option is None else option.release,
         "rows": None if option is None else option.rows,
         "noise_by": None if option is None else option.noise_by,
         "fit_options": None if option is None else option.fit_options(len(task.schema), sparsity),
-        "why": advice.why,
+        "why": found.why,
     }
 
 

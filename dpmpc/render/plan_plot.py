@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmpc.planning.advice import ReleaseOption, error_of, options_of
+from dpmpc.planning.advice import Forecast, ReleaseOption, error_of
 from dpmpc.planning.prediction import Population, Scenario, UtilityMetric
 from dpmpc.results.drawing import COLOURS, figure, figures, save
 from dpmpc.task import Task
@@ -97,7 +97,8 @@ def over_epsilon(scenario: Scenario, metric: UtilityMetric, options: Sequence[Re
 
 def write_plot(path: Path, task: Task, metric: UtilityMetric, population: Population) -> None:
     """Draw the plan's errors into an SVG or PNG file, whole or not at all."""
-    scenario, options = Scenario.of(task, population), options_of(task, metric, population)
+    found = Forecast(task, metric, population)
+    scenario, options = found.scenario, found.options
     panels = {
         f"At ε = {figures(scenario.epsilon)}, δ = {figures(scenario.delta)}": over_clients(scenario, metric, options),
         f"With {scenario.clients:,} clients, δ = {figures(scenario.delta)}": over_epsilon(scenario, metric, options),

@@ -12,7 +12,7 @@ from dpmpc.data import Codebook, Schema, Variable
 from dpmpc.errors import UNIDENTIFIED, UtilityWarning
 from dpmpc.estimators.usefulness import too_few, why_not_useful
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.planning.advice import break_even
+from dpmpc.planning.advice import Forecast
 from dpmpc.planning.prediction import Regression
 
 pytestmark = pytest.mark.filterwarnings("always::dpmpc.errors.UtilityWarning")
@@ -54,7 +54,7 @@ def test_a_raised_penalty_alone_has_the_remedy():
 def test_the_break_even_is_that_of_the_plan():
     few, many = released(200, 0.1), released(20_000, 0.1)
     (said,) = too_few(few)
-    assert f"from {break_even(few.task, Regression()):,} people on" in said
+    assert f"from {Forecast(few.task, Regression()).useful_from:,} people on" in said
     assert not too_few(many)
 
 

@@ -7,28 +7,27 @@ import pytest
 
 from dpmpc.data import Schema
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.planning.advice import advise, break_even, error_of, options_of, smallest_batch, verdict
-from dpmpc.planning.prediction import LowRank, Population, Regression, Scenario, predict
+from dpmpc.planning.advice import Forecast, error_of, smallest_batch, verdict
+from dpmpc.planning.prediction import LowRank, Population, Regression, Scenario, best_rows
 
 NAMES = Schema.unit([*"abcdef"])
 
 
 def advice(task, metric=None, population=None):
-    metric = metric or Regression()
-    return advise(Scenario.of(task, population), metric, options_of(task, metric, population))
+    return Forecast(task, metric or Regression(), population or Population())
 
 
 @pytest.mark.parametrize("metric", [Regression(), LowRank(2)])
 def test_break_even_is_where_the_release_starts_to_be_useful(metric):
     task = design(ReleaseSpec.of(NAMES, 500_000, 1.0, 1e-7, sketch="countsketch", rows=60))
-    smallest = break_even(task, metric)
-    below, above = (
-        predict(dataclasses.replace(Scenario.of(task), clients=clients), metric) for clients in (smallest - 1, smallest)
-    )
-    assert below.sketch >= below.trivial > 0
-    assert above.sketch < above.trivial
-    assert break_even(task, metric, largest=10) is None
-    assert break_even(design(ReleaseSpec.of(NAMES, 500_000, 1.0, 1e-7, sketch="sum")), metric) < smallest
+    smallest = Forecast(task, metric).useful_from
+    below, above = (dataclasses.replace(Scenario.of(task), clients=clients) for clients in (smallest - 1, smallest))
+    assert metric.sketch(below, best_rows(below, metric)) >= metric.trivial(below) > 0
+    assert metric.sketch(above, best_rows(above, metric)) < metric.trivial(above)
+    summed = design(ReleaseSpec.of(NAMES, 500_000, 1.0, 1e-7, sketch="sum"))
+    assert Forecast(summed, metric).useful_from < smallest
+    few = design(ReleaseSpec.of(NAMES, 500, 1e-3, 1e-3, sketch="countsketch", rows=60))
+    assert Forecast(few, metric).useful_from is None, "no batch below 1/delta is"
 
 
 def test_no_batch_is_useful_beyond_what_delta_allows():
@@ -56,7 +55,7 @@ def test_a_release_is_useful_from_the_smallest_batch_on(metric, release, rival):
 def test_ways_hold_the_batches_at_which_they_beat_the_others():
     task = design(ReleaseSpec.of(NAMES, 500_000, 1.0, 1e-7))
     scenario, metric = Scenario.of(task), Regression()
-    options = options_of(task, metric)
+    options = Forecast(task, metric).options
     assert [(option.release, option.noise_by) for option in options] == [
         (release, who) for release in ("sum", "sketch") for who in ("clients", "servers")
     ]
@@ -71,18 +70,23 @@ def test_ways_hold_the_batches_at_which_they_beat_the_others():
 
 def test_a_copy_for_each_row_is_what_a_client_of_a_sketch_sends():
     task = design(ReleaseSpec.of(NAMES, 500_000, 1.0, 1e-7, sketch="osnap", rows=60, sparsity=4, copies="each"))
-    assert [option.client_bytes for option in options_of(task, Regression())] == [8 * 27, 8 * 27, 8 * 4 * 6, 8 * 6]
+    assert [option.client_bytes for option in Forecast(task, Regression()).options] == [
+        8 * 27,
+        8 * 27,
+        8 * 4 * 6,
+        8 * 6,
+    ]
 
 
 def test_the_sum_is_advised_where_clients_can_send_it():
     advised = advice(design(ReleaseSpec.of(NAMES, 1_000_000, 1.0, 1e-7)))
-    assert advised.option.release == "sum"
+    assert advised.recommended.release == "sum"
     assert "216 bytes" in advised.why
 
 
 def test_noise_by_servers_is_advised_where_it_costs_little():
     many, few = (advice(design(ReleaseSpec.of(NAMES, clients, 1.0, 1e-7))) for clients in (1_000_000, 2_000))
-    assert (many.option.noise_by, few.option.noise_by) == ("servers", "clients")
+    assert (many.recommended.noise_by, few.recommended.noise_by) == ("servers", "clients")
     assert "needs clients that add theirs" in many.why
     assert "would hold whatever clients do" in few.why
 
@@ -91,13 +95,13 @@ def test_the_sketch_is_advised_where_a_sum_is_too_much_to_send():
     wide = Schema.unit([f"x{column}" for column in range(130)])
     task = design(ReleaseSpec.of(wide, 40_000_000, 4.0, 1e-9, sketch="sum", noise_by="servers"))
     advised = advice(task, population=Population(explained=0.9))
-    assert advised.option.release == "sketch"
+    assert advised.recommended.release == "sketch"
     assert "a sum of second moments" in advised.why
 
 
 def test_nothing_is_advised_where_nothing_beats_the_trivial_predictor():
     advised = advice(design(ReleaseSpec.of(NAMES, 300, 1.0, 1e-7)))
-    assert advised.option is None
+    assert advised.recommended is None
     assert "beats the trivial predictor from" in advised.why
     hopeless = advice(design(ReleaseSpec.of(NAMES, 300, 0.001, 1e-3)))
     assert "with no batch that this delta allows" in hopeless.why
@@ -105,14 +109,16 @@ def test_nothing_is_advised_where_nothing_beats_the_trivial_predictor():
 
 def test_only_clients_add_noise_to_shamir_shares():
     task = design(ReleaseSpec.of(NAMES, 1_000_000, 1.0, 1e-7, sharing="shamir"))
-    assert {option.noise_by for option in options_of(task, Regression())} == {"clients"}
-    assert advice(task).option.noise_by == "clients"
+    assert {option.noise_by for option in Forecast(task, Regression()).options} == {"clients"}
+    assert advice(task).recommended.noise_by == "clients"
 
 
 def test_a_sketch_that_a_coalition_makes_impossible_is_not_advised():
     task = design(ReleaseSpec.of(NAMES, 1_000_000, 1.0, 1e-7, corrupt_clients=200_000))
     impossible = next(
-        option for option in options_of(task, LowRank(2)) if (option.release, option.noise_by) == ("sketch", "clients")
+        option
+        for option in Forecast(task, LowRank(2)).options
+        if (option.release, option.noise_by) == ("sketch", "clients")
     )
     assert impossible.expected == float("inf")
     assert (
@@ -124,7 +130,7 @@ def test_columns_that_no_client_can_send_are_advised_against():
     found = advice(
         design(ReleaseSpec.of(Schema.unit([f"x{column}" for column in range(20_000)]), 1_000_000, 1.0, 1e-7))
     )
-    assert found.option is None
+    assert found.recommended is None
     assert "nothing beats doing without" in found.why
 
 

@@ -12,7 +12,7 @@ from dpmpc.data import Schema
 from dpmpc.errors import InputError
 from dpmpc.linear_algebra import excess_risk
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.planning.prediction import LowRank, Population, Regression, Scenario, best_rows, expected_of, predict
+from dpmpc.planning.prediction import LowRank, Population, Regression, Scenario, best_rows, expected_of
 from dpmpc.privacy import TrustModel
 from dpmpc.randomness import Stream
 
@@ -69,8 +69,9 @@ def test_predicted_psi_of_the_local_model_is_near_the_mean_of_runs():
 
 def test_psi_goes_no_higher_than_that_of_a_random_projection():
     weak = dataclasses.replace(SETTING, epsilon=1e-3, population=Population(explained=0.8))
-    prediction = predict(weak, LowRank(2))
-    assert prediction.sketch == prediction.local == prediction.trivial == pytest.approx(2 * (0.8 * 6 / 2 - 1) * 0.16)
+    metric = LowRank(2)
+    sketch = metric.sketch(weak, best_rows(weak, metric))
+    assert sketch == metric.local(weak) == metric.trivial(weak) == pytest.approx(2 * (0.8 * 6 / 2 - 1) * 0.16)
 
 
 @pytest.mark.parametrize("metric", [Regression(), LowRank(2)])
@@ -153,7 +154,7 @@ def test_phi_near_the_optimum_is_written_by_its_distance():
 )
 def test_bad_ranks_and_shares(metric, explained, message):
     with pytest.raises(InputError, match=message):
-        predict(dataclasses.replace(SETTING, population=Population(explained=explained)), metric)
+        best_rows(dataclasses.replace(SETTING, population=Population(explained=explained)), metric)
 
 
 @pytest.mark.parametrize("fields", [{"columns": 0}, {"clients": 0}, {"sparsity": 0}, {"noise_by": "nobody"}])

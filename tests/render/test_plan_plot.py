@@ -10,7 +10,7 @@ import pytest
 from dpmpc.cli.main import main
 from dpmpc.data import Schema
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.planning.advice import error_of, options_of
+from dpmpc.planning.advice import Forecast, error_of
 from dpmpc.planning.prediction import LowRank, Population, Regression, Scenario
 from dpmpc.render.plan_plot import over_clients, over_epsilon
 
@@ -25,7 +25,7 @@ def planned(request):
         ReleaseSpec.of(Schema.unit([f"x{column}" for column in range(6)]), 100_000, 1.0, 1e-6, purpose=metric.purpose)
     )
     population = Population(explained=0.7)
-    return metric, Scenario.of(task, population), options_of(task, metric, population)
+    return metric, Scenario.of(task, population), Forecast(task, metric, population).options
 
 
 def error(release, noise_by, scenario, metric):
