@@ -70,6 +70,13 @@ def test_a_folder_that_was_prepared_for_something_else_is_refused(folder, number
         require_prepared(folder, number, program)
 
 
+def test_arguments_whose_digest_is_not_the_one_that_all_compare_are_refused(folder):
+    settings = read_settings(folder)
+    settings.require_own_digest()
+    with pytest.raises(InputError, match="the digest of this party's own arguments expected"):
+        msgspec.structs.replace(settings, arguments={"task": {}}).require_own_digest()
+
+
 def test_where_its_rows_are_is_told_to_a_party_alone():
     found = []
     agreement = Agreement("network_programs.telling", 2, analyst=False)
