@@ -181,9 +181,10 @@ def demonstrate(arguments: Sequence[str]) -> None:
     from dpmpc.cli.demonstrations import demonstration_options
     from dpmpc.cli.output import print_result
     from dpmpc.data import Table, write_csv
-    from dpmpc.protocols.logistic_regression import patients, shown_of
-    from dpmpc.render.fit import guarantee_text, servers_table
-    from dpmpc.render.rounds_text import rounds_text
+    from dpmpc.protocols.logistic_regression import patients, with_truth
+    from dpmpc.render.guarantee_prose import guarantee_text
+    from dpmpc.render.released import rounds_text
+    from dpmpc.render.servers import servers_table
     from dpmpc.rounds import SavedReleases
 
     chosen, began = demonstration_options(__doc__, arguments), time.perf_counter()
@@ -205,11 +206,12 @@ def demonstrate(arguments: Sequence[str]) -> None:
             write_csv(source.data, Table(people.schema.names, part))
         done = run(public_arguments(plan), sources)
     model = LogisticFit().fit_rounds(SavedReleases(done.releases, plan.epsilon))
+    found = model.odds_ratios()
     print_result(
         [
             rounds_text(done.releases),
             "",
-            *shown_of(model, people.effects),
+            with_truth(found, people),
             "",
             guarantee_text(model.guarantee_),
             servers_table(done.owners),

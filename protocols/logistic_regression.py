@@ -28,13 +28,14 @@ On a file of your own: ``dpmpc fit FILE --model logistic --target COLUMN -M3 ...
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import RenderableType
 
 from dpmpc.cli.parsing import Parser
 from dpmpc.contributions import sigmoid
@@ -42,6 +43,7 @@ from dpmpc.data import Column, Schema
 from dpmpc.estimators.in_rounds import LogisticFit, PoissonFit
 from dpmpc.networked import Rounds
 from dpmpc.randomness import stream_for
+from dpmpc.results import NumberTable
 from dpmpc.rounds import Releases
 from dpmpc.specification import ReleaseSpec
 
@@ -80,8 +82,9 @@ def demonstrate(
     """Fit generated people, and print what was found, what is promised and what each server spent."""
     from dpmpc.cli.demonstrations import add_noise_options, demonstration_options
     from dpmpc.cli.options import rounds_option
-    from dpmpc.cli.output import print_result
-    from dpmpc.render.rounds_text import RoundsRun, rounds_parts
+    from dpmpc.render.about import About
+    from dpmpc.render.released import report_of
+    from dpmpc.render.servers import RunCost, with_run
 
     def more(parser: Parser) -> None:
         parser.add_argument(
@@ -103,22 +106,19 @@ def demonstrate(
     )
     network = Rounds(people.rows, stream=stream_for(chosen.simulation_seed))  # the clients, the servers and their links
     model = estimator(chosen.rounds).fit_rounds(Releases(spec, network))  # steps 1 to 4 of the analyst
-    done = RoundsRun.of(network.runs, model.guarantee_, time.perf_counter() - began)
-    shown = shown_of(model, people.effects)
-    print_result(rounds_parts(done, shown, wall_s=time.perf_counter() - began))
+    result, spent = model.result(), time.perf_counter() - began
+    result = dataclasses.replace(result, tables=[with_truth(table, people) for table in result.tables])
+    about = About.of_release(model.releases_[0])
+    report = report_of(model.releases_, result, about, in_rounds=True, guarantee=model.guarantee_)
+    print(with_run(report, RunCost.of_rounds(network.runs, spent, spent), said=[], command=None))
 
 
-def shown_of(model: LogisticFit | PoissonFit, effects: Sequence[float]) -> list[RenderableType]:
-    """Return coefficients, ratios and their intervals beside the truth, where anything can be learned, and notes."""
-    from rich.markup import escape
-
-    from dpmpc.render.fit import values_table
-
-    found = model.odds_ratios() if isinstance(model, LogisticFit) else model.rate_ratios()
-    notes = escape("\n".join(found.notes))
-    if model.verdict_ is not None:
-        return [notes]
-    return [values_table(found.title, found.names, {"truth": effects, **found.columns}), notes]
+def with_truth(found: NumberTable, people: People) -> NumberTable:
+    """Return a fit's table with what generated the people before it; nothing is known of the intercept."""
+    if not found.columns:
+        return found
+    unknown = [math.nan] * (len(found.names) - len(people.effects))
+    return dataclasses.replace(found, columns={"truth": [*people.effects, *unknown], **found.columns})
 
 
 if __name__ == "__main__":

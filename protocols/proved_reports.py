@@ -198,7 +198,7 @@ def demonstrate(arguments: Sequence[str]) -> None:
     from dpmpc.cli.demonstrations import demonstration, demonstration_options, print_run
     from dpmpc.cli.output import print_result
     from dpmpc.planning import ReleaseSpec, design
-    from dpmpc.render.fit import proofs_text, servers_table
+    from dpmpc.render.servers import proofs_text, servers_table
 
     def more(parser: Parser) -> None:
         parser.add_argument("--liars", type=float, default=0.01, metavar="SHARE", help="of the clients (default .01)")

@@ -173,7 +173,7 @@ def demonstrate(arguments: Sequence[str]) -> None:
     from dpmpc.cli.output import print_result
     from dpmpc.data_release import RMGM
     from dpmpc.datasets import DEMO_BOUNDS, DEMO_FEATURES, DEMO_TARGET, demo_population
-    from dpmpc.render.fit import values_table
+    from dpmpc.results import NumberTable
 
     chosen = demonstration_options(__doc__, arguments)
     population = demo_population(chosen.clients)
@@ -196,7 +196,7 @@ def demonstrate(arguments: Sequence[str]) -> None:
         "truth": [truth[name] for name in fitted.feature_names_],
         "private": list(fitted.coef_),
     }
-    coefficients = values_table("Coefficients", fitted.feature_names_, found)
+    coefficients = NumberTable("Coefficients", found, fitted.feature_names_)
     print_result([repr(release), "", coefficients, escape(str(release.guarantee))])
 
 

@@ -141,15 +141,16 @@ def run(task: Task, rows: NDArray[np.float64], target: str, *, alpha: float = 1.
 def demonstrate(arguments: Sequence[str]) -> None:
     """Fit the generated population's income, and print what it cost."""
     from dpmpc.cli.demonstrations import demonstration, demonstration_options, print_unopened_run
+    from dpmpc.results import NumberTable
 
     chosen = demonstration_options(__doc__, arguments)
     shown = demonstration("ridge", chosen.clients)
     task = task_for(shown.schema, chosen.clients, chosen.epsilon, chosen.delta, servers=chosen.servers, **shown.choices)
     done = run(task, shown.table.values, shown.table.names[-1])
     products = np.array(done.answer.pop("products"), np.int64)
-    shown.analysis.fit(GramRelease(task, products))
-    found = [*shown.analysis.judge(done.answer).parts, f"opened: {products.size} products"]
-    print_unopened_run(found, task, done)
+    fitted = done.answer["coefficients"]
+    table = NumberTable("Coefficients", {"private": list(fitted.values())}, list(fitted))
+    print_unopened_run([table, f"opened: {products.size} products"], task, done)
 
 
 if __name__ == "__main__":

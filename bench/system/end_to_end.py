@@ -48,7 +48,7 @@ HOOKS = {
     "dpmpc.sharing.batch:FileShare.create": "store shares",
     "dpmpc.sharing.batch:FileShare.__setitem__": "store shares",
     "dpmpc.networked:here": "parties",
-    "dpmpc.cli.fit_models:RidgeFitModel.judge": "compare with the data",
+    "dpmpc.cli.fit_models:RidgeFitModel.compare": "compare with the data",
 }
 IMPORT, END, PARTIES, NOISE, TLS, STARTS = (
     *("start and import", "end", "parties", "noise"),

@@ -134,7 +134,7 @@ def _print_table(findings: Sequence[AuditResult], confidence: float) -> None:
     from rich.console import Console
     from rich.table import Table as Grid
 
-    from dpmpc.render.fit import TABLE_STYLE
+    from dpmpc.render.plan import TABLE_STYLE
 
     grid = Grid(title=_title(findings, confidence), **TABLE_STYLE)
     grid.add_column("mechanism")

@@ -35,10 +35,9 @@ def _demo(options: argparse.Namespace) -> None:
         started = time.perf_counter()
         shown = demonstrations.demonstration(options.model, options.clients, options.simulation_seed, name)
         task = shown.task(options.epsilon, options.delta, options.servers, options.simulation_seed)
-        networked, fields, parts = run_and_fit(task, shown.table, options, shown.analysis, began=started)
+        networked, report = run_and_fit(task, shown.table, options, shown.analysis, began=started)
         compared = shown.analysis.compare(shown.table)  # the population is generated: nobody's privacy
-        fields["result"]["not_private"] = compared.result
-        runs[name] = demonstrations.DemonstratedRelease(networked, fields, [*parts, "", *compared.parts], shown)
+        runs[name] = demonstrations.DemonstratedRelease(networked, report, compared, shown)
     print_result(
         demonstrations.fields(runs) if options.json else demonstrations.parts(runs, wall_s=time.perf_counter() - began)
     )

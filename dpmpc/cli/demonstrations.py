@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rich.console import RenderableType
+from rich.markup import escape
 from rich.table import Table as Grid
 
-from dpmpc.cli.fit_models import FitModel, LowRankFitModel, MomentFitModel, RidgeFitModel
+from dpmpc.cli.fit_models import FitModel, LowRankFitModel, MomentFitModel, NotPrivate, RidgeFitModel
 from dpmpc.cli.options import add_simulation_seed, option_of
 from dpmpc.cli.output import print_result
 from dpmpc.cli.parsing import Parser
@@ -21,15 +22,11 @@ from dpmpc.estimators import FrequencyMoment, LowRankApproximation, RidgeRegress
 from dpmpc.networked import NetworkedRun, Run
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.privacy import Guarantee
-from dpmpc.render.fit import (
-    TABLE_STYLE,
-    byte_fields,
-    guarantee_text,
-    proofs_tables,
-    release_text,
-    servers_table,
-    values_table,
-)
+from dpmpc.render.guarantee_prose import guarantee_text
+from dpmpc.render.plan import TABLE_STYLE
+from dpmpc.render.released import byte_fields, release_text
+from dpmpc.render.servers import servers_table
+from dpmpc.results import NumberTable, Report
 from dpmpc.task import Task
 
 ITEM_COLUMN = "schooling_years"  # whole numbers
@@ -108,9 +105,15 @@ class DemonstratedRelease:
     """One release."""
 
     networked: NetworkedRun  # release and servers
-    fields: dict[str, Any]  # its JSON object
-    parts: list[RenderableType]  # the same for a person
+    report: Report
+    compared: NotPrivate
     shown: Demonstration  # with its analysis fitted
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Its JSON object."""
+        found: dict[str, Any] = self.report.to_dict()
+        return {**found, "result": {**found["result"], "not_private": self.compared.data}}
 
 
 def fields(runs: Mapping[str, DemonstratedRelease]) -> dict[str, Any]:
@@ -119,12 +122,13 @@ def fields(runs: Mapping[str, DemonstratedRelease]) -> dict[str, Any]:
     return {**runs[first].fields, **{name: runs[name].fields for name in others}}
 
 
-def parts(runs: Mapping[str, DemonstratedRelease], *, wall_s: float) -> list[RenderableType]:
+def parts(runs: Mapping[str, DemonstratedRelease], *, wall_s: float) -> list[RenderableType | NumberTable]:
     """Return what a person reads."""
     first = next(iter(runs.values()))
     told = [_PEOPLE, _TWICE.format(*(_WHAT[name] for name in runs))]
     if not isinstance(first.shown.analysis, RidgeFitModel):
-        return [*told, *(part for name, run in runs.items() for part in (f"{_WHAT[name]}:\n", *run.parts, ""))]
+        shown = [(f"{_WHAT[name]}:\n", escape(f"{run.report}\n\n{run.compared}"), "") for name, run in runs.items()]
+        return [*told, *(part for parts in shown for part in parts)]
     promised = first.networked.release.guarantee
     return [
         *told,
@@ -141,7 +145,7 @@ def parts(runs: Mapping[str, DemonstratedRelease], *, wall_s: float) -> list[Ren
     ]
 
 
-def _coefficients(runs: Mapping[str, DemonstratedRelease]) -> Grid:
+def _coefficients(runs: Mapping[str, DemonstratedRelease]) -> NumberTable:
     analyses = {name: _ridge(run) for name, run in runs.items()}
     best, table = analyses["sum"], runs["sum"].shown.table
     assert best.truth is not None
@@ -150,14 +154,14 @@ def _coefficients(runs: Mapping[str, DemonstratedRelease]) -> Grid:
         **{name: list(analysis.estimator.coef_) for name, analysis in analyses.items()},
         "not private": list(best.optimum(table)),
     }
-    return values_table("Coefficients", best.estimator.feature_names_, columns)
+    return NumberTable("Coefficients", columns, best.estimator.feature_names_)
 
 
 def _comparison(runs: Mapping[str, DemonstratedRelease]) -> Grid:
     """Return error, upload and server time of each release."""
     grid = Grid(title="Side by side", **TABLE_STYLE)
     grid.add_column()
-    results = {name: run.fields["result"]["not_private"] for name, run in runs.items()}
+    results = {name: run.compared.data for name, run in runs.items()}
     for name in runs:
         grid.add_column(name, justify="right")
     grid.add_row("cost / optimal cost (phi)", *(f"{result['approximation_factor']:.5g}" for result in results.values()))
@@ -222,13 +226,12 @@ def add_noise_options(parser: Parser) -> None:
     add_simulation_seed(parser)
 
 
-def print_run(found: Sequence[RenderableType], task: Task, guarantee: Guarantee, done: Run) -> None:
+def print_run(found: Sequence[RenderableType | NumberTable], task: Task, guarantee: Guarantee, done: Run) -> None:
     """Print what was released, what was found, what is promised, and what each server spent."""
-    costs = [servers_table(done.servers), *proofs_tables(done.servers)]
-    print_result([release_text(task), "", *found, "", guarantee_text(guarantee), *costs])
+    print_result([release_text(task), "", *found, "", guarantee_text(guarantee), servers_table(done.servers)])
 
 
-def print_unopened_run(found: Sequence[RenderableType], task: Task, done: Run) -> None:
+def print_unopened_run(found: Sequence[RenderableType | NumberTable], task: Task, done: Run) -> None:
     """Print the same of a sketch that was never opened."""
     seconds = max(spent.phases["multiply"].wall_s for spent in done.servers)
     closed = f"The sketch was never opened: the servers multiplied inside MPyC for {seconds:.3f} s."

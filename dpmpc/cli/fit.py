@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +21,16 @@ from dpmpc.cli.options import (
 )
 from dpmpc.cli.output import OUT_HELP, RELEASE_FILE, new_path, print_result, progress, write_outputs
 from dpmpc.cli.parsing import Parser
+from dpmpc.errors import InputError
 
 if TYPE_CHECKING:
-    from dpmpc.cli.fit_models import Findings
+    from dpmpc.cli.fit_models import FitModel, NotPrivate
+    from dpmpc.cli.fit_rounds import RoundsFitModel
+    from dpmpc.data import Schema, Table
+    from dpmpc.networked import NetworkedRun
+    from dpmpc.release import Release
+    from dpmpc.results import Report
+    from dpmpc.task import Task
 
 ONE_RELEASE = ("ridge", "low-rank", "moment")
 MODELS = (*ONE_RELEASE, "logistic", "poisson")
@@ -97,7 +104,6 @@ def penalty(text: str) -> float | str:
 
 
 def _fit(options: argparse.Namespace) -> None:
-    from dpmpc.cli.fit_choice import fit_model_of
     from dpmpc.cli.fit_rounds import RoundsFitModel
     from dpmpc.data import warn_of_bounds
     from dpmpc.planning import ReleaseSpec, design
@@ -111,100 +117,106 @@ def _fit(options: argparse.Namespace) -> None:
     choices = analysis.choices({**task_choices(options), "proved": options.proved}, public)
     if isinstance(analysis, RoundsFitModel):
         table, public = analysis.arrange(table, public, given=options.bounds is not None)
-        _fit_in_rounds(analysis, table, public, options, choices, began=began, out=out)
-        return
-    task = design(ReleaseSpec.of(public, len(table), options.epsilon, options.delta, **choices))
-    networked, fields, parts = run_and_fit(task, table, options, analysis, began=began)
-    releases = {RELEASE_FILE: networked.release}
-    compared = analysis.compare(table) if options.compare else None
-    hand_out(options, out, fields, parts, releases, lambda: _page(networked, fields, analysis, options), compared)
+        report, releases = _fit_in_rounds(analysis, table, public, options, choices, began=began)
+    else:
+        task = design(ReleaseSpec.of(public, len(table), options.epsilon, options.delta, **choices))
+        networked, report = run_and_fit(task, table, options, analysis, began=began)
+        releases = {RELEASE_FILE: networked.release}
+    hand_out(options, out, report, releases, analysis.compare(table) if options.compare else None)
+
+
+def fit_model_of(options: argparse.Namespace) -> FitModel:
+    """Make the model that ``--model`` names; an option of another model is an error."""
+    from dpmpc.cli.fit_groups import GroupedFitModel
+    from dpmpc.cli.fit_models import LowRankFitModel, MomentFitModel, RidgeFitModel
+    from dpmpc.cli.fit_rounds import LogisticFitModel, PoissonFitModel, RidgeRoundsFitModel
+
+    kinds = (RidgeFitModel, LowRankFitModel, MomentFitModel, LogisticFitModel, PoissonFitModel)
+    models: dict[str, Any] = {kind.name: kind for kind in kinds}
+    chosen = models[options.model]
+    for other in models.values():
+        for option in other.options:
+            given = getattr(options, option)
+            if option not in chosen.options and given is not None and given is not False:
+                raise InputError(f"{option}: {given!r} given, but that is for --model {other.name}, not {chosen.name}")
+    if chosen is RidgeFitModel and options.by is not None:
+        chosen = GroupedFitModel
+    elif chosen is RidgeFitModel and options.rounds not in (None, 1):
+        chosen = RidgeRoundsFitModel
+    model: FitModel = chosen.of(options)
+    return model
 
 
 def _fit_in_rounds(
-    analysis: Any,
-    table: Any,
-    public: Any,
+    analysis: RoundsFitModel,
+    table: Table,
+    public: Schema,
     options: argparse.Namespace,
     choices: dict[str, Any],
     *,
     began: float,
-    out: Path | None,
-) -> None:
-    """Have all sums of a model in rounds released, fit them, and say what was found."""
+) -> tuple[Report, dict[str, Release]]:
+    """Have all sums of a model in rounds released, and say what was found and what it has cost."""
     from dpmpc.cli.fit_rounds import run_in_rounds
-    from dpmpc.render import rounds_text as report
-    from dpmpc.render.page import Analysed, command_line
-    from dpmpc.render.rounds_page import rounds_page
+    from dpmpc.render.about import About
+    from dpmpc.render.guarantee_prose import spent_text
+    from dpmpc.render.released import release_file, report_of
+    from dpmpc.render.servers import RunCost, with_run
 
-    done = run_in_rounds(analysis, table, public, options, choices)
-    findings = analysis.judge({})
-    wall_s = time.perf_counter() - began
-    parameters = analysis.arguments()["model"]
-    fields = report.rounds_fields(
-        done, analysis.name, findings.result, parameters=parameters, features=analysis.features(table), wall_s=wall_s
+    runs, fit_s = run_in_rounds(analysis, table, public, options, choices)
+    model = analysis.estimator
+    releases = {release_file(number): release for number, release in enumerate(model.releases_)}
+    report = report_of(
+        model.releases_,
+        analysis.result(),
+        About.of_release(model.releases_[0]),
+        files=list(releases),
+        in_rounds=True,
+        guarantee=model.guarantee_,
     )
-    releases = {report.release_file(number): release for number, release in enumerate(done.releases)}
-
-    def page() -> str:
-        return rounds_page(
-            done.releases,
-            done.guarantee,
-            Analysed(analysis.name, parameters, findings.result),
-            files=list(releases),
-            timing=report.rounds_timing(done, wall_s=wall_s),
-            command=command_line(options.arguments, [*options.data, options.bounds, options.out]),
-        )
-
-    compared = analysis.compare(table) if options.compare else None
-    hand_out(options, out, fields, report.rounds_parts(done, findings.parts, wall_s=wall_s), releases, page, compared)
+    cost = RunCost.of_rounds(runs, time.perf_counter() - began, fit_s)
+    return with_run(report, cost, said=[f"{spent_text(model.guarantee_)}."], command=_command(options)), releases
 
 
 def hand_out(
     options: argparse.Namespace,
     out: Path | None,
-    fields: dict[str, Any],
-    parts: list[Any],
-    releases: dict[str, Any],
-    page: Callable[[], str],
-    compared: Findings | None = None,
+    report: Report,
+    releases: Mapping[str, Release],
+    compared: NotPrivate | None = None,
 ) -> None:
-    """Write what belongs in the directory, if there is one, and print the result, with what it was compared with."""
-    from dpmpc.privacy.guarantee import REPEATABLE
-
+    """Write what belongs in the directory, if there is one, and print the report, with what it was compared with."""
     written = []
-    if fields["privacy"]["simulation"]:  # before any result, also in the file
-        parts = [f"SIMULATION: {REPEATABLE}", "", *parts]
     if out is not None:
-        written = write_outputs(out, fields, parts, releases, page(), None if compared is None else compared.result)
-    if compared is not None:
-        fields = {**fields, "result": {**fields["result"], "not_private": compared.result}}
-        parts = [*parts, "", *compared.parts]
-    print_result(fields if options.json else parts)
+        written = write_outputs(out, report, releases, None if compared is None else compared.data)
+    if options.json:
+        fields: dict[str, Any] = report.to_dict()
+        if compared is not None:
+            fields["result"] = {**fields["result"], "not_private": compared.data}
+        print_result(fields)
+    else:
+        print(report if compared is None else f"{report}\n\n{compared}")
     if written:
         print(f"written: {', '.join(map(str, written))}", file=sys.stderr)
 
 
-def _page(networked: Any, fields: dict[str, Any], analysis: Any, options: argparse.Namespace) -> str:
-    """Render the report as HTML, with the command as it was given but for the places of files."""
-    from dpmpc.render import Analysed, command_line, page
-    from dpmpc.render.fit import public_timing
+def _command(options: argparse.Namespace) -> str:
+    """Return the command as it was given, but for the places of files."""
+    from dpmpc.results.page import command_line
 
-    return page(
-        networked.release,
-        analysed=Analysed(analysis.name, analysis.arguments()["model"], fields["result"]),
-        timing=public_timing(networked, wall_s=fields["timing"]["wall_s"]),
-        command=command_line(options.arguments, [*options.data, options.bounds, options.out]),
-        tables=analysis.tables(),
-    )
+    return command_line(options.arguments, [*options.data, options.bounds, options.out])
 
 
 def run_and_fit(
-    task: Any, table: Any, options: argparse.Namespace, analysis: Any, *, began: float
-) -> tuple[Any, dict[str, Any], list[Any]]:
-    """Run the model's program, and say what it found."""
-    from dpmpc.networked import REFUSED, run
+    task: Task, table: Table, options: argparse.Namespace, analysis: FitModel, *, began: float
+) -> tuple[NetworkedRun, Report]:
+    """Run the model's program, and say what its release shows and what the run has cost."""
+    from dpmpc.networked import run
     from dpmpc.randomness import stream_for
-    from dpmpc.render import fit as report
+    from dpmpc.render.about import About
+    from dpmpc.render.guarantee_prose import spent_text
+    from dpmpc.render.released import report_of
+    from dpmpc.render.servers import RunCost, proofs_text, with_run
 
     with progress() as on_progress:
         networked = run(
@@ -217,14 +229,11 @@ def run_and_fit(
             deadline=options.deadline,
             on_progress=on_progress,
         )
-    analysis.fit(networked.release)
-    findings = analysis.judge({name: value for name, value in networked.answer.items() if name != REFUSED})
-    wall_s = time.perf_counter() - began
-    fields = report.fit_fields(
-        networked,
-        analysis.name,
-        findings.result,
-        features=analysis.features(table) - task.schema.weighted,
-        wall_s=wall_s,
-    )
-    return networked, fields, report.fit_parts(networked, findings.parts, wall_s=wall_s)
+    release, refused = networked.release, networked.refused
+    analysis.fit(release)
+    report = report_of([release], analysis.result(), About.of_release(release))
+    cost = RunCost.of(networked, time.perf_counter() - began)
+    said = [f"{spent_text(release.guarantee)}."]
+    said += [] if refused is None else [f"{proofs_text(release.clients, refused)}."]
+    command = _command(options) if "data" in options else None
+    return networked, with_run(report, cost, said=said, command=command)

@@ -11,21 +11,20 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.cli.fit_models import LEVEL, Findings, FitModel, clipped, compared_parts
+from dpmpc.cli.fit_models import FitModel, NotPrivate, clipped, compared
 from dpmpc.contributions import GroupedMoments
 from dpmpc.data import Codebook, Schema, Table, check_table
 from dpmpc.errors import InputError
 from dpmpc.estimators import GroupedRidgeRegression, RidgeRegression
 from dpmpc.linear_algebra import exact_gram, solve_ridge
 from dpmpc.networked import PROGRAM
-from dpmpc.render.grouped import MODEL, grouped_fields, grouped_parts
 from dpmpc.results import NumberTable
 
 
 class GroupedFitModel(FitModel):
     """Ridge regressions by the values of a variable of the bounds file."""
 
-    name = MODEL
+    name = GroupedRidgeRegression.kind
     program = PROGRAM
     options = ("target", "alpha", "by")
     estimator: GroupedRidgeRegression
@@ -52,11 +51,6 @@ class GroupedFitModel(FitModel):
         """Add what second moments are summed by."""
         return {**asked, "by": self.by}
 
-    def features(self, table: Table) -> int:
-        """Count the columns beside the target and those of the groups; `fit` has been called."""
-        fitted = self.estimator
-        return len(fitted.feature_names_) + fitted.release_.task.schema.weighted
-
     def check(self, table: Table, public: Schema) -> None:
         """Refuse an unknown group or target, a target that tells the group, a table without features."""
         variable = public.codebook.variable(self.by) if isinstance(public.codebook, Codebook) else None
@@ -70,39 +64,30 @@ class GroupedFitModel(FitModel):
 
     def arguments(self) -> dict[str, Any]:
         """Return the target and the estimator's parameters."""
-        return {"target": self.target, "model": {"alpha": self.estimator.alpha}}
+        return {"target": self.target, **super().arguments()}
 
     def fit(self, release: Any) -> None:
         """Fit the release with the target as asked."""
         self.estimator.fit_release(release, self.target)
 
-    def tables(self) -> list[NumberTable]:
-        """Return people, and coefficients by group."""
-        return self.estimator.summary(LEVEL).tables
-
-    def judge(self, answer: dict[str, Any]) -> Findings:
-        """Return the groups, everybody, and what they have in common."""
-        return Findings(grouped_fields(self.estimator, LEVEL), grouped_parts(self.estimator, LEVEL))
-
-    def compare(self, table: Table) -> Findings:
+    def compare(self, table: Table) -> NotPrivate:
         """Compare with the sizes of the groups and the regressions of the rows at hand."""
         fitted = self.estimator
         counts, exact = self._exact(table)
-        share = clipped(fitted.release_.task.schema, table)
-        not_private = {
+        not_private: dict[str, object] = {
             "people": dict(zip(fitted.groups_, counts.tolist(), strict=True)),
             "coefficients": {
                 group: dict(zip((*fitted.feature_names_, "intercept"), row.tolist(), strict=True))
                 for group, row in zip(fitted.groups_, exact, strict=True)
                 if np.isfinite(row).all()
             },
-            **share,
+            **clipped(fitted.release_.task.schema, table),
         }
         columns = {"people": counts.tolist()} | {
             name: exact[:, place].tolist() for place, name in enumerate((*fitted.feature_names_, "intercept"))
         }
         shown = NumberTable("Coefficients of the data itself", columns, list(fitted.groups_), label=fitted.by_)
-        return Findings(not_private, compared_parts([str(shown)], [], share))
+        return compared(not_private, [shown], [])
 
     def _exact(self, table: Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the size (G,) of each group, and its coefficients and intercept (G, d + 1); NaN where undetermined."""

@@ -11,30 +11,42 @@ import abc
 import argparse
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import RenderableType
-from rich.markup import escape
 
 from dpmpc.data import Schema, Table, check_table
 from dpmpc.errors import InputError
-from dpmpc.estimators import FrequencyMoment, LowRankApproximation, PrivateEstimator, RidgeRegression
-from dpmpc.estimators.summary import Summary
+from dpmpc.estimators import (
+    FrequencyMoment,
+    GroupedRidgeRegression,
+    LogisticRegression,
+    LowRankApproximation,
+    PoissonRegression,
+    RidgeRegression,
+)
 from dpmpc.release import GramRelease, Release
-from dpmpc.render.fit import inference_fields, inference_table, values_table
-from dpmpc.results import NumberTable
+from dpmpc.results import NumberTable, Result
 
+AnyEstimator: TypeAlias = (
+    "RidgeRegression | GroupedRidgeRegression | LowRankApproximation | FrequencyMoment | LogisticRegression "
+    "| PoissonRegression"
+)
 LEVEL = 0.95  # of the confidence intervals in a report
 
 
 @dataclasses.dataclass(frozen=True)
-class Findings:
-    """What came of an analysis: a function of the release, or a comparison with the data at hand."""
+class NotPrivate:
+    """A comparison with the data at hand."""
 
-    result: dict[str, Any]  # the "result" of the JSON contract; of a comparison its entry "not_private"
-    parts: list[RenderableType]  # the same for a person
+    data: dict[str, object]  # the entry "not_private" of the JSON contract
+    tables: Sequence[NumberTable]  # the same for a person
+    lines: Sequence[str]
+
+    def __str__(self) -> str:
+        """Return what a person reads."""
+        return "\n\n".join(["Not private, for whoever owns the data:", *map(str, self.tables), "\n".join(self.lines)])
 
 
 class FitModel(abc.ABC):
@@ -43,7 +55,7 @@ class FitModel(abc.ABC):
     name: ClassVar[str]  # as in `--model`
     program: ClassVar[str]  # what the parties run; its analyst fits the release
     options: ClassVar[tuple[str, ...]]  # options of the command that only this model has
-    estimator: PrivateEstimator  # reads the release
+    estimator: AnyEstimator  # reads the release
 
     def columns(self, bounded: tuple[str, ...] | None) -> tuple[str, ...] | None:
         """Return the names of the columns to read, given those with bounds; None for all."""
@@ -53,33 +65,25 @@ class FitModel(abc.ABC):
         """Return what `dpmpc.planning.design` is told, from what the user asked for."""
         return asked
 
-    def features(self, table: Table) -> int:
-        """Count the columns that are analysed."""
-        return len(table.names)
-
     @abc.abstractmethod
     def check(self, table: Table, public: Schema) -> None:
         """Refuse a table that the model cannot be fitted to."""
 
-    @abc.abstractmethod
     def arguments(self) -> dict[str, Any]:
-        """Return what the program is told, as plain data."""
+        """Return what the program is given, as plain data."""
+        return {"model": self.estimator.parameters}
 
-    def fit(self, release: Release | GramRelease) -> None:
+    def fit(self, release: Release) -> None:
         """Fit the release, as the program's analyst does."""
         self.estimator.fit_release(release)
 
-    def tables(self) -> list[NumberTable]:
-        """Return tables of the result for the page, where it does not draw them from the result itself."""
-        return []
+    def result(self) -> Result:
+        """Return what the release says; `fit` has been called."""
+        return self.estimator.result(LEVEL)
 
     @abc.abstractmethod
-    def judge(self, answer: dict[str, Any]) -> Findings:
-        """Say what the program answered and the release shows; `fit` has been called."""
-
-    @abc.abstractmethod
-    def compare(self, table: Table) -> Findings:
-        """Compare with what the data itself would give, which is not private; `judge` has been called."""
+    def compare(self, table: Table) -> NotPrivate:
+        """Compare with what the data itself would give, which is not private; `fit` has been called."""
 
 
 class RidgeFitModel(FitModel):
@@ -104,18 +108,13 @@ class RidgeFitModel(FitModel):
         alpha = 1.0 if options.alpha is None else options.alpha
         return cls(RidgeRegression(alpha, fit_intercept=not options.no_intercept), options.target)
 
-    def features(self, table: Table) -> int:
-        """Count the columns beside the target."""
-        return len(table.names) - 1
-
     def check(self, table: Table, public: Schema) -> None:
         """Refuse an unknown target and a table without features."""
         check_table(table, self.target, public)
 
     def arguments(self) -> dict[str, Any]:
         """Return the target and the estimator's parameters."""
-        model = {"alpha": self.estimator.alpha, "fit_intercept": self.estimator.fit_intercept}
-        return {"target": self.target, "model": model}
+        return {"target": self.target, **super().arguments()}
 
     def fit(self, release: Release | GramRelease) -> None:
         """Fit the release with the target as asked."""
@@ -132,47 +131,31 @@ class RidgeFitModel(FitModel):
         assert self.truth is not None
         return float(np.linalg.norm(self.estimator.coef_ - self.truth) / np.linalg.norm(self.truth))
 
-    def judge(self, answer: dict[str, Any]) -> Findings:
-        """Return coefficients and, of an opened release, their intervals."""
-        fitted = self.estimator
-        found = None if isinstance(fitted.release_, GramRelease) else fitted.inference(LEVEL)
-        told = f"target {fitted.target_}, intercept {fitted.intercept_:.5g}, penalty {fitted.alpha_:g}"
-        private = list(answer["coefficients"].values())
-        return Findings(
-            {**answer, **({} if found is None else inference_fields(found))},
-            [
-                values_table("Coefficients", fitted.feature_names_, {"private": private}),
-                *([] if found is None else [inference_table(found)]),
-                escape(told),
-                *([] if found is None else map(escape, Summary.of(self.target, found).notes)),
-            ],
-        )
-
-    def compare(self, table: Table) -> Findings:
+    def compare(self, table: Table) -> NotPrivate:
         """Compare coefficients and phi with the optimum and with the trivial predictor."""
         fitted = self.estimator
         fitted.warn_of_probabilities(table.column(self.target))
         rows, weights = _rows_and_weights(fitted.release_.task.schema, table)
-        compared = fitted.compare(rows, weights=weights)
-        not_private = {
-            "approximation_factor": compared.approximation_factor,
-            "trivial_factor": compared.trivial_factor,
+        found = fitted.compare(rows, weights=weights)
+        not_private: dict[str, object] = {
+            "approximation_factor": found.approximation_factor,
+            "trivial_factor": found.trivial_factor,
             **clipped(fitted.release_.task.schema, table),
         }
         columns: dict[str, Sequence[float]] = {} if self.truth is None else {"truth": list(self.truth)}
         columns |= {
             "private": fitted.coef_.tolist(),
-            "not private": list(fitted.in_units(compared.best)[0]),
+            "not private": list(fitted.in_units(found.best)[0]),
             "trivial": [0.0] * len(fitted.coef_),
         }
         lines = [
-            f"cost / optimal cost (phi): private {compared.approximation_factor:.4g}, "
-            f"trivial predictor {compared.trivial_factor:.4g}"
+            f"cost / optimal cost (phi): private {found.approximation_factor:.4g}, "
+            f"trivial predictor {found.trivial_factor:.4g}"
         ]
         if self.truth is not None:
             lines.append(f"private coefficients are within {self.error():.1%} of the truth in L2 norm")
-        shown = values_table("Comparison with the data", fitted.feature_names_, columns)
-        return Findings(not_private, compared_parts([shown], lines, not_private))
+        shown = NumberTable("Comparison with the data", columns, fitted.feature_names_)
+        return compared(not_private, [shown], lines)
 
 
 class LowRankFitModel(FitModel):
@@ -200,21 +183,10 @@ class LowRankFitModel(FitModel):
         self.estimator.check_parameters(len(table.names))
         check_table(table, public=public)
 
-    def arguments(self) -> dict[str, Any]:
-        """Return the rank."""
-        return {"model": {"n_components": self.estimator.n_components}}
-
-    def judge(self, answer: dict[str, Any]) -> Findings:
-        """Return the components."""
-        columns: dict[str, Sequence[float]] = {
-            f"component {number}": list(row.values()) for number, row in enumerate(answer["components"], 1)
-        }
-        return Findings(dict(answer), [values_table("Components", self.estimator.feature_names_, columns)])
-
-    def compare(self, table: Table) -> Findings:
+    def compare(self, table: Table) -> NotPrivate:
         """Compare psi with that of a random projection."""
         fitted = self.estimator
-        not_private = {
+        not_private: dict[str, object] = {
             "psi": fitted.excess_risk(table.values),
             "random_psi": fitted.random_excess_risk(table.values),
             **clipped(fitted.release_.task.schema, table),
@@ -223,7 +195,7 @@ class LowRankFitModel(FitModel):
             f"excess risk (psi, 0 = optimal): private {not_private['psi']:.4g}, "
             f"a random projection {not_private['random_psi']:.4g}; in normalised units, as the components are"
         ]
-        return Findings(not_private, compared_parts([], lines, not_private))
+        return compared(not_private, [], lines)
 
 
 class MomentFitModel(FitModel):
@@ -264,38 +236,23 @@ class MomentFitModel(FitModel):
             raise InputError(f"column: none given, one of {', '.join(table.names)} expected (--column)")
         self.estimator.check_table(table)
 
-    def arguments(self) -> dict[str, Any]:
-        """Return the kind and the order of the moment."""
-        return {"model": {"order": self.estimator.order, "of": self.estimator.of}}
-
-    def judge(self, answer: dict[str, Any]) -> Findings:
-        """Return the moment and its standard error."""
-        fitted = self.estimator
-        what = "sum of f^2 over the items' counts f" if fitted.of == "items" else f"sum of x^{fitted.order}"
-        told = (
-            f"{fitted.column_}, {what}: private {answer['moment']:.6g} +- {answer['standard_error']:.3g} "
-            "(standard error)"
-        )
-        return Findings(dict(answer), [escape(told)])
-
-    def compare(self, table: Table) -> Findings:
+    def compare(self, table: Table) -> NotPrivate:
         """Compare with the moment of the unclipped column."""
         fitted = self.estimator
-        not_private = {
+        not_private: dict[str, object] = {
             "exact_moment": fitted.exact_moment(table.values),
             **clipped(fitted.release_.task.schema, table),
         }
         lines = [f"not private: {not_private['exact_moment']:.6g}"]
-        return Findings(not_private, compared_parts([], lines, not_private))
+        return compared(not_private, [], lines)
 
 
-def compared_parts(
-    tables: Sequence[RenderableType], lines: Sequence[str], not_private: dict[str, Any]
-) -> list[RenderableType]:
-    """Return what a person reads of a comparison with the data, which is not private."""
-    share = not_private["largest_clipped_fraction"]
-    said = [*lines, f"the public bounds clipped up to {share:.2%} of a column's values"] if share > 0 else lines
-    return ["Not private, for whoever owns the data:", *tables, "\n".join(said)]
+def compared(data: dict[str, object], tables: Sequence[NumberTable], lines: Sequence[str]) -> NotPrivate:
+    """Return a comparison with the data, which also says what the bounds clipped."""
+    share = data["largest_clipped_fraction"]
+    assert isinstance(share, float)
+    said = [f"the public bounds clipped up to {share:.2%} of a column's values"] if share > 0 else []
+    return NotPrivate(data, tables, [*lines, *said])
 
 
 def _rows_and_weights(public: Schema, table: Table) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:

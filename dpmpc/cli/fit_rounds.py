@@ -17,17 +17,16 @@ import msgspec
 import numpy as np
 
 from dpmpc.baselines import maximum_likelihood, mean_loss, trivial_loss
-from dpmpc.cli.fit_models import LEVEL, Findings, FitModel, RidgeFitModel, clipped, compared_parts
+from dpmpc.cli.fit_models import FitModel, NotPrivate, RidgeFitModel, clipped, compared
 from dpmpc.cli.options import sums_only
 from dpmpc.cli.output import progress
 from dpmpc.data import Column, Schema, Table, check_table
 from dpmpc.errors import InputError
 from dpmpc.estimators import LogisticRegression, PoissonRegression, RidgeRegression
 from dpmpc.estimators.round_fits import features_in_units
-from dpmpc.networked import PROGRAM, Rounds
+from dpmpc.networked import PROGRAM, NetworkedRun, Rounds
 from dpmpc.randomness import stream_for
-from dpmpc.render.fit import values_table
-from dpmpc.render.rounds_text import RoundsRun, found_in_rounds
+from dpmpc.results import NumberTable
 from dpmpc.rounds import Releases
 from dpmpc.specification import ReleaseSpec
 
@@ -42,10 +41,6 @@ class RoundsFitModel(FitModel):
     def check(self, table: Table, public: Schema) -> None:
         """Refuse an unknown target and a table without features."""
         check_table(table, self.target, public)
-
-    def features(self, table: Table) -> int:
-        """Count the columns beside the target."""
-        return len(table.names) - 1
 
     def choices(self, asked: dict[str, Any], public: Schema) -> dict[str, Any]:
         """Refuse what is no sum of second moments or scores."""
@@ -62,10 +57,6 @@ class RoundsFitModel(FitModel):
     def column(self, target: Column, *, given: bool) -> Column:
         """Return the target with its bounds."""
         return target
-
-    def judge(self, answer: dict[str, Any]) -> Findings:
-        """Say what was found."""
-        return Findings(*found_in_rounds(self.estimator, self.target, LEVEL))
 
 
 class LikelihoodFitModel(RoundsFitModel):
@@ -85,11 +76,7 @@ class LikelihoodFitModel(RoundsFitModel):
         rounds = "auto" if options.rounds is None else options.rounds
         return cls(_target(options), rounds, filled=options.fill_missing)
 
-    def arguments(self) -> dict[str, Any]:
-        """Return the target and the estimator's parameters."""
-        return {"target": self.target, "model": {"rounds": self.estimator.rounds}}
-
-    def compare(self, table: Table) -> Findings:
+    def compare(self, table: Table) -> NotPrivate:
         """Compare with the maximum of the likelihood of the rows at hand."""
         fitted, schema = self.estimator, self.estimator.releases_[0].task.schema
         Z = schema.normalise(table.values)
@@ -105,7 +92,7 @@ class LikelihoodFitModel(RoundsFitModel):
         if fitted.verdict_ is None:
             losses = {"loss": mean_loss(self.name, np.linalg.solve(linear, found), X, y), **losses}
         coefficients = dict(zip(fitted.feature_names_, units[1:].tolist(), strict=True))
-        not_private = {
+        not_private: dict[str, object] = {
             "coefficients": coefficients,
             "intercept": float(units[0]),
             "converged": best.converged,
@@ -119,8 +106,7 @@ class LikelihoodFitModel(RoundsFitModel):
         lines = [f"mean loss (-log likelihood): {told}"]
         if not best.converged:
             lines.append("the likelihood of the rows has no maximum that was found: features may determine the target")
-        tables = [values_table("Comparison with the data", fitted.feature_names_, columns)]
-        return Findings(not_private, compared_parts(tables, lines, not_private))
+        return compared(not_private, [NumberTable("Comparison with the data", columns, fitted.feature_names_)], lines)
 
 
 class LogisticFitModel(LikelihoodFitModel):
@@ -168,10 +154,6 @@ class PoissonFitModel(LikelihoodFitModel):
         self.estimator.most = int(target.upper)
         return target
 
-    def arguments(self) -> dict[str, Any]:
-        """Return the target and the estimator's parameters."""
-        return {"target": self.target, "model": {"rounds": self.estimator.rounds, "most": self.estimator.most}}
-
 
 class RidgeRoundsFitModel(RoundsFitModel):
     """Ridge regression from second moments and one round of scores."""
@@ -193,19 +175,18 @@ class RidgeRoundsFitModel(RoundsFitModel):
         alpha = 1.0 if options.alpha is None else options.alpha
         return cls(_target(options), alpha, fit_intercept=not options.no_intercept)
 
-    def arguments(self) -> dict[str, Any]:
-        """Return the target and the estimator's parameters."""
-        return {"target": self.target, "model": {"alpha": self.estimator.alpha, "rounds": 2}}
-
-    def compare(self, table: Table) -> Findings:
+    def compare(self, table: Table) -> NotPrivate:
         """Compare as `RidgeFitModel.compare` does."""
         return self._whole.compare(table)
 
 
 def run_in_rounds(
     analysis: RoundsFitModel, table: Table, public: Schema, options: argparse.Namespace, choices: Mapping[str, Any]
-) -> RoundsRun:
-    """Have all sums released by servers that are processes, and fit them; the table and its bounds are arranged."""
+) -> tuple[list[NetworkedRun], float]:
+    """Have all sums released by servers that are processes, and fit them; return the runs, and the seconds in all.
+
+    The table and its bounds are arranged.
+    """
     spec = ReleaseSpec.of(public, len(table), options.epsilon, options.delta, **choices)
     began = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught, progress() as on_progress:
@@ -220,7 +201,7 @@ def run_in_rounds(
         analysis.estimator.fit_rounds(Releases(spec, network))
     for warning in caught:  # told when the display of the progress is gone
         warnings.warn(warning.message, warning.category, stacklevel=2)
-    return RoundsRun.of(network.runs, analysis.estimator.guarantee_, time.perf_counter() - began)
+    return network.runs, time.perf_counter() - began
 
 
 def _target(options: argparse.Namespace) -> str:

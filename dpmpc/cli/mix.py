@@ -160,11 +160,13 @@ def _bounds(paths: Sequence[str] | None) -> Schema | None:
 
 def _save(out: Path, release: MixedRelease) -> None:
     """Write the public file, and the report on it beside it."""
-    from dpmpc.render import write_mixed_report
+    from dpmpc.render.mixed import mixed_report
+    from dpmpc.results import Result
+    from dpmpc.results.page import write_page
 
     release.save(out)
     report = out.with_name(f"{out.name}.html")
-    write_mixed_report(report, release, file=out.name)
+    write_page(report, mixed_report(release, Result(), file=out.name))
     print(f"{report}: what was released, for people", file=sys.stderr)
 
 

@@ -6,10 +6,14 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpmpc.cli import waiting
 from dpmpc.errors import InputError
+
+if TYPE_CHECKING:
+    from dpmpc.release import Release
+    from dpmpc.results import Report
 
 #: The files of a result, in the order in which they are to be read; releases come after them.
 OUTPUTS = ("report.html", "report.txt", "result.json")
@@ -33,40 +37,33 @@ def new_path(name: str, text: str) -> Path:
 
 
 def write_outputs(
-    out: Path,
-    fields: dict[str, Any],
-    parts: list[Any],
-    releases: Mapping[str, Any],
-    page: str,
-    not_private: Mapping[str, Any] | None = None,
+    out: Path, report: Report, releases: Mapping[str, Release], not_private: Mapping[str, object] | None = None
 ) -> list[Path]:
-    """Write everything to a directory beside the wanted one, then rename it; return where the files are."""
+    """Write everything to a directory beside the requested one, then rename it; return where the files are."""
     import tempfile
 
-    from rich.console import Console
+    from dpmpc.results.page import page
 
     with tempfile.TemporaryDirectory(dir=out.absolute().parent, prefix=f".{out.name}.") as folder:
         partial = Path(folder) / "out"
         partial.mkdir()
         for name, release in releases.items():
             release.save(partial / name)
-        _write_json(partial / "result.json", fields)
+        _write_json(partial / "result.json", report.to_dict())
         if not_private is not None:
             _write_json(partial / NOT_PRIVATE_FILE, not_private)
-        (partial / "report.html").write_text(page, encoding="utf-8")
-        with open(partial / "report.txt", "w", encoding="utf-8") as text:
-            console = Console(file=text, width=120)
-            _print_parts(console, parts)
+        (partial / "report.html").write_text(page(report), encoding="utf-8")
+        (partial / "report.txt").write_text(f"{report}\n", encoding="utf-8")
         partial.rename(out)
     return [out / name for name in (*OUTPUTS, *releases, *([] if not_private is None else [NOT_PRIVATE_FILE]))]
 
 
-def _write_json(path: Path, fields: Mapping[str, Any]) -> None:
+def _write_json(path: Path, fields: Mapping[str, object]) -> None:
     path.write_text(json.dumps(fields, indent=1, allow_nan=False) + "\n")
 
 
 def print_result(result: dict[str, Any] | list[Any]) -> None:
-    """Print one JSON object, or what rich can show, on standard output."""
+    """Print one JSON object, or tables and what rich can show, on standard output."""
     if isinstance(result, dict):
         print(json.dumps(result, allow_nan=False))
         return
@@ -76,9 +73,14 @@ def print_result(result: dict[str, Any] | list[Any]) -> None:
 
 
 def _print_parts(console: Any, parts: list[Any]) -> None:
-    """Print tables at the console's width, and text with its own line breaks only."""
+    """Print rich's tables at the console's width, and text with its own line breaks only."""
+    from dpmpc.results import NumberTable
+
     for part in parts:
-        console.print(part, soft_wrap=isinstance(part, str))
+        if isinstance(part, NumberTable):
+            console.print(f"{part}\n", markup=False, soft_wrap=True)
+        else:
+            console.print(part, soft_wrap=isinstance(part, str))
 
 
 @contextmanager

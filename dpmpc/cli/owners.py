@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import math
 import sys
 import time
@@ -165,40 +166,27 @@ def _tell(
 ) -> None:
     """Fit the sums, which costs no privacy, and write and print what was found."""
     from dpmpc.cli.fit import hand_out
-    from dpmpc.render import rounds_text as report
-    from dpmpc.render.page import Analysed, command_line
-    from dpmpc.render.rounds_page import rounds_page
+    from dpmpc.render.about import About
+    from dpmpc.render.guarantee_prose import owners_spent_text
+    from dpmpc.render.released import release_file, report_of
+    from dpmpc.render.servers import RunCost, with_run
+    from dpmpc.results.page import command_line
     from dpmpc.rounds import SavedReleases
 
     model = plan.estimator().fit_rounds(SavedReleases(releases, plan.epsilon))
-    result, shown = report.found_in_rounds(model, plan.schema.names[-1])
-    wall_s = math.ceil(wall_s)  # how long an owner's own rows took is told in whole seconds
-    done = report.RoundsRun(tuple(releases), model.guarantee_, tuple(spent), report.Seconds(0.0, wall_s, 0.0, 0.0))
+    files = {release_file(number): release for number, release in enumerate(releases)}
+    about = About.of_release(releases[0])
+    report = report_of(releases, model.result(), about, files=list(files), in_rounds=True, guarantee=model.guarantee_)
     owners = [{"name": name, "rows": rows} for name, rows in zip(plan.owners, plan.rows, strict=True)]
-    parameters = _parameters(model)
-    fields = report.rounds_fields(
-        done, plan.model, result, parameters=parameters, features=len(plan.schema) - 1, wall_s=wall_s
+    named = "; ".join(f"{name} {rows:,}" for name, rows in zip(plan.owners, plan.rows, strict=True))
+    said = [
+        f"Rows of the owners: {named}. The guarantee is for a row, not for a person with several rows.",
+        f"{owners_spent_text(model.guarantee_)}.",
+    ]
+    whole = float(math.ceil(wall_s))  # how long an owner's own rows took is told in whole seconds
+    cost = RunCost(
+        servers=tuple(spent), clients_s=0.0, servers_s=whole, analyst_setup_s=0.0, analysis_s=0.0, wall_s=whole
     )
-    fields["owners"] = owners
-    told = "; ".join(f"{owner['name']} {owner['rows']:,}" for owner in owners)
-    shown = [f"Rows of the owners: {told}. The guarantee is for a row, not for a person with several rows.", *shown]
-    files = {report.release_file(number): release for number, release in enumerate(releases)}
     paths = [options.out, options.bounds, options.data, options.folder, options.ledger, *(options.simulate or [])]
-
-    def page() -> str:
-        return rounds_page(
-            releases,
-            model.guarantee_,
-            Analysed(plan.model, parameters, result),
-            files=list(files),
-            timing=report.rounds_timing(done, wall_s=wall_s),
-            command=command_line(options.arguments, paths),
-        )
-
-    hand_out(options, out, fields, report.rounds_parts(done, shown, wall_s=wall_s, owners=True), files, page)
-
-
-def _parameters(model: Any) -> dict[str, Any]:
-    """Return the parameters that the code in the report gives the estimator."""
-    names = [name for name in ("alpha", "rounds", "most") if hasattr(model, name)]
-    return {name: getattr(model, name) for name in names}
+    report = with_run(report, cost, said=said, command=command_line(options.arguments, paths))
+    hand_out(options, out, dataclasses.replace(report, data={**report.data, "owners": owners}), files)

@@ -58,14 +58,13 @@ def add_commands(commands: Any) -> None:
 
 
 def _read(options: argparse.Namespace) -> None:
-    import json
-
-    from dpmpc.render.reading import Wish, read
+    from dpmpc.render.reading import ReadOptions, read
+    from dpmpc.results.page import page
     from dpmpc.task import LONGEST_CHECK
 
-    reading = read(
+    report = read(
         options.file,
-        Wish(
+        ReadOptions(
             target=options.target,
             features=None if options.features is None else _listed("features", options.features),
             groups=_groups(options.group),
@@ -76,21 +75,21 @@ def _read(options: argparse.Namespace) -> None:
             longest=LONGEST_CHECK if options.longest is None else options.longest,
         ),
     )
-    for warning in reading.warnings:
+    for warning in report.result.warnings:
         print(f"dpmpc read: {harmless(warning)}", file=sys.stderr)
-    if (options.csv or options.latex) and not reading.tables:
+    if (options.csv or options.latex) and not report.result.tables:
         form = "csv" if options.csv else "latex"
-        raise InputError(f"{form}: given, but this release has no table without --target")
+        raise InputError(f"{form}: given, but {report.result.verdict or 'this release has no table without --target'}")
     if options.csv:
-        print(reading.to_csv(), end="")
+        print(report.to_csv(), end="")
     elif options.latex:
-        print(reading.to_latex(), end="")
+        print(report.to_latex(), end="")
     elif options.json:
-        print(json.dumps(reading.fields, allow_nan=False))
+        print(report.to_json())
     elif options.html:
-        print(reading.page())
+        print(page(report))
     else:
-        print("\n".join(harmless(line) for line in str(reading).split("\n")))
+        print(report)
 
 
 def _listed(name: str, text: str) -> list[str]:

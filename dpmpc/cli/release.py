@@ -62,8 +62,11 @@ def _release(options: argparse.Namespace) -> None:
     from dpmpc.collection.release_process import CONNECT_SECONDS, run_release
     from dpmpc.collection.task_file import Collection
     from dpmpc.release import Release
-    from dpmpc.render import About, write_report
-    from dpmpc.render.fit import server_fields
+    from dpmpc.render.about import About
+    from dpmpc.render.released import report_of
+    from dpmpc.render.servers import with_servers
+    from dpmpc.results import Result
+    from dpmpc.results.page import write_page
 
     collection = Collection.load(options.collection)
     released = run_release(
@@ -79,12 +82,12 @@ def _release(options: argparse.Namespace) -> None:
         threads=options.threads,
         tell=lambda line: print(harmless(line), file=sys.stderr),
     )
-    report = Path(f"{options.out}.html")
-    timing = {"per_server": [server_fields(cost) for cost in released.costs]}
+    path = Path(f"{options.out}.html")
     about = About.of_collection(collection, released.certificate)
     opened = Release.load(options.out, longest=math.inf)
-    write_report(report, opened, timing=timing, about=about, file=Path(options.out).name)
-    print(f"{report}: what was released, for people", file=sys.stderr)
+    report = report_of([opened], Result(), about, files=[Path(options.out).name])
+    write_page(path, with_servers(report, released.costs))
+    print(f"{path}: what was released, for people", file=sys.stderr)
     clients = released.certificate.statement.manifest.clients
     print(f"{options.out}: release of {clients} reports, signed by all that took part")
 

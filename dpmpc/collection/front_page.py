@@ -55,15 +55,7 @@ def headers() -> dict[str, str]:
 
 
 def page(collection: Collection, status: Status) -> str:
-    """Return the page as HTML.
-
-    Parameters
-    ----------
-    collection : Collection
-        The public facts.
-    status : Status
-        How this server stands.
-    """
+    """Return the page of a collection as HTML, with what its status says of it now."""
 
     def said(text: str) -> str:
         return printable(text, _LONGEST)

@@ -7,21 +7,28 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Self
+from typing import ClassVar, Self
 
 from dpmpc.arguments import require_choice
 from dpmpc.contributions import ItemSketch, PowerSum, SecondMoments
 from dpmpc.data import Column
 from dpmpc.errors import InputError
+from dpmpc.estimators.inference import normal_quantile
 from dpmpc.estimators.release_parts import column_index
 from dpmpc.estimators.scikit import name_features
 from dpmpc.linear_algebra import check_rank, top_components
 from dpmpc.release import GramRelease, Release
+from dpmpc.results import NumberTable, Result
+from dpmpc.results.drawing import short
+from dpmpc.results.plots import components, estimate
 
 
 @dataclasses.dataclass(eq=False, repr=False)
 class LowRankFit:
     """Main directions as they are read from a release; `dpmpc.LowRankApproximation` says what attributes are."""
+
+    kind: ClassVar[str] = "low-rank"  # as in `dpmpc fit --model`
+    python_name: ClassVar[str] = "LowRankApproximation"
 
     n_components: int = 3
 
@@ -34,6 +41,31 @@ class LowRankFit:
         name_features(self, release.columns)
         return self
 
+    def result(self, level: float = 0.95) -> Result:
+        """Return the directions, as `dpmpc fit` and `dpmpc read` show them; they have no intervals of any level."""
+        rows = [dict(zip(self.feature_names_, row, strict=True)) for row in self.components_.tolist()]
+        return Result(
+            model=self.kind,
+            title=f"Low-rank approximation of {len(self.feature_names_)} columns",
+            tables=[
+                NumberTable(
+                    "Components",
+                    {f"component {number}": list(row.values()) for number, row in enumerate(rows, 1)},
+                    self.feature_names_,
+                    notes=["Entries of directions of length 1, in normalised columns: no unit."],
+                )
+            ],
+            plots={"components": lambda: components(rows)},
+            data={"components": rows},
+            parameters=self.parameters,
+            estimator=self.python_name,
+        )
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """What the estimator was given, so that it can be made again."""
+        return {"n_components": self.n_components}
+
     def check_parameters(self, columns: int) -> None:
         """Refuse a rank that data with so many columns cannot have, before any data is read."""
         check_rank(self.n_components, columns)
@@ -45,6 +77,9 @@ OF = ("values", "items")
 @dataclasses.dataclass(eq=False, repr=False)
 class MomentFit:
     """A moment as it is read from a release; `dpmpc.FrequencyMoment` says what parameters and attributes are."""
+
+    kind: ClassVar[str] = "moment"  # as in `dpmpc fit --model`
+    python_name: ClassVar[str] = "FrequencyMoment"
 
     order: int = 2
     _: dataclasses.KW_ONLY
@@ -83,6 +118,45 @@ class MomentFit:
         self.column_ = measured.name
         self.release_ = release
         return self
+
+    def result(self, level: float = 0.95) -> Result:
+        """Return the moment with its standard error and interval, as `dpmpc fit` and `dpmpc read` show it."""
+        items, value, error = self.of == "items", self.moment_, self.standard_error_
+        power = "" if self.order == 1 else f" to the power {self.order}"
+        unit = "people squared" if items else f"units of {short(self.column_)}{power}"
+        reach = normal_quantile((1 + level) / 2) * error
+        ends = (f"{level:.0%} from", "to")
+        columns = {"estimate": value, "std. error": error, ends[0]: value - reach, ends[1]: value + reach}
+        table = NumberTable(
+            "Estimate",
+            {heading: [number] for heading, number in columns.items()},
+            [f"sum of squared counts of {self.column_}" if items else f"sum of {self.column_}{power}"],
+            label="what",
+            notes=[f"In {unit}. The error is that of {'the noise and the sketch' if items else 'the noise'}."],
+            errors={"estimate": "std. error"},
+            intervals={f"{level:.0%} interval": ends},
+        )
+        return Result(
+            model=self.kind,
+            title=f"Sum of squared counts of {self.column_}" if items else f"Sum of {self.column_}{power}",
+            tables=[table],
+            plots={"estimate": lambda: estimate(value, error, unit)},
+            data={
+                "column": self.column_,
+                "of": self.of,
+                "order": self.order,
+                "moment": value,
+                "standard_error": error,
+                "noise_sd": self.noise_sd_,
+            },
+            parameters=self.parameters,
+            estimator=self.python_name,
+        )
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """What the estimator was given, so that it can be made again."""
+        return {"order": self.order, "of": self.of}
 
     def check_parameters(self) -> None:
         """Refuse parameters that no fit can use, before any data is read."""

@@ -5,20 +5,22 @@ from __future__ import annotations
 import collections
 import warnings
 from collections.abc import Sequence
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
 from dpmpc.data import Codebook
-from dpmpc.errors import UtilityWarning
+from dpmpc.errors import UNIDENTIFIED, UtilityWarning
 from dpmpc.estimators.fixed_effects import fixed_effects
 from dpmpc.estimators.grouped_summary import POOLED, GroupedSummary
-from dpmpc.estimators.inference import stands_out
-from dpmpc.estimators.release_parts import Blocks
+from dpmpc.estimators.inference import Inference, stands_out
+from dpmpc.estimators.release_parts import Blocks, selection
 from dpmpc.estimators.ridge import RidgeFit
 from dpmpc.estimators.scikit import name_features
+from dpmpc.estimators.summary import EVEN
 from dpmpc.planning.advice import people_needed
 from dpmpc.release import Release
+from dpmpc.results import Result
 
 
 class GroupedRidgeFit:
@@ -27,6 +29,9 @@ class GroupedRidgeFit:
     `dpmpc.GroupedRidgeRegression` says what parameters and attributes are. Nothing here makes a release, so that
     whoever only reads one needs no scikit-learn.
     """
+
+    kind: ClassVar[str] = "grouped-ridge"  # as in the JSON of `dpmpc fit --by`
+    python_name: ClassVar[str] = "GroupedRidgeRegression"
 
     def __init__(self, alpha: float | str = 1.0):
         self.alpha = alpha
@@ -96,6 +101,53 @@ class GroupedRidgeFit:
             weighted=Blocks(self.release_).weighted,
         )
 
+    def result(self, level: float = 0.95) -> Result:
+        """Return all that the release says of the regressions, as `dpmpc fit` and `dpmpc read` show it.
+
+        Parameters
+        ----------
+        level : float
+            Nominal coverage of each interval, strictly between 0 and 1.
+        """
+        summary, count = self.summary(level), len(self.groups_)
+        groups: dict[str, dict[str, object]] = {}
+        for group, size in zip(self.groups_, self.sizes_.tolist(), strict=True):
+            people: dict[str, object] = {"people": size, "people_standard_error": self.size_error_}
+            model = self.models_.get(group)
+            groups[group] = people | ({"left_out": self.left_out_[group]} if model is None else _fields(model, level))
+        notes = [
+            "Estimates are without penalty; each group has the noise of a release without groups, and the sum of all "
+            f"{count}, which the pooled regression reads, {count} times its variance. {EVEN}",
+            *(f"{text[:1].upper()}{text[1:]}." for text in self.warnings_),
+        ]
+        return Result(
+            model=self.kind,
+            title=f"Ridge regressions of {self.target_} by {self.by_}",
+            tables=summary.tables,
+            notes=notes,
+            warnings=self.warnings_,
+            verdict=None if summary.informative else UNIDENTIFIED,
+            data={
+                "target": self.target_,
+                "by": self.by_,
+                "confidence_level": level,
+                "groups": groups,
+                "pooled": _fields(self.pooled_, level),
+                "fixed_effects": None if summary.fixed is None else _fixed(summary.fixed, len(self.feature_names_)),
+                "differences": summary.tested,
+                "warnings": list(self.warnings_),
+            },
+            parameters=self.parameters,
+            estimator=self.python_name,
+            chosen=selection(Blocks(self.release_).columns, self.target_, self.feature_names_),
+            features=len(self.feature_names_),
+        )
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """What the estimator was given, so that it can be made again."""
+        return {"alpha": self.alpha}
+
     def _why_left_out(self, place: int, model: RidgeFit) -> str:
         """Say of a group why there is no regression, and how many people it would take."""
         block, size = model.selected_, self.sizes_[place]
@@ -124,3 +176,35 @@ class GroupedRidgeFit:
         shared = [text for text, count in counts.items() if count > 1]
         own = [f"{name}: {text}" for name, texts in told.items() for text in texts if text not in shared]
         return (*shared, *own)
+
+
+def _fields(model: RidgeFit, level: float) -> dict[str, object]:
+    """Return one regression as plain data, without coefficients where the noise leaves none."""
+    found = model.inference(level)
+    if not found.informative:
+        return {"coefficients": None, "intercept": None, **found.fields}
+    return {
+        "coefficients": dict(zip(model.feature_names_, model.coef_.tolist(), strict=True)),
+        "intercept": model.intercept_,
+        "alpha": float(model.alpha_),
+        **found.fields,
+    }
+
+
+def _fixed(found: Inference, slopes: int) -> dict[str, object]:
+    """Return common slopes, and the intercept of each group."""
+    listed = {
+        name: {"coefficient": value, "standard_error": error, "confidence_interval": interval}
+        for name, value, error, interval in zip(
+            found.feature_names,
+            found.coef.tolist(),
+            found.standard_errors.tolist(),
+            found.confidence_intervals.tolist(),
+            strict=True,
+        )
+    }
+    names = found.feature_names
+    return {
+        "slopes": {name: listed[name] for name in names[:slopes]},
+        "intercepts": {name: listed[name] for name in names[slopes:]},
+    }

@@ -110,7 +110,14 @@ class GroupedSummary:
         counted = "complete rows, or weight in units of the largest, are counted" if self.weighted else ""
         notes = [f"n = {self.pooled.clients:,} in all groups together{'; ' if counted else ''}{counted}."]
         notes += [f"{group}: no regression, {reason}." for group, reason in self.left_out.items()]
-        return NumberTable(f"{self.target} by {self.by}", lists, list(self.groups), label=self.by, notes=notes)
+        return NumberTable(
+            f"{self.target} by {self.by}",
+            lists,
+            list(self.groups),
+            label=self.by,
+            notes=notes,
+            errors={"people": "std. error", "R^2": "std. error of R^2"},
+        )
 
     @property
     def differences(self) -> dict[str, Difference]:
@@ -147,11 +154,12 @@ class GroupedSummary:
             places = self.fixed.feature_names[len(self.features) :]
             named = {place.removeprefix(f"{self.by}="): place for place in places}
             rows |= {f"({group}: fixed effects)": _entry(self.fixed, place) for group, place in named.items()}
+        level = f"{self.pooled.level:.0%}"
         estimates, errors, lows, highs = np.array(list(rows.values())).T.tolist()
         lists = {
             "coefficient": estimates,
             "std. error": errors,
-            f"{self.pooled.level:.0%} from": lows,
+            f"{level} from": lows,
             "to": highs,
         }
         notes = []
@@ -161,12 +169,28 @@ class GroupedSummary:
                 f"test that it is the same in all {test.degrees + 1} groups: chi-squared({test.degrees}) = "
                 f"{number_text(test.statistic)}, {p_text(test.p_value)}."
             )
-        return NumberTable(f"{name}: coefficient by {self.by}", lists, list(rows), label=self.by, notes=notes)
+        return NumberTable(
+            f"{name}: coefficient by {self.by}",
+            lists,
+            list(rows),
+            label=self.by,
+            notes=notes,
+            errors={"coefficient": "std. error"},
+            intervals={f"{level} interval": (f"{level} from", "to")},
+        )
 
     def __str__(self) -> str:
         """Return the tables as text; a verdict where no regression says anything."""
         parts = [str(table) for table in self.tables]
         return "\n\n".join(parts if self.informative else [*parts, UNIDENTIFIED])
+
+    @property
+    def tested(self) -> dict[str, dict[str, object]]:
+        """The tests of differences as plain data for JSON."""
+        return {
+            name: {"chi_squared": test.statistic, "degrees": test.degrees, "p": test.p_value}
+            for name, test in self.differences.items()
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data for JSON; null where there is no number."""
@@ -177,10 +201,7 @@ class GroupedSummary:
             "people": self.people.to_dict(),
             "left_out": dict(self.left_out),
             "coefficients": {name: table.to_dict() for name, table in self.coefficients.items()},
-            "differences": {
-                name: {"chi_squared": test.statistic, "degrees": test.degrees, "p": test.p_value}
-                for name, test in self.differences.items()
-            },
+            "differences": self.tested,
         }
 
     def _repr_html_(self) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from dpmpc.arguments import require_fraction
 from dpmpc.data import Column, Schema
 from dpmpc.errors import InputError
 from dpmpc.estimators.inference import Inference
-from dpmpc.estimators.release_parts import chosen_columns, column_index
+from dpmpc.estimators.release_parts import chosen_columns, column_index, selection
 from dpmpc.estimators.round_fits import (
     Fitted,
     approximation_of,
@@ -31,15 +31,17 @@ from dpmpc.estimators.round_fits import (
     features_in_units,
     inference_of,
     no_interval_text,
-    ratio_of,
     take,
 )
 from dpmpc.estimators.scikit import name_features, require_fitted
+from dpmpc.estimators.summary import Summary, ratio_of
 from dpmpc.release import Release
-from dpmpc.results.number_tables import NumberTable
+from dpmpc.results import NumberTable, Result
+from dpmpc.results.plots import Effects
 from dpmpc.rounds import LogisticModel, PoissonModel, Releases, RoundModel, RoundsFit, fit_in_rounds, fit_start
 
 Reals = NDArray[np.float64]
+_MOST_LOG = 700.0  # the exponential of more is too large for a number
 
 
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
@@ -48,6 +50,10 @@ class FitInRounds(Fitted):
 
     `dpmpc.LogisticRegression` and `dpmpc.PoissonRegression` say what parameters and attributes are.
     """
+
+    kind: ClassVar[str]  # as in `dpmpc fit --model`
+    ratio: ClassVar[str]  # what exp(coefficient) is the ratio of
+    python_name: ClassVar[str]  # of the estimator that people use
 
     rounds: int | str = "auto"
 
@@ -92,31 +98,88 @@ class FitInRounds(Fitted):
         """Return what is iterated, for a target with these bounds, or refuse them."""
         raise NotImplementedError
 
-    def _ratios(self, of: str, level: float) -> NumberTable:
-        """Return exp(coefficient) with its interval for each feature."""
+    def summary(self, level: float = 0.95) -> Summary:
+        """Return the table of the regression: coefficients, standard errors, tests, ratios and their intervals.
+
+        Parameters
+        ----------
+        level : float
+            Nominal coverage of each interval, strictly between 0 and 1.
+        """
         require_fitted(self)
-        found = self.inference(level)
-        notes = [f"For one more unit of the column, the others as they are. n = {found.clients:,}."]
+        found, approximation = self.inference(level), approximation_of(self)
+        said = errors_text(self.ratio) if found.informative else no_interval_text(str(self.no_interval_))
+        said = said if approximation is None else f"This is {approximation}."
         if self.verdict_ is not None:
-            return NumberTable(f"{of} ratios", {}, (), notes=[f"No coefficients can be trusted: {self.verdict_}."])
-        if (approximate := approximation_of(self)) is not None:
-            notes.append(f"This is {approximate}.")
-        elif found.informative:
-            notes.append(errors_text(of.lower()))
-        else:
-            notes.append(no_interval_text(str(self.no_interval_)))
-        lists = {"coefficient": found.coef, f"{of.lower()} ratio": ratio_of(found.coef)}
-        if found.informative:
-            lists = {
-                "coefficient": found.coef,
-                "std. error": found.standard_errors,
-                f"{of.lower()} ratio": ratio_of(found.coef),
-                f"{found.level:.0%} from": ratio_of(found.confidence_intervals[:, 0]),
-                "to": ratio_of(found.confidence_intervals[:, 1]),
-            }
-        return NumberTable(
-            f"{of} ratios", {name: values.tolist() for name, values in lists.items()}, found.feature_names, notes=notes
+            found = dataclasses.replace(found, no_interval=f"No coefficients can be trusted: {self.verdict_}.")
+        return Summary.of(self.target_, found, ratio=self.ratio, said=[said])
+
+    def result(self, level: float = 0.95) -> Result:
+        """Return all that the releases say of the model, as `dpmpc fit` and `dpmpc read` show it.
+
+        Parameters
+        ----------
+        level : float
+            Nominal coverage of each interval, strictly between 0 and 1.
+        """
+        summary, approximation, learned = self.summary(level), approximation_of(self), self.verdict_ is None
+        found, ratio, rounds = summary.inference, self.ratio, self.rounds_
+        known = learned and found.informative
+
+        def named(values: Reals, *, there: bool) -> dict[str, object] | None:
+            return dict(zip(self.feature_names_, values.tolist(), strict=True)) if there else None
+
+        start = self.releases_[0]
+        effects = Effects(
+            self.target_,
+            {column.name: column.upper - column.lower for column in start.task.schema.columns},
+            dict(zip(self.feature_names_, self.coef_.tolist(), strict=True)),
+            dict(zip(self.feature_names_, found.confidence_intervals.tolist(), strict=True)) if known else {},
+            found.level,
+            ratio,
         )
+        return Result(
+            model=self.kind,
+            title=f"{self.kind.capitalize()} regression of {self.target_}"
+            + ("" if approximation is None else ", approximate"),
+            tables=[summary.coefficients] if learned else [],
+            notes=[f"{rounds or 'no'} round{'' if rounds == 1 else 's'} of scores after the sum of second moments."]
+            if learned
+            else ["There are no coefficients."],
+            warnings=[]
+            if learned and approximation is None
+            else [f"this is {approximation}" if learned else f"no coefficients can be trusted: {self.verdict_}"],
+            verdict=None if learned else summary.verdict,
+            plots={"ratios": effects.plot} if learned else {},
+            data={
+                "target": self.target_,
+                "rounds": rounds,
+                "approximation": approximation,
+                "noise_error": self.start_error_,
+                "verdict": self.verdict_,
+                "no_interval": self.no_interval_,
+                "coefficients": named(self.coef_, there=learned),
+                "intercept": self.intercept_ if learned else None,
+                "confidence_level": found.level,
+                "standard_errors": named(found.standard_errors, there=known),
+                "confidence_intervals": named(found.confidence_intervals, there=known),
+                "intercept_standard_error": found.intercept_standard_error if known else None,
+                "intercept_confidence_interval": found.intercept_confidence_interval.tolist() if known else None,
+                f"{ratio}_ratios": named(_finite_ratio(self.coef_), there=learned),
+                f"{ratio}_ratio_intervals": named(_finite_ratio(found.confidence_intervals), there=known),
+                "informative": known,
+                "tests": summary.tested,
+            },
+            parameters=self.parameters,
+            estimator=self.python_name,
+            chosen=selection(start.columns, self.target_, self.feature_names_),
+            features=len(self.feature_names_),
+        )
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """What the estimator was given, so that it can be made again."""
+        return {"rounds": self.rounds}
 
     def _intercept_of_mean(self, mean: float) -> float:
         """Return the linear predictor at which the model's mean is the released one, within what the data can have."""
@@ -126,6 +189,8 @@ class FitInRounds(Fitted):
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class LogisticFit(FitInRounds):
     """A logistic regression as it is read from releases."""
+
+    kind, ratio, python_name = "logistic", "odds", "LogisticRegression"
 
     classes: Sequence[Any] | None = None
 
@@ -165,7 +230,7 @@ class LogisticFit(FitInRounds):
         level : float
             Nominal coverage of each interval, strictly between 0 and 1.
         """
-        return self._ratios("Odds", level)
+        return self.summary(level).coefficients
 
     def _intercept_of_mean(self, mean: float) -> float:
         rare = 1 / self.releases_[0].clients
@@ -204,7 +269,14 @@ class LogisticFit(FitInRounds):
 class PoissonFit(FitInRounds):
     """A Poisson regression as it is read from releases."""
 
+    kind, ratio, python_name = "poisson", "rate", "PoissonRegression"
+
     most: int = 100
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """What the estimator was given, so that it can be made again."""
+        return {"rounds": self.rounds, "most": self.most}
 
     def rate_ratios(self, level: float = 0.95) -> NumberTable:
         """Return the table of the model: coefficients, rate ratios exp(coefficient) and their intervals.
@@ -214,7 +286,7 @@ class PoissonFit(FitInRounds):
         level : float
             Nominal coverage of each interval, strictly between 0 and 1.
         """
-        return self._ratios("Rate", level)
+        return self.summary(level).coefficients
 
     def round_model(self, target: Column) -> RoundModel:
         """Return the model of counts between 0 and `most`; other targets are refused."""
@@ -227,3 +299,7 @@ class PoissonFit(FitInRounds):
 
     def _intercept_of_mean(self, mean: float) -> float:
         return math.log(max(self.most * (1 + mean) / 2, 1 / self.releases_[0].clients))
+
+
+def _finite_ratio(values: Reals) -> Reals:
+    return ratio_of(np.minimum(values, _MOST_LOG))

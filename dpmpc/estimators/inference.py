@@ -198,6 +198,26 @@ class Inference:
         return {"rows_that_count": {"estimate": self.total, "standard_error": self.total_standard_error}}
 
     @property
+    def fields(self) -> dict[str, object]:
+        """Everything of the coefficients as plain data for JSON; null where the noise leaves no interval."""
+        known, none = self.informative, [None, None]
+
+        def named(values: Matrix, otherwise: object) -> dict[str, object]:
+            listed = values.tolist() if known else [otherwise] * len(self.feature_names)
+            return dict(zip(self.feature_names, listed, strict=True))
+
+        return {
+            "confidence_level": self.level,
+            "unpenalised_coefficients": named(self.coef, None),
+            "standard_errors": named(self.standard_errors, None),
+            "confidence_intervals": named(self.confidence_intervals, none),
+            "unpenalised_intercept": self.intercept if known else None,
+            "intercept_standard_error": self.intercept_standard_error if known else None,
+            "intercept_confidence_interval": self.intercept_confidence_interval.tolist() if known else none,
+            **self.counted,
+        }
+
+    @property
     def informative(self) -> bool:
         """Whether the intervals are finite."""
         return math.isfinite(self.intercept_standard_error)

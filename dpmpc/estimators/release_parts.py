@@ -178,3 +178,9 @@ def in_units(model: LinearModel, schema: Schema, target: int) -> tuple[NDArray[n
     linear, shift = unit_map(schema, target)
     units = linear @ np.array([model.intercept, *model.weights]) + shift
     return units[1:], float(units[0])
+
+
+def selection(columns: Sequence[str], target: str, features: Sequence[str]) -> dict[str, object]:
+    """Return what `fit_release` has to be told to use these features: they are named where they are not all others."""
+    others = [name for name in columns if name != target]
+    return {"target": target} | ({} if list(features) == others else {"features": list(features)})

@@ -22,7 +22,7 @@ from dpmpc.arguments import require_choice, require_fraction, require_whole
 from dpmpc.data import Column
 from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.estimators.inference import Inference, Observed, infer
-from dpmpc.estimators.release_parts import chosen_columns, column_index, in_units, source_of, unit_map
+from dpmpc.estimators.release_parts import chosen_columns, column_index, in_units, selection, source_of, unit_map
 from dpmpc.estimators.round_fits import Fitted, inference_of, take
 from dpmpc.estimators.scikit import name_features, require_fitted
 from dpmpc.estimators.summary import Summary
@@ -35,6 +35,8 @@ from dpmpc.estimators.usefulness import (
 )
 from dpmpc.linear_algebra import LinearModel, averaged_ridge, exact_gram, solve_ridge
 from dpmpc.release import GramRelease, GramSource, NoisyGram, Release, SelectedColumns
+from dpmpc.results import Result, finite_or_none
+from dpmpc.results.plots import Effects
 from dpmpc.rounds import LeastSquares, Releases, fit_in_rounds
 
 Matrix = NDArray[np.float64]
@@ -95,6 +97,8 @@ class RidgeFit:
     Nothing here makes a release, so that whoever only reads one needs no scikit-learn.
     """
 
+    kind: ClassVar[str] = "ridge"  # as in `dpmpc fit --model`
+    python_name: ClassVar[str] = "RidgeRegression"
     _allowed_in_rounds: ClassVar[tuple[tuple[str, tuple[Any, ...]], ...]] = (("fit_intercept", (True,)),)
 
     alpha: float | str = 1.0
@@ -220,7 +224,69 @@ class RidgeFit:
             As in `inference`.
         """
         require_fitted(self)
-        return Summary.of(self.target_, self.inference(level, target=target, errors=errors), groups)
+        found = self.inference(level, target=target, errors=errors)
+        return Summary.of(self.target_, found, groups, fitted=np.array([self.intercept_, *self.coef_]))
+
+    def result(self, level: float = 0.95, *, groups: Mapping[str, Sequence[str]] | None = None) -> Result:
+        """Return all that the release says of the model, as `dpmpc fit` and `dpmpc read` show it.
+
+        Parameters
+        ----------
+        level : float
+            Nominal coverage of each interval, strictly between 0 and 1.
+        groups : mapping, optional
+            Name -> features whose coefficients are tested together; all features always are.
+        """
+        summary = self.summary(level, groups=groups)
+        found, fitted = summary.inference, dict(zip(self.feature_names_, self.coef_.tolist(), strict=True))
+        hopeless, rounds, alpha = summary.hopeless, len(getattr(self, "releases_", ())), float(self.alpha_)
+        notes = [f"fitted: with penalty {alpha:g} in normalised units; these are the coefficients that predict."]
+        data: dict[str, object] = {
+            "target": self.target_,
+            "coefficients": fitted,
+            "intercept": self.intercept_,
+            "alpha": alpha,
+            "debiased": self.debiased_,
+        }
+        if rounds:
+            data |= {"rounds": rounds, "verdict": self.verdict_, "no_interval": self.no_interval_}
+            notes += [] if self.verdict_ is None else [f"One release: {self.verdict_}."]
+        data |= found.fields | {
+            "informative": found.informative,
+            "r_squared": finite_or_none(found.r_squared),
+            "r_squared_standard_error": finite_or_none(found.r_squared_standard_error),
+            "tests": summary.tested,
+        }
+        effects = Effects(
+            self.target_,
+            {column.name: column.upper - column.lower for column in self.release_.task.schema.columns},
+            dict(zip(found.feature_names, found.coef.tolist(), strict=True)) if found.informative else fitted,
+            dict(zip(found.feature_names, found.confidence_intervals.tolist(), strict=True))
+            if found.informative
+            else {},
+            found.level,
+            unpenalised=found.informative,
+        )
+        return Result(
+            model=self.kind,
+            title=f"Ridge regression of {self.target_}",
+            tables=[] if hopeless else [summary.coefficients],
+            notes=[] if hopeless else notes,
+            warnings=self.why_not_useful(),
+            verdict=summary.verdict if hopeless else None,
+            plots={} if hopeless else {"coefficients": effects.plot},
+            data=data,
+            parameters=self.parameters,
+            estimator=self.python_name,
+            chosen=selection(self.release_.columns, self.target_, self.feature_names_),
+            features=len(self.feature_names_),
+        )
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """What the estimator was given, so that it can be made again."""
+        given: dict[str, object] = {"alpha": self.alpha}
+        return given | ({"rounds": 2} if self.rounds == 2 else {"fit_intercept": self.fit_intercept})
 
     def approximation_factor(self, X: ArrayLike, y: ArrayLike, model: LinearModel | None = None) -> float:
         """Return phi = cost of this fit / least cost on data at hand (not private; Burkhardt et al. 2025, section 6.2).

@@ -45,6 +45,7 @@ class Fitted:
     releases_: tuple[Release, ...]
     rounds_: int
     feature_names_: tuple[str, ...]
+    target_: str
     start_error_: float | None
     no_interval_: str | None
 
@@ -74,12 +75,6 @@ def errors_text(ratio: str) -> str:
     return "Errors and intervals cover sampling and noise, and do not assume that the model is right (HC0)."
 
 
-def ratio_of(coefficients: Reals) -> Reals:
-    """Return exp(coefficient); infinite where that is too large for a number."""
-    with np.errstate(over="ignore"):
-        return np.asarray(np.exp(coefficients))
-
-
 def releases_of(spec: ReleaseSpec, table: Table, threads: int) -> Releases:
     """Return releases that clients who own the table's rows, and servers, make in this process."""
     stream = stream_for(spec.simulation_seed)
@@ -107,7 +102,7 @@ def take(
     units = linear @ fit.coefficients + shift
     estimator.coef_, estimator.intercept_ = units[1:], float(units[0])
     estimator.covariance_ = None if fit.covariance is None else linear @ fit.covariance @ linear.T
-    estimator.feature_names_ = public.names[:-1]
+    estimator.feature_names_, estimator.target_ = public.names[:-1], public.names[-1]
     estimator.verdict_, estimator.rounds_ = fit.verdict, fit.rounds
     estimator.guarantee_, estimator.releases_ = fit.guarantee, fit.releases
     estimator.start_error_, estimator.no_interval_ = fit.start_error, fit.no_interval

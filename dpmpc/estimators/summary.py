@@ -24,7 +24,7 @@ from dpmpc.estimators.inference import Inference, chi2_tail, f_tail, t_tail
 from dpmpc.results import NumberTable, finite_or_none, number_text
 
 ALL_FEATURES = "all features"
-_SMALLEST_P = 1e-16
+_SMALLEST_P, _LEAST = 1e-16, float(np.finfo(np.float64).tiny)
 
 #: What errors and intervals from second moments assume, wherever they are shown.
 EVEN = (
@@ -66,7 +66,7 @@ class GroupTest:
             p_value = chi2_tail(len(places) * statistic, len(places))
         else:
             p_value = f_tail(statistic, (len(places), found.degrees))
-        return cls(tuple(features), statistic, (float(len(places)), found.degrees), p_value)
+        return cls(tuple(features), statistic, (float(len(places)), found.degrees), max(p_value, _LEAST))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,23 +81,48 @@ class Summary:
         The estimates, their standard errors and intervals.
     tests : dict of GroupTest
         By the group's name; "all features" is always there. Empty where the release is not informative.
+    fitted : ndarray of float64, shape (1 + d,), optional
+        Intercept and coefficients with the penalty, which predict, where there is one.
+    ratio : str, optional
+        What exp(coefficient) is the ratio of: "odds" or "rate".
+    said : sequence of str
+        What the coefficients are, where it is not what second moments give.
     """
 
     target: str
     inference: Inference
     tests: dict[str, GroupTest]
+    fitted: NDArray[np.float64] | None = None
+    ratio: str | None = None
+    said: Sequence[str] = ()
 
     @classmethod
-    def of(cls, target: str, found: Inference, groups: Mapping[str, Sequence[str]] | None = None) -> Summary:
+    def of(
+        cls,
+        target: str,
+        found: Inference,
+        groups: Mapping[str, Sequence[str]] | None = None,
+        *,
+        fitted: NDArray[np.float64] | None = None,
+        ratio: str | None = None,
+        said: Sequence[str] = (),
+    ) -> Summary:
         """Test all features together, and each group."""
-        asked = {ALL_FEATURES: found.feature_names, **_checked(groups or {}, found.feature_names)}
-        tests = {name: GroupTest.of(found, features) for name, features in asked.items()} if found.informative else {}
-        return cls(target, found, tests)
+        requested = {ALL_FEATURES: found.feature_names, **_checked(groups or {}, found.feature_names)}
+        tests = {}
+        if found.informative:
+            tests = {name: GroupTest.of(found, features) for name, features in requested.items()}
+        return cls(target, found, tests, fitted, ratio, said)
 
     @property
     def informative(self) -> bool:
         """Whether the release says anything about this model."""
         return self.inference.informative
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether there is not even a coefficient."""
+        return not np.isfinite(self.inference.coef).all()
 
     @property
     def verdict(self) -> str:
@@ -114,8 +139,8 @@ class Summary:
 
     @property
     def p_values(self) -> NDArray[np.float64]:
-        """Two-sided p-values of the coefficients, the intercept first."""
-        return 2 * t_tail(np.abs(self.statistics), self.inference.degrees)
+        """Two-sided p-values of the coefficients, the intercept first; upper bounds where a float has none so small."""
+        return np.asarray(np.maximum(2 * t_tail(np.abs(self.statistics), self.inference.degrees), _LEAST))
 
     @property
     def adjusted(self) -> NDArray[np.float64]:
@@ -130,38 +155,59 @@ class Summary:
     @property
     def coefficients(self) -> NumberTable:
         """The coefficients, a row for each feature and one for the intercept where it has been estimated."""
-        found = self.inference
-        if not self.informative:
-            return NumberTable(f"Regression of {self.target}", {}, (), notes=[self.verdict])
-        rows = [*range(1, len(found.coef) + 1), *([0] if found.intercept_standard_error > 0 else [])]
+        found, title = self.inference, f"Regression of {self.target}"
+        title = title if self.ratio is None else f"{self.ratio.capitalize()} ratios of {self.target}"
+        estimates = np.array([found.intercept, *found.coef])
+        if self.hopeless:
+            return NumberTable(title, {}, (), notes=[self.verdict])
+        rows = [*range(1, len(estimates)), *([0] if found.intercept_standard_error > 0 else [])]
         intervals = np.vstack([found.intercept_confidence_interval, found.confidence_intervals])
-        lists = {
-            "coefficient": np.array([found.intercept, *found.coef]),
-            "std. error": np.array([found.intercept_standard_error, *found.standard_errors]),
-            "z" if math.isinf(found.degrees) else "t": self.statistics,
-            "p": self.p_values,
-            "p (Holm)": np.array([math.nan, *self.adjusted]),
-            f"{found.level:.0%} from": intervals[:, 0],
-            "to": intervals[:, 1],
-        }
+        ends, interval = (f"{found.level:.0%} from", "to"), f"{found.level:.0%} interval"
+        lists = {"coefficient": estimates}
+        if self.informative:
+            lists |= {
+                "std. error": np.array([found.intercept_standard_error, *found.standard_errors]),
+                "z" if math.isinf(found.degrees) else "t": self.statistics,
+                "p": self.p_values,
+                "p (Holm)": np.array([math.nan, *self.adjusted]),
+            }
+        if self.ratio is not None:  # of one more unit: the intercept is no such ratio
+            lists[f"{self.ratio} ratio"] = np.append(math.nan, ratio_of(found.coef))
+            intervals = np.vstack([[math.nan, math.nan], ratio_of(found.confidence_intervals)])
+            interval += " of the ratio"
+        if self.informative:
+            lists |= dict(zip(ends, intervals.T, strict=True))
+        if self.fitted is not None:
+            lists["fitted"] = self.fitted
         names = ("intercept", *found.feature_names)
         return NumberTable(
-            f"Regression of {self.target}",
+            title,
             {heading: values[rows].tolist() for heading, values in lists.items()},
             [names[row] for row in rows],
             notes=self.notes,
+            errors={"coefficient": "std. error"} if self.informative else {},
+            intervals={interval: ends} if self.informative else {},
         )
 
     @property
     def notes(self) -> list[str]:
         """What belongs under the table, in sentences."""
         found = self.inference
-        if not self.informative:
+        if self.hopeless:
             return [self.verdict]
+        if self.said:
+            notes = [f"For one more unit of the column, the others as they are. n = {found.clients:,}.", *self.said]
+            notes += ["The interval is that of the ratio."] if self.informative else []
+        elif self.informative:
+            notes = [
+                f"Units of {self.target} for one unit of the column.",
+                f"n = {found.clients:,}. Estimates without penalty; errors cover sampling, sketch and noise.",
+            ]
+        else:
+            notes = [self.verdict]
+        if not self.informative:
+            return notes
         count, chance = len(found.coef), 1 - found.level
-        covered = "sampling and noise, and do not assume that the model is right (HC0)"
-        covered = covered if found.robust else "sampling, sketch and noise"
-        notes = [f"n = {found.clients:,}. Estimates without penalty; errors cover {covered}."]
         if found.assumes_even:
             notes.append(EVEN)
         if found.total is not None and found.total_standard_error is not None:
@@ -176,8 +222,8 @@ class Summary:
             notes.append("R^2: the target's variance does not stand out of the noise.")
         for name, test in self.tests.items():
             q, degrees = test.degrees
-            told = f"F({q:g}, {degrees:g})" if math.isfinite(degrees) else f"F({q:g}, infinity)"
-            notes.append(f"{name}: {told} = {number_text(test.statistic)}, {p_text(test.p_value)}.")
+            law = f"F({q:g}, {degrees:g})" if math.isfinite(degrees) else f"F({q:g}, infinity)"
+            notes.append(f"{name}: {law} = {number_text(test.statistic)}, {p_text(test.p_value)}.")
         if count > 1:
             notes.append(
                 f"{count} coefficients are tested: if all were 0, {number_text(count * chance)} of {count} p-values "
@@ -187,7 +233,7 @@ class Summary:
 
     def __str__(self) -> str:
         """Return the table as text; a verdict instead where the release says nothing."""
-        return str(self.coefficients) if self.informative else f"Regression of {self.target}\n{self.verdict}"
+        return str(self.coefficients)
 
     def to_frame(self) -> Any:
         """Return the coefficients as a data frame of pandas."""
@@ -212,16 +258,21 @@ class Summary:
             "coefficients": self.coefficients.to_dict(),
             "r_squared": finite_or_none(found.r_squared),
             "r_squared_standard_error": finite_or_none(found.r_squared_standard_error),
-            "tests": {
-                name: {
-                    "features": list(test.features),
-                    "F": test.statistic,
-                    "degrees": [finite_or_none(number) for number in test.degrees],
-                    "p": test.p_value,
-                }
-                for name, test in self.tests.items()
-            },
+            "tests": self.tested,
             "notes": self.notes,
+        }
+
+    @property
+    def tested(self) -> dict[str, dict[str, object]]:
+        """The joint tests as plain data for JSON."""
+        return {
+            name: {
+                "features": list(test.features),
+                "F": test.statistic,
+                "degrees": [finite_or_none(number) for number in test.degrees],
+                "p": test.p_value,
+            }
+            for name, test in self.tests.items()
         }
 
     def _repr_html_(self) -> str:
@@ -237,6 +288,12 @@ def _checked(groups: Mapping[str, Sequence[str]], features: tuple[str, ...]) -> 
                 f"groups: {name!r} with {group!r} given, a list of different features of {', '.join(features)} expected"
             )
     return {name: tuple(group) for name, group in groups.items()}
+
+
+def ratio_of(coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return exp(coefficient); infinite where that is too large for a number."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.exp(coefficients))
 
 
 def p_text(p_value: float) -> str:

@@ -20,23 +20,12 @@ from dpmpc.untrusted import printable
 
 @dataclasses.dataclass(frozen=True)
 class About:
-    """What a reader is told first.
+    """What a reader sees first."""
 
-    Attributes
-    ----------
-    kind : {"release", "collection", "mixed"}
-        Which kind of file it is.
-    title : str
-        What it is called.
-    facts : list of (str, list of str)
-        Names and texts, in order: dates, operators.
-    counted : str
-        What is counted, in one word: without a roster nobody knows how many people sent the reports of a collection.
-    """
-
-    kind: str
-    title: str
-    facts: list[tuple[str, list[str]]]
+    kind: str  # of file: "release", "collection" or "mixed"
+    title: str  # what it is called
+    facts: list[tuple[str, list[str]]]  # names and texts, in order: dates, operators
+    # what is counted, in one word: without a roster nobody knows how many people sent the reports of a collection
     counted: str = "people"
 
     @classmethod

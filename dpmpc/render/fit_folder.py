@@ -1,7 +1,7 @@
 """What `dpmpc fit --out` and `dpmpc owners --out` have written, read again: the model, its target, its releases.
 
-Promised: coefficients are those that were published; a fit in rounds can be computed again from its releases, which
-costs no privacy. Whoever wrote the folder is believed as far as its releases bear it out.
+Promised: coefficients are those that were published; a fit can be computed again from its releases, which costs no
+privacy. Whoever wrote the folder is believed as far as its releases bear it out.
 """
 
 from __future__ import annotations
@@ -14,16 +14,14 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from dpmpc.errors import InputError
-from dpmpc.estimators.in_rounds import LogisticFit, PoissonFit
-from dpmpc.estimators.ridge import RidgeFit
+from dpmpc.estimators.fitted import MODELS, REGRESSIONS, FittedModel, fit_again, fit_rounds_again
+from dpmpc.estimators.grouped_fit import GroupedRidgeFit
+from dpmpc.privacy import Guarantee
 from dpmpc.release import Release
-from dpmpc.render.rounds_text import release_file
-from dpmpc.rounds import SavedReleases
+from dpmpc.render.released import ONE_RELEASE, release_file
 from dpmpc.task import LONGEST_CHECK
 
-RESULT_FILE, ONE_RELEASE = "result.json", "release.dpmpc"
-BY_GROUP = "grouped-ridge"
-MODELS = ("ridge", "logistic", "poisson", BY_GROUP)
+RESULT_FILE = "result.json"
 EVERYBODY = ""  # the one group of a model without groups
 Linear: TypeAlias = "tuple[dict[str, float], float]"  # coefficients by column, and the intercept
 _LARGEST_RESULT = 1 << 26
@@ -38,7 +36,7 @@ class FitFolder:
 
     @classmethod
     def open(cls, folder: str | Path) -> FitFolder:
-        """Read what a fit of a regression has found."""
+        """Read what a fit has found."""
         path = Path(folder) / RESULT_FILE
         try:
             with path.open("rb") as file:
@@ -54,8 +52,14 @@ class FitFolder:
 
     @property
     def model(self) -> str:
-        """Which regression it is."""
+        """Which model it is."""
         return str(self.content["model"])
+
+    @property
+    def parameters(self) -> dict[str, object] | None:
+        """What its estimator was given; None of an older version's fit of one release, which did not say it."""
+        given = self.content.get("parameters")
+        return given if isinstance(given, dict) else None
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -80,11 +84,13 @@ class FitFolder:
     def models(self) -> tuple[str, dict[str, Linear], str | None]:
         """Return the target, the models by group as published, and the column of groups where there is one."""
         path = self.path / RESULT_FILE
+        if self.model not in REGRESSIONS:
+            raise InputError(f"model: {path} holds a model {self.model!r}, one of {', '.join(REGRESSIONS)} expected")
         result: Any = self.content.get("result")
         if isinstance(result, dict) and result.get("coefficients", "") is None:
             raise InputError(f"model: {path} holds a fit that has learned nothing: {result.get('verdict')}")
         try:
-            target, by = str(result["target"]), str(result["by"]) if self.model == BY_GROUP else None
+            target, by = str(result["target"]), str(result["by"]) if self.model == GroupedRidgeFit.kind else None
             found = {EVERYBODY: result} if by is None else result["groups"]
             models = {str(group): _linear(one) for group, one in found.items() if by is None or "coefficients" in one}
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -100,24 +106,19 @@ class FitFolder:
         """Return the release whose task has columns, bounds and codebook."""
         return Release.load(self.path / self.files[0])
 
-    def fit_again(
-        self, longest: float = LONGEST_CHECK
-    ) -> tuple[LogisticFit | PoissonFit | RidgeFit, tuple[Release, ...]]:
-        """Compute a fit in rounds again from its releases."""
+    def fit_again(self, longest: float = LONGEST_CHECK) -> tuple[FittedModel, tuple[Release, ...], Guarantee]:
+        """Compute the fit again from its releases, and what they promise together."""
         releases = tuple(Release.load(self.path / name, longest=longest) for name in self.files)
+        given = self.parameters or {}
+        if not self.in_rounds:
+            target = self.content.get("result", {}).get("target")
+            return fit_again(self.model, given, releases[0], target), releases, releases[0].guarantee
         try:
-            told, epsilon = dict(self.content.get("parameters", {})), float(self.content["privacy"]["epsilon"])
+            epsilon = float(self.content["privacy"]["epsilon"])
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"model: {self.path / RESULT_FILE} lacks the budget of the fit") from error
-        model: LogisticFit | PoissonFit | RidgeFit
-        if self.model == "ridge":
-            model = RidgeFit(told.get("alpha", 1.0), rounds=2)
-        elif self.model == "logistic":
-            model = LogisticFit(rounds=told.get("rounds", "auto"))
-        else:
-            most = int(releases[0].task.schema.columns[-1].upper)
-            model = PoissonFit(rounds=told.get("rounds", "auto"), most=most)
-        return model.fit_rounds(SavedReleases(releases, epsilon)), releases
+        model = fit_rounds_again(self.model, given, releases, epsilon)
+        return model, releases, model.guarantee_
 
 
 def _linear(result: Any) -> Linear:

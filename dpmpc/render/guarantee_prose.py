@@ -103,3 +103,10 @@ def what_costs_more(task: Task) -> list[str]:
 def sentence(text: str) -> str:
     """Make a sentence: begin with a capital and end with a full stop."""
     return f"{text[:1].upper()}{text[1:]}."
+
+
+def guarantee_text(guarantee: Guarantee) -> str:
+    """Return the guarantee under a heading, for rich."""
+    from rich.markup import escape  # reading needs no rich
+
+    return f"[bold]What is promised[/bold]\n{escape(str(guarantee))}\n"

@@ -1,97 +1,131 @@
-"""The report of a `MixedRelease`: for whom it is private, how much noise it has, and how to read it; the same page."""
+"""Reports of a `MixedRelease`: for whom it is private, how much noise it has, and a regression of its columns."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from dpmpc.data_release import MixedRelease
+from dpmpc.data_release.fits import BGMFit, DGMFit, MixingFit, MixingOutlook, RMGMFit
 from dpmpc.data_release.mixing_guarantee import MixingGuarantee
-from dpmpc.render import plots
+from dpmpc.errors import InputError
+from dpmpc.privacy.guarantee import REPEATABLE
 from dpmpc.render.about import About
 from dpmpc.render.guarantee_prose import NOTHING_AFTER_A_SIMULATION, sentence
-from dpmpc.render.page import Fact, Number, noise_table, page_table, template, versions
-from dpmpc.render.signal_and_noise import Signal
-from dpmpc.results import NumberTable
-from dpmpc.results.drawing import INSTALL, available, figures
-from dpmpc.storage import whole
+from dpmpc.results import Fact, GuaranteeInWords, NumberTable, Report, Result, finite_or_none
+from dpmpc.results.drawing import figures
+from dpmpc.results.plots import Signal, noise
+from dpmpc.untrusted import printable
+
+_RIDGE = 1e-5
+_UNBIASED = (
+    "Without the noise's share of the Hessian, which shrinks a fit by rmgm or bgm, and without ridge: other numbers",
+    "than the fit's, with standard errors. Both predict the middle of the bounds where all features are in theirs.",
+)
+_NO_INTERVAL = "The noise leaves no standard errors: more clients, a larger epsilon or fewer features would."
+REGRESSIONS: dict[str, type[MixingFit]] = {"rmgm": RMGMFit, "dgm": DGMFit, "bgm": BGMFit}
 
 
-def write_mixed_report(path: Path, release: MixedRelease, *, file: str) -> None:
-    """Write the page of a release of mixed columns to a file, whole or not at all; one that is there is replaced."""
-    with whole(path) as partial:
-        partial.write(mixed_page(release, file=file).encode())
-
-
-def mixed_page(
-    release: MixedRelease, *, file: str, fitted: Sequence[NumberTable] = (), warnings: Sequence[str] = ()
-) -> str:
-    """Return the page, HTML in one piece.
-
-    Parameters
-    ----------
-    release : MixedRelease
-        What was published.
-    file : str
-        Name of the release's file.
-    fitted : sequence of NumberTable
-        Coefficients that were read from it.
-    warnings : sequence of str
-        Why not to rely on them; a plot of noise is left out then.
-    """
-    task, promised, found, about = release.task, release.guarantee, _signal(release), About.of_mixed(release)
-    wanted: dict[str, Callable[[], plots.Plot]] = (
-        {} if warnings else {"noise against signal": lambda: plots.noise(found)}
-    )
-    drawing = available()
-    kind = "mixed rows" if task.rows is not None else "noisy rows, one for each of them"
-    return template().render(
+def mixed_report(release: MixedRelease, result: Result, *, file: str) -> Report:
+    """Return the report of a file, around what was read from it."""
+    task, promised, about, found = release.task, release.guarantee, About.of_mixed(release), _signal(release)
+    kind = "mixed rows" if task.rows is not None else "noisy rows, one for each person"
+    return Report(
         title=about.title,
         about=about.facts,
-        verdict=". ".join(sentence(text).rstrip(".") for text in warnings) + "." if warnings else None,
-        released=f"{task.subjects:,} people, {len(release.columns)} columns at {len(task.parties)} parties. Released: "
-        f"{task.released_rows:,} {kind}.",
-        guarantee=promised,
-        facts=[
-            Fact("People", Number.of(task.subjects), "at every party"),
-            Fact("ε of a party's columns", Number.of(promised.party_epsilon), "at most"),
-            Fact("ε of a whole row", Number.of(promised.subject_epsilon), "at most"),
-            Fact("δ", Number.of(promised.delta), "at most"),
+        released=[
+            f"{task.subjects:,} people, {len(release.columns)} columns at {len(task.parties)} parties. Released: "
+            f"{task.released_rows:,} {kind}."
         ],
-        tables=[page_table(table) for table in fitted],
-        notes=[],
-        drawn={"result": [], "noise": [draw() for draw in wanted.values()] if drawing else [], "servers": []},
-        missing=[] if drawing else list(wanted),
-        install=INSTALL,
-        promise=_promise(promised),
-        guarantee_items=_guarantee_items(promised),
-        noise=noise_table(found),
-        costs=[],
-        without_further_cost=_without_further_cost(release),
-        what_costs_more=[
+        result=result,
+        promise=GuaranteeInWords(
+            str(promised), _promise(promised), _guarantee_items(promised), REPEATABLE if promised.simulation else None
+        ),
+        facts=[
+            Fact("People", task.subjects, "at every party"),
+            Fact("ε of a party's columns", promised.party_epsilon, "at most"),
+            Fact("ε of a whole row", promised.subject_epsilon, "at most"),
+            Fact("δ", promised.delta, "at most"),
+        ],
+        noise=found.table,
+        noise_plots={} if result.verdict is not None else {"noise against signal": lambda: noise(found)},
+        free=_without_further_cost(release),
+        paid=[
             "Any further release of the same people's columns, by any of the parties: budgets add up.",
             "Bounds or a number of rows that were chosen by looking at the data: they are public, and not protected.",
         ],
         code=_fit_code(release, file),
-        command=None,
-        digest=None,
-        versions=versions(),
+        data={
+            "kind": about.kind,
+            "columns": list(release.columns),
+            "rows": len(release.sums),
+            "subjects": task.subjects,
+            "provenance": release.provenance,
+            "privacy": promised.to_dict(),
+        },
     )
+
+
+def mixed_result(
+    release: MixedRelease,
+    target: str | None,
+    *,
+    features: Sequence[str] | None = None,
+    groups: Mapping[str, Sequence[str]] | None = None,
+    method: str | None = None,
+    ridge: float | None = None,
+    level: float = 0.95,
+) -> Result:
+    """Regress a column on others, as the file says that its rows are to be read unless another method is named."""
+    if target is None:
+        return Result(notes=[hint(release.columns)])
+    chosen = method or release.provenance.get("method")
+    if not isinstance(chosen, str) or chosen not in REGRESSIONS:
+        given = printable(str(chosen), 60)
+        raise InputError(f"method: {given!r} given by the file, one of {', '.join(REGRESSIONS)} expected")
+    model = REGRESSIONS[chosen](ridge=_RIDGE if ridge is None else ridge)
+    fitted = model.fit_release(release, target, features=features)
+    outlook = MixingOutlook.of(chosen, release, fitted.target_, fitted.feature_names_)
+    warned = [_too_noisy(release, outlook)] if outlook.too_noisy else []
+    coefficients = dict(zip(fitted.feature_names_, map(float, fitted.coef_), strict=True))
+    names, values = [*coefficients, "intercept"], [*coefficients.values(), float(fitted.intercept_)]
+    title = f"{fitted.target_}, by {chosen}, in the columns' units"
+    tables = [NumberTable(title, {"coefficient": values}, names, notes=_mean_squares(outlook, fitted))]
+    summary = fitted.summary(level, groups=groups)
+    if summary.informative:
+        tables.append(dataclasses.replace(summary.coefficients, notes=[*_UNBIASED, *summary.notes]))
+    return Result(
+        tables=tables,
+        notes=[] if summary.informative else [_NO_INTERVAL],
+        warnings=warned,
+        verdict=". ".join(sentence(text).rstrip(".") for text in warned) + "." if warned else None,
+        data={
+            "method": chosen,
+            "target": fitted.target_,
+            "coefficients": coefficients,
+            "intercept": float(fitted.intercept_),
+            **summary.inference.fields,
+            "regression": summary.to_dict(),
+            "smallest_eigenvalue": fitted.smallest_eigenvalue_,
+            "second_moments": {"noise": outlook.noise, "data": outlook.data},
+            "expected_error": finite_or_none(outlook.error),
+        },
+    )
+
+
+def hint(columns: Sequence[str]) -> str:
+    """Say how a column is regressed on the others."""
+    return f"--target {columns[-1]} regresses that column on the others."
 
 
 def _signal(release: MixedRelease) -> Signal:
     """Compare the squared entries of each column with the variance of the noise in them."""
-    noise = release.task.noise_variance
-    left = np.sqrt(np.maximum(np.mean(release.rows**2, axis=0) - noise, 0.0))
-    return Signal(
-        "entries of the released rows, columns mapped to [−1, 1]",
-        "typical size, no unit",
-        dict.fromkeys(release.columns, math.sqrt(noise)),
-        dict(zip(release.columns, left.tolist(), strict=True)),
-    )
+    squares = np.mean(release.rows**2, axis=0).tolist()
+    sizes = {name: (one, release.task.noise_variance) for name, one in zip(release.columns, squares, strict=True)}
+    return Signal.of_squares("entries of the released rows, columns mapped to [−1, 1]", "typical size, no unit", sizes)
 
 
 def _promise(guarantee: MixingGuarantee) -> str:
@@ -139,4 +173,28 @@ def _fit_code(release: MixedRelease, file: str) -> str:
             f"release = MixedRelease.load({file!r})",
             f"model = {name}().fit_release(release, {release.columns[-1]!r})",
         ]
+    )
+
+
+def _mean_squares(outlook: MixingOutlook, fitted: MixingFit) -> list[str]:
+    """Say how large data and noise are."""
+    data = ", ".join(f"{name} {size:.3g}" for name, size in outlook.data.items())
+    return [
+        "Mean squares, columns mapped to [-1, 1]; evenly spread data has 0.333:",
+        f"  of the data, estimated: {data}",
+        f"  of the noise beside each: {outlook.noise:.3g}",
+        f"  least of the features, in any direction, with the noise: {fitted.smallest_eigenvalue_:.3g}",
+        "    (smallest eigenvalue of the Hessian over n; near 0, chance decides the coefficients)",
+    ]
+
+
+def _too_noisy(release: MixedRelease, outlook: MixingOutlook) -> str:
+    """Say, with numbers, that there are too few people."""
+    sizes = ", ".join(f"{name} {size:.3g}" for name, size in outlook.data.items())
+    found = "nothing of the features or of the target stands out of the noise"
+    if math.isfinite(outlook.error):
+        found = f"the expected squared error is {outlook.error:.2g}, and predicting the middle of the bounds has 1"
+    return (
+        f"do not rely on these coefficients: {release.task.subjects:,} people are too few at epsilon = "
+        f"{release.task.epsilon:g}: {found}; mean squares: noise {outlook.noise:.3g}, data {sizes}"
     )

@@ -6,6 +6,7 @@ import dataclasses
 import math
 from typing import Any
 
+from rich import box
 from rich.console import RenderableType
 from rich.table import Table as Grid
 
@@ -13,7 +14,9 @@ from dpmpc.planning.advice import Forecast, ReleaseOption, release_of
 from dpmpc.planning.cost import DAYS_OF_A_MONTH, MEASURED, Prices, Workload, estimate
 from dpmpc.planning.prediction import Population, UtilityMetric, best_rows
 from dpmpc.randomness import KEY_BYTES
-from dpmpc.render.fit import MEGABYTE, TABLE_STYLE, byte_fields, guarantee_text, task_fields
+from dpmpc.render.guarantee_prose import guarantee_text
+from dpmpc.render.released import byte_fields, task_fields
+from dpmpc.render.servers import MEGABYTE
 from dpmpc.results import finite_or_none
 from dpmpc.task import Task
 
@@ -23,6 +26,13 @@ NOT_KNOWN = (
     "larger than it says, and may leave a fit without intervals."
 )
 
+TABLE_STYLE: dict[str, Any] = {
+    "title_justify": "left",
+    "title_style": "bold",
+    "box": box.SIMPLE_HEAD,
+    "pad_edge": False,
+    "padding": (0, 1, 0, 0),
+}
 _MEANING = {"phi": "phi (1 = optimal)", "psi": "psi (0 = optimal)"}
 
 

@@ -13,8 +13,9 @@ from dpmpc.contributions import GroupedMoments
 from dpmpc.planning.advice import groups_outlook
 from dpmpc.planning.cost import DAYS_OF_A_MONTH, Prices
 from dpmpc.planning.prediction import Population, Regression
-from dpmpc.render.fit import TABLE_STYLE, guarantee_text, task_fields
-from dpmpc.render.plan import assumed_text, release_fields, release_grid
+from dpmpc.render.guarantee_prose import guarantee_text
+from dpmpc.render.plan import TABLE_STYLE, assumed_text, release_fields, release_grid
+from dpmpc.render.released import task_fields
 from dpmpc.task import Task
 
 

@@ -8,8 +8,9 @@ from rich.console import RenderableType
 from rich.table import Table as Grid
 
 from dpmpc.estimators.round_fits import APPROXIMATION
-from dpmpc.render.fit import TABLE_STYLE, byte_fields, guarantee_text, task_fields
-from dpmpc.render.plan import NOT_KNOWN
+from dpmpc.render.guarantee_prose import guarantee_text
+from dpmpc.render.plan import NOT_KNOWN, TABLE_STYLE
+from dpmpc.render.released import byte_fields, task_fields
 from dpmpc.rounds import Assumed, LeastSquares, Outlook
 from dpmpc.rounds.newton import HOPELESS
 

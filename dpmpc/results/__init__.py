@@ -1,10 +1,24 @@
-"""What results say in numbers: tables in the forms that people read, the description of columns, and the look of plots.
+"""What results say, whatever they are results of: tables, descriptions of columns, and the forms that people read.
 
-`NumberTable` is what results are shown in, as text, CSV, LaTeX, HTML, plain data or a data frame. `describe_moments`
-gives means, standard deviations and correlations with their standard errors. Both are functions of public values.
+A `Result` is what a model says, a `Report` what a person reads of releases; both are written as text, plain data, CSV,
+LaTeX and, by `page`, HTML. `NumberTable` is the one table of all of them. `describe_moments` gives means, standard
+deviations and correlations with their standard errors. All are functions of public values.
 """
 
 from dpmpc.results.description import OF, Description, describe_moments
 from dpmpc.results.number_tables import NumberTable, finite_or_none, latex_text, number_text
+from dpmpc.results.result import Fact, GuaranteeInWords, Report, Result
 
-__all__ = ["OF", "Description", "NumberTable", "describe_moments", "finite_or_none", "latex_text", "number_text"]
+__all__ = [
+    "OF",
+    "Description",
+    "Fact",
+    "GuaranteeInWords",
+    "NumberTable",
+    "Report",
+    "Result",
+    "describe_moments",
+    "finite_or_none",
+    "latex_text",
+    "number_text",
+]

@@ -94,6 +94,7 @@ class Description:
             },
             self.names,
             notes=notes,
+            errors={"mean": "standard error", "standard deviation": "its standard error"},
         )
 
     @functools.cached_property
@@ -108,6 +109,7 @@ class Description:
             },
             [f"{self.names[row]}, {self.names[column]}" for row, column in zip(rows, columns, strict=True)],
             label="pair",
+            errors={"correlation": "standard error"},
         )
 
     @property

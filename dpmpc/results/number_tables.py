@@ -48,6 +48,10 @@ class NumberTable:
         The heading over the names.
     notes : sequence of str
         Sentences that belong under the table.
+    errors : mapping
+        Heading of an estimate -> heading of its standard error.
+    intervals : mapping
+        Name of an interval -> headings of its lower and its upper end.
     """
 
     title: str
@@ -55,16 +59,40 @@ class NumberTable:
     names: Sequence[str]
     label: str = "column"
     notes: Sequence[str] = ()
+    errors: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    intervals: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for heading, values in self.columns.items():
             if len(values) != len(self.names):
                 raise InputError(f"columns: {len(values)} numbers of {heading!r} given, {len(self.names)} expected")
+        for heading in (
+            *self.errors,
+            *self.errors.values(),
+            *(end for ends in self.intervals.values() for end in ends),
+        ):
+            if heading not in self.columns:
+                raise InputError(f"columns: {', '.join(self.columns)} given, {heading!r} among them expected")
 
     def rows(self) -> list[tuple[str, list[float]]]:
-        """Return each name with its numbers."""
+        """Return each name with its numbers: whole ones as they are, others as floats."""
         lists = list(self.columns.values())
-        return [(name, [float(values[row]) for values in lists]) for row, name in enumerate(self.names)]
+        return [(name, [_plain(values[row]) for values in lists]) for row, name in enumerate(self.names)]
+
+    @property
+    def cells(self) -> dict[str, tuple[str, ...]]:
+        """What stands together where there is little room: heading -> headings of the numbers of its cells."""
+        ends = {end: (name, pair) for name, pair in self.intervals.items() for end in pair}
+        found: dict[str, tuple[str, ...]] = {}
+        for heading in self.columns:
+            if heading in ends:
+                name, pair = ends[heading]
+                found[name] = pair
+            elif heading in self.errors:
+                found[f"{heading} ± {self.errors[heading]}"] = (heading, self.errors[heading])
+            elif heading not in self.errors.values():
+                found[heading] = (heading,)
+        return found
 
     def _texts(self, form: Callable[[float], str]) -> list[tuple[str, list[str]]]:
         """Return each name with the texts of its numbers."""
@@ -149,8 +177,14 @@ def cell_text(heading: str, value: float, form: Callable[[float], str]) -> str:
     return f"< {SMALLEST_P:g}" if heading in P_VALUES and value < SMALLEST_P else form(value)
 
 
+def _plain(value: float) -> float:
+    return value if isinstance(value, int) else float(value)
+
+
 def number_text(value: float) -> str:
-    """Return a number with the digits that a person reads, or a dash where there is none."""
+    """Return a number with the digits that a person reads, whole ones with all, or a dash where there is none."""
+    if isinstance(value, int):
+        return f"{value:,}"
     return f"{value:.{_DIGITS}g}" if math.isfinite(value) else "-"
 
 
@@ -160,7 +194,7 @@ def latex_text(text: str) -> str:
 
 
 def _latex_number(value: float) -> str:
-    mantissa, exponent, power = number_text(value).partition("e")
+    mantissa, exponent, power = number_text(value).replace(",", "{,}").partition("e")
     if not math.isfinite(value):
         return "--"
     return rf"${mantissa} \cdot 10^{{{int(power)}}}$" if exponent else f"${mantissa}$"

@@ -119,14 +119,14 @@ def test_read_shows_groups_in_each_form(fitted, capsys):
     assert "3 times its variance" in told.out
     fields = json.loads(run(capsys, "read", path, "--target", "stay", "--json").out)
     assert fields["features"] == 2
-    assert fields["groups"]["north"]["coefficients"]["age"] == pytest.approx(0.2, abs=0.02)
+    assert fields["result"]["groups"]["north"]["coefficients"]["age"] == pytest.approx(0.2, abs=0.02)
     rows = list(csv.reader(io.StringIO(run(capsys, "read", path, "--target", "stay", "--csv").out)))
     assert rows[0][:2] == ["ward", "people"]
     assert r"\begin{tabular}" in run(capsys, "read", path, "--target", "stay", "--latex").out
     assert "<h1>Ridge regressions of stay by ward</h1>" in run(capsys, "read", path, "--target", "stay", "--html").out
     assert "By ward." in run(capsys, "read", path, "--html").out
     alone = json.loads(run(capsys, "read", path, "--target", "stay", "--features", "age", "--json").out)
-    assert list(alone["groups"]["south"]["coefficients"]) == ["age"]
+    assert list(alone["result"]["groups"]["south"]["coefficients"]) == ["age"]
     said = run(capsys, "read", path, "--target", "stay", "--group", "x=age", status=2).err
     assert "group: given, but regressions by group test no features together" in said
     assert "one of age, sex, stay" in run(capsys, "read", path, "--target", "ward", status=2).err

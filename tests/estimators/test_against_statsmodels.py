@@ -44,8 +44,11 @@ def test_logistic(rows):
     model = LogisticRegression(**options()).fit(X, y)
     compare(model, oracle, within=0.3)
     table = model.odds_ratios()
-    assert table.columns["odds ratio"] == pytest.approx(np.exp(oracle.params[1:]), rel=0.02)
-    assert table.columns["to"] == pytest.approx(np.exp(oracle.conf_int(0.05)[1:, 1]), rel=0.03)
+    assert list(table.names) == [*model.feature_names_, "intercept"]
+    assert table.columns["odds ratio"][:-1] == pytest.approx(np.exp(oracle.params[1:]), rel=0.02)
+    assert table.columns["to"][:-1] == pytest.approx(np.exp(oracle.conf_int(0.05)[1:, 1]), rel=0.03)
+    assert table.columns["z"] == pytest.approx([*oracle.tvalues[1:], oracle.tvalues[0]], rel=0.1)
+    assert np.isnan(table.columns["odds ratio"][-1])  # the intercept is no ratio for one more unit
 
 
 def test_a_wrong_logistic_model_has_the_errors_of_a_sandwich(rows):

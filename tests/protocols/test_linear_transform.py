@@ -15,7 +15,7 @@ from dpmpc.data import Schema, Table, write_csv
 from dpmpc.errors import PartyLost, PartyMissing
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.randomness import Stream
-from dpmpc.render.fit import byte_fields
+from dpmpc.render.released import byte_fields
 
 CLIENTS, WIDTH, ROWS = 4000, 3, 50
 

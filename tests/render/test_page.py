@@ -12,16 +12,19 @@ import pytest
 from dpmpc import simulation as model
 from dpmpc.cli.main import main
 from dpmpc.data import Schema, Table, write_csv
-from dpmpc.errors import UNIDENTIFIED
+from dpmpc.estimators.ridge import RidgeFit
 from dpmpc.network.meter import tenths
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.privacy import Guarantee
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
-from dpmpc.render import Analysed, command_line, page, write_report
+from dpmpc.render.about import About
 from dpmpc.render.guarantee_prose import PUBLISH
-from dpmpc.render.signal_and_noise import Signal
+from dpmpc.render.released import report_of, signal_of
+from dpmpc.results import NumberTable, Result
 from dpmpc.results.drawing import COLOURS, figures, short
+from dpmpc.results.page import command_line, page, write_page
+from dpmpc.results.plots import Effects
 from support.html_page import Page
 
 HOSTILE = "<script>alert(1)</script>"
@@ -62,18 +65,10 @@ def release_of(sketch="sum", clients=3000, seed=1, epsilon=1.0, **choices):
     return model.run(task, Z, stream=Stream.from_seed(seed)), Z
 
 
-def ridge_result(intervals=True):
-    numbers = {"x": 0.25}
-    found = {
-        "confidence_level": 0.95,
-        "unpenalised_coefficients": numbers if intervals else {"x": None},
-        "standard_errors": {"x": 0.01} if intervals else {"x": None},
-        "confidence_intervals": {"x": [0.23, 0.27]} if intervals else {"x": [None, None]},
-        "unpenalised_intercept": 0.25 if intervals else None,
-        "intercept_standard_error": 0.5 if intervals else None,
-        "intercept_confidence_interval": [-1.0, 1.0] if intervals else [None, None],
-    }
-    return {"target": "y", "coefficients": numbers, "intercept": 0.125, "alpha": 1.0, **found}
+def written(release, result=None, **options):
+    """The page of a release, with the regression that is read from it unless there is another result."""
+    result = RidgeFit().fit_release(release, "y").result() if result is None else result
+    return page(report_of([release], result, About.of_release(release), **options))
 
 
 def test_a_page_refers_to_nothing_outside_of_it(report):
@@ -196,7 +191,7 @@ def test_the_code_gives_the_same_result(fitted, monkeypatch):
 def test_without_matplotlib_the_page_says_what_is_left_out(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     release, _ = release_of()
-    found = Page(page(release, analysed=Analysed("ridge", {}, ridge_result())))
+    found = Page(written(release))
     assert "svg" not in found.tags
     assert "matplotlib is not installed: coefficients, noise against signal." in found.text
     assert "pip install '.[plots]'" in found.text
@@ -204,7 +199,8 @@ def test_without_matplotlib_the_page_says_what_is_left_out(monkeypatch):
 
 def test_a_release_alone_has_a_report(tmp_path):
     release, _ = release_of(noise_by="servers", corrupt_clients=2, dropouts=1)
-    write_report(tmp_path / "report.html", release, file="theirs.dpmpc")
+    report = report_of([release], Result(), About.of_release(release), files=["theirs.dpmpc"])
+    write_page(tmp_path / "report.html", report)
     found = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
     assert "Result" not in found.text
     assert "Release.load('theirs.dpmpc')" in found.text
@@ -216,32 +212,47 @@ def test_a_release_alone_has_a_report(tmp_path):
 def test_a_guarantee_may_be_given():
     release, _ = release_of()
     stated = Guarantee.from_dict({**release.guarantee.to_dict(), "epsilon": 7.5, "simulation": False})
-    found = Page(page(release, guarantee=stated))
+    found = Page(written(release, Result(), guarantee=stated))
     assert 7.5 in found.numbers
     assert "SIMULATION" not in found.text
     assert figures(math.exp(7.5)) in found.text
 
 
-def test_intervals_that_are_not_finite_are_said_to_be_none():
-    release, _ = release_of()
-    found = Page(page(release, analysed=Analysed("ridge", {}, ridge_result(intervals=False))))
-    assert f"Verdict. {UNIDENTIFIED}" in found.text
-    assert found.text.count("Verdict.") == 1
-    assert "Verdict." not in Page(page(release, analysed=Analysed("ridge", {}, ridge_result()))).text
-    assert "<svg" not in page(release, analysed=Analysed("ridge", {}, ridge_result(intervals=False)))
-    assert 0.25 in found.numbers
+@pytest.mark.filterwarnings("ignore::dpmpc.errors.UtilityWarning")
+def test_a_fit_that_learned_nothing_begins_with_its_verdict_and_shows_no_coefficient():
+    release, _ = release_of(clients=500, epsilon=0.001)
+    model = RidgeFit().fit_release(release, "y")
+    text = written(release)
+    found = Page(text)
+    assert "Verdict. The coefficients of this model cannot be identified" in found.text
+    assert found.text.index("Verdict.") < found.text.index("500 clients with 2 columns")
+    assert "Nothing can be learned" not in found.text
+    assert "<svg" not in text
+    assert not {model.coef_[0], model.intercept_} & set(found.numbers)
+    assert model.result().data["coefficients"] == {"x": model.coef_[0]}  # programs are given them, and the verdict
+    assert model.result().data["informative"] is False
 
 
 def test_many_columns_are_in_the_table_and_the_largest_in_the_plot():
-    schema = Schema.unit([*(f"x{number}" for number in range(60)), "y"])
-    task = design(ReleaseSpec.of(schema, 3000, 1.0, 1e-6, sketch="sum", simulation_seed=1))
-    release = model.run(task, np.zeros((3000, 61)), stream=Stream.from_seed(1))
+    release, _ = release_of()
     values = {f"x{number}": float(number) for number in range(60)}
-    result = {"target": "y", "coefficients": values, "intercept": 0.0, "alpha": 1.0}
-    found = Page(page(release, analysed=Analysed("ridge", {}, result)))
+    table = NumberTable("Regression of y", {"coefficient": list(values.values())}, list(values))
+    effects = Effects("y", dict.fromkeys(values, 2.0), values, {}, 0.95)
+    result = Result(model="ridge", title="Many", tables=[table], plots={"coefficients": effects.plot})
+    found = Page(written(release, result))
     assert set(values.values()) <= set(found.numbers)
     assert "The 25 largest of 60 are shown" in found.text
     assert "x59 118" in found.text  # the bounds of a column are 2 apart
+
+
+def test_errors_and_ends_of_intervals_stand_with_their_estimate():
+    """Few columns fit a phone; a table with more is one block for each row there, each number with its heading."""
+    release, _ = release_of(clients=200_000, epsilon=8.0)
+    text = written(release)
+    names = [name for name, _ in re.findall(r'data-label="([^"]*)"(.)', text)]
+    assert names == 2 * ["coefficient ± std. error", "z", "p", "p (Holm)", "95% interval", "fitted"]
+    assert '<table class="wide" role="table">' in text
+    assert "±" in Page(text).text
 
 
 @pytest.mark.parametrize("sketch", ["sum", "countsketch"])
@@ -249,7 +260,7 @@ def test_the_signal_is_what_the_data_would_give(sketch):
     """Fixed seed. The signal is thrice the noise or more, and estimated from many entries."""
     rows = None if sketch == "sum" else 400
     release, Z = release_of(sketch, 200_000, epsilon=8.0, rows=rows)
-    found = Signal.of(release)
+    found = signal_of(release)
     if sketch == "sum":
         ones = np.column_stack([np.ones(len(Z)), Z])
         exact = np.sqrt(np.mean((Z.T @ ones) ** 2, axis=1))
@@ -263,7 +274,7 @@ def test_the_noise_of_sums_is_theirs():
     """Of the first moments v/2 each, of the squares v: three entries for each of two columns."""
     release, _ = release_of()
     variance = release.noise_variance[0]
-    assert list(Signal.of(release).noise.values()) == pytest.approx([math.sqrt(variance * 2 / 3)] * 2)
+    assert list(signal_of(release).noise.values()) == pytest.approx([math.sqrt(variance * 2 / 3)] * 2)
 
 
 def test_a_command_line_keeps_everything_but_folders(tmp_path):
@@ -300,7 +311,7 @@ def test_long_names_are_cut_for_plots():
 
 def themes():
     """Variables of the light and of the dark style."""
-    style = (importlib.resources.files("dpmpc.render") / "templates" / "style.css").read_text()
+    style = (importlib.resources.files("dpmpc.results") / "templates" / "style.css").read_text()
     blocks = re.findall(r":root \{([^}]*)\}", style)
     return [dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block)) for block in blocks]
 

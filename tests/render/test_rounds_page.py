@@ -7,9 +7,9 @@ import pytest
 
 from dpmpc import LogisticRegression, PoissonRegression
 from dpmpc.data import Column, Schema
-from dpmpc.render.page import Analysed
-from dpmpc.render.rounds_page import rounds_page
-from dpmpc.render.rounds_text import found_in_rounds, release_file, rounds_text
+from dpmpc.render.about import About
+from dpmpc.render.released import release_file, report_of, rounds_text
+from dpmpc.results.page import page
 from support.html_page import Page
 
 HOSTILE = "<script>alert(1)</script>"
@@ -33,56 +33,57 @@ def _frame(X):
     return pandas.DataFrame(X, columns=[HOSTILE, "b"])
 
 
-def report(model, kind):
-    result, parts = found_in_rounds(model, "ill")
-    releases = model.releases_
-    files = [release_file(number) for number in range(len(releases))]
-    analysed = Analysed(kind, {"rounds": 1}, result)
-    return result, parts, rounds_page(releases, model.guarantee_, analysed, files=files, timing={}, command="dpmpc fit")
+def written(model):
+    """The result, and its report as text and as a page."""
+    releases, about = model.releases_, About.of_release(model.releases_[0])
+    files, result = [release_file(number) for number in range(len(releases))], model.result()
+    report = report_of(releases, result, about, files=files, in_rounds=True, guarantee=model.guarantee_)
+    return result.data, str(report), page(report)
 
 
 @pytest.mark.parametrize(("kind", "ratio"), [("logistic", "odds"), ("poisson", "rate")])
 def test_the_page_has_the_numbers_of_the_result(kind, ratio):
     model = fitted(kind, *((5000, 3.0) if kind == "logistic" else (20_000, 10.0)))
-    result, _, text = report(model, kind)
-    page = Page(text)
+    result, _, text = written(model)
+    found = Page(text)
     for numbers in (result["coefficients"], result["standard_errors"], result[f"{ratio}_ratios"]):
-        assert set(numbers.values()) <= set(page.numbers)
+        assert set(numbers.values()) <= set(found.numbers)
     for low, high in result[f"{ratio}_ratio_intervals"].values():
-        assert {low, high} <= set(page.numbers)
-    assert f"{ratio.capitalize()} ratios" in page.text
-    assert f"{kind.capitalize()} regression of ill" in page.text
-    assert "SIMULATION" in page.text
-    assert HOSTILE in page.text
-    assert "script" not in page.tags
-    assert "SavedReleases" in page.text
-    assert f"ε = {model.guarantee_.epsilon:g}" in page.text
-    assert rounds_text(model.releases_) in page.text
-    assert "svg" in page.tags
-    assert all(task.digest.hex() in page.text for task in (release.task for release in model.releases_))
+        assert {low, high} <= set(found.numbers)
+    assert f"{ratio.capitalize()} ratios" in found.text
+    assert f"{kind.capitalize()} regression of y" in found.text
+    assert "SIMULATION" in found.text
+    assert HOSTILE in found.text
+    assert "script" not in found.tags
+    assert "SavedReleases" in found.text
+    assert f"ε = {model.guarantee_.epsilon:g}" in found.text
+    assert rounds_text(model.releases_) in found.text
+    assert "svg" in found.tags
+    assert all(task.digest.hex() in found.text for task in (release.task for release in model.releases_))
 
 
 def test_a_hopeless_fit_begins_with_the_verdict_and_shows_no_coefficient():
     model = fitted("logistic", 300, 0.3)
     assert model.verdict_ is not None
-    result, parts, text = report(model, "logistic")
-    page = Page(text)
-    assert model.verdict_ in page.text
-    assert page.text.index("Verdict.") < page.text.index("Who is protected")
-    assert "odds ratio" not in page.text.lower()
-    assert "svg" not in page.tags
+    result, said, text = written(model)
+    found = Page(text)
+    assert model.verdict_ in found.text
+    assert found.text.index("Verdict.") < found.text.index("Who is protected")
+    assert "odds ratio" not in found.text.lower()
+    assert "svg" not in found.tags
     assert result["coefficients"] is None
-    assert len(parts) == 2
+    assert "There are no coefficients." in said
+    assert "odds ratio" not in said.lower()
 
 
 def test_without_errors_there_are_coefficients_alone():
     model = fitted("logistic", 5000, 3.0)
     model.covariance_, model.no_interval_ = None, "noise decides"
-    result, parts, text = report(model, "logistic")
-    page = Page(text)
+    result, said, text = written(model)
+    found = Page(text)
     assert result["coefficients"] is not None
     assert result["standard_errors"] is None
     assert result["odds_ratio_intervals"] is None
-    assert "no standard errors" in page.text
-    assert set(result["odds_ratios"].values()) <= set(page.numbers)
-    assert any("no intervals: noise decides." in str(part) for part in parts)
+    assert "no standard errors" in found.text
+    assert set(result["odds_ratios"].values()) <= set(found.numbers)
+    assert "no intervals: noise decides." in said

@@ -17,8 +17,19 @@ LAZY = (
 )
 for name in LAZY:
     importlib.import_module(name)
-for room in ("cli", "collection", "estimators", "network", "planning", "privacy", "proving", "render", "sharing"):
+for room in (
+    "cli",
+    "collection",
+    "estimators",
+    "network",
+    "planning",
+    "privacy",
+    "proving",
+    "render",
+    "results",
+    "sharing",
+):
     package = importlib.import_module(f"{dpmpc.__name__}.{room}")
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
-importlib.import_module("dpmpc.render.page").template()  # compiled once
+importlib.import_module("dpmpc.results.page").template()  # compiled once

@@ -1,4 +1,4 @@
-"""The plots of a report, from the JSON contract's fields and the release; text beside each says the same."""
+"""Plots of plain numbers in the look of a report; the text beside each says the same."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from dpmpc.data import Schema
-from dpmpc.render.signal_and_noise import Signal
 from dpmpc.results.drawing import COLOURS, figure, figures, inline, short
+from dpmpc.results.number_tables import NumberTable
 
 MOST_BARS = 25  # of the columns in a plot; the tables have all
 MOST_COMPONENTS = 3
@@ -31,78 +30,71 @@ class Plot:
     svg: Markup  # the drawing
 
 
-def coefficients(result: Mapping[str, Any], schema: Schema) -> Plot:
-    """Plot the effects of all features across their public bounds, with intervals where they are finite."""
-    span = {column.name: column.upper - column.lower for column in schema.columns}
-    target, fitted = result["target"], result["coefficients"]
-    intervals = {
-        name: (low, high) for name, (low, high) in result.get("confidence_intervals", {}).items() if low is not None
-    }
-    best = result["unpenalised_coefficients"] if intervals else fitted
-    names = sorted(fitted, key=lambda name: -abs(best[name] * span[name]))[:MOST_BARS]
-    unit = f"units of {short(target)}"
-    with figure(_MARGIN + _ROW * len(names)) as drawn:
-        axis = drawn.subplots()
-        axis.axvline(0, color=COLOURS["muted"], linewidth=0.9)
-        for row, name in enumerate(names):
-            if intervals:
-                ends = [end * span[name] for end in intervals[name]]
-                axis.plot(ends, [row, row], color=COLOURS["blue"], linewidth=2.4, solid_capstyle="butt")
-            axis.plot(best[name] * span[name], row, "o", color=COLOURS["blue"], markersize=5.5)
-        _name_rows(axis, names)
-        _label_values(axis, "")
-        drawn.supxlabel(unit, fontsize=10)
-        said = "; ".join(f"{name} {figures(best[name] * span[name])}" for name in names)
-        svg = inline(drawn, "effects", "Effects of the features", f"In {unit}: {said}.")
-    bars = f" Bars: {100 * result['confidence_level']:g}\u00a0% confidence intervals." if intervals else ""
-    rest = "" if len(names) == len(fitted) else f" The {len(names)} largest of {len(fitted)} are shown."
-    return Plot(
-        f"Association with {target} (not causal)",
-        f"By how much the predicted {target} changes when one column goes from the lower to the upper end of its "
-        f"public bounds: its coefficient{' without penalty' if intervals else ''} times the length of the bounds, in "
-        f"units of {target}.{bars}{rest}",
-        svg,
-    )
+@dataclasses.dataclass(frozen=True)
+class Effects:
+    """Coefficients of a regression as a plot shows them: each across the public bounds of its column."""
+
+    target: str
+    spans: Mapping[str, float]  # column -> length of its public bounds
+    values: Mapping[str, float]  # column -> coefficient
+    intervals: Mapping[str, Sequence[float]]  # column -> lower and upper end; empty where there are none
+    level: float  # of the intervals
+    ratio: str | None = None  # what exp(coefficient) is the ratio of, where that is what is shown
+    unpenalised: bool = False  # whether a penalty was left out
+
+    def plot(self) -> Plot:
+        """Plot the effects of all features, with intervals where they are finite; ratios on a log scale."""
+        names = sorted(self.values, key=lambda name: -abs(self.values[name] * self.spans[name]))[:MOST_BARS]
+        unit = f"units of {short(self.target)}" if self.ratio is None else f"{self.ratio} ratio"
+        with figure(_MARGIN + _ROW * len(names)) as drawn:
+            axis = drawn.subplots()
+            axis.axvline(self._shown(0.0), color=COLOURS["muted"], linewidth=0.9)
+            if self.ratio is not None:
+                axis.set_xscale("log")
+            for row, name in enumerate(names):
+                if name in self.intervals:
+                    ends = [self._shown(end * self.spans[name]) for end in self.intervals[name]]
+                    axis.plot(ends, [row, row], color=COLOURS["blue"], linewidth=2.4, solid_capstyle="butt")
+                axis.plot(self._of(name), row, "o", color=COLOURS["blue"], markersize=5.5)
+            _name_rows(axis, names)
+            if self.ratio is None:
+                _label_values(axis, "")
+            else:
+                axis.xaxis.set_major_formatter(lambda value, _: figures(value, 2))
+                axis.xaxis.set_minor_formatter(lambda value, _: "")
+                axis.grid(axis="x")
+            drawn.supxlabel(unit if self.ratio is None else f"{unit}, log scale", fontsize=10)
+            said = "; ".join(f"{name} {figures(self._of(name))}" for name in names)
+            title = (
+                "Effects of the features" if self.ratio is None else f"{self.ratio.capitalize()} ratios of the features"
+            )
+            svg = inline(drawn, "effects", title, f"In {unit}: {said}." if self.ratio is None else f"{said}.")
+        bars = f" Bars: {100 * self.level:g}\u00a0% confidence intervals." if self.intervals else ""
+        rest = "" if len(names) == len(self.values) else f" The {len(names)} largest of {len(self.values)} are shown."
+        return Plot(f"Association with {self.target} (not causal)", f"{self._caption()}{bars}{rest}", svg)
+
+    def _caption(self) -> str:
+        if self.ratio is not None:
+            return (
+                f"By what factor the {self.ratio} of {self.target} change when one column goes from the lower to the "
+                "upper end of its public bounds."
+            )
+        penalty = " without penalty" if self.unpenalised else ""
+        return (
+            f"By how much the predicted {self.target} changes when one column goes from the lower to the upper end of "
+            f"its public bounds: its coefficient{penalty} times the length of the bounds, in units of {self.target}."
+        )
+
+    def _of(self, name: str) -> float:
+        return self._shown(self.values[name] * self.spans[name])
+
+    def _shown(self, effect: float) -> float:
+        return effect if self.ratio is None else math.exp(min(max(effect, -_MOST_LOG), _MOST_LOG))
 
 
-def ratios(result: Mapping[str, Any], schema: Schema, ratio: str) -> Plot:
-    """Plot the ratios of all features across their public bounds, on a log scale, with intervals where known."""
-    span = {column.name: column.upper - column.lower for column in schema.columns}
-    fitted, intervals = result["coefficients"], result["confidence_intervals"] or {}
-    names = sorted(fitted, key=lambda name: -abs(fitted[name] * span[name]))[:MOST_BARS]
-    with figure(_MARGIN + _ROW * len(names)) as drawn:
-        axis = drawn.subplots()
-        axis.axvline(1, color=COLOURS["muted"], linewidth=0.9)
-        axis.set_xscale("log")
-        for row, name in enumerate(names):
-            if name in intervals:
-                ends = [_ratio(end * span[name]) for end in intervals[name]]
-                axis.plot(ends, [row, row], color=COLOURS["blue"], linewidth=2.4, solid_capstyle="butt")
-            axis.plot(_ratio(fitted[name] * span[name]), row, "o", color=COLOURS["blue"], markersize=5.5)
-        _name_rows(axis, names)
-        axis.xaxis.set_major_formatter(lambda value, _: figures(value, 2))
-        axis.xaxis.set_minor_formatter(lambda value, _: "")
-        axis.grid(axis="x")
-        drawn.supxlabel(f"{ratio} ratio, log scale", fontsize=10)
-        said = "; ".join(f"{name} {figures(_ratio(fitted[name] * span[name]))}" for name in names)
-        svg = inline(drawn, "effects", f"{ratio.capitalize()} ratios of the features", f"{said}.")
-    bars = f" Bars: {100 * result['confidence_level']:g}\u00a0% confidence intervals." if intervals else ""
-    rest = "" if len(names) == len(fitted) else f" The {len(names)} largest of {len(fitted)} are shown."
-    return Plot(
-        f"Association with {result['target']} (not causal)",
-        f"By what factor the {ratio} of {result['target']} change when one column goes from the lower to the upper end "
-        f"of its public bounds.{bars}{rest}",
-        svg,
-    )
-
-
-def _ratio(logarithm: float) -> float:
-    return math.exp(min(max(logarithm, -_MOST_LOG), _MOST_LOG))
-
-
-def components(result: Mapping[str, Any]) -> Plot:
+def components(rows: Sequence[Mapping[str, float]]) -> Plot:
     """Plot the entries of the first components, side by side."""
-    shown = result["components"][:MOST_COMPONENTS]
+    shown = rows[:MOST_COMPONENTS]
     names = list(shown[0])[:MOST_BARS]
     with figure(_MARGIN + 0.3 + _ROW * len(names)) as drawn:
         axes = drawn.subplots(1, len(shown), sharey=True, sharex=True, squeeze=False)[0]
@@ -123,7 +115,7 @@ def components(result: Mapping[str, Any]) -> Plot:
         )
         svg = inline(drawn, "components", "Entries of the components", f"{said}.")
     rest = "" if len(names) == len(shown[0]) else f" The first {len(names)} of {len(shown[0])} columns are shown."
-    more = "" if len(shown) == len(result["components"]) else f" The first {len(shown)} of {len(result['components'])}."
+    more = "" if len(shown) == len(rows) else f" The first {len(shown)} of {len(rows)}."
     return Plot(
         "Directions that keep most",
         "Each component is a direction of length 1 in the space of the columns mapped to [−1, 1]; columns with long "
@@ -132,9 +124,8 @@ def components(result: Mapping[str, Any]) -> Plot:
     )
 
 
-def moment(result: Mapping[str, Any]) -> Plot:
-    """Plot the estimate and how far off it may be."""
-    value, error = result["moment"], result["standard_error"]
+def estimate(value: float, error: float, unit: str) -> Plot:
+    """Plot one estimate and how far off it may be."""
     with figure(1.25) as drawn:
         axis = drawn.subplots()
         for reach, width in ((NORMAL_95, 2.4), (1.0, 7.0)):
@@ -146,19 +137,48 @@ def moment(result: Mapping[str, Any]) -> Plot:
         axis.set_yticks([])
         axis.spines["left"].set_visible(False)
         axis.set_xlim(value - 3 * error, value + 3 * error)
-        _label_values(axis, f"estimate, {moment_unit(result)}")
-        said = f"{figures(value, 6)}, standard error {figures(error)}, in {moment_unit(result)}."
+        _label_values(axis, f"estimate, {unit}")
+        said = f"{figures(value, 6)}, standard error {figures(error)}, in {unit}."
         svg = inline(drawn, "moment", "The estimate", said)
     return Plot(
         "The estimate", "Thick bar: one standard error to each side. Thin bar: 95\u00a0% confidence interval.", svg
     )
 
 
-def moment_unit(result: Mapping[str, Any]) -> str:
-    """Return the unit of a moment, in words."""
-    if result["of"] == "items":
-        return "people squared"
-    return f"units of {short(result['column'])}" + ("" if result["order"] == 1 else f" to the power {result['order']}")
+@dataclasses.dataclass(frozen=True)
+class Signal:
+    """Typical sizes (root mean square) of what was released, in its own units: columns mapped to [-1, 1], summed."""
+
+    entries: str  # what the numbers are, and in which unit
+    unit: str
+    noise: Mapping[str, float]  # name -> typical size of the noise
+    # name -> typical size of what is left without the noise, an estimate; 0 where nothing stands out
+    signal: Mapping[str, float]
+
+    @classmethod
+    def of_squares(cls, entries: str, unit: str, sizes: Mapping[str, tuple[float, float]]) -> Signal:
+        """Compare mean squares of what was released with the variance of the noise in it, by name."""
+        noise = {name: math.sqrt(variance) for name, (_, variance) in sizes.items()}
+        left = {name: math.sqrt(max(square - variance, 0.0)) for name, (square, variance) in sizes.items()}
+        return cls(entries, unit, noise, left)
+
+    def ratio(self, name: str) -> float:
+        """Return signal over noise."""
+        return self.signal[name] / self.noise[name] if self.noise[name] else math.inf
+
+    @property
+    def table(self) -> NumberTable:
+        """The sizes of noise and signal, a row for each name."""
+        return NumberTable(
+            "Sizes",
+            {
+                "noise": list(self.noise.values()),
+                "signal": list(self.signal.values()),
+                "signal / noise": [self.ratio(name) for name in self.signal],
+            },
+            list(self.signal),
+            notes=[f"Root mean square of the {self.entries}. What is left without the noise is an estimate."],
+        )
 
 
 def noise(found: Signal) -> Plot:
