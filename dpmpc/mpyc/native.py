@@ -203,7 +203,7 @@ def shared(
         raise InputError(
             f"threshold: 0 given for {parties} parties, at least 1 expected: each would see every input (-M3 or more)"
         )
-    secure = runtime.SecFld(P).array
+    secure = runtime.SecFld(modulus=P).array  # of an order MPyC looks for the prime anew, at 5 ms a call
     everybody = list(range(parties)) if senders is None else list(senders)
 
     @runtime.coroutine  # it would take an annotation for a secure type
