@@ -10,7 +10,8 @@ different things notice it with the next announcement of the other, before they 
    with what it says to all. transcript = SHA-256(transcript before || the signed records of the round, by party).
 3. Whoever receives another transcript than its own opens a dispute: it sends the signed records of the last rounds, and
    the other one does the same. Two different records of one round, both signed by the same party, prove that this party
-   lied. A party whose own records do not bear out its transcript is the liar too.
+   lied. A party whose own records do not bear out its transcript is the liar too. All others join in a dispute, and
+   what any of them shows may prove it: a liar that opens the dispute itself, and shows nothing, gains nothing.
 
 `settle` is an announcement without content: when it returns, all have heard the same. It comes before anything that is
 sent without an announcement (lists of ids, shares, farewells), so that a dispute never meets a frame of another kind.
@@ -56,6 +57,7 @@ Result = TypeVar("Result")
 NONCE_BYTES = 32
 ROUNDS_SHOWN = 3  # in a dispute: that of the other transcript, the one that told it, and one that may have begun
 FLUSH_SECONDS = 0.05  # for a last word to leave before the links are cut
+EVIDENCE_SECONDS = 2.0  # for what others show when one party has ended the run, and may have lied before
 _ANNOUNCED = frozenset(
     {
         *(Kind.ECHO, Kind.VERDICT, Kind.DIGEST, Kind.COMMITMENT, Kind.OPENING, Kind.STANDING, Kind.LEFT_OUT),
@@ -291,23 +293,54 @@ async def _resolve(party: Party, dispute: Disputed) -> NoReturn:
             f"{reason}, and did not show which" + ("" if alone else ": nobody can be named"), peer if alone else None
         )
         party.runtime.foresee(nobody)
-        shown = _read(peer, await _dispute_of(party, peer))
     else:
-        shown = _read(peer, dispute.frame)
-        nobody = _told(peer, shown)
+        nobody = _told(peer, _read(peer, dispute.frame))
         party.runtime.foresee(nobody)
         _show(party, str(nobody))
-    error = None if conversation is None else conversation.liar(peer, shown.heard)
-    if error is None and dispute.frame is None:
-        assert conversation is not None
-        lacks = "" if conversation.bears_out(shown.heard) else ", and does not show all of it"
-        error = Equivocation(
-            f"party {peer} claims to have heard other announcements than party {party.pid}, but shows the same{lacks}",
-            peer,
-        )
+    error = None if conversation is None else await _convicted(party, conversation, dispute)
     party.runtime.foresee(error or nobody)
     await asyncio.sleep(FLUSH_SECONDS)
     raise error or nobody
+
+
+async def _convicted(party: Party, conversation: Conversation, dispute: Disputed) -> Equivocation | None:
+    """Return who is convicted by what any party shows: the one in dispute may be a liar that shows nothing."""
+
+    async def judged(peer: int) -> Equivocation | None:
+        frame = dispute.frame if peer == dispute.peer else None
+        shown = _read(peer, frame or await _dispute_of(party, peer))
+        error = conversation.liar(peer, shown.heard)
+        if error is None and peer == dispute.peer and frame is None:
+            lacks = "" if conversation.bears_out(shown.heard) else ", and does not show all of it"
+            error = Equivocation(
+                f"party {peer} claims to have heard other announcements than party {party.pid}, but shows the "
+                f"same{lacks}",
+                peer,
+            )
+        return error
+
+    shown_by = {asyncio.ensure_future(judged(peer)): peer for peer in party.runtime.other_servers}
+    waiting, broken = set(shown_by), None
+    end = None if dispute.frame is None else asyncio.get_running_loop().time() + EVIDENCE_SECONDS
+    try:
+        while waiting:
+            left = None if end is None else max(0.0, end - asyncio.get_running_loop().time())
+            done, waiting = await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            for one in done:
+                failure = one.exception()
+                if failure is None and one.result() is not None:
+                    return one.result()
+                if failure is not None and (shown_by[one] == dispute.peer or not isinstance(failure, ProtocolFailure)):
+                    broken = failure
+            if not done:
+                break
+    finally:
+        for one in waiting:
+            one.cancel()
+        await asyncio.gather(*shown_by, return_exceptions=True)
+    if broken is not None:
+        raise broken
+    return None
 
 
 def _told(peer: int, shown: _Dispute) -> ProtocolFailure:

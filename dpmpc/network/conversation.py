@@ -14,8 +14,9 @@ exchanged.
 
 Promised: where `compare`, `together`, `confirm`, `reveal` or `toss` return at two honest parties, these have received
 the same from each party up to then; a content that is revealed does not depend on another one of the same step (SHA-256
-as a random oracle). Whoever announces two things is named by all; whoever sends other words than it has announced or
-committed to is named by those that it sent them to, and by nobody who knows it from them alone. A step that may be
+as a random oracle). Whoever announces two things is named by all, if they get to compare what they received: a lost
+link, or silence until the deadline, ends a run before. Whoever sends other words than it has announced or committed to
+is named by those that it sent them to, and by nobody who knows it from them alone. A step that may be
 repeated takes the nonce that it had before, and a function that keeps everybody's commitments, and refuses others,
 before anything is shown. Reasons that may hold paths or other words of a machine stay at that machine. Not promised:
 that a step comes to an end; the last party to show its content has read all others.
@@ -187,6 +188,7 @@ async def reveal(
             raise BatchMismatch(f"party {number} commits to something else than the {step}", number)
     if keep is not None:
         await together(party, lambda: keep(committed))
+        await settle(party)  # nobody shows anything while another one may have been told that not all have kept them
     if isinstance(own, bytes):
         opened = await announce(party, Kind.OPENING, nonce + own, NONCE_BYTES + len(own))
         nonces = {number: one[:NONCE_BYTES] for number, one in opened.items()}
@@ -205,7 +207,11 @@ async def reveal(
 
 
 async def toss(party: Party, what: str, coin: bytes | None = None) -> bytes:
-    """Toss a joint coin, named once in a program: SHA-256 of everybody's. A repetition may give the one that it had."""
+    """Toss a joint coin, named once in a program: SHA-256 of everybody's.
+
+    A repetition may give the one that it had. Others know it then and may choose theirs to fit: that toss is agreed on,
+    and unknown to the public, but no longer uniform.
+    """
     coins = await reveal(party, f"coin for {what}", coin or Stream.from_os().bytes(COIN_BYTES))
     return hashlib.sha256(Label.TOSS.value + party.runtime.settings.task_digest + b"".join(coins.values())).digest()
 

@@ -81,6 +81,34 @@ def test_a_false_transcript_convicts_whoever_claims_it(folders, kind):
     assert getattr(results[0], "party", None) in (None, 2)
 
 
+def ends_in_a_dispute(sender, frame):
+    return sender.frame(Kind.DISPUTE, msgspec.json.encode({"reason": "party 3 lied", "heard": []}))
+
+
+def claims_another_transcript(sender, frame):
+    conversation = sender.conversation
+    true, conversation.transcript = conversation.transcript, bytes(32)
+    _, content = conversation.speak(frame.kind, words_of(frame))
+    conversation.transcript = true
+    return sender.frame(frame.kind, content)
+
+
+@pytest.mark.parametrize("liar", [0, 2])
+@pytest.mark.parametrize("evasion", [ends_in_a_dispute, claims_another_transcript])
+def test_who_told_two_stories_is_named_by_what_the_others_show_each_other(folders, liar, evasion):
+    """Before the others compare, the liar opens a dispute with each of them, and then shows nothing."""
+
+    def meddler(runtime):
+        tell_other_words("STANDING", [1], runtime=runtime)
+        meddle(lambda sender, receiver, frame: evasion(sender, frame) if frame.kind is Kind.DIGEST else frame, runtime)
+        runtime.send_last_frame = lambda receiver, frame: None
+
+    results = talk(folders[:3], three_rounds, {liar: meddler})
+    assert all(isinstance(result, Equivocation) for number, result in enumerate(results) if number != liar), results
+    assert set(blamed(results, liar).values()) == {liar}
+    assert all("signed both" in str(result) for number, result in enumerate(results) if number != liar)
+
+
 def test_two_parties_know_whom_to_blame(folders):
     results = talk(folders[:2], three_rounds, {1: lambda runtime: claim_other_transcript("ECHO", [0], runtime=runtime)})
     assert isinstance(results[0], Equivocation)

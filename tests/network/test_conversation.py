@@ -401,13 +401,21 @@ def test_where_one_cannot_keep_the_commitments_nobody_shows(folders):
     assert not {Kind.SALT, Kind.SHARE} & set(sent)
 
 
-def test_who_says_to_one_that_it_has_kept_them_and_to_another_that_it_has_not_is_named(folders):
+@pytest.mark.parametrize("own", [np.zeros(1, np.uint64), b"abc"], ids=["words", "bytes"])
+def test_who_says_to_one_that_it_has_kept_them_and_to_another_that_it_has_not_is_named(folders, own):
+    shown = []
+
     async def run(party):
-        return await reveal(party, "array", np.zeros(1, np.uint64), keep=lambda commitments: None)
+        try:
+            return await reveal(party, "array", own, keep=lambda commitments: None)
+        finally:
+            if party.pid != LIAR:
+                shown.extend(frame.kind for frame in party.runtime.sent)
 
     outcomes = talk(folders, run, two_stories("VERDICT"))
     assert all(isinstance(outcomes[number], Equivocation) for number in (0, 2)), outcomes
     assert named(outcomes) == [LIAR, LIAR]
+    assert not {Kind.SALT, Kind.SHARE, Kind.OPENING} & set(shown)
 
 
 def test_a_copy_of_another_s_commitment_cannot_be_opened(folders):
