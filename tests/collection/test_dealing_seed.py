@@ -14,7 +14,7 @@ from dpmpc.network import conversation
 from dpmpc.network.frames import Frame, Kind
 from dpmpc.network.identity import sign
 from dpmpc.sharing.check_values import check_values, draw_coefficients
-from support.hostile.servers import tell_other_words
+from support.hostile.servers import REFUSAL, tell_other_words
 from support.release_processes import deploy
 from support.talk import TASK, talk
 
@@ -215,12 +215,18 @@ def test_a_toss_that_came_out_differently_is_recorded_by_nobody(servers, monkeyp
     assert not checks(sent)
 
 
-@pytest.mark.parametrize("kind", ["COMMITMENT", "OPENING", "SEED", "SIGNATURE"])
-def test_who_tells_two_stories_before_the_seed_is_recorded_is_named_by_all(servers, kind):
-    stories = {"SEED": b"{}".hex()}
-    outcomes, sent = converse(
-        servers, meddlers={2: lambda runtime: tell_other_words(kind, [1], stories.get(kind, ""), runtime=runtime)}
-    )
+@pytest.mark.parametrize(
+    ("kind", "nth", "words"),
+    [
+        ("SEED", 0, b"{}".hex()),
+        ("COMMITMENT", 0, ""),
+        ("OPENING", 0, ""),
+        ("SIGNATURE", 0, ""),
+        ("VERDICT", 3, REFUSAL),  # about the signatures, the last word before the seed is recorded
+    ],
+)
+def test_who_tells_two_stories_before_the_seed_is_recorded_is_named_by_all(servers, kind, nth, words):
+    outcomes, sent = converse(servers, meddlers={2: lambda runtime: tell_other_words(kind, [1], words, nth, runtime)})
     for number in (0, 1, 3):
         assert isinstance(outcomes[number], Equivocation), outcomes[number]
         assert outcomes[number].party == 2
