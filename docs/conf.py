@@ -46,7 +46,7 @@ nitpick_ignore_regex = [
         r"dpmpc\.(baselines\.linear\.PrivateRidge|baselines\.low_rank\.PrivateComponents|coinpress\.estimators\.CoinPress"
         r"|privacy\.guarantee\.Promise|storage\.records\.(Described|Record)|estimators\.round_fits\.Fitted"
         r"|mutual_information\.estimators\.NoisyRegression"
-        r"|storage\.party_folder\.PartyFolder"
+        r"|storage\.database\.Store"
         r"|sketching\.sparse\.SparseMatrix"
         r"|contributions\.rows\._RowContribution)",
     ),

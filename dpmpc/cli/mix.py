@@ -102,16 +102,17 @@ def _party(options: argparse.Namespace) -> None:
     from dpmpc.data import column_names, position_of
     from dpmpc.data_release import MixedRelease
     from dpmpc.data_release.mixing_parties import PROGRAM, RELEASE_FILE, PartySource, task_of
-    from dpmpc.data_release.record import ReleaseFields, refuse_spent
+    from dpmpc.data_release.record import has_sent
     from dpmpc.network.programs import require_prepared
+    from dpmpc.storage.kept import refuse_older
 
     out, folder = new_path("out", options.out), Path(options.folder)
     settings = require_prepared(folder, options.party, PROGRAM)
-    refuse_spent(folder)
+    refuse_older(folder)
     position_of(options.key, column_names(options.data), "key")  # before the others are waited for
     print(task_of(settings.arguments).verify().guarantee, file=sys.stderr)
     source = PartySource(str(Path(options.data).resolve()), options.key)
-    take_part(options, options.party, PROGRAM, source, ReleaseFields.has_sent)
+    take_part(options, options.party, PROGRAM, source, has_sent)
     release = MixedRelease.load(folder / RELEASE_FILE)
     _save(out, release)
     _tell(options, release)

@@ -95,13 +95,15 @@ def _prepare(options: argparse.Namespace) -> None:
 def _owner(options: argparse.Namespace) -> None:
     from dpmpc.data import column_names, position_of
     from dpmpc.data_owners.owner_parties import PROGRAM, OwnerSource, load_releases, own_rows, plan_of
-    from dpmpc.data_owners.record import RoundsFields
+    from dpmpc.data_owners.record import has_sent
     from dpmpc.estimators.coded_rows import codebook_of
     from dpmpc.network.programs import require_prepared
+    from dpmpc.storage.kept import refuse_older
 
     began, folder = time.perf_counter(), Path(options.folder)
     out = None if options.out is None else new_path("out", options.out)
     plan = plan_of(require_prepared(folder, options.owner, PROGRAM).arguments)
+    refuse_older(folder)
     there = column_names(options.data)
     for name in codebook_of(plan.schema).sources:  # before the others are waited for
         position_of(name, there, "data")
@@ -110,7 +112,7 @@ def _owner(options: argparse.Namespace) -> None:
     own_rows(source, plan, options.owner)  # what is wrong with the file is said before anybody could notice
     print(f"{options.data}: answers for a {plan.model} regression of {plan.schema.names[-1]!r}", file=sys.stderr)
     print(plan.require_possible(), file=sys.stderr)
-    outcome = take_part(options, options.owner, PROGRAM, source, RoundsFields.has_sent)
+    outcome = take_part(options, options.owner, PROGRAM, source, has_sent)
     spent = () if outcome is None or outcome.statistics is None else (outcome.statistics,)
     _tell(options, plan, load_releases(folder), spent, out, time.perf_counter() - began)
 

@@ -2,7 +2,7 @@
 
 A collection takes weeks and survives crashes; a run of `dpmpc.networked` ends or fails as a whole. So there is less to
 keep: the reports are what `dpmpc.networked.stored_reports` has written before any server was told to begin, and the one
-query point is a file of the folder, made before anything is sent and never replaced.
+query point (`dpmpc.storage.kept`), before anything is sent; it is never replaced.
 
 1. *Batch.* Each server opens its reports; all confirm the same ids in the same order.
 2. *Point.* They toss; each writes it down. **All confirm that they have; only then does anybody send.**
@@ -18,7 +18,6 @@ process that plays all the clients leaves out or makes up.
 from __future__ import annotations
 
 import dataclasses
-import os
 from pathlib import Path
 
 import msgspec
@@ -39,10 +38,10 @@ from dpmpc.proved_reports import row_words
 from dpmpc.proving.prove import holds_key
 from dpmpc.sharing import Share, open_share
 from dpmpc.sketching import sketch_from
-from dpmpc.storage import sync
+from dpmpc.storage.kept import KEPT_FILE, keep_alone
 from dpmpc.task import Task
 
-POINT_FILE = "query-point"
+_POINT = "query point"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -114,19 +113,14 @@ async def _check_run(party: Party, task: Task) -> ProvedRun:
 
 def use_point(folder: Path, point: bytes) -> None:
     """Write down, for good, at which point this server answers for the reports of a folder."""
-    try:
-        descriptor = os.open(folder / POINT_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        raise GuaranteeError(
-            f"query point: one given in the file {POINT_FILE!r} of this server's folder, no such file expected: the "
-            "proofs of these reports were checked in an earlier run, and messages at a second point would give rows "
-            "away. Have the clients make new reports"
-        ) from None
-    with open(descriptor, "wb") as file:
-        file.write(point.hex().encode() + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-    sync(folder)
+    with keep_alone(folder, None) as kept:
+        if kept.get(_POINT) is not None:
+            raise GuaranteeError(
+                f"query point: one given in the file {KEPT_FILE!r} of this server's folder, none expected: the proofs "
+                "of these reports were checked in an earlier run, and messages at a second point would give rows away. "
+                "Have the clients make new reports"
+            )
+        kept.put({_POINT: point})
 
 
 def task_of(task: Task, clients: int, refused: dict[str, int]) -> Task:

@@ -42,7 +42,6 @@ from dpmpc.collection.spool_index import (
     ADVICE,
     INDEX_FILE,
     KnownReports,
-    SealedPoint,
     SpoolDescription,
     SpoolIndex,
     chained,
@@ -52,10 +51,19 @@ from dpmpc.encoding.ring import Ring, Words, ring_named
 from dpmpc.errors import CollectionClosed, GuaranteeError, InputError, ReportConflict, SpoolError
 from dpmpc.sharing.batch import Share
 from dpmpc.storage.database import Store, connect, private_folder, transaction, typed_errors
+from dpmpc.storage.kept import Kept
 
 CLOSED_EARLY = "this server has closed the collection for good, ahead of its time; nothing was stored"
 KEYS = "keys"  # in the index, in place of the name of a ring: a key and two words of a share may look alike
 _SEGMENT_BYTES = 1 << 28
+_POINT = "query point"
+
+
+class SealedPoint(NamedTuple):
+    """The query point of a collection with proofs, and whether it is used: see `dpmpc.collection.query_points`."""
+
+    toss: bytes
+    used: bool
 
 
 class Added(NamedTuple):
@@ -110,6 +118,7 @@ class Spool(Store):
 
     def _begin(self, digest: bytes, server: int) -> None:
         self._index = SpoolIndex(self._database, self.folder)
+        self._kept = Kept(self._database, self.folder / INDEX_FILE, ADVICE)
         self._index.require_version()
         if self._held is not None:
             segment_rows = max(1, _SEGMENT_BYTES // (8 * math.prod(self.shape)))
@@ -178,22 +187,22 @@ class Spool(Store):
     def keep_point(self, toss: bytes, *, used: bool) -> None:
         """Record the query point durably, in place of the one there; `dpmpc.collection.query_points` says when."""
         with self._turns, typed_errors(self.folder), transaction(self._database):
-            known = self._index.point()
+            known = self._point()
             if known is not None and known.used and (known.toss != toss or not used):
                 raise GuaranteeError(f"toss: {toss.hex()} given, {known.toss.hex()} expected, which is used, for good")
             if not self._closed():
                 raise GuaranteeError(f"toss: given for the spool {self.folder}, one that is closed for good expected")
-            self._index.keep_point(SealedPoint(toss, used))
+            self._keep(SealedPoint(toss, used))
 
     def forbid_points(self, mark: bytes) -> None:
         """Record a mark as the used point, whatever was recorded before."""
         with self._turns, typed_errors(self.folder), transaction(self._database):
-            self._index.keep_point(SealedPoint(mark, True))
+            self._keep(SealedPoint(mark, True))
 
     def point(self) -> SealedPoint | None:
         """Return the query point that `keep_point` has recorded, or None."""
         with self._turns, typed_errors(self.folder):
-            return self._index.point()
+            return self._point()
 
     @property
     def closed(self) -> bool:
@@ -276,6 +285,13 @@ class Spool(Store):
             if len(report) != ID_BYTES:
                 raise InputError(f"ids: {len(report)} bytes given as number {index}, {ID_BYTES} expected")
         return ids, self.ring.require_canonical(words, "words")
+
+    def _point(self) -> SealedPoint | None:
+        kept = self._kept.get(_POINT)
+        return None if kept is None else SealedPoint(kept[:-1], kept[-1:] != b"\0")
+
+    def _keep(self, point: SealedPoint) -> None:
+        self._kept.put({_POINT: point.toss + bytes([point.used])})
 
     def _closed(self) -> bool:
         return bool(self._index.description().closed)

@@ -60,7 +60,6 @@ _LAST_BLOCK = (
     "SELECT position, entries FROM blocks WHERE typeof(position) = 'integer' AND typeof(entries) = 'blob' "
     "ORDER BY position DESC LIMIT 1"
 )
-_POINTS = "CREATE TABLE IF NOT EXISTS points (point BLOB, used INTEGER, seal BLOB)"
 _CHECKSUM_TYPE = f"S{CHECKSUM_BYTES}"
 _ENTRY = np.dtype([("id", ID_TYPE), ("checksum", _CHECKSUM_TYPE)])
 _ROW = np.dtype([("id", ID_TYPE), ("position", "<i8"), ("checksum", _CHECKSUM_TYPE)])
@@ -90,18 +89,6 @@ class SpoolDescription(NamedTuple):
     def seal(self) -> bytes:
         """A hash of all fields, kept beside them."""
         return link(Label.SPOOL, CHAIN_START, self)
-
-
-class SealedPoint(NamedTuple):
-    """The query point of a collection with proofs, and whether it is used: see `dpmpc.collection.query_points`."""
-
-    toss: bytes
-    used: bool
-
-    @property
-    def seal(self) -> bytes:
-        """A hash of both, kept beside them."""
-        return link(Label.SPOOL, CHAIN_START, (self.toss, int(self.used)))
 
 
 class KnownReports:
@@ -175,22 +162,6 @@ class SpoolIndex:
     def describe(self, description: SpoolDescription) -> None:
         """Write a description in place of the one that is there."""
         self._database.execute(_SET_DESCRIPTION, (*description, description.seal))
-
-    def point(self) -> SealedPoint | None:
-        """Return the query point, or None; refuse one that is not as it was written."""
-        if not self._database.execute("SELECT count(*) FROM sqlite_master WHERE name = 'points'").fetchone()[0]:
-            return None
-        rows = self._database.execute("SELECT point, used, seal FROM points").fetchall()
-        found = SealedPoint(rows[0][0], bool(rows[0][1])) if len(rows) == 1 else None
-        if found is None or rows[0][2] != found.seal:
-            raise SpoolError(f"{self._folder}: the spool is damaged: its query point changed; {ADVICE}")
-        return found
-
-    def keep_point(self, point: SealedPoint) -> None:
-        """Write a query point in place of the one that is there."""
-        self._database.execute(_POINTS)
-        self._database.execute("DELETE FROM points")
-        self._database.execute("INSERT INTO points VALUES (?, ?, ?)", (point.toss, int(point.used), point.seal))
 
     def append(self, position: int, entries: dict[bytes, bytes], old: SpoolDescription) -> SpoolDescription:
         """Add ids and checksums of reports whose words are in the segments already; return the new description."""

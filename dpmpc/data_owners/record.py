@@ -2,7 +2,8 @@
 
 An owner that loses the others in the middle of a round runs again. With fresh noise the others would have two sums of
 the same rows, and with every repetition one more, whose mean has less noise; and an owner that asked for the same round
-at other coefficients would have their difference. So the owner's folder keeps, from before anything of a round is sent,
+at other coefficients would have their difference. So the owner's folder keeps (`dpmpc.storage.kept`), from before
+anything of a round is sent,
 
 - the plan that the folder is for, and the task of each round, at its public coefficients;
 - the shares of its own noisy sum, and once it has added up what others sent, its share of the sum of all;
@@ -11,17 +12,17 @@ at other coefficients would have their difference. So the owner's folder keeps, 
 A ledger (`dpmpc.privacy.BudgetLedger`) has each round's cost, from before the round is entered here.
 
 Promised: a folder sends, of each round, the same bytes each time, for one plan and one task; whatever the record says
-is on the disk before anything that depends on it is sent; two processes do not use a folder at the same time; a record
-that was damaged, or does not fit its files, is refused. Not promised: anything about a folder that was put back to an
-earlier state, or about another folder that is prepared for the same rows: there the budgets add up, and one ledger for
-all folders (`--ledger`) is what counts them.
+is on the disk before anything that depends on it is sent; two processes do not use a folder at the same time; what was
+damaged is refused. Not promised: anything about a folder whose file was deleted or put back to an earlier state, which
+the others notice by its commitments, or about another folder that is prepared for the same rows: there the budgets add
+up, and one ledger for all folders (`--ledger`) is what counts them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -30,43 +31,16 @@ from numpy.typing import NDArray
 from dpmpc.errors import InputError
 from dpmpc.privacy import BudgetLedger
 from dpmpc.randomness import Stream
-from dpmpc.storage import HexDigest, PartyFolder, SealedRecord, canonical, require_first_commitments
+from dpmpc.storage import canonical
+from dpmpc.storage.database import Store
+from dpmpc.storage.kept import as_bytes, has_kept, keep_alone
 from dpmpc.task import Task
 
-LOCK_FILE, LEDGER_FILE = "rounds.lock", "ledger.json"
+LEDGER_FILE = "ledger.json"
 NONCE_BYTES = 32
 
 
-class RoundEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is kept of one round."""
-
-    task: dict[str, Any]  # the public facts
-    shares: HexDigest  # SHA-256 of the shares of the owner's noisy sum
-    nonce: HexDigest  # random bytes of the commitment to the owner's share of the sum
-    opened: HexDigest | None = None  # SHA-256 of that share; None before it is known
-    commitments: dict[str, HexDigest] = {}  # by the number of an owner: what it has committed to. Empty until all have
-
-
-def _file(number: int, what: str) -> str:
-    return f"round-{number}-{what}.words"
-
-
-class RoundsFields(SealedRecord, frozen=True, forbid_unknown_fields=True):
-    """What the record of an owner holds; `folder` tells folders of one plan apart."""
-
-    file: ClassVar[str] = "rounds.json"
-    version: ClassVar[int] = 2
-    called: ClassVar[str] = "the record of an owner"
-    beside: ClassVar[str] = _file(0, "shares")
-    largest: ClassVar[int] = 1 << 26
-
-    plan: HexDigest
-    folder: HexDigest
-    rounds: list[RoundEntry] = msgspec.field(default_factory=list)
-    checksum: str = ""
-
-
-class RoundsRecord(PartyFolder):
+class RoundsRecord(Store):
     """The record of one folder, held by one process at a time.
 
     Parameters
@@ -83,27 +57,25 @@ class RoundsRecord(PartyFolder):
     Raises
     ------
     InputError
-        If the folder is in use or was used for another plan, or holds a record or a ledger that cannot be read.
+        If the folder is in use, or was used for another plan or by version 0.3 or older, or the ledger cannot be read.
+    SpoolError
+        If what the folder keeps was damaged.
     """
 
     def __init__(self, folder: Path, plan: str, ledger: Path, limit: tuple[float, float]):
-        super().__init__(folder, LOCK_FILE)
-        self._ledger_file = ledger
+        self._folder, self._plan, self._ledger_file, self._limit = folder, plan, ledger, limit
+        self._kept = keep_alone(folder, plan)
         try:
-            found = RoundsFields.read(folder)
-            if found is not None and found.plan != plan:
-                raise InputError(
-                    f"folder: {folder.name!r} given, which was used for plan {found.plan[:16]}..., {plan[:16]}... "
-                    "expected: other rounds on the same rows spend further budget"
-                )
-            self._fields = found or RoundsFields(RoundsFields.version, plan, Stream.from_os().bytes(NONCE_BYTES).hex())
-            self._limit = limit
+            # Tells folders of one plan apart in the ledger.
+            self._mark = self._kept.once("folder", lambda: Stream.from_os().bytes(NONCE_BYTES)).hex()
             self._require_ledger()
-            if found is None:
-                self._fields.write(folder)
         except BaseException:
             self.close()
             raise
+
+    def close(self) -> None:
+        """Let another process use the folder."""
+        self._kept.close()
 
     def _require_ledger(self) -> BudgetLedger:
         """Return the ledger as it is now; other folders of this owner may enter rounds of theirs at any time."""
@@ -111,20 +83,15 @@ class RoundsRecord(PartyFolder):
 
     def task(self, number: int) -> dict[str, Any] | None:
         """Return the public facts of a round that was begun, or None."""
-        return self._fields.rounds[number].task if number < len(self._fields.rounds) else None
+        kept = self._kept.get(_task(number))
+        return None if kept is None else msgspec.json.decode(kept, type=dict[str, Any])
 
     def require(self, number: int, task: Task) -> None:
-        """Refuse another task for a round that was begun, or a round out of turn.
-
-        Raises
-        ------
-        InputError
-            If it is another.
-        """
-        if number > len(self._fields.rounds):
-            raise InputError(f"round: {number} given, {len(self._fields.rounds)} expected next in this folder")
-        kept = self.task(number)
-        if kept is not None and canonical(kept) != canonical(task.to_dict()):
+        """Refuse another task for a round that was begun, or a round out of turn."""
+        begun = sum(name.startswith(_task("")) for name in self._kept.names())
+        if number > begun:
+            raise InputError(f"round: {number} given, {begun} expected next in folder {self._folder.name!r}")
+        if self._kept.get(_task(number)) not in (None, canonical(task.to_dict())):
             raise InputError(
                 f"task: another given for round {number} than the one that this folder has answered, which would show "
                 "the difference of two sums with the same noise"
@@ -132,63 +99,66 @@ class RoundsRecord(PartyFolder):
 
     def shares(self, number: int, shape: tuple[int, ...]) -> NDArray[np.uint64] | None:
         """Return the shares of the own noisy sum of a round, or None while there are none."""
-        if number >= len(self._fields.rounds):
-            return None
-        return self._load(_file(number, "shares"), self._fields.rounds[number].shares, shape)
+        return None if self._kept.get(_shares(number)) is None else self._kept.words(_shares(number), shape)
 
     def keep_shares(self, number: int, task: Task, shares: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Enter a round in the ledger, then store its shares durably, before they are sent to anybody.
 
-        Raises
-        ------
-        GuaranteeError
-            If the ledger's limit would be exceeded; nothing is stored then.
+        If the ledger's limit would be exceeded nothing is stored.
         """
         self.require(number, task)
-        if number != len(self._fields.rounds):
-            raise InputError(f"round: {number} given, which has its shares, {len(self._fields.rounds)} expected")
-        where = f"plan {self._fields.plan[:16]}, folder {self._fields.folder[:16]}"
+        if self._kept.get(_task(number)) is not None:
+            raise InputError(f"round: {number} given, which has its shares, {number + 1} expected")
+        where = f"plan {self._plan[:16]}, folder {self._mark[:16]}"
         what = f"data owners, {where}, round {number}, task {task.digest.hex()[:16]}"
         if all(entry.what != what for entry in self._require_ledger().entries):  # else it was entered before a crash
             BudgetLedger.spend_in(self._ledger_file, task.guarantee, what, limit=self._limit)
-        digest = self._store(_file(number, "shares"), shares)
-        entry = RoundEntry(task.to_dict(), digest, Stream.from_os().bytes(NONCE_BYTES).hex())
-        self._replace([*self._fields.rounds, entry])
+        self._kept.put(
+            {
+                _task(number): canonical(task.to_dict()),
+                _shares(number): as_bytes(shares),
+                _nonce(number): Stream.from_os().bytes(NONCE_BYTES),
+            }
+        )
         return shares
 
     def opened(self, number: int, shape: tuple[int, ...]) -> NDArray[np.uint64] | None:
         """Return the own share of the sum of all, or None while it is not known."""
-        digest = self._fields.rounds[number].opened
-        return None if digest is None else self._load(_file(number, "opened"), digest, shape)
+        return None if self._kept.get(_sum(number)) is None else self._kept.words(_sum(number), shape)
 
     def keep_opened(self, number: int, share: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Store the own share of the sum of all durably, before anybody is told of it."""
-        digest = self._store(_file(number, "opened"), share)
-        self._change(number, opened=digest)
-        return share
+        """Store the own share of the sum of all durably, before anybody is told of it; the first one counts."""
+        return self._kept.words(_sum(number), share.shape, lambda: share)
 
     def nonce(self, number: int) -> bytes:
         """Return the random bytes of the commitment, in each run the same."""
-        return bytes.fromhex(self._fields.rounds[number].nonce)
+        nonce = self._kept.get(_nonce(number))
+        if nonce is None:
+            raise InputError(f"round: {number} given, one whose shares this folder has kept expected")
+        return nonce
 
     def keep_commitments(self, number: int, commitments: Mapping[int, bytes]) -> None:
-        """Store durably what all owners have committed to, or refuse what differs from what was stored before.
+        """Store durably what all owners have committed to, or refuse what differs from what was stored before."""
+        self._kept.first(f"share of round {number}", commitments)
 
-        Raises
-        ------
-        BatchMismatch
-            With the owner that commits to another share now.
-        """
-        kept = self._fields.rounds[number].commitments
-        given = require_first_commitments(kept, commitments, f"share of round {number}")
-        if not kept:
-            self._change(number, commitments=given)
 
-    def _change(self, number: int, **fields: Any) -> None:
-        rounds = list(self._fields.rounds)
-        rounds[number] = msgspec.structs.replace(rounds[number], **fields)
-        self._replace(rounds)
+def has_sent(folder: Path) -> bool:
+    """Return whether a folder has stored shares that others may have seen."""
+    return has_kept(folder, _shares(0))
 
-    def _replace(self, rounds: list[RoundEntry]) -> None:
-        self._fields = msgspec.structs.replace(self._fields, rounds=rounds)
-        self._fields.write(self._folder)
+
+def _task(number: int | str) -> str:
+    return f"task of round {number}"
+
+
+def _shares(number: int) -> str:
+    return f"shares of round {number}"
+
+
+def _nonce(number: int) -> str:
+    return f"nonce of round {number}"
+
+
+def _sum(number: int) -> str:
+    """Return the name of the own share of the sum of all."""
+    return f"share of the sum of round {number}"

@@ -1,13 +1,12 @@
 """What is written down: plain records, the file form of a release, and files that appear whole or not at all.
 
 `records` has the one way in which public facts become plain data and come back, field by field; `release_file` the zip
-that holds a release; `files` writes atomically and refuses private files that others may touch; `party_folder` is what
-a party keeps of what it has sent. Each says what it promises.
+that holds a release; `files` writes atomically and refuses private files that others may touch. `database` has durable
+commits, and `kept` what a party keeps of what it has sent; only parties load these two. Each says what it promises.
 """
 
 from dpmpc.storage import release_file
 from dpmpc.storage.files import locked, require_private, sync, whole, write_private
-from dpmpc.storage.party_folder import HexDigest, PartyFolder, SealedRecord, require_first_commitments
 from dpmpc.storage.records import MALFORMED, Described, Record, canonical, fields_of, malformed, plain, rebuilt
 from dpmpc.storage.release_file import (
     LARGEST_PUBLIC,
@@ -47,11 +46,8 @@ __all__ = [
     "ArrayHeader",
     "Described",
     "Header",
-    "HexDigest",
     "Members",
-    "PartyFolder",
     "Record",
-    "SealedRecord",
     "SumsReader",
     "alike",
     "canonical",
@@ -65,7 +61,6 @@ __all__ = [
     "read_header",
     "rebuilt",
     "release_file",
-    "require_first_commitments",
     "require_private",
     "sync",
     "whole",

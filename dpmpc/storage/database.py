@@ -30,6 +30,7 @@ from dpmpc.storage.files import require_private, sync
 from dpmpc.untrusted import printable
 
 Journal = Literal["WAL", "DELETE"]
+Turns = Literal["DEFERRED", "IMMEDIATE", "EXCLUSIVE"]
 Field = int | float | str | bytes | None
 
 CHAIN_START = bytes(32)
@@ -89,10 +90,11 @@ def connect(path: Path, *, create: bool, journal: Journal = "WAL", patience: flo
 
 
 @contextlib.contextmanager
-def transaction(
-    connection: sqlite3.Connection, kind: Literal["IMMEDIATE", "EXCLUSIVE"] = "IMMEDIATE"
-) -> Iterator[None]:
-    """Commit all statements of the body, or none of them; no other process writes, or reads either, meanwhile."""
+def transaction(connection: sqlite3.Connection, kind: Turns = "IMMEDIATE") -> Iterator[None]:
+    """Commit all statements of the body, or none of them.
+
+    Meanwhile no other process writes, or reads either (``"EXCLUSIVE"``). A ``"DEFERRED"`` body reads as of one moment.
+    """
     connection.execute(f"BEGIN {kind}")
     try:
         yield

@@ -40,12 +40,13 @@ from numpy.typing import NDArray
 
 from dpmpc.errors import BatchMismatch, InputError, ProtocolFailure, SpoolError
 from dpmpc.randomness import Label
-from dpmpc.storage.database import CHAIN_START, Store, connect, link, transaction, typed_errors
+from dpmpc.storage.database import CHAIN_START, Store, Turns, connect, link, transaction, typed_errors
 
 KEPT_FILE = "kept.sqlite"
 ADVICE = "keep the file and treat it as lost; an older copy may have forgotten what was sent, and nothing replaces it"
 _PURPOSE = "purpose"
-_OLDER = ("record.json", "own-release.words", "spent", "rounds.json", "round-0-shares.words", "query-point")
+_NOT_KEPT = "spent"
+_OLDER = (_NOT_KEPT, "record.json", "own-release.words", "rounds.json", "round-0-shares.words", "query-point")
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS kept (name TEXT PRIMARY KEY, digest BLOB, value BLOB)",
     "CREATE TABLE IF NOT EXISTS kept_seal (seal BLOB)",
@@ -66,12 +67,12 @@ class Kept(Store):
 
     def names(self) -> list[str]:
         """Return the names under which something is kept, ascending."""
-        with self._turn():
+        with self._turn("DEFERRED"):
             return list(self._digests())
 
     def get(self, name: str) -> bytes | None:
         """Return what is kept under a name, or None."""
-        with self._turn():
+        with self._turn("DEFERRED"):
             return self._value(name, self._digests())
 
     def put(self, values: Mapping[str, bytes]) -> None:
@@ -122,15 +123,16 @@ class Kept(Store):
         final: bool = True,
         error: type[ProtocolFailure] = BatchMismatch,
     ) -> None:
-        """Keep what all parties commit to, or refuse a party that had committed to something else before.
+        """Keep what all parties commit to, or refuse one that had not, or had committed to something else, before.
 
         With ``final=False`` the latest commitments count, in place of the first ones.
         """
         told = {f"{what} of {party} {number}": one for number, one in given.items()}
         with self._turn():
             digests = self._digests()
+            begun = final and any(name.startswith(f"{what} of {party} ") for name in digests)
             for number, (name, one) in zip(given, told.items(), strict=True):
-                if final and digests.get(name, _digest(one)) != _digest(one):
+                if begun and digests.get(name) != _digest(one):
                     raise error(
                         f"{party} {number} commits to another {what} than in an earlier run, when it may have seen "
                         "those of the others since; or it has lost its folder, and can only take part with the one "
@@ -145,12 +147,15 @@ class Kept(Store):
             digests = self._digests()
             done = int.from_bytes(self._value(what, digests) or b"", "little")
             if done >= most:
-                raise InputError(f"{self._place}: {done} {what} have begun, fewer than {most} expected: {why}")
+                raise InputError(
+                    f"folder: {self._place.parent.name!r} given, in which {done} {what} have begun, fewer than {most} "
+                    f"expected: {why}"
+                )
             self._write(digests, {what: (done + 1).to_bytes(4, "little")})
 
     def scrub(self) -> None:
         """Read everything, and refuse it if a bit has changed since it was kept."""
-        with self._turn():
+        with self._turn("DEFERRED"):
             digests = self._digests()
             for name in digests:
                 self._value(name, digests)
@@ -160,13 +165,13 @@ class Kept(Store):
         return SpoolError(f"{self._place}: damaged: {what}; {self._advice}")
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
+    def _turn(self, kind: Turns = "IMMEDIATE") -> Iterator[None]:
         """Take part in the transaction of the caller, or begin and commit one."""
         with typed_errors(self._place):
             if self._database.in_transaction:
                 yield
             else:
-                with transaction(self._database):
+                with transaction(self._database, kind):
                     yield
 
     def _digests(self) -> dict[str, bytes]:
@@ -201,11 +206,11 @@ class Kept(Store):
         self._database.execute("INSERT INTO kept_seal VALUES (?)", (_sealed(sorted(digests.items())),))
 
 
-def keep_alone(folder: Path, purpose: str) -> Kept:
+def keep_alone(folder: Path, purpose: str | None) -> Kept:
     """Open the file of a party's private folder for this process alone, and for one purpose for good.
 
-    The purpose is a digest of what was agreed on. Another process that uses the folder, and a folder that was used for
-    something else, are an `InputError`.
+    The purpose is a digest of what was agreed on; None reads whatever the folder was used for. Another process that
+    uses the folder, and a folder that was used for something else, are an `InputError`.
     """
     refuse_older(folder)
     path = folder / KEPT_FILE
@@ -216,7 +221,7 @@ def keep_alone(folder: Path, purpose: str) -> Kept:
             try:
                 database.execute("PRAGMA locking_mode = EXCLUSIVE")  # from the next transaction on, until it is closed
                 with transaction(database, "EXCLUSIVE"):
-                    known = kept.once(_PURPOSE, purpose.encode)
+                    known = b"" if purpose is None else kept.once(_PURPOSE, purpose.encode)
             except BaseException:
                 database.close()
                 raise
@@ -224,7 +229,7 @@ def keep_alone(folder: Path, purpose: str) -> Kept:
         if getattr(error.__cause__, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:
             raise InputError(f"folder: {folder.name!r} given, which another process is using") from None
         raise
-    if known != purpose.encode():
+    if purpose is not None and known != purpose.encode():
         kept.close()
         raise InputError(
             f"folder: {folder.name!r} given, which was used for {known[:16].decode()}..., {purpose[:16]}... expected: "
@@ -233,14 +238,25 @@ def keep_alone(folder: Path, purpose: str) -> Kept:
     return kept
 
 
+def has_kept(folder: Path, name: str) -> bool:
+    """Return whether a party's folder, which no process is using, keeps something under a name."""
+    if not (folder / KEPT_FILE).exists():
+        return False
+    with keep_alone(folder, None) as kept:
+        return kept.get(name) is not None
+
+
 def refuse_older(folder: Path) -> None:
     """Refuse a party's folder in which version 0.3, or one before it, has kept what it sent."""
     for name in _OLDER:
         if (folder / name).exists():
+            remedy = "finish it with the version that began it"
+            if name == _NOT_KEPT:
+                remedy = "version 0.1 has sent a release that it did not keep, so that it cannot be sent again"
             raise InputError(
-                f"folder: {folder.name!r} given, which holds {name!r}: begun by version 0.3 or older; finish it with "
-                "the version that began it. Nothing was changed. Whoever prepares anew answers about the same rows "
-                "with other noise, which spends further budget"
+                f"folder: {folder.name!r} given, which holds {name!r}: begun by version 0.3 or older; {remedy}. "
+                "Nothing was changed. Whoever prepares anew answers about the same rows with other noise, which spends "
+                "further budget"
             )
 
 

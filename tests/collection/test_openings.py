@@ -29,7 +29,10 @@ def test_commitments_are_kept_and_no_others_taken_later(tmp_path):
     with pytest.raises(InconsistentShares, match="server 1 commits to another share of manifest 000102") as caught:
         Openings(tmp_path).keep(MANIFEST, {0: b"a" * 32, 1: b"x" * 32})
     assert caught.value.party == 1
-    Openings(tmp_path).keep(MANIFEST, {0: b"a" * 32, 2: b"c" * 32})  # with Shamir shares another one may take part
+    with pytest.raises(InconsistentShares, match="server 2"):
+        Openings(tmp_path).keep(MANIFEST, {0: b"a" * 32, 2: b"c" * 32})
+    with_shamir = {0: b"a" * 32, 2: b"c" * 32}  # where another one may take part
+    Openings(tmp_path).keep(MANIFEST, with_shamir, final=False)
     with pytest.raises(InconsistentShares, match="server 2"):
         Openings(tmp_path).keep(MANIFEST, {2: b"d" * 32})
     with pytest.raises(InconsistentShares, match="server 1"):

@@ -11,8 +11,7 @@ import pytest
 
 from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.query_points import PointKeeper, PointStanding, point_to_go_on_with
-from dpmpc.collection.spool import Spool
-from dpmpc.collection.spool_index import SealedPoint
+from dpmpc.collection.spool import SealedPoint, Spool
 from dpmpc.errors import GuaranteeError, SpoolError
 
 DIGEST = bytes(range(32))
@@ -403,8 +402,8 @@ def test_a_point_that_changed_on_the_disk_is_refused(server):
     server.act(close_and_seal(1))
     spool, ledger = server.open()
     with spool, ledger:
-        spool._database.execute("UPDATE points SET used = 1")
-        with pytest.raises(SpoolError, match="its query point changed"):
+        spool._database.execute("UPDATE kept SET value = ? WHERE name = 'query point'", (toss(1) + b"\1",))
+        with pytest.raises(SpoolError, match="'query point' changed since it was kept"):
             spool.point()
     server = Server(server.root.parent / (server.root.name + "-2"))
     server.root.mkdir()

@@ -8,7 +8,7 @@ import pytest
 from dpmpc.client import Client
 from dpmpc.collection import proof_checks, run_proofs
 from dpmpc.collection.certificate import DIFFERENT_LISTS, FALSE_PROOF, wrong_hash
-from dpmpc.collection.run_proofs import POINT_FILE, RunReports, check_run, task_of, use_point
+from dpmpc.collection.run_proofs import RunReports, check_run, task_of, use_point
 from dpmpc.data import Schema
 from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, MalformedFrame, TooFewClients
 from dpmpc.network.frames import Kind
@@ -16,6 +16,7 @@ from dpmpc.networked import ids_file, proved_blocks, share_file, stored_reports
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.protocols import proved_reports
 from dpmpc.sharing import FileShare, open_share
+from dpmpc.storage.kept import KEPT_FILE, keep_alone
 from support.hostile.servers import meddle
 from support.talk import identities, talk
 
@@ -145,9 +146,13 @@ def test_the_proofs_of_a_folder_are_checked_once(keys, tmp_path):
     plan, sent = task(), []
     folders = folders_for(keys, tmp_path, proved_blocks(plan, rows()), plan)
     assert not [one for one in checked(folders, plan) if isinstance(one, Exception)]
-    (point,) = {(folder / POINT_FILE).read_text() for folder in folders}
-    assert len(bytes.fromhex(point)) == 32
-    (folders[2] / POINT_FILE).unlink()  # one that was put back does not help
+    points = set()
+    for folder in folders:
+        with keep_alone(folder, None) as kept:
+            points.add(kept.get("query point"))
+    (point,) = points
+    assert len(point) == 32
+    (folders[2] / KEPT_FILE).unlink()  # one that was put back does not help
 
     def watch(runtime):
         meddle(lambda sender, receiver, frame: sent.append(frame.kind) or frame, runtime)
@@ -182,10 +187,10 @@ def test_liars_alone_leave_too_few_and_all_say_how_many(keys, tmp_path):
 
 def test_a_point_is_never_replaced(tmp_path):
     use_point(tmp_path, bytes(32))
-    with pytest.raises(GuaranteeError, match="query point: one given in the file 'query-point'") as refused:
+    with pytest.raises(GuaranteeError, match=r"query point: one given in the file 'kept\.sqlite'") as refused:
         use_point(tmp_path, bytes(32))
     assert str(tmp_path) not in str(refused.value)  # it is told to the other servers
-    assert (tmp_path / POINT_FILE).stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / KEPT_FILE).stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("damage", ["reports", "ids", "twice", "nothing"])
@@ -212,7 +217,7 @@ def test_servers_with_different_reports_do_not_go_on(keys, tmp_path):
     results = checked(folders, plan)
     assert all(isinstance(one, BatchMismatch) for one in results)
     assert "batch: the ids of all reports" in str(results[0])
-    assert not (folders[0] / POINT_FILE).exists()
+    assert not (folders[0] / KEPT_FILE).exists()
 
 
 def test_too_few_accepted_reports_are_refused_with_the_counts():

@@ -13,7 +13,7 @@ from dpmpc.analyst import open_sums
 from dpmpc.data import Column, Schema, Table, write_csv
 from dpmpc.data_owners import AgreedReleases, OwnersPlan, OwnRound, RoundsRecord
 from dpmpc.data_owners.owner_parties import OwnerSource, load_releases, public_arguments, run
-from dpmpc.data_owners.record import LEDGER_FILE, RoundsFields
+from dpmpc.data_owners.record import LEDGER_FILE, has_sent
 from dpmpc.errors import (
     BatchMismatch,
     Equivocation,
@@ -22,6 +22,7 @@ from dpmpc.errors import (
     MalformedFrame,
     ProtocolFailure,
     SimulationOnly,
+    SpoolError,
 )
 from dpmpc.network.frames import Frame, Kind
 from dpmpc.network.settings import digest_of, write_source
@@ -29,8 +30,9 @@ from dpmpc.privacy import BudgetLedger
 from dpmpc.protocols import data_owners
 from dpmpc.randomness import Stream, stream_for
 from dpmpc.rounds import SavedReleases
-from dpmpc.storage import files
+from dpmpc.storage.kept import KEPT_FILE, Kept
 from support.hostile.servers import PLACES_THAT_ANNOUNCE, meddle, tell_other_words
+from support.kept_files import kept_on_disk
 from support.talk import identities, talk
 
 SCHEMA = Schema((Column("a", -1, 1), Column("b", -1, 1), Column("ill", 0, 1)))
@@ -254,9 +256,7 @@ def test_a_round_that_is_repeated_after_a_crash_is_the_same_round(owners, owner,
 
 def test_whoever_commits_to_something_else_in_a_repetition_is_named(owners):
     owners.run({1: before(Kind.SALT, crash)})
-    (owners.folders[1] / RoundsFields.file).unlink()
-    for path in owners.folders[1].glob("round-*"):
-        path.unlink()  # an owner that lost its folder, or says so
+    (owners.folders[1] / KEPT_FILE).unlink()  # an owner that lost its folder, or says so
     broken = owners.run()
     assert isinstance(broken[0], BatchMismatch)
     assert broken[0].party == 1
@@ -338,7 +338,7 @@ def test_garbage_in_place_of_a_task_names_the_proposer(owners):
     broken = owners.run({0: before(Kind.STATEMENT, garbage)})
     assert isinstance(broken[1], MalformedFrame)
     assert broken[1].party == 0
-    assert not RoundsFields.has_sent(owners.folders[1])
+    assert not has_sent(owners.folders[1])
 
 
 # A liar among three: whoever knows it names it, and nobody else is ever named
@@ -356,7 +356,7 @@ def test_whoever_proposes_two_tasks_is_named_by_both_others(owners, nth, words):
     for number in (1, 2):
         assert isinstance(broken[number], Equivocation | MalformedFrame), broken
         assert broken[number].party == 0
-    assert [RoundsFields.has_sent(there) for there in owners.folders[1:]] == [nth == 1] * 2
+    assert [has_sent(there) for there in owners.folders[1:]] == [nth == 1] * 2
 
 
 @pytest.mark.parametrize("kind", ["COMMITMENT", "VERDICT", "ECHO"])
@@ -436,7 +436,7 @@ def test_a_file_that_is_not_what_the_plan_says_is_refused_before_anything_is_sen
     broken = owners.run()
     assert isinstance(broken[2], InputError)
     assert "rows: 900 given by the plan, 5 expected" in str(broken[2])
-    assert not any(RoundsFields.has_sent(there) for there in owners.folders)
+    assert not any(has_sent(there) for there in owners.folders)
 
 
 class TestRecord:
@@ -475,12 +475,12 @@ class TestRecord:
         assert len(BudgetLedger.load(tmp_path / LEDGER_FILE).entries) == 1
 
     def test_a_round_is_in_the_ledger_before_its_shares_are_on_the_disk(self, tmp_path, monkeypatch):
-        def full(self, name, words):
-            raise OSError(28, "No space left on device")
+        def full(self, values):
+            raise SpoolError("No space left on device")
 
         with self.open(tmp_path) as record, monkeypatch.context() as patched:
-            patched.setattr(RoundsRecord, "_store", full)
-            with pytest.raises(OSError, match="No space"):
+            patched.setattr(Kept, "put", full)
+            with pytest.raises(SpoolError, match="No space"):
                 record.keep_shares(0, self.task(), np.zeros((3, 9), np.uint64))
         assert len(BudgetLedger.load(tmp_path / LEDGER_FILE).entries) == 1
         with self.open(tmp_path) as record:
@@ -502,33 +502,46 @@ class TestRecord:
     def test_a_folder_is_for_one_plan_and_one_process(self, tmp_path):
         with self.open(tmp_path), pytest.raises(InputError, match="which another process is using"):
             self.open(tmp_path)
-        with pytest.raises(InputError, match="which was used for plan a"):
+        with pytest.raises(InputError, match="which was used for aaaa"):
             self.open(tmp_path, "b" * 64)
         self.open(tmp_path).close()
 
-    def test_what_is_written_is_on_the_disk_before_it_counts(self, tmp_path, monkeypatch):
-        """The shares first, then the record that names them, each synced."""
-        written, honest = [], files.whole
-        monkeypatch.setattr(files, "whole", lambda path, **how: written.append(path.name) or honest(path, **how))
+    def test_what_is_written_is_on_the_disk_before_it_counts(self, tmp_path):
+        """After each call, whatever may be sent then; the task, the shares and the nonce at once."""
+
+        def names():
+            return [name for name in kept_on_disk(tmp_path) if "round 0" in name]
+
+        shares = ["nonce of round 0", "shares of round 0", "task of round 0"]
+        commitments = [f"share of round 0 of party {number}" for number in range(2)]
         with self.open(tmp_path) as record:
+            assert names() == []
             record.keep_shares(0, self.task(), np.zeros((3, 9), np.uint64))
+            assert names() == shares
             record.keep_opened(0, np.zeros((1, 9), np.uint64))
-        shares, opened = "round-0-shares.words", "round-0-opened.words"
-        assert written == [RoundsFields.file, shares, RoundsFields.file, opened, RoundsFields.file]
+            assert names() == sorted([*shares, "share of the sum of round 0"])
+            record.keep_commitments(0, {0: b"x" * 32, 1: b"y" * 32})
+            assert names() == sorted([*shares, "share of the sum of round 0", *commitments])
 
     def test_damage_is_noticed(self, tmp_path):
+        task, shares = self.task(), np.arange(27, dtype=np.uint64).reshape(3, 9)
         with self.open(tmp_path) as record:
-            record.keep_shares(0, self.task(), np.zeros((3, 9), np.uint64))
-        shares = tmp_path / "round-0-shares.words"
-        whole = shares.read_bytes()
-        shares.write_bytes(b"\1" + whole[1:])
-        with self.open(tmp_path) as record, pytest.raises(InputError, match="damaged"):
+            record.keep_shares(0, task, shares)
+        file = tmp_path / KEPT_FILE
+        whole = file.read_bytes()
+        file.write_bytes(whole.replace(shares.tobytes(), b"\1" + shares.tobytes()[1:]))
+        with self.open(tmp_path) as record, pytest.raises(SpoolError, match="'shares of round 0' changed"):
             record.shares(0, (3, 9))
-        shares.write_bytes(whole)
-        written = (tmp_path / RoundsFields.file).read_bytes()
-        (tmp_path / RoundsFields.file).write_bytes(written.replace(b'"sigma":', b'"sigmb":'))
-        with pytest.raises(InputError, match="damaged"):
+        file.write_bytes(whole.replace(b'"sigma":', b'"sigmb":'))
+        with self.open(tmp_path) as record, pytest.raises(SpoolError, match="'task of round 0' changed"):
+            record.require(0, task)
+        file.write_bytes(whole[:100] + bytes(len(whole) - 100))
+        with pytest.raises(SpoolError, match=KEPT_FILE):
             self.open(tmp_path)
-        (tmp_path / RoundsFields.file).unlink()
-        with pytest.raises(InputError, match=r"round-0-shares\.words lies beside it"):
+
+    @pytest.mark.parametrize("name", ["rounds.json", "round-0-shares.words"])
+    def test_a_folder_of_an_older_version_is_refused(self, tmp_path, name):
+        (tmp_path / name).touch()
+        with pytest.raises(InputError, match=r"begun by version 0\.3 or older; finish it with the version that"):
             self.open(tmp_path)
+        assert [path.name for path in tmp_path.iterdir()] == [name]

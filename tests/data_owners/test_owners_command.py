@@ -180,8 +180,20 @@ def test_a_folder_whose_plan_has_a_seed_is_refused(files, capsys):
     preparers.prepare(folder, "say that it is supervised")
     status, _, told = run(capsys, *command)
     assert (status, "field 'supervised' given, only what parties agree on" in told) == (2, True)
-    assert not (folder / "rounds.json").exists()
+    assert not (folder / "kept.sqlite").exists()
     assert rows.exists()
+
+
+def test_a_folder_that_an_older_version_has_used_is_refused_by_name(files, capsys):
+    command = ["owners", "--prepare", files / "new", *PREPARE[2:-2], "1300", "1700", *options(files)]
+    assert run(capsys, *command)[0] == 0
+    folder = files / "new" / "owner-1"
+    (folder / "rounds.json").write_text("{}")
+    before = sorted(folder.iterdir())
+    status, _, told = run(capsys, "owners", "--owner", "1", "--data", files / "owner1.csv", "--folder", folder)
+    assert status == 2
+    assert "'rounds.json': begun by version 0.3 or older; finish it with the version that began it" in told
+    assert sorted(folder.iterdir()) == before
 
 
 def test_a_link_in_a_prepared_folder_is_not_followed(files, capsys, monkeypatch, new_interpreters):

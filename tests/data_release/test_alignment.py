@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-import json
 
 import pytest
 
@@ -16,6 +15,7 @@ from dpmpc.network.frames import Kind
 from dpmpc.network.settings import digest_of, write_source
 from dpmpc.protocols import random_mixing
 from support.hostile.servers import words_of
+from support.kept_files import kept_on_disk
 from support.talk import identities, talk
 
 KEY = b"k" * 32
@@ -107,11 +107,11 @@ def mix(tmp_path, monkeypatch, folders):
 
         async def toss(party, what, coin):
             seen["coin"] = coin
-            assert json.loads((tmp_path / "record.json").read_text())["coin"] == coin.hex(), "kept before it is sent"
+            assert kept_on_disk(tmp_path)["coin"] == coin, "kept before it is sent"
             return hashlib.sha256(coin + other).digest()
 
         async def aligned(party, key, ids):
-            seen["comparisons"] = json.loads((tmp_path / "record.json").read_text())["comparisons"]
+            seen["comparisons"] = int.from_bytes(kept_on_disk(tmp_path)["comparisons of ids"], "little")
             if not same:
                 raise BatchMismatch("other ids")
             return list(range(len(ids)))
@@ -121,10 +121,7 @@ def mix(tmp_path, monkeypatch, folders):
 
         async def join(party, task, own, record):
             seen["shown"] = own.tobytes()
-            assert (tmp_path / "own-release.words").read_bytes() == own.tobytes(), "kept before it is sent"
-            assert (
-                json.loads((tmp_path / "record.json").read_text())["own"] == hashlib.sha256(own.tobytes()).hexdigest()
-            )
+            assert kept_on_disk(tmp_path)["release"] == own.tobytes(), "kept before it is sent"
             raise PartyLost("lost party 1", 1)
 
         monkeypatch.setattr(random_mixing, "toss", toss)
@@ -175,7 +172,7 @@ def test_another_agreement_in_a_used_folder_is_refused(mix):
     mix.arguments["date"] = "2027"
     outcome, seen = mix(task=digest_of("talk", mix.arguments))
     assert isinstance(outcome, InputError)
-    assert "which was used for agreement" in str(outcome)
+    assert "which was used for " in str(outcome)
     assert seen == {}
 
 

@@ -8,13 +8,23 @@ import pytest
 
 from dpmpc.data_release import MixedRelease, design
 from dpmpc.data_release.mixing_parties import RELEASE_FILE, PartySource, public_arguments
-from dpmpc.data_release.record import MOST_COMPARISONS, OWN_FILE, ReleaseFields, ReleaseRecord
-from dpmpc.errors import BatchMismatch, DpmpcError, Equivocation, InputError, MalformedFrame, ProtocolFailure
+from dpmpc.data_release.record import MOST_COMPARISONS, ReleaseRecord
+from dpmpc.errors import (
+    BatchMismatch,
+    DpmpcError,
+    Equivocation,
+    InputError,
+    MalformedFrame,
+    ProtocolFailure,
+    SpoolError,
+)
 from dpmpc.network import conversation
 from dpmpc.network.frames import Kind
 from dpmpc.network.settings import digest_of, write_source
 from dpmpc.protocols import random_mixing
+from dpmpc.storage.kept import KEPT_FILE
 from support.hostile.servers import meddle, tell_other_words
+from support.kept_files import commitments_of, kept_on_disk
 from support.talk import identities, talk
 
 COLUMNS, SUBJECTS = (["x"], ["y", "z"], ["w"]), 8
@@ -52,7 +62,7 @@ class Owners:
         return [number for number, there in enumerate(self.folders) if (there / RELEASE_FILE).exists()]
 
     def comparisons(self):
-        return [ReleaseFields.read(there).comparisons for there in self.folders]
+        return [int.from_bytes(kept_on_disk(there)["comparisons of ids"], "little") for there in self.folders]
 
     def release(self, number):
         return MixedRelease.load(self.folders[number] / RELEASE_FILE).sums
@@ -204,27 +214,28 @@ def test_a_crash_between_commitment_and_showing_costs_nothing(owners, monkeypatc
         first = owners.run({1: lambda party: as_itself(party, patched, keep_commitments=ends)})
     assert isinstance(first[1], Crash)
     assert all(isinstance(outcome, ProtocolFailure) for outcome in (first[0], first[2]))
-    kept = [ReleaseFields.read(there).commitments for there in owners.folders]
-    assert set(kept[0]) == set(kept[2]) == {"0", "1", "2"}
+    kept = [commitments_of(there) for there in owners.folders]
+    assert set(kept[0]) == set(kept[2]) == {0, 1, 2}
     assert bool(kept[1]) == (when == "before it is shown")
     assert owners.run() == [{}, {}, {}]
-    assert [ReleaseFields.read(there).commitments for there in owners.folders] == [kept[0]] * 3
+    assert [commitments_of(there) for there in owners.folders] == [kept[0]] * 3
 
 
-def test_an_owner_that_has_lost_its_record_is_refused_by_itself(owners):
+def test_an_owner_whose_record_is_damaged_is_refused_by_itself(owners):
     owners.run({1: before(Kind.SHARE, crash)})
-    (owners.folders[1] / ReleaseFields.file).unlink()
+    path = owners.folders[1] / KEPT_FILE
+    nonce = kept_on_disk(owners.folders[1])["nonce"]
+    path.write_bytes(path.read_bytes().replace(nonce, nonce[::-1]))
     again = owners.run()
-    assert isinstance(again[1], InputError)
-    assert "the record of a party expected" in str(again[1])
+    assert isinstance(again[1], SpoolError)
+    assert "'nonce' changed since it was kept" in str(again[1])
     assert owners.published() == []
 
 
 def test_an_owner_that_has_lost_its_folder_gets_no_second_release_from_the_others(owners):
     """It has another coin, so another toss: whoever has made its release refuses."""
     owners.run({1: before(Kind.SHARE, crash)})
-    for name in (ReleaseFields.file, OWN_FILE):
-        (owners.folders[1] / name).unlink()
+    (owners.folders[1] / KEPT_FILE).unlink()
     again = owners.run()
     for number in (0, 2):
         assert isinstance(again[number], InputError)
@@ -236,9 +247,9 @@ def test_an_owner_with_its_old_coin_and_a_new_release_is_refused_too(owners):
     """Its folder was put back to before it had made its release: the others keep what it had committed to."""
     early = owners.run({1: before(Kind.COMMITMENT, crash, nth=3)})  # coin, then the comparison's first step
     assert isinstance(early[1], Crash)
-    backup = (owners.folders[1] / ReleaseFields.file).read_bytes()
+    backup = (owners.folders[1] / KEPT_FILE).read_bytes()
     owners.run({1: before(Kind.SHARE, crash)})
-    (owners.folders[1] / ReleaseFields.file).write_bytes(backup)
+    (owners.folders[1] / KEPT_FILE).write_bytes(backup)
     again = owners.run()
     for number in (0, 2):
         assert isinstance(again[number], BatchMismatch)
@@ -257,7 +268,7 @@ def test_ids_are_compared_until_all_have_made_their_release_and_not_again(owners
 def test_ids_are_compared_again_for_an_owner_that_has_not_made_its_release(owners, monkeypatch):
     with monkeypatch.context() as patched:
         owners.run({1: lambda party: as_itself(party, patched, keep=lambda record, toss, own: crash(party))})
-    assert [there.joinpath(OWN_FILE).exists() for there in owners.folders] == [True, False, True]
+    assert ["release" in kept_on_disk(there) for there in owners.folders] == [True, False, True]
     assert owners.run() == [{}, {}, {}]
     assert owners.comparisons() == [2, 2, 2]
 
@@ -266,18 +277,18 @@ def test_whoever_says_falsely_that_it_has_made_its_release_gets_nothing_and_no_h
     """Party 1 tells party 0 that nothing need be compared, and party 2 that it must."""
     owners.run({1: before(Kind.SHARE, crash)})
 
-    kept = [ReleaseFields.read(there).commitments for there in owners.folders]
+    kept = [commitments_of(there) for there in owners.folders]
     outcomes = owners.run({1: two_stories("STANDING", 2)})
     for number in (0, 2):
         assert isinstance(outcomes[number], Equivocation)
         assert outcomes[number].party == 1
-    assert [ReleaseFields.read(there).commitments for there in owners.folders] == kept
+    assert [commitments_of(there) for there in owners.folders] == kept
     assert owners.run() == [{}, {}, {}]
 
 
 def test_sums_are_those_of_the_first_releases_of_all(owners):
     owners.run({1: before(Kind.SHARE, crash)})
-    made = [np.frombuffer((there / OWN_FILE).read_bytes(), "<i8").reshape(SUBJECTS, -1) for there in owners.folders]
+    made = [np.frombuffer(kept_on_disk(there)["release"], "<i8").reshape(SUBJECTS, -1) for there in owners.folders]
     assert owners.run() == [{}, {}, {}]
     assert (owners.release(0) == np.hstack(made)).all()
 

@@ -1,0 +1,24 @@
+"""What a party's folder keeps, as a crash at this moment would leave it."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from dpmpc.storage.kept import KEPT_FILE, keep_alone
+
+
+def kept_on_disk(folder):
+    """Return what a folder keeps, by name, read from a copy: a process may be using the folder."""
+    with tempfile.TemporaryDirectory() as copy:
+        for path in Path(folder).glob(f"{KEPT_FILE}*"):
+            shutil.copy(path, copy)
+        if not (Path(copy) / KEPT_FILE).exists():
+            return {}
+        with keep_alone(Path(copy), None) as kept:
+            return {name: kept.get(name) for name in kept.names()}
+
+
+def commitments_of(folder, what="release"):
+    """Return what a folder keeps of commitments, by party."""
+    start = f"{what} of party "
+    return {int(name.removeprefix(start)): one for name, one in kept_on_disk(folder).items() if name.startswith(start)}
